@@ -144,8 +144,7 @@ def change_and_delete(page: Page, axe: Axe, camera: Camera) -> None:
 def test_licenses_are_searched_filtered_copied_and_changed_together(
     busy_server: RunningServer, signed_in: SignedIn, axe: Axe, camera: Camera
 ) -> None:
-    bob = signed_in("bob")
-    page = bob.page
+    page = signed_in("ada").page
     page.goto("/admin/licenses")
     check(page, axe, camera, "list")
 
@@ -176,33 +175,47 @@ def test_licenses_are_searched_filtered_copied_and_changed_together(
 
 def select_and_extend(page: Page, axe: Axe, camera: Camera) -> None:
     """Extend two of the listed licenses."""
-    expect(page.get_by_text("selected")).to_be_hidden()
-    page.get_by_role("checkbox", name="Select all on this page").check()
-    amount = page.get_by_role("checkbox", name="Select …").count()
-    expect(page.locator("[data-selected]")).to_have_text(str(amount))
-    page.get_by_role("checkbox", name="Select all on this page").uncheck()
-    for place in (0, 1):
-        page.get_by_role("checkbox", name="Select …").nth(place).check()
-    expect(page.locator("[data-selected]")).to_have_text("2")
-    check(page, axe, camera, "selected")
     bar = page.locator("#bulk")
-    bar.get_by_label("Action").select_option("Allow more places")
-    bar.get_by_role("button", name="Continue").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Allow more places: 2 licenses")
-    page.get_by_label("Additional places").fill("3")
+    expect(bar).to_be_hidden()
+    page.get_by_role("checkbox", name="Select all on this page").check()
+    boxes = page.get_by_role("checkbox", name="Select …")
+    expect(page.locator("[data-selected]")).to_have_text(str(boxes.count()))
+    bar.get_by_role("button", name="Clear").click()
+    expect(bar).to_be_hidden()
+    # A range, with Shift; and back.
+    boxes.nth(0).check()
+    boxes.nth(2).click(modifiers=["Shift"])
+    expect(page.locator("[data-selected]")).to_have_text("3")
+    boxes.nth(1).click()
+    boxes.nth(2).click(modifiers=["Shift"])
+    expect(page.locator("[data-selected]")).to_have_text("1")
+    boxes.nth(1).check()
+    check(page, axe, camera, "selected")
+    bar.get_by_label("More actions").click()
+    check(page, axe, camera, "selected-more")
+    bar.get_by_role("button", name="Allow more devices").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Allow more devices: 2 licenses")
+    page.get_by_label("Additional devices").fill("3")
+    shown = page.get_by_role("region", name="What will change")
+    expect(shown).to_contain_text(re.compile(r"Limit: \d+ →, then \d+"))
     check(page, axe, camera, "bulk")
-    page.get_by_role("button", name="Allow more places").click()
+    page.get_by_role("button", name="Allow more devices").click()
     expect(page).to_have_url(re.compile(r"/admin/jobs/\d+$"))
+    expect(page.get_by_text("done", exact=True).first).to_be_visible()
+    check(page, axe, camera, "bulk-done")
+    page.get_by_role("button", name="Take this back").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("Take back job"))
     expect(page.get_by_text("done", exact=True).first).to_be_visible()
 
 
 def change_all(page: Page, axe: Axe, camera: Camera) -> None:
     """Delete all licenses that match a filter."""
     page.goto("/admin/licenses?product=101&status=sold")
-    bar = page.locator(".all-of-them")
-    bar.get_by_label("Action").select_option("Delete")
-    bar.get_by_role("button", name="Continue").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text(re.compile(r"^Delete: (all \d+|1) licenses?$"))
+    page.get_by_role("checkbox", name="Select all on this page").check()
+    bar = page.locator("#bulk")
+    bar.get_by_label("More actions").click()
+    bar.get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(re.compile(r"^Delete: \d+ licenses?$"))
     check(page, axe, camera, "bulk-delete")
     page.get_by_role("checkbox", name="Yes, delete").check()
     page.get_by_role("button", name="Delete").click()
@@ -211,6 +224,23 @@ def change_all(page: Page, axe: Axe, camera: Camera) -> None:
     page.goto("/admin/licenses?product=101&status=sold")
     expect(page.get_by_text("No matching licenses")).to_be_visible()
     check(page, axe, camera, "nothing-matches")
+
+
+def test_all_that_match_are_meant_by_a_button_of_the_bar(
+    busy_server: RunningServer, signed_in: SignedIn
+) -> None:
+    page = signed_in("ada").page
+    page.goto("/admin/licenses")
+    page.get_by_role("checkbox", name="Select …").first.check()
+    page.get_by_role("button", name="that match").click()
+    bar = page.locator("#bulk")
+    bar.get_by_role("button", name="Disable").click()
+    number = page.get_by_label(re.compile(r"^Type \d+ to confirm")).locator("xpath=..").inner_text()
+    asked_for = re.search(r"Type (\d+)", number)
+    assert asked_for is not None
+    assert int(asked_for[1]) > 50
+    expect(page.get_by_text("This applies to every license.")).to_be_visible()
+    expect(page.get_by_role("region", name="What will change")).to_contain_text("disabled")
 
 
 @pytest.mark.timeout(300)
@@ -240,8 +270,8 @@ def test_a_table_is_imported(
 
 
 _SMALL = """() => [...document.querySelectorAll(
-        "tbody .tick label, tbody a, tbody button, .pager a, .all-of-them select, .all-of-them button")]
-    .filter((one) => one.checkVisibility() && one.closest("tbody, .pager, .all-of-them"))
+        "tbody .tick label, tbody a, tbody button, .pager a, .bulk-bar .button")]
+    .filter((one) => one.checkVisibility())
     .map((one) => [one.getBoundingClientRect(), one.outerHTML.slice(0, 120)])
     .filter(([box]) => box.width < 44 || box.height < 44)
     .map(([box, html]) => `${box.width} x ${box.height}: ${html}`)"""
@@ -270,6 +300,8 @@ def test_on_a_phone_a_license_is_a_short_card_that_fingers_can_hit(
         # All of it is there, and can be touched.
         card.get_by_role("checkbox").check()
         expect(page.locator("[data-selected]")).to_have_text("1")
+        assert page.evaluate(_SMALL) == []
+        camera.take(page, f"licenses-phone-selected-{scheme}")
         card.get_by_role("link", name="A product").first.click()
         expect(page).to_have_url(re.compile("product=77"))
     check_fits(page)
@@ -284,8 +316,7 @@ def test_everything_works_without_scripts(busy_server: RunningServer, browser: B
         expect(page.get_by_role("heading", level=1)).to_have_text("License key")
         page.goto("/admin/licenses?status=active")
         page.get_by_role("checkbox", name="Select …").first.check()
-        page.locator("#bulk").get_by_label("Action").select_option("Disable")
-        page.locator("#bulk").get_by_role("button", name="Continue").click()
+        page.locator("#bulk").get_by_role("button", name="Disable").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Disable: 1 license")
         page.get_by_role("button", name="Disable").click()
         expect(page).to_have_url(re.compile(r"/admin/jobs/\d+$"))

@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import httpx
@@ -60,6 +61,7 @@ def test_selected_licenses_are_extended_by_a_job(server: RunningServer, bob: Vis
     another = make(server, expires_at=end)
     answer = bob.post("/licenses/bulk", id=[str(one.id) for one in chosen], what="extend")
     assert (answer.status_code, title(answer)) == (200, "Extend: 3 licenses")
+    assert "3 licenses will change." in said(answer)
     job = start(bob, answer, amount="30", begin="expiry")
     assert (job.done, job.refused) == (3, 0)
     for license in chosen:
@@ -76,12 +78,14 @@ def test_all_that_match_are_changed_and_nothing_else(server: RunningServer, bob:
     meant = [make(server, product_id=product) for _ in range(60)]
     another = make(server, product_id=product, status=Status.SOLD)
     page = bob.get(f"/licenses?product={product}&status=active")
-    assert "With all 60 matches" in said(page)
+    assert "Select all 60 that match" in said(page)
     answer = bob.post("/licenses/bulk", scope="all", product=str(product), status="active", what="disable")
-    assert title(answer) == "Disable: all 60 licenses"
+    assert title(answer) == "Disable: All 60 licenses"
     assert f"Product: {product}" in said(answer)
     assert "Status: active" in said(answer)
-    assert start(bob, answer).done == 60
+    again = bob.post("/licenses/bulk/start", **hidden(answer), typed="6")
+    assert "Type 60 to confirm." in said(again)
+    assert start(bob, again, typed="60").done == 60
     assert all(one is not None and one.status == Status.DISABLED for one in (found(server, m) for m in meant))
     assert found(server, another) == another
 
@@ -92,7 +96,7 @@ def test_all_that_match_are_changed_and_nothing_else(server: RunningServer, bob:
         ("set_limit", {"amount": "7"}, {"times_activated_max": 7}),
         ("set_limit", {"amount": ""}, {"times_activated_max": None}),
         ("raise_limit", {"amount": "2"}, {"times_activated_max": 5}),
-        ("enable", {}, {"status": Status.ACTIVE}),
+        ("disable", {}, {"status": Status.DISABLED}),
         ("deactivate_all", {}, {"times_activated": 0}),
     ],
 )
@@ -109,30 +113,30 @@ def test_each_change_does_what_it_says(
     assert {name: getattr(changed, name) for name in expected} == expected
 
 
-def test_licenses_are_deleted_only_by_who_is_sure(server: RunningServer, bob: Visitor) -> None:
+def test_licenses_are_deleted_only_by_who_is_sure(server: RunningServer, ada: Visitor) -> None:
     order = a_number()
     licenses = [make(server, order_id=order) for _ in range(2)]
-    answer = bob.post("/licenses/bulk", scope="all", order=str(order), what="delete")
-    assert "Yes, delete all 2 licenses Delete" in said(answer)
-    again = bob.post("/licenses/bulk/start", **hidden(answer))
+    answer = ada.post("/licenses/bulk", scope="all", order=str(order), what="delete")
+    assert "Yes, delete 2 licenses" in said(answer)
+    again = ada.post("/licenses/bulk/start", **hidden(answer))
     assert again.status_code == 422
     assert "Check this box if you are sure." in said(again)
     assert found(server, licenses[0]) is not None
-    start(bob, again, is_sure="yes")
+    start(ada, again, is_sure="yes")
     assert [found(server, one) for one in licenses] == [None, None]
 
 
-def test_who_was_sure_of_fewer_licenses_is_asked_again(server: RunningServer, bob: Visitor) -> None:
+def test_who_was_sure_of_fewer_licenses_is_asked_again(server: RunningServer, ada: Visitor) -> None:
     order = a_number()
     licenses = [make(server, order_id=order)]
-    answer = bob.post("/licenses/bulk", scope="all", order=str(order), what="delete")
+    answer = ada.post("/licenses/bulk", scope="all", order=str(order), what="delete")
     licenses.append(make(server, order_id=order))
-    again = bob.post("/licenses/bulk/start", **hidden(answer), is_sure="yes")
+    again = ada.post("/licenses/bulk/start", **hidden(answer), is_sure="yes")
     assert again.status_code == 422
     assert "More licenses match now than a moment ago." in said(again)
-    assert "Yes, delete all 2 licenses" in said(again)
+    assert "Yes, delete 2 licenses" in said(again)
     assert [found(server, one) for one in licenses] == licenses
-    assert start(bob, again, is_sure="yes").done == 2
+    assert start(ada, again, is_sure="yes").done == 2
 
 
 def test_a_name_that_changes_hands_changes_nobody_elses_licenses(server: RunningServer, bob: Visitor) -> None:
@@ -210,15 +214,15 @@ def test_what_was_searched_for_stays_sealed_on_the_way_to_the_job(
     assert CANARY not in server.log
 
 
-def test_what_is_filtered_is_exported(server: RunningServer, bob: Visitor) -> None:
+def test_what_is_filtered_is_exported(server: RunningServer, ada: Visitor) -> None:
     product = a_number()
     licenses = [make(server, product_id=product) for _ in range(3)]
-    assert "Export CSV" in said(bob.get(f"/licenses?product={product}"))
-    path = where_to(bob.post("/licenses/bulk", scope="all", what="export", product=str(product)))
+    assert "Export CSV" in said(ada.get(f"/licenses?product={product}"))
+    path = where_to(ada.post("/licenses/bulk", scope="all", what="export", product=str(product)))
     number = int(path.removeprefix("/jobs/"))
     assert over(server, number).total == 3
-    assert bob.get(path).status_code == 200
-    file = bob.post(f"/jobs/{number}/file").text
+    assert ada.get(path).status_code == 200
+    file = ada.post(f"/jobs/{number}/file").text
     assert [one.key in file for one in licenses] == [True] * 3
     assert len(file.splitlines()) == 4
 
@@ -234,6 +238,62 @@ def test_what_is_selected_is_exported(server: RunningServer, bob: Visitor) -> No
     assert [one.key in answer.text for one in [*chosen, another]] == [True, True, False]
 
 
-def test_every_license_that_there_is_can_be_meant(bob: Visitor) -> None:
-    answer = bob.post("/licenses/bulk", scope="all", what="delete", sort="oldest")
-    assert "This applies to every license ." in said(answer)
+def test_every_license_that_there_is_can_be_meant(ada: Visitor) -> None:
+    answer = ada.post("/licenses/bulk", scope="all", what="delete", sort="oldest")
+    assert "This applies to every license." in said(answer)
+
+
+def test_without_scripts_what_to_do_with_all_matches_is_asked_on_a_page(
+    server: RunningServer, bob: Visitor
+) -> None:
+    order = a_number()
+    for _ in range(2):
+        make(server, order_id=order)
+    answer = bob.post("/licenses/bulk", scope="all", order=str(order))
+    assert title(answer) == "All 2 licenses"
+    assert '<button class="button" type="submit" name="what" value="extend">' in answer.text
+    assert '<input type="hidden" name="scope" value="all">' in answer.text
+
+
+def test_what_will_change_is_shown_before_it_does(server: RunningServer, bob: Visitor) -> None:
+    end = asked()["context"].now + timedelta(days=400)
+    one, other, endless = make(server, expires_at=end), make(server, expires_at=end), make(server)
+    chosen = [str(license.id) for license in (one, other, endless)]
+    fields = {"id": chosen, "what": "extend", "amount": "30"}
+    shown = bob.post("/licenses/bulk/preview", **fields)
+    assert "2 licenses will change." in said(shown)
+    assert "1 unchanged: it has no expiry that could be put off." in said(shown)
+    times = [unescape(one) for one in re.findall(r'datetime="([^"]+)"', shown.text)]
+    assert times[:2] == [f"{at:%Y-%m-%dT%H:%M:%S}Z" for at in (end, end + timedelta(days=30))]
+    # Nothing has changed, and the page without scripts shows the same.
+    assert found(server, one) == one
+    assert "2 licenses will change." in said(bob.post("/licenses/bulk", **fields))
+    wrong = bob.post("/licenses/bulk/preview", **fields | {"amount": "x"})
+    assert (wrong.status_code, said(wrong)) == (200, "")
+
+
+def test_enabling_is_shown_with_the_status_from_before(server: RunningServer, bob: Visitor) -> None:
+    license = make(server, status=Status.DELIVERED)
+    bob.post(f"/licenses/{license.id}/disable")
+    answer = bob.post("/licenses/bulk", id=str(license.id), what="enable")
+    assert "Status: disabled → , then delivered" in said(answer)
+    start(bob, answer)
+    changed = found(server, license)
+    assert changed is not None
+    assert changed.status == Status.DELIVERED
+
+
+def test_only_administrators_delete_many_or_export_all(server: RunningServer, bob: Visitor) -> None:
+    license = make(server, order_id=a_number())
+    page = bob.get(f"/licenses?order={license.order_id}").text
+    assert 'value="disable"' in page
+    assert 'value="delete"' not in page
+    for fields in (
+        {"scope": "all", "what": "export"},
+        {"scope": "all", "what": "delete"},
+        {"id": str(license.id), "what": "delete"},
+    ):
+        assert bob.post("/licenses/bulk", **fields).status_code == 403
+    sure = {"id": str(license.id), "what": "delete", "is_sure": "yes"}
+    assert bob.post("/licenses/bulk/start", **sure).status_code == 403
+    assert found(server, license) == license

@@ -30,7 +30,17 @@ def undo_form(page: httpx.Response) -> str:
         ("extend", {"days": "30", "begin": "expiry"}),
         ("limit", {"times_activated_max": "9"}),
         ("disable", {}),
-        ("edit", {"status": "sold", "before_status": "active", "order_id": "5", "before_order_id": ""}),
+        (
+            "edit",
+            {
+                "status": "sold",
+                "before_status": "active",
+                "times_activated_max": "2",
+                "before_times_activated_max": "2",
+                "order_id": "5",
+                "before_order_id": "",
+            },
+        ),
     ],
 )
 def test_a_change_is_undone_from_its_message(

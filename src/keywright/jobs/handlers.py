@@ -13,24 +13,14 @@ from msgspec.structs import asdict, replace
 
 from keywright.core.command import Command, Context, Origin
 from keywright.core.errors import (
-    CannotUndo,
-    ChangedSince,
-    ExpiresLater,
     InvalidParameters,
     JobOver,
-    LicenseKeyTaken,
-    LimitReached,
-    NeverExpires,
-    NoLimit,
-    NothingActive,
     NothingToChange,
-    OrderLineTaken,
     Refusal,
     StepOver,
     TooManyJobs,
     UnknownJob,
     UnknownLicense,
-    UnknownLicenseId,
     UnknownPolicy,
 )
 from keywright.identity.rights import may
@@ -54,6 +44,7 @@ from keywright.jobs.commands import (
     StartJob,
 )
 from keywright.jobs.model import Job, JobState
+from keywright.jobs.reasons import reason_of
 from keywright.licensing.activations import handlers as activation_handlers
 from keywright.licensing.licenses import handlers as license_handlers
 from keywright.licensing.licenses.commands import LicenseCommand, UpdateLicense
@@ -80,19 +71,6 @@ _MAX_NOTES_DELETED = 500
 
 #: The handler of each change of one license.
 _CHANGE_HANDLERS = license_handlers.HANDLERS | activation_handlers.HANDLERS | undo_handlers.HANDLERS
-_REASONS: dict[type[Refusal], str] = {
-    CannotUndo: "the history does not hold what there was before",
-    ExpiresLater: "it is good for longer already",
-    InvalidParameters: "the limit would be too large",
-    LicenseKeyTaken: "another license has its key now",
-    LimitReached: "too few places are free",
-    NeverExpires: "it has no expiry that could be put off",
-    NoLimit: "it has no limit",
-    NothingActive: "no place is taken",
-    NothingToChange: "it is like that already",
-    OrderLineTaken: "another license is of its order line now",
-    UnknownLicenseId: "it is not there any more",
-}
 _MATCHES_NO_LONGER = "it does not match any more"
 _KEYWRIGHT = Origin("keywright", "", "")
 
@@ -373,10 +351,8 @@ def _try_change(work: LicenseWork, command: LicenseCommand) -> str | None:
             if all(getattr(license, name) == value for name, value in command.changes.items()):
                 raise NothingToChange
         _CHANGE_HANDLERS[type(command)](work, command)
-    except ChangedSince as refusal:
-        return refusal.say("it has been changed since ({fields_in_words})")
     except Refusal as refusal:
-        return _REASONS.get(type(refusal), refusal.code)
+        return reason_of(refusal)
     return None
 
 

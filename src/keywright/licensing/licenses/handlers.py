@@ -10,16 +10,11 @@ from msgspec.structs import replace
 from keywright.core import crypto
 from keywright.core.command import Command
 from keywright.core.errors import (
-    ExpiresLater,
-    InvalidParameters,
     LicenseKeyTaken,
-    NeverExpires,
-    NoLimit,
     NothingToChange,
     OrderLineTaken,
 )
 from keywright.core.metadata import merge_metadata
-from keywright.core.parsing import MAX_COUNT
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import rules
 from keywright.licensing.licenses.commands import (
@@ -208,25 +203,16 @@ def _different_terms(before: Terms, after: Terms) -> dict[str, Any]:
 def extend(work: LicenseWork, command: ExtendLicense) -> LicenseRecord:
     """Put an expiry off; never to an earlier moment. Raises ``NeverExpires``, ``ExpiresLater``."""
     license = work.get_license(command)
-    if license.expires_at is None:
-        raise NeverExpires(license.key)
     now, begin = command.context.now, license.expires_at
-    if command.is_from_now or (command.is_from_later and now > begin):
+    if begin is None or command.is_from_now or (command.is_from_later and now > begin):
         begin = now
     expires_at = command.until or rules.expiry_after(begin, command.days)
-    if expires_at <= license.expires_at:
-        raise ExpiresLater(license.key)
-    return update(work, _update(command, expires_at=expires_at))
+    return update(work, _update(command, expires_at=rules.require_later(license, expires_at)))
 
 
 def raise_limit(work: LicenseWork, command: RaiseLimit) -> LicenseRecord:
     """Allow more places. Raises ``NoLimit``, ``InvalidParameters``."""
-    license = work.get_license(command)
-    if license.times_activated_max is None:
-        raise NoLimit(license.key)
-    limit = license.times_activated_max + command.places
-    if limit > MAX_COUNT:
-        raise InvalidParameters({"places": f"the limit would be over {MAX_COUNT}"})
+    limit = rules.raised_limit(work.get_license(command), command.places)
     return update(work, _update(command, times_activated_max=limit))
 
 

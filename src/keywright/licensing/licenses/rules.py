@@ -3,13 +3,18 @@
 from datetime import UTC, datetime, timedelta
 
 from keywright.core.errors import (
+    ExpiresLater,
+    InvalidParameters,
     LicenseDisabled,
     LicenseExpired,
     LicenseInactive,
     LimitReached,
+    NeverExpires,
+    NoLimit,
     ProductMismatch,
     VersionNotCovered,
 )
+from keywright.core.parsing import MAX_COUNT
 from keywright.licensing.licenses.model import License, State, Status
 from keywright.licensing.terms.model import AfterExpiry, DeviceRule, Starts, Terms
 from keywright.licensing.terms.rules import parse_terms
@@ -144,6 +149,25 @@ def remaining_activations(license: License) -> int | None:
 def expiry_after(now: datetime, days: int) -> datetime:
     """``now`` plus that many days, or the end of time where that is nearer."""
     return END_OF_TIME if days > (END_OF_TIME - now).days else now + timedelta(days=days)
+
+
+def require_later(license: License, expires_at: datetime) -> datetime:
+    """Raise ``NeverExpires``, or ``ExpiresLater`` where this expiry is not later than the license's."""
+    if license.expires_at is None:
+        raise NeverExpires(license.key)
+    if expires_at <= license.expires_at:
+        raise ExpiresLater(license.key)
+    return expires_at
+
+
+def raised_limit(license: License, places: int) -> int:
+    """The limit with so many more places. Raises ``NoLimit``, ``InvalidParameters``."""
+    if license.times_activated_max is None:
+        raise NoLimit(license.key)
+    limit = license.times_activated_max + places
+    if limit > MAX_COUNT:
+        raise InvalidParameters({"places": f"the limit would be over {MAX_COUNT}"})
+    return limit
 
 
 def expiry_of_new(terms: Terms, now: datetime) -> datetime | None:

@@ -140,17 +140,59 @@
     all("[data-selection]").forEach((bar) => {
       const of = boxes(bar.dataset.selection);
       const ticked = of.filter((one) => one.checked).length;
-      bar.hidden = ticked === 0;
-      all("[data-selected]", bar).forEach((one) => (one.textContent = ticked));
+      if (ticked < of.length) meanMatching(bar, false);
+      const matching = bar.querySelector("[data-select-matching]");
+      const isAll = Boolean(bar.querySelector("input[name=scope]"));
+      all("[data-selected]", bar).forEach((one) => (one.textContent = isAll ? matching.dataset.number : ticked));
       all(`[data-select-all="${bar.dataset.selection}"]`).forEach((one) => {
         one.checked = ticked > 0 && ticked === of.length;
         one.indeterminate = ticked > 0 && ticked < of.length;
       });
     });
   }
+  // Whether the bar is about all licenses that match, on other pages, too.
+  function meanMatching(bar, isMeant) {
+    const button = bar.querySelector("[data-select-matching]");
+    const field = bar.querySelector("input[name=scope]");
+    if (!button || isMeant === Boolean(field)) return;
+    if (isMeant) {
+      const scope = document.createElement("input");
+      Object.assign(scope, { type: "hidden", name: "scope", value: "all" });
+      bar.append(scope);
+    } else field.remove();
+    all("[data-not-for-all]", bar).forEach((one) => (one.hidden = isMeant));
+    [button.dataset.back, button.textContent] = [button.textContent, button.dataset.back];
+  }
+  function tickAll(name, isTicked) {
+    boxes(name).forEach((one) => (one.checked = isTicked));
+    showSelection();
+  }
+  let isShifted = false;
+  let lastTicked = null;
+  document.addEventListener("click", (event) => {
+    // A label passes its click on to its checkbox, without the key.
+    if (event.target.closest(".tick")) isShifted = event.shiftKey || (isShifted && event.detail === 0);
+    const bar = event.target.closest("[data-selection]");
+    if (!bar) return;
+    if (event.target.closest("[data-select-none]")) tickAll(bar.dataset.selection, false);
+    if (!event.target.closest("[data-select-matching]")) return;
+    event.preventDefault();
+    const isMeant = !bar.querySelector("input[name=scope]");
+    if (isMeant) tickAll(bar.dataset.selection, true);
+    meanMatching(bar, isMeant);
+    showSelection();
+  });
+  // With Shift, everything between the last box and this one is ticked like this one.
+  function tickRange(box) {
+    const of = boxes(box.name);
+    const [from, to] = [of.indexOf(lastTicked), of.indexOf(box)].sort((one, other) => one - other);
+    if (isShifted && from >= 0) of.slice(from, to + 1).forEach((one) => (one.checked = box.checked));
+    lastTicked = box;
+  }
   document.addEventListener("change", (event) => {
     const box = event.target;
-    if (box.dataset.selectAll) boxes(box.dataset.selectAll).forEach((one) => (one.checked = box.checked));
+    if (box.dataset.selectAll) tickAll(box.dataset.selectAll, box.checked);
+    else if (box.type === "checkbox" && box.closest(".tick")) tickRange(box);
     if (box.type === "checkbox") showSelection();
   });
 

@@ -5,39 +5,45 @@ them.
 from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from keywright.core.errors import MalformedForm
 from keywright.core.parsing import MAX_ID, parse_limit
 from keywright.db import ReadTransaction
+from keywright.http.admin.event_changes import Shown, write_label, write_value
 from keywright.http.admin.sections.licenses import filter as license_filter
 from keywright.http.admin.sections.licenses.filter import Chip, Filter
 from keywright.http.pages.inputs import parse_positive
+from keywright.http.pages.languages import N_, _
 from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
 from keywright.jobs import orders
 from keywright.jobs.orders import Change, Export, Order, What
+from keywright.jobs.preview import preview
+from keywright.licensing.licenses.model import License
 from keywright.search import license_pages
 from keywright.search.filters import Search
 from keywright.search.license_pages import Page
 
-#: The changes, and their labels.
+#: The changes, and their labels; the first two have buttons of their own in the bar.
 OPERATIONS: Final = {
-    What.EXTEND: "Extend",
-    What.SET_LIMIT: "Change the limit",
-    What.RAISE_LIMIT: "Allow more places",
-    What.DISABLE: "Disable",
-    What.ENABLE: "Enable",
-    What.DEACTIVATE_ALL: "Deactivate all places",
-    What.DELETE: "Delete",
+    What.EXTEND: N_("Extend"),
+    What.DISABLE: N_("Disable"),
+    What.ENABLE: N_("Enable"),
+    What.SET_LIMIT: N_("Change the limit"),
+    What.RAISE_LIMIT: N_("Allow more devices"),
+    What.DEACTIVATE_ALL: N_("Free all devices"),
+    What.DELETE: N_("Delete"),
 }
 EXPORT: Final = "export"
-_NONE_SELECTED = "Select the licenses first that you want to change."
-_NO_OPERATION = "Choose what to do with the licenses."
-_NOT_CONFIRMED = "Check this box if you are sure."
-_MORE_MATCH = "More licenses match now than a moment ago. Check this box if you mean all of them."
+#: Where more licenses than this are meant, their number is typed.
+_MAX_UNTYPED: Final = 50
+#: What is typed where their number is not known.
+_ALL: Final = "all"
+_USUAL_AMOUNTS = {What.EXTEND: 365, What.RAISE_LIMIT: 1}
 #: The most digits of the number of a license.
 _MAX_DIGITS = len(str(MAX_ID))
 
@@ -62,45 +68,99 @@ class Selection(NamedTuple):
             return len(self.ids)
         return None if self.page.total_is_least else self.page.total
 
+    @property
+    def typed(self) -> str:
+        """What has to be typed to confirm a change of so many; "" for few."""
+        if self.total is None:
+            return str(self.page.total or _ALL)
+        return str(self.total) if self.total > _MAX_UNTYPED else ""
+
+
+class PreviewLine(NamedTuple):
+    """A license before and after a change, in words."""
+
+    license: License
+    label: str
+    before: Shown
+    after: Shown
+
 
 class Bulk:
     """Pages that change many licenses."""
 
     @page("/bulk", methods=("POST",), right=Right.CHANGE)
     def choose(self, request: PageRequest) -> Response:
-        """Ask for the details of a change; an export starts at once."""
+        """Ask for the details of a change, and show what it will do; an export starts at once."""
         selection = request.ask(lambda tx: _read_selection(tx, request))
         if selection.is_all and not _is_for_all(request):
-            return request.redirect(selection.filter.path, _NONE_SELECTED, is_error=True)
+            sentence = _("Select the licenses first that you want to change.")
+            return request.redirect(selection.filter.path, sentence, is_error=True)
         operation = request.form.get("what", "")
         if operation == EXPORT:
-            return _start_job(request, Export(**_selection_fields(selection)), selection.total)
-        if operation not in OPERATIONS:
-            return request.redirect(selection.filter.path, _NO_OPERATION, is_error=True)
-        return _render_form(request, selection, What(operation), {})
+            return _start_job(request, Export(**_selection_fields(selection)), selection)
+        if operation in OPERATIONS:
+            return _render_form(request, selection, What(operation), {})
+        if operation or not selection.is_all:
+            sentence = _("Choose what to do with the licenses.")
+            return request.redirect(selection.filter.path, sentence, is_error=True)
+        return request.render(
+            "licenses/choose.html", selection=selection, operations=list_operations(request)
+        )
+
+    @page("/bulk/preview", methods=("POST",), right=Right.CHANGE)
+    def preview(self, request: PageRequest) -> Response:
+        """The part of the page that shows what will change; loaded by admin.js."""
+        selection, operation = _require_selection(request)
+        return request.render("licenses/bulk_preview.html", **_preview_values(request, selection, operation))
 
     @page("/bulk/start", methods=("POST",), right=Right.CHANGE)
     def start(self, request: PageRequest) -> Response:
         """Start the job that does the change."""
-        selection = request.ask(lambda tx: _read_selection(tx, request))
-        text = request.form.get("what", "")
-        if text not in OPERATIONS or (selection.is_all and not _is_for_all(request)):
-            raise MalformedForm
-        operation = What(text)
+        selection, operation = _require_selection(request)
         amount, errors = _read_amount(request, operation)
-        if operation is What.DELETE and request.form.get("is_sure", "") != "yes":
-            errors["is_sure"] = _NOT_CONFIRMED
-        elif operation is What.DELETE and _has_grown(request, selection):
-            errors["is_sure"] = _MORE_MATCH
+        errors |= _find_doubts(request, selection, operation)
         if errors:
             return _render_form(request, selection, operation, errors)
-        order = Change(
-            what=operation,
-            amount=amount,
-            is_from_now=request.form.get("begin", "") == "now",
-            **_selection_fields(selection),
-        )
-        return _start_job(request, order, selection.total)
+        return _start_job(request, _build_change(request, selection, operation, amount), selection)
+
+
+def _require_selection(request: PageRequest) -> tuple[Selection, What]:
+    """The licenses and the operation of a form. Raises ``MalformedForm``."""
+    selection = request.ask(lambda tx: _read_selection(tx, request))
+    text = request.form.get("what", "")
+    if text not in OPERATIONS or (selection.is_all and not _is_for_all(request)):
+        raise MalformedForm
+    return selection, What(text)
+
+
+def list_operations(request: PageRequest) -> dict[What, str]:
+    """The changes that the user may order, and their labels."""
+    may_delete = request.may(Right.ADMINISTER)
+    return {what: _(text) for what, text in OPERATIONS.items() if may_delete or what is not What.DELETE}
+
+
+def _find_doubts(request: PageRequest, selection: Selection, operation: What) -> dict[str, str]:
+    """What is missing before a change of these licenses may begin."""
+    if request.form.get("typed", "").replace(",", "") != selection.typed:
+        grown = _has_grown(request, selection)
+        missing = _("More licenses match now than a moment ago.") if grown else ""
+        return {"typed": f"{missing} {_('Type %(number)s to confirm.', number=selection.typed)}".strip()}
+    if selection.typed:
+        return {}
+    if operation is What.DELETE and request.form.get("is_sure", "") != "yes":
+        return {"is_sure": _("Check this box if you are sure.")}
+    if _has_grown(request, selection):
+        return {"is_sure": _("More licenses match now than a moment ago. Look again, and confirm.")}
+    return {}
+
+
+def _build_change(request: PageRequest, selection: Selection, operation: What, amount: int | None) -> Change:
+    return Change(
+        what=operation,
+        amount=amount,
+        is_from_now=request.form.get("begin", "") == "now",
+        **_selection_fields(selection),
+    )
 
 
 def _read_selection(tx: ReadTransaction, request: PageRequest) -> Selection:
@@ -156,18 +216,48 @@ def _selection_fields(selection: Selection) -> dict[str, Any]:
     return {"search": selection.filter.search} if selection.is_all else {"license_ids": selection.ids}
 
 
-def _start_job(request: PageRequest, order: Order, total: int | None) -> Response:
-    command = orders.start_command(order, total=total, context=request.context)
+def _start_job(request: PageRequest, order: Order, selection: Selection) -> Response:
+    _require_right(request, order)
+    command = orders.start_command(order, total=selection.total, context=request.context)
     return change_once(request, command, lambda job: Redirect(f"/jobs/{job.id}"))
+
+
+def _require_right(request: PageRequest, order: Order) -> None:
+    """Raise ``HTTPException`` 403 for an order that only administrators may give."""
+    if not request.may(orders.right_for(order)):
+        raise HTTPException(403)
+
+
+def _preview_values(request: PageRequest, selection: Selection, operation: What) -> dict[str, Any]:
+    """What the change would do, as far as its amount is known."""
+    amount, errors = _read_amount(request, operation)
+    if errors and "amount" not in request.form:
+        amount, errors = _USUAL_AMOUNTS.get(operation), {}
+    if errors:
+        return {"preview": None, "lines": [], "total": selection.total}
+    order = _build_change(request, selection, operation, amount)
+    found = request.ask(lambda tx: preview(tx, order, request.now))
+    lines = [
+        PreviewLine(one.license, _label(one.field), *(write_value(one.field, two) for two in one[2:]))
+        for one in found.lines
+    ]
+    return {"preview": found, "lines": lines, "total": selection.total}
+
+
+def _label(field: str) -> str:
+    return write_label(field) if field else ""
 
 
 def _render_form(
     request: PageRequest, selection: Selection, operation: What, errors: dict[str, str]
 ) -> Response:
+    if operation is What.DELETE and not request.may(Right.ADMINISTER):
+        raise HTTPException(403)
     return request.render(
         "licenses/bulk.html",
         selection=selection,
         operation=operation.value,
-        label=OPERATIONS[operation],
+        label=_(OPERATIONS[operation]),
         errors=errors,
+        **_preview_values(request, selection, operation),
     )

@@ -11,7 +11,7 @@ from keywright.http.admin import event_views
 from keywright.http.admin.name_suggestions import suggest_names
 from keywright.http.admin.sections.licenses import filter as license_filter
 from keywright.http.admin.sections.licenses import standing
-from keywright.http.admin.sections.licenses.bulk import OPERATIONS, Bulk
+from keywright.http.admin.sections.licenses.bulk import Bulk, list_operations
 from keywright.http.admin.sections.licenses.changes import Changes
 from keywright.http.admin.sections.licenses.creation import Creation
 from keywright.http.admin.sections.licenses.filter import EXPIRY_DAYS, Filter, Names
@@ -94,7 +94,7 @@ class Licenses(Bulk, Changes, Creation, Imports, LicenseTerms, Undo, Section):
             status_options=[(one.name.lower(), one.name.capitalize()) for one in Status],
             expiring_options=_expiring_options(data.filter),
             chosen=_option_values(data.filter),
-            operations=OPERATIONS,
+            operations=list_operations(request),
         )
 
     @page("/search", methods=("POST",))
