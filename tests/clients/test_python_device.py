@@ -124,4 +124,4 @@ def test_the_command_explains_a_file(
     assert "NOT good (not_yet_valid)" in run(capsys, "explain", str(path), "--public-key", KEY.x)[1]
     assert "NOT good (header)" in run(capsys, "explain", str(path), "--public-key", STRANGER.x)[1]
     path.write_text("Hello")
-    assert run(capsys, "explain", str(path)) == (1, "It cannot be read: it is no license file, or damaged.\n")
+    assert run(capsys, "explain", str(path))[0] == 1

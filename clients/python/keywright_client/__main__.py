@@ -9,7 +9,7 @@ import time
 
 from .client import Keywright
 from .errors import VerificationError
-from .verify import decode, key_id, unarmour, verify
+from .verify import decode, unarmour, verify
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -40,20 +40,18 @@ def _explain(file: str | None, public_keys: list[str], product: str | None) -> i
     try:
         for part in unarmour(text).split(".")[:2]:
             print(json.dumps(json.loads(decode(part)), indent=2, ensure_ascii=False))
-    except (ValueError, RecursionError):
-        print("It cannot be read: it is no license file, or damaged.")
-        return 1
-    if not public_keys:
-        print("Not verified: name the program's key with --public-key.")
-        return 0
-    print("Verified with", ", ".join(key_id(key) for key in public_keys))
-    try:
+        if not public_keys:
+            print("Not verified: name the program's key with --public-key.")
+            return 0
         verify(text, public_keys=public_keys, product=product, now=time.time())
     except VerificationError as error:
         print(f"It is NOT good ({error.code}). {error}")
-        return 1
-    print("It is good.")
-    return 0
+    except (ValueError, RecursionError):
+        print("It cannot be read: it is no license file, or damaged.")
+    else:
+        print("It is good.")
+        return 0
+    return 1
 
 
 if __name__ == "__main__":

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from time import sleep
 from typing import Any, NamedTuple
 
 
@@ -16,16 +16,11 @@ class Kept(NamedTuple):
 
     license_key: str = ""
     answer: str = ""
-    #: The answer's ``iat``; of two answers, the newer one is kept.
-    issued_at: int = 0
-    #: The highest time that was seen.
-    latest: float = 0
-    #: Do not ask the server before, unless nothing else helps.
-    retry_at: float = 0
-    #: The version and build that the answer was asked for.
-    version: str = ""
-    #: How the device was known when the license was activated.
-    fingerprint: str = ""
+    issued_at: float = 0  # The answer's ``iat``; of two answers, the newer one is kept.
+    latest: float = 0  # The highest time that was seen.
+    retry_at: float = 0  # Do not ask the server before, unless nothing else helps.
+    version: str = ""  # The version and build that the answer was asked for.
+    fingerprint: str = ""  # The device when the license was activated, and how it was made.
     source: str = ""
     installation_id: str = ""
     key_sets: tuple[str, ...] = ()
@@ -35,12 +30,11 @@ class Kept(NamedTuple):
 def default_folder(vendor: str) -> str:
     """The platform's folder for what a program keeps."""
     home = os.path.expanduser("~")
+    base = os.environ.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
     elif sys.platform == "darwin":
         base = os.path.join(home, "Library", "Application Support")
-    else:
-        base = os.environ.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
     return os.path.join(base, "keywright", vendor)
 
 
@@ -60,7 +54,7 @@ class Store:
                 return _parse(json.load(file))
         except FileNotFoundError:
             return Kept()
-        except (OSError, ValueError, RecursionError):
+        except (OSError, ValueError, AttributeError, RecursionError):
             return Kept(is_damaged=True)
 
     def change(self, decide: Callable[[Kept], Kept]) -> Kept:
@@ -71,21 +65,23 @@ class Store:
                 kept = self.read()
                 decided = decide(kept)
                 if decided != kept:
-                    self._write(decided)
+                    self._write(json.dumps(decided._replace(is_damaged=False)._asdict()))
         except OSError:
             self._unwritten = decided = decide(self.read())
         return decided
 
-    def _write(self, kept: Kept) -> None:
+    def _write(self, text: str) -> None:
         beside = f"{self._path}.{os.getpid()}-{os.urandom(4).hex()}"
         try:
-            with open(
-                os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
-            ) as file:
-                json.dump(kept._replace(is_damaged=False)._asdict(), file)
+            with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
-            _replace(beside, self._path)
+            for attempt in range(20):
+                with suppress(PermissionError):  # On Windows, while another process reads it.
+                    return os.replace(beside, self._path)
+                sleep(0.01 * attempt)
+            raise PermissionError(self._path)
         except OSError:
             with suppress(OSError):
                 os.unlink(beside)
@@ -93,6 +89,7 @@ class Store:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
+        # Closing the file gives the lock up.
         with open(os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT, 0o600), "rb+") as file:
             if sys.platform == "win32":
                 import msvcrt
@@ -102,32 +99,15 @@ class Store:
                 import fcntl
 
                 fcntl.flock(file, fcntl.LOCK_EX)
-            # Closing the file gives the lock up.
             yield
 
 
-def _replace(source: str, target: str) -> None:
-    for attempt in range(50):
-        try:
-            os.replace(source, target)
-            return
-        except PermissionError:
-            # On Windows, while another process reads it.
-            if os.name != "nt" or attempt == 49:
-                raise
-            time.sleep(0.02)
-
-
 def _parse(document: Any) -> Kept:
-    """Raises ValueError for what this library does not write."""
-    empty = Kept()
-    if not isinstance(document, dict):
-        raise ValueError("no object")
-    found: dict[str, Any] = {name: document.get(name, default) for name, default in empty._asdict().items()}
-    if isinstance(found["key_sets"], list):
-        found["key_sets"] = tuple(str(text) for text in found["key_sets"])
-    for name, default in empty._asdict().items():
-        kind = (int, float) if isinstance(default, (int, float)) else type(default)
-        if not isinstance(found[name], kind):
+    """Raises ValueError or AttributeError for what this library does not write."""
+    empty = {**Kept()._asdict(), "key_sets": []}
+    found = {name: document.get(name, default) for name, default in empty.items()}
+    kinds = {str: (str,), int: (int, float), bool: (bool,), list: (list,)}
+    for name, default in empty.items():
+        if not isinstance(found[name], kinds[type(default)]):
             raise ValueError(name)
-    return Kept(**found)
+    return Kept(**{**found, "key_sets": tuple(map(str, found["key_sets"]))})

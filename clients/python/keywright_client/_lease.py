@@ -18,16 +18,14 @@ class Lease:
 
     def __init__(self, call: Callable[..., dict[str, Any]], holder: str | None, seconds: int | None) -> None:
         self._call, self._stopped = call, threading.Event()
-        self._request = {
-            "holder": holder or f"process {os.getpid()}-{os.urandom(4).hex()}",
-            "seconds": seconds,
-        }
+        holder = holder or f"process {os.getpid()}-{os.urandom(4).hex()}"
+        self._request = {"holder": holder, "seconds": seconds}
         self._id, self._ends, self._seconds = "", 0.0, 0.0
 
     @property
     def is_held(self) -> bool:
         """Whether the place is ours at this moment."""
-        return time.monotonic() < self._ends
+        return not self._stopped.is_set() and time.monotonic() < self._ends
 
     def __enter__(self) -> Lease:
         self._take("/v3/leases")
@@ -43,8 +41,7 @@ class Lease:
             self._call("/v3/leases/release", lease_id=self._id)
 
     def _take(self, path: str, **more: Any) -> None:
-        began = time.monotonic()
-        claims = self._call(path, **self._request, **more)
+        began, claims = time.monotonic(), self._call(path, **self._request, **more)
         lease = claims.get("lease") or {}
         end = parse_time(lease.get("expires_at"))
         if end is None or not lease.get("id") or not claims["valid"]:
@@ -55,11 +52,10 @@ class Lease:
     def _renew(self) -> None:
         wait = self._seconds / 2
         while not self._stopped.wait(max(wait, 1.0)):
+            wait = self._seconds / 2
             try:
                 self._take("/v3/leases/renew", lease_id=self._id)
-                wait = self._seconds / 2
             except Refused:
                 self._ends = 0.0
-                wait = self._seconds / 2
             except KeywrightError:
                 wait = self._seconds / 10

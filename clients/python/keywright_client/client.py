@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from . import _device
 from ._http import Server
 from ._kept import Kept, Store, default_folder
-from .errors import Refused, Unreachable, VerificationError
-from .status import Status, build_status, parse_time, state_of, state_of_code
+from .errors import KeywrightError, Refused, Unreachable, VerificationError
+from .status import Status, build_status, parse_time, state_of
 from .verify import TOLERANCE, Trust, encode, follow_key_sets, key_id, require_in_time, verify
 
 if TYPE_CHECKING:
@@ -54,10 +55,8 @@ class Keywright:
     ) -> None:
         for key in public_keys:
             key_id(key)
-        host = "".join(
-            c if c.isalnum() or c in ".-" else "_" for c in url.rsplit("//", maxsplit=1)[-1].strip("/")
-        )
-        name = "".join(c if c.isalnum() or c in "-_" else "_" for c in product or "license")
+        host = re.sub(r"[^\w.-]", "_", url.rpartition("//")[2].strip("/"))
+        name = re.sub(r"[^\w-]", "_", product or "license")
         self._store = Store(default_folder(host) if folder is None else os.fspath(folder), name)
         self._server = Server(url, timeout, ca_file, f"keywright-client-python/1 {name}/{app_version or '-'}")
         self._pinned, self._product, self._issuer, self._clock = tuple(public_keys), product, issuer, clock
@@ -98,15 +97,15 @@ class Keywright:
         try:
             answer, claims = self._ask("/v3/activate", license_key, platform=sys.platform, **details)
         except Refused as error:
-            return build_status(state_of_code(error.code), str(error), code=error.code)
+            return build_status(state_of({"code": error.code}), error)
         except Unreachable as error:
             if is_same and kept.answer:
                 return self._judge(kept, str(error))[0]
-            return build_status("not_activated", str(error), code="unreachable", is_offline=True)
+            return build_status("not_activated", error, is_offline=True)
         except VerificationError as error:
-            return build_status("tampered", str(error), code=error.code)
+            return build_status("tampered", error)
         self._keep_answer(answer, claims, license_key, True, license_key=license_key, **device._asdict())
-        return build_status(state_of(claims), str(claims.get("detail") or ""), claims)
+        return build_status(state_of(claims), claims)
 
     def load_file(self, text: str, license_key: str | None = None) -> Status:
         """Keep a license file: for a device without a network. A file that is not good changes nothing."""
@@ -115,7 +114,7 @@ class Keywright:
         try:
             claims = self._verify(text, license_key, self._trust(kept).keys, now=self._clock())
         except VerificationError as error:
-            return build_status(_STATE_OF_REASON.get(error.code, "tampered"), str(error), code=error.code)
+            return build_status(_STATE_OF_REASON.get(error.code, "tampered"), error)
         # The same file again must not set the time back.
         latest = claims["iat"] if claims["iat"] > kept.issued_at else kept.latest
         fields = {**self._device(kept)._asdict(), "license_key": license_key, "latest": latest}
@@ -131,11 +130,11 @@ class Keywright:
         """Give the place up, and forget the license. Raises Refused and Unreachable: nothing has changed."""
         kept = self._store.read()
         try:
-            self._server.post("/v3/deactivate", self._body(kept, kept.license_key), accept=_JSON)
+            self._server.call("/v3/deactivate", self._body(kept, kept.license_key), _JSON)
         except Refused as error:
             if error.status != 404:
                 raise
-        self._keep(
+        self._store.change(
             lambda kept: kept._replace(license_key="", answer="", issued_at=0, fingerprint="", source="")
         )
 
@@ -143,8 +142,7 @@ class Keywright:
         """Count usage: ``meter``, ``used``, ``limit``, ``resets_at``. Raises Refused, and Unreachable."""
         kept = self._store.read()
         body = {**self._body(kept, kept.license_key), "meter": meter, "amount": amount}
-        counted = json.loads(self._server.post("/v3/usage", body, accept=_JSON))
-        return dict(counted)
+        return dict(json.loads(self._server.call("/v3/usage", body, _JSON)))
 
     def lease(self, holder: str | None = None, seconds: int | None = None) -> Lease:
         """A floating license for the length of a ``with``: renewed in the background, released at its end.
@@ -156,7 +154,7 @@ class Keywright:
         def call(path: str, **request: Any) -> Claims:
             license_key = self._store.read().license_key
             if path.endswith("/release"):
-                self._server.post(path, {"license_key": license_key, **request}, accept=_JSON, attempts=1)
+                self._server.call(path, {"license_key": license_key, **request}, _JSON, attempts=1)
                 return {}
             return self._ask(path, license_key, **request)[1]
 
@@ -164,33 +162,33 @@ class Keywright:
 
     def _check_online(self, kept: Kept, was_valid: bool) -> Status:
         try:
-            answer, claims = self._validate(kept, attempts=1 if was_valid else 3)
+            answer, claims = self._ask("/v3/validate", kept.license_key, 1 if was_valid else 3)
             if was_valid and not claims["valid"]:
                 # Before it destroys what is kept, a "no" is asked again.
-                answer, claims = self._validate(kept, attempts=3)
+                answer, claims = self._ask("/v3/validate", kept.license_key)
         except (Unreachable, Refused) as error:
-            pause = max(_PAUSE, getattr(error, "retry_after", None) or 0)
-            self._keep(lambda found: found._replace(retry_at=self._clock() + min(pause, 2 * _PAUSE)))
+            pause = max(_PAUSE, error.retry_after)
+            self._store.change(lambda found: found._replace(retry_at=self._clock() + min(pause, 2 * _PAUSE)))
             return self._judge(kept, str(error))[0]
         except VerificationError as error:
             if was_valid:
                 return self._judge(kept, f"The answer cannot be believed. {error}")[0]
-            return build_status("tampered", str(error), code=error.code)
+            return build_status("tampered", error)
+        if len((trust := self._trust(self._store.read())).keys) > 1:
+            # One of them may have been withdrawn since.
+            self._learn_keys(trust)
         now_kept = self._keep_answer(answer, claims, kept.license_key)
-        if now_kept.answer == answer:
-            return build_status(state_of(claims), str(claims.get("detail") or ""), claims)
-        return self._judge(now_kept)[0]
-
-    def _validate(self, kept: Kept, attempts: int) -> tuple[str, Claims]:
-        return self._ask("/v3/validate", kept.license_key, attempts=attempts)
+        return (
+            build_status(state_of(claims), claims) if now_kept.answer == answer else self._judge(now_kept)[0]
+        )
 
     def _ask(self, path: str, license_key: str, attempts: int = 3, **more: Any) -> tuple[str, Claims]:
         """A signed answer and its claims. The nonce that it carries proves that it was made just now."""
         kept, nonce = self._store.read(), os.urandom(16).hex()
         body = {**self._body(kept, license_key), **more, "nonce": nonce}
-        answer = self._server.post(path, body, accept=_SIGNED, attempts=attempts)
-        if answer.count(".") != 2 or answer.lstrip()[:1] in ("{", "<"):
-            raise Unreachable("What answers is no Keywright server that signs.")
+        answer = self._server.call(path, body, _SIGNED, attempts).strip()
+        if answer.count(".") != 2 or answer[0] in "{<":
+            raise Unreachable("What answers is no Keywright server that signs.", "unreachable")
         trust = self._trust(kept)
         expected: dict[str, Any] = {"nonce": nonce}
         if path.startswith("/v3/leases"):
@@ -199,12 +197,10 @@ class Keywright:
         try:
             return answer, self._verify(answer, license_key, trust.keys, **expected)
         except VerificationError as error:
-            newer = self._newer_trust(trust) if error.code == "header" else trust
+            newer = self._learn_keys(trust) if error.code == "header" else trust
             if newer == trust:
                 raise
-        claims = self._verify(answer, license_key, newer.keys, **expected)
-        self._keep(lambda kept: kept._replace(key_sets=newer.sets))
-        return answer, claims
+        return answer, self._verify(answer, license_key, newer.keys, **expected)
 
     def _verify(self, text: str, license_key: str, keys: tuple[str, ...], **more: Any) -> Claims:
         """``now`` is left out for an answer to a nonce just sent: it brings the server's time with it."""
@@ -216,36 +212,42 @@ class Keywright:
         # A set that was believed once goes on being believed after its end.
         return follow_key_sets(Trust(self._pinned), kept.key_sets, float("-inf"))
 
-    def _newer_trust(self, trust: Trust) -> Trust:
+    def _learn_keys(self, trust: Trust) -> Trust:
+        """The keys that the server names now, where trusted ones have signed them; they are kept."""
         try:
-            sets = json.loads(self._server.get("/v3/signing-keys"))["keys"]
-            return follow_key_sets(trust, [text for text in sets if isinstance(text, str)], self._clock())
-        except (Unreachable, Refused, ValueError, TypeError, KeyError, RecursionError):
+            sets = json.loads(self._server.call("/v3/signing-keys", None, _JSON, 2))["keys"]
+            newer = follow_key_sets(trust, [text for text in sets if isinstance(text, str)], self._clock())
+        except (KeywrightError, ValueError, TypeError, KeyError, RecursionError):
             return trust
+        if set(newer.keys) == set(trust.keys):
+            return trust
+        self._store.change(lambda kept: kept._replace(key_sets=newer.sets))
+        return newer
 
     def _judge(self, kept: Kept, outage: str = "") -> tuple[Status, bool]:
         """What the kept answer says at this moment, and whether it is time to ask the server."""
         now, offline = self._clock(), bool(outage)
-        if kept.is_damaged:
-            return build_status(
-                "tampered", "What was kept is damaged: activate again.", is_offline=offline
-            ), True
-        if not kept.answer:
-            return build_status("not_activated", "No license was activated.", is_offline=offline), True
+        if kept.is_damaged or not kept.answer:
+            state = "tampered" if kept.is_damaged else "not_activated"
+            detail = (
+                "What was kept is damaged: activate again."
+                if kept.is_damaged
+                else "No license was activated."
+            )
+            return build_status(state, detail=detail, is_offline=offline), True
         try:
             claims = self._verify(kept.answer, kept.license_key, self._trust(kept).keys)
         except VerificationError as error:
-            state = _STATE_OF_REASON.get(error.code, "tampered")
-            return build_status(state, str(error), code=error.code, is_offline=offline), True
+            return build_status(_STATE_OF_REASON.get(error.code, "tampered"), error, is_offline=offline), True
         state, detail = self._state_at(now, kept, claims, offline)
         asks_again = parse_time(claims.get("next_check_at"))
         is_due = state not in ("valid", "grace") or kept.version != self._version
         is_due = is_due or asks_again is None or now >= asks_again.timestamp()
-        return build_status(state, outage or detail, claims, is_offline=offline), is_due
+        return build_status(state, claims, outage or detail, offline), is_due
 
     def _state_at(self, now: float, kept: Kept, claims: Claims, is_offline: bool) -> tuple[str, str]:
         if not claims["valid"]:
-            return state_of(claims), str(claims.get("detail") or "")
+            return state_of(claims), ""
         if now < max(claims["iat"], kept.latest) - TOLERANCE:
             return "clock_moved_back", "This computer's clock is behind a time that was seen before."
         try:
@@ -256,11 +258,8 @@ class Keywright:
             is_over = end is not None and now >= end.timestamp()
             return "expired" if is_over else "unreachable_too_long", str(error)
         if now > kept.latest + 60:
-            self._keep(lambda found: found._replace(latest=max(found.latest, now)))
+            self._store.change(lambda found: found._replace(latest=max(found.latest, now)))
         return ("unreachable_but_valid_until" if is_offline else state_of(claims)), ""
-
-    def _keep(self, decide: Callable[[Kept], Kept]) -> Kept:
-        return self._store.change(decide)
 
     def _keep_answer(
         self, answer: str, claims: Claims, asked_for: str, is_chosen: bool = False, **fields: Any
@@ -273,7 +272,7 @@ class Keywright:
             new = {"answer": answer, "issued_at": claims["iat"], "latest": claims["iat"], "retry_at": 0}
             return kept._replace(**{**new, "version": self._version, "is_damaged": False, **fields})
 
-        return self._keep(decide)
+        return self._store.change(decide)
 
     def _body(self, kept: Kept, license_key: str) -> dict[str, Any]:
         return {"license_key": license_key, "fingerprint": self._device(kept).fingerprint, **self._build}
@@ -282,6 +281,8 @@ class Keywright:
         device = _device.identify(self._product or "", kept.installation_id)
         if device.source == _device.INSTALLATION and not kept.installation_id:
             new = os.urandom(16).hex()
-            kept = self._keep(lambda found: found._replace(installation_id=found.installation_id or new))
+            kept = self._store.change(
+                lambda found: found._replace(installation_id=found.installation_id or new)
+            )
             device = _device.identify(self._product or "", kept.installation_id)
         return device

@@ -22,28 +22,23 @@ REASONS = {
 
 
 class KeywrightError(Exception):
-    """The base of all errors of this library."""
+    """``code`` says why, ``retry_after`` (in seconds) when to ask again, where the server named a time."""
+
+    def __init__(self, detail: str, code: str, status: int = 0, retry_after: float = 0) -> None:
+        super().__init__(detail)
+        self.code, self.status, self.retry_after = code, status, retry_after
 
 
-class VerificationError(KeywrightError, ValueError):
-    """This answer or file must not be believed. ``code`` says why; it is one of ``REASONS``."""
+class VerificationError(KeywrightError):
+    """This answer or file must not be believed; ``code`` is one of ``REASONS``."""
 
     def __init__(self, code: str) -> None:
-        super().__init__(REASONS[code])
-        self.code = code
+        super().__init__(REASONS[code], code)
 
 
 class Unreachable(KeywrightError):
-    """The server gave no answer that can be used. ``retry_after`` is in seconds, where it named a time."""
-
-    def __init__(self, detail: str, retry_after: float | None = None) -> None:
-        super().__init__(detail)
-        self.retry_after = retry_after
+    """The server gave no answer that can be used."""
 
 
 class Refused(KeywrightError):
-    """The server refused a change. ``code`` is one of its problem codes (``limit_reached`` …)."""
-
-    def __init__(self, code: str, detail: str, status: int, retry_after: float | None = None) -> None:
-        super().__init__(detail)
-        self.code, self.status, self.retry_after = code, status, retry_after
+    """The server refused a change; ``code`` is one of its problem codes (``limit_reached`` …)."""

@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 VALID_STATES = ("valid", "grace", "unreachable_but_valid_until")
 _OTHER_STATES = "expired disabled not_activated limit_reached unreachable_too_long tampered clock_moved_back"
 STATES = (*VALID_STATES, *_OTHER_STATES.split())
-_STATE_OF_CODE = {
-    **dict.fromkeys(("disabled", "inactive"), "disabled"),
-    **dict.fromkeys(("expired", "version_not_covered"), "expired"),
-    **dict.fromkeys(
-        ("limit_reached", "too_many_new_devices", "no_free_lease", "lease_lost"), "limit_reached"
-    ),
+#: The codes that each state tells; the others are told as ``not_activated``.
+_CODES = {
+    "disabled": ("disabled", "inactive"),
+    "expired": ("expired", "version_not_covered"),
+    "limit_reached": ("limit_reached", "too_many_new_devices", "no_free_lease", "lease_lost"),
 }
 
 
@@ -44,36 +43,27 @@ class Status(NamedTuple):
         return self.valid and entitlement in self.entitlements
 
 
-def build_status(
-    state: str, detail: str, claims: Any = None, code: str = "", is_offline: bool = False
-) -> Status:
-    """The status that the claims of an answer lead to, where there is one."""
-    claims = claims or {}
-    view = claims.get("license") or {}
-    moments = (
-        view.get("expires_at"),
-        view.get("grace_until"),
-        claims.get("iat"),
-        claims.get("next_check_at"),
-    )
-    code = code or claims.get("code") or state
-    codes, entitlements = claims.get("codes") or [code], claims.get("entitlements") or []
-    return Status(
-        *(state in VALID_STATES, state, code, codes, detail, is_offline, entitlements),
-        *(view or None, claims.get("activation"), *map(parse_time, (*moments, claims.get("exp")))),
-    )
+def build_status(state: str, found: Any = None, detail: str = "", is_offline: bool = False) -> Status:
+    """The status that the claims of an answer lead to, or the error in place of one."""
+    claims = found if isinstance(found, dict) else {}
+    is_valid, view = state in VALID_STATES, claims.get("license") or {}
+    code = str(claims.get("code") or getattr(found, "code", state))
+    if not detail:
+        detail = (
+            str(found) if not claims and found else "" if is_valid else f"The license server says: {code}."
+        )
+    moments = (view.get(name) for name in ("expires_at", "grace_until"))
+    times = (claims.get(name) for name in ("iat", "next_check_at", "exp"))
+    head = (is_valid, state, code, claims.get("codes") or [code], detail, is_offline)
+    tail = (claims.get("entitlements") or [], view or None, claims.get("activation"))
+    return Status(*head, *tail, *map(parse_time, (*moments, *times)))
 
 
 def state_of(claims: dict[str, Any]) -> str:
-    """The state that an answer tells by itself."""
-    if claims["valid"]:
+    """The state that an answer tells by itself, or a refusal with its ``code``."""
+    if claims.get("valid"):
         return "grace" if "grace" in claims.get("codes", ()) else "valid"
-    return state_of_code(str(claims.get("code")))
-
-
-def state_of_code(code: str) -> str:
-    """The state of an answer or a refusal with this code."""
-    return _STATE_OF_CODE.get(code, "not_activated")
+    return next((state for state, codes in _CODES.items() if claims.get("code") in codes), "not_activated")
 
 
 def parse_time(value: Any) -> datetime | None:
