@@ -192,7 +192,7 @@ def test_a_license_is_not_deleted_with_places_of_which_nothing_was_said(
     place = activate(server, license)
     answer = bob.post(path, places=seen)
     assert "Its activations have changed meanwhile" in said(answer)
-    assert "1 activation, 1 of them active, are deleted with it." in said(answer)
+    assert "1 activation is deleted with it (active: 1)." in said(answer)
     assert is_taken(server, place)
     (seen,) = re.findall(r'name="places" value="([^"]+)"', answer.text)
     assert where_to(bob.post(path, places=seen)) == "/licenses"

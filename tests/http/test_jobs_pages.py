@@ -69,7 +69,7 @@ def test_a_job_is_listed_and_has_a_page_that_says_what_was_done(server: RunningS
     assert "Allow 2 more places Licenses: active done 600 600 ada" in said(listed)
     page = bob.get(f"/jobs/{number}")
     assert title(page) == "Allow 2 more places"
-    assert "600 licenses processed, 600 of them skipped." in said(page)
+    assert "600 licenses done. 600 of them were skipped." in said(page)
     assert "License 1: it has no limit. License 2: it has no limit." in said(page)
     assert "… and others." in said(page)
     assert "Cancel the job" not in page.text

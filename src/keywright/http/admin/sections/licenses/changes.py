@@ -8,15 +8,17 @@ from starlette.responses import Response
 from keywright.core import crypto
 from keywright.core.command import Command
 from keywright.core.errors import LicenseKeyTaken, NothingToChange, Refusal, UnknownLicense
-from keywright.core.parsing import format_count, write_time
 from keywright.http.admin.event_filter import reader_zone
 from keywright.http.admin.name_suggestions import suggest_names
 from keywright.http.admin.sections.licenses import forms
 from keywright.http.admin.sections.licenses.forms import get_details, get_license, undo_path
 from keywright.http.pages.error_messages import message_for
+from keywright.http.pages.formats import write_moment, write_number
 from keywright.http.pages.inputs import parse_positive
+from keywright.http.pages.languages import N_, _, ngettext
 from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import page
+from keywright.http.pages.reasons import explain
 from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
 from keywright.licensing.activations.commands import Deactivate, DeactivateAll
@@ -32,8 +34,8 @@ from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.undo.commands import EnableLicense
 from keywright.search.license_details import LicenseDetails
 
-_UNCHANGED = "Nothing was changed."
-_PLACES_CHANGED = "Its activations have changed meanwhile. Please check again."
+_UNCHANGED = N_("Nothing was changed.")
+_PLACES_CHANGED = N_("Its activations have changed meanwhile. Please check again.")
 
 
 class Changes:
@@ -52,7 +54,7 @@ class Changes:
         if not errors:
             changes = forms.changes_of(values, changed)
             try:
-                return _update(request, license, changes, "The license is changed.")
+                return _update(request, license, changes, _("The license is changed."))
             except LicenseKeyTaken as refusal:
                 errors["key"] = message_for(refusal).sentence
         return _render_form(request, texts, errors, license)
@@ -73,7 +75,7 @@ class Changes:
             except Refusal as refusal:
                 errors["days"] = message_for(refusal).sentence
             except ValueError as reason:
-                errors["days"] = f"It {reason}."
+                errors["days"] = explain(reason)
         return request.render("licenses/extend.html", license=license, errors=errors)
 
     @page("/{id:number}/limit", methods=("GET", "POST"), right=Right.CHANGE)
@@ -96,12 +98,12 @@ class Changes:
         """Raise the limit of a license by one."""
         license = get_license(request)
         command = RaiseLimit(context=request.context, license=license.id, places=1)
-        return _change(request, license, command, "One more device is allowed.")
+        return _change(request, license, command, _("One more device is allowed."))
 
     @page("/{id:number}/disable", methods=("POST",), right=Right.CHANGE)
     def disable(self, request: PageRequest) -> Response:
         """Disable a license."""
-        message = (
+        message = _(
             "The license is disabled: it cannot be activated any more. "
             "Programs that look at its status notice it at their next validation."
         )
@@ -112,7 +114,8 @@ class Changes:
         """Give a license the status that it had before it was disabled."""
         license = get_license(request)
         command = EnableLicense(context=request.context, license=license.id)
-        return _change(request, license, command, "The license is enabled: its status is what it was before.")
+        message = _("The license is enabled: its status is what it was before.")
+        return _change(request, license, command, message)
 
     @page("/{id:number}/delete", methods=("GET", "POST"), right=Right.CHANGE)
     def delete(self, request: PageRequest) -> Response:
@@ -122,11 +125,11 @@ class Changes:
         is_unchanged = request.form.get("places", places) == places
         if request.is_post and is_unchanged:
             request.change(DeleteLicense(context=request.context, license=details.license.id))
-            return request.redirect("/licenses", "The license is deleted.")
+            return request.redirect("/licenses", _("The license is deleted."))
         return request.confirm(
-            f"Delete the license {crypto.mask(details.license.key)}?",
-            _deletion_text(details) if is_unchanged else [_PLACES_CHANGED, *_deletion_text(details)],
-            button="Delete it for good",
+            _("Delete the license %(key)s?", key=crypto.mask(details.license.key)),
+            _deletion_text(details) if is_unchanged else [_(_PLACES_CHANGED), *_deletion_text(details)],
+            button=_("Delete it for good"),
             back=f"/licenses/{details.license.id}",
             hidden=[("places", places)],
         )
@@ -137,7 +140,7 @@ class Changes:
         number = get_license(request).id
         lease_id = request.form.get("lease_id", "")
         request.change(EndLease(context=request.context, license=number, lease_id=lease_id))
-        return request.redirect(f"/licenses/{number}", "The lease is ended.")
+        return request.redirect(f"/licenses/{number}", _("The lease is ended."))
 
     @page("/{id:number}/deactivate", methods=("POST",), right=Right.CHANGE)
     def deactivate(self, request: PageRequest) -> Response:
@@ -145,7 +148,7 @@ class Changes:
         license = get_license(request)
         token = request.form.get("token", "")
         command = Deactivate(context=request.context, license=license.id, token=token)
-        return _change(request, license, command, "The place is free again.")
+        return _change(request, license, command, _("The place is free again."))
 
     @page("/{id:number}/deactivate-all", methods=("GET", "POST"), right=Right.CHANGE)
     def deactivate_all(self, request: PageRequest) -> Response:
@@ -154,23 +157,29 @@ class Changes:
         license = details.license
         if request.is_post:
             command = DeactivateAll(context=request.context, license=license.id)
-            return _change(request, license, command, "All places are free again.")
+            return _change(request, license, command, _("All places are free again."))
         return request.confirm(
-            "Deactivate all?",
+            _("Free all devices?"),
             [
-                f"The license {crypto.mask(license.key)} has "
-                f"{format_count(details.active, 'active place')}; all of them become free.",
-                "Programs that validate their token notice it at their next validation. "
-                "They may activate again.",
+                ngettext(
+                    "The license %(key)s has %(num)s active place, which becomes free.",
+                    "The license %(key)s has %(num)s active places; all of them become free.",
+                    details.active,
+                    key=crypto.mask(license.key),
+                ),
+                _(
+                    "Programs that validate their token notice it at their next validation. "
+                    "They may activate again."
+                ),
             ],
-            button="Deactivate all",
+            button=_("Free all"),
             back=f"/licenses/{license.id}",
         )
 
 
 def _to_extended_license(request: PageRequest, record: LicenseRecord) -> Redirect:
     until = record.license.expires_at
-    message = "" if until is None else f"The license is good until {write_time(until)} UTC."
+    message = "" if until is None else _("The license is good until %(time)s.", time=write_moment(until))
     return Redirect(f"/licenses/{record.license.id}", message, undo_path(request, record.license.id))
 
 
@@ -186,14 +195,14 @@ def _render_form(
         errors=errors,
         zone=reader_zone(request),
         suggestions=request.ask(suggest_names),
-        statuses=forms.STATUSES,
+        statuses=forms.list_statuses(),
     )
 
 
 def _update(request: PageRequest, license: License, changes: dict[str, Any], message: str) -> Response:
     back = f"/licenses/{license.id}"
     if all(getattr(license, name) == value for name, value in changes.items()):
-        return request.redirect(back, _UNCHANGED)
+        return request.redirect(back, _(_UNCHANGED))
     request.change(UpdateLicense(context=request.context, license=license.id, changes=changes))
     return request.redirect(back, message, undo_path(request, license.id))
 
@@ -202,33 +211,41 @@ def _change(request: PageRequest, license: License, command: Command, message: s
     """Submit the command; the license's page shows the message, or the refusal."""
     try:
         back = Redirect(f"/licenses/{license.id}", message, undo_path(request, license.id))
-        return change_once(request, command, lambda _: back)
+        return change_once(request, command, lambda _record: back)
     except UnknownLicense:
         raise
     except NothingToChange:
-        return request.redirect(f"/licenses/{license.id}", _UNCHANGED)
+        return request.redirect(f"/licenses/{license.id}", _(_UNCHANGED))
     except Refusal as refusal:
         return request.redirect(f"/licenses/{license.id}", message_for(refusal).sentence, is_error=True)
 
 
 def _limit_message(license: License, limit: int | None) -> str:
     if limit is None:
-        return "The license has no limit."
+        return _("The license has no limit.")
     if limit < license.times_activated:
-        taken = format_count(license.times_activated, "place")
-        verbs = ("is", "stays") if license.times_activated == 1 else ("are", "stay")
-        return f"The limit is {limit:,}. The {taken} that {verbs[0]} taken {verbs[1]} taken."
-    return f"The limit is {limit:,}."
+        return ngettext(
+            "The limit is %(limit)s. The %(num)s place that is taken stays taken.",
+            "The limit is %(limit)s. The %(num)s places that are taken stay taken.",
+            license.times_activated,
+            limit=write_number(limit),
+        )
+    return _("The limit is %(limit)s.", limit=write_number(limit))
 
 
 def _deletion_text(details: LicenseDetails) -> list[str]:
-    sentences = [
-        f"The license {crypto.mask(details.license.key)} is deleted for good. This cannot be undone."
-    ]
+    key = crypto.mask(details.license.key)
+    sentences = [_("The license %(key)s is deleted for good. This cannot be undone.", key=key)]
     if details.total:
-        active = f", {details.active:,} of them active" if details.active else ", none of them active"
-        sentences.append(f"{format_count(details.total, 'activation')}{active}, are deleted with it.")
+        sentences.append(
+            ngettext(
+                "%(num)s activation is deleted with it (active: %(active)s).",
+                "%(num)s activations are deleted with it (active: %(active)s).",
+                details.total,
+                active=write_number(details.active),
+            )
+        )
     if details.active:
-        sentences.append("Programs notice it at their next validation.")
-    sentences.append("To keep it but refuse new activations, disable it instead.")
+        sentences.append(_("Programs notice it at their next validation."))
+    sentences.append(_("To keep it but refuse new activations, disable it instead."))
     return sentences

@@ -11,7 +11,7 @@ from keywright.db import ReadTransaction
 from keywright.http.admin.event_filter import reader_zone
 from keywright.http.admin.name_suggestions import suggest_names, write_number
 from keywright.http.admin.sections.licenses import forms
-from keywright.http.admin.sections.licenses.forms import STATUSES, undo_path
+from keywright.http.admin.sections.licenses.forms import list_statuses, undo_path
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.inputs import parse_number
 from keywright.http.pages.languages import _
@@ -112,5 +112,5 @@ def _render(
         errors=errors,
         zone=reader_zone(request),
         suggestions=request.ask(suggest_names),
-        statuses=STATUSES,
+        statuses=list_statuses(),
     )

@@ -12,6 +12,7 @@ from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.forms import Form
 from keywright.http.pages.inputs import parse_positive
 from keywright.http.pages.languages import N_, _
+from keywright.http.pages.reasons import explain
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.zones import last_day, parse_last_day
 from keywright.licensing.licenses import keys
@@ -34,14 +35,11 @@ FIELDS = (
 _BEFORE: Final = "before_"
 #: The text for no limit.
 UNLIMITED: Final = "unlimited"
-#: The choices of a status, each with its label.
-STATUSES: Final = [(one.name.lower(), one.name.capitalize()) for one in Status]
 _REQUIRED = {
     "key": N_("A license needs a key."),
     "status": N_("A license needs a status."),
     "times_activated_max": N_("Type how many devices, or choose no limit."),
 }
-_TWO_EXPIRIES = "Leave this empty where there is a date."
 
 _PARSERS: dict[str, Callable[[ReadTransaction, str], Any]] = {
     "key": lambda _tx, text: keys.normalize_key(text),
@@ -52,6 +50,11 @@ _PARSERS: dict[str, Callable[[ReadTransaction, str], Any]] = {
     "customer_id": lambda tx, text: read_number(tx, NameKind.CUSTOMER, text),
     "order_id": lambda _tx, text: parsing.parse_integer(text),
 }
+
+
+def list_statuses() -> list[tuple[str, str]]:
+    """The choices of a status, each with its label."""
+    return [(one.name.lower(), _(one.name.lower()).capitalize()) for one in Status]
 
 
 def read_details(tx: ReadTransaction, license_id: int) -> LicenseDetails:
@@ -124,9 +127,9 @@ def parse(
         except Refusal as refusal:
             errors[name] = message_for(refusal).sentence
         except ValueError as reason:
-            errors[name] = f"It {reason}."
+            errors[name] = explain(reason)
     if values.get("expires_at") is not None and values.get("valid_for_days") is not None:
-        errors["valid_for_days"] = _TWO_EXPIRIES
+        errors["valid_for_days"] = _("Leave this empty where there is a date.")
     return values, errors
 
 

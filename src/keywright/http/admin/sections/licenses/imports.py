@@ -11,6 +11,7 @@ from keywright.config import Settings
 from keywright.core.errors import MalformedForm, SourceUnusable, UnknownJob
 from keywright.db import ReadTransaction
 from keywright.http.pages.inputs import require_id
+from keywright.http.pages.languages import N_, _
 from keywright.http.pages.multipart import UploadedFile
 from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
@@ -38,21 +39,21 @@ _SHOPS: Final = {
 }
 #: The names of fields on the pages, where they differ from those of the wire.
 _LABELS: Final = {
-    "key": "license key",
-    "expires_at": "expires",
-    "valid_for_days": "valid for",
-    "times_activated_max": "limit",
-    "product_id": "product number",
-    "order_id": "order number",
-    "customer_id": "customer number",
+    "key": N_("license key"),
+    "expires_at": N_("expires"),
+    "valid_for_days": N_("valid for"),
+    "times_activated_max": N_("limit"),
+    "product_id": N_("product number"),
+    "order_id": N_("order number"),
+    "customer_id": N_("customer number"),
 }
 #: How many rows are shown, and how many columns can have a field.
 _SHOWN_ROWS, _MAX_COLUMNS = 20, 200
 #: How many bytes of a table one command stores: some milliseconds.
 _COMMAND_BYTES = 64 * 1024
 _MAX_NAME = 200
-_NO_FILE = "Choose a file."
-_NO_KEY = "Choose the column that has the license key."
+_NO_FILE = N_("Choose a file.")
+_NO_KEY = N_("Choose the column that has the license key.")
 
 
 class Draft(NamedTuple):
@@ -76,7 +77,7 @@ class Imports:
         """Upload a table."""
         file, errors = request.form.file("table"), {}
         if request.is_post and (file is None or not file.content):
-            errors["table"] = _NO_FILE
+            errors["table"] = _(_NO_FILE)
         elif file is not None:
             try:
                 return request.redirect(f"/licenses/import/{_save_upload(request, file).id}")
@@ -171,7 +172,7 @@ def _read_fields(request: PageRequest, columns: list[str], preset: str | None) -
     """The field of each column: as the form says, or as the names of the columns tell."""
     if request.form.get("do", "") in ("show", "start"):
         fields = [request.form.get(f"column-{place}", "") for place in range(len(columns))]
-        if not {*fields} <= {value for value, _ in _field_options(fields)}:
+        if not {*fields} <= {value for value, _label in _field_options(fields)}:
             raise MalformedForm
         return tuple(fields)
     guessed = guess_fields(columns, uploads.preset_of(preset))
@@ -186,21 +187,21 @@ def _to_option(field: str | None, column: str) -> str:
 def _field_options(fields: tuple[str, ...] | list[str]) -> list[tuple[str, str]]:
     """The choices for a column; what a preset keeps under another name is one of them."""
     names = [(field, _label(field)) for field in PARSERS]
-    others = [("activations", "activations"), ("metadata", "metadata (JSON)")]
+    others = [("activations", _("activations")), ("metadata", _("metadata (JSON)"))]
     kept = sorted({one for one in fields if one.startswith(METADATA) and len(one) <= _MAX_NAME})
-    named = [(one, f"metadata: {one.removeprefix(METADATA)}") for one in kept]
-    return [("", "not used"), *names, *others, (AS_METADATA, "metadata, by its name"), *named]
+    named = [(one, _("metadata: %(name)s", name=one.removeprefix(METADATA))) for one in kept]
+    return [("", _("not used")), *names, *others, (AS_METADATA, _("metadata, by its name")), *named]
 
 
 def _find_error(fields: tuple[str, ...]) -> str:
     if "key" not in fields:
-        return _NO_KEY
+        return _(_NO_KEY)
     twice = [one for one in fields if one and one != AS_METADATA and fields.count(one) > 1]
-    return f"Two columns cannot both be “{_label(twice[0])}”." if twice else ""
+    return _("Two columns cannot both be “%(field)s”.", field=_label(twice[0])) if twice else ""
 
 
 def _label(field: str) -> str:
-    return _LABELS.get(field, field.replace("_", " "))
+    return _(_LABELS.get(field, field.replace("_", " ")))
 
 
 def _render_draft(request: PageRequest, draft: Draft) -> Response:
@@ -212,7 +213,7 @@ def _render_draft(request: PageRequest, draft: Draft) -> Response:
         "rows": draft.rows,
         "existing": draft.existing,
         "statuses": {status.value: status.name.lower() for status in Status},
-        "shops": [("", "None"), *_SHOPS.items()],
+        "shops": [("", _("None")), *_SHOPS.items()],
         "options": _field_options(draft.order.fields),
     }
     errors = {"columns": draft.error} if draft.error and request.is_post else {}
