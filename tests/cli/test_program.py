@@ -56,6 +56,8 @@ def test_every_command_that_was_promised_is_there() -> None:
         *("license find", "activation list", "activation release"),
         *("lease list", "lease release", "usage show"),
         "secret rotate",
+        *("license file", "license explain", "license rotate-key"),
+        *("signing-key show", "signing-key rotate", "signing-key export-public", "signing-key withdraw"),
     }
     assert {" ".join(path) for path, one in COMMANDS.items() if not hasattr(one, "commands")} == promised
 
@@ -168,6 +170,7 @@ def test_only_serve_init_and_create_make_an_installation(nowhere: Keywright) -> 
     arguments = {"KEY": ["x"], "ID": ["1"], "URL": ["postgresql://host/target"], "FILE": [file]}
     arguments |= {
         "LEASE": ["x"],
+        "KID": ["x"],
         "TEXT": ["x"],
         "[NUMBER]": ["1"],
         "NAME": ["ada"],

@@ -1,7 +1,7 @@
 """``keywright license …``"""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -39,7 +39,9 @@ from keywright.licensing.licenses.commands import CreateLicense, DeleteLicense, 
 from keywright.licensing.licenses.model import Order, Status
 from keywright.licensing.terms.model import Starts
 from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses, RotateKey
-from keywright.provisioning.licenses.handlers import Issued
+
+if TYPE_CHECKING:
+    from keywright.provisioning.licenses.handlers import Issued
 
 app = typer.Typer(name="license", no_args_is_help=True, help="Make, show, change and activate licenses.")
 

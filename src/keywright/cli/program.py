@@ -17,11 +17,13 @@ from keywright.cli import (
     events,
     exports,
     leases,
+    license_files,
     license_lists,
     policies,
     products,
     secret,
     server,
+    signing_keys,
     status,
     tables,
     users,
@@ -54,6 +56,7 @@ doctor.add_to(app)
 exports.add_to(app)
 events.add_to(app)
 status.add_to(app)
+license_files.add_to(license_lists.app)
 for group in (
     *(
         license_lists.app,
@@ -64,7 +67,7 @@ for group in (
         products.app,
         customers.app,
     ),
-    *(tables.app, api_keys.app, users.app, secret.app, policies.generator_app),
+    *(tables.app, api_keys.app, users.app, secret.app, signing_keys.app, policies.generator_app),
 ):
     app.add_typer(group)
 

@@ -1,0 +1,158 @@
+"""``keywright license file`` and ``keywright license explain``."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from keywright.cli import output
+from keywright.cli.installation import Installation, InstallationOptions, open_here
+from keywright.cli.options import AsJson, Key, WrongUsage, command, with_installation, with_options
+from keywright.core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from keywright.signing.explanation import Explained
+
+_MAX_DAYS = 36_500
+_Days = Annotated[
+    int | None,
+    typer.Option(metavar="DAYS", min=1, max=_MAX_DAYS, help="How long it is good for, if the terms allow."),
+]
+_Fingerprint = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="The device that it is for; it must hold a place.")
+]
+_Out = Annotated[
+    Path | None, typer.Option("--out", metavar="FILE", help="Write it there instead of printing it.")
+]
+_PublicKey = Annotated[
+    list[str] | None,
+    typer.Option("--public-key", metavar="KEY", help="Verify with this key, not the installation's own."),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands to ``keywright license``."""
+    command(
+        app,
+        "keywright license file KEY --fingerprint device-7f3a9c0e12b4 --days 90 --out anna.license",
+        name="file",
+    )(with_installation(_make_file))
+    command(app, "keywright license explain anna.license", name="explain")(with_options(_explain))
+
+
+def _make_file(
+    here: Installation,
+    key: Key,
+    *,
+    fingerprint: _Fingerprint = None,
+    days: _Days = None,
+    out: _Out = None,
+) -> None:
+    """Make a license file for a machine without a network.
+
+    It fits only this key and, with --fingerprint, only that device. It is good for as long as the term
+    offline_days says, or for fewer --days, and never longer than the license.
+    """
+    from keywright.http.client_license import show_signed_license
+    from keywright.licensing.activations.model import Device
+    from keywright.signing.commands import MakeLicenseFile
+
+    made = here.change(
+        MakeLicenseFile(
+            context=here.context,
+            license=key,
+            device=Device(fingerprint),
+            show=show_signed_license,
+            alg=here.settings.signature_alg,
+            days=days,
+            is_recorded=True,
+        )
+    )
+    if out is None:
+        output.print_line(made.content.decode().rstrip("\n"))
+        return
+    out.write_bytes(made.content)
+    output.print_line(f"{out} is good until {output.format_time(made.ends_at)} (UTC).")
+
+
+def _explain(
+    options: InstallationOptions,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A license file, or a signed answer.")],
+    *,
+    public_key: _PublicKey = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a license file says, and whether it holds: who signed it, for which device, until when.
+
+    It is verified with the keys of the installation. Where there is none, name a --public-key.
+    """
+    from keywright.signing.explanation import explain
+
+    keys = public_key or _public_keys(options)
+    try:
+        explained = explain(file.read_bytes(), keys)
+    except ValueError as problem:
+        raise WrongUsage(f"{file} {problem}") from None
+    verdict = _judge(explained, datetime.now(UTC))
+    if as_json:
+        output.print_json(
+            {
+                "is_good": verdict == _GOOD,
+                "verdict": verdict,
+                "kid": explained.kid,
+                "claims": explained.claims,
+            }
+        )
+    else:
+        output.print_fields([("verdict", verdict), *_fields(explained.claims), ("signed by", explained.kid)])
+    if verdict != _GOOD:
+        raise typer.Exit(1)
+
+
+_GOOD = "it is good"
+
+
+def _public_keys(options: InstallationOptions) -> list[str]:
+    """The public keys of the installation, withdrawn ones too: who holds the file wants to know."""
+    from keywright.signing.commands import LoadKeys
+
+    with open_here(options, is_made=False) as here:
+        loaded = here.ask(LoadKeys())
+    if loaded is None:
+        raise ConfigurationError("this installation has signed nothing yet. Name a key with --public-key.")
+    return [one.public_key for one in loaded.keys if one.withdrawn_at is None]
+
+
+def _judge(explained: "Explained", now: datetime) -> str:
+    """The verdict in words."""
+    if explained.problem is not None:
+        return f"it {explained.problem}"
+    claims, seconds = explained.claims, now.timestamp()
+    if not claims["valid"]:
+        return f"it says no: {claims['code']}"
+    if seconds >= claims["exp"]:
+        return "it has ended"
+    return _GOOD if seconds >= claims["nbf"] else "it begins later: the clock is behind"
+
+
+def _fields(claims: dict[str, Any]) -> list[tuple[str, object]]:
+    """What people want to know of the claims; whatever they are, for a file may be anyone's."""
+    activation = claims.get("activation")
+    return [
+        ("says", ", ".join(map(str, claims.get("codes") or [claims.get("code")]))),
+        ("product", claims.get("aud")),
+        ("license", claims.get("sub")),
+        ("device", activation.get("fingerprint") if isinstance(activation, dict) else "any"),
+        ("made at", _write_moment(claims.get("iat"))),
+        ("good until", _write_moment(claims.get("exp"))),
+        ("entitlements", ", ".join(map(str, claims.get("entitlements") or [])) or None),
+        ("issuer", claims.get("iss")),
+    ]
+
+
+def _write_moment(seconds: object) -> str | None:
+    try:
+        return output.format_time(datetime.fromtimestamp(int(str(seconds)), UTC))
+    except (ValueError, OverflowError, OSError):
+        return None
