@@ -148,6 +148,8 @@ def remaining_activations(license: License) -> int | None:
 
 def expiry_after(now: datetime, days: int) -> datetime:
     """``now`` plus that many days, or the end of time where that is nearer."""
+    if not days:
+        return now
     return END_OF_TIME if days > (END_OF_TIME - now).days else now + timedelta(days=days)
 
 
