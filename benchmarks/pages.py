@@ -21,6 +21,7 @@ from keywright.http.admin import event_views
 from keywright.licensing.licenses.model import Status
 from keywright.search import event_pages, license_details, license_pages, query_parser
 from keywright.search.filters import Order, Search
+from keywright.search.owned_store import list_devices
 from keywright.search.statistics import RecentFigures, overview
 from keywright.search.store import EventFilter
 from keywright.search.terms_store import address_term, label_term
@@ -171,6 +172,8 @@ def _others(filled: Browsed, chance: random.Random) -> dict[str, Looked]:
             since=_now() - timedelta(days=2),
             until=_now() - timedelta(days=1),
         ),
+        "the page of a customer": lambda tx: _customer(tx, _a_customer(filled, chance)),
+        "the page of a reseller": partial(_customer, number=RESELLER),
         "a reseller's deleted licenses": partial(_events, customer_id=RESELLER, name="license.deleted"),
         "a product's events of a day long ago": _events_of(2, 1),
         "a product's events of a year long ago": _events_of(2, 365),
@@ -186,6 +189,12 @@ def _events(tx: ReadTransaction, **asked: Any) -> bool:
 
 def _a_customer(filled: Browsed, chance: random.Random) -> int:
     return chance.randrange(1, filled.licenses // 3)
+
+
+def _customer(tx: ReadTransaction, number: int) -> bool:
+    _list(Search(customer_id=number), tx)
+    list_devices(tx, number, after=None, limit=20)
+    return _events(tx, customer_id=number)
 
 
 def _events_of(product_id: int, days: int) -> Looked:

@@ -1,17 +1,22 @@
 """The pages about products and customers."""
 
+import re
 from html import unescape
+from pathlib import Path
 
 import pytest
 
+from keywright.identity.model import Permissions
 from keywright.licensing.licenses.commands import CreateLicense
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.customers.commands import CreateCustomer
+from keywright.provisioning.policies.commands import CreatePolicy
 from keywright.provisioning.products.commands import CreateProduct
 from keywright.provisioning.products.model import Feature
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said, title
-from tests.server import RunningServer
+from tests.http.admin_licenses import a_number, activate, make
+from tests.server import RunningServer, running
 
 
 def last_event(visitor: Visitor, name: str) -> str:
@@ -27,14 +32,14 @@ def test_a_product_is_made_changed_and_deleted(bob: Visitor) -> None:
         "url": "https://example.com",
         "features": "pro = Pro\n\nexport",
     }
-    assert bob.post("/products/new", **fields).headers["location"] == "/admin/products"
+    assert bob.post("/products/new", **fields).headers["location"] == "/admin/products/31"
+    assert "The product Alpine is created." in said(bob.get("/products/31"))
     page = said(bob.get("/products"))
-    assert "The product Alpine is created." in page
     assert "31 Alpine https://example.com alpine pro, export Edit Delete" in page
-    form = bob.get("/products/31")
+    form = bob.get("/products/31/edit")
     assert title(form) == "Edit Alpine"
     assert "pro = Pro\nexport" in form.text
-    bob.post("/products/31", name="Alpine Studio", code="studio", features="pro")
+    bob.post("/products/31/edit", name="Alpine Studio", code="studio", features="pro")
     assert "31 Alpine Studio studio pro Edit" in said(bob.get("/products"))
     assert last_event(bob, "product.updated") == (
         '{"product_id":31,"product":"Alpine Studio","code":["alpine","studio"],'
@@ -48,14 +53,18 @@ def test_a_product_is_made_changed_and_deleted(bob: Visitor) -> None:
 
 def test_a_customer_is_made_changed_and_deleted(bob: Visitor) -> None:
     fields = {"number": "31", "name": "Ada", "email": "Ada@example.com"}
-    assert bob.post("/customers/new", **fields).headers["location"] == "/admin/customers"
+    assert bob.post("/customers/new", **fields).headers["location"] == "/admin/customers/31"
+    assert "The customer is created." in said(bob.get("/customers/31"))
     page = said(bob.get("/customers"))
-    assert "The customer is created." in page
     assert "31 Ada Ada@example.com" in page
-    assert title(bob.get("/customers/31")) == "Edit customer 31"
-    bob.post("/customers/31", name="", email="ada@example.com")
+    assert title(bob.get("/customers/31/edit")) == "Edit customer 31"
+    bob.post("/customers/31/edit", name="", email="ada@example.com", note="Pays late.")
+    assert "Pays late." in said(bob.get("/customers/31"))
     assert "31 no name ada@example.com" in said(bob.get("/customers"))
-    assert last_event(bob, "customer.updated") == '{"number":31,"name":"changed","email":"changed"}'
+    assert (
+        last_event(bob, "customer.updated")
+        == '{"number":31,"name":"changed","email":"changed","metadata":"changed"}'
+    )
     assert "keywright customer erase 31" in said(bob.get("/customers/31/delete"))
     bob.post("/customers/31/delete")
     assert "The customer 31 is deleted." in said(bob.get("/customers"))
@@ -100,7 +109,7 @@ def test_a_customer_is_found_without_an_address_in_a_url(bob: Visitor, text: str
         ("/products/new", {"features": "\n".join(f"f{n}" for n in range(101))}, "at most 100 features"),
         ("/products/new", {"number": "5"}, "There is a product with this id already."),
         ("/products/new", {"code": "five"}, "There is a product with this code already."),
-        ("/products/5", {"code": "six"}, "still in use: licenses name it"),
+        ("/products/5/edit", {"code": "six"}, "still in use: licenses name it"),
         ("/customers/new", {"name": ""}, "A customer needs a name or an e-mail address."),
         ("/customers/new", {"email": "x"}, "It must be an e-mail address."),
         ("/customers/new", {"number": "6"}, "There is a customer with this id already."),
@@ -134,10 +143,97 @@ def test_there_is_no_page_for_what_is_unknown(bob: Visitor, area: str, rest: str
     assert bob.get(f"/{area}/{rest}").status_code == 404
 
 
+def test_a_customer_has_a_page_with_licenses_devices_and_what_happened(bob: Visitor, carol: Visitor) -> None:
+    customer, product = a_number(), a_number()
+    new = CreateCustomer(**asked(id=customer, name="Larch Street Clinic", email="clinic@example.com"))
+    decide(bob.server, new, CreateProduct(**asked(id=product, name="Lumen Server", code=f"lumen{product}")))
+    licenses = [make(bob.server, customer_id=customer, product_id=product) for _ in range(12)]
+    device = activate(bob.server, licenses[3], label="laptop-olga")
+    other = activate(bob.server, make(bob.server), label="of another customer")
+    page = carol.get(f"/customers/{customer}")
+    text = said(page)
+    assert title(page) == "Larch Street Clinic"
+    assert "clinic@example.com" in text
+    assert f"laptop-olga License {licenses[3].id}" in text
+    assert "Lumen Server · laptop-olga activated (1) by a program" in text
+    assert "of another customer" not in text
+    assert page.text.count("/admin/licenses/") >= 10
+    assert "12 in all" in text
+    for private in (licenses[3].key, device.token):
+        assert private not in page.text
+    assert "No events" in said(carol.get(f"/customers/{customer}?period=yesterday"))
+    own = {"license": str(licenses[3].id), "token": device.token}
+    assert carol.post(f"/customers/{customer}/free", **own).status_code == 403
+    assert bob.post(f"/customers/{customer}/free", **own).headers["location"].endswith(str(customer))
+    text = said(bob.get(f"/customers/{customer}"))
+    assert "The device is free. Undo" in text
+    assert "No devices" in text
+    for wrong in ({"license": "x"}, {"license": str(licenses[3].id), "token": other.token}):
+        bob.post(f"/customers/{customer}/free", **wrong)
+        assert "The device is free" not in said(bob.get(f"/customers/{customer}"))
+    assert bob.server.sql("SELECT deactivated_at FROM activations WHERE id = ?", other.id) == [(None,)]
+
+
+def test_a_customer_who_is_only_a_number_has_a_page_too(carol: Visitor) -> None:
+    customer = a_number()
+    assert carol.get(f"/customers/{customer}").status_code == 404
+    make(carol.server, customer_id=customer)
+    page = carol.get(f"/customers/{customer}")
+    assert title(page) == f"Customer {customer}"
+
+
+def test_many_devices_of_a_customer_are_in_pages(bob: Visitor) -> None:
+    customer = a_number()
+    full, next_to_it = (make(bob.server, customer_id=customer, times_activated_max=None) for _ in range(2))
+    names = [f"device-{number}" for number in range(25)]
+    for number, name in enumerate(names):
+        activate(bob.server, full if number < 22 else next_to_it, label=name)
+    seen, path = list[str](), f"/customers/{customer}"
+    for _ in range(3):
+        page = bob.get(path)
+        seen += re.findall(r"<b>(device-\d+)</b>", page.text)
+        more = re.search(r'href="/admin(/customers/[^"#]*devices=[^"#]*)', page.text)
+        if more is None:
+            break
+        path = unescape(more[1])
+    assert sorted(seen) == sorted(names)
+    assert bob.get(f"/customers/{customer}?devices=1-xyz").status_code == 200
+
+
+def test_a_product_has_a_page_with_policies_api_keys_and_what_happened(ada: Visitor, carol: Visitor) -> None:
+    product, server = a_number(), ada.server
+    decide(
+        server,
+        CreateProduct(**asked(id=product, name="Lumen Field Kit", code=f"field{product}")),
+        CreatePolicy(
+            **asked(name="Yearly", charset="0123456789", chunks=4, chunk_length=5, product_id=product)
+        ),
+    )
+    server.api_key(Permissions.CLIENT, product_id=product)
+    activate(server, make(server, product_id=product), label="desk-9")
+    for visitor in (ada, carol):
+        page = said(visitor.get(f"/products/{product}"))
+        assert "Yearly" in page
+        assert "Licenses (1)" in page
+        assert "desk-9 activated (1) by a program" in page
+        assert ("a test" in page) == (visitor is ada)
+    assert f'href="/admin/licenses?product={product}"' in carol.get(f"/products/{product}").text
+    assert carol.get(f"/products/{product}/edit").status_code == 403
+
+
+@pytest.mark.parametrize("link", ["https://shop.example/customers/{id}?a=1"])
+def test_a_customer_links_to_the_shop(database: str, tmp_path: Path, link: str) -> None:
+    with running(tmp_path / "data", database, customer_link=link) as server, Visitor(server) as carol:
+        make_users(server)
+        make(server, customer_id=31)
+        page = carol.sign_in("carol").get("/customers/31")
+        assert 'href="https://shop.example/customers/31?a=1"' in page.text
+
+
 def test_features_keep_their_descriptions(bob: Visitor) -> None:
     pro = Feature("pro", "Pro", "All of it.")
     decide(bob.server, CreateProduct(**asked(id=32, name="Described", features=(pro,))))
-    bob.post("/products/32", name="Described", features="pro = Professional")
+    bob.post("/products/32/edit", name="Described", features="pro = Professional")
     ((features,),) = bob.server.sql("SELECT features FROM products WHERE id = 32")
     assert features == '[{"code":"pro","name":"Professional","description":"All of it."}]'
 
@@ -185,7 +281,7 @@ def test_readers_look_and_change_nothing(server: RunningServer) -> None:
             assert "55 Fifty-five" in page
             assert "Edit" not in page
             assert "New " not in page
-            for path in ("new", "55", "55/delete"):
+            for path in ("new", "55/edit", "55/delete"):
                 assert carol.post(f"/{area}/{path}", name="Six").status_code == 403
     assert server.sql("SELECT name FROM products WHERE id = 55") == [("Fifty-five",)]
 

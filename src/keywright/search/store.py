@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, bindparam, func, select
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from keywright.db import rows
@@ -189,19 +189,34 @@ def find_first_event_id(tx: ReadTransaction, moment: datetime) -> int:
     """The id of the first event at this moment or later, if events were numbered in the order of their time;
     one more than the largest when all were earlier.
     """
-    columns, at = events.c, rows.to_seconds(moment)
-    low, high = 0, int(tx.connection.execute(select(func.coalesce(func.max(columns.id), 0))).scalar_one()) + 1
+    at, newest = rows.to_seconds(moment), select(func.coalesce(func.max(events.c.id), 0))
+    low, high = 0, int(tx.connection.execute(newest).scalar_one()) + 1
     while high - low > 1:
-        middle = (low + high) // 2
-        query = (
-            select(columns.id, columns.occurred_at).where(columns.id >= middle).order_by(columns.id).limit(1)
-        )
-        found = tx.connection.execute(query).first()
-        if found is None or found.occurred_at >= at:
-            high = middle
-        else:
-            low = min(found.id, high - 1)
+        # Several steps of a binary search in one question.
+        points = [low + max(1, (high - low) * step // (_POINTS + 1)) for step in range(1, _POINTS + 1)]
+        named = {f"point_{index}": point for index, point in enumerate(points)}
+        for point, found in zip(points, tx.connection.execute(_TIMES_FROM, named).one(), strict=True):
+            if found is None or found >= at:
+                high = point
+                break
+            low = point
     return high
+
+
+#: The number of events at which a search by time looks in one question.
+_POINTS = 15
+#: The times of the first events from these ids on.
+_TIMES_FROM = select(
+    *(
+        select(events.c.occurred_at)
+        .where(events.c.id >= bindparam(f"point_{index}"))
+        .order_by(events.c.id)
+        .limit(1)
+        .scalar_subquery()
+        .label(f"time_{index}")
+        for index in range(_POINTS)
+    )
+)
 
 
 def _conditions(

@@ -39,9 +39,11 @@ class Filter(NamedTuple):
         return any(self.query.values())
 
 
-def read_filter(tx: ReadTransaction, request: PageRequest) -> Filter:
-    """The filter in the query of a request, without what the user may not see."""
-    query, errors = request.query, dict[str, str]()
+def read_filter(tx: ReadTransaction, request: PageRequest, **fixed: str) -> Filter:
+    """The filter in the query of a request, without what the user may not see; ``fixed`` are fields that the
+    page sets.
+    """
+    query, errors = {**request.query, **fixed}, dict[str, str]()
     period = read_period(query, request.now, reader_zone(request))
     numbers: dict[str, int | None] = {}
     for name, kind in (("customer", NameKind.CUSTOMER), ("product", NameKind.PRODUCT)):

@@ -6,9 +6,10 @@ A page reads events from ``keywright.search``, finds the names that they refer t
     views = event_views.to_views(page.events, names, request.user)
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from markupsafe import Markup
 
@@ -27,18 +28,33 @@ from keywright.http.pages.render import has_right
 from keywright.identity.model import User
 from keywright.identity.rights import Right
 from keywright.identity.store import list_api_keys, list_users
-from keywright.licensing.activations import store as activation_store
-from keywright.licensing.activations.model import Activation
 from keywright.licensing.undo.rules import can_undo
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import names_of
 from keywright.provisioning.customers.store import find_titles
 from keywright.search import store as search_store
+from keywright.search import terms_store
 from keywright.search.store import EventRecord
 
 #: The pages of numbers in the details of events, and the rights that these pages need.
 _DETAIL_PAGES = {"job_id": ("/jobs", Right.LOOK), "user_id": ("/users", Right.ADMINISTER)}
 _MAX_SHOWN_OF_TOKEN, _MAX_SHOWN_OF_FINGERPRINT = 8, 16
+
+
+class Device(Protocol):
+    """An activation, or a row of it."""
+
+    @property
+    def label(self) -> str | None:
+        """Its label."""
+
+    @property
+    def fingerprint(self) -> str | None:
+        """The device's fingerprint."""
+
+    @property
+    def token(self) -> str:
+        """Its token."""
 
 
 class Named(NamedTuple):
@@ -128,7 +144,7 @@ def find_names(tx: ReadTransaction, records: Iterable[EventRecord]) -> EventName
     )
 
 
-def device_name(activation: Activation) -> str:
+def device_name(activation: Device) -> str:
     """What a device is called: its label, or the beginning of its fingerprint or token."""
     if activation.label:
         return activation.label
@@ -140,7 +156,10 @@ def device_name(activation: Activation) -> str:
 def _find_devices(
     tx: ReadTransaction, places: Collection[tuple[int, int]]
 ) -> dict[tuple[int, int | None], str]:
-    found = activation_store.find_by_id(tx, places) if places else []
+    numbers: dict[int, list[int]] = defaultdict(list)
+    for license_id, activation_id in places:
+        numbers[license_id].append(activation_id)
+    found = terms_store.list_activations_by_id(tx, numbers)
     return {(one.license_id, one.id): device_name(one) for one in found}
 
 

@@ -1,8 +1,13 @@
-"""E-mail addresses."""
+"""E-mail addresses, and notes about customers."""
 
 import re
+from typing import Any
+
+from keywright.core.metadata import read_metadata
+from keywright.provisioning.customers.model import Customer
 
 _MAX_LENGTH = 320
+_NOTE = "note"
 _EMAIL = re.compile(r"[^\s@<>,;:\"]+@[^\s@<>,;:\"]+")
 
 
@@ -17,3 +22,14 @@ def parse_email(text: str) -> str:
 def fold_email(email: str) -> str:
     """The address by which a customer is found, whatever its case."""
     return email.lower()
+
+
+def read_note(customer: Customer) -> str:
+    """The note about a customer: the text ``note`` of the metadata, which v3 shows and erasing empties."""
+    note = read_metadata(customer.metadata).get(_NOTE)
+    return note if isinstance(note, str) else ""
+
+
+def change_note(note: str | None) -> dict[str, Any]:
+    """The change of metadata that leaves this note, or none."""
+    return {_NOTE: note or None}

@@ -5,17 +5,19 @@ from typing import Any
 from starlette.responses import Response
 
 from keywright.core import parsing
-from keywright.core.errors import AlreadyExists, NoSuchAddress
+from keywright.core.errors import AlreadyExists, NoSuchAddress, Refusal
 from keywright.core.paging import ItemPage, Paging
 from keywright.db import ReadTransaction
+from keywright.http.admin.customer_page import read_customer
 from keywright.http.admin.paging import ListPage, read_page
 from keywright.http.pages.error_messages import message_for
-from keywright.http.pages.inputs import Inputs, require_id
-from keywright.http.pages.languages import N_
+from keywright.http.pages.inputs import Inputs, parse_number, require_id
+from keywright.http.pages.languages import N_, _
 from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
+from keywright.licensing.activations.commands import Deactivate
 from keywright.provisioning.customers import store as customer_store
 from keywright.provisioning.customers.commands import (
     CreateCustomer,
@@ -24,9 +26,10 @@ from keywright.provisioning.customers.commands import (
     UpdateCustomer,
 )
 from keywright.provisioning.customers.model import Customer
-from keywright.provisioning.customers.rules import parse_email
+from keywright.provisioning.customers.rules import change_note, parse_email, read_note
 
 _FIELDS = ("name", "email")
+_MAX_NOTE_LENGTH = 2_000
 _MAX_FOUND = 50
 
 
@@ -61,14 +64,36 @@ class Customers(Section):
                 return _submit(request, new, "The customer is created.", inputs, None)
         return _render_form(request, inputs, None)
 
-    @page("/{id:number}", methods=("GET", "POST"), right=Right.CHANGE)
+    @page("/{id:number}")
+    def show(self, request: PageRequest) -> Response:
+        """A customer's licenses and devices, and what happened to them."""
+        return request.render("customers/show.html", **request.ask(lambda tx: read_customer(tx, request)))
+
+    @page("/{id:number}/free", methods=("POST",), right=Right.CHANGE)
+    def free(self, request: PageRequest) -> Response:
+        """Free a device of one of the customer's licenses."""
+        number, license_id = request.path_params["id"], parse_number(request.form.get("license", ""))
+        back = f"/customers/{number}"
+        command = Deactivate(
+            context=request.context, license=license_id or 0, token=request.form.get("token", "")
+        )
+        try:
+            request.change(command)
+        except Refusal as refusal:
+            return request.redirect(back, message_for(refusal).sentence, is_error=True)
+        undo = f"/licenses/{license_id}/undo/{int(request.now.timestamp())}"
+        return request.redirect(back, _("The device is free."), undo)
+
+    @page("/{id:number}/edit", methods=("GET", "POST"), right=Right.CHANGE)
     def edit(self, request: PageRequest) -> Response:
         """Change a customer."""
         customer, inputs = _get(request), Inputs(request.form)
         if request.is_post:
             values = _read_values(inputs)
+            note = inputs.read("note", _parse_note)
             if not inputs.errors:
-                change = UpdateCustomer(context=request.context, customer_id=customer.id, changes=values)
+                changes = values | {"metadata": change_note(note)}
+                change = UpdateCustomer(context=request.context, customer_id=customer.id, changes=changes)
                 return _submit(request, change, f"The customer {customer.id} is saved.", inputs, customer)
         return _render_form(request, inputs, customer)
 
@@ -116,13 +141,19 @@ def _get(request: PageRequest) -> Customer:
 
 
 def _read_values(inputs: Inputs) -> dict[str, Any]:
-    values = {
+    values: dict[str, Any] = {
         "name": inputs.read("name", parsing.parse_name),
         "email": inputs.read("email", parse_email),
     }
     if not inputs.errors and not any(values.values()):
         inputs.errors["name"] = "A customer needs a name or an e-mail address."
     return values
+
+
+def _parse_note(text: str) -> str:
+    if len(text) > _MAX_NOTE_LENGTH:
+        raise ValueError(f"must have at most {_MAX_NOTE_LENGTH:,} characters")
+    return text
 
 
 def _submit(
@@ -134,7 +165,7 @@ def _submit(
 ) -> Response:
     """Do the command; where it collides with another customer, show the form again."""
     try:
-        return change_once(request, command, lambda _: Redirect("/customers", message))
+        return change_once(request, command, lambda one: Redirect(f"/customers/{one.id}", message))
     except AlreadyExists as error:
         inputs.errors["number" if error.field == "id" else error.field] = message_for(error).sentence
     return _render_form(request, inputs, customer)
@@ -142,6 +173,7 @@ def _submit(
 
 def _render_form(request: PageRequest, inputs: Inputs, customer: Customer | None) -> Response:
     values: dict[str, Any] = {name: getattr(customer, name, None) for name in _FIELDS}
+    values["note"] = "" if customer is None else read_note(customer)
     if request.is_post:
-        values = {name: request.form.raw(name) for name in _FIELDS}
+        values = {name: request.form.raw(name) for name in (*_FIELDS, "note")}
     return request.render("customers/edit.html", customer=customer, values=values, errors=inputs.errors)

@@ -10,6 +10,7 @@ from keywright.core.errors import AlreadyExists, NoSuchAddress, StillInUse
 from keywright.core.paging import ItemPage, Paging
 from keywright.db import ReadTransaction
 from keywright.http.admin.paging import read_page
+from keywright.http.admin.product_page import read_product
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.inputs import Inputs, require_id
 from keywright.http.pages.languages import N_
@@ -59,7 +60,12 @@ class Products(Section):
                 return _submit(request, new, f"The product {new.name} is created.", inputs, None)
         return _render_form(request, inputs, None)
 
-    @page("/{id:number}", methods=("GET", "POST"), right=Right.CHANGE)
+    @page("/{id:number}")
+    def show(self, request: PageRequest) -> Response:
+        """A product's policies and API keys, and what happened to its licenses."""
+        return request.render("products/show.html", **request.ask(lambda tx: read_product(tx, request)))
+
+    @page("/{id:number}/edit", methods=("GET", "POST"), right=Right.CHANGE)
     def edit(self, request: PageRequest) -> Response:
         """Change a product."""
         product, inputs = _get(request), Inputs(request.form)
@@ -134,7 +140,7 @@ def _submit(
 ) -> Response:
     """Do the command; where it collides with another product or a license, show the form again."""
     try:
-        return change_once(request, command, lambda _: Redirect("/products", message))
+        return change_once(request, command, lambda one: Redirect(f"/products/{one.id}", message))
     except AlreadyExists as error:
         inputs.errors["number" if error.field == "id" else error.field] = message_for(error).sentence
     except StillInUse as error:

@@ -1,0 +1,46 @@
+"""The page of a product: its policies and API keys, and what happened to its licenses."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from keywright.core.errors import NoSuchAddress
+from keywright.db import ReadTransaction
+from keywright.http.admin.timeline import read_timeline
+from keywright.http.pages.inputs import require_id
+from keywright.http.pages.request import PageRequest
+from keywright.identity.model import ApiKey
+from keywright.identity.rights import Right
+from keywright.identity.store import list_api_keys
+from keywright.provisioning.policies import store as policy_store
+from keywright.provisioning.products import store as product_store
+from keywright.search.owned_store import MAX_COUNTED, count_licenses
+
+#: The most policies that are shown.
+_MAX_POLICIES = 100
+
+
+def read_product(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
+    """What the page shows. Raises ``NoSuchAddress`` for a number that no product and no license has."""
+    number = require_id(request.path_params["id"])
+    product, licenses = product_store.find_product(tx, number), count_licenses(tx, product_id=number)
+    if product is None and not licenses:
+        raise NoSuchAddress
+    policies = policy_store.list_policies(tx, product_id=number)
+    return {
+        "number": number,
+        "product": product,
+        "licenses": licenses,
+        "has_more_licenses": licenses > MAX_COUNTED,
+        "max_counted": MAX_COUNTED,
+        "policies": policies[:_MAX_POLICIES],
+        "has_more_policies": len(policies) > _MAX_POLICIES,
+        "api_keys": _list_api_keys(tx, number, request),
+        **read_timeline(tx, request, product=str(number)),
+    }
+
+
+def _list_api_keys(tx: ReadTransaction, product_id: int, request: PageRequest) -> Sequence[ApiKey]:
+    """The product's own API keys that are good; only administrators see any."""
+    if not request.may(Right.ADMINISTER):
+        return ()
+    return [one for one in list_api_keys(tx) if one.product_id == product_id and one.revoked_at is None]

@@ -1,0 +1,55 @@
+"""Statements about what a customer or a product has: bounded, however many licenses it is."""
+
+from typing import NamedTuple
+
+from sqlalchemy import and_, func, or_, select
+
+from keywright.db.schema import activations, licenses
+from keywright.db.transaction import ReadTransaction
+from keywright.licensing.activations.model import Activation
+from keywright.licensing.activations.store import ACTIVATION, activation_of
+
+#: Licenses are counted up to one more than this.
+MAX_COUNTED = 10_000
+#: So much of a token names its place among those of its license.
+_PREFIX = 12
+
+
+class Place(NamedTuple):
+    """A place in the list of a customer's devices: a license, and the beginning of a token."""
+
+    license_id: int
+    token: str
+
+
+def list_devices(
+    tx: ReadTransaction, customer_id: int, *, after: Place | None, limit: int
+) -> tuple[list[Activation], Place | None]:
+    """The active devices on the licenses of a customer, the newest license first; and the last one's place if
+    there are more.
+    """
+    numbers = select(licenses.c.id).where(licenses.c.customer_id == customer_id)
+    beyond = []
+    if after is not None:
+        numbers = numbers.where(licenses.c.id <= after.license_id)
+        # Nothing that a token has sorts after "g": the digits are hexadecimal.
+        is_later = and_(activations.c.license_id == after.license_id, activations.c.token > after.token + "g")
+        beyond = [or_(activations.c.license_id < after.license_id, is_later)]
+    # LIMIT keeps PostgreSQL from reading all activations: it takes one license after the other.
+    some = numbers.order_by(licenses.c.id.desc()).subquery()
+    query = (
+        select(*ACTIVATION)
+        .join(some, some.c.id == activations.c.license_id)
+        .where(activations.c.deactivated_at.is_(None), *beyond)
+        .order_by(some.c.id.desc(), activations.c.token)
+        .limit(limit + 1)
+    )
+    found = [activation_of(row) for row in tx.connection.execute(query)]
+    last = found[limit - 1] if len(found) > limit else None
+    return found[:limit], None if last is None else Place(last.license_id, last.token[:_PREFIX])
+
+
+def count_licenses(tx: ReadTransaction, *, product_id: int) -> int:
+    """The number of licenses of a product, up to one more than ``MAX_COUNTED``."""
+    some = select(licenses.c.id).where(licenses.c.product_id == product_id).limit(MAX_COUNTED + 1)
+    return int(tx.connection.execute(select(func.count()).select_from(some.subquery())).scalar_one())
