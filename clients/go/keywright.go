@@ -18,6 +18,7 @@ import (
 // In seconds: how far a server's clock may be ahead of ours, and ours may move back.
 const tolerance, maxBytes, minTime = 300, 65_536, -1 << 63
 const licenseType, keysType = "keywright-license+jwt", "keywright-keys+jwt"
+const disbelief = "the signed answer cannot be believed"
 const begin, end = "-----BEGIN KEYWRIGHT LICENSE-----", "-----END KEYWRIGHT LICENSE-----"
 
 var states = map[string]string{"disabled": "disabled", "inactive": "disabled", "expired": "expired",
@@ -142,7 +143,7 @@ func unarmour(text string) string {
 }
 func require(condition bool, code string) {
 	if !condition {
-		panic(&Error{code, "the signed answer is refused"})
+		panic(&Error{code, disbelief})
 	}
 }
 func rescue(err *error) {
@@ -287,7 +288,7 @@ func orNull(text string) any { return map[bool]any{false: text}[text == ""] }
 func status(claims Claims, err error) Status {
 	code, _ := claims["code"].(string)
 	state, valid := states[code], claims["valid"] == true
-	if problem, isProblem := err.(*Error); isProblem {
+	if problem, _ := err.(*Error); problem != nil && problem.Detail != disbelief {
 		state = states[problem.Code]
 	} else if err != nil {
 		state = "unreachable_too_long"

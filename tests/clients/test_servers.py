@@ -1,6 +1,8 @@
 """What programs in other languages do with a real server."""
 
+import json
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,7 @@ from tests.http.asking import Client
 from tests.server import RunningServer, running
 
 DATABASES = ("sqlite",)
+OFFLINE = "unreachable_but_valid_until"
 RECIPES = CLIENTS.parent / "docs" / "recipes"
 
 
@@ -32,3 +35,45 @@ def test_a_recipe_makes_the_four_calls_of_v2(command: Sequence[str], server: Run
     assert printed.splitlines() == ["activated: 1", "validated: 1", "deactivated: 0", "reactivated: 1"]
     with pytest.raises(AssertionError, match="could not be found"):
         run(RECIPES, program(name), *arguments, server.base_url, "NO-SUCH-KEY")
+
+
+every_client = pytest.mark.parametrize(
+    "command",
+    [("node", "javascript", "example.mjs"), ("php", "php", "example.php"), ("go", "go", "run", "./example")],
+    ids=["javascript", "php", "go"],
+)
+
+
+@every_client
+def test_a_client_activates_and_goes_on_without_the_server(
+    command: Sequence[str], server: RunningServer, tmp_path: Path
+) -> None:
+    with Client(server, server.api_key()) as vendor:
+        key = vendor.license(times_activated_max=1)
+        public, *_ = vendor.get("/.well-known/jwks.json").json["keys"]
+    name, folder, *arguments = command
+
+    def states(url: str, license_key: str, pinned: str = public["x"], file: str = "kept") -> list[object]:
+        path = str(tmp_path / file)
+        lines = run(CLIENTS / folder, program(name), *arguments, url, license_key, pinned, path).splitlines()
+        found = [json.loads(line) for line in lines]
+        assert [one["valid"] for one in found] == [one["state"] in ("valid", OFFLINE) for one in found]
+        return [one["state"] for one in found]
+
+    assert states(server.base_url, key) == ["not_activated", "valid", "valid"]
+    away = "http://127.0.0.1:9"
+    # What is kept is not yet due to be asked for again; without the server, nothing new is activated.
+    assert states(away, key) == ["valid", "unreachable_too_long", "valid"]
+    assert states(server.base_url, "NO-SUCH-KEY", file="unknown") == ["not_activated"] * 3
+    # The answers of a server with another key are believed as little as none.
+    other = "eUCpOtsXO3ow0Ga2z9i8SE7Q9NcRZfWNQvKTTQ7A9i4"
+    assert states(server.base_url, key, other, "other") == [
+        "not_activated",
+        "unreachable_too_long",
+        "not_activated",
+    ]
+    kept = tmp_path / "kept"
+    kept.write_text(
+        kept.read_text().replace('"answer":"e', '"answer":"f').replace('"Answer":"e', '"Answer":"f')
+    )
+    assert states(away, key)[0] == "tampered"
