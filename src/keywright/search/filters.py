@@ -1,7 +1,7 @@
 """The conditions of a search, and the index that finds each of them."""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, SmallInteger, exists, func
 
 from keywright.core.parsing import MAX_ID, is_storable
 from keywright.db import rows
-from keywright.db.schema import job_licenses, licenses, search_terms
+from keywright.db.schema import job_licenses, last_seen, licenses, search_terms
 from keywright.licensing.licenses.rules import expiry_after
 from keywright.search.terms_store import FULL, UNUSED
 
@@ -19,6 +19,8 @@ NEVER = 2**62
 _MAX_SMALL_INTEGER = 2**15 - 1
 _LAST_CHARACTER = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
+
+_A_SECOND = timedelta(seconds=1)
 
 Conditions = tuple[ColumnElement[bool], ...]
 
@@ -39,7 +41,7 @@ class Search(msgspec.Struct, frozen=True):
 
     ``expires`` and ``created`` are between two moments, without them; None is no bound. ``order_ref`` is the
     id of an order that is no number. ``term`` is a term of the table of search terms or, with ``is_prefix``,
-    the beginning of some.
+    the beginning of some. ``unseen_for_days`` is for licenses that are as old; ``made_by`` is an API key.
     """
 
     status: int | None = None
@@ -58,6 +60,9 @@ class Search(msgspec.Struct, frozen=True):
     order_ref: str | None = None
     expires: tuple[datetime | None, datetime | None] | None = None
     created: tuple[datetime | None, datetime | None] | None = None
+    is_expired: bool = False
+    unseen_for_days: int | None = None
+    made_by: int | None = None
 
 
 class Track(NamedTuple):
@@ -101,6 +106,7 @@ def sources_of(search: Search, now: datetime) -> list[Source]:
         found.append(_of_job(search.job_id))
     if search.order_ref is not None:
         found.append(_with_order_ref(search.order_ref))
+    found += _of_use(search, now)
     spans = {"expires_at": search.expires, "created_at": search.created}
     found += [_between(name, *span) for name, span in spans.items() if span is not None]
     if search.term is not None:
@@ -114,6 +120,18 @@ def sources_of(search: Search, now: datetime) -> list[Source]:
         found.append(with_term(UNUSED)._replace(filter_row=lambda row: (row.times_activated == 0,)))
     if search.expiring_within_days is not None:
         found.append(expiring(now, expiry_after(now, search.expiring_within_days)))
+    return found
+
+
+def _of_use(search: Search, now: datetime) -> list[Source]:
+    """The conditions about the end, the use and the making of licenses."""
+    found = []
+    if search.is_expired:
+        found.append(_between("expires_at", None, now + _A_SECOND))
+    if search.unseen_for_days is not None:
+        found += _unseen_since(now - timedelta(days=search.unseen_for_days))
+    if search.made_by is not None:
+        found += _made_by(search.made_by)
     return found
 
 
@@ -175,6 +193,23 @@ def _between(name: str, after: datetime | None, before: datetime | None) -> Sour
         return (*bounds, *([] if last is None else [row[name] < last]))
 
     return Source(licenses.c.id, filter_row(licenses.c), (name, "id"), filter_row)
+
+
+def _unseen_since(moment: datetime) -> list[Source]:
+    """Licenses that were made before this moment, and of which nothing was seen since. The first source is
+    the index of the second, which is a filter alone: the rows of its index are not all matches.
+    """
+    older, since = _between("created_at", None, moment), rows.to_seconds(moment)
+
+    def filter_row(row: Any) -> Conditions:
+        return (~exists().where(last_seen.c.license_id == row.id, last_seen.c.seen_at >= since),)
+
+    return [older, older._replace(filter_row=filter_row)]
+
+
+def _made_by(api_key_id: int) -> list[Source]:
+    """Licenses that this API key has made: no index finds them, so all licenses are looked at."""
+    return [EVERYTHING, EVERYTHING._replace(filter_row=lambda row: (row.created_by == api_key_id,))]
 
 
 def _no_filter(_row: Any) -> Conditions:

@@ -33,7 +33,7 @@ _CANDIDATE = [
     licenses.c[name]
     for name in (
         "id status product_id order_id customer_id expires_at times_activated times_activated_max "
-        "created_at policy_id order_ref"
+        "created_at created_by policy_id order_ref"
     ).split()
 ]
 #: Candidates must come from the chosen index: plan with the actual values, and join by nested loops.

@@ -196,6 +196,32 @@
     if (box.type === "checkbox") showSelection();
   });
 
+  // --- a click on a row opens what it is about ---
+  document.addEventListener("click", (event) => {
+    const row = event.target.closest(".table tbody tr");
+    if (!row || event.target.closest("a, button, input, label, select, textarea, summary, details")) return;
+    if (event.defaultPrevented || String(getSelection())) return;
+    const link = row.querySelector("td.main a[href]");
+    if (link) link.click();
+  });
+
+  // --- shortcuts: letters typed one after the other, as the list of them says ---
+  const shortcuts = document.getElementById("shortcuts");
+  let typed = "";
+  let forget = 0;
+  document.addEventListener("keydown", (event) => {
+    const isTyping = event.target.closest("input, select, textarea, [contenteditable], dialog");
+    if (!shortcuts || isTyping || event.ctrlKey || event.metaKey || event.altKey || event.key.length > 1) return;
+    clearTimeout(forget);
+    forget = setTimeout(() => (typed = ""), 1000);
+    typed = (typed + event.key).slice(-2);
+    const found = all("kbd[data-go]", shortcuts).find((one) => typed.endsWith(one.textContent.replace(" ", "")));
+    if (event.key === "?") shortcuts.showModal();
+    else if (found) location.assign(found.dataset.go);
+    else return;
+    event.preventDefault();
+  });
+
   // --- forms that lead to another page when a choice is made ---
   all("form[data-go]").forEach((form) => form.addEventListener("change", () => form.requestSubmit()));
 

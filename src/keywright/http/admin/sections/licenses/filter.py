@@ -16,6 +16,7 @@ from keywright.core.errors import InvalidStatus
 from keywright.core.parsing import format_count
 from keywright.db import ReadTransaction
 from keywright.http.admin.name_suggestions import read_number
+from keywright.http.pages.languages import _
 from keywright.http.pages.urls import BASE, url
 from keywright.licensing.licenses.model import License, Status, parse_status
 from keywright.provisioning.catalog import store as catalog_store
@@ -33,6 +34,8 @@ NAMES = (
     "order",
     "expiring",
     "places",
+    "seen",
+    "by",
     "policy",
     "job",
     "made",
@@ -40,6 +43,10 @@ NAMES = (
 )
 #: The choices for "expires within", in days.
 EXPIRY_DAYS = (7, 30, 90, 365)
+#: The choice of those that have expired.
+EXPIRED = "expired"
+#: The choice for "not seen", in days, and the most days.
+UNSEEN_DAYS, _MAX_UNSEEN_DAYS = 90, 36_500
 #: Names by number, for products and customers.
 Names = Mapping[str, Mapping[int, str]]
 
@@ -203,13 +210,21 @@ def _read_order(_tx: ReadTransaction, text: str) -> dict[str, Any]:
     return {"order": Order(text)}
 
 
+def _read_expiring(text: str) -> dict[str, Any]:
+    if text == EXPIRED:
+        return {"is_expired": True}
+    return {"expiring_within_days": parsing.parse_integer(text, parsing.MAX_COUNT)}
+
+
 _PARSERS: dict[str, Callable[[ReadTransaction, str], dict[str, Any]]] = {
     "found": _unseal,
     "status": lambda _tx, text: {"status": parse_status(text)},
     "product": lambda tx, text: {"product_id": read_number(tx, NameKind.PRODUCT, text)},
     "customer": lambda tx, text: {"customer_id": read_number(tx, NameKind.CUSTOMER, text)},
     "order": lambda _tx, text: {"order_id": parsing.parse_integer(text)},
-    "expiring": lambda _tx, text: {"expiring_within_days": parsing.parse_integer(text, parsing.MAX_COUNT)},
+    "expiring": lambda _tx, text: _read_expiring(text),
+    "seen": lambda _tx, text: {"unseen_for_days": parsing.parse_integer(text, _MAX_UNSEEN_DAYS)},
+    "by": lambda _tx, text: {"made_by": parsing.parse_integer(text)},
     "places": _read_places,
     "policy": lambda tx, text: {"policy_id": _read_policy(tx, text)},
     "job": lambda _tx, text: {"job_id": parsing.parse_integer(text)},
@@ -226,13 +241,21 @@ def _describe(filter_: Filter, name: str, names: Names) -> tuple[str, str]:
         "product": lambda: ("Product", _name(search.product_id, names["product"])),
         "customer": lambda: ("Customer", _name(search.customer_id, names["customer"])),
         "order": lambda: ("Order", str(search.order_id)),
-        "expiring": lambda: ("Expires within", format_count(search.expiring_within_days or 0, "day")),
+        "expiring": lambda: _describe_expiring(search),
+        "seen": lambda: (_("Not seen for"), format_count(search.unseen_for_days or 0, "day")),
+        "by": lambda: (_("Made by"), _("API key %(number)s", number=search.made_by)),
         "policy": lambda: ("Policy", _name(search.policy_id, names["policy"])),
         "job": lambda: ("Made or changed by job", str(search.job_id)),
         "made": lambda: ("Made on", filter_.texts["made"].replace("..", " – ")),
         "places": lambda: ("Places", "none is free" if search.is_full else "never activated"),
     }
     return describe[name]()
+
+
+def _describe_expiring(search: Search) -> tuple[str, str]:
+    if search.is_expired:
+        return _("Expires"), _("expired")
+    return _("Expires within"), format_count(search.expiring_within_days or 0, "day")
 
 
 def _name(number: int | None, names: Mapping[int, str]) -> str:

@@ -14,17 +14,18 @@ from keywright.http.admin.sections.licenses import standing
 from keywright.http.admin.sections.licenses.bulk import Bulk, list_operations
 from keywright.http.admin.sections.licenses.changes import Changes
 from keywright.http.admin.sections.licenses.creation import Creation
-from keywright.http.admin.sections.licenses.filter import EXPIRY_DAYS, Filter, Names
+from keywright.http.admin.sections.licenses.filter import EXPIRED, EXPIRY_DAYS, Filter, Names
 from keywright.http.admin.sections.licenses.forms import get_license, read_details
 from keywright.http.admin.sections.licenses.imports import Imports
 from keywright.http.admin.sections.licenses.terms import LicenseTerms
 from keywright.http.admin.sections.licenses.undo import Undo
 from keywright.http.admin.site import AdminSite
 from keywright.http.pages.inputs import Inputs, parse_number
-from keywright.http.pages.languages import N_
+from keywright.http.pages.languages import N_, _
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
+from keywright.identity.store import list_api_keys
 from keywright.licensing.activations.records import find_last_seen
 from keywright.licensing.leases.store import list_leases
 from keywright.licensing.licenses.commands import ShowKey
@@ -94,6 +95,7 @@ class Licenses(Bulk, Changes, Creation, Imports, LicenseTerms, Undo, Section):
             status_options=[(one.name.lower(), one.name.capitalize()) for one in Status],
             expiring_options=_expiring_options(data.filter),
             chosen=_option_values(data.filter),
+            api_keys=[(one.id, one.name) for one in request.ask(list_api_keys)],
             operations=list_operations(request),
         )
 
@@ -206,7 +208,8 @@ def _read_list(tx: ReadTransaction, request: PageRequest, figures: RecentFigures
 def _expiring_options(filter_: Filter) -> list[tuple[str, str]]:
     within = filter_.search.expiring_within_days
     days = sorted({*EXPIRY_DAYS} if within is None else {*EXPIRY_DAYS, within})
-    return [("", "Any"), *((str(one), format_count(one, "day")) for one in days)]
+    expired = (EXPIRED, _("Expired already"))
+    return [("", _("Any")), expired, *((str(one), format_count(one, "day")) for one in days)]
 
 
 def _option_values(filter_: Filter) -> Mapping[str, str]:
@@ -214,6 +217,8 @@ def _option_values(filter_: Filter) -> Mapping[str, str]:
     search, chosen = filter_.search, dict(filter_.texts)
     if search.status is not None:
         chosen["status"] = Status(search.status).name.lower()
+    if search.unseen_for_days is not None:
+        chosen["seen"] = str(search.unseen_for_days)
     if search.expiring_within_days is not None:
         chosen["expiring"] = str(search.expiring_within_days)
     return chosen
