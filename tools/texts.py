@@ -8,6 +8,7 @@ python -m tools.texts --check      say what is missing or wrong in them
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from babel.messages.pofile import read_po, write_po
 
 from keywright.core.errors import KeywrightError
 from keywright.http.pages import error_messages
+from keywright.provisioning.importers.report import ODDITIES, VERDICTS
 
 HTTP = Path(error_messages.__file__).parent.parent
 _KEYWORDS = {"_": None, "N_": None, "gettext": None, "ngettext": (1, 2), "pgettext": ((1, "c"), 2)}
@@ -52,7 +54,7 @@ DOMAINS = {"admin": Domain((HTTP / "pages", HTTP / "admin", TERMS), HTTP / "admi
 
 
 def collect(domain: Domain) -> Catalog:
-    """The texts that the domain's folders say, and those of errors, which pages show."""
+    """The texts that the domain's folders say, and those of errors and imports, which pages show."""
     catalog = Catalog()
     for folder in domain.folders:
         found = extract_from_dir(folder, _METHODS, _OPTIONS, _KEYWORDS)
@@ -61,6 +63,8 @@ def collect(domain: Domain) -> Catalog:
             catalog.add(text, locations=[(place, 0)], context=context)
     for text in sorted(set(_texts_of_errors(KeywrightError))):
         catalog.add(text, locations=[("core/errors", 0)])
+    for text in sorted({*VERDICTS.values(), *chain(*ODDITIES.values())}):
+        catalog.add(text, locations=[("provisioning/importers/report.py", 0)])
     return catalog
 
 

@@ -137,7 +137,7 @@ def test_a_running_job_shows_its_progress_until_it_is_canceled(server: RunningSe
     wait_until(lambda: job(server, number).done, "a step")
     page = bob.get(f"/jobs/{number}")
     assert title(page) == f"Make 1,000,000 licenses with {HOSTILE}"
-    assert f"For product {HOSTILE} (7), customer 8, order 9" in said(page)
+    assert f"For: product {HOSTILE} (7), customer 8, order 9" in said(page)
     assert HOSTILE not in page.text
     assert f'data-refresh="/admin/jobs/{number}/progress"' in page.text
     piece = bob.get(f"/jobs/{number}/progress", **{"X-Requested-With": "keywright"})
@@ -270,7 +270,7 @@ def test_the_list_says_when_jobs_are_forgotten(ada: Visitor) -> None:
         (a_change("set_limit", license_ids=(999_999,)), "Remove the limit"),
         (a_change("enable", license_ids=(999_999,)), "Enable"),
         (a_change("set_status", 2, license_ids=(999_999,)), "Set the status to delivered"),
-        (a_change("deactivate_all", license_ids=(999_999,)), "Deactivate all places"),
+        (a_change("deactivate_all", license_ids=(999_999,)), "Free all places"),
         (a_change("delete", license_ids=(999_999,)), "Delete"),
         (Export(search=Search(product_id=98, is_full=True)), "Export to a file"),
     ],

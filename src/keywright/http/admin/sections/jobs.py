@@ -1,6 +1,5 @@
 """Jobs: their progress, and the files that they make."""
 
-from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -8,8 +7,8 @@ from starlette.responses import Response
 
 from keywright.background.job_clean_up import FILES_KEPT, JOBS_KEPT
 from keywright.core.errors import Refusal, UnknownJob
-from keywright.core.parsing import format_count
 from keywright.db import ReadTransaction
+from keywright.http.admin.job_text import describe_outcomes, scope_of, title_of
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.inputs import parse_number, require_id
 from keywright.http.pages.languages import N_, _
@@ -24,15 +23,8 @@ from keywright.jobs import orders
 from keywright.jobs import store as job_store
 from keywright.jobs.commands import CancelJob, FetchFile, FetchKeys
 from keywright.jobs.model import Job, JobState
-from keywright.jobs.orders import Apply, Change, Export, Generate, Import, Order, TakeBack, What
+from keywright.jobs.orders import Change, Export, Import, Order, TakeBack, What
 from keywright.jobs.taking_back import can_be_taken_back, has_keys_for
-from keywright.licensing.licenses.model import Status
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.catalog.store import names_of
-from keywright.provisioning.importers.model import Verdict
-from keywright.provisioning.importers.report import ODDITIES, VERDICTS
-from keywright.provisioning.policies import store as policy_store
-from keywright.search.filters import Search
 
 _PAGE_SIZE = 25
 _TONES = {
@@ -125,7 +117,7 @@ class Jobs(Section):
         """Cancel a job."""
         number = require_id(request.path_params["id"])
         job: Job = request.change(CancelJob(context=request.context, job_id=number))
-        return request.redirect(f"/jobs/{job.id}", "The job is canceled. Its changes so far remain.")
+        return request.redirect(f"/jobs/{job.id}", _("The job is canceled. Its changes so far remain."))
 
     @page("/{id:number}/take-back", methods=("POST",), right=Right.CHANGE)
     def take_back(self, request: PageRequest) -> Response:
@@ -196,8 +188,8 @@ def _to_view(tx: ReadTransaction, job: Job, user_id: int = 0) -> JobView:
     user = find_user_by_id(tx, job.created_by)
     return JobView(
         job=job,
-        title=_title(tx, order),
-        scope=_scope_text(tx, order),
+        title=title_of(tx, job),
+        scope=scope_of(tx, order),
         user=orders.origin_of(job).actor if user is None else user.name,
         tone="warn" if job.state is JobState.DONE and 0 < job.done == job.refused else _TONES[job.state],
         has_file=job_files.has_file(tx, job),
@@ -205,24 +197,8 @@ def _to_view(tx: ReadTransaction, job: Job, user_id: int = 0) -> JobView:
         can_be_taken_back=can_be_taken_back(job),
         has_keys=has_keys_for(job, user_id),
         taken_back_by=orders.parameters_of(job).taken_back_by,
-        outcomes=_describe_outcomes(orders.parameters_of(job).outcomes),
+        outcomes=describe_outcomes(orders.parameters_of(job).outcomes),
     )
-
-
-def _describe_outcomes(outcomes: Mapping[str, int]) -> list[str]:
-    words = [f"{outcomes[one]:,} {VERDICTS[one]}" for one in Verdict if outcomes.get(one)]
-    activations = [
-        f"{outcomes[f'activation.{one}']:,} {VERDICTS[one]}"
-        for one in Verdict
-        if outcomes.get(f"activation.{one}")
-    ]
-    odd = [
-        f"{what}: {outcomes[f'odd.{code}']:,} ({done})."
-        for code, (what, done) in ODDITIES.items()
-        if outcomes.get(f"odd.{code}")
-    ]
-    lists = [("Licenses", words), ("Activations", activations)]
-    return [f"{title}: {', '.join(listed)}." for title, listed in lists if listed] + odd
 
 
 def _licenses_url(job: Job, order: Order) -> str:
@@ -231,78 +207,3 @@ def _licenses_url(job: Job, order: Order) -> str:
     if isinstance(order, Export | Import) or is_deletion or job.done <= job.refused:
         return ""
     return url("/licenses", job=job.id)
-
-
-def _title(tx: ReadTransaction, order: Order) -> str:
-    match order:
-        case Generate():
-            policy = policy_store.find_policy(tx, order.policy_id)
-            recipe = f"policy {order.policy_id}" if policy is None else policy.name
-            return f"Make {format_count(order.amount, 'license')} with {recipe}"
-        case Change():
-            return _change_title(order)
-        case Export():
-            return "Export to a file"
-        case Import():
-            return f"Import {order.file_name}"
-        case TakeBack():
-            return f"Take back job {order.job_id}"
-        case Apply():
-            return f"Apply terms of policy {order.policy_id}: {', '.join(order.terms)}"
-
-
-def _change_title(order: Change) -> str:
-    amount = order.amount or 0
-    match order.what:
-        case What.EXTEND:
-            return f"Extend by {format_count(amount, 'day')}" + (" from now" if order.is_from_now else "")
-        case What.SET_LIMIT:
-            return f"Set the limit to {format_count(amount, 'place')}" if amount else "Remove the limit"
-        case What.RAISE_LIMIT:
-            return f"Allow {amount:,} more {'place' if amount == 1 else 'places'}"
-        case What.SET_STATUS:
-            return f"Set the status to {Status(amount).name.lower()}"
-        case What.DEACTIVATE_ALL:
-            return "Deactivate all places"
-        case What.DISABLE | What.ENABLE | What.DELETE:
-            return order.what.capitalize()
-
-
-def _scope_text(tx: ReadTransaction, order: Order) -> str:
-    """The licenses that an order is for, in words."""
-    if isinstance(order, Generate):
-        words = _describe_numbers(tx, order)
-        return f"For {', '.join(words)}" if words else ""
-    if isinstance(order, Import | TakeBack):
-        return ""
-    if order.license_ids is not None:
-        return format_count(len(set(order.license_ids)), "selected license")
-    words = [] if order.search is None else _describe_search(tx, order.search)
-    return f"Licenses: {', '.join(words)}" if words else "All licenses"
-
-
-def _describe_search(tx: ReadTransaction, search: Search) -> list[str]:
-    words = [] if search.status is None else [Status(search.status).name.lower()]
-    words += _describe_numbers(tx, search)
-    if search.expiring_within_days is not None:
-        words.append(f"expiring within {format_count(search.expiring_within_days, 'day')}")
-    if search.policy_id is not None:
-        words.append(f"policy {search.policy_id}")
-    words += ["full"] * search.is_full + ["never activated"] * search.is_unused
-    words += ["found by a search"] * (search.term is not None or search.license_id is not None)
-    return words
-
-
-def _describe_numbers(tx: ReadTransaction, source: Search | Generate) -> list[str]:
-    kinds = (
-        ("product", NameKind.PRODUCT, source.product_id),
-        ("customer", NameKind.CUSTOMER, source.customer_id),
-    )
-    words = []
-    for kind, name_kind, number in kinds:
-        if number is not None:
-            name = names_of(tx, name_kind, [number]).get(number)
-            words.append(f"{kind} {number}" if name is None else f"{kind} {name} ({number})")
-    if source.order_id is not None:
-        words.append(f"order {source.order_id}")
-    return words

@@ -1,0 +1,143 @@
+"""Jobs in words: what each does, for which licenses, and what an import has done."""
+
+from collections.abc import Mapping
+
+from keywright.db import ReadTransaction
+from keywright.http.pages.formats import write_number
+from keywright.http.pages.languages import N_, _, ngettext
+from keywright.jobs import orders
+from keywright.jobs.model import Job
+from keywright.jobs.orders import Apply, Change, Export, Generate, Import, Order, TakeBack, What
+from keywright.licensing.licenses.model import Status
+from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.catalog.store import names_of
+from keywright.provisioning.importers.model import Verdict
+from keywright.provisioning.importers.report import ODDITIES, VERDICTS
+from keywright.provisioning.policies import store as policy_store
+from keywright.search.filters import Search
+
+#: The words of the states of jobs, which pages show by ``_(one.value)``.
+_STATES = (
+    *(N_("waiting"), N_("running"), N_("done")),
+    *(N_("failed"), N_("canceled"), N_("stopped")),
+)
+
+
+def title_of(tx: ReadTransaction, job: Job) -> str:
+    """What the job does, in words."""
+    order = orders.order_of(job)
+    match order:
+        case Generate():
+            policy = policy_store.find_policy(tx, order.policy_id)
+            return ngettext(
+                "Make %(num)s license with %(policy)s",
+                "Make %(num)s licenses with %(policy)s",
+                order.amount,
+                policy=_policy(order.policy_id) if policy is None else policy.name,
+            )
+        case Change():
+            return _describe_change(order)
+        case Export():
+            return _("Export to a file")
+        case Import():
+            return _("Import %(name)s", name=order.file_name)
+        case TakeBack():
+            return _("Take back job %(number)s", number=order.job_id)
+        case Apply():
+            terms = ", ".join(order.terms)
+            return _("Apply terms of policy %(number)s: %(terms)s", number=order.policy_id, terms=terms)
+
+
+def _describe_change(order: Change) -> str:
+    amount = order.amount or 0
+    if order.what is What.EXTEND:
+        return _describe_extension(amount, is_from_now=order.is_from_now)
+    if order.what is What.SET_LIMIT:
+        return _describe_limit(amount)
+    if order.what is What.RAISE_LIMIT:
+        return ngettext("Allow %(num)s more place", "Allow %(num)s more places", amount)
+    if order.what is What.SET_STATUS:
+        return _("Set the status to %(status)s", status=_(Status(amount).name.lower()))
+    words = {
+        What.DEACTIVATE_ALL: _("Free all places"),
+        What.DISABLE: _("Disable"),
+        What.ENABLE: _("Enable"),
+        What.DELETE: _("Delete"),
+    }
+    return words[order.what]
+
+
+def _describe_extension(days: int, *, is_from_now: bool) -> str:
+    if is_from_now:
+        return ngettext("Extend by %(num)s day from now", "Extend by %(num)s days from now", days)
+    return ngettext("Extend by %(num)s day", "Extend by %(num)s days", days)
+
+
+def _describe_limit(places: int) -> str:
+    if not places:
+        return _("Remove the limit")
+    return ngettext("Set the limit to %(num)s place", "Set the limit to %(num)s places", places)
+
+
+def scope_of(tx: ReadTransaction, order: Order) -> str:
+    """The licenses that an order is for, in words."""
+    if isinstance(order, Generate):
+        words = _describe_numbers(tx, order)
+        return _("For: %(what)s", what=", ".join(words)) if words else ""
+    if isinstance(order, Import | TakeBack):
+        return ""
+    if order.license_ids is not None:
+        amount = len(set(order.license_ids))
+        return ngettext("%(num)s selected license", "%(num)s selected licenses", amount)
+    words = [] if order.search is None else _describe_search(tx, order.search)
+    return _("Licenses: %(which)s", which=", ".join(words)) if words else _("All licenses")
+
+
+def _describe_search(tx: ReadTransaction, search: Search) -> list[str]:
+    words = [] if search.status is None else [_(Status(search.status).name.lower())]
+    words += _describe_numbers(tx, search)
+    if (days := search.expiring_within_days) is not None:
+        words.append(ngettext("expiring within %(num)s day", "expiring within %(num)s days", days))
+    if search.policy_id is not None:
+        words.append(_policy(search.policy_id))
+    words += [_("full")] * search.is_full + [_("never activated")] * search.is_unused
+    words += [_("found by a search")] * (search.term is not None or search.license_id is not None)
+    return words
+
+
+def _describe_numbers(tx: ReadTransaction, source: Search | Generate) -> list[str]:
+    words = []
+    if (number := source.product_id) is not None:
+        words.append(_("product %(name)s", name=_name(tx, NameKind.PRODUCT, number)))
+    if (number := source.customer_id) is not None:
+        words.append(_("customer %(name)s", name=_name(tx, NameKind.CUSTOMER, number)))
+    if source.order_id is not None:
+        words.append(_("order %(number)s", number=source.order_id))
+    return words
+
+
+def _name(tx: ReadTransaction, kind: NameKind, number: int) -> str:
+    name = names_of(tx, kind, [number]).get(number)
+    return str(number) if name is None else f"{name} ({number})"
+
+
+def _policy(number: int) -> str:
+    return _("policy %(number)s", number=number)
+
+
+def describe_outcomes(outcomes: Mapping[str, int]) -> list[str]:
+    """What an import has done so far, a sentence for each kind of thing."""
+    licenses = [f"{write_number(outcomes[one])} {_(VERDICTS[one])}" for one in Verdict if outcomes.get(one)]
+    activations = [
+        f"{write_number(outcomes[f'activation.{one}'])} {_(VERDICTS[one])}"
+        for one in Verdict
+        if outcomes.get(f"activation.{one}")
+    ]
+    odd = [
+        f"{_(what)}: {write_number(outcomes[f'odd.{code}'])} ({_(done)})."
+        for code, (what, done) in ODDITIES.items()
+        if outcomes.get(f"odd.{code}")
+    ]
+    listed = [_("Licenses: %(what)s.", what=", ".join(licenses))] if licenses else []
+    listed += [_("Activations: %(what)s.", what=", ".join(activations))] if activations else []
+    return listed + odd
