@@ -110,6 +110,12 @@ function requests.v3_validate(file, last)
   return function() return post_v3("/validate", bodies[math.random(#bodies)]) end
 end
 
+-- The same, but the answer is to be signed.
+function requests.v3_validate_signed(file, last)
+  local plain = requests.v3_validate(file, last)
+  return function() return (plain():gsub("Accept: application/json", "Accept: application/jwt", 1)) end
+end
+
 -- Given: what the license keys begin with, and how many there are.
 function requests.v3_validate_some(prefix, last)
   return function()

@@ -54,6 +54,7 @@ def measure(filled: Filled, seconds: int, rounds: int, say: Callable[[str], None
         )
         pairs = {
             "validate over v3 ÷ v2": (_Case("v3_validate", copy), _Case("validate", copy)),
+            "signed validate ÷ unsigned": (_Case("v3_validate_signed", copy), _Case("v3_validate", copy)),
             "activate over v3 ÷ v2": (_Case("v3_activate", copy), _Case("activate", copy)),
             "validate with 50 entitlements, 5 meters, 20 leases ÷ plain": (full, plain),
         }

@@ -99,6 +99,7 @@ def _arguments(
     return {
         "renew": (filled.places_file,),
         "v3_validate": (filled.places_file, filled.places),
+        "v3_validate_signed": (filled.places_file, filled.places),
         "v3_activate": (f"{seed:04d}",),
         "v3_validate_some": (filled.constant_key, filled.places),
     }.get(case, ())

@@ -26,6 +26,7 @@ from keywright.http.admin.sections.policies import Policies
 from keywright.http.admin.sections.products import Products
 from keywright.http.admin.sections.second_factor import SecondFactors, redirect_to_enrollment
 from keywright.http.admin.sections.sign_in import SignIn, redirect_to_sign_in
+from keywright.http.admin.sections.signing_keys import SigningKeys
 from keywright.http.admin.sections.system import System
 from keywright.http.admin.sections.users import Users
 from keywright.http.admin.site import AdminSite
@@ -59,6 +60,7 @@ SECTIONS: tuple[type[Section], ...] = (
     Events,
     Users,
     System,
+    SigningKeys,
     Account,
     SecondFactors,
     OldAddresses,

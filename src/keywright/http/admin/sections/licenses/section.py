@@ -14,6 +14,7 @@ from keywright.http.admin.sections.licenses import standing
 from keywright.http.admin.sections.licenses.bulk import Bulk, list_operations
 from keywright.http.admin.sections.licenses.changes import Changes
 from keywright.http.admin.sections.licenses.creation import Creation
+from keywright.http.admin.sections.licenses.files import Files
 from keywright.http.admin.sections.licenses.filter import EXPIRED, EXPIRY_DAYS, Filter, Names
 from keywright.http.admin.sections.licenses.forms import get_license, read_details
 from keywright.http.admin.sections.licenses.imports import Imports
@@ -71,7 +72,7 @@ class Matches(NamedTuple):
     texts: Mapping[str, str]
 
 
-class Licenses(Bulk, Changes, Creation, Imports, LicenseTerms, Undo, Section):
+class Licenses(Bulk, Changes, Creation, Files, Imports, LicenseTerms, Undo, Section):
     """The licenses, and everything that can be done with them."""
 
     label = N_("Licenses")
