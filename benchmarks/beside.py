@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from time import monotonic, sleep
 from typing import NamedTuple
 
 import msgspec
@@ -27,9 +26,6 @@ _LEAST_PAIRS = 10
 _ACTIVATIONS = 3
 #: Far from being reached, yet compared with at every activation.
 _LIMIT = 1_000_000
-#: A server that uses less than this part of the time is at rest; how long that is waited for, and how often
-#: it is looked, in seconds.
-_IDLE, _TIMEOUT, _GLANCE = 0.05, 60.0, 1.0
 
 Say = Callable[[str], None]
 _Loads = tuple[wrk.Load, wrk.Load]
@@ -122,7 +118,7 @@ def _driven(both: Sequence[tuple[servers.Server, Filled]], case: str, seconds: i
             pool.submit(wrk.drive, server, copy, case, _CONNECTIONS, seconds) for server, copy in both
         )
     for server, _ in both:
-        _wait_until_idle(server)
+        server.wait_until_idle()
     return one.result(), other.result()
 
 
@@ -139,21 +135,5 @@ def _compared(case: str, sides: tuple[_Side, _Side], pairs: list[_Loads]) -> Bes
         ),
         statistics.median(ratios),
         (quarters[0], quarters[-1]),
-        _processor_ratio([one for one, _ in pairs], [other for _, other in pairs]),
+        wrk.processor_ratio([one for one, _ in pairs], [other for _, other in pairs]),
     )
-
-
-def _wait_until_idle(server: servers.Server) -> None:
-    """What follows the events may have to catch up."""
-    end = monotonic() + _TIMEOUT
-    used = server.processor_seconds()
-    while used is not None and monotonic() < end:
-        sleep(_GLANCE)
-        before, used = used, server.processor_seconds()
-        if used is not None and used - before < _GLANCE * _IDLE:
-            return
-
-
-def _processor_ratio(some: list[wrk.Load], others: list[wrk.Load]) -> float | None:
-    both = [[one.processor_us for one in loads if one.processor_us is not None] for loads in (some, others)]
-    return statistics.median(both[0]) / statistics.median(both[1]) if all(both) else None

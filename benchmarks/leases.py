@@ -20,8 +20,9 @@ from keywright.registry import open_executor
 _LICENSES, _OF_EACH = 500, 100
 LEASES = _LICENSES * _OF_EACH
 _CONNECTIONS = 64
-#: So many connections with this pause renew about 833 a second: each of the leases once a minute.
-_PAUSE_MS = 76
+#: So many connections with this mean pause renew about 833 a second: each of the leases once a minute. They
+#: are many, so that an answer that takes 10 ms is no reason for fewer renewals.
+_PACED_CONNECTIONS, _PAUSE_MS = 500, 590
 
 
 class Leases(msgspec.Struct, frozen=True):
@@ -29,6 +30,8 @@ class Leases(msgspec.Struct, frozen=True):
 
     renewed_per_second: float
     activated_per_second: float
+    #: Processor time per answer, of renewals divided by activations.
+    processor_ratio: float | None
     paced: wrk.Load
 
     @property
@@ -46,12 +49,15 @@ def measure(filled: Filled, seconds: int, rounds: int, say: Callable[[str], None
             _take_leases(storage, file, filled.constant_key)
         renewed = copy._replace(places_file=file, places=LEASES)
         with servers.running(renewed) as server:
-            rates: dict[str, list[float]] = {"renew": [], "activate": []}
-            for case in (*rates, *reversed(rates)) * rounds:
-                load = wrk.drive(server, renewed, case, _CONNECTIONS, seconds)
-                rates[case].append(load.per_second)
-            paced = wrk.drive(server, renewed, "renew", _CONNECTIONS, 4 * seconds, pause_ms=_PAUSE_MS)
-    return Leases(statistics.median(rates["renew"]), statistics.median(rates["activate"]), paced)
+            loads: dict[str, list[wrk.Load]] = {"renew": [], "activate": []}
+            server.wait_until_idle()
+            for case in (*loads, *reversed(loads)) * rounds:
+                loads[case].append(wrk.drive(server, renewed, case, _CONNECTIONS, seconds))
+            server.wait_until_idle()
+            paced = wrk.drive(server, renewed, "renew", _PACED_CONNECTIONS, 4 * seconds, pause_ms=_PAUSE_MS)
+    rates = {case: statistics.median(one.per_second for one in some) for case, some in loads.items()}
+    ratio = wrk.processor_ratio(loads["renew"], loads["activate"])
+    return Leases(rates["renew"], rates["activate"], ratio, paced)
 
 
 def _take_leases(storage: Storage, file: Path, unchanged_key: str) -> None:

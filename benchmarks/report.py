@@ -154,6 +154,7 @@ def _figures(report: Report) -> Table:
     for one in report.v3:
         rates = " and ".join(f"{rate:,.0f}/s" for rate in one.rates)
         table.add_row(one.name, f"{one.ratio:.2f} ({rates}, {one.failed:,} non-2xx)")
+        table.add_row("its processor time", _ratio(one.processor_ratio))
     table.add_section()
     machine = report.machine
     table.add_row("processor", f"{machine.processor}, {machine.cores} cores")
@@ -233,6 +234,7 @@ def _leases(found: Leases | None) -> list[tuple[str, str]]:
     return [
         ("renew ÷ activate", f"{found.ratio:.2f}"),
         ("medians", f"{found.renewed_per_second:,.0f}/s ÷ {found.activated_per_second:,.0f}/s"),
+        ("processor time, renew ÷ activate", _ratio(found.processor_ratio)),
         (f"{LEASES:,} leases, each renewed once a minute", f"{paced.per_second:,.0f}/s"),
         ("late", f"p50 {paced.p50_ms:.1f} ms, p99 {paced.p99_ms:.1f} ms, {paced.failed:,} failed"),
     ]
@@ -303,6 +305,10 @@ def _attackers(found: Attacks) -> Table:
 
 def _limits(limits: dict[str, int]) -> str:
     return ", ".join(f"{name} {limit:,}" for name, limit in sorted(limits.items()))
+
+
+def _ratio(figure: float | None) -> str:
+    return "not known here" if figure is None else f"{figure:.2f}"
 
 
 def _mebibytes(figure: float | None) -> str:

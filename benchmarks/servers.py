@@ -11,6 +11,7 @@ import threading
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic, sleep
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -21,8 +22,10 @@ from keywright.config.settings import PREFIX
 LICENSES = "/wp-json/lmfwc/v2/licenses"
 _WITH_CONSTANT = Path(__file__).with_name("server.py")
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
-#: The longest that starting, stopping, or one answer may take, in seconds.
+#: The longest that starting, stopping, coming to rest, or one answer may take, in seconds.
 _TIMEOUT = 60
+#: A server that uses less than this part of the time is at rest; how often it is looked, in seconds.
+_IDLE, _GLANCE = 0.05, 1.0
 #: What an address, or the callers of one license, may change in a minute.
 _CHANGE_LIMITS = frozenset({"license_change_limit", "address_change_limit"})
 
@@ -52,6 +55,16 @@ class Server(NamedTuple):
         # proc(5): utime and stime are the 14th and 15th fields; the 2nd may have spaces in it.
         fields = [stat.rpartition(")")[2].split() for stat in stats]
         return sum(int(one[11]) + int(one[12]) for one in fields) / os.sysconf("SC_CLK_TCK")
+
+    def wait_until_idle(self) -> None:
+        """Wait for what follows the events, which may have to catch up; a minute at most."""
+        end = monotonic() + _TIMEOUT
+        used = self.processor_seconds()
+        while used is not None and monotonic() < end:
+            sleep(_GLANCE)
+            before, used = used, self.processor_seconds()
+            if used is not None and used - before < _GLANCE * _IDLE:
+                return
 
     def _files(self, name: str) -> list[Path]:
         """That file of the process and of its workers. Raises ``OSError`` where there is no /proc."""

@@ -28,11 +28,14 @@ _FULL: Mapping[str, Any] = {
 
 
 class V3Ratio(msgspec.Struct, frozen=True):
-    """Medians of two rates, and of their ratios, first ÷ second, of pairs of runs in turns."""
+    """Medians of two rates, and of their ratios, first ÷ second, of pairs of runs in turns; and that of the
+    processor time per answer.
+    """
 
     name: str
     rates: tuple[float, float]
     ratio: float
+    processor_ratio: float | None
     failed: int
 
 
@@ -73,18 +76,19 @@ def _compare(
     pairs: int,
     say: Callable[[str], None],
 ) -> V3Ratio:
-    rates: tuple[list[float], list[float]] = ([], [])
-    failed = 0
+    loads: tuple[list[wrk.Load], list[wrk.Load]] = ([], [])
+    server.wait_until_idle()
     for number in range(pairs):
         # The second comes first in every other pair.
         for place in (0, 1) if number % 2 else (1, 0):
-            load = wrk.drive(server, pair[place].filled, pair[place].name, _CONNECTIONS, seconds)
-            rates[place].append(load.per_second)
-            failed += load.failed
+            case = pair[place]
+            loads[place].append(wrk.drive(server, case.filled, case.name, _CONNECTIONS, seconds))
+    rates = [[one.per_second for one in some] for some in loads]
+    failed = sum(one.failed for some in loads for one in some)
     ratio = statistics.median(one / other for one, other in zip(*rates, strict=True))
     say(f"{name}: {ratio:.2f}")
     medians = statistics.median(rates[0]), statistics.median(rates[1])
-    return V3Ratio(name, medians, ratio, failed)
+    return V3Ratio(name, medians, ratio, wrk.processor_ratio(*loads), failed)
 
 
 def _make_licenses(server: servers.Server, filled: Filled, prefix: str, terms: Mapping[str, Any]) -> None:

@@ -4,7 +4,9 @@ import base64
 import itertools
 import os
 import shutil
+import statistics
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -42,6 +44,14 @@ def require() -> None:
             "wrk, which sends the requests, is not installed. On Debian and Ubuntu: apt install wrk; "
             "on macOS: brew install wrk; elsewhere: https://github.com/wg/wrk."
         )
+
+
+def processor_ratio(some: Iterable[Load], others: Iterable[Load]) -> float | None:
+    """The server's processor time per answer of some, divided by that of others; None where it is not
+    known.
+    """
+    both = [[one.processor_us for one in loads if one.processor_us is not None] for loads in (some, others)]
+    return statistics.median(both[0]) / statistics.median(both[1]) if all(both) else None
 
 
 def drive(
