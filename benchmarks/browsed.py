@@ -12,15 +12,18 @@ from msgspec.structs import replace
 
 from benchmarks.databases import Database
 from benchmarks.installations import key_of, opened
-from keywright.db import WriteTransaction
+from keywright.db import Storage, WriteTransaction
 from keywright.db.bulk import Values, bulk_insert
-from keywright.db.schema import daily_counts, limit_refusals, search_terms
+from keywright.db.schema import customers, daily_counts, limit_refusals, name_terms, products, search_terms
 from keywright.events import store as event_store
 from keywright.events.model import Event
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.model import Activation, ActivationSource
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License, LicenseSource, Status
+from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.catalog.terms_store import terms_of_row
+from keywright.provisioning.customers.rules import fold_email
 
 _AT_ONCE = 2_000
 _DAYS = 3 * 365
@@ -32,10 +35,37 @@ PRODUCTS = 100
 FREQUENT_LABEL, RARE_LABEL = "laptop", "render farm"
 #: One license is used in that many places.
 _BUSY_INDEX, _BUSY = 7, 20_000
+_ORDER = '{"source":"shop","id":"WEB-%d","line":"1"}'
+#: Licenses besides, with keys of other ends than the many.
+_WITH_OTHER_ENDS = 200
 _LIMITS = (1, 1, 1, 2, 3, 5, None)
 _NAMES = ("Office", "Studio", "Anna", "Build server", "Reception", "Home", "Lab", "Édouard", "工作站")
 
+#: Names of customers: a first and a last name, or a last name and a kind of company.
+FIRST_NAMES = (
+    "Anna Maria James Olga Wei Fatima John Ingrid Pedro Aisha Liam Chloé Yuki Noah Emma Lucas Mia Hugo Zoë "
+    "Ivan Priya Omar Elena Jonas Sofia Diego Nina Karl Lea Tom Amara Rosa Paul Ada Max Ida Leo Eva Ben Ute"
+).split()
+LAST_NAMES = (
+    "Smith Müller García Ivanova Chen Nakamura Okafor Larsen Silva Rossi Novák Kowalski Dubois Jensen "
+    "Popescu Haddad Singh Kim Nguyen Brown Weber Fischer Lopez Martin Bauer Hansen Costa Moreau Murphy Walker"
+).split()
+_COMPANIES = (
+    "Clinic",
+    "Studio GmbH",
+    "Press Ltd",
+    "Labs",
+    "University",
+    "& Sons",
+    "Architects",
+    "Consulting",
+)
+_PROVIDERS = ("gmail.com", "outlook.com", "yahoo.com", "example.org")
+
 _INSERT_TERMS = bulk_insert(search_terms)
+_INSERT_CUSTOMERS = bulk_insert(customers)
+_INSERT_PRODUCTS = bulk_insert(products)
+_INSERT_NAME_TERMS = bulk_insert(name_terms)
 _INSERT_COUNTS = bulk_insert(daily_counts)
 _INSERT_REFUSALS = bulk_insert(limit_refusals)
 
@@ -53,6 +83,8 @@ class Browsed(NamedTuple):
     some_addresses: list[str]
     #: The license in most places.
     busy_id: int
+    #: The keys of some licenses whose last characters few others have.
+    some_keys: list[str]
 
 
 class _Told(NamedTuple):
@@ -83,7 +115,10 @@ def fill(folder: Path, database: Database, licenses: int, say: Callable[[str], N
             if start <= _BUSY_INDEX < start + _AT_ONCE:
                 busy_id = told.licenses[_BUSY_INDEX - start].id
         with storage.write() as tx:
+            others = _tell(tx, range(licenses, licenses + _WITH_OTHER_ENDS), licenses, now, chance)
+            _save(tx, others)
             _save_counts(tx, licenses, now, chance)
+        _save_names(storage, licenses // 3, now, chance)
     database.settle(data_dir)
     return Browsed(
         data_dir,
@@ -94,6 +129,7 @@ def fill(folder: Path, database: Database, licenses: int, say: Callable[[str], N
         [one.token for one in some],
         [one.ip_address for one in some],
         busy_id,
+        [one.key for one in others.licenses],
     )
 
 
@@ -114,10 +150,15 @@ def _tell(tx: WriteTransaction, indexes: range, amount: int, now: datetime, chan
 def _license(id: int, index: int, amount: int, now: datetime, chance: random.Random) -> License:
     created_at = now - timedelta(seconds=_DAYS * 86_400 * (amount - index) // amount)
     terms = chance.choice((365, 365, 730, None, None))
+    number = chance.choice((None, 70_000 + index // 2))
+    # One order in ten is from a shop whose orders have no numbers.
+    is_named = index % 10 == 0
+    end = chance.randbytes(4).hex().upper()
     return License(
         id=id,
-        key=key_of(index),
-        order_id=chance.choice((None, 70_000 + index // 2)),
+        key=key_of(index) if index < amount else f"ENDS-{index:08d}-{end}",
+        order_id=None if is_named else number,
+        order_details=_ORDER % index if is_named else None,
         # Product 1 sells best, and product 100 hardly.
         product_id=int(PRODUCTS ** chance.random()) if chance.random() < 0.98 else None,
         customer_id=RESELLER if chance.random() < 0.05 else chance.randrange(1, amount // 3),
@@ -212,6 +253,48 @@ def _save(tx: WriteTransaction, told: _Told) -> None:
     event_store.save_events(tx, told.events)
     tx.ids.save()
     _INSERT_TERMS.execute(tx.connection, told.search_terms)
+
+
+def _save_names(storage: Storage, amount: int, now: datetime, chance: random.Random) -> None:
+    """Make the customers that licenses name, and the products."""
+    moment = int(now.timestamp())
+    for start in range(1, amount, _AT_ONCE):
+        rows = [_customer(number, moment, chance) for number in range(start, min(amount, start + _AT_ONCE))]
+        with storage.write() as tx:
+            _INSERT_CUSTOMERS.execute(tx.connection, rows)
+            _save_name_terms(tx, NameKind.CUSTOMER, rows, "email")
+    made: list[Values] = [
+        {"id": number, "name": f"{chance.choice(LAST_NAMES)} Suite {number}", "code": f"suite-{number}"}
+        | {"url": None, "features": "[]", "metadata": None, "created_at": moment, "updated_at": moment}
+        for number in range(1, PRODUCTS + 1)
+    ]
+    with storage.write() as tx:
+        _INSERT_PRODUCTS.execute(tx.connection, made)
+        _save_name_terms(tx, NameKind.PRODUCT, made, "code")
+
+
+def _customer(number: int, moment: int, chance: random.Random) -> Values:
+    first, last = chance.choice(FIRST_NAMES), chance.choice(LAST_NAMES)
+    is_company = chance.random() < 0.4
+    name = f"{last} {chance.choice(_COMPANIES)}" if is_company else f"{first} {last}"
+    domain = f"{last}-{number % 9_973}.example" if is_company else chance.choice(_PROVIDERS)
+    email = f"{first}.{last}{number}@{domain}"
+    return {
+        "id": number,
+        "email": email,
+        "email_folded": fold_email(email),
+        "email_verified_at": None,
+        "name": name,
+        "metadata": None,
+        "created_at": moment,
+        "updated_at": moment,
+    }
+
+
+def _save_name_terms(tx: WriteTransaction, kind: NameKind, rows: list[Values], other: str) -> None:
+    terms = [(term, row["id"]) for row in rows for term in terms_of_row(kind, row["name"], row[other])]
+    values: list[Values] = [{"term": term, "number": number} for term, number in sorted(terms)]
+    _INSERT_NAME_TERMS.execute(tx.connection, values)
 
 
 def _save_counts(tx: WriteTransaction, licenses: int, now: datetime, chance: random.Random) -> None:

@@ -4,7 +4,7 @@ large installation.
 
 import random
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -13,11 +13,22 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.browsed import FREQUENT_LABEL, OFFICE, PRODUCTS, RARE_LABEL, RESELLER, Browsed, fill
+from benchmarks.browsed import (
+    FIRST_NAMES,
+    FREQUENT_LABEL,
+    LAST_NAMES,
+    OFFICE,
+    PRODUCTS,
+    RARE_LABEL,
+    RESELLER,
+    Browsed,
+    fill,
+)
 from benchmarks.databases import Database
 from benchmarks.installations import key_of, opened
 from keywright.db import ReadTransaction, Storage, run_read
 from keywright.http.admin import event_views
+from keywright.http.admin.sections.find.groups import KINDS, Asked
 from keywright.licensing.licenses.model import Status
 from keywright.search import event_pages, license_details, license_pages, query_parser
 from keywright.search.filters import Order, Search
@@ -114,6 +125,7 @@ def _kinds(filled: Browsed) -> dict[str, dict[str, Looked]]:
         "its next pages": {name: _next_pages(search) for name, search in _USUAL.items()},
         "a list that is hard to fill": {name: partial(_list, search) for name, search in _HARD.items()},
         "a search, with its licenses": _searches(filled, random.Random(1)),
+        "find anything": _finding(filled, random.Random(3)),
         "others": _others(filled, random.Random(2)),
     }
 
@@ -146,6 +158,46 @@ def _searches(filled: Browsed, chance: random.Random) -> dict[str, Looked]:
 
     def look(typed: Callable[[], str], tx: ReadTransaction) -> bool:
         return any([_list(one.search, tx) for one in query_parser.interpret(tx, typed())])
+
+    return {name: partial(look, typed) for name, typed in texts.items()}
+
+
+def _finding(filled: Browsed, chance: random.Random) -> dict[str, Looked]:
+    """What the field in the top bar looks up for a text, in all groups."""
+
+    def word(names: Sequence[str], least: int = 3) -> str:
+        name = chance.choice(names)
+        return name[: chance.randrange(least, len(name) + 1)]
+
+    texts: dict[str, Callable[[], str]] = {
+        "the first letter": lambda: chance.choice("abcdefghijklmnoprstuw"),
+        "the beginning of a last name": lambda: word(LAST_NAMES),
+        "a first and a last name": lambda: f"{chance.choice(FIRST_NAMES)} {chance.choice(LAST_NAMES)}",
+        "beginnings of both": lambda: f"{word(FIRST_NAMES, 2)} {word(LAST_NAMES, 2)}",
+        "three frequent words that rarely meet": lambda: f"{chance.choice(LAST_NAMES)} labs gmail.com",
+        "a part of an address": lambda: f"{chance.choice(LAST_NAMES)[2:]}{chance.randrange(1, 9_999)}@",
+        "a domain": lambda: f"@{chance.choice(LAST_NAMES)}-{chance.randrange(9_973)}.example",
+        "a frequent domain": lambda: "gmail.com",
+        "a license key": lambda: key_of(chance.randrange(filled.licenses)),
+        "a license key in lower case, without dashes": lambda: (
+            key_of(chance.randrange(filled.licenses)).lower().replace("-", "")
+        ),
+        "the last characters of a key": lambda: chance.choice(filled.some_keys)[-5:],
+        "last characters that all have": lambda: "c3d4",
+        "an order with #": lambda: f"#{70_000 + chance.randrange(filled.licenses // 2)}",
+        "an order that is no number": lambda: f"web-{chance.randrange(filled.licenses // 10)}0",
+        "a token": lambda: chance.choice(filled.some_tokens),
+        "an IP address": lambda: chance.choice(filled.some_addresses),
+        "an office's address": lambda: OFFICE,
+        "a frequent label": lambda: FREQUENT_LABEL,
+        "a product": lambda: f"suite {chance.randrange(1, 100)}",
+        "a number": lambda: str(chance.randrange(1, filled.licenses // 3)),
+        "nothing there is": lambda: f"nothing {chance.randrange(5_000)}",
+    }
+
+    def look(typed: Callable[[], str], tx: ReadTransaction) -> bool:
+        asked = Asked(typed(), _now(), 5)
+        return any([bool(kind.find(tx, asked).note) for kind in KINDS.values()])
 
     return {name: partial(look, typed) for name, typed in texts.items()}
 

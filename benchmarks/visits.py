@@ -16,7 +16,7 @@ import httpx
 import msgspec
 
 from benchmarks import servers, wrk
-from benchmarks.browsed import FREQUENT_LABEL, OFFICE, RESELLER, Browsed, fill
+from benchmarks.browsed import FREQUENT_LABEL, LAST_NAMES, OFFICE, RESELLER, Browsed, fill
 from benchmarks.databases import Database
 from benchmarks.installations import Filled, key_of, opened
 from benchmarks.servers import Server
@@ -159,7 +159,10 @@ def _paths(filled: Browsed) -> dict[str, Callable[[int], tuple[str, str]]]:
         "search: a token": lambda n: ("", filled.some_tokens[n % 20]),
         "search: an address": lambda n: ("", filled.some_addresses[n % 20]),
         "search: an office's address": lambda _: ("", OFFICE),
-        "search: an order": lambda n: ("", str(70_000 + n)),
+        "search: an order": lambda n: ("", f"#{70_000 + n}"),
+        "search: words of a name": lambda n: ("", LAST_NAMES[n % len(LAST_NAMES)]),
+        "search: a part of an address": lambda n: ("", f"{LAST_NAMES[n % len(LAST_NAMES)][2:]}{n}"),
+        "search: the last characters of a key": lambda n: ("", filled.some_keys[n % 20][-5:]),
         "search: a label's beginning": lambda _: ("", FREQUENT_LABEL),
         "search: nothing there is": lambda n: ("", f"nothing {n}"),
         "generators": fixed("/generators"),
@@ -178,7 +181,7 @@ def _page(visitor: _Visitor, name: str, path_of: Callable[[int], tuple[str, str]
     for number in range(_TIMES + 1):
         path, text = path_of(number)
         began = perf_counter()
-        answer = visitor.post("/licenses/search", text=text) if text else visitor.get(path)
+        answer = visitor.post("/find", text=text) if text else visitor.get(path)
         took.append((perf_counter() - began) * 1000)
         if answer.status_code not in (httpx.codes.OK, httpx.codes.SEE_OTHER):
             raise RuntimeError(f"{name} was answered {answer.status_code}")

@@ -14,6 +14,7 @@ from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
 from tests.browser.axe import Axe
 from tests.browser.camera import PHONE, SCHEMES, Camera, Scheme, check_fits, viewport
+from tests.browser.finding import find
 from tests.browser.payloads import PAYLOADS, check_untripped, set_tripwire
 from tests.browser.people import sign_in
 from tests.browser.watching import Visitor, a_visitor
@@ -154,12 +155,10 @@ def test_licenses_are_searched_filtered_copied_and_changed_together(
     key = first.inner_text()
     assert copied(page) == key
 
-    page.get_by_role("searchbox").fill(key)
-    page.get_by_role("button", name="Search").click()
+    find(page, key)
     expect(page).to_have_url(re.compile(r"/admin/licenses/\d+$"))
     page.goto("/admin/licenses")
-    page.get_by_role("searchbox").fill("no such thing")
-    page.get_by_role("button", name="Search").click()
+    find(page, "no such thing")
     expect(page.get_by_role("heading", level=1)).to_have_text("Nothing found")
     assert "no" not in page.url.partition("/admin")[2]
     check(page, axe, camera, "found-nothing")
@@ -332,11 +331,9 @@ def test_what_others_have_written_is_shown_as_text(server: RunningServer, signed
     set_tripwire(bob.context)
     page = bob.page
     page.goto("/admin/licenses")
-    page.get_by_role("searchbox").fill(key)
-    page.get_by_role("button", name="Search").click()
+    find(page, key)
     expect(page.get_by_text(PAYLOADS[0], exact=True).first).to_be_visible()
     check_untripped(page)
     page.goto("/admin/licenses")
-    page.get_by_role("searchbox").fill(PAYLOADS[0])
-    page.get_by_role("button", name="Search").click()
+    find(page, PAYLOADS[0])
     check_untripped(page)

@@ -1,6 +1,7 @@
 """Licenses for tests of their pages, and their state in the database afterwards."""
 
 import json
+import re
 import secrets
 from itertools import count
 from typing import Any
@@ -13,7 +14,7 @@ from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses.commands import CreateLicense
 from keywright.licensing.licenses.model import License, Status
 from keywright.search import license_details, projector
-from tests.http.admin_browser import asked, decide, look_up
+from tests.http.admin_browser import Visitor, asked, decide, look_up
 from tests.http.asking import CANARY
 from tests.server import RunningServer, wait_until
 
@@ -61,6 +62,13 @@ def events(server: RunningServer, license: License) -> list[tuple[str, str, Any]
 def follow(server: RunningServer) -> None:
     """Wait until every event can be searched for."""
     wait_until(lambda: look_up(server, projector.lag).is_complete, "the search to follow the events")
+
+
+def list_of_devices(bob: Visitor, text: str) -> str:
+    """The address below /admin of the list of the licenses of which a text finds devices."""
+    found = re.search(r'href="/admin(/licenses\?found=[^"]*)"', bob.post("/find", text=text).text)
+    assert found is not None
+    return found[1]
 
 
 def where_to(answer: httpx.Response) -> str:

@@ -17,8 +17,16 @@ from keywright.licensing.usage.commands import RecordUsage
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.policies.commands import CreatePolicy, GenerateLicenses
-from tests.http.admin_browser import Visitor, asked, decide, said, title
-from tests.http.admin_licenses import a_key, a_number, activate, events, follow, make, where_to
+from tests.http.admin_browser import Visitor, asked, decide, said
+from tests.http.admin_licenses import (
+    a_key,
+    a_number,
+    activate,
+    events,
+    follow,
+    list_of_devices,
+    make,
+)
 from tests.http.asking import CANARY
 from tests.server import RunningServer
 
@@ -141,7 +149,6 @@ def test_a_filter_takes_the_name_for_the_number(server: RunningServer, bob: Visi
         ("status=gone", "There is no such status."),
         ("product=nobody+has+this", "It is neither a number nor the name of one."),
         ("customer=9223372036854775808", "It must be an integer from 0 to 9223372036854775807."),
-        ("order=x", "It must be an integer from 0 to 9223372036854775807."),
         ("expiring=-1", "It must be an integer from 0 to 2147483647."),
         ("places=some", "It must be full or unused."),
         ("sort=random", "It must be one of newest, oldest, expires, created."),
@@ -195,38 +202,7 @@ def test_each_thing_that_is_asked_for_can_be_taken_away(server: RunningServer, b
     assert f'href="/admin/licenses?product={product}&amp;sort=oldest"' in answer.text
 
 
-# --- searching ------------------------------------------------------------------------------------
-
-
-def search(bob: Visitor, text: str) -> str:
-    """Where a search leads."""
-    return where_to(bob.post("/licenses/search", text=text))
-
-
-def test_a_license_key_leads_to_its_license_and_stands_in_no_address(
-    server: RunningServer, bob: Visitor
-) -> None:
-    license = make(server)
-    assert search(bob, f"  {license.key} ") == f"/licenses/{license.id}"
-
-
-def test_a_token_leads_to_its_license(server: RunningServer, bob: Visitor) -> None:
-    license = make(server)
-    token = activate(server, license).token
-    follow(server)
-    assert search(bob, token.upper()) == f"/licenses/{license.id}"
-
-
-def test_the_number_of_an_order_leads_to_the_list_of_its_licenses(
-    server: RunningServer, bob: Visitor
-) -> None:
-    order = a_number()
-    made = [make(server, order_id=order).id for _ in range(2)]
-    assert search(bob, str(order)) == f"/licenses?order={order}"
-    assert shown(bob, f"order={order}") == made[::-1]
-    alone = a_number()
-    license = make(server, order_id=alone)
-    assert search(bob, str(alone)) == f"/licenses/{license.id}"
+# --- devices --------------------------------------------------------------------------------------
 
 
 def test_a_label_and_an_address_stand_sealed_in_the_list_s_address(
@@ -241,41 +217,13 @@ def test_a_label_and_an_address_stand_sealed_in_the_list_s_address(
         made.append(license.id)
     follow(server)
     for text, words in ((label[:30].lower(), "Label begins with"), (address.upper(), "IP address")):
-        path = search(bob, text)
+        path = list_of_devices(bob, text)
         assert re.fullmatch(r"/licenses\?found=[A-Za-z0-9_-]+", path)
         answer = bob.get(path)
         assert f"{words}: {text.lower()}" in said(answer)
         assert "<script>alert" not in answer.text
         assert shown(bob, path.partition("?")[2]) == made[::-1]
     assert bob.get(path[:-4] + "AAAA").status_code == 422
-
-
-def test_what_may_mean_several_things_is_shown_with_all_of_them(server: RunningServer, bob: Visitor) -> None:
-    number = a_number()
-    of_order = [make(server, order_id=number).id for _ in range(7)]
-    of_customer = make(server, customer_id=number)
-    answer = bob.post("/licenses/search", text=str(number))
-    assert (answer.status_code, title(answer)) == (200, "Search results")
-    assert "<h2>Order</h2>" in answer.text
-    assert "<h2>Customer</h2>" in answer.text
-    assert re.findall(r'id="key-(\d+)"', answer.text) == [*map(str, of_order[:1:-1]), str(of_customer.id)]
-    assert f'href="/admin/licenses?order={number}"' in answer.text
-    assert said(answer).count("Show all") == 1
-
-
-def test_what_is_not_there_is_said_and_nowhere_kept(server: RunningServer, bob: Visitor) -> None:
-    text = f"{CANARY} <script>"
-    answer = bob.post("/licenses/search", text=text)
-    assert (answer.status_code, title(answer)) == (200, "Nothing found")
-    assert "set-cookie" not in answer.headers
-    assert "<script>alert" not in answer.text
-    assert search(bob, "  ") == "/licenses"
-    assert CANARY not in server.log
-
-
-def test_who_may_only_look_may_search_too(server: RunningServer, carol: Visitor) -> None:
-    license = make(server)
-    assert search(carol, license.key) == f"/licenses/{license.id}"
 
 
 # --- one license ----------------------------------------------------------------------------------

@@ -14,7 +14,16 @@ from keywright.licensing.licenses.model import Status
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
 from tests.http.admin_browser import Visitor, asked, decide, look_up, said, title
-from tests.http.admin_licenses import a_number, activate, events, follow, found, make, where_to
+from tests.http.admin_licenses import (
+    a_number,
+    activate,
+    events,
+    follow,
+    found,
+    list_of_devices,
+    make,
+    where_to,
+)
 from tests.http.asking import CANARY
 from tests.server import RunningServer, wait_until
 
@@ -206,7 +215,7 @@ def test_what_was_searched_for_stays_sealed_on_the_way_to_the_job(
     for license in licenses:
         activate(server, license, label=label)
     follow(server)
-    path = where_to(bob.post("/licenses/search", text=label))
+    path = list_of_devices(bob, label)
     sealed = path.partition("found=")[2]
     answer = bob.post("/licenses/bulk", scope="all", found=sealed, what="deactivate_all")
     assert f"Label begins with: {label.lower()}" in said(answer)

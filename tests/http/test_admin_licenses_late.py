@@ -109,7 +109,7 @@ def test_a_list_says_since_when_it_does_not_know_what_happened(tmp_path: Path) -
                 assert f"{since:%Y-%m-%d %H:%M:%S} UTC" in answer.text
             # Filters that do not use search terms are up to date.
             assert "cannot be found yet" not in said(bob.get("/licenses?status=active"))
-            assert "cannot be found yet" in said(bob.post("/licenses/search", text="a label"))
+            assert "cannot be found yet" in said(bob.post("/find", text="a label"))
 
 
 def test_a_list_says_how_much_of_the_past_can_be_searched(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from keywright.events.store import EVENT, advance_checkpoint, event_of, find_che
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.activations.store import ACTIVATION, activation_of
 from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.catalog.terms_store import lock_terms, save_terms
 from keywright.search.terms_store import address_term, label_term, lock_projection
 
 #: An activation, by the id of its license and its token.
@@ -193,7 +194,9 @@ def list_customer_events(tx: ReadTransaction, customer_id: int) -> list[Event]:
 def erase_name(tx: WriteTransaction, customer_id: int) -> None:
     """Erase what is known of the customer, and its former names in events."""
     nothing = {"name": None, "email": None, "email_folded": None, "email_verified_at": None, "metadata": None}
+    before = lock_terms(tx, NameKind.CUSTOMER, customer_id)
     tx.connection.execute(update(customers).where(customers.c.id == customer_id).values(nothing))
+    save_terms(tx, NameKind.CUSTOMER, customer_id, before)
     name_events = [(row.id, msgspec.json.decode(row.details)) for row in tx.connection.execute(_NAME_EVENTS)]
     name_alone = rows.to_json({"kind": NameKind.CUSTOMER, "number": customer_id})
     _SET_DETAILS.execute(

@@ -148,12 +148,13 @@ def with_term(term: str, *, is_prefix: bool = False) -> Source:
     """Licenses with this search term, or with one that begins with it."""
     if not is_storable(term):
         return with_value("id", -1)
-    is_it = (search_terms.c.term == term,)
+    is_it: Conditions = (search_terms.c.term == term,)
     if not is_prefix:
         return Source(search_terms.c.license_id, is_it, BY_ID.columns, _no_filter, is_it)
     # Written so that it uses no index on terms: a license has few terms, many licenses have such terms.
     begins_so = (func.substr(search_terms.c.term, 1, len(term)) == term,)
-    return Source(search_terms.c.license_id, _beginning(term), (), _no_filter, begins_so)
+    is_it = beginning(search_terms.c.term, term)
+    return Source(search_terms.c.license_id, is_it, (), _no_filter, begins_so)
 
 
 def expiring(after: datetime, until: datetime) -> Source:
@@ -220,11 +221,11 @@ EVERYTHING = Source(licenses.c.id, (), BY_ID.columns, _no_filter)
 WITH_EXPIRY = Source(licenses.c.id, (licenses.c.expires_at.is_not(None),), BY_EXPIRY.columns, _no_filter)
 
 
-def _beginning(prefix: str) -> Conditions:
-    """Terms from the prefix up to the first text that sorts after all texts with this prefix."""
+def beginning(column: ColumnElement[str], prefix: str) -> Conditions:
+    """Texts, compared byte by byte, from the prefix up to the first that sorts after all with this prefix."""
     kept = prefix.rstrip(chr(_LAST_CHARACTER))
     if not kept:
-        return (search_terms.c.term >= prefix,)
+        return (column >= prefix,)
     following = ord(kept[-1]) + 1
     following = _SURROGATES.stop if following in _SURROGATES else following
-    return (search_terms.c.term >= prefix, search_terms.c.term < kept[:-1] + chr(following))
+    return (column >= prefix, column < kept[:-1] + chr(following))

@@ -9,17 +9,12 @@ import msgspec
 from keywright.core.command import Cost, Query
 from keywright.core.errors import InvalidParameters
 from keywright.db import ReadTransaction
-from keywright.licensing.licenses.store import (
-    find_by_folded_key,
-    find_by_key_end,
-    find_licenses,
-    find_licenses_by_id,
-    find_rotated,
-)
+from keywright.licensing.licenses.store import find_by_key_end, find_licenses_by_id
 from keywright.licensing.management.model import ManagedLicense
 from keywright.licensing.management.store import list_managed
 from keywright.provisioning.customers.store import find_customer_by_email
 from keywright.search.filters import Search
+from keywright.search.license_matches import find_whole_keys
 from keywright.search.query_parser import interpret
 from keywright.search.scan import MAX_COUNTED, Scan
 from keywright.search.scan_store import Position
@@ -106,8 +101,7 @@ def search_licenses(read: Any, query: SearchManaged) -> ManagedPage:
 def _find_by_key(tx: ReadTransaction, query: SearchManaged) -> Collection[int] | None:
     """The ids of the licenses with this key, or the end of it; None where none was asked for."""
     if query.key is not None:
-        exact = find_licenses(tx, [query.key]).values() or find_rotated(tx, [query.key]).values()
-        return {one.id for one in exact or find_by_folded_key(tx, query.key)}
+        return {one.id for one in find_whole_keys(tx, query.key)}
     if query.key_end is None:
         return None
     found = find_by_key_end(tx, query.key_end)

@@ -1,6 +1,5 @@
 """Interpret the text that a user types into the search box."""
 
-import ipaddress
 import re
 from collections.abc import Iterator
 
@@ -14,6 +13,7 @@ from keywright.licensing.licenses import store as license_store
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import find_numbers
 from keywright.search import scan_store
+from keywright.search.device_matches import parse_address
 from keywright.search.filters import Search
 from keywright.search.terms_store import address_term, label_term, token_term
 
@@ -57,7 +57,7 @@ def _find_by_key(tx: ReadTransaction, text: str) -> int | None:
 def _readings(text: str) -> Iterator[Interpretation]:
     if re.fullmatch("[0-9a-fA-F]{40}", text):
         yield Interpretation("token", Search(term=token_term(text.lower())))
-    address = _address(text)
+    address = parse_address(text)
     if address is not None:
         yield Interpretation("address", Search(term=address_term(address)))
     if re.fullmatch("[0-9]{1,19}", text) and int(text) <= MAX_ID:
@@ -73,12 +73,3 @@ def _names(tx: ReadTransaction, text: str) -> Iterator[Interpretation]:
         yield Interpretation("customer", Search(customer_id=number))
     for number in find_numbers(tx, NameKind.PRODUCT, text):
         yield Interpretation("product", Search(product_id=number))
-
-
-def _address(text: str) -> str | None:
-    """An IP address as activations store it: an IPv4 address as such, also where it is written as IPv6."""
-    try:
-        parsed = ipaddress.ip_address(text)
-    except ValueError:
-        return None
-    return str(getattr(parsed, "ipv4_mapped", None) or parsed)

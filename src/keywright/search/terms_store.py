@@ -325,7 +325,7 @@ def token_position(token: str) -> int:
 
 def save_activation_terms(tx: WriteTransaction, places: Iterable[Row[Any]]) -> None:
     """Insert the terms for the tokens, labels, addresses and devices of these activations."""
-    _save_terms(tx, [(term, one.license_id, one.id) for one in places for term in _terms_of(one)])
+    _save_terms(tx, [(term, one.license_id, one.id) for one in places for term in terms_of_activation(one)])
 
 
 def insert_state_terms(tx: WriteTransaction, states: Collection[Row[Any]]) -> None:
@@ -370,7 +370,8 @@ def delete_terms_of_pruned(tx: WriteTransaction, *, limit: int) -> int:
     return len(gone)
 
 
-def _terms_of(place: Row[Any]) -> Iterator[str]:
+def terms_of_activation(place: Any) -> Iterator[str]:
+    """The terms of an activation, or of a row with its token, label, ip_address and fingerprint."""
     yield token_term(place.token)
     if place.label:
         yield label_term(place.label)

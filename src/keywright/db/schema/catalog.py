@@ -77,3 +77,14 @@ customers = Table(
     Index(None, "name", "created_at", "id"),
     Index(None, "created_at", "id"),
 )
+
+#: The terms by which customers and products are found (``core.words``): ``c`` or ``p``, then the term; with
+#: the customer's or product's ID. Compared byte by byte. Written with the row that they are of.
+name_terms = Table(
+    "name_terms",
+    metadata,
+    Column("term", String(25).with_variant(String(25, collation="C"), "postgresql"), nullable=False),
+    Column("number", BigInteger, nullable=False),
+    PrimaryKeyConstraint("term", "number"),
+    sqlite_with_rowid=False,
+)

@@ -18,6 +18,7 @@ from keywright.http.admin.sections.account import Account
 from keywright.http.admin.sections.api_keys import ApiKeys
 from keywright.http.admin.sections.customers import Customers
 from keywright.http.admin.sections.events import Events
+from keywright.http.admin.sections.find.section import Find
 from keywright.http.admin.sections.jobs import Jobs
 from keywright.http.admin.sections.licenses.section import Licenses
 from keywright.http.admin.sections.old_addresses import OldAddresses
@@ -50,6 +51,7 @@ from keywright.search.statistics import RecentFigures
 SECTIONS: tuple[type[Section], ...] = (
     Start,
     SignIn,
+    Find,
     Overview,
     Licenses,
     Policies,

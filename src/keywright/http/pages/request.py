@@ -209,6 +209,7 @@ class PageRequest:
             "form": self.form,
             "user": None if browser.signed_in is None else browser.signed_in.user,
             "menu": self._menu(),
+            "may_find": may_open(browser, Right.LOOK, is_for_enrolling=False),
             "current_path": path,
             # The answer to a form cannot be requested again.
             "return_path": f"{BASE}{self._section_path}" if self._is_answer_to_form() else path,

@@ -49,13 +49,13 @@ def find_by_folded_key(tx: ReadTransaction, text: str) -> list[License]:
     return [one for one in found if fold_key(one.key) == fold_key(text)]
 
 
-def find_by_key_end(tx: ReadTransaction, text: str) -> list[License] | None:
+def find_by_key_end(tx: ReadTransaction, text: str, *, most: int = MAX_CANDIDATES) -> list[License] | None:
     """The licenses whose key ends so, in any case, without dashes; the oldest first. None where more than
-    ``MAX_CANDIDATES`` have the same last characters.
+    ``most`` have the same last characters.
     """
     indexes = [index for ring in tx.key_ring.rings if (index := ring.key_end(text)) is not None]
-    found = _find_by_index(tx, licenses.c.key_end.in_(indexes), limit=MAX_CANDIDATES + 1)
-    if len(found) > MAX_CANDIDATES:
+    found = _find_by_index(tx, licenses.c.key_end.in_(indexes), limit=most + 1)
+    if len(found) > most:
         return None
     return [one for one in found if fold_key(one.key).endswith(fold_key(text))]
 

@@ -7,14 +7,15 @@ from sqlalchemy import Table, delete, insert, select, update
 
 from keywright.db.bulk import Lookup
 from keywright.db.rows import to_seconds
-from keywright.db.schema import customers, products
+from keywright.db.schema import customers
 from keywright.db.transaction import ReadTransaction, WriteTransaction
+from keywright.provisioning.catalog import terms_store
 from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.catalog.terms_store import TABLES
 
-_TABLES = {NameKind.PRODUCT: products, NameKind.CUSTOMER: customers}
 _NAMES_OF = {
     kind: Lookup(select(table.c.id, table.c.name).where(table.c.name.is_not(None)), table.c.id)
-    for kind, table in _TABLES.items()
+    for kind, table in TABLES.items()
 }
 
 
@@ -25,7 +26,7 @@ def names_of(tx: ReadTransaction, kind: NameKind, numbers: Collection[int]) -> d
 
 def list_names(tx: ReadTransaction, kind: NameKind, *, after: int, limit: int) -> dict[int, str]:
     """At most ``limit`` names of larger numbers than ``after`` (-1 for the first), in the numbers' order."""
-    table = _TABLES[kind]
+    table = TABLES[kind]
     query = select(table.c.id, table.c.name).where(table.c.name.is_not(None), table.c.id > after)
     found = tx.connection.execute(query.order_by(table.c.id).limit(limit))
     return {row.id: row.name for row in found}
@@ -35,7 +36,7 @@ def find_numbers(tx: ReadTransaction, kind: NameKind, name: str) -> list[int]:
     """The smallest numbers that have exactly this name, at most two."""
     if not name.isprintable():
         return []
-    table = _TABLES[kind]
+    table = TABLES[kind]
     query = select(table.c.id).where(table.c.name == name)
     return list(tx.connection.execute(query.order_by(table.c.id).limit(2)).scalars())
 
@@ -44,13 +45,14 @@ def save_name(tx: WriteTransaction, kind: NameKind, number: int, name: str | Non
     """Set the name of a product or a customer, which is made if need be. None deletes it; a customer who has
     an address stays.
     """
-    table, moment = _TABLES[kind], to_seconds(now)
-    this = table.c.id == number
+    table, moment = TABLES[kind], to_seconds(now)
+    this, before = table.c.id == number, terms_store.lock_terms(tx, kind, number)
     if name is None:
         _delete_name(tx, table, number)
     elif not tx.connection.execute(update(table).where(this).values(name=name, updated_at=moment)).rowcount:
         new = insert(table).values(id=number, name=name, created_at=moment, updated_at=moment)
         tx.connection.execute(new)
+    terms_store.save_terms(tx, kind, number, before)
 
 
 def _delete_name(tx: WriteTransaction, table: Table, number: int) -> None:

@@ -11,6 +11,8 @@ from keywright.db.keyset import read_page
 from keywright.db.rows import to_columns, to_seconds, with_datetimes
 from keywright.db.schema import customers, licenses
 from keywright.db.transaction import ReadTransaction, WriteTransaction
+from keywright.provisioning.catalog import terms_store
+from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.customers.commands import ListCustomers
 from keywright.provisioning.customers.model import Customer
 from keywright.provisioning.customers.rules import fold_email
@@ -60,16 +62,21 @@ def list_customers(tx: ReadTransaction, query: ListCustomers) -> ItemPage[Custom
 def save_new_customer(tx: WriteTransaction, customer: Customer) -> None:
     """Insert a customer."""
     tx.connection.execute(insert(customers).values(_values(customer) | {"id": customer.id}))
+    terms_store.save_terms(tx, NameKind.CUSTOMER, customer.id)
 
 
 def save_customer(tx: WriteTransaction, customer: Customer) -> None:
     """Update every field."""
+    before = terms_store.lock_terms(tx, NameKind.CUSTOMER, customer.id)
     tx.connection.execute(update(customers).where(customers.c.id == customer.id).values(_values(customer)))
+    terms_store.save_terms(tx, NameKind.CUSTOMER, customer.id, before)
 
 
 def delete_customer(tx: WriteTransaction, customer_id: int) -> None:
     """Delete a customer."""
+    before = terms_store.lock_terms(tx, NameKind.CUSTOMER, customer_id)
     tx.connection.execute(delete(customers).where(customers.c.id == customer_id))
+    terms_store.save_terms(tx, NameKind.CUSTOMER, customer_id, before)
 
 
 def has_licenses(tx: ReadTransaction, customer_id: int) -> bool:

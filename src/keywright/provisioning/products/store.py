@@ -11,6 +11,8 @@ from keywright.db.keyset import read_page
 from keywright.db.rows import to_columns, to_seconds, with_datetimes
 from keywright.db.schema import licenses, policies, products
 from keywright.db.transaction import ReadTransaction, WriteTransaction
+from keywright.provisioning.catalog import terms_store
+from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.products.commands import ListProducts
 from keywright.provisioning.products.model import Feature, Product
 
@@ -50,16 +52,21 @@ def list_products(tx: ReadTransaction, query: ListProducts) -> ItemPage[Product]
 def save_new_product(tx: WriteTransaction, product: Product) -> None:
     """Insert a product."""
     tx.connection.execute(insert(products).values(_values(product) | {"id": product.id}))
+    terms_store.save_terms(tx, NameKind.PRODUCT, product.id)
 
 
 def save_product(tx: WriteTransaction, product: Product) -> None:
     """Update every field."""
+    before = terms_store.lock_terms(tx, NameKind.PRODUCT, product.id)
     tx.connection.execute(update(products).where(products.c.id == product.id).values(_values(product)))
+    terms_store.save_terms(tx, NameKind.PRODUCT, product.id, before)
 
 
 def delete_product(tx: WriteTransaction, product_id: int) -> None:
     """Delete a product."""
+    before = terms_store.lock_terms(tx, NameKind.PRODUCT, product_id)
     tx.connection.execute(delete(products).where(products.c.id == product_id))
+    terms_store.save_terms(tx, NameKind.PRODUCT, product_id, before)
 
 
 def has_licenses(tx: ReadTransaction, product_id: int) -> bool:

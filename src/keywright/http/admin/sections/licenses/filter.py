@@ -4,7 +4,6 @@ Text from the search box is sealed there: a label, or the address of a customer'
 the history of a browser or the log of a proxy.
 """
 
-import base64
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ from keywright.core.errors import InvalidStatus
 from keywright.core.parsing import format_count
 from keywright.db import ReadTransaction
 from keywright.http.admin.name_suggestions import read_number
+from keywright.http.admin.sealed_text import seal_text, unseal_text
 from keywright.http.pages.languages import _
 from keywright.http.pages.urls import BASE, url
 from keywright.licensing.licenses.model import License, Status, parse_status
@@ -149,28 +149,15 @@ def find_names(tx: ReadTransaction, licenses: Iterable[License], search: Search 
     }
 
 
-def _seal(tx: ReadTransaction, meaning: Interpretation) -> str:
+def seal_meaning(tx: ReadTransaction, meaning: Interpretation) -> str:
     """The sealed text of a search, for an address."""
     text = SearchText(meaning.kind, meaning.search.term or "", meaning.search.is_prefix)
-    sealed = tx.key_ring.seal(msgspec.msgpack.encode(text), _SEALED_FOR)
-    return base64.urlsafe_b64encode(sealed).decode().rstrip("=")
-
-
-def texts_of(tx: ReadTransaction, meaning: Interpretation) -> dict[str, str]:
-    """The texts of the filter for an interpretation of a search text."""
-    if meaning.search.order_id is not None:
-        return {"order": str(meaning.search.order_id)}
-    if meaning.search.customer_id is not None:
-        return {"customer": str(meaning.search.customer_id)}
-    if meaning.search.product_id is not None:
-        return {"product": str(meaning.search.product_id)}
-    return {"found": _seal(tx, meaning)}
+    return seal_text(tx, text, _SEALED_FOR)
 
 
 def _unseal(tx: ReadTransaction, text: str) -> dict[str, Any]:
     try:
-        sealed = base64.urlsafe_b64decode(f"{text}===")
-        found = msgspec.msgpack.decode(tx.key_ring.unseal(sealed, _SEALED_FOR), type=SearchText)
+        found = unseal_text(tx, text, SearchText, _SEALED_FOR)
     except ValueError:
         raise ValueError("is not valid here; search again") from None
     return {"search_text": found, "term": found.term, "is_prefix": found.is_prefix}
@@ -204,6 +191,13 @@ def _read_days(text: str) -> tuple[datetime, datetime]:
         raise ValueError("must be a day, such as 2026-11-30") from None
 
 
+def _read_order_name(text: str) -> dict[str, Any]:
+    """The number of an order, or its ID that is no number."""
+    if text.isascii() and text.isdigit():
+        return {"order_id": parsing.parse_integer(text)}
+    return {"order_ref": text}
+
+
 def _read_order(_tx: ReadTransaction, text: str) -> dict[str, Any]:
     if text not in list(Order):
         raise ValueError(f"must be one of {', '.join(Order)}")
@@ -221,7 +215,7 @@ _PARSERS: dict[str, Callable[[ReadTransaction, str], dict[str, Any]]] = {
     "status": lambda _tx, text: {"status": parse_status(text)},
     "product": lambda tx, text: {"product_id": read_number(tx, NameKind.PRODUCT, text)},
     "customer": lambda tx, text: {"customer_id": read_number(tx, NameKind.CUSTOMER, text)},
-    "order": lambda _tx, text: {"order_id": parsing.parse_integer(text)},
+    "order": lambda _tx, text: _read_order_name(text),
     "expiring": lambda _tx, text: _read_expiring(text),
     "seen": lambda _tx, text: {"unseen_for_days": parsing.parse_integer(text, _MAX_UNSEEN_DAYS)},
     "by": lambda _tx, text: {"made_by": parsing.parse_integer(text)},
@@ -240,7 +234,7 @@ def _describe(filter_: Filter, name: str, names: Names) -> tuple[str, str]:
         "status": lambda: ("Status", Status(search.status or 0).name.lower()),
         "product": lambda: ("Product", _name(search.product_id, names["product"])),
         "customer": lambda: ("Customer", _name(search.customer_id, names["customer"])),
-        "order": lambda: ("Order", str(search.order_id)),
+        "order": lambda: ("Order", search.order_ref or str(search.order_id)),
         "expiring": lambda: _describe_expiring(search),
         "seen": lambda: (_("Not seen for"), format_count(search.unseen_for_days or 0, "day")),
         "by": lambda: (_("Made by"), _("API key %(number)s", number=search.made_by)),

@@ -1,4 +1,4 @@
-"""Licenses: the list and its search, and the page of one license with its history."""
+"""Licenses: the list, and the page of one license with its history."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -35,18 +35,15 @@ from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.management.store import list_managed
 from keywright.licensing.terms.words import describe_meter, describe_terms
 from keywright.provisioning.policies import store as policy_store
-from keywright.search import event_pages, license_pages, projector, query_parser
+from keywright.search import event_pages, license_pages, projector
 from keywright.search.filters import Search
 from keywright.search.license_details import LicenseDetails
 from keywright.search.license_pages import Page
 from keywright.search.projector import Lag
-from keywright.search.query_parser import Interpretation
 from keywright.search.statistics import RecentFigures
 from keywright.search.store import EventFilter
 
 _PAGE_SIZE = 50
-#: How many licenses are shown for each interpretation of a search text.
-_MAX_MATCHES = 5
 #: The most leases of a license that are shown.
 _MAX_LEASES = 200
 #: The longest fingerprint of a device.
@@ -61,15 +58,6 @@ class LicenseList(NamedTuple):
     names: Names
     suggestions: Names
     lag: Lag
-
-
-class Matches(NamedTuple):
-    """The first licenses for one interpretation of a search text, and the filter that shows all of them."""
-
-    kind: str
-    licenses: tuple[License, ...]
-    has_more: bool
-    texts: Mapping[str, str]
 
 
 class Licenses(Bulk, Changes, Creation, Files, Imports, LicenseTerms, Undo, Section):
@@ -99,20 +87,6 @@ class Licenses(Bulk, Changes, Creation, Files, Imports, LicenseTerms, Undo, Sect
             api_keys=[(one.id, one.name) for one in request.ask(list_api_keys)],
             operations=list_operations(request),
         )
-
-    @page("/search", methods=("POST",))
-    def search(self, request: PageRequest) -> Response:
-        """Go to the license, or to the list, that matches the text."""
-        text = request.form.get("text", "")
-        if not text:
-            return request.redirect("/licenses")
-        matches, names, lag = request.ask(lambda tx: _find_matches(tx, request, request.form.raw("text")))
-        ids = {license.id for one in matches for license in one.licenses}
-        if len(ids) == 1 and not any(one.has_more for one in matches):
-            return request.redirect(f"/licenses/{ids.pop()}")
-        if len(matches) == 1:
-            return request.redirect(license_filter.path_of(matches[0].texts))
-        return request.render("licenses/found.html", text=text, matches=matches, names=names, lag=lag)
 
     @page("/{id:number}")
     def show(self, request: PageRequest) -> Response:
@@ -233,20 +207,9 @@ def _has_only_status(search: Search) -> bool:
         search.customer_id,
         search.expiring_within_days,
         search.term,
+        search.order_ref,
     )
     return all(one is None for one in others) and not search.is_full and not search.is_unused
-
-
-def _find_matches(tx: ReadTransaction, request: PageRequest, text: str) -> tuple[list[Matches], Names, Lag]:
-    matches = [_match(tx, request, one) for one in query_parser.interpret(tx, text)]
-    licenses = [license for one in matches for license in one.licenses]
-    return matches, license_filter.find_names(tx, licenses), projector.lag(tx)
-
-
-def _match(tx: ReadTransaction, request: PageRequest, meaning: Interpretation) -> Matches:
-    found = license_pages.find_page(tx, meaning.search, cursor=None, limit=_MAX_MATCHES, now=request.now)
-    texts = license_filter.texts_of(tx, meaning) if meaning.search.license_id is None else {}
-    return Matches(meaning.kind, found.licenses, found.next is not None, texts)
 
 
 def _get_details(tx: ReadTransaction, license_id: int) -> tuple[LicenseDetails, Names]:

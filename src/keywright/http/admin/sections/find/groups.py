@@ -1,0 +1,186 @@
+"""The groups of what a text finds, as the pages show them."""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import NamedTuple
+
+from keywright.core.crypto import mask
+from keywright.core.words import is_match, split_words
+from keywright.db import ReadTransaction
+from keywright.http.admin.job_text import title_of
+from keywright.http.admin.sections.licenses.filter import Names, find_names
+from keywright.http.admin.texts import license_state
+from keywright.http.pages.languages import N_
+from keywright.http.pages.languages import gettext as _
+from keywright.http.pages.urls import url
+from keywright.jobs import store as job_store
+from keywright.jobs.model import Job, JobState
+from keywright.licensing.activations.model import Activation
+from keywright.licensing.licenses.model import License
+from keywright.licensing.licenses.store import find_licenses_by_id
+from keywright.provisioning.catalog.model import NameKind
+from keywright.search import name_matches
+from keywright.search.device_matches import find_devices
+from keywright.search.license_matches import OrderMatch, find_licenses_like, find_orders
+from keywright.search.matches import Matches, Place, page_of, parse_number
+from keywright.search.name_matches import NameMatch
+
+#: The number of the latest jobs whose titles are searched.
+_MAX_JOBS = 200
+
+
+class Hit(NamedTuple):
+    """One thing that was found: the address of its page, its title, and what tells it from others."""
+
+    path: str
+    title: str
+    detail: str = ""
+
+
+class Group(NamedTuple):
+    """Some hits of a kind, the place after which there are more, and a sentence about what is missing."""
+
+    hits: list[Hit]
+    after: Place | None = None
+    note: str = ""
+
+
+class Asked(NamedTuple):
+    """What was typed, and how many hits of a group are wanted, after a place."""
+
+    typed: str
+    now: datetime
+    limit: int
+    after: Place | None = None
+
+
+def _find_customers(tx: ReadTransaction, asked: Asked) -> Group:
+    found = name_matches.find_names(tx, NameKind.CUSTOMER, asked.typed, after=asked.after, limit=asked.limit)
+    return _group_of(found, [_name_hit("customer", one) for one in found.items])
+
+
+def _find_products(tx: ReadTransaction, asked: Asked) -> Group:
+    found = name_matches.find_names(tx, NameKind.PRODUCT, asked.typed, after=asked.after, limit=asked.limit)
+    return _group_of(found, [_name_hit("product", one) for one in found.items])
+
+
+def _name_hit(kind: str, match: NameMatch) -> Hit:
+    numbered = _numbered(kind, match.id)
+    title = match.name or match.other or numbered
+    details = [match.other or "", numbered]
+    path = url(f"/{kind}s/{match.id}") if match.is_known else url("/licenses", **{kind: match.id})
+    return Hit(path, title, _join(one for one in details if one != title))
+
+
+def _find_licenses(tx: ReadTransaction, asked: Asked) -> Group:
+    found = find_licenses_like(tx, asked.typed, after=asked.after, limit=asked.limit)
+    names = find_names(tx, found.items)
+    hits = [_license_hit(one, names, _(license_state(one, asked.now))) for one in found.items]
+    too_many = _("Too many keys end so to look at all of them. Type the whole key.")
+    return Group(hits, found.after, too_many if found.is_incomplete else "")
+
+
+def _license_hit(license: License, names: Names, state: str) -> Hit:
+    return Hit(url(f"/licenses/{license.id}"), mask(license.key), _join([*_names_of(license, names), state]))
+
+
+def _find_orders(tx: ReadTransaction, asked: Asked) -> Group:
+    return Group([_order_hit(one) for one in find_orders(tx, asked.typed)])
+
+
+def _order_hit(order: OrderMatch) -> Hit:
+    text = str(order.number) if order.ref is None else order.ref
+    title = _("Order %(order)s", order=text)
+    if order.only_license_id is not None:
+        return Hit(url(f"/licenses/{order.only_license_id}"), title, _("1 license"))
+    return Hit(url("/licenses", order=text), title, _("several licenses"))
+
+
+def _find_devices(tx: ReadTransaction, asked: Asked) -> Group:
+    found = find_devices(tx, asked.typed, after=asked.after, limit=asked.limit)
+    licenses = find_licenses_by_id(tx, sorted({one.license_id for one in found.items}))
+    names = find_names(tx, licenses.values())
+    hits = [
+        _device_hit(one, licenses[one.license_id], names) for one in found.items if one.license_id in licenses
+    ]
+    return _group_of(found, hits)
+
+
+def _device_hit(device: Activation, license: License, names: Names) -> Hit:
+    title = device.label or device.fingerprint or f"{device.token[:8]}…"
+    state = "" if device.deactivated_at is None else _("freed")
+    details = [device.ip_address, mask(license.key), *_names_of(license, names), state]
+    return Hit(url(f"/licenses/{license.id}"), title, _join(details))
+
+
+def _find_jobs(tx: ReadTransaction, asked: Asked) -> Group:
+    """The job with this number, and those of the latest whose titles have the words."""
+    jobs = _list_jobs(tx, asked.typed)
+    titled = [(job, title_of(tx, job)) for job in jobs]
+    number = parse_number(asked.typed)
+    found = [
+        (
+            (-job.id,),
+            Hit(url(f"/jobs/{job.id}"), title, _describe_job(job)),
+        )
+        for job, title in titled
+        if (job.id == number or is_match(asked.typed, title))
+        and (asked.after is None or (-job.id,) > tuple(asked.after))
+    ]
+    note = _("Only the latest jobs were searched.") if found and len(jobs) >= _MAX_JOBS else ""
+    page = page_of(found[: asked.limit + 1], asked.limit)
+    return Group(list(page.items), page.after, note)
+
+
+def _describe_job(job: Job) -> str:
+    return _join([_("Job %(number)s", number=job.id), _(job.state.value)])
+
+
+def _list_jobs(tx: ReadTransaction, typed: str) -> list[Job]:
+    number = parse_number(typed)
+    if number is not None:
+        job = job_store.find_job(tx, number)
+        return [] if job is None or job.state is JobState.DRAFT else [job]
+    return job_store.list_jobs(tx, before_id=None, limit=_MAX_JOBS) if split_words(typed) else []
+
+
+def _names_of(license: License, names: Names) -> list[str]:
+    """The customer and the product of a license, by name where they have one."""
+    numbers = (("customer", license.customer_id), ("product", license.product_id))
+    return [
+        names[kind].get(number) or _numbered(kind, number) for kind, number in numbers if number is not None
+    ]
+
+
+def _numbered(kind: str, number: int) -> str:
+    if kind == "customer":
+        return _("Customer %(number)s", number=number)
+    return _("Product %(number)s", number=number)
+
+
+def _group_of(found: Matches[NameMatch] | Matches[Activation], hits: list[Hit]) -> Group:
+    slow = _("There may be more. Type more words, or continue the search.")
+    return Group(hits, found.after, slow if found.is_incomplete else "")
+
+
+def _join(parts: Iterable[str]) -> str:
+    return " · ".join(part for part in parts if part)
+
+
+class Kind(NamedTuple):
+    """A kind of group: its title, the words for all of it, both to be translated, and what finds it."""
+
+    title: str
+    all_words: str
+    find: Callable[[ReadTransaction, Asked], Group]
+
+
+#: The kinds of groups, in the order in which they are shown.
+KINDS = {
+    "customers": Kind(N_("Customers"), N_("All customers that match"), _find_customers),
+    "licenses": Kind(N_("Licenses"), N_("All licenses that match"), _find_licenses),
+    "orders": Kind(N_("Orders"), N_("All orders that match"), _find_orders),
+    "devices": Kind(N_("Devices"), N_("All devices that match"), _find_devices),
+    "products": Kind(N_("Products"), N_("All products that match"), _find_products),
+    "jobs": Kind(N_("Jobs"), N_("All jobs that match"), _find_jobs),
+}
