@@ -34,8 +34,8 @@ class AsyncKeywright:
         return await _in_thread(self._keywright.use, meter, amount)
 
     @asynccontextmanager
-    async def lease(self, holder: str | None = None, seconds: int | None = None) -> AsyncIterator[Any]:
-        lease = self._keywright.lease(holder, seconds)
+    async def lease(self, holder: str | None = None, **options: Any) -> AsyncIterator[Any]:
+        lease = self._keywright.lease(holder, **options)
         await _in_thread(lease.__enter__)
         try:
             yield lease

@@ -15,7 +15,7 @@ from ._http import Server
 from ._kept import Kept, Store, default_folder
 from .errors import KeywrightError, Refused, Unreachable, VerificationError
 from .status import Status, build_status, parse_time, state_of
-from .verify import TOLERANCE, Trust, encode, follow_key_sets, key_id, require_in_time, verify
+from .verify import TOLERANCE, Trust, encode, follow_key_sets, key_id, require_in_time, unarmour, verify
 
 if TYPE_CHECKING:
     from ._lease import Lease
@@ -119,7 +119,7 @@ class Keywright:
         latest = claims["iat"] if claims["iat"] > kept.issued_at else kept.latest
         fields = {**self._device(kept)._asdict(), "license_key": license_key, "latest": latest}
         is_other = license_key != kept.license_key
-        return self._judge(self._keep_answer(text, claims, kept.license_key, is_other, **fields))[0]
+        return self._judge(self._keep_answer(unarmour(text), claims, kept.license_key, is_other, **fields))[0]
 
     def request_text(self, license_key: str, name: str | None = None) -> str:
         """What the user pastes into the server's page /offline, on another computer, for a license file."""
@@ -144,19 +144,22 @@ class Keywright:
         body = {**self._body(kept, kept.license_key), "meter": meter, "amount": amount}
         return dict(json.loads(self._server.call("/v3/usage", body, _JSON)))
 
-    def lease(self, holder: str | None = None, seconds: int | None = None) -> Lease:
+    def lease(
+        self, holder: str | None = None, seconds: int | None = None, license_key: str | None = None
+    ) -> Lease:
         """A floating license for the length of a ``with``: renewed in the background, released at its end.
 
-        Entering raises Refused (``no_free_lease`` …), Unreachable or VerificationError.
+        ``license_key`` is needed where nothing was activated. Entering raises Refused (``no_free_lease`` …),
+        Unreachable or VerificationError.
         """
         from ._lease import Lease
 
         def call(path: str, **request: Any) -> Claims:
-            license_key = self._store.read().license_key
+            key = license_key or self._store.read().license_key
             if path.endswith("/release"):
-                self._server.call(path, {"license_key": license_key, **request}, _JSON, attempts=1)
+                self._server.call(path, {"license_key": key, **request}, _JSON, attempts=1)
                 return {}
-            return self._ask(path, license_key, **request)[1]
+            return self._ask(path, key, **request)[1]
 
         return Lease(call, holder, seconds)
 
