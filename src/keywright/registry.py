@@ -14,7 +14,7 @@ from keywright.engine.executor import Executor, Registry
 from keywright.engine.idempotency import PurgeIdempotencyRecords, purge_idempotency_records
 from keywright.events.commands import RecordEvent
 from keywright.events.handlers import record_event
-from keywright.identity import api_keys, second_factors, users
+from keywright.identity import api_keys, invitations, second_factors, users
 from keywright.identity import queries as identity
 from keywright.identity.commands import FindApiKey
 from keywright.jobs import handlers as jobs
@@ -73,6 +73,7 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
     | importers.HANDLERS
     | api_keys.HANDLERS
     | users.HANDLERS
+    | invitations.HANDLERS
     | second_factors.HANDLERS
     | projector.HANDLERS
     | jobs.HANDLERS

@@ -1,12 +1,16 @@
 """The pages about users: roles, passwords and sessions."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from html import unescape
 
+import httpx
 import pytest
 
-from keywright.identity.commands import ChangeUser
+from keywright.identity import sessions
+from keywright.identity.commands import ChangeUser, InviteUser
 from keywright.identity.model import Role
 from tests.http.admin_browser import PASSWORD, Visitor, asked, decide, make_users, said, title
 from tests.http.conftest import assert_clean
@@ -35,19 +39,59 @@ def last_event(ada: Visitor, name: str) -> tuple[str, str]:
     return actor, details
 
 
-def test_a_new_user_may_sign_in(ada: Visitor) -> None:
-    answer = ada.post("/users/new", name="nora", role="support", new_password=NEW, repeated=NEW)
+def invite(ada: Visitor, name: str, role: str = "support") -> str:
+    """Make a user; returns the path of the link, below /admin."""
+    return link_in(ada.post("/users/new", name=name, role=role))
+
+
+def link_in(answer: httpx.Response) -> str:
+    found = re.search(r'id="link">[^<]*/admin(/invitation\?token=[\w-]+)<', answer.text)
+    assert found is not None, said(answer)
+    return found[1]
+
+
+def accept(visitor: Visitor, link: str, password: str = NEW) -> httpx.Response:
+    visitor.get(link)
+    token = link.partition("=")[2]
+    return visitor.post("/invitation", token=token, new_password=password, repeated=password)
+
+
+def test_a_new_user_sets_the_password_with_a_link_that_works_once(ada: Visitor) -> None:
+    link = invite(ada, "nora")
     number = id_of(ada.server, "nora")
-    assert answer.headers["location"] == f"/admin/users/{number}"
-    assert "The user nora is created." in said(ada.get(f"/users/{number}"))
     assert last_event(ada, "user.created") == (
         f"user:{id_of(ada.server, 'ada')}",
         f'{{"user_id":{number},"user":"nora","role":"support"}}',
     )
+    token = link.partition("=")[2]
+    assert token not in str(ada.server.sql("SELECT * FROM invitations"))
     with Visitor(ada.server) as nora:
+        assert "You are invited as nora" in said(nora.get(link))
+        assert accept(nora, link, "short").status_code == 422
+        assert accept(nora, link).headers["location"] == "/admin/sign-in"
         nora.sign_in("nora", NEW)
         assert "Role support" in said(nora.get("/account"))
+        again = accept(nora, link, "another good password")
+        assert (again.status_code, title(again)) == (403, "This link is not valid any more")
     assert "nora support" in said(ada.get("/users"))
+
+
+def test_a_link_ends_after_three_days_with_another_one_and_with_the_user(ada: Visitor) -> None:
+    first = invite(ada, "nick", "reader")
+    number = id_of(ada.server, "nick")
+    second = link_in(ada.post(f"/users/{number}/invite"))
+    with Visitor(ada.server) as nick:
+        assert nick.get(first).status_code == 403
+        assert nick.get(second).status_code == 200
+        decide(ada.server, ChangeUser(**asked(user_id=number, is_disabled=True)))
+        assert nick.get(second).status_code == 403
+        decide(ada.server, ChangeUser(**asked(user_id=number, is_disabled=False)))
+        token = sessions.new_session_token()
+        long_ago = asked()["context"].now - timedelta(hours=72)
+        hash_ = sessions.hash_session_token(token)
+        decide(ada.server, InviteUser(**asked(now=long_ago, user_id=number, token_hash=hash_)))
+        assert nick.get(f"/invitation?token={token}").status_code == 403
+        assert nick.get("/invitation").status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -58,19 +102,15 @@ def test_a_new_user_may_sign_in(ada: Visitor) -> None:
         ({"name": "a\x7fb"}, "It must have 1 to 200 characters"),
         ({"role": "king"}, "It must be one of these."),
         ({"role": ""}, "This field is required."),
-        ({"new_password": "short", "repeated": "short"}, "A password has at least 12 characters."),
-        ({"repeated": "something else"}, "The two passwords are not the same."),
     ],
 )
 def test_what_is_wrong_is_said_and_nobody_is_made(
     ada: Visitor, fields: dict[str, str], complaint: str
 ) -> None:
     before = ada.server.count("users")
-    given = {"name": "otto", "role": "reader", "new_password": NEW, "repeated": NEW} | fields
-    answer = ada.post("/users/new", **given)
+    answer = ada.post("/users/new", **{"name": "otto", "role": "reader"} | fields)
     assert answer.status_code == 422
     assert complaint in said(answer)
-    assert NEW not in answer.text
     assert ada.server.count("users") == before
 
 
@@ -213,7 +253,7 @@ def test_there_is_no_page_for_a_user_that_is_not(ada: Visitor, number: int) -> N
 
 def test_a_name_is_shown_as_the_text_that_it_is(ada: Visitor) -> None:
     name = "<svg onload=alert(1)>\"'"
-    ada.post("/users/new", name=name, role="reader", new_password=NEW, repeated=NEW)
+    ada.post("/users/new", name=name, role="reader")
     number = id_of(ada.server, name)
     for path in ("/users", f"/users/{number}", f"/users/{number}/disable", "/events"):
         answer = ada.get(path)

@@ -14,6 +14,7 @@ from keywright.core.crypto import KeyRing, license_associated_data
 from keywright.db.schema import (
     api_keys,
     idempotency_records,
+    invitations,
     job_file_chunks,
     licenses,
     recovery_codes,
@@ -99,5 +100,6 @@ PLAIN_HASHES: Final = (
     idempotency_records.c.request_digest,
     api_keys.c.secret_hash,
     sessions.c.token_hash,
+    invitations.c.token_hash,
     recovery_codes.c.code_hash,
 )

@@ -43,6 +43,20 @@ class StartSession(Command, frozen=True, kw_only=True):
     code: str | None = None
 
 
+class InviteUser(Command, frozen=True, kw_only=True):
+    """Make a link with which the user sets a password, once; ``token_hash`` is the SHA-256 of its token."""
+
+    user_id: int
+    token_hash: bytes
+
+
+class AcceptInvitation(Command, frozen=True, kw_only=True):
+    """Set the password of the user whom the link with this token invites."""
+
+    token_hash: bytes
+    password_hash: str
+
+
 class EnableSecondFactor(Command, frozen=True, kw_only=True):
     """Let the user have a second factor, whose app shows ``code`` now, and recovery codes with these hashes.
     The session with the hash ``session`` goes on as ``new_session``; the user's others end.

@@ -7,7 +7,7 @@ from sqlalchemy import Row, and_, bindparam, delete, exists, insert, or_, select
 
 from keywright.db import rows
 from keywright.db.rows import with_datetimes
-from keywright.db.schema import api_keys, installation, sessions, users
+from keywright.db.schema import api_keys, installation, invitations, sessions, users
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.identity.model import ApiKey, Permissions, Role, Session, User
 
@@ -160,6 +160,31 @@ def renew_session(tx: WriteTransaction, user_id: int, session: bytes | None, new
     if session is not None and new is not None:
         own = and_(sessions.c.user_id == user_id, sessions.c.token_hash == session)
         tx.connection.execute(update(sessions).where(own).values(token_hash=new))
+
+
+def find_invited(tx: ReadTransaction, token_hash: bytes, now: datetime) -> int | None:
+    """The id of the user whom the link with this token invites, while it is good."""
+    is_good = and_(invitations.c.token_hash == token_hash, invitations.c.expires_at > rows.to_seconds(now))
+    return tx.connection.execute(select(invitations.c.user_id).where(is_good)).scalar()
+
+
+def find_invitation_end(tx: ReadTransaction, user_id: int) -> datetime | None:
+    """Until when the user's link is good, or was."""
+    query = select(invitations.c.expires_at).where(invitations.c.user_id == user_id)
+    seconds = tx.connection.execute(query).scalar()
+    return None if seconds is None else rows.to_datetime(seconds)
+
+
+def save_invitation(tx: WriteTransaction, user_id: int, token_hash: bytes, expires_at: datetime) -> None:
+    """Store a user's link, in the place of one from before."""
+    delete_invitation(tx, user_id)
+    values = {"user_id": user_id, "token_hash": token_hash, "expires_at": rows.to_seconds(expires_at)}
+    tx.connection.execute(insert(invitations).values(values))
+
+
+def delete_invitation(tx: WriteTransaction, user_id: int) -> None:
+    """Make a user's link worthless."""
+    tx.connection.execute(delete(invitations).where(invitations.c.user_id == user_id))
 
 
 def delete_old_sessions(tx: WriteTransaction, now: datetime) -> None:

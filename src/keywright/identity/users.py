@@ -24,6 +24,7 @@ from keywright.identity.commands import (
 from keywright.identity.model import Role, Session, User
 from keywright.identity.sessions import is_over
 from keywright.identity.store import (
+    delete_invitation,
     delete_old_sessions,
     delete_session,
     delete_sessions_of,
@@ -66,6 +67,7 @@ def change_user(work: UnitOfWork, command: ChangeUser) -> User:
     save_user(work.tx, changed)
     if command.is_disabled or command.password_hash is not None:
         delete_sessions_of(work.tx, user.id, but=command.but_session)
+        delete_invitation(work.tx, user.id)
     if command.password_hash is not None:
         second_factor_store.forget_failures(work.tx, user.id)
     if changed != user:

@@ -35,6 +35,16 @@ class LastAdministrator(Refusal):
     v2 = None
 
 
+class InvitationOver(Refusal):
+    """The link of an invitation was used, is too old, or was replaced by another one."""
+
+    code = "user.invitation_over"
+    status = 403
+    heading = "This link is not valid any more"
+    sentence = "It works once, for three days. Ask for a new one."
+    v2 = None
+
+
 class SetupOver(Refusal):
     """The first administrator is made already."""
 

@@ -35,6 +35,17 @@ users = Table(
     sqlite_autoincrement=True,
 )
 
+#: Links with which users set a password, once; this table has the SHA-256 of their tokens.
+invitations = Table(
+    "invitations",
+    metadata,
+    Column("user_id", BigInteger, autoincrement=False, nullable=False),
+    Column("token_hash", LargeBinary(32), nullable=False, unique=True),
+    Column("expires_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("user_id"),
+    sqlite_with_rowid=False,
+)
+
 #: Sessions of the administration pages. The browser has the token, this table its SHA-256.
 sessions = Table(
     "sessions",

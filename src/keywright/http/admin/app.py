@@ -19,6 +19,7 @@ from keywright.http.admin.sections.api_keys import ApiKeys
 from keywright.http.admin.sections.customers import Customers
 from keywright.http.admin.sections.events import Events
 from keywright.http.admin.sections.find.section import Find
+from keywright.http.admin.sections.invitation import Invitation
 from keywright.http.admin.sections.jobs import Jobs
 from keywright.http.admin.sections.licenses.section import Licenses
 from keywright.http.admin.sections.old_addresses import OldAddresses
@@ -52,6 +53,7 @@ SECTIONS: tuple[type[Section], ...] = (
     Start,
     SignIn,
     Find,
+    Invitation,
     Overview,
     Licenses,
     Policies,

@@ -61,6 +61,7 @@ EVENTS: dict[str, dict[str, str]] = {
     },
     N_("Users"): {
         "user.created": N_("User {user} created: {role}"),
+        "user.invited": N_("User {user} invited"),
         "user.changed": N_("User {user} changed"),
         "user.signed_in": N_("User {user} signed in"),
         "user.signed_out": N_("User {user} signed out"),

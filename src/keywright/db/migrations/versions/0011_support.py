@@ -17,6 +17,7 @@ _ROWS_AT_ONCE = 1_000
 def upgrade() -> None:
     _create_refusals()
     _end_sessions()
+    _create_invitations()
     _create_job_licenses()
     _add_languages()
     _create_name_terms()
@@ -27,6 +28,18 @@ def _end_sessions() -> None:
     op.execute("DELETE FROM sessions")
     op.add_column(
         "sessions", sa.Column("ends_at", sa.BigInteger, nullable=False, server_default=sa.text("0"))
+    )
+
+
+def _create_invitations() -> None:
+    op.create_table(
+        "invitations",
+        sa.Column("user_id", sa.BigInteger, autoincrement=False, nullable=False),
+        sa.Column("token_hash", sa.LargeBinary(32), nullable=False),
+        sa.Column("expires_at", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("user_id", name="pk_invitations"),
+        sa.UniqueConstraint("token_hash", name="uq_invitations_token_hash"),
+        sqlite_with_rowid=False,
     )
 
 

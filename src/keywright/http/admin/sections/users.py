@@ -11,12 +11,14 @@ from keywright.http.pages.languages import N_, _
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.passwords import hash_password, read_new_password
 from keywright.http.pages.request import PageRequest
+from keywright.http.pages.urls import BASE
 from keywright.identity import rights, second_factor_store, sessions
-from keywright.identity.commands import ChangeUser, CreateUser, DisableSecondFactor, EndSession
+from keywright.identity.commands import ChangeUser, CreateUser, DisableSecondFactor, EndSession, InviteUser
+from keywright.identity.invitations import INVITATION_TIME
 from keywright.identity.model import Role, User
 from keywright.identity.passwords import MIN_PASSWORD_LENGTH
 from keywright.identity.rights import Right
-from keywright.identity.store import find_user_by_id, list_users
+from keywright.identity.store import find_invitation_end, find_user_by_id, list_users
 
 
 class Users(Section):
@@ -42,16 +44,14 @@ class Users(Section):
         if request.is_post:
             name = inputs.require("name", parsing.parse_name, "")
             role = inputs.require("role", parse_choice(Role), Role.READER)
-            password = read_new_password(request.form, inputs.errors)
-            if not inputs.errors and (user := _create(request, inputs, name, role, password)) is not None:
-                message = _("The user %(name)s is created. Tell them the password yourself.", name=name)
-                return request.redirect(f"/users/{user.id}", message)
-        return request.render(
-            "users/new.html",
-            errors=inputs.errors,
-            roles=ROLE_TEXTS,
-            min_length=MIN_PASSWORD_LENGTH,
-        )
+            if not inputs.errors and (user := _create(request, inputs, name, role)) is not None:
+                return _invite(request, user)
+        return request.render("users/new.html", errors=inputs.errors, roles=ROLE_TEXTS)
+
+    @page("/{id:number}/invite", methods=("POST",))
+    def invite(self, request: PageRequest) -> Response:
+        """Make a new link with which the user sets a password."""
+        return _invite(request, _get(request))
 
     @page("/{id:number}")
     def show(self, request: PageRequest) -> Response:
@@ -155,16 +155,31 @@ def _get(request: PageRequest) -> User:
     return user
 
 
-def _create(request: PageRequest, inputs: Inputs, name: str, role: Role, password: str) -> User | None:
-    create = CreateUser(
-        context=request.context, name=name, role=role, password_hash=hash_password(request, password)
-    )
+def _create(request: PageRequest, inputs: Inputs, name: str, role: Role) -> User | None:
+    # Nobody knows this password.
+    password_hash = hash_password(request, sessions.new_session_token())
+    create = CreateUser(context=request.context, name=name, role=role, password_hash=password_hash)
     try:
         user: User = request.change(create)
     except UserExists as error:
         inputs.errors["name"] = message_for(error).sentence
         return None
     return user
+
+
+def _invite(request: PageRequest, user: User) -> Response:
+    """Show a new link, which is in this answer only."""
+    token = sessions.new_session_token()
+    hash_ = sessions.hash_session_token(token)
+    request.change(InviteUser(context=request.context, user_id=user.id, token_hash=hash_))
+    host = f"{'https' if request.browser.is_secure else 'http'}://{request.http.headers.get('host', '')}"
+    base = request.site.settings.public_url or host
+    return request.render(
+        "users/invited.html",
+        invited=user,
+        link=f"{base}{BASE}/invitation?token={token}",
+        expires_at=request.now + INVITATION_TIME,
+    )
 
 
 def _render(request: PageRequest, user: User, errors: dict[str, str]) -> Response:
@@ -174,6 +189,7 @@ def _render(request: PageRequest, user: User, errors: dict[str, str]) -> Respons
         sessions=request.ask(lambda tx: sessions.list_sessions(tx, user.id, request.now)),
         current_session=request.session.token_hash,
         has_factor=request.ask(lambda tx: second_factor_store.has_factor(tx, user.id)),
+        invited_until=request.ask(lambda tx: find_invitation_end(tx, user.id)),
         errors=errors,
         roles=ROLE_TEXTS,
         min_length=MIN_PASSWORD_LENGTH,
