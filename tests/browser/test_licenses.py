@@ -135,7 +135,7 @@ def change_and_delete(page: Page, axe: Axe, camera: Camera) -> None:
     page.get_by_role("link", name="Delete").click()
     expect(page.get_by_text("2 activations are deleted with it (active: 0).")).to_be_visible()
     check(page, axe, camera, "delete")
-    page.get_by_role("button", name="Delete it for good").click()
+    page.get_by_role("button", name="Delete the license").click()
     expect(said).to_contain_text("The license is deleted")
     expect(page.get_by_text("No licenses yet")).to_be_visible()
     check(page, axe, camera, "list-empty")

@@ -7,10 +7,11 @@ from html import unescape
 import httpx
 import pytest
 
+from keywright.core.crypto import mask
 from keywright.licensing.activations.commands import Deactivate
 from keywright.licensing.licenses.model import Status
 from tests.http.admin_browser import Visitor, asked, decide, said
-from tests.http.admin_licenses import activate, events, found, make, where_to
+from tests.http.admin_licenses import a_key, activate, events, follow, found, make, where_to
 from tests.makers import NOW
 from tests.server import RunningServer
 
@@ -106,3 +107,47 @@ def test_only_those_who_may_change_licenses_undo(server: RunningServer, bob: Vis
     # What another user has changed at this moment is nothing to this one.
     assert carol.get(f"/licenses/{license.id}/undo/99999999999999").status_code in (404, 405)
     assert bob.post(f"/licenses/{license.id}/undo/9999999999999").status_code == 404
+
+
+def test_a_deleted_license_is_brought_back(server: RunningServer, bob: Visitor, carol: Visitor) -> None:
+    license = make(server, times_activated_max=2)
+    place = activate(server, license)
+    assert "It can be brought back for 30 days." in said(bob.get(f"/licenses/{license.id}/delete"))
+    bob.post(f"/licenses/{license.id}/delete")
+    assert found(server, license) is None
+    form = undo_form(bob.get("/licenses"))
+    listed = bob.get("/licenses/deleted")
+    assert mask(license.key) in said(listed)
+    assert license.key not in listed.text
+    assert carol.get("/licenses/deleted").status_code == 403
+    assert where_to(bob.post(form)) == f"/licenses/{license.id}"
+    again = found(server, license)
+    assert again is not None
+    assert (again.key, again.times_activated) == (license.key, 1)
+    follow(server)
+    assert where_to(bob.post("/licenses/search", text=place.token)) == f"/licenses/{license.id}"
+    # And from the list of those that were deleted.
+    bob.post(f"/licenses/{license.id}/delete")
+    assert where_to(bob.post(f"/licenses/{license.id}/restore")) == f"/licenses/{license.id}"
+    assert mask(license.key) not in said(bob.get("/licenses/deleted"))
+    assert [name for name, _, _ in events(server, license)][-2:] == ["license.deleted", "license.restored"]
+
+
+def test_a_license_whose_key_is_taken_stays_deleted(server: RunningServer, bob: Visitor) -> None:
+    license = make(server)
+    bob.post(f"/licenses/{license.id}/delete")
+    form = undo_form(bob.get("/licenses"))
+    make(server, key=license.key)
+    for path in (form, f"/licenses/{license.id}/restore"):
+        assert where_to(bob.post(path)) == "/licenses/deleted"
+        assert "Another license has this key already." in said(bob.get("/licenses/deleted"))
+
+
+def test_a_new_license_shows_its_key_once(server: RunningServer, bob: Visitor) -> None:
+    key = a_key()
+    fields = {"key": key, "status": "active", "times_activated_max": "1"}
+    path = where_to(bob.post("/licenses/new", **fields))
+    shown = bob.get(path).text
+    assert f'<code class="key" id="new-key">{key}</code>' in shown
+    assert 'data-copy="#new-key"' in shown
+    assert key not in bob.get(path).text

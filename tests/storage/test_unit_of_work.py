@@ -180,6 +180,7 @@ def test_statements_are_sent_in_the_order_that_sets_keys_free_first(
         outcomes = executor._decide(commands, tx)
     assert not [one for one in outcomes if isinstance(one, Exception)]
     assert [one for one in seen if not one.endswith("sequences")] == [
+        "INSERT INTO deleted_licenses",
         "DELETE FROM activations",
         "DELETE FROM leases",
         "DELETE FROM lease_counters",

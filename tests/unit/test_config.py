@@ -48,6 +48,7 @@ BAD_VALUES = {
     "answer_within_seconds": "0",
     "kept_records": "0",
     "listed_records": "10001",
+    "keep_deleted_days": "-1",
     "keep_events_days": "36501",
     "body_limit": "12",
     "unknown_key_limit": "-1",

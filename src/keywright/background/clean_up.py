@@ -10,7 +10,7 @@ from keywright.core.command import Context
 from keywright.core.errors import KeywrightError
 from keywright.engine.desk import Desk
 from keywright.engine.idempotency import PurgeIdempotencyRecords
-from keywright.maintenance.commands import PurgeEvents
+from keywright.maintenance.commands import PurgeDeletedLicenses, PurgeEvents
 from keywright.maintenance.retention import PurgeResult
 
 #: How long the answers to calls with an idempotency key are kept.
@@ -24,8 +24,8 @@ _MAX_CLOCK_CHANGE = timedelta(minutes=30)
 log = logging.getLogger(__name__)
 
 
-async def clean_up(desk: Desk, keep_events_days: int) -> None:
-    """Delete what is old, until this is cancelled. ``keep_events_days`` is the setting.
+async def clean_up(desk: Desk, keep_events_days: int, keep_deleted_days: int) -> None:
+    """Delete what is old, until this is cancelled. The days are settings.
 
     The age of a record is measured by the clock, and clocks jump. After a jump, or what looks like one,
     nothing is deleted for as long as answers must be kept, measured by the monotonic clock.
@@ -36,7 +36,9 @@ async def clean_up(desk: Desk, keep_events_days: int) -> None:
         if abs(_clock_offset(now) - offset) > _MAX_CLOCK_CHANGE:
             log.warning("the clock has jumped; answers and events are kept for another two days")
             resumes_at, offset = time.monotonic() + ANSWERS_KEPT.total_seconds(), _clock_offset(now)
-        if time.monotonic() >= resumes_at and not await _delete_old(desk, now, keep_events_days):
+        if time.monotonic() >= resumes_at and not await _delete_old(
+            desk, now, keep_events_days, keep_deleted_days
+        ):
             resumes_at = time.monotonic() + ANSWERS_KEPT.total_seconds()
         await asyncio.sleep(_INTERVAL.total_seconds())
 
@@ -46,12 +48,17 @@ def _clock_offset(now: datetime) -> timedelta:
     return now - datetime.fromtimestamp(0, UTC) - timedelta(seconds=time.monotonic())
 
 
-async def _delete_old(desk: Desk, now: datetime, keep_events_days: int) -> bool:
-    """Delete old answers and events. Returns False when the clock looks wrong; a fault only delays it."""
+async def _delete_old(desk: Desk, now: datetime, keep_events_days: int, keep_deleted_days: int) -> bool:
+    """Delete what is old. Returns False when the clock looks wrong; a fault only delays it."""
     purge = PurgeIdempotencyRecords(context=Context(now, ORIGIN), before=now - ANSWERS_KEPT)
     try:
         while deleted := await desk.execute(purge):
             await asyncio.sleep(0)
+        forget = PurgeDeletedLicenses(
+            context=Context(now, ORIGIN), before=now - timedelta(days=keep_deleted_days)
+        )
+        while await desk.execute(forget):
+            await asyncio.sleep(_PAUSE)
         return await _delete_events(desk, now, keep_events_days) and deleted is not None
     except KeywrightError as fault:
         log.warning("old answers and events could not be deleted: %s", fault)

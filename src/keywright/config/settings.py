@@ -196,6 +196,14 @@ class Settings(PageSettings):
         ge=1,
         le=10_000,
     )
+    keep_deleted_days: Whole = Field(
+        default=30,
+        description=(
+            "For how many days deleted licenses can be brought back; 0 keeps nothing of them. They are gone "
+            "for every interface at once; what is kept is sealed."
+        ),
+        le=36_500,
+    )
     keep_events_days: Whole = Field(
         default=400,
         description=(
@@ -369,7 +377,7 @@ class Settings(PageSettings):
     @property
     def record_limits(self) -> RecordLimits:
         """The limits on the activations that are kept and listed."""
-        return RecordLimits(self.kept_records, self.listed_records)
+        return RecordLimits(self.kept_records, self.listed_records, self.keep_deleted_days > 0)
 
     @property
     def secret_file(self) -> Path:

@@ -13,6 +13,7 @@ from sqlalchemy import Column, Table
 from keywright.core.crypto import KeyRing, license_associated_data
 from keywright.db.schema import (
     api_keys,
+    deleted_licenses,
     idempotency_records,
     invitations,
     job_file_chunks,
@@ -56,6 +57,11 @@ def chunk_associated_data(job_id: int, number: int) -> bytes:
     return b"job:%d:%d" % (job_id, number)
 
 
+def snapshot_associated_data(license_id: int) -> bytes:
+    """The associated data of the sealed snapshot of a deleted license."""
+    return b"deleted:%d" % license_id
+
+
 def factor_associated_data(user_id: int) -> bytes:
     """The associated data of the sealed secret of a user's second factor."""
     return b"user:%d" % user_id
@@ -86,7 +92,12 @@ SEALED_COLUMNS: Final = (
     SealedColumn(idempotency_records.c.sealed_body, lambda row: bytes(row.scope)),
     SealedColumn(second_factors.c.sealed_secret, lambda row: factor_associated_data(row.user_id)),
     SealedColumn(signing_keys.c.sealed_private_key, lambda row: signing_key_associated_data(row.id)),
-    # A chunk may have a megabyte.
+    # A snapshot, or a chunk, may have a megabyte.
+    SealedColumn(
+        deleted_licenses.c.sealed_snapshot,
+        lambda row: snapshot_associated_data(row.license_id),
+        batch_size=4,
+    ),
     SealedColumn(
         job_file_chunks.c.sealed_content,
         lambda row: chunk_associated_data(row.job_id, row.number),

@@ -79,7 +79,7 @@ async def _open(
     api_key_cache = ApiKeyCache()
     async with (
         _open_desk(settings, storage, api_key_cache, metrics) as desk,
-        running(clean_up(desk, settings.keep_events_days)),
+        running(clean_up(desk, settings.keep_events_days, settings.keep_deleted_days)),
         running(save_counters(desk, counters)),
         running(save_last_seen(desk, counters.last_seen)),
         running(save_refusals(desk, counters.refusals)),

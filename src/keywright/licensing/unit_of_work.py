@@ -24,6 +24,8 @@ from keywright.licensing.leases.work import LeaseWork
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.commands import LicenseCommand, UpdateLicense
 from keywright.licensing.licenses.model import License
+from keywright.licensing.undo import store as undo_store
+from keywright.licensing.undo.model import Deleted
 from keywright.licensing.usage.commands import RecordUsage
 from keywright.licensing.usage.work import UsageWork
 from keywright.licensing.views.store import Names
@@ -63,7 +65,8 @@ class LicenseWork(UnitOfWork):
         #: By license and token; as they are now, and as the database has them.
         self._activations: dict[int, dict[str, Activation]] = {}
         self._stored: dict[tuple[int, str], Activation] = {}
-        self._deleted: set[int] = set()
+        #: By id, as they were then.
+        self._deleted: dict[int, Deleted] = {}
         #: New licenses by the hash of their order line.
         self.order_lines: dict[bytes, int] = {}
         #: Licenses that an import brought: with more places taken than their limit, if need be.
@@ -199,13 +202,13 @@ class LicenseWork(UnitOfWork):
         self._imported.add(license.id)
         self.set_license(license)
 
-    def delete_license(self, license: License) -> None:
+    def delete_license(self, license: License, now: datetime) -> None:
         """Delete a license, with its activations."""
         del self._licenses[license.id], self._ids[license.key]
-        self._activations.pop(license.id, None)
+        known = self._activations.pop(license.id, {})
         self.leases.delete_license(license.id)
         self.usage.delete_license(license.id)
-        self._deleted.add(license.id)
+        self._deleted[license.id] = Deleted(license, known, self._emptied.get(license.id), now)
 
     def set_activation(self, activation: Activation) -> None:
         """A new activation, or one in its new state."""
@@ -248,6 +251,8 @@ class LicenseWork(UnitOfWork):
         tx = self.tx
         deleted = [one for one in self._deleted if one in self._loaded]
         if deleted:
+            if self.limits.keeps_deleted:
+                undo_store.keep_snapshots(tx, [self._deleted[one] for one in deleted])
             activation_store.delete_licenses(tx, deleted)
         changed = self._save_licenses()
         for license_id, now in self._emptied.items():
@@ -257,7 +262,7 @@ class LicenseWork(UnitOfWork):
         self._prune()
         self.leases.save(self._licenses, changed)
         self.usage.save()
-        self.devices.save(self._deleted)
+        self.devices.save(self._deleted.keys())
         super().save()
         tx.ids.save()
 

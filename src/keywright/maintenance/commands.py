@@ -31,6 +31,14 @@ class PurgeEvents(Command, frozen=True, kw_only=True):
     license_id: int | None = None
 
 
+class PurgeDeletedLicenses(Command, frozen=True, kw_only=True):
+    """Delete some of what is kept of licenses that were deleted before this moment."""
+
+    cost = Cost.ALONE
+
+    before: datetime
+
+
 class PurgeAddresses(Command, frozen=True, kw_only=True):
     """Erase the addresses of those of these activations (license id, token) that were given up before this
     moment, and of some earlier events.

@@ -18,13 +18,14 @@ from keywright.licensing.activations import store as activation_store
 from keywright.licensing.leases.store import recount_leases
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.licenses.store import find_licenses_by_id
+from keywright.licensing.undo.store import list_unreadable
 from keywright.maintenance import inspection
 from keywright.maintenance.inspection import OTHERS, Inspected
 from keywright.search.store import list_daily_counts
 from keywright.search.terms_store import FORWARDED_BLINDLY, day_of
 from keywright.signing.keys import list_unsound
 
-_LICENSES_AT_ONCE = 5_000
+_LICENSES_AT_ONCE, _DELETED_AT_ONCE = 5_000, 100
 _RESTORE = "Restore a backup from before that happened."
 
 
@@ -115,10 +116,22 @@ def _examine_others(storage: Storage) -> Iterator[Finding]:
     for kind in run_read(storage, inspection.find_kinds_behind):
         what = f"the next {kind} would get a number that is given already"
         yield Finding(f"{kind}.numbers", what, "Restore the table of numbers, or its sequence.")
+    yield from _examine_deleted(storage)
     for kid in run_read(storage, list_unsound):
         yield Finding(
             "signing_key.unsound", f"the signing key {kid} cannot be read, or is another one", _RESTORE
         )
+
+
+def _examine_deleted(storage: Storage) -> Iterator[Finding]:
+    """Deleted licenses that could not be brought back."""
+    after_id: int | None = 0
+    while after_id is not None:
+        question = partial(list_unreadable, after_id=after_id, limit=_DELETED_AT_ONCE)
+        unreadable, after_id = run_read(storage, question)
+        for number in unreadable:
+            what = f"what is kept of the deleted license {number} cannot be read"
+            yield Finding("deleted_license.unsound", what, "It cannot be brought back.", number)
 
 
 def _check_license(license: Inspected) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses.model import License, LicenseFilter
 from keywright.licensing.licenses.store import list_licenses
 from keywright.licensing.refusals.store import forget_addresses
+from keywright.licensing.undo.store import delete_of_customer, license_of, list_of_customer
 from keywright.maintenance import personal_data_store
 from keywright.maintenance.commands import EraseCustomer, ExportCustomer, PurgeAddresses
 from keywright.maintenance.personal_data_store import Erasure
@@ -58,6 +59,9 @@ def find_customer_data(tx: ReadTransaction, customer_id: int) -> CustomerData:
             for one in some
         ]
         after_id = some[-1].id
+    for license_id, snapshot in list_of_customer(tx, customer_id):
+        events = personal_data_store.list_events_of(tx, license_id)
+        found.append(LicenseData(license_of(snapshot, license_id), [], events, snapshot.rows))
     customer = find_customer(tx, customer_id)
     return CustomerData(customer, personal_data_store.list_customer_events(tx, customer_id), found)
 
@@ -75,6 +79,7 @@ def erase_customer(work: UnitOfWork, command: EraseCustomer) -> Erasure:
     erased = personal_data_store.erase_some(work.tx, command.customer_id, limit=AT_ONCE)
     if command.is_step or erased.total >= AT_ONCE:
         return erased
+    delete_of_customer(work.tx, command.customer_id)
     personal_data_store.erase_name(work.tx, command.customer_id)
     work.record_event("customer.erased", command, {"number": command.customer_id})
     return erased._replace(is_complete=True)

@@ -7,11 +7,14 @@ import msgspec
 
 from keywright.core.command import Command
 from keywright.events.unit_of_work import UnitOfWork
+from keywright.licensing.undo.store import delete_old
 from keywright.maintenance import old_events
-from keywright.maintenance.commands import PurgeEvents
+from keywright.maintenance.commands import PurgeDeletedLicenses, PurgeEvents
 
 #: How many events are looked at in one transaction: to find old ones, and licenses that have too many.
 _OLD_AT_ONCE, _AT_ONCE = 1_000, 200
+#: How many deleted licenses are forgotten in one transaction.
+_SNAPSHOTS_AT_ONCE = 50
 
 
 class PurgeResult(msgspec.Struct, frozen=True):
@@ -38,4 +41,12 @@ def purge_events(work: UnitOfWork, command: PurgeEvents) -> PurgeResult | None:
     return PurgeResult(is_last=looked_at < _AT_ONCE, crowded=tuple(crowded))
 
 
-HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {PurgeEvents: purge_events}
+def purge_deleted_licenses(work: UnitOfWork, command: PurgeDeletedLicenses) -> int:
+    """Delete some of what is kept of deleted licenses; returns of how many."""
+    return delete_old(work.tx, command.before, limit=_SNAPSHOTS_AT_ONCE)
+
+
+HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
+    PurgeEvents: purge_events,
+    PurgeDeletedLicenses: purge_deleted_licenses,
+}

@@ -23,6 +23,8 @@ MAX_EVENTS = 500
 VALIDATED = "license.validated"
 #: The events after which an activation may have other terms.
 _WITH_TERMS = ("license.activated", "license.reactivated", "license.device_replaced")
+#: The events after which all activations of a license may be new.
+_WHOLE = ("license.imported", "license.restored")
 #: The time for which refusals at a license's limit are kept.
 _REFUSALS_KEPT = timedelta(days=30)
 #: The amounts of the past that take as long as one event: events that are only counted, licenses, and
@@ -122,7 +124,7 @@ def _project_next_events(tx: WriteTransaction, at: Checkpoints, limit: int, newe
 
 def _project(tx: WriteTransaction, events: list[Any]) -> None:
     touched = {event.license_id for event in events if event.license_id}
-    imported = {event.license_id for event in events if event.name == "license.imported"}
+    imported = {event.license_id for event in events if event.name in _WHOLE}
     activated: dict[int, list[int]] = defaultdict(list)
     for event in events:
         if event.name in _WITH_TERMS and event.activation_id is not None:

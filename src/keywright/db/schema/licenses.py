@@ -212,6 +212,21 @@ rotated_keys = Table(
     sqlite_with_rowid=False,
 )
 
+#: Licenses that were deleted, and can be brought back for a while: sealed JSON of the license with what
+#: belonged to it. Nothing but undo reads it.
+deleted_licenses = Table(
+    "deleted_licenses",
+    metadata,
+    Column("license_id", BigInteger, autoincrement=False, nullable=False),
+    Column("customer_id", BigInteger),
+    Column("sealed_snapshot", LargeBinary, nullable=False),
+    Column("deleted_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("license_id"),
+    Index(None, "deleted_at"),
+    partial_index("ix_deleted_licenses_customer_id", "customer_id", where="customer_id IS NOT NULL"),
+    sqlite_with_rowid=False,
+)
+
 #: Deleted activations that may still have search terms.
 pruned_activations = Table(
     "pruned_activations",

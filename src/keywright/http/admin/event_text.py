@@ -22,6 +22,7 @@ EVENTS: dict[str, dict[str, str]] = {
         "license.imported": N_("License imported"),
         "license.updated": N_("License changed"),
         "license.deleted": N_("License {key} deleted"),
+        "license.restored": N_("License {key} brought back"),
         "license.activated": N_("{device} activated"),
         "license.reactivated": N_("{device} activated again"),
         "license.device_replaced": N_("{device} took the place of another device"),

@@ -123,6 +123,8 @@ class RecordLimits(msgspec.Struct, frozen=True):
 
     kept: int = 100
     listed: int = 1000
+    #: Whether deleted licenses are kept for a while, to be brought back.
+    keeps_deleted: bool = True
 
 
 class LicensePage(msgspec.Struct, frozen=True):

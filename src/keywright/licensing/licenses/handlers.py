@@ -168,7 +168,7 @@ def fields_of(terms: Terms) -> dict[str, Any]:
 def delete(work: LicenseWork, command: DeleteLicense) -> None:
     """Delete a license and its activations."""
     license = work.get_license(command)
-    work.delete_license(license)
+    work.delete_license(license, command.context.now)
     details = {"key": crypto.mask(license.key), "times_activated": license.times_activated}
     if license.product_id is not None:
         # Events are shown to API keys for one product, when the license is gone, too.

@@ -226,8 +226,12 @@ def _room(license: License, imported: Collection[int]) -> Values:
 
 
 def _license_values(tx: WriteTransaction, license: License, before: License | None) -> Values:
+    return new_license_values(tx, license) | {"places": places(license, before)}
+
+
+def new_license_values(tx: WriteTransaction, license: License) -> Values:
+    """The columns of a license with its key sealed, but for its ID and its places."""
     return license_values(license) | {
-        "places": places(license, before),
         "key_hmac": tx.sealing.blind_index(license.key),
         "sealed_key": tx.sealing.seal_key(license.key, license.id),
         "key_end": tx.sealing.key_end(license.key),

@@ -23,6 +23,12 @@ class UndoChanges(LicenseCommand, frozen=True, kw_only=True):
     changed_at: datetime
 
 
+class RestoreLicense(LicenseCommand, frozen=True, kw_only=True):
+    """Bring back a license that was deleted, by its id."""
+
+    cost = Cost.ALONE
+
+
 class EnableLicense(LicenseCommand, frozen=True, kw_only=True):
     """Give a license that is inactive or disabled the status that it had before."""
 

@@ -7,7 +7,16 @@ from typing import Any
 from msgspec.structs import replace
 
 from keywright.core.command import Command
-from keywright.core.errors import CannotUndo, ChangedSince, NotFound, NothingToChange
+from keywright.core.crypto import mask
+from keywright.core.errors import (
+    CannotUndo,
+    ChangedSince,
+    LicenseKeyTaken,
+    NotFound,
+    NothingToChange,
+    OrderLineTaken,
+    UnknownLicenseId,
+)
 from keywright.events.store import find_event, list_changes_at, list_events
 from keywright.licensing.activations import rules as activation_rules
 from keywright.licensing.activations.model import Activation, LicenseRecord
@@ -15,9 +24,17 @@ from keywright.licensing.activations.store import find_by_id, list_ended_at
 from keywright.licensing.licenses import handlers as licenses
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.commands import DeleteLicense, LicenseCommand
-from keywright.licensing.licenses.model import License
+from keywright.licensing.licenses.model import License, order_line_hash, order_of
+from keywright.licensing.licenses.store import find_by_order_lines, find_licenses
 from keywright.licensing.undo import rules
-from keywright.licensing.undo.commands import EnableLicense, RevertChanges, UndoChanges, UndoEvent
+from keywright.licensing.undo import store as undo_store
+from keywright.licensing.undo.commands import (
+    EnableLicense,
+    RestoreLicense,
+    RevertChanges,
+    UndoChanges,
+    UndoEvent,
+)
 from keywright.licensing.undo.model import PastChange, Undone
 from keywright.licensing.unit_of_work import LicenseWork
 
@@ -57,6 +74,31 @@ def revert_changes(work: LicenseWork, command: RevertChanges) -> Undone:
     return _revert(work, command, command.changes)
 
 
+def restore_license(work: LicenseWork, command: LicenseCommand) -> License:
+    """Bring back a deleted license with its activations, usage and former keys. Raises ``UnknownLicenseId``
+    for one that is not kept, ``LicenseKeyTaken`` and ``OrderLineTaken`` where its key or order is another's.
+    """
+    id, now = int(command.license), command.context.now
+    snapshot = undo_store.find_snapshot(work.tx, id)
+    only = command.only_product_id
+    if snapshot is None or only not in (None, snapshot.license["product_id"]):
+        raise UnknownLicenseId(str(id))
+    license = replace(
+        undo_store.license_of(snapshot, id), updated_at=now, updated_by=command.context.api_key_id
+    )
+    if work.has_license(license.key) or find_licenses(work.tx, [license.key]):
+        raise LicenseKeyTaken
+    line = order_line_hash(order_of(license))
+    if line is not None and (line in work.order_lines or find_by_order_lines(work.tx, [line])):
+        raise OrderLineTaken
+    undo_store.restore(work.tx, snapshot, license)
+    details: dict[str, Any] = {"key": mask(license.key)}
+    if license.product_id is not None:
+        details["product_id"] = license.product_id
+    work.record_license_event(rules.RESTORED, license, command, details=details)
+    return license
+
+
 def enable(work: LicenseWork, command: EnableLicense) -> LicenseRecord:
     """Give a license its last usable status. Raises ``NothingToChange`` for one that has such a status."""
     license = work.get_license(command)
@@ -70,8 +112,10 @@ def enable(work: LicenseWork, command: EnableLicense) -> LicenseRecord:
 def _revert(work: LicenseWork, command: LicenseCommand, changes: Sequence[PastChange]) -> Undone:
     """Undo these changes, given the last first: all of them, or none."""
     todo = [(_PLANNERS[one.name], one) for one in changes if one.name in _PLANNERS]
-    if not todo:
+    if not todo and not (changes and changes[0].name == rules.DELETED):
         raise CannotUndo
+    if changes[0].name == rules.DELETED:
+        return Undone(restore_license(work, command).id)
     license = work.get_license(command)
     steps: list[_Step] = []
     for plan, change in todo:
@@ -121,6 +165,15 @@ def _plan_unmaking(
     return license, [partial(licenses.delete, work, order)]
 
 
+def _plan_deleting_again(
+    work: LicenseWork, command: LicenseCommand, license: License, change: PastChange
+) -> _Plan:
+    if license.updated_at != change.changed_at:
+        raise ChangedSince(("license",))
+    order = DeleteLicense(context=command.context, license=license.id)
+    return license, [partial(licenses.delete, work, order)]
+
+
 def _list_of(work: LicenseWork, license: License, change: PastChange) -> list[Activation]:
     """The activations that a change is about. Raises ``CannotUndo`` where they are not kept."""
     if change.activation_id is not None:
@@ -147,9 +200,11 @@ _PLANNERS: dict[str, Callable[[LicenseWork, LicenseCommand, License, PastChange]
     rules.FREED: _plan_giving_back,
     rules.GIVEN_BACK: _plan_freeing,
     rules.CREATED: _plan_unmaking,
+    rules.RESTORED: _plan_deleting_again,
 }
 HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
     EnableLicense: enable,
+    RestoreLicense: restore_license,
     UndoEvent: undo_event,
     UndoChanges: undo_changes,
     RevertChanges: revert_changes,

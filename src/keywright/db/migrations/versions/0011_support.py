@@ -19,6 +19,7 @@ def upgrade() -> None:
     _end_sessions()
     _create_invitations()
     _create_job_licenses()
+    _create_deleted_licenses()
     _add_languages()
     _create_name_terms()
 
@@ -71,6 +72,27 @@ def _create_job_licenses() -> None:
         sa.Column("changes", sa.Text, nullable=False),
         sa.PrimaryKeyConstraint("job_id", "license_id", name="pk_job_licenses"),
         sqlite_with_rowid=False,
+    )
+
+
+def _create_deleted_licenses() -> None:
+    op.create_table(
+        "deleted_licenses",
+        sa.Column("license_id", sa.BigInteger, autoincrement=False, nullable=False),
+        sa.Column("customer_id", sa.BigInteger),
+        sa.Column("sealed_snapshot", sa.LargeBinary, nullable=False),
+        sa.Column("deleted_at", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("license_id", name="pk_deleted_licenses"),
+        sqlite_with_rowid=False,
+    )
+    op.create_index("ix_deleted_licenses_deleted_at", "deleted_licenses", ["deleted_at"])
+    has_customer = sa.text("customer_id IS NOT NULL")
+    op.create_index(
+        "ix_deleted_licenses_customer_id",
+        "deleted_licenses",
+        ["customer_id"],
+        sqlite_where=has_customer,
+        postgresql_where=has_customer,
     )
 
 

@@ -259,5 +259,6 @@ def _render_form(
         operation=operation.value,
         label=_(OPERATIONS[operation]),
         errors=errors,
+        keeps_deleted=request.site.settings.keep_deleted_days > 0,
         **_preview_values(request, selection, operation),
     )

@@ -11,7 +11,7 @@ from keywright.core.errors import LicenseKeyTaken, NothingToChange, Refusal, Unk
 from keywright.http.admin.event_filter import reader_zone
 from keywright.http.admin.name_suggestions import suggest_names
 from keywright.http.admin.sections.licenses import forms
-from keywright.http.admin.sections.licenses.forms import get_details, get_license, undo_path
+from keywright.http.admin.sections.licenses.forms import get_details, get_license, keeps_deleted, undo_path
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.formats import write_moment, write_number
 from keywright.http.pages.inputs import parse_positive
@@ -125,11 +125,12 @@ class Changes:
         is_unchanged = request.form.get("places", places) == places
         if request.is_post and is_unchanged:
             request.change(DeleteLicense(context=request.context, license=details.license.id))
-            return request.redirect("/licenses", _("The license is deleted."))
+            undo = undo_path(request, details.license.id) if keeps_deleted(request, details.license) else ""
+            return request.redirect("/licenses", _("The license is deleted."), undo)
         return request.confirm(
             _("Delete the license %(key)s?", key=crypto.mask(details.license.key)),
-            _deletion_text(details) if is_unchanged else [_(_PLACES_CHANGED), *_deletion_text(details)],
-            button=_("Delete it for good"),
+            [*([] if is_unchanged else [_(_PLACES_CHANGED)]), *_deletion_text(request, details)],
+            button=_("Delete the license"),
             back=f"/licenses/{details.license.id}",
             hidden=[("places", places)],
         )
@@ -233,9 +234,18 @@ def _limit_message(license: License, limit: int | None) -> str:
     return _("The limit is %(limit)s.", limit=write_number(limit))
 
 
-def _deletion_text(details: LicenseDetails) -> list[str]:
+def _deletion_text(request: PageRequest, details: LicenseDetails) -> list[str]:
     key = crypto.mask(details.license.key)
-    sentences = [_("The license %(key)s is deleted for good. This cannot be undone.", key=key)]
+    sentences = [
+        ngettext(
+            "The license %(key)s is gone for every program at once. It can be brought back for %(num)s day.",
+            "The license %(key)s is gone for every program at once. It can be brought back for %(num)s days.",
+            request.site.settings.keep_deleted_days,
+            key=key,
+        )
+        if keeps_deleted(request, details.license)
+        else _("The license %(key)s is deleted for good. This cannot be undone.", key=key)
+    ]
     if details.total:
         sentences.append(
             ngettext(

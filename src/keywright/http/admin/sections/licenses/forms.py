@@ -8,6 +8,7 @@ from keywright.core import parsing
 from keywright.core.errors import Refusal, UnknownLicense
 from keywright.db import ReadTransaction
 from keywright.http.admin.name_suggestions import read_number, write_number
+from keywright.http.pages import flash
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.forms import Form
 from keywright.http.pages.inputs import parse_positive
@@ -15,8 +16,10 @@ from keywright.http.pages.languages import N_, _
 from keywright.http.pages.reasons import explain
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.zones import last_day, parse_last_day
+from keywright.identity.rights import Right
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses.model import License, Status, parse_status
+from keywright.licensing.undo.store import MAX_RECORDS
 from keywright.provisioning.catalog.model import NameKind
 from keywright.search import license_details
 from keywright.search.license_details import LicenseDetails
@@ -78,6 +81,19 @@ def get_license(request: PageRequest) -> License:
 def undo_path(request: PageRequest, license_id: int) -> str:
     """The path of the form that undoes what this request changes in a license."""
     return f"/licenses/{license_id}/undo/{int(request.now.timestamp())}"
+
+
+def was_just_made(request: PageRequest, license: License) -> bool:
+    """Whether this page shows the message of the license's creation, which it does once."""
+    message = flash.load(request.browser)
+    made = f"/licenses/{license.id}/undo/{int(license.created_at.timestamp())}"
+    return message is not None and message.undo == made and request.may(Right.CHANGE)
+
+
+def keeps_deleted(request: PageRequest, license: License) -> bool:
+    """Whether a license can be brought back after it was deleted."""
+    records = license.times_activated + license.deactivated_count
+    return request.site.settings.keep_deleted_days > 0 and records <= MAX_RECORDS
 
 
 def new_texts(key: str) -> dict[str, str]:

@@ -16,7 +16,7 @@ from keywright.http.admin.sections.licenses.changes import Changes
 from keywright.http.admin.sections.licenses.creation import Creation
 from keywright.http.admin.sections.licenses.files import Files
 from keywright.http.admin.sections.licenses.filter import EXPIRED, EXPIRY_DAYS, Filter, Names
-from keywright.http.admin.sections.licenses.forms import get_license, read_details
+from keywright.http.admin.sections.licenses.forms import get_license, read_details, was_just_made
 from keywright.http.admin.sections.licenses.imports import Imports
 from keywright.http.admin.sections.licenses.terms import LicenseTerms
 from keywright.http.admin.sections.licenses.undo import Undo
@@ -91,7 +91,9 @@ class Licenses(Bulk, Changes, Creation, Files, Imports, LicenseTerms, Undo, Sect
     @page("/{id:number}")
     def show(self, request: PageRequest) -> Response:
         """A license with its activations."""
-        return request.render("licenses/show.html", **request.ask(lambda tx: _read_license(tx, request)))
+        values = request.ask(lambda tx: _read_license(tx, request))
+        new_key = values["license"].key if was_just_made(request, values["license"]) else ""
+        return request.render("licenses/show.html", **values, new_key=new_key)
 
     @page("/{id:number}/try", methods=("POST",))
     def try_device(self, request: PageRequest) -> Response:

@@ -1,26 +1,53 @@
 """Undo changes of a license: the last one from its message, older ones from the history."""
 
 from datetime import UTC, datetime
+from functools import partial
+from typing import Any
 
 from starlette.responses import Response
 
-from keywright.core.errors import NotFound, Refusal, UnknownLicense
+from keywright.core.errors import LicenseKeyTaken, NotFound, OrderLineTaken, Refusal, UnknownLicense
+from keywright.db import ReadTransaction
+from keywright.http.admin.sections.licenses import filter as license_filter
 from keywright.http.admin.sections.licenses.forms import undo_path
 from keywright.http.pages.error_messages import message_for
-from keywright.http.pages.inputs import require_id
+from keywright.http.pages.inputs import parse_number, require_id
+from keywright.http.pages.languages import _
 from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
 from keywright.licensing.licenses.commands import LicenseCommand
-from keywright.licensing.undo.commands import UndoChanges, UndoEvent
+from keywright.licensing.undo.commands import RestoreLicense, UndoChanges, UndoEvent
 from keywright.licensing.undo.model import Undone
+from keywright.licensing.undo.store import list_deleted
 
 #: After the last moment that a datetime can have.
 _END = 253_402_300_800
 
 
+_PAGE_SIZE = 50
+
+
 class Undo:
-    """Forms that undo changes."""
+    """Forms that undo changes, and deleted licenses."""
+
+    @page("/deleted", right=Right.CHANGE)
+    def list_deleted(self, request: PageRequest) -> Response:
+        """Licenses that were deleted and can be brought back, the last one first."""
+        before = [parse_number(request.query.get(name, "")) for name in ("at", "before")]
+        position = (before[0], before[1]) if before[0] is not None and before[1] is not None else None
+        return request.render("licenses/deleted.html", **request.ask(partial(_read_deleted, position)))
+
+    @page("/{id:number}/restore", methods=("POST",), right=Right.CHANGE)
+    def restore(self, request: PageRequest) -> Response:
+        """Bring back a license that was deleted."""
+        id = require_id(request.path_params["id"])
+        command = RestoreLicense(context=request.context, license=id)
+        try:
+            request.change(command)
+        except Refusal as refusal:
+            return request.redirect("/licenses/deleted", message_for(refusal).sentence, is_error=True)
+        return request.redirect(f"/licenses/{id}", _("The license is back."), undo_path(request, id))
 
     @page("/{id:number}/undo/{at:number}", methods=("POST",), right=Right.CHANGE)
     def undo_changes(self, request: PageRequest) -> Response:
@@ -39,16 +66,31 @@ class Undo:
         return _undo(request, UndoEvent(context=request.context, license=id, event_id=event_id))
 
 
+def _read_deleted(before: tuple[int, int] | None, tx: ReadTransaction) -> dict[str, Any]:
+    found = list_deleted(tx, before=before, limit=_PAGE_SIZE + 1)
+    shown, last = found[:_PAGE_SIZE], found[:_PAGE_SIZE][-1:]
+    has_more = len(found) > _PAGE_SIZE
+    return {
+        "deleted": shown,
+        "names": license_filter.find_names(tx, [one.license for one in shown]),
+        "is_first": before is None,
+        "next": (int(last[0].deleted_at.timestamp()), last[0].license.id) if has_more else None,
+    }
+
+
 def _undo(request: PageRequest, command: LicenseCommand) -> Response:
     back = f"/licenses/{command.license}"
     try:
         undone: Undone = request.change(command)
     except UnknownLicense:
         raise
+    except (LicenseKeyTaken, OrderLineTaken) as refusal:
+        # It is still deleted.
+        return request.redirect("/licenses/deleted", message_for(refusal).sentence, is_error=True)
     except Refusal as refusal:
         return request.redirect(back, message_for(refusal).sentence, is_error=True)
     if undone.is_deleted:
-        return request.redirect("/licenses", "Undone: the new license is deleted.")
+        return request.redirect("/licenses", _("Undone: the new license is deleted."))
     return request.redirect(
-        back, "Undone: the license is as it was before.", undo_path(request, undone.license_id)
+        back, _("Undone: the license is as it was before."), undo_path(request, undone.license_id)
     )
