@@ -236,7 +236,8 @@ class LicenseWork(UnitOfWork):
         activation_id = None
         if activation is not None:
             activation_id = activation.id
-            details = _count_places(license) | dict(details or {})
+            counted = _count_places(license)
+            details = counted if details is None else counted | dict(details)
         self.record_event(name, command, details, license_id=license.id, activation_id=activation_id)
 
     # --- saving -----------------------------------------------------------------------------------

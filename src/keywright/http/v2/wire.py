@@ -168,6 +168,12 @@ def _texts(meta_data: Mapping[str, Any] | None) -> Mapping[str, str] | None:
     """The metadata of a device, whose values may be any JSON: all but texts are written as JSON."""
     if meta_data is None:
         return None
+    for value in meta_data.values():
+        if not isinstance(value, str):
+            break
+    else:
+        # As all of v2 are.
+        return meta_data
     return {name: one if isinstance(one, str) else encode(one).decode() for name, one in meta_data.items()}
 
 

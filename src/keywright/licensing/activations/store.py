@@ -168,6 +168,9 @@ def deactivate_all(tx: WriteTransaction, license_id: int, now: datetime) -> None
     tx.connection.execute(DEACTIVATE_ACTIVATIONS, values)
 
 
+#: A known type is decoded in less than half of the time of any.
+_decode_meta = msgspec.json.Decoder(dict[str, Any]).decode
+
 ACTIVATION = [activations.c[name] for name in Activation.__struct_fields__]
 
 
@@ -182,7 +185,7 @@ def activation_of(row: Sequence[Any]) -> Activation:
         source,
         address,
         agent,
-        None if meta is None else msgspec.json.decode(meta),
+        None if meta is None else _decode_meta(meta),
         to_datetime(created),
         None if updated is None else to_datetime(updated),
         None if ended is None else to_datetime(ended),
