@@ -35,6 +35,7 @@ from keywright.http.openapi.routes import Documents
 from keywright.http.pages.runner import Runner
 from keywright.http.pages.urls import BASE
 from keywright.http.public.jwks import Jwks
+from keywright.http.public.offline import Offline
 from keywright.http.server.listening import Address
 from keywright.http.server.run import Application
 from keywright.http.signatures import Signatures
@@ -100,7 +101,11 @@ async def _open(
                 settings, counters, api_key_cache, body_reader, log, count_call=count_call
             )
             # The check of v3 is the cheaper one for calls of the other.
-            interfaces = (V3(settings, desk, signatures), V2(settings, desk, relay))
+            interfaces = (
+                V3(settings, desk, signatures),
+                V2(settings, desk, relay),
+                Offline(desk, signatures),
+            )
             app = Pipeline(interfaces, middlewares, LoggedApp(pages, log, write_error))
             yield {_APP: app}
 

@@ -94,6 +94,16 @@ class BodyUnreadable(BadRequest):
     v2 = None
 
 
+class OfflineRequestUnreadable(BadRequest):
+    """What was pasted on the page for machines without a network is no request of a program."""
+
+    code = "request.offline_unreadable"
+    sentence = "This is no request of a program. Copy all of it, from keywright-request: to its end."
+    problem = "malformed_body"
+    problem_detail = sentence
+    v2 = None
+
+
 class NotAcceptable(BadRequest):
     """The answer has none of the media types that the caller admits. ``types`` are its own."""
 

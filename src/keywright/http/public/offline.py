@@ -1,0 +1,176 @@
+"""The page for machines without a network: a customer pastes what the program shows, and carries the license
+file back that the page gives.
+
+It is an interface like v2 and v3: the license key is the credential, and its calls have the same limits.
+"""
+
+import base64
+import hashlib
+from collections.abc import Awaitable, Callable, Collection
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs
+
+from jinja2 import Environment
+from starlette.types import Receive, Scope
+
+from keywright.core import errors as e
+from keywright.core.errors.problems import PROBLEMS
+from keywright.engine.desk import Desk
+from keywright.http.answer import Answer, Headers, error_headers
+from keywright.http.client_license import show_signed_license
+from keywright.http.middleware.call import Call
+from keywright.http.middleware.cors import CorsNames
+from keywright.http.middleware.routing import Address, Right
+from keywright.http.pages.templates import open_templates
+from keywright.http.signatures import Signatures
+from keywright.licensing.activations.commands import ActivateDevice
+from keywright.licensing.activations.model import Device, DevicePlace, PlaceChange
+from keywright.licensing.refusals.model import NamedDevice
+from keywright.signing.commands import MakeLicenseFile
+from keywright.signing.model import LicenseFile
+from keywright.signing.requests import MAX_REQUEST, OfflineRequest, parse_request
+
+PATH = b"/offline"
+_TEMPLATES = Path(__file__).with_name("templates")
+_HTML = (b"content-type", b"text/html; charset=utf-8")
+_TEXT = (b"content-type", b"text/plain; charset=utf-8")
+_DOWNLOAD = (b"content-disposition", b'attachment; filename="license.txt"')
+#: A form needs up to three bytes for a character.
+_MAX_BODY = 4 * MAX_REQUEST
+
+
+class _Action(NamedTuple):
+    """What a method does here."""
+
+    operation: str
+    right: Right
+    changes: bool
+    answer: Callable[[Any], Awaitable[Any]]
+
+
+class Sent(NamedTuple):
+    """The form: the request, its text, and whether the file is to be saved, not shown."""
+
+    asked: OfflineRequest
+    text: str
+    is_download: bool
+
+
+class Offline:
+    """The page as an interface."""
+
+    malformed = frozenset({e.OfflineRequestUnreadable})
+    body_limit = _MAX_BODY
+    has_own_credentials = True
+    has_keys_in_body = True
+    tells_limits = False
+    cors_names = CorsNames(b"", b"", b"", is_always_told=False)
+
+    def __init__(self, desk: Desk, signatures: Signatures) -> None:
+        self.desk = desk
+        self._signatures = signatures
+        actions = {
+            "GET": _Action("offline_form", Right.NONE, changes=False, answer=self._show_form),
+            # Named like the call that it is, which the limits count.
+            "POST": _Action("activate", Right.CORE, changes=True, answer=self._make_file),
+        }
+        self._address = Address(("offline",), actions)
+
+    def open_call(self, scope: Scope, receive: Receive) -> Call | None:
+        """The call that this request is; None for a request to another address."""
+        return Call(self, scope, receive, self._address) if scope["raw_path"] == PATH else None
+
+    def parse_query(self, _query: bytes) -> dict[str, Any]:
+        """Nothing: the page has no parameters."""
+        return {}
+
+    def parse_body(self, _call: Call, body: bytes) -> Sent:
+        """The form. Raises ``OfflineRequestUnreadable``."""
+        try:
+            fields = parse_qs(body.decode(), max_num_fields=10)
+        except ValueError:
+            raise e.OfflineRequestUnreadable from None
+        text = fields.get("request", [""])[0]
+        return Sent(parse_request(text), text, "download" in fields)
+
+    def prepare(self, call: Call, action: _Action) -> _Action:
+        """Note the license key of a form that was sent. Raises ``OfflineRequestUnreadable``."""
+        if action.changes:
+            if not isinstance(call.sent, Sent):
+                raise e.OfflineRequestUnreadable
+            call.key = call.sent.asked.license_key
+        return action
+
+    def find_device(self, call: Call) -> NamedDevice:
+        """The device that the request names."""
+        if not isinstance(call.sent, Sent):
+            return NamedDevice()
+        return NamedDevice(call.sent.asked.fingerprint, call.sent.asked.name)
+
+    def write_methods(self, _methods: Collection[str]) -> bytes:
+        """Nothing: the answer to OPTIONS has them in a header."""
+        return b""
+
+    def write_error(self, error: e.KeywrightError, _call: Call | None = None) -> Answer:
+        """The page with a sentence about the error."""
+        problem = PROBLEMS[error.problem]
+        sentence = error.say(error.problem_detail or problem.detail or error.sentence)
+        return _page(problem.status, error_headers(error), error=sentence)
+
+    async def _show_form(self, _call: Call) -> Answer:
+        return _page(200)
+
+    async def _make_file(self, call: Call) -> Answer:
+        """Give the device its place, and make its file."""
+        sent: Sent = call.sent
+        asked = sent.asked
+        common: dict[str, Any] = {
+            "context": call.context,
+            "license": asked.license_key,
+            "only_product_id": call.only_product_id,
+            "device": Device(asked.fingerprint, asked.name),
+            "product": asked.product,
+        }
+        call.is_change = True
+        place: DevicePlace = await self.desk.execute(ActivateDevice(**common, needs_file=True), call)
+        alg = self._signatures.alg
+        making = MakeLicenseFile(**common, show=show_signed_license, alg=alg)
+        file: LicenseFile = await self.desk.execute(making, call)
+        call.is_unchanged = place.change is PlaceChange.KEPT
+        if sent.is_download:
+            answer = Answer(200, file.content, (_DOWNLOAD,), content_type=_TEXT)
+        else:
+            answer = _page(200, file=file, request=sent.text)
+        answer.license_id, answer.activation_id = file.license_id, place.activation.id
+        return answer
+
+
+def _page(
+    status: int, headers: Headers = (), *, file: LicenseFile | None = None, request: str = "", error: str = ""
+) -> Answer:
+    template = _environment().get_template("offline.html")
+    html = template.render(style=_style(), file=file, request=request, error=error)
+    return Answer(status, html.encode(), (*headers, *_policy()), content_type=_HTML)
+
+
+@cache
+def _environment() -> Environment:
+    return open_templates(_TEMPLATES)
+
+
+@cache
+def _style() -> str:
+    return (_TEMPLATES / "offline.css").read_text(encoding="utf-8")
+
+
+@cache
+def _policy() -> Headers:
+    """Its own style and form, and nothing from anywhere else."""
+    digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; form-action 'self'; "
+        "base-uri 'none'; frame-ancestors 'none'"
+    )
+    return ((b"content-security-policy", policy.encode()), (b"referrer-policy", b"no-referrer"))

@@ -1,0 +1,139 @@
+"""The page for machines without a network: what a program shows goes in, and its license file comes out."""
+
+import base64
+import json
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import httpx
+import pytest
+
+from keywright.licensing.licenses.model import Status
+from keywright.signing import store
+from keywright.signing.armor import read_license_file
+from keywright.signing.jws import read_signed
+from tests.http.admin_browser import decide, look_up
+from tests.http.admin_licenses import make
+from tests.makers import set_terms
+from tests.server import NO_LIMITS, RunningServer, running
+
+DEVICE = "device-without-a-network"
+
+
+def request_of(key: str, **members: Any) -> str:
+    """What a program shows."""
+    asked = json.dumps({"license_key": key, "fingerprint": DEVICE, "name": "Studio", **members})
+    return "keywright-request:" + base64.urlsafe_b64encode(asked.encode()).rstrip(b"=").decode()
+
+
+def send(server: RunningServer, text: str, **fields: str) -> httpx.Response:
+    form = urlencode({"request": text, **fields})
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    return httpx.post(f"{server.base_url}/offline", content=form, headers=headers, timeout=60)
+
+
+def read(server: RunningServer, content: bytes) -> dict[str, Any]:
+    newest = look_up(server, store.list_keys)[0]
+    claims: dict[str, Any] = json.loads(read_signed(read_license_file(content), newest.public_key))
+    return claims
+
+
+def error_of(answer: httpx.Response) -> str:
+    found = re.search(r'<p class="error" role="alert">([^<]*)</p>', answer.text)
+    return "" if found is None else unescape(found[1])
+
+
+@pytest.mark.smoke
+def test_a_request_that_is_pasted_gives_the_file_of_its_device(server: RunningServer) -> None:
+    license = make(server, times_activated_max=1)
+    text = request_of(license.key)
+    shown = send(server, f"My program says:\n{text[:40]}\n  {text[40:]}\r\n")
+    assert shown.status_code == 200
+    claims = read(server, unescape(shown.text).encode())
+    assert claims["activation"]["fingerprint"] == DEVICE
+    assert (claims["valid"], claims["sub"], claims["license"]["activations"]) == (
+        True,
+        f"license:{license.id}",
+        1,
+    )
+    # It has its place: the same request takes no other one.
+    saved = send(server, text, download="yes")
+    assert saved.headers["content-type"] == "text/plain; charset=utf-8"
+    assert saved.headers["content-disposition"] == 'attachment; filename="license.txt"'
+    assert read(server, saved.content)["license"]["activations"] == 1
+    other = send(server, request_of(license.key, fingerprint="device-number-two"))
+    assert (other.status_code, error_of(other)) == (
+        409,
+        "Every place of the license is taken: 1, and the limit is 1.",
+    )
+
+
+def test_the_page_needs_nothing_from_anywhere(server: RunningServer) -> None:
+    page = httpx.get(f"{server.base_url}/offline")
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "form-action 'self'" in policy
+    assert "script" not in page.text
+    assert page.headers["cache-control"] == "no-store"
+
+
+def test_a_license_that_cannot_be_kept_takes_no_place(server: RunningServer) -> None:
+    license = make(server)
+    decide(server, set_terms({"offline_days": 0}, license.id))
+    answer = send(server, request_of(license.key))
+    assert (answer.status_code, error_of(answer)) == (409, "The license cannot be kept offline.")
+    assert server.sql(f"SELECT times_activated FROM licenses WHERE id = {license.id}") == [(0,)]  # noqa: S608
+
+
+def test_what_stands_against_it_is_said_to_the_customer(server: RunningServer) -> None:
+    disabled = make(server, status=Status.DISABLED)
+    for text, status, part in (
+        (request_of(disabled.key), 409, "disabled"),
+        (request_of("NO-SUCH-KEY"), 404, "No license has this key"),
+        (request_of(make(server).key, product="editor"), 409, "another product"),
+    ):
+        answer = send(server, text)
+        assert answer.status_code == status
+        assert part in error_of(answer)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Dear Anna",
+        "keywright-request:",
+        "keywright-request:e30",
+        "keywright-request:bm8",
+        request_of("K", fingerprint="short"),
+        request_of("K", name=5),
+        request_of("\0"),
+        "keywright-request:" + "A" * 9000,
+    ],
+)
+def test_what_is_no_request_is_refused(server: RunningServer, text: str) -> None:
+    answer = send(server, text)
+    assert (answer.status_code, error_of(answer)) == (
+        400,
+        "This is no request of a program. Copy all of it, from keywright-request: to its end.",
+    )
+
+
+def test_other_methods_and_broken_forms_are_refused(server: RunningServer) -> None:
+    assert httpx.put(f"{server.base_url}/offline").status_code == 405
+    assert httpx.post(f"{server.base_url}/offline", content=b"\xff=%").status_code == 400
+    assert httpx.post(f"{server.base_url}/offline").status_code == 400
+    assert httpx.post(f"{server.base_url}/offline", content=b"x" * 100_000).status_code == 413
+
+
+def test_keys_cannot_be_tried_faster_than_over_v3(tmp_path: Path) -> None:
+    with running(tmp_path / "data", **NO_LIMITS | {"unknown_key_limit": 3}) as server:
+        answers = [send(server, request_of(f"NO-KEY-{number}")).status_code for number in range(5)]
+        assert (answers[0], answers[-1]) == (404, 429)
+        # It is one limit for all of them.
+        body = {"license_key": "NO-KEY"}
+        assert httpx.post(f"{server.base_url}/v3/validate", json=body).status_code == 429
