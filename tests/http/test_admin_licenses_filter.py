@@ -68,7 +68,7 @@ def test_one_license_is_one(server: RunningServer, bob: Visitor) -> None:
     license = make(server, product_id=product, valid_for_days=1)
     page = said(bob.get(f"/licenses?product={product}"))
     assert " 1 license " in page
-    assert "1 day after the first activation" in said(bob.get(f"/licenses/{license.id}"))
+    assert "1 day from the first activation" in said(bob.get(f"/licenses/{license.id}"))
     assert "it is then valid for 1 day." in said(bob.get(f"/licenses/{license.id}/extend"))
     make(server, product_id=product, expires_at=asked()["context"].now + timedelta(days=5))
     page = said(bob.get(f"/licenses?product={product}"))

@@ -9,6 +9,7 @@ from keywright.http.admin import event_text
 from keywright.http.admin.name_suggestions import read_number
 from keywright.http.admin.periods import Period, read_period
 from keywright.http.pages.inputs import parse_number
+from keywright.http.pages.reasons import explain
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.zones import UTC_NAME, zone_of
 from keywright.provisioning.catalog.model import NameKind
@@ -51,7 +52,7 @@ def read_filter(tx: ReadTransaction, request: PageRequest, **fixed: str) -> Filt
             text = query.get(name, "")
             numbers[f"{name}_id"] = read_number(tx, kind, text) if text else None
         except ValueError as reason:
-            errors[name] = f"It {reason}."
+            errors[name] = explain(reason)
     where = EventFilter(
         name=query.get("what", "")[:_MAX_FILTER_LENGTH] or None,
         actor=query.get("who", "")[:_MAX_FILTER_LENGTH] or None,

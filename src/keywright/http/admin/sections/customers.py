@@ -61,7 +61,7 @@ class Customers(Section):
             values = _read_values(inputs)
             if not inputs.errors:
                 new = CreateCustomer(context=request.context, id=number, **values)
-                return _submit(request, new, "The customer is created.", inputs, None)
+                return _submit(request, new, _("The customer is created."), inputs, None)
         return _render_form(request, inputs, None)
 
     @page("/{id:number}")
@@ -94,7 +94,13 @@ class Customers(Section):
             if not inputs.errors:
                 changes = values | {"metadata": change_note(note)}
                 change = UpdateCustomer(context=request.context, customer_id=customer.id, changes=changes)
-                return _submit(request, change, f"The customer {customer.id} is saved.", inputs, customer)
+                return _submit(
+                    request,
+                    change,
+                    _("The customer %(number)s is saved.", number=customer.id),
+                    inputs,
+                    customer,
+                )
         return _render_form(request, inputs, customer)
 
     @page("/{id:number}/delete", methods=("GET", "POST"), right=Right.CHANGE)
@@ -103,14 +109,19 @@ class Customers(Section):
         customer = _get(request)
         if request.is_post:
             request.change(DeleteCustomer(context=request.context, customer_id=customer.id))
-            return request.redirect("/customers", f"The customer {customer.id} is deleted.")
+            return request.redirect(
+                "/customers", _("The customer %(number)s is deleted.", number=customer.id)
+            )
         return request.confirm(
-            f"Delete the customer {customer.name or customer.email or customer.id}?",
+            _("Delete the customer %(name)s?", name=customer.name or customer.email or customer.id),
             [
-                "Only a customer without licenses can be deleted.",
-                f"To erase the data of one who has some, use keywright customer erase {customer.id}.",
+                _("Only a customer without licenses can be deleted."),
+                _(
+                    "To erase the data of one who has some, use keywright customer erase %(number)s.",
+                    number=customer.id,
+                ),
             ],
-            button="Delete",
+            button=_("Delete"),
             back="/customers",
         )
 
@@ -146,7 +157,7 @@ def _read_values(inputs: Inputs) -> dict[str, Any]:
         "email": inputs.read("email", parse_email),
     }
     if not inputs.errors and not any(values.values()):
-        inputs.errors["name"] = "A customer needs a name or an e-mail address."
+        inputs.errors["name"] = _("A customer needs a name or an e-mail address.")
     return values
 
 

@@ -13,7 +13,7 @@ from keywright.http.admin.paging import read_page
 from keywright.http.admin.product_page import read_product
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.inputs import Inputs, require_id
-from keywright.http.pages.languages import N_
+from keywright.http.pages.languages import N_, _
 from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
@@ -57,7 +57,9 @@ class Products(Section):
             values = _read_values(inputs, None)
             if not inputs.errors:
                 new = CreateProduct(context=request.context, id=number, **values)
-                return _submit(request, new, f"The product {new.name} is created.", inputs, None)
+                return _submit(
+                    request, new, _("The product %(name)s is created.", name=new.name), inputs, None
+                )
         return _render_form(request, inputs, None)
 
     @page("/{id:number}")
@@ -74,7 +76,7 @@ class Products(Section):
             if not inputs.errors:
                 changes = {name: value for name, value in values.items() if value != getattr(product, name)}
                 change = UpdateProduct(context=request.context, product_id=product.id, changes=changes)
-                message = f"The product {values['name']} is saved."
+                message = _("The product %(name)s is saved.", name=values["name"])
                 return _submit(request, change, message, inputs, product)
         return _render_form(request, inputs, product)
 
@@ -84,11 +86,11 @@ class Products(Section):
         product = _get(request)
         if request.is_post:
             request.change(DeleteProduct(context=request.context, product_id=product.id))
-            return request.redirect("/products", f"The product {product.name} is deleted.")
+            return request.redirect("/products", _("The product %(name)s is deleted.", name=product.name))
         return request.confirm(
-            f"Delete the product {product.name}?",
-            ["Only a product that no license and no policy names can be deleted."],
-            button="Delete",
+            _("Delete the product %(name)s?", name=product.name),
+            [_("Only a product that no license and no policy names can be deleted.")],
+            button=_("Delete"),
             back="/products",
         )
 
@@ -121,7 +123,7 @@ def _parse_features(text: str, *, described: dict[str, str | None]) -> tuple[Fea
     """The features of lines such as ``layers = Layers``."""
     features: dict[str, Feature] = {}
     for line in filter(None, map(str.strip, text.splitlines())):
-        code, _, name = (one.strip() for one in line.partition("="))
+        code, _sign, name = (one.strip() for one in line.partition("="))
         parse_feature_code(code)
         if code in features:
             raise ValueError(f"must have each code once; {code} is there twice")

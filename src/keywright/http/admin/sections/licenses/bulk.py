@@ -18,6 +18,7 @@ from keywright.http.pages.inputs import parse_positive
 from keywright.http.pages.languages import N_, _
 from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import page
+from keywright.http.pages.reasons import explain
 from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
 from keywright.jobs import orders
@@ -207,7 +208,7 @@ def _read_amount(request: PageRequest, operation: What) -> tuple[int | None, dic
         if operation is What.SET_LIMIT:
             return (parse_limit(text) if text else None), {}
     except ValueError as reason:
-        return None, {"amount": f"It {reason}."}
+        return None, {"amount": explain(reason)}
     return None, {}
 
 

@@ -12,11 +12,11 @@ import msgspec
 
 from keywright.core import parsing
 from keywright.core.errors import InvalidStatus
-from keywright.core.parsing import format_count
 from keywright.db import ReadTransaction
 from keywright.http.admin.name_suggestions import read_number
 from keywright.http.admin.sealed_text import seal_text, unseal_text
-from keywright.http.pages.languages import _
+from keywright.http.pages.languages import _, ngettext
+from keywright.http.pages.reasons import explain
 from keywright.http.pages.urls import BASE, url
 from keywright.licensing.licenses.model import License, Status, parse_status
 from keywright.provisioning.catalog import store as catalog_store
@@ -68,7 +68,8 @@ class SearchText(msgspec.Struct, frozen=True, array_like=True):
     @property
     def words(self) -> str:
         """The kind of text, in words."""
-        return {"token": "Token", "address": "IP address"}.get(self.kind, "Label begins with")
+        words = {"token": _("Token"), "address": _("IP address")}
+        return words.get(self.kind, _("Label begins with"))
 
 
 class Chip(NamedTuple):
@@ -129,9 +130,9 @@ def read(tx: ReadTransaction, fields: Mapping[str, str]) -> Filter:
         try:
             values |= _PARSERS[name](tx, text)
         except InvalidStatus:
-            errors[name] = "There is no such status."
+            errors[name] = _("There is no such status.")
         except ValueError as reason:
-            errors[name] = f"It {reason}."
+            errors[name] = explain(reason)
     search_text = values.pop("search_text", None)
     return Filter(Search(**values), texts, errors, search_text)
 
@@ -181,7 +182,7 @@ def _read_policy(tx: ReadTransaction, text: str) -> int | None:
 
 def _read_days(text: str) -> tuple[datetime, datetime]:
     """The moments around a day (UTC), or around the days from one to another: ``2026-11-01..2026-11-30``."""
-    first, _, last = text.partition("..")
+    first, _dots, last = text.partition("..")
     try:
         since, until = (
             datetime.strptime(one, "%Y-%m-%d").replace(tzinfo=UTC) for one in (first, last or first)
@@ -231,17 +232,17 @@ def _describe(filter_: Filter, name: str, names: Names) -> tuple[str, str]:
     search, text = filter_.search, filter_.search_text
     describe: dict[str, Callable[[], tuple[str, str]]] = {
         "found": lambda: ("", "") if text is None else (text.words, text.text),
-        "status": lambda: ("Status", Status(search.status or 0).name.lower()),
-        "product": lambda: ("Product", _name(search.product_id, names["product"])),
-        "customer": lambda: ("Customer", _name(search.customer_id, names["customer"])),
-        "order": lambda: ("Order", search.order_ref or str(search.order_id)),
+        "status": lambda: (_("Status"), _(Status(search.status or 0).name.lower())),
+        "product": lambda: (_("Product"), _name(search.product_id, names["product"])),
+        "customer": lambda: (_("Customer"), _name(search.customer_id, names["customer"])),
+        "order": lambda: (_("Order"), search.order_ref or str(search.order_id)),
         "expiring": lambda: _describe_expiring(search),
-        "seen": lambda: (_("Not seen for"), format_count(search.unseen_for_days or 0, "day")),
+        "seen": lambda: (_("Not seen for"), _days(search.unseen_for_days)),
         "by": lambda: (_("Made by"), _("API key %(number)s", number=search.made_by)),
-        "policy": lambda: ("Policy", _name(search.policy_id, names["policy"])),
-        "job": lambda: ("Made or changed by job", str(search.job_id)),
-        "made": lambda: ("Made on", filter_.texts["made"].replace("..", " – ")),
-        "places": lambda: ("Places", "none is free" if search.is_full else "never activated"),
+        "policy": lambda: (_("Policy"), _name(search.policy_id, names["policy"])),
+        "job": lambda: (_("Made or changed by job"), str(search.job_id)),
+        "made": lambda: (_("Made on"), filter_.texts["made"].replace("..", " – ")),
+        "places": lambda: (_("Places"), _("none is free") if search.is_full else _("never activated")),
     }
     return describe[name]()
 
@@ -249,7 +250,11 @@ def _describe(filter_: Filter, name: str, names: Names) -> tuple[str, str]:
 def _describe_expiring(search: Search) -> tuple[str, str]:
     if search.is_expired:
         return _("Expires"), _("expired")
-    return _("Expires within"), format_count(search.expiring_within_days or 0, "day")
+    return _("Expires within"), _days(search.expiring_within_days)
+
+
+def _days(number: int | None) -> str:
+    return ngettext("%(num)s day", "%(num)s days", number or 0)
 
 
 def _name(number: int | None, names: Mapping[int, str]) -> str:
