@@ -56,7 +56,7 @@ class Program:
     folder: Path
 
     def start(self, *, is_online: bool = True, **options: Any) -> Keywright:
-        url = self.server.url if is_online else closed_address()
+        url = options.pop("url", self.server.url if is_online else closed_address())
         given = {"product": "editor", "public_keys": [KEY.x], "folder": self.folder, "clock": self.time.local}
         return Keywright(url, **{**given, **options})
 

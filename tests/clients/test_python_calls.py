@@ -3,15 +3,22 @@
 import asyncio
 import json
 import os
+import ssl
 import stat
 import subprocess
 import sys
 import threading
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 from subprocess import PIPE
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from clients.vectors.pieces import DAY, NOW
 from keywright_client import AsyncKeywright, Refused, Unreachable
@@ -216,6 +223,44 @@ def test_usage_is_counted_by_the_server(program: Program, server: SigningServer)
         keywright.use("pages")
     with pytest.raises(Unreachable):
         program.start(is_online=False).use("pages")
+    server.always = (200, "text/html", "<html>")
+    with pytest.raises(Unreachable):
+        keywright.use("pages")
+
+
+def test_a_proxy_comes_from_the_environment(
+    program: Program, server: SigningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", server.url)
+    server.always = (502, "text/html", "")
+    assert program.start(url="http://licenses.invalid").activate(LICENSE_KEY).code == "unreachable"
+    assert server.calls("http://licenses.invalid/v3/activate") == 3
+
+
+def test_only_a_server_with_a_certificate_of_the_named_ca_is_asked(
+    program: Program, server: SigningServer, tmp_path: Path
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*make_certificate(tmp_path))
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    url = server.url.replace("http://", "https://")
+    assert program.start(url=url).activate(LICENSE_KEY).code == "unreachable"
+    assert program.start(url=url, ca_file=str(tmp_path / "certificate.pem")).activate(LICENSE_KEY).valid
+
+
+def make_certificate(folder: Path) -> tuple[Path, Path]:
+    """The files of a certificate for 127.0.0.1, which signs itself, and of its key."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "A test")])
+    address = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+    builder = builder.not_valid_before(now - timedelta(1)).not_valid_after(now + timedelta(1))
+    certificate = builder.add_extension(address, critical=False).sign(key, hashes.SHA256())
+    pem = serialization.Encoding.PEM
+    plain = (serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "certificate.pem").write_bytes(certificate.public_bytes(pem))
+    (folder / "key.pem").write_bytes(key.private_bytes(pem, *plain))
+    return folder / "certificate.pem", folder / "key.pem"
 
 
 def test_asyncio_has_the_same_calls(program: Program, server: SigningServer) -> None:

@@ -7,14 +7,13 @@ import hmac
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 #: Ids that stand in images which many machines are made from.
 _KNOWN_DEFAULTS = frozenset({"0" * 32, "f" * 32, "b08dfa6083e7567a1921a715000001fb"})
-#: The source where the machine has no id of its own.
-INSTALLATION = "installation-1"
-_IN_CONTAINERS = ("/.dockerenv", "/run/.containerenv")
+_OF_CONTAINERS = (".dockerenv", "run/.containerenv")
 
 
 class Device(NamedTuple):
@@ -33,38 +32,28 @@ def identify(
     """
     if given := environ.get("KEYWRIGHT_FINGERPRINT"):
         return Device(given, "environment")
-    machine_id, source = _machine_id(root)
-    if not machine_id or machine_id in _KNOWN_DEFAULTS or _is_container(environ, root):
-        machine_id, source = f"{machine_id}/{installation_id}", INSTALLATION
+    machine_id, source = _machine_id(root), f"{sys.platform}-1"
+    is_container = "container" in environ or "KUBERNETES_SERVICE_HOST" in environ
+    is_container = is_container or any(os.path.exists(os.path.join(root, one)) for one in _OF_CONTAINERS)
+    if not machine_id or machine_id in _KNOWN_DEFAULTS or is_container:
+        machine_id, source = f"{machine_id}/{installation_id}", "installation-1"
     message = f"keywright-fingerprint:{product}".encode()
     return Device(hmac.new(machine_id.encode(), message, hashlib.sha256).hexdigest(), source)
 
 
-def _machine_id(root: str) -> tuple[str, str]:
+def _machine_id(root: str) -> str:
     """The id that the operating system keeps, in small letters; empty where there is none."""
-    readers: dict[str, Callable[[], str]] = {"darwin": _platform_uuid, "win32": _machine_guid}
-    try:
-        found = readers[sys.platform]() if sys.platform in readers else _from_file(root)
-    except (OSError, AttributeError, ValueError):
-        found = ""
+    found = ""
+    with suppress(OSError, AttributeError, ValueError):
+        if sys.platform == "darwin":
+            found = _platform_uuid()
+        elif sys.platform == "win32":
+            found = _machine_guid()
+        else:
+            with open(os.path.join(root, "etc/machine-id"), encoding="ascii") as file:
+                found = file.read(100)
     found = found.strip().lower()
-    return (found if re.fullmatch("[0-9a-f-]{32,36}", found) else ""), f"{sys.platform}-1"
-
-
-def _from_file(root: str) -> str:
-    for path in ("etc/machine-id", "var/lib/dbus/machine-id", "etc/hostid"):
-        try:
-            with open(os.path.join(root, path), encoding="ascii") as file:
-                return file.read(100)
-        except FileNotFoundError:
-            continue
-    return ""
-
-
-def _is_container(environ: Mapping[str, str], root: str) -> bool:
-    if "container" in environ or "KUBERNETES_SERVICE_HOST" in environ:
-        return True
-    return any(os.path.exists(os.path.join(root, path.lstrip("/"))) for path in _IN_CONTAINERS)
+    return found if re.fullmatch("[0-9a-f-]{32,36}", found) else ""
 
 
 def _machine_guid() -> str:

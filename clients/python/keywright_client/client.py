@@ -115,6 +115,8 @@ class Keywright:
             claims = self._verify(text, license_key, self._trust(kept).keys, now=self._clock())
         except VerificationError as error:
             return build_status(_STATE_OF_REASON.get(error.code, "tampered"), error)
+        if not claims["valid"]:
+            return build_status(state_of(claims), claims)
         # The same file again must not set the time back.
         latest = claims["iat"] if claims["iat"] > kept.issued_at else kept.latest
         fields = {**self._device(kept)._asdict(), "license_key": license_key, "latest": latest}
@@ -142,7 +144,10 @@ class Keywright:
         """Count usage: ``meter``, ``used``, ``limit``, ``resets_at``. Raises Refused, and Unreachable."""
         kept = self._store.read()
         body = {**self._body(kept, kept.license_key), "meter": meter, "amount": amount}
-        return dict(json.loads(self._server.call("/v3/usage", body, _JSON)))
+        try:
+            return dict(json.loads(self._server.call("/v3/usage", body, _JSON)))
+        except (ValueError, TypeError):
+            raise Unreachable("What answers is no Keywright server.", "unreachable") from None
 
     def lease(
         self, holder: str | None = None, seconds: int | None = None, license_key: str | None = None
@@ -281,11 +286,9 @@ class Keywright:
         return {"license_key": license_key, "fingerprint": self._device(kept).fingerprint, **self._build}
 
     def _device(self, kept: Kept) -> _device.Device:
-        device = _device.identify(self._product or "", kept.installation_id)
-        if device.source == _device.INSTALLATION and not kept.installation_id:
+        if not kept.installation_id:
             new = os.urandom(16).hex()
             kept = self._store.change(
                 lambda found: found._replace(installation_id=found.installation_id or new)
             )
-            device = _device.identify(self._product or "", kept.installation_id)
-        return device
+        return _device.identify(self._product or "", kept.installation_id)
