@@ -32,6 +32,7 @@ from keywright.licensing.leases.commands import ListLeases
 from keywright.licensing.licenses import handlers as licenses
 from keywright.licensing.licenses.store import find_holders
 from keywright.licensing.management import queries as management
+from keywright.licensing.notes import handlers as notes
 from keywright.licensing.refusals import handlers as refusals
 from keywright.licensing.undo import handlers as undo
 from keywright.licensing.unit_of_work import LicenseWork
@@ -61,6 +62,7 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
     | activations.HANDLERS
     | devices.HANDLERS
     | refusals.HANDLERS
+    | notes.HANDLERS
     | undo.HANDLERS
     | leases.HANDLERS
     | usage.HANDLERS

@@ -125,3 +125,20 @@ def test_trying_says_what_would_happen_and_changes_nothing(
     assert after.times_activated == before.times_activated
     answer = bob.post(f"/licenses/{license.id}/try", fingerprint="x" * 257)
     assert answer.status_code == 422
+
+
+def test_a_note_and_tags_are_written_shown_and_filtered_by(
+    server: RunningServer, bob: Visitor, carol: Visitor
+) -> None:
+    license, script = make(server), "<script>alert(1)</script>"
+    path = f"/licenses/{license.id}/note"
+    assert where_to(bob.post(path, note=f"Calls again {script}", tags="Refund-Wanted, vip")) == path[:-5]
+    answer = carol.get(f"/licenses/{license.id}")
+    assert "Calls again" in said(answer)
+    assert "<script>alert" not in answer.text
+    assert '/licenses?tag=refund-wanted"' in answer.text
+    assert f"/licenses/{license.id}" in carol.get("/licenses?tag=Refund-Wanted").text
+    wrong = bob.post(path, tags="a/b", note="still here")
+    assert wrong.status_code == 422
+    assert "still here" in wrong.text
+    assert carol.post(path, note="x").status_code == 403

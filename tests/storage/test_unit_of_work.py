@@ -188,6 +188,8 @@ def test_statements_are_sent_in_the_order_that_sets_keys_free_first(
         "DELETE FROM new_devices",
         "DELETE FROM last_seen",
         "DELETE FROM refusals",
+        "DELETE FROM license_notes",
+        "DELETE FROM license_tags",
         "DELETE FROM rotated_keys",
         "UPDATE trials",
         "DELETE FROM licenses",

@@ -20,6 +20,8 @@ from keywright.db.schema import (
     events,
     last_seen,
     leases,
+    license_notes,
+    license_tags,
     licenses,
     meter_usage,
     new_devices,
@@ -66,6 +68,11 @@ _CUSTOMER_EVENTS = (
         events.c.license_id == 0, or_(events.c.name == "name.saved", events.c.name.startswith("customer."))
     )
     .order_by(events.c.id)
+)
+#: Other tables that say something of a license.
+_OTHERS = (
+    *(last_seen, leases, license_notes, license_tags, meter_usage),
+    *(new_devices, refusals, trials),
 )
 _NOT_SHOWN = ("license_id", "fingerprint_hmac", "sealed_fingerprint")
 
@@ -176,7 +183,16 @@ def list_other_rows_of(tx: ReadTransaction, license_id: int) -> dict[str, list[d
                 )
             )
         ]
-        for table in (last_seen, leases, meter_usage, new_devices, refusals, trials)
+        for table in (
+            last_seen,
+            leases,
+            license_notes,
+            license_tags,
+            meter_usage,
+            new_devices,
+            refusals,
+            trials,
+        )
     }
 
 
@@ -227,7 +243,8 @@ def erase_some(tx: WriteTransaction, customer_id: int, *, limit: int) -> Erasure
     happened = list(tx.connection.execute(query).scalars())
     _CLEAR_EVENTS.execute(tx.connection, [{"where_id": number, "ip_address": ""} for number in happened])
     own_leases = and_(leases.c.license_id.in_(own), leases.c.ended_at.is_not(None), leases.c.holder != "")
-    tx.connection.execute(delete(refusals).where(refusals.c.license_id.in_(own)))
+    for table in (refusals, license_notes):
+        tx.connection.execute(delete(table).where(table.c.license_id.in_(own)))
     own_trials = and_(trials.c.license_id.in_(own), trials.c.email.is_not(None))
     return Erasure(
         activations=len(places),

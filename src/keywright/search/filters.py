@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, SmallInteger, exists, func
 
 from keywright.core.parsing import MAX_ID, is_storable
 from keywright.db import rows
-from keywright.db.schema import job_licenses, last_seen, licenses, search_terms
+from keywright.db.schema import job_licenses, last_seen, license_tags, licenses, search_terms
 from keywright.licensing.licenses.rules import expiry_after
 from keywright.search.terms_store import FULL, UNUSED
 
@@ -63,6 +63,7 @@ class Search(msgspec.Struct, frozen=True):
     is_expired: bool = False
     unseen_for_days: int | None = None
     made_by: int | None = None
+    tag: str | None = None
 
 
 class Track(NamedTuple):
@@ -130,6 +131,8 @@ def _of_use(search: Search, now: datetime) -> list[Source]:
         found.append(_between("expires_at", None, now + _A_SECOND))
     if search.unseen_for_days is not None:
         found += _unseen_since(now - timedelta(days=search.unseen_for_days))
+    if search.tag is not None:
+        found.append(_with_tag(search.tag))
     if search.made_by is not None:
         found += _made_by(search.made_by)
     return found
@@ -175,6 +178,18 @@ def _of_job(job_id: int) -> Source:
         return (exists().where(is_of_job, job_licenses.c.license_id == row.id),)
 
     return Source(job_licenses.c.license_id, (is_of_job,), BY_ID.columns, filter_row)
+
+
+def _with_tag(tag: str) -> Source:
+    """Licenses with this tag."""
+    if not is_storable(tag):
+        return with_value("id", -1)
+    has_tag = license_tags.c.tag == tag
+
+    def filter_row(row: Any) -> Conditions:
+        return (exists().where(has_tag, license_tags.c.license_id == row.id),)
+
+    return Source(license_tags.c.license_id, (has_tag,), BY_ID.columns, filter_row)
 
 
 def _with_order_ref(text: str) -> Source:

@@ -199,6 +199,27 @@ refusals = Table(
     sqlite_with_rowid=False,
 )
 
+#: What people have written about a license.
+license_notes = Table(
+    "license_notes",
+    metadata,
+    Column("license_id", BigInteger, autoincrement=False, nullable=False),
+    Column("note", Text, nullable=False),
+    PrimaryKeyConstraint("license_id"),
+    sqlite_with_rowid=False,
+)
+
+#: The tags of licenses, in lower case.
+license_tags = Table(
+    "license_tags",
+    metadata,
+    Column("license_id", BigInteger, nullable=False),
+    Column("tag", String(40), nullable=False),
+    PrimaryKeyConstraint("license_id", "tag"),
+    Index("ix_license_tags_tag", "tag", "license_id"),
+    sqlite_with_rowid=False,
+)
+
 #: License keys that were replaced.
 rotated_keys = Table(
     "rotated_keys",

@@ -29,6 +29,7 @@ EVENTS: dict[str, dict[str, str]] = {
         "license.deactivated": N_("{device} deactivated"),
         "license.key_shown": N_("License key shown"),
         "license.file_made": N_("License file made"),
+        "license.noted": N_("Note or tags of the license changed"),
         "license.lease_ended": N_("Lease ended by the vendor"),
         "license.recounted": N_("Activation count of the license repaired"),
     },

@@ -15,6 +15,8 @@ from keywright.db.schema import (
     last_seen,
     lease_counters,
     leases,
+    license_notes,
+    license_tags,
     licenses,
     meter_usage,
     new_devices,
@@ -310,6 +312,8 @@ DELETE_BELONGINGS = [
         new_devices,
         last_seen,
         refusals,
+        license_notes,
+        license_tags,
         rotated_keys,
     )
 ]

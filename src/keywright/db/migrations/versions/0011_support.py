@@ -16,6 +16,7 @@ _ROWS_AT_ONCE = 1_000
 
 def upgrade() -> None:
     _create_refusals()
+    _create_notes()
     _end_sessions()
     _create_invitations()
     _create_job_licenses()
@@ -42,6 +43,24 @@ def _create_invitations() -> None:
         sa.UniqueConstraint("token_hash", name="uq_invitations_token_hash"),
         sqlite_with_rowid=False,
     )
+
+
+def _create_notes() -> None:
+    op.create_table(
+        "license_notes",
+        sa.Column("license_id", sa.BigInteger, autoincrement=False, nullable=False),
+        sa.Column("note", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("license_id", name="pk_license_notes"),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "license_tags",
+        sa.Column("license_id", sa.BigInteger, nullable=False),
+        sa.Column("tag", sa.String(40), nullable=False),
+        sa.PrimaryKeyConstraint("license_id", "tag", name="pk_license_tags"),
+        sqlite_with_rowid=False,
+    )
+    op.create_index("ix_license_tags_tag", "license_tags", ["tag", "license_id"])
 
 
 def _create_refusals() -> None:

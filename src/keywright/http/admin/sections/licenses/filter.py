@@ -19,6 +19,7 @@ from keywright.http.pages.languages import _, ngettext
 from keywright.http.pages.reasons import explain
 from keywright.http.pages.urls import BASE, url
 from keywright.licensing.licenses.model import License, Status, parse_status
+from keywright.licensing.notes.rules import parse_tag
 from keywright.provisioning.catalog import store as catalog_store
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.policies import store as policy_store
@@ -36,6 +37,7 @@ NAMES = (
     "places",
     "seen",
     "by",
+    "tag",
     "policy",
     "job",
     "made",
@@ -219,6 +221,7 @@ _PARSERS: dict[str, Callable[[ReadTransaction, str], dict[str, Any]]] = {
     "order": lambda _tx, text: _read_order_name(text),
     "expiring": lambda _tx, text: _read_expiring(text),
     "seen": lambda _tx, text: {"unseen_for_days": parsing.parse_integer(text, _MAX_UNSEEN_DAYS)},
+    "tag": lambda _tx, text: {"tag": parse_tag(text)},
     "by": lambda _tx, text: {"made_by": parsing.parse_integer(text)},
     "places": _read_places,
     "policy": lambda tx, text: {"policy_id": _read_policy(tx, text)},
@@ -238,6 +241,7 @@ def _describe(filter_: Filter, name: str, names: Names) -> tuple[str, str]:
         "order": lambda: (_("Order"), search.order_ref or str(search.order_id)),
         "expiring": lambda: _describe_expiring(search),
         "seen": lambda: (_("Not seen for"), _days(search.unseen_for_days)),
+        "tag": lambda: (_("Tag"), search.tag or ""),
         "by": lambda: (_("Made by"), _("API key %(number)s", number=search.made_by)),
         "policy": lambda: (_("Policy"), _name(search.policy_id, names["policy"])),
         "job": lambda: (_("Made or changed by job"), str(search.job_id)),

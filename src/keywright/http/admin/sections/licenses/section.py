@@ -18,6 +18,7 @@ from keywright.http.admin.sections.licenses.files import Files
 from keywright.http.admin.sections.licenses.filter import EXPIRED, EXPIRY_DAYS, Filter, Names
 from keywright.http.admin.sections.licenses.forms import get_license, read_details, was_just_made
 from keywright.http.admin.sections.licenses.imports import Imports
+from keywright.http.admin.sections.licenses.noting import Noting
 from keywright.http.admin.sections.licenses.terms import LicenseTerms
 from keywright.http.admin.sections.licenses.undo import Undo
 from keywright.http.admin.site import AdminSite
@@ -33,6 +34,7 @@ from keywright.licensing.licenses.commands import ShowKey
 from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.management.store import list_managed
+from keywright.licensing.notes.store import find_notes
 from keywright.licensing.terms.words import describe_meter, describe_terms
 from keywright.provisioning.policies import store as policy_store
 from keywright.search import event_pages, license_pages, projector
@@ -60,7 +62,7 @@ class LicenseList(NamedTuple):
     lag: Lag
 
 
-class Licenses(Bulk, Changes, Creation, Files, Imports, LicenseTerms, Undo, Section):
+class Licenses(Bulk, Changes, Creation, Files, Imports, LicenseTerms, Noting, Undo, Section):
     """The licenses, and everything that can be done with them."""
 
     label = N_("Licenses")
@@ -134,6 +136,7 @@ def _read_license(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
         "license": license,
         "details": details,
         "names": names,
+        "notes": find_notes(tx, [license.id])[license.id],
         "seen_at": find_last_seen(tx, details.activations),
         "standing": standing.read_standing(tx, details, request.now),
         "trial": None,

@@ -1,0 +1,1 @@
+"""What people have written about a license: a note and tags."""

@@ -1,0 +1,10 @@
+"""Write about a license."""
+
+from keywright.licensing.licenses.commands import LicenseCommand
+from keywright.licensing.notes.model import Notes
+
+
+class SaveNotes(LicenseCommand, frozen=True, kw_only=True):
+    """Give the license this note and these tags, in the place of those that it has."""
+
+    notes: Notes
