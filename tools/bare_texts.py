@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -11,16 +11,31 @@ from jinja2 import Environment, nodes
 #: The functions whose arguments are texts that are translated.
 MARKS = {"_", "N_", "gettext", "ngettext", "pgettext"}
 #: What is the same in every language.
-_NAMES = {"Keywright", "UTC", "IP", "API", "URL", "JSON", "CSV", "TXT", "QR", "v2", "v3", "MB", "kB"}
+_NAMES = set(
+    "Keywright UTC Python Edge Opera Firefox Chrome Safari Android Windows Linux Keygen Gumroad".split()
+) | {"Mac OS", "Lemon Squeezy", "Easy Digital Downloads"}
+#: What no page shows, and what is said where no page can be made.
+_NOT_SHOWN = {
+    "Allow",
+    "It",
+    "Locale",
+    "Keywright …",
+    "Looked at ",
+    "There is no such file.\n",
+    "This address is too long.",
+    "Something went wrong. The server's log says more.",
+}
 _SHOWN_ATTRIBUTES = {"title", "aria-label", "placeholder", "alt", "label", "data-label"}
 _VERBATIM = {"code", "pre", "script", "style"}
 #: Stands for what an expression says.
-_VALUE = "\0"
+_VALUE = "\ufffc"
 _WORD = re.compile(r"[^\W\d_]{2,}")
 #: A sentence, or a label: what no name of a class, a field or an icon looks like.
-_LOOKS_SHOWN = re.compile(r"[A-Z][a-z]+( |$)|[A-Za-z]{2,} [a-z]{2,}.* |[a-z]{2,}[.!?]$")
+_LOOKS_SHOWN = re.compile(r"[A-Z][a-z]+( |$)|[A-Za-z]{2,} [a-z]{2,}.* |\w+ .*[a-z]{2,}[.!?]$")
 #: Methods whose arguments nobody sees on a page.
-_UNSEEN_CALLS = {"debug", "info", "warning", "exception", "compile", "getLogger", "TypeError", "RuntimeError"}
+_UNSEEN_CALLS = {"debug", "info", "warning", "exception", "compile", "TypeError", "TypeVar", "FateUnknown"}
+#: Calls whose texts have sentences in http/pages/reasons.py.
+_REASONS = {"ValueError", "explain"}
 
 
 def in_template(source: str) -> list[str]:
@@ -35,7 +50,7 @@ def in_template(source: str) -> list[str]:
 def in_python(source: str) -> list[str]:
     """Strings that look like labels or sentences and are not inside ``_()`` or ``N_()``."""
     tree = ast.parse(source)
-    return [text for text in _strings(tree) if _LOOKS_SHOWN.match(text) and text not in _NAMES]
+    return [text for text in _strings(tree) if _LOOKS_SHOWN.match(text) and text not in _NAMES | _NOT_SHOWN]
 
 
 class _Html(HTMLParser):
@@ -88,7 +103,7 @@ def _constants(node: nodes.Node) -> Iterator[str]:
 
 
 def _strings(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Call) and _name_of(node.func) in MARKS | _UNSEEN_CALLS:
+    if isinstance(node, ast.Call) and _name_of(node.func) in MARKS | _UNSEEN_CALLS | _REASONS:
         return
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         # A docstring.
@@ -107,7 +122,7 @@ def _name_of(function: ast.expr) -> str:
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
-def find_all(folders: tuple[Path, ...]) -> dict[Path, list[str]]:
+def find_all(folders: Iterable[Path]) -> dict[Path, list[str]]:
     """The texts that are not marked, by file."""
     found = {}
     for folder in folders:

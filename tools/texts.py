@@ -49,8 +49,8 @@ class Domain(NamedTuple):
     catalogs: Path
 
 
-TERMS = HTTP.parent / "licensing" / "terms"
-DOMAINS = {"admin": Domain((HTTP / "pages", HTTP / "admin", TERMS), HTTP / "admin" / "locale")}
+_TERMS = HTTP.parent / "licensing" / "terms"
+DOMAINS = {"admin": Domain((HTTP / "pages", HTTP / "admin", _TERMS), HTTP / "admin" / "locale")}
 
 
 def collect(domain: Domain) -> Catalog:

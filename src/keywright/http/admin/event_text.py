@@ -116,13 +116,14 @@ _PERMISSIONS = {
 }
 #: The prefix of events about users, and the prefixes of actors that are people who use the pages.
 _ABOUT_USERS, PEOPLE = "user.", ("user:", "visitor")
+_KINDS = {"product": N_("Product"), "customer": N_("Customer"), "user": N_("Customer")}
 #: Texts for the values of some details.
 _VALUE_TEXTS: dict[str, Callable[[Any], str]] = {
     "permissions": lambda value: _(_PERMISSIONS.get(value, str(value))),
     # Events of older versions say "user".
-    "kind": lambda value: {"product": "Product", "customer": "Customer", "user": "Customer"}.get(
-        value, str(value)
-    ),
+    "kind": lambda value: _(_KINDS.get(value, str(value))),
+    "outcome": lambda value: _(str(value)),
+    "role": lambda value: _(str(value)),
 }
 #: Actors that are neither users nor API keys.
 _ACTORS = {

@@ -235,9 +235,9 @@ def _outcome(task: Task | None) -> str:
 
 
 _OUTCOMES = {
-    "well": "everything is in order",
-    "wrong": "something is wrong",
-    "broken off": "it did not complete",
+    "well": N_("everything is in order"),
+    "wrong": N_("something is wrong"),
+    "broken off": N_("it did not complete"),
 }
 
 
