@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from sqlalchemy import func, select
+from sqlalchemy import event, func, select
 from sqlalchemy import update as change
 
 from keywright.core.command import Command
@@ -66,6 +66,22 @@ def take(executor: Executor, holder: str = "alice", **fields: Any) -> Lease:
     [granted] = do(executor, take_lease(holder, **fields))
     lease: Lease = granted.leased.lease
     return lease
+
+
+def count_statements(executor: Executor, storage: Storage, command: Command) -> int:
+    """The number of statements that deciding a command sends."""
+    with storage.write() as tx:
+        sent: list[str] = []
+
+        def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+            sent.append(statement)
+
+        event.listen(tx.connection, "before_cursor_execute", note)
+        try:
+            executor._decide([command], tx)
+        finally:
+            event.remove(tx.connection, "before_cursor_execute", note)
+    return len(sent)
 
 
 def list_stored(storage: Storage) -> list[Lease]:
@@ -140,6 +156,15 @@ def test_a_renewed_lease_goes_on_and_writes_neither_event_nor_counter(
     assert list_stored(storage) == [renewed.leased.lease]
     with storage.read() as tx:
         assert tx.connection.execute(select(func.count()).select_from(events)).scalar_one() == before
+
+
+def test_a_renewal_reads_as_much_where_all_leases_are_held_as_where_one_is_free(
+    floating: Executor, storage: Storage
+) -> None:
+    lease = take(floating)
+    where_one_is_free = count_statements(floating, storage, renew_lease(lease.lease_id))
+    take(floating, "bob")
+    assert count_statements(floating, storage, renew_lease(lease.lease_id)) == where_one_is_free
 
 
 def test_leases_that_are_over_free_their_places_when_the_next_one_is_taken(
