@@ -302,7 +302,7 @@ def test_on_a_phone_a_license_is_a_short_card_that_fingers_can_hit(
         assert page.evaluate(_SMALL) == []
         camera.take(page, f"licenses-phone-selected-{scheme}")
         card.get_by_role("link", name="A product").first.click()
-        expect(page).to_have_url(re.compile("product=77"))
+        expect(page).to_have_url(re.compile("/products/77$"))
     check_fits(page)
 
 

@@ -22,6 +22,7 @@ from keywright.registry import open_executor
 from keywright.search.event_pages import list_events
 from keywright.search.filters import Search
 from keywright.search.license_pages import find_page
+from keywright.search.name_matches import find_names
 from tests.databases import a_postgres_url
 from tests.jobs import Work
 from tests.makers import KEY_RING, NOW, a_retry, activate, create, url_of, validate
@@ -82,6 +83,8 @@ def test_everything_in_it_is_kept(url: str) -> None:
         assert repeated.status == 200
         with storage.read() as tx:
             assert list_names(tx, NameKind.CUSTOMER, after=-1, limit=9) == {10: "Anna"}
+            found = find_names(tx, NameKind.CUSTOMER, "ANN", after=None, limit=9)
+            assert [(one.id, one.name) for one in found.items] == [(10, "Anna")]
             assert find_user(tx, "alice") is not None
             assert [one.name for one in list_api_keys(tx)] == ["shop"]
             page = find_page(tx, Search(customer_id=10), cursor=None, limit=9, now=NOW)

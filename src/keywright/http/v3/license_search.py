@@ -43,7 +43,10 @@ class LicenseSearch(Body):
     token: Annotated[Token | None, about("The token of an activation.")] = None
     fingerprint: Annotated[Fingerprint | None, about("The fingerprint of a device.")] = None
     email: Annotated[Email | None, about("The customer's e-mail address.", "ada@example.com")] = None
-    text: Annotated[Text | None, about("What the search field of the pages takes.")] = None
+    text: Annotated[
+        Text | None,
+        about("A key, token, IP address, number of an order, customer or license, name, or label."),
+    ] = None
     limit: Annotated[Limit, about("The most licenses of a page.", 50)] = 50
     cursor: Annotated[str | None, about("The `next_cursor` of the page before.")] = None
 
@@ -51,9 +54,10 @@ class LicenseSearch(Body):
 async def search_licenses(call: Call, body: LicenseSearch) -> Answer:
     """Search licenses.
 
-    By a key, the end of one, the token or fingerprint of a device, a customer's e-mail address, or a text as
-    in the search field of the pages: its likeliest meaning. Devices and texts are found some seconds after
-    they came. The newest come first; a page may have fewer licenses than `limit`.
+    By a key, the end of one, the token or fingerprint of a device, a customer's e-mail address, or a text by
+    its likeliest meaning: a key, a token, an IP address, the number of an order, a customer or a license, the
+    whole name of a customer or product, the beginning of a label. Devices and labels are found some seconds
+    after they came. The newest come first; a page may have fewer licenses than `limit`.
     """
     ways = {name: value for name in _WAYS if (value := getattr(body, name)) is not None}
     if len(ways) != 1:
