@@ -77,3 +77,19 @@ def test_a_client_activates_and_goes_on_without_the_server(
         kept.read_text().replace('"answer":"e', '"answer":"f').replace('"Answer":"e', '"Answer":"f')
     )
     assert states(away, key)[0] == "tampered"
+
+
+@every_client
+def test_a_client_that_pins_an_older_key_learns_the_newest(
+    command: Sequence[str], server: RunningServer, tmp_path: Path
+) -> None:
+    with Client(server, server.api_key()) as vendor:
+        key = vendor.license(times_activated_max=1)
+        pinned = {one["x"] for one in vendor.get("/.well-known/jwks.json").json["keys"]}
+        for _ in range(2):
+            server.cli("signing-key", "rotate")
+    name, folder, *arguments = command
+    for number, one in enumerate(sorted(pinned)):
+        file = str(tmp_path / f"kept-{number}")
+        lines = run(CLIENTS / folder, program(name), *arguments, server.base_url, key, one, file).splitlines()
+        assert [json.loads(line)["state"] for line in lines] == ["not_activated", "valid", "valid"]
