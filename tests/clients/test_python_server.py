@@ -40,6 +40,11 @@ class Vendor:
         device = {"license_key": key, "fingerprint": "the-first-device"}
         return str(self._client.post("/v3/license-file", json=device).raise_for_status().text)
 
+    def paste(self, request: str) -> str:
+        """The license file that the page for machines without a network gives for a program's request."""
+        form = {"request": request, "download": "yes"}
+        return str(self._client.post("/offline", data=form).raise_for_status().text)
+
     @property
     def public_key(self) -> str:
         return str(self._client.get("/.well-known/jwks.json").json()["keys"][0]["x"])
@@ -181,6 +186,19 @@ def test_a_license_file_of_the_server_is_good(vendor: Vendor, sold: Program, rea
     assert sold.start_offline().load_file(file, "FILE-2").code == "license_key"
     assert sold.start_offline().load_file(file, "FILE-1").state == "valid"
     assert sold.start_offline().check().state == "valid"
+
+
+def test_a_program_that_has_no_network_is_licensed_by_a_request_and_a_file(
+    vendor: Vendor, sold: Program
+) -> None:
+    vendor.sell("GAP-1", max_activations=1, offline_days=90)
+    file = vendor.paste(sold.start_offline().request_text("GAP-1", "Studio"))
+    status = sold.start_offline().load_file(file, "GAP-1")
+    assert (status.state, status.is_offline) == ("valid", False)
+    sold.ahead = 89 * DAY
+    assert sold.start_offline().check().valid
+    sold.ahead = 91 * DAY
+    assert sold.start_offline().check().state == "unreachable_too_long"
 
 
 def test_a_pinned_key_leads_to_the_newest_until_it_is_withdrawn(tmp_path: Path) -> None:
