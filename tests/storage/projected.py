@@ -9,7 +9,14 @@ from sqlalchemy import select
 
 from keywright.core.command import Context
 from keywright.db import ReadTransaction, Storage, run_read
-from keywright.db.schema import activations, daily_counts, events, licenses, search_terms
+from keywright.db.schema import (
+    activations,
+    daily_counts,
+    daily_product_counts,
+    events,
+    licenses,
+    search_terms,
+)
 from keywright.engine.executor import Executor
 from keywright.search import projector
 from keywright.search.commands import ProjectEvents, SaveCounters
@@ -80,10 +87,14 @@ def _right_terms(tx: ReadTransaction) -> Iterator[SearchTerm]:
 
 
 def list_counts(storage: Storage) -> dict[tuple[int, str], int]:
-    """How often what happened, by day and name."""
+    """How often which event happened, by day and name."""
     return run_read(
         storage,
-        lambda tx: {(one.day, one.name): one.amount for one in tx.connection.execute(select(daily_counts))},
+        lambda tx: {
+            (one.day, one.name): one.amount
+            for one in tx.connection.execute(select(daily_counts))
+            if one.name != projector.REFUSED
+        },
     )
 
 
@@ -94,6 +105,17 @@ def right_counts(storage: Storage) -> dict[tuple[int, str], int]:
         lambda tx: dict(
             Counter((day(one.occurred_at), one.name) for one in tx.connection.execute(select(events)))
         ),
+    )
+
+
+def list_product_counts(storage: Storage) -> dict[tuple[int, int, str], int]:
+    """How often what happened to licenses of products, by product, day and name."""
+    return run_read(
+        storage,
+        lambda tx: {
+            (one.product_id, one.day, one.name): one.amount
+            for one in tx.connection.execute(select(daily_product_counts))
+        },
     )
 
 

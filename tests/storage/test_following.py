@@ -8,13 +8,14 @@ from sqlalchemy import delete as deleted_from
 from sqlalchemy import select
 
 from keywright.db import Storage, WriteTransaction, run_read, run_write
-from keywright.db.schema import events, limit_refusals
+from keywright.db.schema import checkpoints, daily_product_counts, events, limit_refusals
 from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses import store as license_store
 from keywright.registry import open_executor
+from keywright.search.store import list_daily_counts
 from keywright.search.terms_store import label_term, newest_event
 from tests.makers import (
     LATER,
@@ -38,6 +39,7 @@ from tests.storage.projected import (
     follow_all,
     lag,
     list_counts,
+    list_product_counts,
     list_terms,
     project,
     tally,
@@ -203,6 +205,39 @@ def test_events_are_counted_by_day_and_name(executor: Executor, storage: Storage
         (day(LATER), "license.activated"): 1,
         (day(NOW), "user.sign_in_refused"): 1,
     }
+
+
+def test_events_are_counted_by_product(executor: Executor, storage: Storage) -> None:
+    """Those from before the counts began, too."""
+    executor.execute(
+        [create("a", product_id=7), create("b", product_id=7), activate("a"), create("of no product")]
+    )
+    follow_all(executor)
+    executor.execute([activate("b", now=LATER), activate("of no product")])
+    follow_all(executor)
+    expected = {
+        (7, day(NOW), "license.created"): 2,
+        (7, day(NOW), "license.activated"): 1,
+        (7, day(LATER), "license.activated"): 1,
+    }
+    assert list_product_counts(storage) == expected
+    with storage.write() as tx:
+        tx.connection.execute(deleted_from(daily_product_counts))
+        tx.connection.execute(deleted_from(checkpoints).where(checkpoints.c.name.startswith("products_")))
+    follow_all(executor)
+    assert list_product_counts(storage) == expected
+
+
+def test_what_is_counted_in_memory_is_added_to_its_product(executor: Executor, storage: Storage) -> None:
+    executor.execute([create("a", product_id=7), create("b")])
+    validated = tally(validations=9, product_validations={7: 5}, refused={"a": 2, "b": 4})
+    executor.execute([validated, validated])
+    assert list_product_counts(storage) == {
+        (7, day(NOW), "license.validated"): 10,
+        (7, day(NOW), "license.refused"): 4,
+    }
+    counts = run_read(storage, lambda tx: list_daily_counts(tx, ("license.refused",), 0))
+    assert counts == {("license.refused", day(NOW)): 12}
 
 
 def test_each_event_is_followed_once(executor: Executor, storage: Storage) -> None:

@@ -13,6 +13,8 @@ from keywright.search.commands import SaveCounters
 
 #: The most license keys that are counted between two saves.
 _MAX_KEYS = 1_000
+#: The most products of which validations are counted between two saves.
+_MAX_PRODUCTS = 1_000
 #: The time between two saves, in seconds.
 _SAVE_INTERVAL = 10.0
 
@@ -24,6 +26,7 @@ class Counters:
         "calls",
         "forwarded_blindly",
         "last_seen",
+        "product_validations",
         "refusals",
         "refused",
         "used_api_keys",
@@ -37,6 +40,8 @@ class Counters:
         self.forwarded_blindly = 0
         #: Successful validations.
         self.validations = 0
+        #: The same of licenses of a product.
+        self.product_validations: dict[int, int] = {}
         #: Activations and reactivations that were refused at the limit, by license key.
         self.refused: dict[str, int] = {}
         #: The last use of each API key, by number.
@@ -45,6 +50,17 @@ class Counters:
         self.last_seen = LastSeen()
         #: Saved by itself.
         self.refusals = Refusals()
+
+    def count_validation(self, product_id: int | None) -> None:
+        """Count a validation of a license of this product. After 1,000 products, new ones are not counted."""
+        self.validations += 1
+        if product_id is not None:
+            self._add_validations(product_id, 1)
+
+    def _add_validations(self, product_id: int, times: int) -> None:
+        counts = self.product_validations
+        if product_id in counts or len(counts) < _MAX_PRODUCTS:
+            counts[product_id] = counts.get(product_id, 0) + times
 
     def count_refusal(self, key: str, times: int = 1) -> None:
         """Count an activation that was refused at the limit. After 1,000 keys, new ones are not counted."""
@@ -59,16 +75,20 @@ class Counters:
         command = SaveCounters(
             context=Context(read_clock(), ORIGIN),
             validations=self.validations,
+            product_validations=self.product_validations,
             refused=self.refused,
             used_api_keys=self.used_api_keys,
             forwarded_blindly=self.forwarded_blindly,
         )
-        self.validations, self.refused, self.used_api_keys, self.forwarded_blindly = 0, {}, {}, 0
+        self.validations, self.product_validations, self.refused = 0, {}, {}
+        self.used_api_keys, self.forwarded_blindly = {}, 0
         return command
 
     def give_back(self, command: SaveCounters) -> None:
         """Add counts that could not be saved."""
         self.validations += command.validations
+        for product_id, times in command.product_validations.items():
+            self._add_validations(product_id, times)
         self.forwarded_blindly += command.forwarded_blindly
         for key, times in command.refused.items():
             self.count_refusal(key, times)

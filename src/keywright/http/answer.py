@@ -19,7 +19,8 @@ _CHALLENGE = (b"www-authenticate", b'Basic realm="Keywright", charset="UTF-8"')
 
 class Answer(msgspec.Struct):
     """A status and a body, whole or in ``pieces``. ``license_id`` is for the access log; ``activation_id`` is
-    the activation of the device that called; ``is_unchanged`` says that a change was not needed.
+    the activation of the device that called; ``is_unchanged`` says that a change was not needed;
+    ``product_id`` is the product of the license, where it is counted.
     """
 
     status: int
@@ -30,6 +31,7 @@ class Answer(msgspec.Struct):
     content_type: tuple[bytes, bytes] = JSON
     activation_id: int | None = None
     is_unchanged: bool = False
+    product_id: int | None = None
 
 
 #: Makes the answer for an error, in the form of one interface.

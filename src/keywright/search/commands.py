@@ -16,14 +16,15 @@ class ProjectEvents(Command, frozen=True, kw_only=True):
 
 
 class SaveCounters(Command, frozen=True, kw_only=True):
-    """Store the counters since the last time: validations, refusals at the limit by license key, the last use
-    of API keys, and calls through a proxy that is not trusted.
+    """Store the counters since the last time: validations, also by product, refusals at the limit by license
+    key, the last use of API keys, and calls through a proxy that is not trusted.
     """
 
     cost = Cost.ALONE
     is_internal = True
 
     validations: int = 0
+    product_validations: Mapping[int, int] = {}
     forwarded_blindly: int = 0
     refused: Mapping[str, int] = {}
     used_api_keys: Mapping[int, datetime] = {}

@@ -14,6 +14,7 @@ from keywright.db import ReadTransaction, WriteTransaction
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing.licenses import store as license_store
 from keywright.search import counters_store, terms_store
+from keywright.search import store as search_store
 from keywright.search.commands import ProjectEvents, SaveCounters
 from keywright.search.terms_store import END, Checkpoints
 
@@ -21,6 +22,8 @@ from keywright.search.terms_store import END, Checkpoints
 MAX_EVENTS = 500
 #: The name of validations in the daily counts; they are not events.
 VALIDATED = "license.validated"
+#: The name of activations that were refused at a license's limit, in the daily counts.
+REFUSED = "license.refused"
 #: The events after which an activation may have other terms.
 _WITH_TERMS = ("license.activated", "license.reactivated", "license.device_replaced")
 #: The events after which all activations of a license may be new.
@@ -29,7 +32,7 @@ _WHOLE = ("license.imported", "license.restored")
 _REFUSALS_KEPT = timedelta(days=30)
 #: The amounts of the past that take as long as one event: events that are only counted, licenses, and
 #: activations, which are read in the order of their licenses.
-_COUNTED, _LICENSES, _ACTIVATIONS = 100, 5, 2
+_COUNTED, _COUNTED_BY_PRODUCT, _LICENSES, _ACTIVATIONS = 100, 20, 5, 2
 
 
 class Lag(msgspec.Struct, frozen=True):
@@ -60,13 +63,16 @@ def project_events(work: UnitOfWork, command: ProjectEvents) -> Projected:
     """Project the next events, each exactly once, and some of the data from before the projection began."""
     tx, newest = work.tx, terms_store.newest_event(work.tx)
     at = terms_store.find_checkpoints(tx)
-    if at is not None and at.is_past_done and at.events == newest and not terms_store.has_pruned(tx):
+    is_done = at is not None and at.is_past_done and at.is_past_of_products_done
+    if at is not None and is_done and at.events == newest and not terms_store.has_pruned(tx):
         return Projected(0, Lag(0, None, 1.0))
     at = terms_store.lock_checkpoints(tx)
     if at is None:
         return Projected(0, lag(tx))
     before = msgspec.structs.replace(at)
     limit = min(command.limit, MAX_EVENTS)
+    if at.products_until < 0 <= at.past_until:
+        at.products_until = at.events
     if at.past_until < 0:
         rows = _begin(tx, at, newest)
     elif at.is_past_done:
@@ -75,6 +81,7 @@ def project_events(work: UnitOfWork, command: ProjectEvents) -> Projected:
         # Half for each, if there are events, so that neither waits for the end of the other.
         rows = _project_next_events(tx, at, max(1, limit // 2), newest)
         rows += _project_past(tx, at, max(1, limit - rows))
+    rows += _count_past_of_products(tx, at, max(1, limit - rows))
     # After inserting terms, which may belong to deleted activations.
     rows += terms_store.delete_terms_of_pruned(tx, limit=limit)
     terms_store.save_checkpoints(tx, before, at)
@@ -101,7 +108,7 @@ def _begin(tx: WriteTransaction, at: Checkpoints, newest: int) -> int:
     if newest and not settled_id:
         terms_store.wait_for_event(tx, at, 1, newest)
         return 0
-    at.events = at.past_until = settled_id
+    at.events = at.past_until = at.products_until = settled_id
     return 1
 
 
@@ -138,6 +145,14 @@ def _project(tx: WriteTransaction, events: list[Any]) -> None:
     terms_store.save_counts(
         tx, Counter((terms_store.day_of(event.occurred_at), event.name) for event in events)
     )
+    products = search_store.list_products_of(tx, states)
+    counted = Counter(
+        (products.get(event.license_id), terms_store.day_of(event.occurred_at), event.name)
+        for event in events
+    )
+    terms_store.save_product_counts(
+        tx, {(one[0], one[1], one[2]): n for one, n in counted.items() if one[0] is not None}
+    )
 
 
 def _project_past(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
@@ -155,6 +170,17 @@ def _count_past(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
     until = min(at.past_until, at.past_events + limit)
     terms_store.save_counts(tx, terms_store.count_per_day(tx, after_id=at.past_events, until_id=until))
     at.past_events = until
+    return limit
+
+
+def _count_past_of_products(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
+    """Count events from before the counts of products; the search does not wait for it."""
+    if at.is_past_of_products_done or at.products_until < 0:
+        return 0
+    until = min(at.products_until, at.products_past + limit * _COUNTED_BY_PRODUCT)
+    counts = terms_store.count_by_product(tx, after_id=at.products_past, until_id=until)
+    terms_store.save_product_counts(tx, counts)
+    at.products_past = until
     return limit
 
 
@@ -196,14 +222,25 @@ def save_counters(work: UnitOfWork, command: SaveCounters) -> None:
     """Add the counters to those that are stored."""
     tx, now = work.tx, command.context.now
     counters_store.delete_old_refusals(tx, now - _REFUSALS_KEPT)
+    refused: Counter[int | None] = Counter()
     if command.refused:
         found = license_store.find_licenses(tx, command.refused)
         times = {license.id: command.refused[key] for key, license in found.items()}
         counters_store.save_refusals(tx, times, now)
-    counted = {VALIDATED: command.validations, terms_store.FORWARDED_BLINDLY: command.forwarded_blindly}
+        for key, license in found.items():
+            refused[license.product_id] += command.refused[key]
+    counted = {
+        VALIDATED: command.validations,
+        terms_store.FORWARDED_BLINDLY: command.forwarded_blindly,
+        REFUSED: sum(refused.values()),
+    }
     day = terms_store.day_of(int(now.timestamp()))
     if counts := {(day, name): amount for name, amount in counted.items() if amount}:
         terms_store.save_counts(tx, counts)
+    of_products = {(one, day, VALIDATED): amount for one, amount in command.product_validations.items()}
+    of_products |= {(one, day, REFUSED): amount for one, amount in refused.items() if one is not None}
+    if of_products:
+        terms_store.save_product_counts(tx, of_products)
     counters_store.save_last_used(tx, command.used_api_keys)
 
 

@@ -24,6 +24,7 @@ from keywright.db.schema import (
     activations,
     checkpoints,
     daily_counts,
+    daily_product_counts,
     events,
     licenses,
     limit_refusals,
@@ -54,6 +55,16 @@ _COUNTS_PER_DAY = (
     select(_DAY_OF_EVENT, events.c.name, func.count())
     .where(events.c.id > bindparam("after"), events.c.id <= bindparam("until"))
     .group_by(_DAY_OF_EVENT, events.c.name)
+)
+_COUNTS_OF_PRODUCTS = (
+    select(licenses.c.product_id, _DAY_OF_EVENT, events.c.name, func.count())
+    .join(licenses, licenses.c.id == events.c.license_id)
+    .where(
+        events.c.id > bindparam("after"),
+        events.c.id <= bindparam("until"),
+        licenses.c.product_id.is_not(None),
+    )
+    .group_by(licenses.c.product_id, _DAY_OF_EVENT, events.c.name)
 )
 _OLDEST = select(events.c.occurred_at).where(events.c.id > bindparam("after")).order_by(events.c.id).limit(1)
 _NEWEST_EVENT = select(func.coalesce(func.max(events.c.id), 0))
@@ -110,6 +121,7 @@ _DELETE_PRUNED = bulk_delete(pruned_activations, "license_id", "activation_id")
 _DELETE_TERMS_OF_LICENSES = bulk_delete(search_terms, "license_id")
 _DELETE_REFUSALS = bulk_delete(limit_refusals, "license_id")
 _ADD_COUNTS = bulk_upsert(daily_counts, ["day", "name"], sums=["amount"])
+_ADD_PRODUCT_COUNTS = bulk_upsert(daily_product_counts, ["product_id", "day", "name"], sums=["amount"])
 _INSERT_CHECKPOINTS = bulk_upsert(checkpoints, ["name"])
 _UPDATE_CHECKPOINTS = bulk_update(checkpoints, ["name"], ["last_id"])
 
@@ -140,12 +152,21 @@ class Checkpoints(msgspec.Struct):
     #: next one up to a token that begins with these 15 hexadecimal digits.
     past_activations: int = 0
     past_token: int = 0
+    #: The newest event when events began to be counted by product, -1 before; and the last one up to it that
+    #: has been.
+    products_until: int = -1
+    products_past: int = 0
 
     @property
     def is_past_done(self) -> bool:
         """Whether all data from before the first checkpoint has been projected."""
         is_counted = 0 <= self.past_until <= self.past_events
         return is_counted and self.past_licenses == END and self.past_activations == END
+
+    @property
+    def is_past_of_products_done(self) -> bool:
+        """Whether all events have been counted by product that happened before these counts began."""
+        return 0 <= self.products_until <= self.products_past
 
 
 _NAMES = Checkpoints.__struct_fields__
@@ -260,6 +281,21 @@ def count_per_day(tx: ReadTransaction, *, after_id: int, until_id: int) -> dict[
     """The number of these events by day and name."""
     found = tx.connection.execute(_COUNTS_PER_DAY, {"after": after_id, "until": until_id})
     return {(day, name): amount for day, name, amount in found}
+
+
+def count_by_product(tx: ReadTransaction, *, after_id: int, until_id: int) -> dict[tuple[int, int, str], int]:
+    """The number of these events by the product that the license has now, day and name."""
+    found = tx.connection.execute(_COUNTS_OF_PRODUCTS, {"after": after_id, "until": until_id})
+    return {(product_id, day, name): amount for product_id, day, name, amount in found}
+
+
+def save_product_counts(tx: WriteTransaction, amounts: Mapping[tuple[int, int, str], int]) -> None:
+    """Add to the daily counts by product, day and name."""
+    values = [
+        {"product_id": product_id, "day": day, "name": name, "amount": amount}
+        for (product_id, day, name), amount in sorted(amounts.items())
+    ]
+    _ADD_PRODUCT_COUNTS.execute(tx.connection, values)
 
 
 def day_of(seconds: int) -> int:

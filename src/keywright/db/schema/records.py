@@ -72,6 +72,18 @@ daily_counts = Table(
     sqlite_with_rowid=False,
 )
 
+#: The same of the licenses of a product; validations and refusals since this table exists.
+daily_product_counts = Table(
+    "daily_product_counts",
+    metadata,
+    Column("product_id", BigInteger, nullable=False),
+    Column("day", Integer, nullable=False),
+    Column("name", String(40), nullable=False),
+    Column("amount", BigInteger, nullable=False),
+    PrimaryKeyConstraint("product_id", "day", "name"),
+    sqlite_with_rowid=False,
+)
+
 #: Activations refused because the license had no free place.
 limit_refusals = Table(
     "limit_refusals",

@@ -247,8 +247,10 @@ class Call:
         """Submit the query; ``write`` makes the body of the answer from its outcome."""
         outcome = await self.desk.query(query, self)
         answer = Answer(200, write(outcome), license_id=_license_id(outcome))
-        if type(query) is Validate and query.token is not None:
-            answer.activation_id = outcome.activations[0].id
+        if type(query) is Validate:
+            answer.product_id = outcome.license.product_id
+            if query.token is not None:
+                answer.activation_id = outcome.activations[0].id
         return answer
 
     def _answer_writer(self, write: Callable[[Any], bytes]) -> Callable[[Any], tuple[int, bytes]]:

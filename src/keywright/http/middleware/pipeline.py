@@ -161,12 +161,18 @@ class Pipeline:
         if call.finding is not None:
             self._see_refusal(call, call.finding)
         is_validation = action.operation == "validate" and not call.is_key_unknown
-        steps.counters.validations += is_validation
-        if action.right is Right.CORE and answer.license_id is not None:
-            steps.counters.last_seen.see(
+        self._count(answer, is_core=action.right is Right.CORE, is_validation=is_validation)
+        return answer
+
+    def _count(self, answer: Answer, *, is_core: bool, is_validation: bool) -> None:
+        """Count a validation, and remember when the license was seen."""
+        counters = self._middlewares.counters
+        if is_validation:
+            counters.count_validation(answer.product_id)
+        if is_core and answer.license_id is not None:
+            counters.last_seen.see(
                 answer.license_id, answer.activation_id, time(), is_validation=is_validation
             )
-        return answer
 
     def _see_refusal(self, call: Call, reason: str) -> None:
         """Remember that a license which exists was of no use to a device."""

@@ -91,6 +91,7 @@ def _write_validation(call: Call, found: Validated) -> Answer:
         200,
         encode(shown),
         license_id=None if view is None else view.license.id,
+        product_id=None if view is None else view.license.product_id,
         activation_id=None if activation is None else activation.id,
     )
 

@@ -17,6 +17,7 @@ _ROWS_AT_ONCE = 1_000
 def upgrade() -> None:
     _create_refusals()
     _create_notes()
+    _create_product_counts()
     _end_sessions()
     _create_invitations()
     _create_job_licenses()
@@ -146,3 +147,15 @@ def _rows_after(query: str, last: int) -> list[Any]:
 
 def _terms_of_row(kind: str, row: Any) -> set[str]:
     return terms_of(row.name, row.other) if kind == "c" else terms_of(f"{row.name} {row.other or ''}")
+
+
+def _create_product_counts() -> None:
+    op.create_table(
+        "daily_product_counts",
+        sa.Column("product_id", sa.BigInteger, nullable=False),
+        sa.Column("day", sa.Integer, nullable=False),
+        sa.Column("name", sa.String(40), nullable=False),
+        sa.Column("amount", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("product_id", "day", "name", name="pk_daily_product_counts"),
+        sqlite_with_rowid=False,
+    )
