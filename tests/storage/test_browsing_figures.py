@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from keywright.licensing.activations import store as activation_store
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import Status
 from keywright.search import statistics as of_figures
+from keywright.search.daily import list_days
 from keywright.search.statistics import Figures, Overview, RecentFigures, count_figures, overview
 from tests.makers import NOW, a_license, an_event
 from tests.storage.browsed import LicenseWithTerms, insert, many_licenses_with_terms
@@ -51,8 +52,6 @@ def test_an_empty_database_has_an_overview(storage: Storage) -> None:
         0,
         0,
     )
-    assert found.activations_per_day == found.validations_per_day
-    assert [amount for _, amount in found.activations_per_day] == [0] * 30
     assert (found.refused_lately, found.latest_events, found.as_of) == ((), (), NOW)
 
 
@@ -86,16 +85,14 @@ def test_each_of_thirty_days_has_its_counts_and_today_is_the_last(storage: Stora
                 (0, "license.deactivated"): 9,
             },
         )
-    found = an_overview(storage)
-    days = [TODAY - timedelta(days=ago) for ago in range(29, -1, -1)]
-    assert found.activations_per_day == tuple((day, {TODAY: 5, days[0]: 7}.get(day, 0)) for day in days)
-    assert found.validations_per_day == tuple((day, 3_000_000_000 if day == days[-2] else 0) for day in days)
-
-
-def test_a_day_ends_at_midnight_utc(storage: Storage) -> None:
-    with storage.read() as tx:
-        for now in (datetime(2026, 1, 15, tzinfo=UTC), datetime(2026, 1, 15, 23, 59, 59, tzinfo=UTC)):
-            assert overview(tx, now).activations_per_day[-1][0] == date(2026, 1, 15)
+    names = ("license.activated", "license.validated")
+    found = run_read(storage, lambda tx: list_days(tx, names, last=TODAY, days=30))
+    assert found == {
+        "license.activated": (7, *[0] * 28, 5),
+        "license.validated": (*[0] * 28, 3_000_000_000, 0),
+    }
+    of_product = run_read(storage, lambda tx: list_days(tx, names, last=TODAY, days=30, product_id=7))
+    assert of_product == {name: (0,) * 30 for name in names}
 
 
 def test_the_licenses_refused_last_are_named_but_not_those_that_are_gone(storage: Storage) -> None:

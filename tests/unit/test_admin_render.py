@@ -1,14 +1,12 @@
 """The functions of templates: addresses, charts, and words for licenses and browsers."""
 
-from datetime import date, timedelta
-
 import pytest
 from jinja2 import UndefinedError
 from markupsafe import Markup
 
 from keywright.http.admin.app import TEMPLATES
 from keywright.http.admin.texts import license_state
-from keywright.http.pages.render import browser_name, build_chart, build_environment, has_right
+from keywright.http.pages.render import browser_name, build_environment, has_right
 from keywright.http.pages.urls import url
 from keywright.identity.model import Role
 from keywright.identity.rights import Right
@@ -66,32 +64,6 @@ def test_nobody_has_no_right() -> None:
     assert not has_right(a_user(role=Role.SUPPORT), Right.ADMINISTER)
 
 
-def test_bars_are_as_high_as_their_amounts_and_small_ones_can_be_seen() -> None:
-    days = [NOW.date() + timedelta(days=one) for one in range(4)]
-    chart = build_chart(list(zip(days, (0, 1, 500, 1000), strict=True)))
-    heights = [bar.height for bar in chart.bars]
-    assert heights[0] == 0
-    assert heights[1] == 2
-    assert heights[3] == pytest.approx(2 * heights[2], rel=0.01)
-    assert heights[3] <= chart.height
-    assert (chart.max, chart.total) == (1000, 1501)
-    assert all(bar.y + bar.height == pytest.approx(chart.height) for bar in chart.bars)
-    assert chart.bars[-1].x + chart.bars[-1].width <= chart.width
-
-
-@pytest.mark.parametrize("points", [[], [(date(2026, 1, 1), 0)]])
-def test_a_chart_of_nothing_is_flat(points: list[tuple[date, int]]) -> None:
-    assert build_chart(points).total == 0
-    assert "<svg" in part("bar_chart('Activations', points)", points=points)
-
-
-def test_a_chart_can_be_read_without_being_seen() -> None:
-    html = part("bar_chart('Activations', points)", points=[(date(2026, 1, 1), 1234)])
-    assert "<tr><td>Jan 1, 2026</td><td>1,234</td></tr>" in html
-    assert 'role="img"' in html
-    assert "<title>Jan 1, 2026: 1,234</title>" in html
-
-
 @pytest.mark.parametrize(
     ("user_agent", "name"),
     [
@@ -141,7 +113,6 @@ def test_a_field_is_tied_to_its_label_its_help_and_its_error() -> None:
         "stat(text, text, text, text)",
         "tabs([(text, text)])",
         "pager(text, text, text)",
-        "bar_chart(text, [])",
         "progress(1, 2, text)",
     ],
 )

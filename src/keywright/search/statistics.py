@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 import msgspec
@@ -14,8 +14,6 @@ from keywright.search.store import EventFilter, EventRecord, Refused
 from keywright.search.terms_store import FULL, UNUSED
 
 _DAYS = 30
-_EPOCH = date(1970, 1, 1)
-_ACTIVATED, _VALIDATED = "license.activated", "license.validated"
 #: A read that was enqueued and has not been answered until then is enqueued again.
 _TIMEOUT = timedelta(seconds=10)
 #: The most refused licenses, and the most events, in the overview.
@@ -34,12 +32,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Overview(Figures, frozen=True, kw_only=True):
-    """The figures; the activations and validations on each of the last 30 days (UTC, today last); the latest
-    licenses that were refused at their limit; and the latest events.
-    """
+    """The figures; the latest licenses that were refused at their limit; and the latest events."""
 
-    activations_per_day: tuple[tuple[date, int], ...]
-    validations_per_day: tuple[tuple[date, int], ...]
     refused_lately: tuple[Refused, ...]
     latest_events: tuple[EventRecord, ...]
 
@@ -133,17 +127,8 @@ def overview(
 ) -> Overview:
     """The figures for the first page, cached by ``recent``; without events whose names begin so."""
     figures = count_figures(tx, now) if recent is None else recent.get(tx, now)
-    today = (now.date() - _EPOCH).days
-    days = range(today - _DAYS + 1, today + 1)
-    counts = browsing.list_daily_counts(tx, (_ACTIVATED, _VALIDATED), days.start)
-
-    def per_day(name: str) -> tuple[tuple[date, int], ...]:
-        return tuple((_EPOCH + timedelta(days=day), counts.get((name, day), 0)) for day in days)
-
     return Overview(
         **msgspec.structs.asdict(figures),
-        activations_per_day=per_day(_ACTIVATED),
-        validations_per_day=per_day(_VALIDATED),
         refused_lately=tuple(browsing.list_refused(tx, limit=_MAX_SHOWN)),
         latest_events=list_events(tx, EventFilter(without=without), limit=_MAX_SHOWN).events,
     )

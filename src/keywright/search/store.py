@@ -10,7 +10,14 @@ from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from keywright.db import rows
 from keywright.db.bulk import Lookup
-from keywright.db.schema import daily_counts, events, licenses, limit_refusals, search_terms
+from keywright.db.schema import (
+    daily_counts,
+    daily_product_counts,
+    events,
+    licenses,
+    limit_refusals,
+    search_terms,
+)
 from keywright.db.transaction import ReadTransaction
 from keywright.events.model import Event
 from keywright.events.store import EVENT, event_of
@@ -84,6 +91,17 @@ def list_daily_counts(tx: ReadTransaction, names: Collection[str], since: int) -
     query = select(columns.name, columns.day, columns.amount).where(columns.day >= since)
     found = tx.connection.execute(query.where(columns.name.in_(names)))
     return {(name, int(day)): int(amount) for name, day, amount in found}
+
+
+def list_daily_product_counts(
+    tx: ReadTransaction, product_id: int, names: Collection[str], since: int
+) -> dict[tuple[str, int], int]:
+    """The same of the licenses of a product."""
+    columns = daily_product_counts.c
+    query = select(columns.name, columns.day, columns.amount).where(
+        columns.product_id == product_id, columns.day >= since, columns.name.in_(names)
+    )
+    return {(name, int(day)): int(amount) for name, day, amount in tx.connection.execute(query)}
 
 
 def list_refused(tx: ReadTransaction, *, limit: int) -> list[Refused]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from keywright.core.errors import NoSuchAddress
 from keywright.db import ReadTransaction
+from keywright.http.admin.activity import read_activity
 from keywright.http.admin.timeline import read_timeline
 from keywright.http.pages.inputs import require_id
 from keywright.http.pages.request import PageRequest
@@ -35,6 +36,7 @@ def read_product(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
         "policies": policies[:_MAX_POLICIES],
         "has_more_policies": len(policies) > _MAX_POLICIES,
         "api_keys": _list_api_keys(tx, number, request),
+        **read_activity(tx, request, number),
         **read_timeline(tx, request, product=str(number)),
     }
 

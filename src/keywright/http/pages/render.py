@@ -1,9 +1,9 @@
 """The environment of the templates: the functions and filters that they can use, see templates/parts.html."""
 
-from collections.abc import Callable, Mapping, Sequence
-from datetime import date, datetime
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from jinja2 import Environment
 from starlette.responses import Response
@@ -22,9 +22,6 @@ THEMES = ("light", "dark", "system")
 _THEME_COOKIE = "keywright_theme"
 _THEME_MAX_AGE = 365 * 24 * 3600
 
-#: The size of a chart, in units of its own.
-_CHART_WIDTH, _CHART_HEIGHT = 600, 120
-
 
 def build_environment(
     templates: Path, static_urls: Mapping[str, str], **functions: Callable[..., Any]
@@ -35,7 +32,6 @@ def build_environment(
         functions,
         url=url,
         static=lambda name: static_urls[name],
-        build_chart=build_chart,
         has_right=has_right,
         Right=Right,
         version=__version__,
@@ -71,50 +67,6 @@ def save_theme(response: Response, theme: str, *, is_secure: bool) -> None:
         response.set_cookie(
             _THEME_COOKIE, theme, max_age=_THEME_MAX_AGE, path=BASE, samesite="lax", secure=is_secure
         )
-
-
-class Bar(NamedTuple):
-    """A bar of a chart, in the chart's units."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    day: date
-    amount: int
-
-
-class Chart(NamedTuple):
-    """A bar chart, and its figures."""
-
-    bars: Sequence[Bar]
-    width: int
-    height: int
-    max: int
-    total: int
-
-
-def build_chart(points: Sequence[tuple[date, int]]) -> Chart:
-    """A bar chart of an amount per day."""
-    highest = max((amount for _, amount in points), default=0)
-    step = _CHART_WIDTH / max(1, len(points))
-    max_height = _CHART_HEIGHT - 2
-    bars = []
-    for index, (day, amount) in enumerate(points):
-        # Every amount above zero is visible.
-        height = max(2.0, max_height * amount / highest) if amount else 0.0
-        bars.append(
-            Bar(
-                round(index * step + step * 0.15, 1),
-                round(_CHART_HEIGHT - height, 1),
-                round(step * 0.7, 1),
-                round(height, 1),
-                day,
-                amount,
-            )
-        )
-    total = sum(amount for _, amount in points)
-    return Chart(bars, _CHART_WIDTH, _CHART_HEIGHT, highest, total)
 
 
 #: The marks of browsers and systems in a User-Agent. The first match counts, because each also names others.

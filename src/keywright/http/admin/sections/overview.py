@@ -1,12 +1,16 @@
 """The overview: figures about licenses, the latest events, and the first steps of a new installation."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
 from keywright.db import ReadTransaction
 from keywright.http.admin import event_text, event_views
+from keywright.http.admin.activity import read_activity
+from keywright.http.admin.name_suggestions import suggest_names
 from keywright.http.admin.site import AdminSite
+from keywright.http.pages.inputs import parse_number
 from keywright.http.pages.languages import N_
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
@@ -15,6 +19,7 @@ from keywright.identity.store import list_api_keys
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.policies import store as policy_store
 from keywright.search import projector, statistics
+from keywright.search.owned_store import MAX_COUNTED, count_licenses
 from keywright.search.projector import Lag
 
 
@@ -31,6 +36,8 @@ class OverviewData(NamedTuple):
     overview: statistics.Overview
     names: event_text.EventNames
     lag: Lag
+    activity: Mapping[str, Any]
+    product: Mapping[str, Any]
     first_steps: FirstSteps | None
 
 
@@ -69,6 +76,8 @@ class Overview(Section):
             "overview/overview.html",
             overview=overview,
             lag=data.lag,
+            **data.activity,
+            **data.product,
             first_steps=data.first_steps,
             events=event_views.to_views(overview.latest_events, data.names, request.user),
             by_status=[(one.name.lower(), overview.by_status.get(one, 0)) for one in Status],
@@ -87,7 +96,25 @@ def _read(tx: ReadTransaction, request: PageRequest, figures: statistics.RecentF
     overview = statistics.overview(tx, request.now, figures, without=hidden)
     names = event_views.find_names(tx, overview.latest_events)
     first_steps = None if overview.total else _first_steps(tx)
-    return OverviewData(overview, names, projector.lag(tx), first_steps)
+    product_id = parse_number(request.query.get("product", ""))
+    activity = read_activity(tx, request, product_id)
+    return OverviewData(
+        overview, names, projector.lag(tx), activity, _read_product(tx, product_id), first_steps
+    )
+
+
+def _read_product(tx: ReadTransaction, product_id: int | None) -> dict[str, Any]:
+    """The product that the figures are of, if it is one, and the products to choose from."""
+    products = suggest_names(tx)["product"]
+    if product_id is None:
+        return {"product_id": None, "licenses": None, "has_more_licenses": False, "products": products}
+    licenses = count_licenses(tx, product_id=product_id)
+    return {
+        "product_id": product_id,
+        "licenses": min(licenses, MAX_COUNTED),
+        "has_more_licenses": licenses > MAX_COUNTED,
+        "products": {product_id: str(product_id), **products},
+    }
 
 
 def _first_steps(tx: ReadTransaction) -> FirstSteps:
