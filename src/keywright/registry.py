@@ -14,7 +14,7 @@ from keywright.engine.executor import Executor, Registry
 from keywright.engine.idempotency import PurgeIdempotencyRecords, purge_idempotency_records
 from keywright.events.commands import RecordEvent
 from keywright.events.handlers import record_event
-from keywright.identity import api_keys, invitations, second_factors, users
+from keywright.identity import api_keys, invitations, saved_views, second_factors, users
 from keywright.identity import queries as identity
 from keywright.identity.commands import FindApiKey
 from keywright.jobs import handlers as jobs
@@ -76,6 +76,7 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
     | api_keys.HANDLERS
     | users.HANDLERS
     | invitations.HANDLERS
+    | saved_views.HANDLERS
     | second_factors.HANDLERS
     | projector.HANDLERS
     | jobs.HANDLERS

@@ -7,7 +7,7 @@ import pytest
 
 from keywright.licensing.licenses.model import Status
 from tests.http.admin_browser import Visitor, asked, said
-from tests.http.admin_licenses import a_number, make
+from tests.http.admin_licenses import a_number, make, where_to
 from tests.server import RunningServer
 
 
@@ -74,3 +74,33 @@ def test_one_license_is_one(server: RunningServer, bob: Visitor) -> None:
     page = said(bob.get(f"/licenses?product={product}"))
     assert " 2 licenses " in page
     assert "With all 2 matches:" in page
+
+
+def test_a_view_is_saved_under_a_name_and_is_the_users_own(
+    server: RunningServer, bob: Visitor, carol: Visitor
+) -> None:
+    product = a_number()
+    fields = {"product": str(product), "status": "sold"}
+    answer = carol.post("/licenses/views", name="Sold <b>", **fields)
+    assert where_to(answer) == f"/licenses?status=sold&product={product}"
+    page = carol.get("/licenses").text
+    assert f'href="/admin/licenses?status=sold&amp;product={product}"' in page
+    assert "Sold <b>" in said(carol.get("/licenses"))
+    assert "Sold <b>" not in page
+    assert f"product={product}" not in bob.get("/licenses").text
+    carol.post("/licenses/views", name="Sold <b>", product=str(product))
+    assert f'href="/admin/licenses?product={product}"' in carol.get("/licenses").text
+    carol.post("/licenses/views/delete", name="Sold <b>")
+    assert f"product={product}" not in carol.get("/licenses").text
+
+
+def test_a_user_has_at_most_twenty_views(server: RunningServer, carol: Visitor) -> None:
+    for number in range(21):
+        carol.post("/licenses/views", name=f"View {number}", places="full")
+    assert "There can be 20 views. Delete one first." in said(carol.get("/licenses"))
+    names = [name for (name,) in server.sql("SELECT name FROM saved_views")]
+    assert len(names) == 20
+    for name in names:
+        carol.post("/licenses/views/delete", name=name)
+    carol.post("/licenses/views", name=" ")
+    assert "A view needs a name" in said(carol.get("/licenses"))

@@ -57,6 +57,21 @@ class AcceptInvitation(Command, frozen=True, kw_only=True):
     password_hash: str
 
 
+class SaveView(Command, frozen=True, kw_only=True):
+    """Store the filter of a list, as its address spells it, under a name of the user's own."""
+
+    user_id: int
+    name: str
+    query: str
+
+
+class DeleteView(Command, frozen=True, kw_only=True):
+    """Delete a filter that the user has stored."""
+
+    user_id: int
+    name: str
+
+
 class EnableSecondFactor(Command, frozen=True, kw_only=True):
     """Let the user have a second factor, whose app shows ``code`` now, and recovery codes with these hashes.
     The session with the hash ``session`` goes on as ``new_session``; the user's others end.

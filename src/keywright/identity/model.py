@@ -67,6 +67,13 @@ class SecondFactor(msgspec.Struct, frozen=True):
     failed_attempts: int = 0
 
 
+class SavedView(msgspec.Struct, frozen=True):
+    """The filter of a list, as its address spells it, under a name."""
+
+    name: str
+    query: str
+
+
 class Session(msgspec.Struct, frozen=True):
     """A user's session, until ``ends_at``; the browser has its token, the database only its SHA-256."""
 

@@ -7,9 +7,9 @@ from sqlalchemy import Row, and_, bindparam, delete, exists, insert, or_, select
 
 from keywright.db import rows
 from keywright.db.rows import with_datetimes
-from keywright.db.schema import api_keys, installation, invitations, sessions, users
+from keywright.db.schema import api_keys, installation, invitations, saved_views, sessions, users
 from keywright.db.transaction import ReadTransaction, WriteTransaction
-from keywright.identity.model import ApiKey, Permissions, Role, Session, User
+from keywright.identity.model import ApiKey, Permissions, Role, SavedView, Session, User
 
 API_KEY = [api_keys.c[name] for name in ApiKey.__struct_fields__]
 USER = [users.c[name] for name in User.__struct_fields__]
@@ -185,6 +185,24 @@ def save_invitation(tx: WriteTransaction, user_id: int, token_hash: bytes, expir
 def delete_invitation(tx: WriteTransaction, user_id: int) -> None:
     """Make a user's link worthless."""
     tx.connection.execute(delete(invitations).where(invitations.c.user_id == user_id))
+
+
+def list_views(tx: ReadTransaction, user_id: int) -> list[SavedView]:
+    """The views that the user has saved, by name."""
+    query = select(saved_views.c.name, saved_views.c.query).where(saved_views.c.user_id == user_id)
+    found = tx.connection.execute(query.order_by(saved_views.c.name))
+    return [SavedView(row.name, row.query) for row in found]
+
+
+def save_view(tx: WriteTransaction, user_id: int, name: str, query: str) -> None:
+    """Insert."""
+    tx.connection.execute(insert(saved_views).values(user_id=user_id, name=name, query=query))
+
+
+def delete_view(tx: WriteTransaction, user_id: int, name: str) -> None:
+    """Delete."""
+    is_it = and_(saved_views.c.user_id == user_id, saved_views.c.name == name)
+    tx.connection.execute(delete(saved_views).where(is_it))
 
 
 def delete_old_sessions(tx: WriteTransaction, now: datetime) -> None:

@@ -45,6 +45,19 @@ class InvitationOver(Refusal):
     v2 = None
 
 
+class TooManyViews(Refusal):
+    """The user has as many saved views as there can be."""
+
+    code = "user.too_many_views"
+    sentence = "There can be {most} views. Delete one first."
+    v2 = None
+    example = (20,)
+
+    def __init__(self, most: int) -> None:
+        super().__init__(most)
+        self.most = most
+
+
 class SetupOver(Refusal):
     """The first administrator is made already."""
 

@@ -35,6 +35,17 @@ users = Table(
     sqlite_autoincrement=True,
 )
 
+#: The filters of lists that users have saved under a name.
+saved_views = Table(
+    "saved_views",
+    metadata,
+    Column("user_id", BigInteger, nullable=False),
+    Column("name", String(200), nullable=False),
+    Column("query", String(2000), nullable=False),
+    PrimaryKeyConstraint("user_id", "name"),
+    sqlite_with_rowid=False,
+)
+
 #: Links with which users set a password, once; this table has the SHA-256 of their tokens.
 invitations = Table(
     "invitations",

@@ -20,6 +20,7 @@ def upgrade() -> None:
     _create_product_counts()
     _end_sessions()
     _create_invitations()
+    _create_views()
     _create_job_licenses()
     _create_deleted_licenses()
     _add_languages()
@@ -62,6 +63,17 @@ def _create_notes() -> None:
         sqlite_with_rowid=False,
     )
     op.create_index("ix_license_tags_tag", "license_tags", ["tag", "license_id"])
+
+
+def _create_views() -> None:
+    op.create_table(
+        "saved_views",
+        sa.Column("user_id", sa.BigInteger, nullable=False),
+        sa.Column("name", sa.String(200), nullable=False),
+        sa.Column("query", sa.String(2000), nullable=False),
+        sa.PrimaryKeyConstraint("user_id", "name", name="pk_saved_views"),
+        sqlite_with_rowid=False,
+    )
 
 
 def _create_refusals() -> None:

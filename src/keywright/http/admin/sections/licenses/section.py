@@ -21,6 +21,7 @@ from keywright.http.admin.sections.licenses.imports import Imports
 from keywright.http.admin.sections.licenses.noting import Noting
 from keywright.http.admin.sections.licenses.terms import LicenseTerms
 from keywright.http.admin.sections.licenses.undo import Undo
+from keywright.http.admin.sections.licenses.views import Views, list_view_links
 from keywright.http.admin.site import AdminSite
 from keywright.http.pages.inputs import Inputs, parse_number
 from keywright.http.pages.languages import N_, _
@@ -62,7 +63,7 @@ class LicenseList(NamedTuple):
     lag: Lag
 
 
-class Licenses(Bulk, Changes, Creation, Files, Imports, LicenseTerms, Noting, Undo, Section):
+class Licenses(Bulk, Changes, Creation, Files, Imports, LicenseTerms, Noting, Undo, Views, Section):
     """The licenses, and everything that can be done with them."""
 
     label = N_("Licenses")
@@ -87,6 +88,7 @@ class Licenses(Bulk, Changes, Creation, Files, Imports, LicenseTerms, Noting, Un
             expiring_options=_expiring_options(data.filter),
             chosen=_option_values(data.filter),
             api_keys=[(one.id, one.name) for one in request.ask(list_api_keys)],
+            views=list_view_links(request),
             operations=list_operations(request),
         )
 
