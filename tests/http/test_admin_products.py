@@ -81,18 +81,6 @@ def test_a_form_without_a_number_makes_one_thing(bob: Visitor) -> None:
         assert rows[0][0] >= 1_000_000_000
 
 
-@pytest.mark.parametrize("text", ["LARCH@EXAMPLE.COM", "Larch Street Clinic", "4711"])
-def test_a_customer_is_found_without_an_address_in_a_url(bob: Visitor, text: str) -> None:
-    if not bob.server.sql("SELECT id FROM customers WHERE id = 4711"):
-        larch = {"id": 4711, "email": "larch@example.com", "name": "Larch Street Clinic"}
-        decide(bob.server, CreateCustomer(**asked(**larch)), CreateCustomer(**asked(name="Another")))
-    page = said(bob.post("/customers", q=text))
-    assert "4711 Larch Street Clinic larch@example.com" in page
-    assert "Another" not in page
-    assert "No customer found" in said(bob.post("/customers", q="Larch"))
-    assert "Another" in said(bob.post("/customers", q=""))
-
-
 @pytest.mark.parametrize(
     ("path", "fields", "complaint"),
     [

@@ -9,7 +9,7 @@ from keywright.core.errors import AlreadyExists, NoSuchAddress, Refusal
 from keywright.core.paging import ItemPage, Paging
 from keywright.db import ReadTransaction
 from keywright.http.admin.customer_page import read_customer
-from keywright.http.admin.paging import ListPage, read_page
+from keywright.http.admin.paging import read_page
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.inputs import Inputs, parse_number, require_id
 from keywright.http.pages.languages import N_, _
@@ -30,7 +30,6 @@ from keywright.provisioning.customers.rules import change_note, parse_email, rea
 
 _FIELDS = ("name", "email")
 _MAX_NOTE_LENGTH = 2_000
-_MAX_FOUND = 50
 
 
 class Customers(Section):
@@ -41,16 +40,10 @@ class Customers(Section):
     icon = "tag"
     right = Right.LOOK
 
-    @page("", methods=("GET", "POST"))
+    @page("")
     def list_all(self, request: PageRequest) -> Response:
-        """The customers, by their numbers; or those that a form asks for: addresses stay out of URLs."""
-        text = request.form.get("q", "")
-        if request.is_post and text:
-            found = request.ask(lambda tx: _find_all(tx, text))
-            shown = ListPage(found, True, None, None, True)
-        else:
-            shown = read_page(request, _list)
-        return request.render("customers/list.html", shown=shown, q=text)
+        """The customers, by their numbers."""
+        return request.render("customers/list.html", shown=read_page(request, _list))
 
     @page("/new", methods=("GET", "POST"), right=Right.CHANGE)
     def create(self, request: PageRequest) -> Response:
@@ -128,18 +121,6 @@ class Customers(Section):
 
 def _list(tx: ReadTransaction, paging: Paging) -> ItemPage[Customer]:
     return customer_store.list_customers(tx, ListCustomers(paging=paging))
-
-
-def _find_all(tx: ReadTransaction, text: str) -> list[Customer]:
-    """The customers with this e-mail address, name or number."""
-    paging = Paging(sort="id", limit=_MAX_FOUND)
-    is_email = "@" in text
-    query = ListCustomers(paging=paging, email=text if is_email else None, name=None if is_email else text)
-    found = list(customer_store.list_customers(tx, query).items)
-    if text.isdecimal() and int(text) <= parsing.MAX_ID:
-        by_number = customer_store.find_customer(tx, int(text))
-        found += [by_number] if by_number is not None else []
-    return found[:_MAX_FOUND]
 
 
 def _get(request: PageRequest) -> Customer:
