@@ -39,8 +39,8 @@ def require_acceptable(header: bytes, produces: tuple[str, ...]) -> None:
 
 def is_signed(header: bytes) -> bool:
     """Whether ``Accept`` names the media type of signed answers, and does not prefer JSON."""
-    if header == _JWT:
-        return True
+    if header == _JWT or header in _ANY:
+        return header == _JWT
     ranges = dict(map(_parse_range, header.decode("latin-1").split(",")))
     wanted = ranges.get(JWT_TYPE, 0.0)
     return wanted > 0 and wanted >= ranges.get(JSON_TYPE, 0.0)
