@@ -32,6 +32,7 @@ from tests.jobs import (
     make_orderer,
     run_job,
     start,
+    start_import,
 )
 from tests.makers import LATER, NOW, activate, an_origin, create, create_policy, update
 
@@ -181,3 +182,15 @@ def test_notes_go_with_their_job(storage: Storage, executor: Executor) -> None:
     assert [decide(executor, purge) for _ in range(3)] == [3, 1, 0]
     assert run_read(storage, lambda tx: job_store.find_job(tx, job.id)) is None
     assert run_read(storage, lambda tx: job_store.list_job_licenses(tx, job.id, after_id=0, limit=9)) == []
+
+
+def test_the_licenses_of_an_import_are_those_that_it_brought(storage: Storage, executor: Executor) -> None:
+    make(executor, 1)
+    start_import(executor, "Key,Status\nKEY-0,active\nNEW-1,active\nNEW-2,sold\n", "license_key", "status")
+    work = Work(executor, storage)
+    for _ in work.steps():
+        pass
+    brought = {licenses(storage)[id].key for id in of_job(storage, work.job)}
+    assert {"NEW-1", "NEW-2"} <= brought
+    with pytest.raises(JobTakenBack):
+        take_back(storage, executor, work.job)

@@ -14,8 +14,9 @@ from keywright.jobs.commands import AddToUpload, ImportStep, StartImport, StartJ
 from keywright.jobs.handlers import MAX_UNFINISHED, lock_step, save_progress
 from keywright.jobs.model import Job, JobState
 from keywright.jobs.tables import HEADER
+from keywright.licensing.undo.model import PastChange
 from keywright.licensing.unit_of_work import LicenseWork
-from keywright.provisioning.importers.handlers import import_licenses
+from keywright.provisioning.importers.handlers import IMPORTED, import_licenses
 from keywright.provisioning.importers.model import Imported
 
 _KIND = "import"
@@ -85,7 +86,11 @@ def import_step(work: LicenseWork, step: ImportStep) -> Job:
     if job.finished_at is not None:
         return job
     licenses = step.brought.licenses
+    seen = len(work.events)
     imported = import_licenses(work, step.brought) if licenses else Imported(())
+    brought = dict.fromkeys(one.license_id for one in work.events[seen:] if one.name == IMPORTED)
+    note = (PastChange(IMPORTED, step.context.now),)
+    job_store.save_job_licenses(work.tx, job.id, [(license_id, note) for license_id in brought])
     job = _count_outcomes(job, imported, step)
     job_store.save_parameters(work.tx, job)
     if step.rejects:

@@ -28,7 +28,7 @@ from sqlalchemy import (
 )
 
 from keywright.db import rows
-from keywright.db.bulk import Values, bulk_insert
+from keywright.db.bulk import Values, bulk_upsert
 from keywright.db.schema import job_file_chunks, job_licenses, jobs
 from keywright.db.sealed_columns import chunk_associated_data
 from keywright.db.transaction import ReadTransaction, WriteTransaction
@@ -47,7 +47,8 @@ _WITH_PIECES = select(jobs.c.id, jobs.c.state, jobs.c.finished_at).where(
     .where(job_file_chunks.c.job_id > bindparam("after"))
     .scalar_subquery()
 )
-_INSERT_JOB_LICENSES = bulk_insert(job_licenses)
+#: A license with very many activations is imported in several steps.
+_INSERT_JOB_LICENSES = bulk_upsert(job_licenses, ["job_id", "license_id"])
 _decode_changes = msgspec.json.Decoder(tuple[PastChange, ...]).decode
 #: The number of oldest jobs among which old ones are searched: more than can be unfinished.
 _MAX_OLDEST = 250

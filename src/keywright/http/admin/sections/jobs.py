@@ -25,6 +25,7 @@ from keywright.jobs.commands import CancelJob, FetchFile, FetchKeys
 from keywright.jobs.model import Job, JobState
 from keywright.jobs.orders import Change, Export, Import, Order, TakeBack, What
 from keywright.jobs.taking_back import can_be_taken_back, has_keys_for
+from keywright.provisioning.importers.model import Verdict
 
 _PAGE_SIZE = 25
 _TONES = {
@@ -54,6 +55,8 @@ class JobView(NamedTuple):
     has_file: bool
     #: The address of the list of licenses that it has made or changed; empty if there are none.
     licenses_url: str
+    #: How many that are.
+    changed: int
     can_be_taken_back: bool
     #: Whether the user may download the keys that it made.
     has_keys: bool
@@ -61,11 +64,6 @@ class JobView(NamedTuple):
     taken_back_by: int | None
     #: What an import has done so far, in words.
     outcomes: list[str]
-
-    @property
-    def changed(self) -> int:
-        """The number of licenses that it has made or changed."""
-        return self.job.done - self.job.refused
 
     @property
     def has_ended(self) -> bool:
@@ -194,6 +192,7 @@ def _to_view(tx: ReadTransaction, job: Job, user_id: int = 0) -> JobView:
         tone="warn" if job.state is JobState.DONE and 0 < job.done == job.refused else _TONES[job.state],
         has_file=job_files.has_file(tx, job),
         licenses_url=_licenses_url(job, order),
+        changed=_count_changed(job, order),
         can_be_taken_back=can_be_taken_back(job),
         has_keys=has_keys_for(job, user_id),
         taken_back_by=orders.parameters_of(job).taken_back_by,
@@ -204,6 +203,14 @@ def _to_view(tx: ReadTransaction, job: Job, user_id: int = 0) -> JobView:
 def _licenses_url(job: Job, order: Order) -> str:
     """The list of exactly the licenses that the job has made or changed; "" for none."""
     is_deletion = isinstance(order, Change) and order.what is What.DELETE
-    if isinstance(order, Export | Import) or is_deletion or job.done <= job.refused:
+    if isinstance(order, Export) or is_deletion or not _count_changed(job, order):
         return ""
     return url("/licenses", job=job.id)
+
+
+def _count_changed(job: Job, order: Order) -> int:
+    """The number of licenses that the job has made or changed."""
+    if isinstance(order, Import):
+        outcomes = orders.parameters_of(job).outcomes
+        return sum(outcomes.get(one, 0) for one in (Verdict.NEW, Verdict.NEWER_THERE))
+    return job.done - job.refused
