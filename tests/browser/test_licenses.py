@@ -117,7 +117,7 @@ def change_and_delete(page: Page, axe: Axe, camera: Camera) -> None:
     check(page, axe, camera, "limit")
     page.get_by_role("button", name="Change limit").click()
     expect(said).to_contain_text("no limit")
-    page.get_by_role("link", name="Edit").click()
+    page.get_by_role("link", name="Edit", exact=True).click()
     page.get_by_label("Order").fill("4711")
     check(page, axe, camera, "edit")
     page.get_by_role("button", name="Save").click()
