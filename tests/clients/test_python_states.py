@@ -94,6 +94,14 @@ def test_a_no_that_is_not_said_again_destroys_nothing(program: Program, server: 
     assert program.start(is_online=False).check().state == "valid"
 
 
+def test_a_no_is_asked_again_also_while_the_clock_is_wrong(
+    program: Program, server: SigningServer, time: Time
+) -> None:
+    program.start().activate(LICENSE_KEY)
+    server.noes, time.is_off_by = ["disabled"], -DAY
+    assert program.start().check().state == "valid"
+
+
 def test_a_refused_activation_changes_nothing_that_is_kept(program: Program, server: SigningServer) -> None:
     program.start().activate(LICENSE_KEY)
     before = kept(program)

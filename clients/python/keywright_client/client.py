@@ -81,7 +81,7 @@ class Keywright:
             return self._judge(kept, "The license server could not be reached a moment ago.")[0]
         if kept.source not in ("", self._device(kept).source):
             return self.activate(kept.license_key)
-        return self._check_online(kept, status.valid)
+        return self._check_online(kept, status)
 
     def activate(self, license_key: str, **details: Any) -> Status:
         """Take a place for this device, and keep the answer. ``details``: ``name``, ``metadata``.
@@ -168,10 +168,11 @@ class Keywright:
 
         return Lease(call, holder, seconds)
 
-    def _check_online(self, kept: Kept, was_valid: bool) -> Status:
+    def _check_online(self, kept: Kept, before: Status) -> Status:
         try:
-            answer, claims = self._ask("/v3/validate", kept.license_key, 1 if was_valid else 3)
-            if was_valid and not claims["valid"]:
+            answer, claims = self._ask("/v3/validate", kept.license_key, 1 if before.valid else 3)
+            said_yes = before.valid or before.state in ("clock_moved_back", "unreachable_too_long")
+            if said_yes and not claims["valid"]:
                 # Before it destroys what is kept, a "no" is asked again.
                 answer, claims = self._ask("/v3/validate", kept.license_key)
         except (Unreachable, Refused) as error:
@@ -179,16 +180,16 @@ class Keywright:
             self._store.change(lambda found: found._replace(retry_at=self._clock() + min(pause, 2 * _PAUSE)))
             return self._judge(kept, str(error))[0]
         except VerificationError as error:
-            if was_valid:
+            if before.valid:
                 return self._judge(kept, f"The answer cannot be believed. {error}")[0]
             return build_status("tampered", error)
         if len((trust := self._trust(self._store.read())).keys) > 1:
             # One of them may have been withdrawn since.
             self._learn_keys(trust)
         now_kept = self._keep_answer(answer, claims, kept.license_key)
-        return (
-            build_status(state_of(claims), claims) if now_kept.answer == answer else self._judge(now_kept)[0]
-        )
+        if now_kept.answer != answer:
+            return self._judge(now_kept)[0]
+        return build_status(state_of(claims), claims)
 
     def _ask(self, path: str, license_key: str, attempts: int = 3, **more: Any) -> tuple[str, Claims]:
         """A signed answer and its claims. The nonce that it carries proves that it was made just now."""
@@ -236,13 +237,9 @@ class Keywright:
         """What the kept answer says at this moment, and whether it is time to ask the server."""
         now, offline = self._clock(), bool(outage)
         if kept.is_damaged or not kept.answer:
-            state = "tampered" if kept.is_damaged else "not_activated"
-            detail = (
-                "What was kept is damaged: activate again."
-                if kept.is_damaged
-                else "No license was activated."
-            )
-            return build_status(state, detail=detail, is_offline=offline), True
+            empty = ("not_activated", None, "No license was activated.")
+            damaged = ("tampered", None, "What was kept is damaged: activate again.")
+            return build_status(*(damaged if kept.is_damaged else empty), offline), True
         try:
             claims = self._verify(kept.answer, kept.license_key, self._trust(kept).keys)
         except VerificationError as error:
