@@ -125,7 +125,7 @@ def test_a_deleted_license_is_brought_back(server: RunningServer, bob: Visitor, 
     assert again is not None
     assert (again.key, again.times_activated) == (license.key, 1)
     follow(server)
-    assert where_to(bob.post("/licenses/search", text=place.token)) == f"/licenses/{license.id}"
+    assert where_to(bob.post("/find", text=place.token)) == f"/licenses/{license.id}"
     # And from the list of those that were deleted.
     bob.post(f"/licenses/{license.id}/delete")
     assert where_to(bob.post(f"/licenses/{license.id}/restore")) == f"/licenses/{license.id}"

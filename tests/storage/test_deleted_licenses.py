@@ -21,7 +21,10 @@ from keywright.jobs.orders import TakeBack
 from keywright.licensing.activations.model import RecordLimits
 from keywright.licensing.licenses.model import License, Order
 from keywright.licensing.licenses.store import find_licenses_by_id
+from keywright.licensing.notes.commands import SaveNotes
+from keywright.licensing.notes.model import Notes
 from keywright.licensing.undo.commands import RestoreLicense, UndoChanges
+from keywright.licensing.undo.store import KEPT_TABLES
 from keywright.maintenance.commands import EraseCustomer, PurgeDeletedLicenses
 from keywright.maintenance.doctor import examine
 from keywright.maintenance.personal_data import find_customer_data
@@ -79,6 +82,8 @@ def fill(executor: Executor) -> License:
     """License 1 with everything that can belong to one."""
     do(executor, create(KEY, limit=3, customer_id=7))
     do(executor, set_terms({"meters": {"pages": {"limit": 10, "per": "month"}}}, 1))
+    notes = Notes("Ask Anna first.", ("school", "vip"))
+    do(executor, SaveNotes(context=Context(NOW, an_origin()), license=1, notes=notes))
     do(executor, activate_device("fp-1", KEY))
     token = do(executor, activate(KEY, origin=an_origin(ip_address="", user_agent=""))).activations[0].token
     do(executor, record_usage("pages", 4))
@@ -100,6 +105,14 @@ def test_a_license_is_brought_back_as_it_was(storage: Storage, executor: Executo
     assert do(executor, activate_device("fp-1", license.key)).change == "kept"
     assert list(examine(storage, lambda _: None)) == []
     assert isinstance(do(executor, restore()), UnknownLicenseId)
+
+
+def test_every_table_with_rows_of_a_license_is_kept_or_known_not_to_be() -> None:
+    """Leases last for minutes, and refused calls are of the license that is gone."""
+    of_licenses = {name for name, table in metadata.tables.items() if "license_id" in table.c}
+    made_anew = {"rotated_keys", "trials", "search_terms", "pruned_activations", "limit_refusals"}
+    not_kept = {"leases", "lease_counters", "refusals", "events", "job_licenses", "deleted_licenses"}
+    assert of_licenses - made_anew - not_kept == {table.name for table in KEPT_TABLES}
 
 
 def test_the_key_and_the_order_of_a_deleted_license_are_free(storage: Storage, executor: Executor) -> None:

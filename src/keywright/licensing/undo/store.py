@@ -18,6 +18,8 @@ from keywright.db.schema import (
     activations,
     deleted_licenses,
     last_seen,
+    license_notes,
+    license_tags,
     licenses,
     meter_usage,
     new_devices,
@@ -34,12 +36,12 @@ from keywright.licensing.undo.model import Deleted, DeletedLicense, Snapshot
 #: A license with more activations than this, active or given up, is not kept when it is deleted.
 MAX_RECORDS = 10_000
 #: The tables whose rows belong to a license and are kept as they are.
-_TABLES = (activations, last_seen, meter_usage, new_devices)
+KEPT_TABLES = (activations, last_seen, license_notes, license_tags, meter_usage, new_devices)
 _ROWS_OF = {
     table: Lookup(select(table), table.c.id if table is licenses else table.c.license_id)
-    for table in (licenses, *_TABLES, rotated_keys, trials)
+    for table in (licenses, *KEPT_TABLES, rotated_keys, trials)
 }
-_INSERTS = {table.name: bulk_insert(table) for table in _TABLES}
+_INSERTS = {table.name: bulk_insert(table) for table in KEPT_TABLES}
 _INSERT_ROTATED, _INSERT_SNAPSHOTS = bulk_insert(rotated_keys), bulk_insert(deleted_licenses)
 _NO_ADDRESS = {"ip_address": "", "user_agent": ""}
 _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder(Snapshot).decode
@@ -186,7 +188,7 @@ def _snapshot_of(tx: ReadTransaction, one: Deleted, rows: Mapping[str, _Rows]) -
     id = one.license.id
     row = rows["licenses"][id][0] | license_values(one.license)
     emails = [trial["email"] for trial in rows["trials"].get(id, ()) if trial["email"] is not None]
-    kept = {table.name: rows[table.name].get(id, []) for table in _TABLES}
+    kept = {table.name: rows[table.name].get(id, []) for table in KEPT_TABLES}
     return Snapshot(
         key=one.license.key,
         license={name: row[name] for name, column in licenses.c.items() if not _is_binary(column)},

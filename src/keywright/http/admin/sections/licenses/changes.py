@@ -205,7 +205,9 @@ def _update(request: PageRequest, license: License, changes: dict[str, Any], mes
     if all(getattr(license, name) == value for name, value in changes.items()):
         return request.redirect(back, _(_UNCHANGED))
     request.change(UpdateLicense(context=request.context, license=license.id, changes=changes))
-    return request.redirect(back, message, undo_path(request, license.id))
+    # The history holds no whole key.
+    undo = "" if "key" in changes else undo_path(request, license.id)
+    return request.redirect(back, message, undo)
 
 
 def _change(request: PageRequest, license: License, command: Command, message: str) -> Response:
