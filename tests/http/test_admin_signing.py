@@ -9,7 +9,7 @@ import pytest
 from keywright.signing import store
 from keywright.signing.armor import read_license_file
 from keywright.signing.jws import read_signed
-from keywright.signing.snippets import lines_to_paste
+from keywright.signing.snippets import lines_to_paste, programs_to_paste
 from tests.http.admin_browser import Visitor, look_up, said, title
 from tests.http.admin_licenses import activate, events, make
 from tests.server import RunningServer
@@ -59,6 +59,17 @@ def test_the_public_key_is_shown_with_the_lines_that_pin_it(server: RunningServe
     text = shown.text.replace("&#34;", '"')
     for line in lines_to_paste([newest.public_key]).values():
         assert line in text
+
+
+def test_the_page_of_a_product_shows_how_its_programs_are_licensed(
+    server: RunningServer, ada: Visitor
+) -> None:
+    ada.post("/products/new", number="77", name="Editor", code="editor")
+    text = ada.get("/products/77").text.replace("&#34;", '"')
+    newest = look_up(server, store.list_keys)[0]
+    assert text.count(newest.public_key) == len(programs_to_paste("", None, ())) == 5
+    assert text.count(server.base_url) >= 4
+    assert text.count('"editor"') == 5
 
 
 def test_a_key_is_rotated_and_withdrawn(server: RunningServer, ada: Visitor) -> None:

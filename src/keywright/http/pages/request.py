@@ -84,6 +84,12 @@ class PageRequest:
         """The languages that the browser asks for, as it says them."""
         return self.http.headers.get("accept-language", "")
 
+    @property
+    def base_url(self) -> str:
+        """The address of this server for programs and people: the setting, or what the browser called."""
+        scheme = "https" if self.browser.is_secure else "http"
+        return self.site.settings.public_url or f"{scheme}://{self.http.headers.get('host', '')}"
+
     def may(self, right: Right) -> bool:
         """Whether the user has this right."""
         return has_right(self.browser, right)

@@ -3,10 +3,8 @@
 from functools import partial
 from shlex import quote
 
-from starlette.requests import Request
 from starlette.responses import Response
 
-from keywright.config import Settings
 from keywright.core import parsing
 from keywright.core.errors import UnknownApiKey
 from keywright.http.admin.event_filter import reader_zone
@@ -118,7 +116,7 @@ def _show_secrets(request: PageRequest, api_key: ApiKey, secrets: access.Secrets
         "api_keys/issued.html",
         api_key=api_key,
         secrets=secrets,
-        curl=_curl_command(request.http, request.browser.is_secure, request.site.settings, api_key, secrets),
+        curl=_curl_command(request, api_key, secrets),
         permissions=PERMISSIONS,
     )
 
@@ -137,12 +135,9 @@ def _last_use_text(api_key: ApiKey) -> str:
     return _("It was last used on %(time)s.", time=write_moment(api_key.last_used_at))
 
 
-def _curl_command(
-    request: Request, is_secure: bool, settings: Settings, api_key: ApiKey, secrets: access.Secrets
-) -> str:
+def _curl_command(request: PageRequest, api_key: ApiKey, secrets: access.Secrets) -> str:
     """The command line of an example call."""
-    scheme, host = "https" if is_secure else "http", request.headers.get("host", "")
+    settings = request.site.settings
     options, call = _EXAMPLES.get(api_key.permissions, ("", "licenses"))
-    base_url = settings.public_url or f"{scheme}://{host}"
-    address = f"{base_url}/{settings.api_root}/{settings.namespace}/v2/{call}"
+    address = f"{request.base_url}/{settings.api_root}/{settings.namespace}/v2/{call}"
     return f"curl -sS -u {secrets.consumer_key}:{secrets.consumer_secret} {options}{quote(address)}; echo"

@@ -11,6 +11,7 @@ from keywright.core.paging import ItemPage, Paging
 from keywright.db import ReadTransaction
 from keywright.http.admin.paging import read_page
 from keywright.http.admin.product_page import read_product
+from keywright.http.admin.signing import list_signing_keys
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.inputs import Inputs, require_id
 from keywright.http.pages.languages import N_, _
@@ -27,6 +28,7 @@ from keywright.provisioning.products.commands import (
 )
 from keywright.provisioning.products.model import Feature, Product
 from keywright.provisioning.products.rules import MAX_FEATURES, parse_code, parse_feature_code, parse_url
+from keywright.signing.snippets import programs_to_paste
 
 #: The fields of the form.
 _FIELDS = ("code", "name", "url", "features")
@@ -64,8 +66,12 @@ class Products(Section):
 
     @page("/{id:number}")
     def show(self, request: PageRequest) -> Response:
-        """A product's policies and API keys, and what happened to its licenses."""
-        return request.render("products/show.html", **request.ask(lambda tx: read_product(tx, request)))
+        """A product's policies and API keys, what happened to its licenses, and code for its programs."""
+        values = request.ask(lambda tx: read_product(tx, request))
+        code = None if values["product"] is None else values["product"].code
+        keys = [one.public_key for one in list_signing_keys(request)[:1]]
+        programs = programs_to_paste(request.base_url, code, keys)
+        return request.render("products/show.html", **values, programs=programs)
 
     @page("/{id:number}/edit", methods=("GET", "POST"), right=Right.CHANGE)
     def edit(self, request: PageRequest) -> Response:

@@ -3,13 +3,13 @@
 from starlette.responses import Response
 
 from keywright.core.errors import UnknownSigningKey
+from keywright.http.admin.signing import list_signing_keys
 from keywright.http.pages.languages import N_, _
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
-from keywright.signing import rules, store
-from keywright.signing.commands import MakeFirstKey, RotateSigningKey, WithdrawSigningKey
-from keywright.signing.model import SigningKey
+from keywright.signing import rules
+from keywright.signing.commands import RotateSigningKey, WithdrawSigningKey
 from keywright.signing.snippets import lines_to_paste
 
 
@@ -24,7 +24,7 @@ class SigningKeys(Section):
     @page("")
     def show(self, request: PageRequest) -> Response:
         """The public key, the line that pins it in six languages, and every key."""
-        keys = _list_keys(request)
+        keys = list_signing_keys(request)
         return request.render(
             "signing_keys/show.html",
             newest=keys[0],
@@ -55,7 +55,7 @@ class SigningKeys(Section):
     def withdraw(self, request: PageRequest) -> Response:
         """Withdraw an older key for good."""
         number = request.path_params["id"]
-        kid = next((one.kid for one in _list_keys(request) if one.id == number), None)
+        kid = next((one.kid for one in list_signing_keys(request) if one.id == number), None)
         if kid is None:
             raise UnknownSigningKey(str(number))
         if request.is_post:
@@ -70,9 +70,3 @@ class SigningKeys(Section):
             button=_("Withdraw it"),
             back=self.path,
         )
-
-
-def _list_keys(request: PageRequest) -> list[SigningKey]:
-    """Every key, the newest first; the first one is made if there is none."""
-    found = request.ask(store.list_keys)
-    return found or list(request.change(MakeFirstKey(context=request.context)).keys)

@@ -172,12 +172,10 @@ def _invite(request: PageRequest, user: User) -> Response:
     token = sessions.new_session_token()
     hash_ = sessions.hash_session_token(token)
     request.change(InviteUser(context=request.context, user_id=user.id, token_hash=hash_))
-    host = f"{'https' if request.browser.is_secure else 'http'}://{request.http.headers.get('host', '')}"
-    base = request.site.settings.public_url or host
     return request.render(
         "users/invited.html",
         invited=user,
-        link=f"{base}{BASE}/invitation?token={token}",
+        link=f"{request.base_url}{BASE}/invitation?token={token}",
         expires_at=request.now + INVITATION_TIME,
     )
 
