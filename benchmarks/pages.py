@@ -5,7 +5,7 @@ large installation.
 import random
 import statistics
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from time import perf_counter, process_time
@@ -31,8 +31,10 @@ from keywright.http.admin import event_views
 from keywright.http.admin.sections.find.groups import KINDS, Asked
 from keywright.licensing.licenses.model import Status
 from keywright.search import event_pages, license_details, license_pages, query_parser
+from keywright.search.daily import list_days
 from keywright.search.filters import Order, Search
-from keywright.search.owned_store import list_devices
+from keywright.search.owned_store import MAX_COUNTED, count_expiries, count_licenses, list_devices
+from keywright.search.projector import REFUSED, VALIDATED
 from keywright.search.statistics import RecentFigures, overview
 from keywright.search.store import EventFilter
 from keywright.search.terms_store import address_term, label_term
@@ -226,6 +228,8 @@ def _others(filled: Browsed, chance: random.Random) -> dict[str, Looked]:
         ),
         "the page of a customer": lambda tx: _customer(tx, _a_customer(filled, chance)),
         "the page of a reseller": partial(_customer, number=RESELLER),
+        "the page of the best-selling product": partial(_product, number=1),
+        "the page of a product that hardly sells": partial(_product, number=PRODUCTS),
         "a reseller's deleted licenses": partial(_events, customer_id=RESELLER, name="license.deleted"),
         "a product's events of a day long ago": _events_of(2, 1),
         "a product's events of a year long ago": _events_of(2, 365),
@@ -247,6 +251,14 @@ def _customer(tx: ReadTransaction, number: int) -> bool:
     _list(Search(customer_id=number), tx)
     list_devices(tx, number, after=None, limit=20)
     return _events(tx, customer_id=number)
+
+
+def _product(tx: ReadTransaction, number: int) -> bool:
+    today, names = _now().date(), ("license.activated", VALIDATED, REFUSED)
+    list_days(tx, names, last=today, days=730, product_id=number)
+    is_big = count_licenses(tx, product_id=number) > MAX_COUNTED
+    count_expiries(tx, number, first_day=(today - date(1970, 1, 1)).days, days=365, is_big=is_big)
+    return _events(tx, product_id=number)
 
 
 def _events_of(product_id: int, days: int) -> Looked:

@@ -1,6 +1,7 @@
 """The pages about products and customers."""
 
 import re
+from datetime import timedelta
 from html import unescape
 from pathlib import Path
 
@@ -198,11 +199,14 @@ def test_a_product_has_a_page_with_policies_api_keys_and_what_happened(ada: Visi
         ),
     )
     server.api_key(Permissions.CLIENT, product_id=product)
-    activate(server, make(server, product_id=product), label="desk-9")
+    soon = asked()["context"].now + timedelta(days=3)
+    activate(server, make(server, product_id=product, expires_at=soon), label="desk-9")
+    make(server, product_id=product, expires_at=soon + timedelta(days=300))
     for visitor in (ada, carol):
         page = said(visitor.get(f"/products/{product}"))
         assert "Yearly" in page
-        assert "Licenses (1)" in page
+        assert "Licenses (2)" in page
+        assert "Expiries to come 1 " in page
         assert "desk-9 activated (1) by a program" in page
         assert ("a test" in page) == (visitor is ada)
     assert f'href="/admin/licenses?product={product}"' in carol.get(f"/products/{product}").text

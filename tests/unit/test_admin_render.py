@@ -13,7 +13,7 @@ from keywright.identity.rights import Right
 from keywright.licensing.licenses.model import Status
 from tests.makers import LATER, NOW, a_license, a_user
 
-STATICS = dict.fromkeys(("admin.css", "admin.js", "mark.svg"), "/x")
+STATICS = dict.fromkeys(("look.css", "admin.css", "admin.js", "mark.svg"), "/x")
 
 
 def part(call: str, **context: object) -> str:

@@ -105,9 +105,17 @@ class _Vendor:
         validations = int((len(self._activations) * 6 + 40) * pace * self._random.uniform(0.9, 1.1))
         evening = self._midnight(days_ago) + timedelta(hours=21)
         counters = SaveCounters(
-            context=Context(min(evening, self._now), _SERVER), validations=validations, refused=dict(refused)
+            context=Context(min(evening, self._now), _SERVER),
+            validations=validations,
+            product_validations=self._by_product(validations),
+            refused=dict(refused),
         )
         self.do([counters])
+
+    def _by_product(self, validations: int) -> dict[int, int]:
+        """So many validations, shared among the products as the activations are."""
+        products = Counter(license.product_id for license, _ in self._activations if license.product_id)
+        return {one: validations * n // len(self._activations) for one, n in products.items() if one}
 
     def project(self) -> None:
         """Bring the search terms up to date."""

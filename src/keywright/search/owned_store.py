@@ -1,8 +1,9 @@
 """Statements about what a customer or a product has: bounded, however many licenses it is."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from sqlalchemy import and_, func, or_, select
+from sqlalchemy import BigInteger, and_, func, literal_column, or_, select
 
 from keywright.db.schema import activations, licenses
 from keywright.db.transaction import ReadTransaction
@@ -13,6 +14,20 @@ from keywright.licensing.activations.store import ACTIVATION, activation_of
 MAX_COUNTED = 10_000
 #: So much of a token names its place among those of its license.
 _PREFIX = 12
+_DAY = 86_400
+
+
+#: Of a product with more licenses, so many of the next expiries of all products are looked at.
+_MAX_EXPIRIES = 20_000
+
+
+class Expiries(NamedTuple):
+    """The number of licenses that expire on a day (counted from 1970-01-01 UTC), and the last day that was
+    counted; None where all were.
+    """
+
+    by_day: Mapping[int, int]
+    counted_until: int | None
 
 
 class Place(NamedTuple):
@@ -53,3 +68,28 @@ def count_licenses(tx: ReadTransaction, *, product_id: int) -> int:
     """The number of licenses of a product, up to one more than ``MAX_COUNTED``."""
     some = select(licenses.c.id).where(licenses.c.product_id == product_id).limit(MAX_COUNTED + 1)
     return int(tx.connection.execute(select(func.count()).select_from(some.subquery())).scalar_one())
+
+
+def count_expiries(
+    tx: ReadTransaction, product_id: int, *, first_day: int, days: int, is_big: bool
+) -> Expiries:
+    """How many licenses of a product expire on each of the next days. Of a product with more licenses than
+    are counted, ``is_big``, perhaps not on the last of them.
+    """
+    columns = licenses.c
+    first, end = first_day * _DAY, (first_day + days) * _DAY
+    if is_big:
+        in_time = (columns.expires_at >= first, columns.expires_at < end)
+        query = select(columns.product_id, columns.expires_at).where(*in_time).order_by(columns.expires_at)
+        some = query.limit(_MAX_EXPIRIES).subquery()
+    else:
+        query = select(columns.product_id, columns.expires_at).where(columns.product_id == product_id)
+        some = query.limit(MAX_COUNTED).subquery()
+    day = some.c.expires_at // literal_column(str(_DAY), BigInteger)
+    is_wanted = (some.c.product_id == product_id, some.c.expires_at >= first, some.c.expires_at < end)
+    found = tx.connection.execute(select(day, func.count()).where(*is_wanted).group_by(day))
+    by_day = {int(one): int(amount) for one, amount in found}
+    if not is_big:
+        return Expiries(by_day, None)
+    amount, last = tx.connection.execute(select(func.count(), func.max(some.c.expires_at))).one()
+    return Expiries(by_day, int(last) // _DAY if amount == _MAX_EXPIRIES else None)

@@ -1,23 +1,27 @@
 """The page of a product: its policies and API keys, and what happened to its licenses."""
 
 from collections.abc import Sequence
+from datetime import date, timedelta
 from typing import Any
 
 from keywright.core.errors import NoSuchAddress
 from keywright.db import ReadTransaction
 from keywright.http.admin.activity import read_activity
+from keywright.http.admin.charts import Series, build_chart
 from keywright.http.admin.timeline import read_timeline
 from keywright.http.pages.inputs import require_id
+from keywright.http.pages.languages import _
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import ApiKey
 from keywright.identity.rights import Right
 from keywright.identity.store import list_api_keys
 from keywright.provisioning.policies import store as policy_store
 from keywright.provisioning.products import store as product_store
-from keywright.search.owned_store import MAX_COUNTED, count_licenses
+from keywright.search.owned_store import MAX_COUNTED, count_expiries, count_licenses
 
 #: The most policies that are shown.
 _MAX_POLICIES = 100
+_EPOCH = date(1970, 1, 1)
 
 
 def read_product(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
@@ -26,6 +30,7 @@ def read_product(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
     product, licenses = product_store.find_product(tx, number), count_licenses(tx, product_id=number)
     if product is None and not licenses:
         raise NoSuchAddress
+    activity = read_activity(tx, request, number)
     policies = policy_store.list_policies(tx, product_id=number)
     return {
         "number": number,
@@ -36,9 +41,23 @@ def read_product(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
         "policies": policies[:_MAX_POLICIES],
         "has_more_policies": len(policies) > _MAX_POLICIES,
         "api_keys": _list_api_keys(tx, number, request),
-        **read_activity(tx, request, number),
+        **activity,
+        **_read_expiries(tx, request, number, activity["days"], is_big=licenses > MAX_COUNTED),
         **read_timeline(tx, request, product=str(number)),
     }
+
+
+def _read_expiries(
+    tx: ReadTransaction, request: PageRequest, product_id: int, days: int, *, is_big: bool
+) -> dict[str, Any]:
+    """The expiries of as many days to come as there are days in the other charts."""
+    today = request.now.date()
+    first = (today - _EPOCH).days
+    found = count_expiries(tx, product_id, first_day=first, days=days, is_big=is_big)
+    amounts = [found.by_day.get(first + index, 0) for index in range(days)]
+    until = None if found.counted_until is None else _EPOCH + timedelta(days=found.counted_until)
+    chart = build_chart([Series(_("Expiries"), amounts)], today + timedelta(days=days - 1))
+    return {"expiries": chart, "expiries_until": until}
 
 
 def _list_api_keys(tx: ReadTransaction, product_id: int, request: PageRequest) -> Sequence[ApiKey]:

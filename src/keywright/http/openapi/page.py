@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import Environment
 
 from keywright.http.openapi import curl
+from keywright.http.pages.static_files import LOOK
 from keywright.http.pages.templates import open_templates
 
 _Part = dict[str, Any]
@@ -57,7 +58,7 @@ def read_script() -> str:
 
 @cache
 def _style() -> str:
-    return (_TEMPLATES / "page.css").read_text(encoding="utf-8")
+    return "".join(one.read_text(encoding="utf-8") for one in (LOOK, _TEMPLATES / "page.css"))
 
 
 def _digest(text: str) -> str:

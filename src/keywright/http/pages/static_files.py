@@ -14,6 +14,8 @@ from starlette.responses import Response
 
 from keywright.http.pages.urls import BASE
 
+#: The colors and fonts that all pages share.
+LOOK = Path(__file__).with_name("look.css")
 _CACHE_HEADERS = {"cache-control": "public, max-age=31536000, immutable", "vary": "accept-encoding"}
 _MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -30,13 +32,15 @@ class _File(NamedTuple):
 
 
 class StaticFiles:
-    """Serves the files in a folder. Create it in a thread: compression takes a while."""
+    """Serves the files in a folder, and the look of all pages. Create it in a thread: compression takes a
+    while.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._files: dict[str, _File] = {}
         #: The address of each file by its plain name, for templates.
         self.urls: dict[str, str] = {}
-        for path in sorted(folder.iterdir()):
+        for path in (LOOK, *sorted(folder.iterdir())):
             content = path.read_bytes()
             digest = hashlib.sha256(content).hexdigest()[:12]
             name = f"{path.name.split('.')[0]}.{digest}{path.suffix}"

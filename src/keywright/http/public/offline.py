@@ -23,6 +23,7 @@ from keywright.http.client_license import show_signed_license
 from keywright.http.middleware.call import Call
 from keywright.http.middleware.cors import CorsNames
 from keywright.http.middleware.routing import Address, Right
+from keywright.http.pages.static_files import LOOK
 from keywright.http.pages.templates import open_templates
 from keywright.http.signatures import Signatures
 from keywright.licensing.activations.commands import ActivateDevice
@@ -162,7 +163,7 @@ def _environment() -> Environment:
 
 @cache
 def _style() -> str:
-    return (_TEMPLATES / "offline.css").read_text(encoding="utf-8")
+    return "".join(one.read_text(encoding="utf-8") for one in (LOOK, _TEMPLATES / "offline.css"))
 
 
 @cache
