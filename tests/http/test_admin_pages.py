@@ -187,6 +187,7 @@ def test_the_files_of_the_pages_may_be_kept_for_good(stranger: Visitor) -> None:
     assert sorted(re.sub(r"\.[0-9a-f]{12}\.", ".", name) for name in names) == [
         "/static/admin.css",
         "/static/admin.js",
+        "/static/look.css",
         "/static/mark.svg",
     ]
     for name in names:
