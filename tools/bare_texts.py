@@ -20,6 +20,7 @@ _NOT_SHOWN = {
     "It",
     "Locale",
     "Keywright …",
+    "…… – … from=…&to=…&zone=UTC",
     "Looked at ",
     "There is no such file.\n",
     "This address is too long.",
@@ -44,7 +45,8 @@ def in_template(source: str) -> list[str]:
     html = _Html()
     html.feed("".join(_skeleton(tree)))
     html.close()
-    return html.found + [text for text in _constants(tree) if _LOOKS_SHOWN.match(text) and text not in _NAMES]
+    found = html.found + [text for text in _constants(tree) if _LOOKS_SHOWN.match(text)]
+    return [text for text in found if text not in _NAMES | _NOT_SHOWN]
 
 
 def in_python(source: str) -> list[str]:

@@ -3,6 +3,7 @@
 from datetime import UTC, date, datetime
 from typing import Any
 
+from keywright.core.parsing import format_size
 from keywright.http.pages.languages import _, current_language
 
 
@@ -11,6 +12,15 @@ def write_number(value: Any) -> str:
     from babel.numbers import format_decimal
 
     return format_decimal(value, locale=current_language().locale)
+
+
+def write_size(size: int) -> str:
+    """``12 kB``, ``3.4 MB``: like ``format_size``."""
+    from babel.numbers import format_decimal
+
+    number, unit = format_size(size).split(" ")
+    pattern = "#,##0.0" if "." in number else "#,##0"
+    return f"{format_decimal(float(number), pattern, locale=current_language().locale)} {unit}"
 
 
 def write_moment(moment: datetime) -> str:

@@ -18,10 +18,10 @@ from keywright.config import Settings
 from keywright.config.sources import child_environment
 from keywright.core.command import Context, Origin
 from keywright.core.errors import KeywrightError, NoSuchAddress
-from keywright.core.parsing import format_size
 from keywright.db import ReadTransaction, database_path, without_password
 from keywright.events.commands import RecordEvent
 from keywright.http.admin.site import AdminSite
+from keywright.http.pages.formats import write_size
 from keywright.http.pages.languages import N_, _
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
@@ -80,12 +80,12 @@ class System(Section):
             waiting=site.runner.waiting,
             calls=self._counters.calls,
             rate=self._rate(),
-            memory=format_size(_memory()),
-            database_size=format_size(measured.size),
+            memory=write_size(_memory()),
+            database_size=write_size(measured.size),
             sessions=sessions,
             lag=lag,
             is_dump_missing=measured.kind == "postgresql" and shutil.which("pg_dump") is None,
-            backups=[(one, format_size(one.size)) for one in backups.all()],
+            backups=[(one, write_size(one.size)) for one in backups.all()],
             folder=backups.folder,
             folder_of_copies=backups.folder_of_copies,
             **self._task_values(),
@@ -188,7 +188,7 @@ class System(Section):
             "outcome": _outcome(examination),
             "backup_lines": () if backup is None else map(_without_file_name, backup.lines),
             "is_busy": any(one is not None and one.state is State.RUNNING for one in (backup, examination)),
-            "size_in_progress": format_size(self._backups().size_in_progress()),
+            "size_in_progress": write_size(self._backups().size_in_progress()),
             "repair_command": _command_line("doctor --repair", self.site.settings),
             "has_database_url": self.site.settings.database_url is not None,
         }

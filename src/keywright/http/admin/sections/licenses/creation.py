@@ -12,6 +12,7 @@ from keywright.http.admin.event_filter import reader_zone
 from keywright.http.admin.name_suggestions import suggest_names, write_number
 from keywright.http.admin.sections.licenses import forms
 from keywright.http.admin.sections.licenses.forms import list_statuses, undo_path
+from keywright.http.pages import languages
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.inputs import parse_number
 from keywright.http.pages.languages import _
@@ -107,7 +108,7 @@ def _render(
         "licenses/new.html",
         policies=policies,
         policy=policy,
-        terms_in_words=[] if policy is None else describe_terms(policy.terms),
+        terms_in_words=[] if policy is None else describe_terms(policy.terms, languages),
         texts=texts,
         errors=errors,
         zone=reader_zone(request),

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
-from keywright.core.parsing import format_count, parse_text
+from keywright.core.parsing import parse_text
 from keywright.db import ReadTransaction
 from keywright.http.admin import event_views
 from keywright.http.admin.name_suggestions import suggest_names
@@ -23,8 +23,9 @@ from keywright.http.admin.sections.licenses.terms import LicenseTerms
 from keywright.http.admin.sections.licenses.undo import Undo
 from keywright.http.admin.sections.licenses.views import Views, list_view_links
 from keywright.http.admin.site import AdminSite
+from keywright.http.pages import languages
 from keywright.http.pages.inputs import Inputs, parse_number
-from keywright.http.pages.languages import N_, _
+from keywright.http.pages.languages import N_, _, ngettext
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
@@ -144,10 +145,10 @@ def _read_license(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
         "trial": None,
         "policy": policy,
         "terms": terms,
-        "terms_in_words": describe_terms(terms),
+        "terms_in_words": describe_terms(terms, languages),
         "managed": list_managed(tx, [license], request.now)[0],
         "leases": [one for one in leases if one.ended_at is None and one.expires_at > request.now],
-        "meters": {name: describe_meter(meter) for name, meter in terms.meters.items()},
+        "meters": {name: describe_meter(meter, languages) for name, meter in terms.meters.items()},
     }
 
 
@@ -191,7 +192,11 @@ def _expiring_options(filter_: Filter) -> list[tuple[str, str]]:
     within = filter_.search.expiring_within_days
     days = sorted({*EXPIRY_DAYS} if within is None else {*EXPIRY_DAYS, within})
     expired = (EXPIRED, _("Expired already"))
-    return [("", _("Any")), expired, *((str(one), format_count(one, "day")) for one in days)]
+    return [
+        ("", _("Any")),
+        expired,
+        *((str(one), ngettext("%(num)s day", "%(num)s days", one)) for one in days),
+    ]
 
 
 def _option_values(filter_: Filter) -> Mapping[str, str]:
