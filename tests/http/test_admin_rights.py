@@ -87,11 +87,11 @@ def test_a_page_is_open_to_its_rights_alone(visitors: dict[str, Visitor], addres
         assert (answer.status_code, title(answer)) == (403, NOT_FROM_HERE)
     else:
         assert title(answer) not in (NOT_YOURS, NOT_FROM_HERE)
-        assert answer.status_code in (200, 303, 404) or address.path == "/setup"
+        assert answer.status_code in (200, 303, 404) or address.path in ("/setup", "/invitation")
         assert (
             not answer.headers.get("location", "").startswith("/admin/sign-in")
             or who == SIGNED_OUT
-            or (address.path == "/setup")
+            or (address.path in ("/setup", "/invitation"))
         )
 
 
