@@ -9,9 +9,9 @@ Item = TypeVar("Item")
 Place = tuple[Any, ...]
 
 #: The time for one kind, in seconds. It may be exceeded by one step.
-BUDGET = 0.03
+BUDGET = 0.02
 #: The number of terms that are read in the first step, and at most.
-FIRST_STEP, LONGEST_STEP = 100, 1_600
+FIRST_STEP, LONGEST_STEP = 100, 800
 
 
 class Matches(msgspec.Struct, Generic[Item], frozen=True):
