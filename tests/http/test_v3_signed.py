@@ -7,19 +7,20 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
-from joserfc import jws
+from joserfc import jws as joserfc
 from joserfc.jwk import OKPKey
 
 from keywright.core.command import Context
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.products.commands import CreateProduct
 from keywright.registry import open_executor
-from keywright.signing import rules
+from keywright.signing import jws, rules, store
 from keywright.signing.armor import read_license_file
 from keywright.signing.commands import LoadKeys
 from keywright.signing.jws import decode_base64url, read_signed
-from keywright.signing.model import LoadedKeys, TokenType
+from keywright.signing.model import LoadedKeys, SigningKey, TokenType
 from keywright.signing.rules import hash_key
 from tests.http.v3_app import App, Reply, open_app
 from tests.makers import (
@@ -95,7 +96,7 @@ def read_token(app: App, token: bytes) -> dict[str, Any]:
     """The claims, without those that are different each time."""
     newest = keys_of(app).newest
     key = OKPKey.import_key({"kty": "OKP", "crv": "Ed25519", "x": newest.public_key})
-    verified = jws.deserialize_compact(token, key, algorithms=["EdDSA"])
+    verified = joserfc.deserialize_compact(token, key, algorithms=["EdDSA"])
     assert verified.headers() == {
         "alg": "EdDSA",
         "kid": newest.kid,
@@ -400,3 +401,30 @@ def test_a_key_is_recorded_to_sign_before_it_does(app: App) -> None:
     for days in (1, 14):
         claims = json.loads(read_signed(ask(app, "validate", days=days).body, keys_of(app).newest.public_key))
         assert keys_of(app).newest.signed_until.timestamp() >= claims["exp"]
+
+
+def test_a_server_signs_with_the_keys_that_were_copied_over_its_own(app: App) -> None:
+    other = jws.new_private_key()
+    signer = jws.Signer(other, "EdDSA")
+
+    async def scenario(client: httpx.AsyncClient) -> None:
+        async def ask_signed() -> bytes:
+            reply = await client.post("/v3/validate", json={"license_key": KEY}, headers=JWT)
+            return reply.content
+
+        own = keys_of(app).newest.public_key if await ask_signed() else ""
+        with app.storage.write() as tx:
+            tx.connection.exec_driver_sql("DELETE FROM signing_keys")
+            store.save_new_key(tx, SigningKey(1, signer.kid, signer.public_key, NOW, NOW), other)
+        while not is_signed_by(token := await ask_signed(), signer.public_key):
+            assert is_signed_by(token, own)
+
+    app.run(scenario)
+
+
+def is_signed_by(token: bytes, public_key: str) -> bool:
+    try:
+        read_signed(token, public_key)
+    except ValueError:
+        return False
+    return True

@@ -84,7 +84,7 @@ class Signatures:
         found: LoadedKeys | None = await self._desk.query(LoadKeys())
         if found is None:
             found = await self._desk.execute(MakeFirstKey(context=context))
-        if signer is None or loaded is None or found.newest.id != loaded.newest.id:
+        if signer is None or loaded is None or found.newest.kid != loaded.newest.kid:
             signer = Signer(found.private_key, self.alg)
             self._signed_until = found.newest.signed_until.timestamp()
         self._signer, self._loaded, self._issuer = signer, found, rules.issuer_of(found.oldest.kid)
