@@ -9,10 +9,9 @@ import hashlib
 from collections.abc import Awaitable, Callable, Collection
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs
 
-from jinja2 import Environment
 from starlette.types import Receive, Scope
 
 from keywright.core import errors as e
@@ -24,7 +23,6 @@ from keywright.http.middleware.call import Call
 from keywright.http.middleware.cors import CorsNames
 from keywright.http.middleware.routing import Address, Right
 from keywright.http.pages.static_files import LOOK
-from keywright.http.pages.templates import open_templates
 from keywright.http.signatures import Signatures
 from keywright.licensing.activations.commands import ActivateDevice
 from keywright.licensing.activations.model import Device, DevicePlace, PlaceChange
@@ -32,6 +30,9 @@ from keywright.licensing.refusals.model import NamedDevice
 from keywright.signing.commands import MakeLicenseFile
 from keywright.signing.model import LicenseFile
 from keywright.signing.requests import MAX_REQUEST, OfflineRequest, parse_request
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 PATH = b"/offline"
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -157,7 +158,10 @@ def _page(
 
 
 @cache
-def _environment() -> Environment:
+def _environment() -> "Environment":
+    # A server that serves no page loads no templates.
+    from keywright.http.pages.templates import open_templates
+
     return open_templates(_TEMPLATES)
 
 
