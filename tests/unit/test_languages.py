@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 from markupsafe import Markup
 
+from keywright.core.errors import RateLimited, StillInUse
+from keywright.http.admin.app import CATALOGS
 from keywright.http.pages import formats
+from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.languages import Language, Languages, _, gettext, ngettext, speaking
 from keywright.http.pages.templates import open_templates
 
@@ -77,6 +80,13 @@ def test_texts_are_said_in_the_language_of_the_request_only(languages: Languages
         assert _("Not in the catalog") == "Not in the catalog"
     assert _("Hello %(name)s", name="Ada") == "Hello Ada"
     assert ngettext("%(num)s license", "%(num)s licenses", 1234) == "1,234 licenses"
+
+
+def test_the_facts_of_an_error_are_said_in_the_language_too() -> None:
+    with speaking(Languages(CATALOGS).choose("de", "")):
+        assert message_for(RateLimited(30)).sentence.endswith("Bitte warten Sie 30 Sekunden.")
+        assert "Produkt 7" in message_for(StillInUse("product 7", "licenses")).sentence
+    assert message_for(RateLimited(1)).sentence.endswith("Please wait 1 second.")
 
 
 def test_a_value_cannot_bring_html_and_nor_can_a_catalog(languages: Languages) -> None:
