@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.databases import KINDS, stop_postgres
 from tests.tiers import COLLECTED, OPTIONS, is_left_out, tier_of
@@ -23,6 +24,10 @@ LONGEST = (
     "tests/browser/test_every_page.py",
     "tests/browser/test_payloads.py",
 )
+
+# No test fails because the machine is slow.
+settings.register_profile("keywright", deadline=None)
+settings.load_profile("keywright")
 
 # Without bytecode on the disk, each of the many servers that the tests start would compile Keywright again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

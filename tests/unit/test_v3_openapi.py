@@ -76,9 +76,9 @@ def test_the_example_of_an_answer_has_all_its_members(route: Route) -> None:
     validator(content["schema"]).validate(content["example"])
 
 
-def test_only_client_calls_and_the_index_need_no_api_key() -> None:
+def test_only_client_calls_the_index_and_public_keys_need_no_api_key() -> None:
     free = {one.operation for one in ALL if not (security := operation_of(one)["security"]) or {} in security}
-    assert free == {"get_index"} | {one.operation for one in ALL if one.is_client}
+    assert free == {"get_index", "list_key_sets"} | {one.operation for one in ALL if one.is_client}
     closed = build(Settings(require_api_key=True), ALL)
     assert {} not in closed["paths"]["/check"]["post"]["security"]
 
