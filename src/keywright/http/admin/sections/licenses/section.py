@@ -111,7 +111,7 @@ class Licenses(Bulk, Changes, Creation, Files, Imports, LicenseTerms, Noting, Un
             values["trial"] = request.ask(
                 lambda tx: standing.try_device(tx, license, fingerprint, request.now)
             )
-        return request.render("licenses/show.html", **values, errors=inputs.errors)
+        return request.render("licenses/show.html", **values, new_key="", errors=inputs.errors)
 
     @page("/{id:number}/key", methods=("POST",), right=Right.CHANGE)
     def show_key(self, request: PageRequest) -> Response:
