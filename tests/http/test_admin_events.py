@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from html import unescape
+from typing import Any
 
 import pytest
 
@@ -22,11 +23,13 @@ from tests.server import RunningServer, running
 #: What the tests of this module write down happened on these days.
 DAY = datetime(2024, 2, 28, 23, 59, 59, tzinfo=UTC)
 NEXT = DAY + timedelta(seconds=1)
+#: The clean-up leaves that alone.
+FOR_EVER: dict[str, Any] = {"keep_events_days": 0, "keep_addresses_days": 0}
 
 
 @pytest.fixture(scope="module")
 def server(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    with running(tmp_path_factory.mktemp("events") / "data", database) as server:
+    with running(tmp_path_factory.mktemp("events") / "data", database, **FOR_EVER) as server:
         decide(server, *_past())
         make_users(server)
         yield server

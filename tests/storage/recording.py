@@ -26,7 +26,7 @@ from keywright.engine.health import CheckDatabase
 from keywright.events import store as event_store
 from keywright.identity import sessions
 from keywright.identity import store as identity_store
-from keywright.identity.commands import FindApiKey
+from keywright.identity.commands import FindApiKey, SaveView
 from keywright.identity.model import Permissions, Role
 from keywright.identity.store import list_users
 from keywright.jobs import files as job_files
@@ -191,6 +191,7 @@ def _administer(storage: Storage) -> None:
         [start_session(1, TOKEN), see_session(TOKEN), change_user(2, role=Role.READER, password_hash="$")],
         [end_session(TOKEN), refuse_sign_in("alice"), save_name(NameKind.PRODUCT, 2, "Writer")],
         [save_name(NameKind.PRODUCT, 2, None), show_key("a"), enable_second_factor(2)],
+        [SaveView(context=Context(NOW, an_origin()), user_id=1, name="Due", query="expires=soon")],
     ):
         executor.execute(command)
     with storage.read() as tx:

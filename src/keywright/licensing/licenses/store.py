@@ -49,10 +49,11 @@ def find_by_folded_key(tx: ReadTransaction, text: str) -> list[License]:
     return [one for one in found if fold_key(one.key) == fold_key(text)]
 
 
-def find_by_key_end(tx: ReadTransaction, text: str, *, most: int = MAX_CANDIDATES) -> list[License] | None:
+def find_by_key_end(tx: ReadTransaction, text: str, *, most: int | None = None) -> list[License] | None:
     """The licenses whose key ends so, in any case, without dashes; the oldest first. None where more than
-    ``most`` have the same last characters.
+    ``most`` (by default 2,000) have the same last characters.
     """
+    most = MAX_CANDIDATES if most is None else most
     indexes = [index for ring in tx.key_ring.rings if (index := ring.key_end(text)) is not None]
     found = _find_by_index(tx, licenses.c.key_end.in_(indexes), limit=most + 1)
     if len(found) > most:
