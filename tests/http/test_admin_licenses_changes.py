@@ -254,6 +254,7 @@ def test_the_last_day_is_a_whole_day_in_the_time_zone_of_the_reader(
     assert changed.expires_at == datetime(2031, 5, 2, 4, tzinfo=UTC)
     page = bob.get(f"/licenses/{license.id}/edit").text
     assert re.search(r'type="date" value="2031-05-01"[^>]*name="expires_at"', page)
+    bob.http.cookies.delete("keywright_zone", domain="127.0.0.1", path="/admin")
 
 
 def test_days_from_the_first_activation_and_a_date_replace_one_another(

@@ -204,7 +204,7 @@ def hidden(answer: httpx.Response, name: str) -> str:
 
 def test_a_form_that_was_sent_too_late_is_kept_for_after_the_sign_in(visitor: Visitor) -> None:
     visitor.sign_in("bob")
-    form = {"key": "A-KEY-TYPED-LATE", "status": "active", "times_activated_max": "2"}
+    form = {"key": "A-KEY-TYPED-LATE", "status": "active", "times_activated_max": "31"}
     visitor.get("/licenses/new")
     end_session_of(visitor)
     refused = visitor.post("/licenses/new", **form)
@@ -218,7 +218,7 @@ def test_a_form_that_was_sent_too_late_is_kept_for_after_the_sign_in(visitor: Vi
     sent = {name: hidden(offered, name) for name in (*form, "csrf_token")}
     answer = visitor.http.post("/admin/licenses/new", data=sent)
     assert answer.status_code == 303
-    assert visitor.server.sql("SELECT count(*) FROM licenses WHERE times_activated_max = 2") == [(1,)]
+    assert visitor.server.sql("SELECT count(*) FROM licenses WHERE times_activated_max = 31") == [(1,)]
 
 
 def test_a_form_of_another_site_or_with_a_password_is_not_kept(visitor: Visitor) -> None:
