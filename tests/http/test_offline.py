@@ -112,6 +112,10 @@ def test_what_stands_against_it_is_said_to_the_customer(server: RunningServer) -
         request_of("K", fingerprint="short"),
         request_of("K", name=5),
         request_of("\0"),
+        request_of("K", fingerprint="a null \0"),
+        request_of("K", name="\0"),
+        request_of("K", product="\0"),
+        request_of("K", product=2**64),
         "keywright-request:" + "A" * 9000,
     ],
 )

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from keywright.core.errors import InvalidLicenseKey, OfflineRequestUnreadable
+from keywright.core.parsing import MAX_ID, is_storable
 from keywright.licensing.licenses.keys import normalize_key
 from keywright.signing.jws import decode_base64url
 
@@ -24,7 +25,7 @@ class OfflineRequest(msgspec.Struct, frozen=True):
     license_key: Annotated[str, Meta(min_length=1)]
     fingerprint: Annotated[str, Meta(min_length=8, max_length=256)]
     name: Annotated[str, Meta(max_length=255)] | None = None
-    product: int | Annotated[str, Meta(max_length=64)] | None = None
+    product: Annotated[int, Meta(ge=0, le=MAX_ID)] | Annotated[str, Meta(max_length=64)] | None = None
 
 
 _decode = msgspec.json.Decoder(OfflineRequest).decode
@@ -40,6 +41,8 @@ def parse_request(text: str) -> OfflineRequest:
         raise OfflineRequestUnreadable
     try:
         asked = _decode(decode_base64url(_SPACES.sub("", encoded).encode()))
+        if not all(is_storable(str(one)) for one in (asked.fingerprint, asked.name, asked.product)):
+            raise OfflineRequestUnreadable
         return msgspec.structs.replace(asked, license_key=normalize_key(asked.license_key))
     except (ValueError, msgspec.MsgspecError, RecursionError, InvalidLicenseKey):
         raise OfflineRequestUnreadable from None

@@ -137,10 +137,13 @@ class Offline:
         }
         call.is_change = True
         place: DevicePlace = await self.desk.execute(ActivateDevice(**common, needs_file=True), call)
+        call.is_unchanged = place.change is PlaceChange.KEPT
+        if call.charge is not None and not call.is_unchanged:
+            # The place is taken, whatever becomes of the file.
+            call.charge.for_success = ()
         alg = self._signatures.alg
         making = MakeLicenseFile(**common, show=show_signed_license, alg=alg)
         file: LicenseFile = await self.desk.execute(making, call)
-        call.is_unchanged = place.change is PlaceChange.KEPT
         if sent.is_download:
             answer = Answer(200, file.content, (_DOWNLOAD,), content_type=_TEXT)
         else:
