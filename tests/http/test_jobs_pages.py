@@ -3,7 +3,9 @@
 import csv
 import io
 import re
+import socket
 from collections.abc import Iterator
+from contextlib import closing
 from html import unescape
 from typing import Any
 
@@ -104,6 +106,16 @@ def test_the_keys_that_a_job_made_are_downloaded_once_by_who_ordered_it(
     assert "Download 30 keys (CSV)" in said(ada.get(f"/jobs/{number}"))
     assert "Download" not in said(bob.get(f"/jobs/{number}"))
     assert bob.post(f"/jobs/{number}/keys", format="txt").status_code == 403
+    # What cannot be sent uses nothing up.
+    form = f"csrf_token={ada.form_token}&format=txt"
+    with closing(socket.create_connection(("127.0.0.1", server.port))) as connection:
+        connection.sendall(
+            f"POST /admin/jobs/{number}/keys HTTP/1.0\r\nHost: 127.0.0.1:{server.port}\r\n"
+            f"Origin: {server.base_url}\r\nSec-Fetch-Site: same-origin\r\nCookie: keywright={ada.token}\r\n"
+            "Content-Type: application/x-www-form-urlencoded\r\n"
+            f"Content-Length: {len(form)}\r\n\r\n{form}".encode()
+        )
+        assert connection.makefile("rb").readline().startswith(b"HTTP/1.1 505 ")
     answer = ada.post(f"/jobs/{number}/keys", format="txt")
     made = server.sql("SELECT license_id FROM job_licenses WHERE job_id = ?", number)
     assert len(set(answer.text.split())) == len(made) == 30
@@ -130,6 +142,9 @@ def test_a_job_is_taken_back_with_a_job(server: RunningServer, ada: Visitor, bob
     # To take back what was made deletes it: that is for administrators.
     bob.post(f"/jobs/{made}/take-back")
     assert "only administrators" in said(bob.get(f"/jobs/{made}"))
+    # So is to take back what has taken something back: it may have restored what was deleted.
+    bob.post(f"/jobs/{number}/take-back")
+    assert "only administrators" in said(bob.get(f"/jobs/{number}"))
 
 
 def test_a_running_job_shows_its_progress_until_it_is_canceled(server: RunningServer, bob: Visitor) -> None:

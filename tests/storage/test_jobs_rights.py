@@ -8,11 +8,22 @@ from keywright.db.schema import users
 from keywright.engine.executor import Executor
 from keywright.identity.model import Role
 from keywright.jobs.model import JobState
-from keywright.jobs.orders import Export, Order
+from keywright.jobs.orders import Export, Order, TakeBack
 from keywright.jobs.planning import LICENSES_PER_STEP, ROWS_PER_STEP
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
-from tests.jobs import ALL, BY, Work, a_change, a_generation, decide, events_of, make_orderer, start
+from tests.jobs import (
+    ALL,
+    BY,
+    Work,
+    a_change,
+    a_generation,
+    decide,
+    events_of,
+    make_orderer,
+    run_job,
+    start,
+)
 from tests.makers import NOW, change_user, create, create_policy
 
 LICENSES = 2 * ROWS_PER_STEP
@@ -70,6 +81,16 @@ def test_a_user_who_may_only_look_by_now_has_nothing_changed(executor: Executor,
     (job,) = Work(executor, storage).steps()
     assert (job.state, job.messages) == (JobState.STOPPED, "alice may not change licenses any more.")
     assert count(storage) == LICENSES
+
+
+def test_who_may_not_delete_many_by_now_does_not_so_by_taking_back(
+    executor: Executor, storage: Storage
+) -> None:
+    job = run_job(executor, storage, a_generation(3))
+    decide(executor, start(TakeBack(job_id=job.id)))
+    decide(executor, change_user(BY, role=Role.SUPPORT))
+    (stopped,) = Work(executor, storage).steps()
+    assert (stopped.state, count(storage)) == (JobState.STOPPED, LICENSES + 3)
 
 
 def test_a_user_who_is_gone_has_nothing_changed(executor: Executor, storage: Storage) -> None:

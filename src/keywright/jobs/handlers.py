@@ -23,7 +23,7 @@ from keywright.core.errors import (
     UnknownLicense,
     UnknownPolicy,
 )
-from keywright.identity.rights import may
+from keywright.identity.rights import Right, may
 from keywright.identity.store import share_api_key, share_user
 from keywright.jobs import files, matching, orders, taking_back
 from keywright.jobs import store as job_store
@@ -44,6 +44,7 @@ from keywright.jobs.commands import (
     StartJob,
 )
 from keywright.jobs.model import Job, JobState
+from keywright.jobs.orders import Order, TakeBack
 from keywright.jobs.reasons import reason_of
 from keywright.licensing.activations import handlers as activation_handlers
 from keywright.licensing.licenses import handlers as license_handlers
@@ -289,8 +290,14 @@ def _why_to_stop(work: LicenseWork, job: Job) -> str | None:
         return "The user who ordered it is not there any more."
     if user.disabled_at is not None:
         return f"{user.name} was disabled."
-    right = orders.right_for(orders.order_of(job))
+    right = _right_for(work, orders.order_of(job))
     return None if may(user.role, right) else f"{user.name} may not change licenses any more."
+
+
+def _right_for(work: LicenseWork, order: Order) -> Right:
+    """The right that ordering this needs now."""
+    earlier = job_store.find_job(work.tx, order.job_id) if isinstance(order, TakeBack) else None
+    return orders.right_for(order) if earlier is None else orders.right_to_take_back(orders.order_of(earlier))
 
 
 def save_progress(

@@ -200,8 +200,8 @@ def right_for(order: Order) -> Right:
 
 
 def right_to_take_back(order: Order) -> Right:
-    """The right that taking such a job back needs: new licenses are deleted then."""
-    return Right.ADMINISTER if isinstance(order, Generate) else Right.CHANGE
+    """The right that taking such a job back needs: licenses that it made or restored are deleted then."""
+    return Right.ADMINISTER if isinstance(order, Generate | TakeBack) else Right.CHANGE
 
 
 def _require_valid(order: Change | Export) -> None:

@@ -90,6 +90,13 @@ class PageRequest:
         scheme = "https" if self.browser.is_secure else "http"
         return self.site.settings.public_url or f"{scheme}://{self.http.headers.get('host', '')}"
 
+    @property
+    def takes_pieces(self) -> bool:
+        """Whether a file of unknown length can be sent in answer. A page that changes something before it
+        sends such a file asks first.
+        """
+        return bool(self.http.scope["http_version"] != "1.0")
+
     def may(self, right: Right) -> bool:
         """Whether the user has this right."""
         return has_right(self.browser, right)
@@ -156,8 +163,8 @@ class PageRequest:
         """A file to save, sent while it is made; ``length`` is its size in bytes where that is known. Each
         chunk may be made in another thread.
         """
-        if length is None and self.http.scope["http_version"] == "1.0":
-            return self.message_page(_needs_chunks())
+        if length is None and not self.takes_pieces:
+            return self.refuse_pieces()
         runner, rest = self.site.runner, iter(chunks)
 
         async def stream() -> AsyncIterator[bytes]:
@@ -169,6 +176,13 @@ class PageRequest:
         if length is not None:
             headers["content-length"] = str(length)
         return self._with_cookies(StreamingResponse(stream(), headers=headers, media_type=media_type))
+
+    def refuse_pieces(self) -> Response:
+        """The answer in place of a file of unknown length, where ``takes_pieces`` is false."""
+        sentence = _(
+            "HTTP/1.0 has no chunked transfer. Request it with HTTP/1.1; for nginx: proxy_http_version 1.1."
+        )
+        return self.message_page(Message(505, _("This file is sent in pieces"), sentence))
 
     def confirm(
         self,
@@ -241,10 +255,3 @@ class PageRequest:
     def _with_cookies(self, response: Response) -> Response:
         self.browser.write_cookies(response)
         return response
-
-
-def _needs_chunks() -> Message:
-    sentence = _(
-        "HTTP/1.0 has no chunked transfer. Request it with HTTP/1.1; for nginx: proxy_http_version 1.1."
-    )
-    return Message(505, _("This file is sent in pieces"), sentence)

@@ -38,7 +38,7 @@ _TONES = {
     JobState.STOPPED: "bad",
 }
 _ONLY_ADMINISTRATORS = N_(
-    "Taking this back deletes licenses, which only administrators may do with many at once."
+    "Taking this back can delete licenses, which only administrators may do with many at once."
 )
 
 
@@ -134,6 +134,8 @@ class Jobs(Section):
     def fetch_keys(self, request: PageRequest) -> Response:
         """Download the license keys that a job made: once, and by the user who ordered it."""
         number = require_id(request.path_params["id"])
+        if not request.takes_pieces:
+            return request.refuse_pieces()
         job: Job = request.change(FetchKeys(context=request.context, job_id=number))
         is_csv = request.form.get("format", "") != "txt"
         chunks = job_files.read_keys(request.ask, job, is_csv=is_csv)
@@ -144,6 +146,8 @@ class Jobs(Section):
     def fetch(self, request: PageRequest) -> Response:
         """Download the file of a job. Not by GET, because an event is recorded."""
         number = require_id(request.path_params["id"])
+        if not request.takes_pieces:
+            return request.refuse_pieces()
         job: Job = request.change(FetchFile(context=request.context, job_id=number))
         # The file is read while it is sent.
         name = job_files.file_name(job)
