@@ -202,6 +202,8 @@ def test_one_s_own_password_is_changed_by_who_knows_the_old_one_only(ada: Visito
         answer = ulla.post(f"/users/{number}/password", new_password=NEW, repeated=NEW)
         assert answer.status_code == 403
         assert "Change it under “My account”" in said(answer)
+        answer = ulla.post(f"/users/{number}/invite")
+        assert (answer.status_code, "/invitation" in answer.text) == (403, False)
         assert elsewhere.is_signed_in()
         assert ulla.post("/sign-out").status_code == 303
         assert ulla.sign_in("ulla", PASSWORD).is_signed_in()

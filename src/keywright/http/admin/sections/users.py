@@ -50,8 +50,9 @@ class Users(Section):
 
     @page("/{id:number}/invite", methods=("POST",))
     def invite(self, request: PageRequest) -> Response:
-        """Make a new link with which the user sets a password."""
-        return _invite(request, _get(request))
+        """Make a new link with which another user sets a password."""
+        user = _get(request)
+        return _refuse_own_password(request) if user.id == request.user.id else _invite(request, user)
 
     @page("/{id:number}")
     def show(self, request: PageRequest) -> Response:
@@ -74,9 +75,7 @@ class Users(Section):
         """Set the password of another user, and end all of their sessions."""
         user, errors = _get(request), dict[str, str]()
         if user.id == request.user.id:
-            # A person who finds an administrator's browser open must not be able to take over the account.
-            sentence = _("Change it under “My account”, where you must type the current one.")
-            return request.message_page(Message(403, _("This is your own password"), sentence))
+            return _refuse_own_password(request)
         password = read_new_password(request.form, errors)
         if errors:
             return _render(request, user, errors)
@@ -153,6 +152,12 @@ def _get(request: PageRequest) -> User:
     if user is None:
         raise UnknownUser
     return user
+
+
+def _refuse_own_password(request: PageRequest) -> Response:
+    # A person who finds an administrator's browser open must not be able to take over the account.
+    sentence = _("Change it under “My account”, where you must type the current one.")
+    return request.message_page(Message(403, _("This is your own password"), sentence))
 
 
 def _create(request: PageRequest, inputs: Inputs, name: str, role: Role) -> User | None:
