@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from keywright.core.command import Command, Context
 from keywright.core.errors import (
@@ -32,7 +33,9 @@ from tests.makers import (
     create,
     deactivate,
     deactivate_all,
+    record_usage,
     set_terms,
+    take_lease,
     update,
 )
 
@@ -156,6 +159,32 @@ def test_a_new_license_is_undone_while_it_is_untouched(storage: Storage, executo
     assert isinstance(do(executor, undo_at(used)), ChangedSince)
     assert do(executor, undo_at(unused)).is_deleted
     assert isinstance(do(executor, activate(unused.id)), UnknownLicense)
+
+
+def test_a_new_license_that_gave_a_lease_or_was_metered_is_not_undone(
+    storage: Storage, executor: Executor
+) -> None:
+    alice = an_origin(actor="user:7")
+    terms = {"max_leases": 1, "meters": {"exports": {"limit": 5, "per": "day"}}}
+    leased, metered = (make(executor, key=key, origin=alice) for key in ("LEASED", "METERED"))
+    for license in (leased, metered):
+        do(executor, set_terms(terms, license.id))
+    do(executor, take_lease(key=leased.key))
+    do(executor, record_usage("exports", key=metered.key))
+    for license, field in ((leased, "leases"), (metered, "usage")):
+        refusal = do(executor, undo_at(license))
+        assert isinstance(refusal, ChangedSince)
+        assert refusal.fields == (field,)
+
+
+def test_an_order_that_is_more_than_a_number_is_not_overwritten(storage: Storage, executor: Executor) -> None:
+    license = make(executor)
+    do(executor, update(license.id, order_id=5))
+    event = last_event(storage, "license.updated")
+    do(executor, replace(update(license.id), order={"source": "north"}))
+    refusal = do(executor, undo(license, event))
+    assert isinstance(refusal, ChangedSince)
+    assert refusal.fields == ("order_id",)
 
 
 @pytest.mark.parametrize("status", [Status.SOLD, Status.DELIVERED, Status.ACTIVE])

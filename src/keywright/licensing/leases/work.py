@@ -94,6 +94,10 @@ class LeaseWork:
         lease = None if lease_id is None else self._leases[license.id][lease_id]
         return lease if lease is not None and lease.ended_at is None else None
 
+    def has_any(self, license_id: int) -> bool:
+        """Whether the license gives leases, or has ever given one."""
+        return license_id in self._counts or bool(store.find_counters(self._tx, [license_id]))
+
     def count(self, license: License) -> int:
         """The number of the license's leases that are counted."""
         counter = self._counters.get(license.id)

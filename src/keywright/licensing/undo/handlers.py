@@ -160,7 +160,8 @@ def _plan_unmaking(
     work: LicenseWork, command: LicenseCommand, license: License, _change: PastChange
 ) -> _Plan:
     """Delete a license that was made, while it is as it was then."""
-    rules.require_untouched(license)
+    has_leases, has_usage = work.leases.has_any(license.id), work.usage.has_any(license.id)
+    rules.require_untouched(license, has_leases=has_leases, has_usage=has_usage)
     order = DeleteLicense(context=command.context, license=license.id)
     return license, [partial(licenses.delete, work, order)]
 

@@ -54,6 +54,9 @@ def fields_before(license: License, details: Mapping[str, Any] | None) -> dict[s
         name: msgspec.convert(before, _FIELDS[name]) for name, (before, _) in pairs.items() if name in _FIELDS
     }
     members = {name: before for name, (before, _) in pairs.items() if name not in _FIELDS}
+    if "order_id" in changes and license.order_details is not None:
+        # The event does not hold the shop and the line of the order.
+        raise ChangedSince(("order_id",))
     if members:
         # With the other terms as they are now: the text of a start depends on the days.
         members |= {
@@ -64,10 +67,14 @@ def fields_before(license: License, details: Mapping[str, Any] | None) -> dict[s
     return changes
 
 
-def require_untouched(license: License) -> None:
-    """Raise ``ChangedSince`` for a license that was changed or activated after it was made."""
+def require_untouched(license: License, *, has_leases: bool, has_usage: bool) -> None:
+    """Raise ``ChangedSince`` for a license that was changed or used after it was made."""
     if license.times_activated or license.deactivated_count:
         raise ChangedSince(("activations",))
+    if has_leases:
+        raise ChangedSince(("leases",))
+    if has_usage:
+        raise ChangedSince(("usage",))
     if license.updated_at != license.created_at:
         raise ChangedSince(("license",))
 

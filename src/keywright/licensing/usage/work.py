@@ -28,6 +28,12 @@ class UsageWork:
         """The usage of a meter of a license that is new or was loaded; None before the first."""
         return self._usage.get((license_id, meter))
 
+    def has_any(self, license_id: int) -> bool:
+        """Whether any meter of the license was used."""
+        return any(one[0] == license_id for one in self._usage) or bool(
+            store.list_usage(self._tx, [license_id])
+        )
+
     def set_usage(self, usage: MeterUsage) -> None:
         """The usage of a meter in its new state."""
         self._usage[usage.license_id, usage.meter] = usage
