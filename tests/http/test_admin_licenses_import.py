@@ -121,6 +121,9 @@ def test_two_columns_cannot_be_one_field(bob: Visitor) -> None:
     assert answer.status_code == 422
     assert "Two columns cannot both be “license key”." in said(answer)
     assert do(bob, path, {"column-0": "key", "column-1": "odd"}, "show").status_code == 400
+    path = upload(bob, "a,b,c\nA-KEY,B,C\n")
+    fields = {"column-0": "key", "column-1": "metadata.50%", "column-2": "metadata.50%"}
+    assert "Two columns cannot both be “metadata: 50%”." in said(do(bob, path, fields, "show"))
 
 
 def test_a_preset_knows_the_columns_and_words_of_a_shop(server: RunningServer, bob: Visitor) -> None:

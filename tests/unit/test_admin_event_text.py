@@ -1,19 +1,22 @@
 """Events in plain words."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 import keywright
-from keywright.http.admin.event_changes import FieldChange
+from keywright.http.admin.app import CATALOGS
+from keywright.http.admin.event_changes import FieldChange, write_label, write_value
 from keywright.http.admin.event_text import EVENTS, EventNames, describe, describe_actor
 from keywright.http.admin.event_views import Named, _numbers_of, to_view
 from keywright.http.admin.periods import read_period
-from keywright.http.pages.zones import zone_of
+from keywright.http.pages.languages import Languages, speaking
+from keywright.http.pages.zones import find_zone, last_day, parse_last_day, zone_of
 from keywright.identity.model import Role
 from keywright.jobs.model import JobState
+from keywright.licensing.licenses.rules import END_OF_TIME
 from keywright.search.store import EventRecord, Owner
 from tests.makers import a_user, an_event
 
@@ -218,3 +221,18 @@ def test_a_period_is_of_days_of_the_reader(
 def test_a_time_zone_that_is_unknown_is_the_one_of_the_settings(named: str) -> None:
     assert zone_of({"keywright_zone": named}, "Asia/Tokyo").key == "Asia/Tokyo"
     assert zone_of({"keywright_zone": named}, "No/Where").key == "UTC"
+
+
+@pytest.mark.parametrize("name", ["Pacific/Kiritimati", "UTC", "Pacific/Honolulu"])
+def test_the_end_of_time_is_a_day_in_every_time_zone(name: str) -> None:
+    zone = find_zone(name)
+    assert zone is not None
+    end = parse_last_day("9999-12-31", zone)
+    assert end == END_OF_TIME
+    for moment in (end, end - timedelta(seconds=1)):
+        assert last_day(moment, zone).isoformat() == "9999-12-31"
+
+
+def test_fields_of_a_license_are_named_in_the_language_of_the_reader() -> None:
+    with speaking(Languages(CATALOGS).choose("de", "")):
+        assert (write_label("expires_at"), write_value("expires_at", None)) == ("Läuft ab", "nie")

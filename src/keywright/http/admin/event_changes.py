@@ -87,12 +87,12 @@ def write_value(name: str, value: object) -> Shown:
     if isinstance(value, datetime):
         return value
     missing = _FIELDS[name][1] if name in _FIELDS else "none"
-    return missing if value is None else _TEXTS.get(name, str)(value)
+    return _(missing) if value is None else _TEXTS.get(name, str)(value)
 
 
 def write_label(name: str) -> str:
     """The label of this field."""
-    return _FIELDS[name][0] if name in _FIELDS else name.replace("_", " ").capitalize()
+    return _(_FIELDS[name][0]) if name in _FIELDS else name.replace("_", " ").capitalize()
 
 
 def _describe_change(name: str, pair: list[Any], write: Callable[[Any], Shown]) -> FieldChange:

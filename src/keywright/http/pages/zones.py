@@ -13,6 +13,8 @@ from keywright.core.parsing import parse_time
 _COOKIE = "keywright_zone"
 _MAX_NAME_LENGTH = 64
 UTC_NAME = "UTC"
+#: The last moment that a license can have.
+_END_OF_TIME = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 
 def zone_of(cookies: Mapping[str, str], default: str) -> ZoneInfo:
@@ -28,16 +30,20 @@ def parse_last_day(text: str, zone: ZoneInfo) -> datetime | None:
     moment = parse_time(text)
     if moment is None or len(text) != len("2030-12-31"):
         return moment
-    try:
-        following = moment.date() + timedelta(days=1)
-        return datetime(following.year, following.month, following.day, tzinfo=zone).astimezone(UTC)
-    except OverflowError:
-        raise ValueError("must be YYYY-MM-DD HH:MM:SS, YYYY-MM-DD, or ISO 8601") from None
+    if moment.date() == date.max:
+        return _END_OF_TIME
+    following = moment.date() + timedelta(days=1)
+    return datetime(following.year, following.month, following.day, tzinfo=zone).astimezone(UTC)
 
 
 def last_day(end: datetime, zone: ZoneInfo) -> date:
-    """The last day in the time zone of what ends at this moment."""
-    return (end - timedelta(seconds=1)).astimezone(zone).date()
+    """The last day in the time zone of what ends at this moment; the last day of all where the zone has
+    none for it.
+    """
+    try:
+        return (end - timedelta(seconds=1)).astimezone(zone).date()
+    except OverflowError:
+        return end.date()
 
 
 @lru_cache(maxsize=100)

@@ -189,7 +189,7 @@ def _field_options(fields: tuple[str, ...] | list[str]) -> list[tuple[str, str]]
     names = [(field, _label(field)) for field in PARSERS]
     others = [("activations", _("activations")), ("metadata", _("metadata (JSON)"))]
     kept = sorted({one for one in fields if one.startswith(METADATA) and len(one) <= _MAX_NAME})
-    named = [(one, _("metadata: %(name)s", name=one.removeprefix(METADATA))) for one in kept]
+    named = [(one, _label(one)) for one in kept]
     return [("", _("not used")), *names, *others, (AS_METADATA, _("metadata, by its name")), *named]
 
 
@@ -201,7 +201,11 @@ def _find_error(fields: tuple[str, ...]) -> str:
 
 
 def _label(field: str) -> str:
-    return _(_LABELS.get(field, field.replace("_", " ")))
+    if field.startswith(METADATA):
+        return _("metadata: %(name)s", name=field.removeprefix(METADATA))
+    # Only names from here are texts: others come from the form.
+    is_known = field in PARSERS or field == "activations"
+    return _(_LABELS.get(field, field.replace("_", " "))) if is_known else field
 
 
 def _render_draft(request: PageRequest, draft: Draft) -> Response:
