@@ -299,6 +299,14 @@ def test_there_is_no_file_before_the_job_is_done_and_none_of_other_jobs(
         (Search(expiring_within_days=30), "licenses-expiring-in-30-days-2026-01-15-1230.csv"),
         (Search(is_full=True), "licenses-full-2026-01-15-1230.csv"),
         (Search(is_unused=True, term="lsomebody"), "licenses-unused-found-2026-01-15-1230.csv"),
+        (Search(is_expired=True, tag="Anna"), "licenses-expired-tagged-2026-01-15-1230.csv"),
+        (Search(unseen_for_days=90), "licenses-unseen-for-90-days-2026-01-15-1230.csv"),
+        (Search(order_ref="Anna-7", made_by=4), "licenses-order-key-4-2026-01-15-1230.csv"),
+        (Search(policy_id=3, job_id=5), "licenses-policy-3-job-5-2026-01-15-1230.csv"),
+        (
+            Search(expires=(None, NOW), created=(NOW, None)),
+            "licenses-expiring-before-2026-01-15-created-after-2026-01-15-2026-01-15-1230.csv",
+        ),
     ],
 )
 def test_the_name_of_a_file_says_what_and_when_but_nothing_that_was_typed(

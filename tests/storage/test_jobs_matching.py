@@ -8,22 +8,27 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 
 from keywright.core.errors import UnknownLicense
 from keywright.db import Storage, run_read
 from keywright.engine.executor import Executor
 from keywright.jobs import files as job_files
+from keywright.jobs import matching
 from keywright.jobs.model import JobState
 from keywright.jobs.orders import Export
 from keywright.jobs.planning import LICENSES_PER_STEP, ROWS_PER_STEP
 from keywright.licensing.activations import store as activation_store
+from keywright.licensing.activations.commands import SaveLastSeen
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import store as license_store
-from keywright.licensing.licenses.model import License, LicenseFilter, Status
+from keywright.licensing.licenses.model import License, LicenseFilter, Order, Status, order_fields
+from keywright.licensing.notes.commands import SaveNotes
+from keywright.licensing.notes.model import Notes
 from keywright.registry import open_executor
 from keywright.search.filters import Search
-from tests.jobs import Work, a_change, decide, events_of, make_orderer, start
+from tests.jobs import Work, a_change, by_user, decide, events_of, make_orderer, run_job, start
 from tests.makers import NOW, activate, create, deactivate_all, delete, update
 from tests.storage.conftest import Opener
 from tests.storage.projected import follow_all
@@ -58,6 +63,15 @@ def give_up_license(executor: Executor) -> None:
     decide(executor, deactivate_all("KEY-1"))
 
 
+def see_license(executor: Executor) -> None:
+    """The program has asked about the first license."""
+    decide(executor, SaveLastSeen(**by_user(), seen={(1, 0): int(NOW.timestamp())}))
+
+
+def untag_license(executor: Executor) -> None:
+    decide(executor, SaveNotes(**by_user(), license="KEY-1", notes=Notes()))
+
+
 #: What is searched for, what all licenses are like, and what happens to the first one.
 LOST: dict[str, tuple[Search, dict[str, Any], Happens]] = {
     "activated": (UNUSED, {"product_id": 77}, activate_license),
@@ -76,6 +90,28 @@ LOST: dict[str, tuple[Search, dict[str, Any], Happens]] = {
     "endless": (Search(expiring_within_days=30), {"expires_at": NOW + DAY}, change_license(expires_at=None)),
     "a place is free": (Search(is_full=True), {"limit": 1}, give_up_license),
     "the limit is raised": (Search(is_full=True), {"limit": 1}, change_license(times_activated_max=2)),
+    "renewed after its end": (
+        Search(is_expired=True),
+        {"expires_at": NOW},
+        change_license(expires_at=NOW + timedelta(seconds=1)),
+    ),
+    "renewed, and now endless": (
+        Search(is_expired=True),
+        {"expires_at": NOW},
+        change_license(expires_at=None),
+    ),
+    "past the span": (
+        Search(expires=(NOW, NOW + 2 * DAY)),
+        {"expires_at": NOW + DAY},
+        change_license(expires_at=NOW + 2 * DAY),
+    ),
+    "before the span": (
+        Search(expires=(NOW, None)),
+        {"expires_at": NOW + DAY},
+        change_license(expires_at=NOW),
+    ),
+    "seen": (Search(unseen_for_days=90), {"now": NOW - 91 * DAY}, see_license),
+    "untagged": (Search(tag="old"), {}, untag_license),
     "the limit is gone": (Search(is_full=True), {"limit": 1}, change_license(times_activated_max=None)),
 }
 
@@ -87,6 +123,9 @@ def make_matching(executor: Executor, search: Search, amount: int, **fields: Any
         executor.execute([create(key, **fields) for key in keys[first : first + 100]])
     if search.is_full:
         executor.execute([activate(key) for key in keys])
+    if search.tag is not None:
+        notes = Notes(tags=(search.tag,))
+        executor.execute([SaveNotes(**by_user(), license=key, notes=notes) for key in keys])
     follow_all(executor)
 
 
@@ -135,6 +174,49 @@ def list_exported(storage: Storage, job_id: int) -> list[str]:
     """The numbers of the licenses in the file."""
     file = b"".join(job_files.read_file(partial(run_read, storage), job_id)).decode("utf-8-sig")
     return [row["id"] for row in csv.DictReader(io.StringIO(file, newline=""))]
+
+
+#: Searches for what seldom or never changes; fields of a license with which it matches each, and without.
+COMPARED: dict[str, tuple[Search, dict[str, Any], dict[str, Any]]] = {
+    "number": (Search(license_id=1), {"id": 1}, {"id": 2}),
+    "policy": (Search(policy_id=3), {"policy_id": 3}, {"policy_id": 4}),
+    "API key": (Search(made_by=3), {"created_by": 3}, {"created_by": None}),
+    "order": (Search(order_ref="A-7"), order_fields(Order(id="A-7")), order_fields(Order(id="A-8"))),
+    "creation before": (Search(created=(None, NOW)), {"created_at": NOW - DAY}, {"created_at": NOW}),
+    "creation after": (Search(created=(NOW, None)), {"created_at": NOW + DAY}, {"created_at": NOW}),
+}
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_a_field_of_a_license_is_compared(executor: Executor, storage: Storage, name: str) -> None:
+    search, matching_fields, others = COMPARED[name]
+    decide(executor, create("KEY-1"))
+    license = licenses(storage)[1]
+    for fields, is_match in ((matching_fields, True), (others, False)):
+        one = msgspec.structs.replace(license, **fields)
+        assert find_unmatched(storage, search, one) == (set() if is_match else {one.id})
+
+
+def test_only_what_a_job_has_changed_matches_it(executor: Executor, storage: Storage) -> None:
+    executor.execute([create("KEY-1"), create("KEY-2")])
+    job = run_job(executor, storage, a_change("set_limit", 5, license_ids=(2,)))
+    assert find_unmatched(storage, Search(job_id=job.id), *licenses(storage).values()) == {1}
+
+
+def find_unmatched(storage: Storage, search: Search, *some: License) -> set[int]:
+    return run_read(storage, lambda tx: matching.find_unmatched(tx, search, some, NOW))
+
+
+def test_every_field_of_a_search_is_checked_again_or_is_no_condition() -> None:
+    searches = [Search(job_id=1), *(one[0] for one in (*LOST.values(), *COMPARED.values()))]
+    checked = {
+        name
+        for search in searches
+        for name in Search.__struct_fields__
+        if getattr(search, name) != getattr(Search(), name)
+    }
+    assert checked | matching.NOT_COMPARED == set(Search.__struct_fields__)
+    assert not checked & matching.NOT_COMPARED
 
 
 def test_what_was_looked_for_long_before_is_judged_again(executor: Executor, storage: Storage) -> None:

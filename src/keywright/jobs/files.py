@@ -119,6 +119,22 @@ def _words_of(search: Search) -> list[str]:
             words.append(f"{name}-{number}")
     if search.expiring_within_days is not None:
         words.append(f"expiring-in-{search.expiring_within_days}-days")
+    words += _words_of_times(search)
+    # Not the tag, nor the order's ID: somebody typed them.
+    words += ["order"] * (search.order_ref is not None) + ["tagged"] * (search.tag is not None)
+    for name, number in (("policy", search.policy_id), ("key", search.made_by), ("job", search.job_id)):
+        if number is not None:
+            words.append(f"{name}-{number}")
     words += ["full"] * search.is_full + ["unused"] * search.is_unused
     words += ["found"] * (search.license_id is not None or search.term is not None)
     return words or ["all"]
+
+
+def _words_of_times(search: Search) -> list[str]:
+    words = ["expired"] * search.is_expired
+    for name, span in (("expiring", search.expires), ("created", search.created)):
+        bounds = zip(("after", "before"), span or (), strict=False)
+        words += [f"{name}-{when}-{moment:%Y-%m-%d}" for when, moment in bounds if moment is not None]
+    if search.unseen_for_days is not None:
+        words.append(f"unseen-for-{search.unseen_for_days}-days")
+    return words

@@ -4,9 +4,11 @@ from collections.abc import Collection, Set
 from datetime import datetime
 
 from keywright.db import ReadTransaction
-from keywright.licensing.licenses.model import License
+from keywright.db.rows import to_seconds
+from keywright.licensing.licenses.model import License, order_of
 from keywright.licensing.licenses.rules import expiry_after
-from keywright.search.filters import Search
+from keywright.search.filters import Search, sources_of
+from keywright.search.scan_store import find_among
 from keywright.search.terms_store import list_states
 
 #: The field of a license that must equal each field of a search.
@@ -17,7 +19,10 @@ _NUMBERS = {
     "order_id": "order_id",
     "customer_id": "customer_id",
     "policy_id": "policy_id",
+    "made_by": "created_by",
 }
+#: The fields of a search that are no condition, or that are ignored (see ``find_unmatched``).
+NOT_COMPARED = frozenset({"order", "term", "is_prefix"})
 
 
 def find_unmatched(
@@ -26,12 +31,29 @@ def find_unmatched(
     """The ids of those licenses, found earlier, that no longer match the search. ``now`` is the moment from
     which an expiry is counted.
 
-    This compares the fields as given, and whether there is any record of an activation. The terms of a search
+    This compares the fields as given, and whether there is any record of an activation. What other tables say
+    (tags, when a license was seen, what a job has changed) is read again. The terms of a search
     (a token, a label, an address) are ignored: a license has them for as long as it has its activations, and
     one that was deleted in the last seconds is no reason to leave the license out.
     """
     used = _find_used(tx, licenses) if search.is_unused else frozenset[int]()
-    return {one.id for one in licenses if one.id in used or not _matches(search, one, now)}
+    recorded = _find_recorded(tx, search, licenses, now)
+    return {
+        one.id
+        for one in licenses
+        if one.id in used or one.id not in recorded or not _matches(search, one, now)
+    }
+
+
+def _find_recorded(
+    tx: ReadTransaction, search: Search, licenses: Collection[License], now: datetime
+) -> Set[int]:
+    """Those for which other tables have what the search asks for. What they say is never waiting in memory to
+    be written.
+    """
+    numbers = {one.id for one in licenses}
+    asked = Search(tag=search.tag, unseen_for_days=search.unseen_for_days, job_id=search.job_id)
+    return numbers if asked == Search() else find_among(tx, numbers, sources_of(asked, now))
 
 
 def _find_used(tx: ReadTransaction, licenses: Collection[License]) -> Set[int]:
@@ -46,7 +68,30 @@ def _matches(search: Search, license: License, now: datetime) -> bool:
         number = getattr(search, asked)
         if number is not None and getattr(license, name) != number:
             return False
-    limit, expires_at, days = license.times_activated_max, license.expires_at, search.expiring_within_days
+    limit = license.times_activated_max
     if search.is_full and (limit is None or license.times_activated < limit):
         return False
-    return days is None or (expires_at is not None and now < expires_at <= expiry_after(now, days))
+    return _has_order_ref(search, license) and _matches_times(search, license, now)
+
+
+def _has_order_ref(search: Search, license: License) -> bool:
+    order = order_of(license)
+    return search.order_ref is None or (order.number is None and order.id == search.order_ref)
+
+
+def _matches_times(search: Search, license: License, now: datetime) -> bool:
+    expires_at, days = license.expires_at, search.expiring_within_days
+    if days is not None and (expires_at is None or not now < expires_at <= expiry_after(now, days)):
+        return False
+    if search.is_expired and (expires_at is None or expires_at > now):
+        return False
+    return _is_between(expires_at, search.expires) and _is_between(license.created_at, search.created)
+
+
+def _is_between(time: datetime | None, span: tuple[datetime | None, datetime | None] | None) -> bool:
+    """Whether a time, in whole seconds, is between two moments; no time is, where there is no bound."""
+    first, last = (None if one is None else to_seconds(one) for one in span or (None, None))
+    if time is None:
+        return first is None and last is None
+    seconds = to_seconds(time)
+    return (first is None or seconds > first) and (last is None or seconds < last)

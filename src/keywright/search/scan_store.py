@@ -90,6 +90,13 @@ def _some(source: Source, most: int) -> Subquery:
     return select(source.number.label("number")).where(*source.where).limit(most).subquery()
 
 
+def find_among(tx: ReadTransaction, numbers: Collection[int], sources: Iterable[Source]) -> set[int]:
+    """Those of some licenses whose rows match all sources; what a source says of search terms is left out."""
+    conditions = [one for source in sources for one in source.filter_row(licenses.c)]
+    query = select(licenses.c.id).where(licenses.c.id.in_(numbers), *conditions)
+    return set(tx.connection.execute(query).scalars())
+
+
 # --- few candidates, read at once -----------------------------------------------------------------
 
 

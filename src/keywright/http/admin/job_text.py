@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from keywright.db import ReadTransaction
-from keywright.http.pages.formats import write_number
+from keywright.http.pages.formats import write_moment, write_number
 from keywright.http.pages.languages import N_, _, ngettext
 from keywright.jobs import orders
 from keywright.jobs.model import Job
@@ -98,10 +98,34 @@ def _describe_search(tx: ReadTransaction, search: Search) -> list[str]:
     words += _describe_numbers(tx, search)
     if (days := search.expiring_within_days) is not None:
         words.append(ngettext("expiring within %(num)s day", "expiring within %(num)s days", days))
+    words += _describe_times(search)
     if search.policy_id is not None:
         words.append(_policy(search.policy_id))
+    if search.tag is not None:
+        words.append(_("tag %(name)s", name=search.tag))
+    if search.made_by is not None:
+        words.append(_("made by API key %(number)s", number=search.made_by))
+    if search.job_id is not None:
+        words.append(_("made or changed by job %(number)s", number=search.job_id))
     words += [_("full")] * search.is_full + [_("never activated")] * search.is_unused
     words += [_("found by a search")] * (search.term is not None or search.license_id is not None)
+    return words
+
+
+def _describe_times(search: Search) -> list[str]:
+    words = [_("expired")] * search.is_expired
+    after, before = search.expires or (None, None)
+    if after is not None:
+        words.append(_("expiring after %(time)s", time=write_moment(after)))
+    if before is not None:
+        words.append(_("expiring before %(time)s", time=write_moment(before)))
+    after, before = search.created or (None, None)
+    if after is not None:
+        words.append(_("created after %(time)s", time=write_moment(after)))
+    if before is not None:
+        words.append(_("created before %(time)s", time=write_moment(before)))
+    if (days := search.unseen_for_days) is not None:
+        words.append(ngettext("not seen for %(num)s day", "not seen for %(num)s days", days))
     return words
 
 
@@ -113,6 +137,8 @@ def _describe_numbers(tx: ReadTransaction, source: Search | Generate) -> list[st
         words.append(_("customer %(name)s", name=_name(tx, NameKind.CUSTOMER, number)))
     if source.order_id is not None:
         words.append(_("order %(number)s", number=source.order_id))
+    if isinstance(source, Search) and source.order_ref is not None:
+        words.append(_("order %(number)s", number=source.order_ref))
     return words
 
 
