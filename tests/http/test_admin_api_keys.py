@@ -76,10 +76,10 @@ def test_a_call_to_try_is_shown_with_them(ada: Visitor, permissions: str, call: 
 
 
 def test_an_api_key_for_programs_can_be_for_one_product(ada: Visitor) -> None:
-    decide(ada.server, SaveName(**asked(kind=NameKind.PRODUCT, number=4711, name="Lumen Studio")))
-    assert '<option value="Lumen Studio">4711</option>' in ada.get("/api-keys/new").text
-    assert make(ada, "an app", "client", product_id="Lumen Studio").status_code == 200
-    assert "Customers' programs, Lumen Studio (4711)" in said(ada.get("/api-keys"))
+    decide(ada.server, SaveName(**asked(kind=NameKind.PRODUCT, number=4711, name="Lumen for apps")))
+    assert '<option value="Lumen for apps">4711</option>' in ada.get("/api-keys/new").text
+    assert make(ada, "an app", "client", product_id="Lumen for apps").status_code == 200
+    assert "Customers' programs, Lumen for apps (4711)" in said(ada.get("/api-keys"))
     assert '"product_id":4711' in events_of(ada, "api_key.created")[-1]
 
 

@@ -7,7 +7,8 @@ import pytest
 from keywright.licensing.licenses.rules import expiry_of_applied
 from keywright.licensing.terms.model import Meter, Period, Starts, Terms
 from keywright.licensing.terms.rules import copy_terms, parse_term_name, select_terms
-from keywright.provisioning.customers.rules import parse_email
+from keywright.provisioning.customers.model import Customer
+from keywright.provisioning.customers.rules import change_note, parse_email, read_note
 from keywright.provisioning.products.rules import derive_code, parse_code, parse_feature_code, parse_url
 from tests.makers import LATER, NOW, a_license
 
@@ -75,3 +76,15 @@ def test_applied_terms_never_move_an_expiry() -> None:
     first = Terms(valid_for_days=10, starts=Starts.FIRST_ACTIVATION)
     assert expiry_of_applied(a_license(), first) is None
     assert expiry_of_applied(a_license(), Terms()) is None
+
+
+@pytest.mark.parametrize(
+    ("metadata", "note"), [(None, ""), ('{"note":"Pays late."}', "Pays late."), ('{"note":[1],"x":2}', "")]
+)
+def test_the_note_about_a_customer_is_a_text_of_the_metadata(metadata: str | None, note: str) -> None:
+    assert read_note(Customer(7, None, None, "Anna", metadata, NOW, NOW)) == note
+
+
+def test_an_empty_note_is_none() -> None:
+    assert change_note("Pays late.") == {"note": "Pays late."}
+    assert change_note("") == change_note(None) == {"note": None}
