@@ -99,7 +99,7 @@ def test_keys_are_shown_while_a_policy_is_described(signed_in: SignedIn, axe: Ax
     axe.check(page)
     camera.take(page, "policy-weak")
     page.get_by_label("Allow keys that are easy to guess").check()
-    page.get_by_label("Limit", exact=True).fill("3")
+    page.get_by_label("Devices", exact=True).fill("3")
     page.get_by_label("Fingerprint").select_option("required")
     page.get_by_label("Meters").fill("exports=100/month")
     page.get_by_role("button", name="Save").click()
