@@ -137,7 +137,7 @@ def _judge(explained: "Explained", now: datetime) -> str:
 
 
 def _fields(claims: dict[str, Any]) -> list[tuple[str, object]]:
-    """What people want to know of the claims; whatever they are, for a file may be anyone's."""
+    """The claims as names and texts. They may be of any type: the file may come from anywhere."""
     activation = claims.get("activation")
     return [
         ("says", ", ".join(map(str, claims.get("codes") or [claims.get("code")]))),

@@ -64,6 +64,6 @@ def terms_for(typed: str) -> list[tuple[str, bool]]:
 
 
 def _split_pieces(typed: str) -> Iterator[tuple[str, list[str]]]:
-    """What stands between spaces, folded, with its words."""
+    """The parts of a text between spaces, folded, each with its words."""
     pieces = ((piece, _WORD.findall(piece)) for piece in fold(typed).split())
     return (one for one in pieces if one[1])

@@ -21,8 +21,8 @@ from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.licensing.undo.store import list_unreadable
 from keywright.maintenance import inspection
 from keywright.maintenance.inspection import OTHERS, Inspected
+from keywright.search.daily_counts_store import FORWARDED_BLINDLY, day_of
 from keywright.search.store import list_daily_counts
-from keywright.search.terms_store import FORWARDED_BLINDLY, day_of
 from keywright.signing.keys import list_unsound
 
 _LICENSES_AT_ONCE, _DELETED_AT_ONCE = 5_000, 100

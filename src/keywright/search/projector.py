@@ -13,7 +13,7 @@ from keywright.core.command import Command
 from keywright.db import ReadTransaction, WriteTransaction
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing.licenses import store as license_store
-from keywright.search import counters_store, terms_store
+from keywright.search import counters_store, daily_counts_store, terms_store
 from keywright.search import store as search_store
 from keywright.search.commands import ProjectEvents, SaveCounters
 from keywright.search.terms_store import END, Checkpoints
@@ -142,15 +142,15 @@ def _project(tx: WriteTransaction, events: list[Any]) -> None:
     terms_store.save_activation_terms(tx, terms_store.list_activations_by_id(tx, activated))
     for some in terms_store.list_activations_of(tx, imported):
         terms_store.save_activation_terms(tx, some)
-    terms_store.save_counts(
-        tx, Counter((terms_store.day_of(event.occurred_at), event.name) for event in events)
+    daily_counts_store.save_counts(
+        tx, Counter((daily_counts_store.day_of(event.occurred_at), event.name) for event in events)
     )
     products = search_store.list_products_of(tx, states)
     counted = Counter(
-        (products.get(event.license_id), terms_store.day_of(event.occurred_at), event.name)
+        (products.get(event.license_id), daily_counts_store.day_of(event.occurred_at), event.name)
         for event in events
     )
-    terms_store.save_product_counts(
+    daily_counts_store.save_product_counts(
         tx, {(one[0], one[1], one[2]): n for one, n in counted.items() if one[0] is not None}
     )
 
@@ -168,7 +168,9 @@ def _project_past(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
 
 def _count_past(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
     until = min(at.past_until, at.past_events + limit)
-    terms_store.save_counts(tx, terms_store.count_per_day(tx, after_id=at.past_events, until_id=until))
+    daily_counts_store.save_counts(
+        tx, daily_counts_store.count_per_day(tx, after_id=at.past_events, until_id=until)
+    )
     at.past_events = until
     return limit
 
@@ -178,8 +180,8 @@ def _count_past_of_products(tx: WriteTransaction, at: Checkpoints, limit: int) -
     if at.is_past_of_products_done or at.products_until < 0:
         return 0
     until = min(at.products_until, at.products_past + limit * _COUNTED_BY_PRODUCT)
-    counts = terms_store.count_by_product(tx, after_id=at.products_past, until_id=until)
-    terms_store.save_product_counts(tx, counts)
+    counts = daily_counts_store.count_by_product(tx, after_id=at.products_past, until_id=until)
+    daily_counts_store.save_product_counts(tx, counts)
     at.products_past = until
     return limit
 
@@ -231,16 +233,16 @@ def save_counters(work: UnitOfWork, command: SaveCounters) -> None:
             refused[license.product_id] += command.refused[key]
     counted = {
         VALIDATED: command.validations,
-        terms_store.FORWARDED_BLINDLY: command.forwarded_blindly,
+        daily_counts_store.FORWARDED_BLINDLY: command.forwarded_blindly,
         REFUSED: sum(refused.values()),
     }
-    day = terms_store.day_of(int(now.timestamp()))
+    day = daily_counts_store.day_of(int(now.timestamp()))
     if counts := {(day, name): amount for name, amount in counted.items() if amount}:
-        terms_store.save_counts(tx, counts)
+        daily_counts_store.save_counts(tx, counts)
     of_products = {(one, day, VALIDATED): amount for one, amount in command.product_validations.items()}
     of_products |= {(one, day, REFUSED): amount for one, amount in refused.items() if one is not None}
     if of_products:
-        terms_store.save_product_counts(tx, of_products)
+        daily_counts_store.save_product_counts(tx, of_products)
     counters_store.save_last_used(tx, command.used_api_keys)
 
 

@@ -1,4 +1,4 @@
-"""Statements of the projection: its checkpoints, the search terms, and the daily counts of events."""
+"""Statements of the projection: its checkpoints, the events that it reads, and the search terms."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -23,8 +23,6 @@ from keywright.db.bulk import Lookup, bulk_delete, bulk_update, bulk_upsert
 from keywright.db.schema import (
     activations,
     checkpoints,
-    daily_counts,
-    daily_product_counts,
     events,
     licenses,
     limit_refusals,
@@ -35,12 +33,9 @@ from keywright.db.transaction import ReadTransaction, WriteTransaction
 
 #: The terms of licenses that have no free place, and of those that were never activated.
 FULL, UNUSED = "full", "unused"
-#: The name, in the counts of days, of calls through a proxy that is not trusted.
-FORWARDED_BLINDLY = "call.forwarded_blindly"
 #: A position after the last row of any table.
 END = 2**63 - 1
 _MAX_TERM_LENGTH = 300
-_DAY = 86_400
 #: The most licenses in one statement.
 _MAX_NAMED = 128
 
@@ -49,22 +44,6 @@ _NEXT_EVENTS = (
     .where(events.c.id > bindparam("after"))
     .order_by(events.c.id)
     .limit(bindparam("most"))
-)
-_DAY_OF_EVENT = events.c.occurred_at // literal_column(str(_DAY), BigInteger)
-_COUNTS_PER_DAY = (
-    select(_DAY_OF_EVENT, events.c.name, func.count())
-    .where(events.c.id > bindparam("after"), events.c.id <= bindparam("until"))
-    .group_by(_DAY_OF_EVENT, events.c.name)
-)
-_COUNTS_OF_PRODUCTS = (
-    select(licenses.c.product_id, _DAY_OF_EVENT, events.c.name, func.count())
-    .join(licenses, licenses.c.id == events.c.license_id)
-    .where(
-        events.c.id > bindparam("after"),
-        events.c.id <= bindparam("until"),
-        licenses.c.product_id.is_not(None),
-    )
-    .group_by(licenses.c.product_id, _DAY_OF_EVENT, events.c.name)
 )
 _OLDEST = select(events.c.occurred_at).where(events.c.id > bindparam("after")).order_by(events.c.id).limit(1)
 _NEWEST_EVENT = select(func.coalesce(func.max(events.c.id), 0))
@@ -120,8 +99,6 @@ _DELETE_TERMS_OF_ACTIVATIONS = bulk_delete(search_terms, "license_id", "activati
 _DELETE_PRUNED = bulk_delete(pruned_activations, "license_id", "activation_id")
 _DELETE_TERMS_OF_LICENSES = bulk_delete(search_terms, "license_id")
 _DELETE_REFUSALS = bulk_delete(limit_refusals, "license_id")
-_ADD_COUNTS = bulk_upsert(daily_counts, ["day", "name"], sums=["amount"])
-_ADD_PRODUCT_COUNTS = bulk_upsert(daily_product_counts, ["product_id", "day", "name"], sums=["amount"])
 _INSERT_CHECKPOINTS = bulk_upsert(checkpoints, ["name"])
 _UPDATE_CHECKPOINTS = bulk_update(checkpoints, ["name"], ["last_id"])
 
@@ -275,38 +252,6 @@ def wait_for_event(tx: WriteTransaction, at: Checkpoints, missing: int, newest: 
 def list_next_events(tx: ReadTransaction, *, after_id: int, limit: int) -> list[Row[Any]]:
     """The next events: id, at (seconds), name, license_id, activation_id."""
     return list(tx.connection.execute(_NEXT_EVENTS, {"after": after_id, "most": limit}))
-
-
-def count_per_day(tx: ReadTransaction, *, after_id: int, until_id: int) -> dict[tuple[int, str], int]:
-    """The number of these events by day and name."""
-    found = tx.connection.execute(_COUNTS_PER_DAY, {"after": after_id, "until": until_id})
-    return {(day, name): amount for day, name, amount in found}
-
-
-def count_by_product(tx: ReadTransaction, *, after_id: int, until_id: int) -> dict[tuple[int, int, str], int]:
-    """The number of these events by the product that the license has now, day and name."""
-    found = tx.connection.execute(_COUNTS_OF_PRODUCTS, {"after": after_id, "until": until_id})
-    return {(product_id, day, name): amount for product_id, day, name, amount in found}
-
-
-def save_product_counts(tx: WriteTransaction, amounts: Mapping[tuple[int, int, str], int]) -> None:
-    """Add to the daily counts by product, day and name."""
-    values = [
-        {"product_id": product_id, "day": day, "name": name, "amount": amount}
-        for (product_id, day, name), amount in sorted(amounts.items())
-    ]
-    _ADD_PRODUCT_COUNTS.execute(tx.connection, values)
-
-
-def day_of(seconds: int) -> int:
-    """The number of the day, as ``daily_counts`` has it."""
-    return seconds // _DAY
-
-
-def save_counts(tx: WriteTransaction, amounts: Mapping[tuple[int, str], int]) -> None:
-    """Add to the daily counts, by day and name."""
-    values = [{"day": day, "name": name, "amount": amount} for (day, name), amount in sorted(amounts.items())]
-    _ADD_COUNTS.execute(tx.connection, values)
 
 
 # --- search terms ----------------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ class BodyUnreadable(BadRequest):
 
 
 class OfflineRequestUnreadable(BadRequest):
-    """What was pasted on the page for machines without a network is no request of a program."""
+    """The text that was pasted on the page for machines without a network is no request of a program."""
 
     code = "request.offline_unreadable"
     sentence = "This is no request of a program. Copy all of it, from keywright-request: to its end."

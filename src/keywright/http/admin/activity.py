@@ -1,4 +1,4 @@
-"""What happened to all licenses, or to those of a product, in the last days: figures and charts."""
+"""Figures and charts of the last days, of all licenses or of those of a product."""
 
 from typing import Any
 

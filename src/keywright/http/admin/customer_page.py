@@ -24,7 +24,7 @@ _PLACE = re.compile(r"([0-9]{1,18})-([0-9a-f]{12})")
 
 
 def read_customer(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
-    """What the page shows. Raises ``NoSuchAddress`` for a number that no customer and no license has."""
+    """The values of the page. Raises ``NoSuchAddress`` for a number that no customer and no license has."""
     number = require_id(request.path_params["id"])
     customer = customer_store.find_customer(tx, number)
     if customer is None and not customer_store.has_licenses(tx, number):

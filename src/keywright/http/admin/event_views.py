@@ -145,7 +145,7 @@ def find_names(tx: ReadTransaction, records: Iterable[EventRecord]) -> EventName
 
 
 def device_name(activation: Device) -> str:
-    """What a device is called: its label, or the beginning of its fingerprint or token."""
+    """The name of a device for people: its label, or the beginning of its fingerprint or token."""
     if activation.label:
         return activation.label
     if activation.fingerprint:

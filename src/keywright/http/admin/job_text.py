@@ -24,7 +24,7 @@ _STATES = (
 
 
 def title_of(tx: ReadTransaction, job: Job) -> str:
-    """What the job does, in words."""
+    """The job's order in words."""
     order = orders.order_of(job)
     match order:
         case Generate():
@@ -152,7 +152,7 @@ def _policy(number: int) -> str:
 
 
 def describe_outcomes(outcomes: Mapping[str, int]) -> list[str]:
-    """What an import has done so far, a sentence for each kind of thing."""
+    """The progress of an import: a sentence for each kind of record."""
     licenses = [f"{write_number(outcomes[one])} {_(VERDICTS[one])}" for one in Verdict if outcomes.get(one)]
     activations = [
         f"{write_number(outcomes[f'activation.{one}'])} {_(VERDICTS[one])}"

@@ -25,7 +25,7 @@ _EPOCH = date(1970, 1, 1)
 
 
 def read_product(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
-    """What the page shows. Raises ``NoSuchAddress`` for a number that no product and no license has."""
+    """The values of the page. Raises ``NoSuchAddress`` for a number that no product and no license has."""
     number = require_id(request.path_params["id"])
     product, licenses = product_store.find_product(tx, number), count_licenses(tx, product_id=number)
     if product is None and not licenses:

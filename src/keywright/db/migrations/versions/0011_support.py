@@ -1,4 +1,4 @@
-"""What the pages need for support: refusals, notes and tags, deleted licenses, saved views."""
+"""Tables for support: refusals, notes and tags, deleted licenses, saved views."""
 
 from typing import Any
 

@@ -46,7 +46,7 @@ class Group(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What was typed, and how many hits of a group are wanted, after a place."""
+    """A search: the text, the number of hits wanted of a group, and the place after which they begin."""
 
     typed: str
     now: datetime
