@@ -1,0 +1,8 @@
+"""Tables for mail: the outbox of mails, and templates."""
+
+revision = "0013"
+down_revision = "0012"
+
+
+def upgrade() -> None:
+    pass

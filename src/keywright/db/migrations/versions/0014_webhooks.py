@@ -1,0 +1,8 @@
+"""Tables for webhooks: endpoints and deliveries."""
+
+revision = "0014"
+down_revision = "0013"
+
+
+def upgrade() -> None:
+    pass

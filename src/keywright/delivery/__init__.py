@@ -1,0 +1,1 @@
+"""What leaves: mails and webhooks."""

@@ -1,0 +1,1 @@
+"""Mails: templates, and how they are rendered and sent."""

@@ -1,0 +1,1 @@
+"""Webhooks: endpoints, deliveries, and how they are signed and sent."""

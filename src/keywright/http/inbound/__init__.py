@@ -1,0 +1,1 @@
+"""Where shops send their webhooks: `/in/{shop}/{connection}`."""

@@ -1,0 +1,1 @@
+"""Shops: connections, the events they send, and the licenses that a sale makes."""
