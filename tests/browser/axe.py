@@ -10,6 +10,7 @@ from typing import Any
 from filelock import FileLock
 from playwright.sync_api import Page
 
+from tests.browser.waiting import undisturbed
 from tests.deploy.programs import give_up
 
 _HERE = Path(__file__).parent
@@ -51,9 +52,12 @@ class Axe:
 
     def findings(self, page: Page, only: Sequence[str] = ()) -> list[dict[str, Any]]:
         """Every finding, as axe says it."""
+        return undisturbed(page, lambda: self._run(page, ["rule", list(only)] if only else ["tag", _TAGS]))
+
+    def _run(self, page: Page, rules: list[object]) -> list[dict[str, Any]]:
         if not page.evaluate("typeof axe === 'object'"):
             page.evaluate(self._source)
-        findings: list[dict[str, Any]] = page.evaluate(_RUN, ["rule", list(only)] if only else ["tag", _TAGS])
+        findings: list[dict[str, Any]] = page.evaluate(_RUN, rules)
         return findings
 
 

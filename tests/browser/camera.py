@@ -7,6 +7,8 @@ from typing import Literal
 
 from playwright.sync_api import FloatRect, Page, ViewportSize
 
+from tests.browser.waiting import undisturbed
+
 Scheme = Literal["light", "dark"]
 DESK: ViewportSize = {"width": 1280, "height": 800}
 PHONE: ViewportSize = {"width": 390, "height": 844}
@@ -28,7 +30,7 @@ class Camera:
         self.folder.mkdir(parents=True, exist_ok=True)
         for size in (DESK, PHONE):
             page.set_viewport_size(size)
-            height = page.evaluate("document.documentElement.scrollHeight")
+            height = undisturbed(page, lambda: page.evaluate("document.documentElement.scrollHeight"))
             part: FloatRect = {
                 "x": 0,
                 "y": 0,
@@ -57,12 +59,12 @@ def viewport(page: Page, size: ViewportSize, scheme: Scheme = "light") -> Iterat
 def check_fits(page: Page) -> None:
     """Fail if the page scrolls sideways on a phone."""
     with viewport(page, PHONE):
-        width = page.evaluate("document.documentElement.scrollWidth")
-        too_wide = page.evaluate(_TOO_WIDE)
+        width, too_wide = undisturbed(page, lambda: page.evaluate(_WIDTHS))
     assert width <= PHONE["width"], f"{page.url} is {width} px wide on a phone:\n" + "\n".join(too_wide)
 
 
-_TOO_WIDE = """() => [...document.body.querySelectorAll("*")]
+# And what is too wide.
+_WIDTHS = """() => [document.documentElement.scrollWidth, [...document.body.querySelectorAll("*")]
     .filter((one) => one.getBoundingClientRect().right > window.innerWidth + 1)
     .slice(0, 10)
-    .map((one) => one.outerHTML.slice(0, 150))"""
+    .map((one) => one.outerHTML.slice(0, 150))]"""

@@ -7,5 +7,5 @@ def find(page: Page, text: str) -> None:
     """Type a text into the field, and send it at once: the first hit, or the page of what was found."""
     field = page.get_by_role("combobox", name="Find anything")
     field.fill(text)
-    field.press("Enter")
-    page.wait_for_load_state()
+    with page.expect_navigation():
+        field.press("Enter")

@@ -6,10 +6,15 @@ attributes, addresses, scripts, comments, and templates that are filled in twice
 
 from playwright.sync_api import BrowserContext, Page
 
+from tests.browser.waiting import undisturbed
+
 _TRIPWIRE = """window.tripped = [];
 Object.defineProperty(window, "xss", {value: (number) => window.tripped.push(String(number))});"""
-_MADE_OF_TEXT = """() => [...document.querySelectorAll("[data-xss], [href^='javascript:' i], xss")]
-    .map((one) => one.outerHTML.slice(0, 200))"""
+_TRIPPED_AND_MADE = """() => [
+    window.tripped,
+    [...document.querySelectorAll("[data-xss], [href^='javascript:' i], xss")]
+        .map((one) => one.outerHTML.slice(0, 200)),
+]"""
 
 # {} stands for a call that trips the wire; elements have a mark, so that they are found even if nothing runs.
 _FORMS = (
@@ -96,6 +101,6 @@ def set_tripwire(context: BrowserContext) -> None:
 
 def check_untripped(page: Page) -> None:
     """Fail if a payload was run, or has become an element of the page."""
-    tripped, made = page.evaluate("window.tripped"), page.evaluate(_MADE_OF_TEXT)
+    tripped, made = undisturbed(page, lambda: page.evaluate(_TRIPPED_AND_MADE))
     assert not tripped, f"{page.url} has run " + ", ".join(PAYLOADS[int(number)] for number in tripped)
     assert not made, f"{page.url} has made elements of texts:\n" + "\n".join(made)

@@ -17,6 +17,7 @@ from tests.browser.camera import PHONE, SCHEMES, Camera, Scheme, check_fits, vie
 from tests.browser.finding import find
 from tests.browser.payloads import PAYLOADS, check_untripped, set_tripwire
 from tests.browser.people import sign_in
+from tests.browser.waiting import follow, wait_until_done
 from tests.browser.watching import Visitor, a_visitor
 from tests.http.admin_browser import asked, decide
 from tests.server import RunningServer
@@ -127,7 +128,7 @@ def change_and_delete(page: Page, axe: Axe, camera: Camera) -> None:
     expect(page.get_by_text("The license was disabled by ada")).to_be_visible()
     page.get_by_role("button", name="Enable").last.click()
     expect(said).to_contain_text("The license is enabled")
-    page.get_by_role("link", name="Free all").click()
+    follow(page, "Free all")
     check(page, axe, camera, "deactivate-all")
     page.get_by_role("button", name="Free all").click()
     expect(said).to_contain_text("All places are free again")
@@ -202,10 +203,12 @@ def select_and_extend(page: Page, axe: Axe, camera: Camera) -> None:
     check(page, axe, camera, "bulk")
     page.get_by_role("button", name="Allow more devices").click()
     expect(page).to_have_url(re.compile(r"/admin/jobs/\d+$"))
+    wait_until_done(page)
     expect(page.get_by_text("done", exact=True).first).to_be_visible()
     check(page, axe, camera, "bulk-done")
     page.get_by_role("button", name="Take this back").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("Take back job"))
+    wait_until_done(page)
     expect(page.get_by_text("done", exact=True).first).to_be_visible()
 
 
@@ -221,6 +224,7 @@ def change_all(page: Page, axe: Axe, camera: Camera) -> None:
     page.get_by_role("checkbox", name="Yes, delete").check()
     page.get_by_role("button", name="Delete").click()
     expect(page).to_have_url(re.compile(r"/admin/jobs/\d+$"))
+    wait_until_done(page)
     expect(page.get_by_text("done", exact=True).first).to_be_visible()
     page.goto("/admin/licenses?product=101&status=sold")
     expect(page.get_by_text("No matching licenses")).to_be_visible()
@@ -250,7 +254,7 @@ def test_a_table_is_imported(
 ) -> None:
     page = signed_in("bob").page
     page.goto("/admin/licenses")
-    page.get_by_role("link", name="Import").click()
+    follow(page, "Import")
     check(page, axe, camera, "import")
     table = b"Nummer,Expires\nIMPORTED-BY-HAND-1,2031-12-31\nIMPORTED-BY-HAND-2,31.12.2031\n"
     page.get_by_label("File").set_input_files({"name": "list.csv", "mimeType": "text/csv", "buffer": table})
@@ -262,8 +266,8 @@ def test_a_table_is_imported(
     check(page, axe, camera, "import-columns")
     page.get_by_role("button", name="Import 2 lines").click()
     expect(page).to_have_url(re.compile(r"/admin/jobs/\d+$"))
+    wait_until_done(page)
     expect(page.get_by_text("Licenses: 1 new, 1 left out.")).to_be_visible()
-    page.reload()
     check(page, axe, camera, "import-done")
     with page.expect_download() as download:
         page.get_by_role("button", name="Download the lines that failed").click()

@@ -13,6 +13,7 @@ from keywright.provisioning.policies.commands import CreatePolicy
 from tests.browser.axe import Axe
 from tests.browser.camera import Camera
 from tests.browser.people import sign_in
+from tests.browser.waiting import follow, wait_until_done
 from tests.browser.watching import Visitor, a_visitor
 from tests.http.admin_browser import PASSWORD, asked, decide, make_users
 from tests.server import RunningServer, running
@@ -157,7 +158,7 @@ def test_an_api_key_is_shown_once_copied_and_ended(
     axe.check(ada)
     camera.take(ada, "api-key-issued")
     shown = secret.inner_text()
-    ada.get_by_role("link", name="I have saved it").click()
+    follow(ada, "I have saved it")
     assert shown not in ada.content()
     assert server.log.count(shown) == 0
     ada.get_by_role("link", name="Revoke the API key The shop").click()
@@ -285,6 +286,7 @@ def test_a_backup_is_made_while_one_looks_and_downloaded(
     ada.goto("/admin/system")
     ada.get_by_role("button", name="Back up now").click()
     expect(ada.locator("#backup")).to_contain_text("Last backup:")
+    wait_until_done(ada)
     download = ada.get_by_role("button", name=re.compile(r"Download keywright-\d+-\d+\.tar"))
     expect(download).to_have_count(1)
     axe.check(ada)
@@ -298,6 +300,7 @@ def test_a_backup_is_made_while_one_looks_and_downloaded(
         assert file.read_bytes() == kept.read_bytes()
     ada.get_by_role("button", name="Check now").click()
     expect(ada.locator("#examination")).to_contain_text("everything is as it has to be")
+    wait_until_done(ada)
     axe.check(ada)
     camera.take(ada, "system-done")
     ada.get_by_role("link", name=re.compile("Delete keywright")).click()

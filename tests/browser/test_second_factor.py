@@ -7,6 +7,7 @@ from pyotp import TOTP
 
 from tests.browser.axe import Axe
 from tests.browser.camera import Camera
+from tests.browser.waiting import follow
 from tests.browser.watching import Visitor
 from tests.http.admin_browser import PASSWORD
 
@@ -18,7 +19,7 @@ def test_a_second_factor_is_set_up_and_asked_for(
 ) -> None:
     page = signed_in("bob").page
     page.goto("/admin/account")
-    page.get_by_role("link", name="Set up").click()
+    follow(page, "Set up")
     axe.check(page)
     camera.take(page, "second-factor-enable")
     # Cameras want all of it: the picture fits what is shown of it.
@@ -32,7 +33,7 @@ def test_a_second_factor_is_set_up_and_asked_for(
     axe.check(page)
     camera.take(page, "second-factor-codes")
     page.get_by_role("link", name="I have saved them").click()
-    page.get_by_role("link", name="Manage").click()
+    follow(page, "Manage")
     axe.check(page)
     camera.take(page, "second-factor")
     page.goto("/admin/account")

@@ -7,8 +7,12 @@ from urllib.parse import parse_qs, urljoin, urlsplit
 
 from playwright.sync_api import Page
 
+from tests.browser.waiting import undisturbed
+
 #: Where the pages begin.
 START = "/admin"
+_TARGETS = """() => [...document.querySelectorAll("a[href]:not([download])")]
+    .map((one) => one.getAttribute("href"))"""
 
 
 def walk(page: Page, start: str = START, *, alike: int = 1) -> Iterator[str]:
@@ -54,9 +58,7 @@ def name_of(address: str) -> str:
 
 def _links(page: Page) -> list[str]:
     """The addresses below ``START`` that this page links to."""
-    found: list[str] = page.eval_on_selector_all(
-        "a[href]:not([download])", "links => links.map((one) => one.getAttribute('href'))"
-    )
+    found: list[str] = undisturbed(page, lambda: page.evaluate(_TARGETS))
     here = urlsplit(page.url)
     addresses = [urlsplit(urljoin(page.url, link)) for link in found]
     return [

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from urllib.parse import urlsplit
 
 from playwright.sync_api import (
@@ -16,6 +17,7 @@ from playwright.sync_api import (
 )
 
 from tests.browser.chromium import TIMEOUT
+from tests.browser.waiting import undisturbed
 
 #: Not UTC: a time that is not converted to the reader's time zone is noticed.
 ZONE = "Asia/Kolkata"
@@ -48,7 +50,7 @@ class Watch:
         """The complaints so far."""
         for page in self._context.pages:
             # The events before the answer to this have arrived when it has.
-            page.evaluate("0")
+            undisturbed(page, partial(page.evaluate, "0"))
         return self._complaints
 
     def _complain(self, what: str) -> None:
