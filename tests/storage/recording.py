@@ -21,9 +21,13 @@ from sqlalchemy.engine import Engine
 
 from keywright.core.command import Context
 from keywright.core.crypto import hash_consumer_key
-from keywright.db import Storage, run_read
+from keywright.db import Storage, WriteTransaction, run_read, run_write
+from keywright.delivery.mail import template_store
+from keywright.delivery.mail.model import OwnTemplate
 from keywright.engine.health import CheckDatabase
 from keywright.events import store as event_store
+from keywright.events.outbox.model import MailTemplate, QueuedMail
+from keywright.events.outbox.store import queue_mail
 from keywright.identity import sessions
 from keywright.identity import store as identity_store
 from keywright.identity.commands import FindApiKey, SaveView
@@ -136,6 +140,7 @@ def live(storage: Storage) -> None:
         executor.query(question)
     _use_devices(storage)
     _sign(storage)
+    run_write(storage, _mail)
     _follow(storage)
     _work(storage)
     executor.execute([delete_policy(1)])
@@ -178,6 +183,21 @@ def _sign(storage: Storage) -> None:
     [first] = executor.execute([make_first_key()])
     executor.execute([make_license_file("v"), rotate_key(), withdraw_key(first.newest.kid)])
     executor.query([LoadKeys(), BuildKeySets(now=NOW, alg="EdDSA")])
+
+
+def _mail(tx: WriteTransaction) -> None:
+    queue_mail(tx, QueuedMail(template=MailTemplate.EXPIRED, unique="expired 1", customer_id=3), NOW)
+    own = OwnTemplate(
+        name=MailTemplate.EXPIRED,
+        product_id=0,
+        language="en",
+        subject="Expired",
+        text="Your license has expired.",
+        html="",
+        updated_at=NOW,
+        updated_by=1,
+    )
+    template_store.save_template(tx, own)
 
 
 def _administer(storage: Storage) -> None:

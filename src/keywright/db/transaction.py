@@ -51,6 +51,9 @@ class ReadTransaction:
 class WriteTransaction(ReadTransaction):
     """A transaction that changes rows: all of it is durable after it ends, or none of it is."""
 
+    #: Whether a mail was queued: who sends it is woken after the commit.
+    has_queued = False
+
     def __init__(self, connection: Connection, key_ring: KeyRing, ids: IdGenerator) -> None:
         super().__init__(connection, key_ring)
         self.ids = ids

@@ -73,6 +73,8 @@ customers = Table(
     Column("metadata", Text),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
+    # Since when the customer wants no reminders.
+    Column("unsubscribed_at", BigInteger),
     # Lists of those of one name, and of all, are in the order of their creation.
     Index(None, "name", "created_at", "id"),
     Index(None, "created_at", "id"),

@@ -32,6 +32,7 @@ users = Table(
     Column("disabled_at", BigInteger),
     Column("last_signed_in_at", BigInteger),
     Column("language", String(35)),
+    Column("email", String(320)),
     sqlite_autoincrement=True,
 )
 

@@ -1,1 +1,1 @@
-"""Mails: templates, and how they are rendered and sent."""
+"""Mail: templates, rendering, and sending what waits in the outbox."""

@@ -1,0 +1,75 @@
+"""Queue mails: functions over the transaction of what the mail is about."""
+
+import secrets
+from datetime import datetime
+
+import msgspec
+from sqlalchemy import select
+from sqlalchemy.dialects.postgresql import insert as insert_on_postgres
+from sqlalchemy.dialects.sqlite import insert as insert_on_sqlite
+
+from keywright.db.rows import to_seconds
+from keywright.db.schema import mail_outbox, users
+from keywright.db.transaction import WriteTransaction
+from keywright.events.outbox.model import (
+    MAX_LICENSES,
+    MAX_UNIQUE_LENGTH,
+    MailState,
+    MailTemplate,
+    QueuedMail,
+    Subject,
+)
+
+#: The most administrators who get a notice.
+_MAX_ADMINISTRATORS = 50
+
+
+def queue_mail(tx: WriteTransaction, mail: QueuedMail, now: datetime) -> bool:
+    """Queue a mail, which is sent after the commit. False, and nothing changes, where one with the same
+    ``unique`` text was queued before.
+
+    Raises ``ValueError`` without a recipient, or with a longer text or more licenses than a mail can have.
+    """
+    if (mail.customer_id is None) == (mail.user_id is None):
+        raise ValueError("a mail is for one customer or for one user")
+    if not 0 < len(mail.unique) <= MAX_UNIQUE_LENGTH or len(mail.subject.license_ids) > MAX_LICENSES:
+        raise ValueError("the unique text is too long, or the licenses are too many")
+    values = {
+        "template": mail.template.value,
+        "unique_text": mail.unique,
+        "customer_id": mail.customer_id,
+        "user_id": mail.user_id,
+        "product_id": mail.product_id,
+        "language": mail.language,
+        "subject": msgspec.json.encode(mail.subject).decode(),
+        "message_id": secrets.token_hex(16),
+        "state": MailState.WAITING.value,
+        "attempts": 0,
+        "unanswered": 0,
+        "created_at": to_seconds(now),
+        "next_attempt_at": to_seconds(now),
+    }
+    insert = (insert_on_postgres if tx.is_postgres else insert_on_sqlite)(mail_outbox)
+    statement = insert.values(values).on_conflict_do_nothing(index_elements=["unique_text"])
+    counted = statement.inline().execution_options(preserve_rowcount=True)
+    is_new = tx.connection.execute(counted).rowcount == 1
+    tx.has_queued = tx.has_queued or is_new
+    return is_new
+
+
+def queue_notices(
+    tx: WriteTransaction, template: MailTemplate, unique: str, subject: Subject, now: datetime
+) -> int:
+    """Queue a mail to each administrator who has an e-mail address; returns how many there are."""
+    column = users.c
+    query = select(column.id).where(
+        column.role == "administrator", column.disabled_at.is_(None), column.email.is_not(None)
+    )
+    found = tx.connection.execute(query.order_by(column.id).limit(_MAX_ADMINISTRATORS)).scalars().all()
+    for user_id in found:
+        queue_mail(
+            tx,
+            QueuedMail(template=template, unique=f"{unique} {user_id}", user_id=user_id, subject=subject),
+            now,
+        )
+    return len(found)
