@@ -12,6 +12,7 @@ from keywright.core.errors.licensing import *
 from keywright.core.errors.terms import *
 from keywright.core.errors.signing import *
 from keywright.core.errors.provisioning import *
+from keywright.core.errors.shops import *
 from keywright.core.errors.commands import *
 from keywright.core.errors.identity import *
 from keywright.core.errors.jobs import *

@@ -1,0 +1,174 @@
+"""Any shop that can be taught to send Keywright's own JSON, signed as Standard Webhooks say
+(https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md).
+
+The body is documented in docs/how-to/sell-through-a-shop.md.
+"""
+
+import base64
+import binascii
+import hmac
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import field
+from msgspec.structs import replace
+
+from keywright.core.errors import BadSignature, UnreadableEvent
+from keywright.provisioning.shops.model import (
+    ApiAccess,
+    Buyer,
+    Change,
+    Connection,
+    Nothing,
+    Renewal,
+    Sale,
+    SaleLine,
+    SaleState,
+    ShopApi,
+    ShopEvent,
+    StateChange,
+)
+from keywright.provisioning.shops.reading import (
+    convert,
+    decode,
+    from_text,
+    require_header,
+    require_recent,
+    require_signature,
+)
+
+#: What a secret begins with; the rest is base64.
+SECRET_PREFIX = "whsec_"  # noqa: S105
+_STATES = {
+    "payment_failed": SaleState.GRACE,
+    "suspended": SaleState.SUSPENDED,
+    "ended": SaleState.ENDED,
+    "refunded": SaleState.REFUNDED,
+    "restored": SaleState.ACTIVE,
+}
+
+
+class _Customer(msgspec.Struct):
+    email: str
+    name: str | None = None
+    language: str | None = None
+
+
+class _Line(msgspec.Struct):
+    product: str
+    line: str | None = None
+    quantity: int = 1
+    title: str = ""
+
+
+class _Sale(msgspec.Struct):
+    order: str
+    lines: list[_Line]
+    customer: _Customer
+    subscription: str | None = None
+    until: str | None = None
+
+
+class _Renewal(msgspec.Struct):
+    subscription: str
+    until: str
+    order: str | None = None
+
+
+class _State(msgspec.Struct):
+    order: str | None = None
+    subscription: str | None = None
+
+
+class _Event(msgspec.Struct):
+    type: str
+    timestamp: str
+    contents: dict[str, Any] = field(name="data")
+    test: bool = False
+
+
+def is_ping(headers: Mapping[str, str], body: bytes) -> bool:
+    """There is none."""
+    return False
+
+
+def decode_secret(secret: str) -> bytes:
+    """The bytes of a secret ``whsec_<base64>``. Raises ``ValueError``."""
+    try:
+        return base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
+    except binascii.Error:
+        raise ValueError("must be whsec_ and base64") from None
+
+
+def sign(secret: str, message_id: str, seconds: int, body: bytes) -> str:
+    """The header ``webhook-signature`` of a body."""
+    signed = f"{message_id}.{seconds}.".encode() + body
+    return "v1," + base64.b64encode(hmac.digest(decode_secret(secret), signed, "sha256")).decode()
+
+
+def verify(headers: Mapping[str, str], body: bytes, secret: str, now: datetime) -> None:
+    """``webhook-signature: v1,<base64> [v1,<base64>]`` over ``<webhook-id>.<webhook-timestamp>.<body>``."""
+    names = ("webhook-id", "webhook-timestamp", "webhook-signature")
+    message_id, seconds, signatures = (require_header(headers, name) for name in names)
+    require_recent(seconds, now)
+    try:
+        expected = sign(secret, message_id, int(seconds), body)
+    except (ValueError, UnicodeError):
+        raise BadSignature("the connection's secret, or the message's ID, cannot be used") from None
+    require_signature(expected, signatures.split())
+
+
+def read(headers: Mapping[str, str], body: bytes, connection: Connection) -> ShopEvent:
+    """See ``ShopModule``."""
+    event = decode(body, _Event)
+    noun, _, happened = event.type.partition(".")
+    change: Change = Nothing("this kind of event is not known")
+    if event.type == "order.paid":
+        change = _read_sale(convert(event.contents, _Sale))
+    elif event.type == "subscription.renewed":
+        renewal = convert(event.contents, _Renewal)
+        change = Renewal(
+            subscription=renewal.subscription, until=from_text(renewal.until), order=renewal.order
+        )
+    elif noun in ("order", "subscription") and happened in _STATES:
+        change = _read_state(noun, _STATES[happened], convert(event.contents, _State))
+    shown = ShopEvent(id=headers.get("webhook-id", ""), name=event.type, at=from_text(event.timestamp))
+    return replace(shown, is_test=event.test, change=change)
+
+
+def find_api(connection: Connection, api_key: str) -> ApiAccess | None:
+    """It has no API."""
+    return None
+
+
+def complete(event: ShopEvent, api: ShopApi) -> ShopEvent:
+    """Nothing is left out."""
+    return event
+
+
+def list_orders(api: ShopApi, connection: Connection, since: datetime) -> Iterator[ShopEvent]:
+    """It has no API."""
+    return iter(())
+
+
+def _read_sale(sale: _Sale) -> Sale:
+    numbered = enumerate(sale.lines, start=1)
+    lines = [
+        SaleLine(line.line or str(number), (line.product,), line.quantity, line.title)
+        for number, line in numbered
+    ]
+    buyer = Buyer(sale.customer.email, sale.customer.name, sale.customer.language)
+    until = None if sale.until is None else from_text(sale.until)
+    return Sale(
+        order=sale.order, lines=tuple(lines), buyer=buyer, subscription=sale.subscription, until=until
+    )
+
+
+def _read_state(noun: str, state: SaleState, named: _State) -> StateChange:
+    if noun == "order" and named.order is not None:
+        return StateChange(state=state, order=named.order)
+    if noun == "subscription" and named.subscription is not None:
+        return StateChange(state=state, subscription=named.subscription)
+    raise UnreadableEvent(f"data.{noun} is missing")

@@ -1,0 +1,226 @@
+"""Connections to shops, what a shop's event means, and what the module of a shop does.
+
+A shop's module is ``provisioning.shops.<shop>``, with the functions of ``ShopModule``.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Protocol
+
+import msgspec
+
+#: The product of a mapping that stands for every product that has no entry.
+ANY_PRODUCT = "*"
+
+
+class Shop(StrEnum):
+    """The shops that there is a module for."""
+
+    STRIPE = "stripe"
+    PADDLE = "paddle"
+    WOOCOMMERCE = "woocommerce"
+    LEMONSQUEEZY = "lemonsqueezy"
+    GENERIC = "generic"
+
+
+class Mode(StrEnum):
+    """Test events make nothing, unless the connection is a test one; and the other way round."""
+
+    LIVE = "live"
+    TEST = "test"
+
+
+class QuantityRule(StrEnum):
+    """What a quantity buys: so many licenses, or one license for so many times the devices."""
+
+    KEYS = "keys"
+    DEVICES = "devices"
+
+
+class MappedProduct(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a product of the shop makes. ``product`` is one of the texts in ``SaleLine.refs``, or
+    ``ANY_PRODUCT``; without a policy, it makes no license.
+    """
+
+    product: str
+    policy_id: int | None = None
+    quantity: QuantityRule = QuantityRule.KEYS
+
+
+class Connection(msgspec.Struct, frozen=True, kw_only=True):
+    """A shop that sends its events here. Its secrets are not part of it.
+
+    ``url`` is the address of a shop that has no API address of its own (WooCommerce: the site).
+    ``paid_states`` are the order states that make licenses, where the shop's module lets vendors choose.
+    """
+
+    id: int
+    shop: Shop
+    name: str
+    mode: Mode = Mode.LIVE
+    mapping: tuple[MappedProduct, ...] = ()
+    url: str | None = None
+    paid_states: tuple[str, ...] = ()
+    #: Whether buyers get the mail *your license*, and its template where it is not the usual one.
+    sends_mail: bool = True
+    mail_template: str | None = None
+    has_api_key: bool = False
+    #: When the last event came, and how many have failed in a row since.
+    last_event_at: datetime | None = None
+    failures: int = 0
+    created_at: datetime
+    updated_at: datetime
+
+
+# --- what an event means --------------------------------------------------------------------------
+
+
+class Buyer(msgspec.Struct, frozen=True):
+    """Who bought. ``language`` is a tag like ``pt-BR``, as the shop says it."""
+
+    email: str
+    name: str | None = None
+    language: str | None = None
+
+
+class SaleLine(msgspec.Struct, frozen=True):
+    """One line of an order. ``number`` tells it from the order's other lines, and is the same whenever the
+    shop tells of this order. ``refs`` are looked for in the connection's mapping, in this order: price,
+    variation, product, SKU, as far as the shop has them.
+    """
+
+    number: str
+    refs: tuple[str, ...]
+    quantity: int = 1
+    title: str = ""
+
+
+class Sale(msgspec.Struct, frozen=True, tag="sale", kw_only=True):
+    """An order is paid. It makes a license for every line and unit that has none yet.
+
+    ``order`` is the text by which later events (a refund) name this payment. With ``subscription``, it is
+    the first payment of that; ``until`` is the end of the time paid, where the event says so.
+    """
+
+    order: str
+    lines: tuple[SaleLine, ...] = ()
+    buyer: Buyer | None = None
+    subscription: str | None = None
+    until: datetime | None = None
+
+
+class Renewal(msgspec.Struct, frozen=True, tag="renewal", kw_only=True):
+    """A payment of a subscription: its licenses are good until then. ``order`` is the text by which a refund
+    names this payment, where there is one; the first payment of the subscription may be told so, too.
+    """
+
+    subscription: str
+    until: datetime
+    order: str | None = None
+
+
+class SaleState(StrEnum):
+    """The state of an order or a subscription.
+
+    ``grace``: a payment failed, and the shop tries again; ``suspended``: unpaid, paused, disputed;
+    ``ended``: the subscription has ended; ``refunded``: in full, or charged back for good.
+    """
+
+    ACTIVE = "active"
+    GRACE = "grace"
+    SUSPENDED = "suspended"
+    ENDED = "ended"
+    REFUNDED = "refunded"
+
+
+class StateChange(msgspec.Struct, frozen=True, tag="state", kw_only=True):
+    """An order, or a subscription, has this state since the event's ``at``. One of both is given: a refund
+    is of an order (the payment), a pause of a subscription.
+    """
+
+    state: SaleState
+    order: str | None = None
+    subscription: str | None = None
+
+
+class Nothing(msgspec.Struct, frozen=True, tag="nothing"):
+    """The event changes nothing here. ``reason`` is for people, a few words."""
+
+    reason: str = ""
+
+
+Change = Sale | Renewal | StateChange | Nothing
+
+
+class ShopEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An event, as the shop's module reads it.
+
+    ``id`` is what two deliveries of the same event share: the shop's event ID or, where there is none, a
+    text of order, state and its time. ``at`` is the shop's own time of the change (not of the delivery),
+    aware, with fractions of a second where the shop has them. ``needs_api`` says that ``complete`` has to
+    ask the shop before the change can be made; ``lookup`` is what it needs for that.
+    """
+
+    id: str
+    name: str
+    at: datetime
+    is_test: bool = False
+    change: Change = Nothing()
+    needs_api: bool = False
+    lookup: str | None = None
+
+
+# --- what the module of a shop does ---------------------------------------------------------------
+
+
+class ApiAccess(msgspec.Struct, frozen=True):
+    """Where a shop's API is, and the headers that every call to it has."""
+
+    url: str
+    headers: Mapping[str, str] = {}
+
+
+class ShopApi(Protocol):
+    """Asks the API of a shop. Made by ``client.open_api``; calls have a timeout, answers a largest size."""
+
+    def get(self, path: str, parameters: Mapping[str, str | int] | None = None) -> Any:
+        """The decoded JSON at this path below the API's address (``/v1/charges/ch_1``).
+
+        Raises ``ShopUnavailable`` where another attempt may help (no answer, 429, 5xx), ``ShopRefused``
+        where not (401, 403, 404, no JSON).
+        """
+
+
+class ShopModule(Protocol):
+    """The functions of a shop's module. All are pure but those that are given an API.
+
+    ``headers`` have lower-case names. What a body says may be anything: ``read`` raises ``UnreadableEvent``
+    for what is not as documented, and nothing else.
+    """
+
+    def is_ping(self, headers: Mapping[str, str], body: bytes) -> bool:
+        """Whether this is a call that the shop sends to try the address, without a signature: it is answered
+        with 200, and nothing is stored.
+        """
+
+    def verify(self, headers: Mapping[str, str], body: bytes, secret: str, now: datetime) -> None:
+        """Check the signature over the raw body, in constant time, before anything of it is parsed. Raises
+        ``BadSignature``.
+        """
+
+    def read(self, headers: Mapping[str, str], body: bytes, connection: Connection) -> ShopEvent:
+        """The event in a body. Raises ``UnreadableEvent``."""
+
+    def find_api(self, connection: Connection, api_key: str) -> ApiAccess | None:
+        """Where to ask; None for a shop without an API, or a connection without the address that it needs."""
+
+    def complete(self, event: ShopEvent, api: ShopApi) -> ShopEvent:
+        """The event with what the webhook left out; only for events that have ``needs_api``. Raises
+        ``ShopUnavailable``, ``ShopRefused``, ``UnreadableEvent``.
+        """
+
+    def list_orders(self, api: ShopApi, connection: Connection, since: datetime) -> Iterator[ShopEvent]:
+        """An event for each order that changed since then, oldest first, each with the ``id`` that
+        ``read`` gives the same event. Raises as ``complete``.
+        """

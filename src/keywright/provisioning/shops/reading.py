@@ -1,0 +1,81 @@
+"""What the modules of shops share: decode a body, compare signatures, read moments. Pure."""
+
+import hmac
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+import msgspec
+
+from keywright.core.errors import BadSignature, UnreadableEvent
+
+Decoded = TypeVar("Decoded")
+
+#: How far the time in a signature may be from ours.
+TOLERANCE = timedelta(seconds=300)
+
+
+def require_header(headers: Mapping[str, str], name: str) -> str:
+    """The header with this lower-case name. Raises ``BadSignature`` without it."""
+    value = headers.get(name)
+    if not value:
+        raise BadSignature(f"the header {name} is missing")
+    return value
+
+
+def require_signature(expected: str, given: Iterable[str]) -> None:
+    """Raise ``BadSignature`` unless one of the given texts is the expected one; in constant time."""
+    wanted = expected.encode()
+    matches = [hmac.compare_digest(wanted, one.encode(errors="surrogateescape")) for one in given]
+    if not any(matches):
+        raise BadSignature("the signature is wrong")
+
+
+def require_recent(seconds: str, now: datetime) -> None:
+    """Raise ``BadSignature`` for a time, in seconds since 1970, that is more than ``TOLERANCE`` away."""
+    if not (seconds.isascii() and seconds.isdigit() and len(seconds) <= 12):
+        raise BadSignature("the time of the signature is no number")
+    if abs(int(seconds) - now.timestamp()) > TOLERANCE.total_seconds():
+        raise BadSignature("the time of the signature is too far from the time here")
+
+
+def decode(body: bytes, kind: type[Decoded]) -> Decoded:
+    """Decode JSON into a struct that names what is needed of it. Raises ``UnreadableEvent``."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as problem:
+        raise UnreadableEvent(_describe(problem)) from None
+
+
+def convert(value: object, kind: type[Decoded]) -> Decoded:
+    """The same for JSON that is decoded already: an answer of an API. Raises ``UnreadableEvent``."""
+    try:
+        return msgspec.convert(value, kind)
+    except (msgspec.MsgspecError, RecursionError) as problem:
+        raise UnreadableEvent(_describe(problem)) from None
+
+
+def from_seconds(seconds: float) -> datetime:
+    """The moment so many seconds after 1970. Raises ``UnreadableEvent`` for one that no calendar has."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        raise UnreadableEvent(f"{seconds!r} is no moment") from None
+
+
+def from_text(text: str) -> datetime:
+    """The moment in ISO 8601, with its fraction of a second; UTC without an offset. Raises
+    ``UnreadableEvent``.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise UnreadableEvent("a time is not written as ISO 8601") from None
+
+
+def _describe(problem: Exception) -> str:
+    """What is wrong and where, without any value of the body."""
+    if isinstance(problem, msgspec.ValidationError):
+        return str(problem)[:200]
+    return "the body is no JSON"

@@ -1,0 +1,323 @@
+"""Stripe.
+
+Signatures: https://docs.stripe.com/webhooks#verify-manually. Events:
+https://docs.stripe.com/api/events/types. API versions before and since 2025-03-31 are read: there, an invoice
+names its subscription in ``parent``, and a charge no longer names its invoice.
+"""
+
+import hmac
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import field
+from msgspec.structs import replace
+
+from keywright.core.errors import UnreadableEvent
+from keywright.provisioning.shops.model import (
+    ApiAccess,
+    Buyer,
+    Change,
+    Connection,
+    Nothing,
+    Renewal,
+    Sale,
+    SaleLine,
+    SaleState,
+    ShopApi,
+    ShopEvent,
+    StateChange,
+)
+from keywright.provisioning.shops.reading import (
+    convert,
+    decode,
+    from_seconds,
+    require_header,
+    require_recent,
+    require_signature,
+)
+
+API_URL = "https://api.stripe.com"
+#: The most lines of an order that are asked for.
+_MAX_LINES = 100
+_PAGE = 100
+_STATES = {
+    "active": SaleState.ACTIVE,
+    "trialing": SaleState.ACTIVE,
+    "past_due": SaleState.GRACE,
+    "unpaid": SaleState.SUSPENDED,
+    "canceled": SaleState.SUSPENDED,
+    "paused": SaleState.SUSPENDED,
+    "incomplete_expired": SaleState.SUSPENDED,
+}
+
+
+class _Details(msgspec.Struct):
+    email: str | None = None
+    name: str | None = None
+
+
+class _Session(msgspec.Struct):
+    id: str
+    payment_status: str
+    mode: str = "payment"
+    payment_intent: str | None = None
+    invoice: str | None = None
+    subscription: str | None = None
+    customer_details: _Details | None = None
+    customer_email: str | None = None
+    locale: str | None = None
+
+
+class _Price(msgspec.Struct):
+    id: str
+    product: str | None = None
+
+
+class _Item(msgspec.Struct):
+    id: str
+    price: _Price | None = None
+    quantity: int | None = 1
+    description: str | None = None
+
+
+class _Items(msgspec.Struct):
+    data: list[_Item]
+    has_more: bool = False
+
+
+class _Period(msgspec.Struct):
+    end: float
+
+
+class _LineDetails(msgspec.Struct):
+    proration: bool = False
+
+
+class _LineParent(msgspec.Struct):
+    subscription_item_details: _LineDetails | None = None
+
+
+class _InvoiceLine(msgspec.Struct):
+    period: _Period
+    proration: bool = False
+    parent: _LineParent | None = None
+
+    @property
+    def is_proration(self) -> bool:
+        details = None if self.parent is None else self.parent.subscription_item_details
+        return self.proration or (details is not None and details.proration)
+
+
+class _InvoiceLines(msgspec.Struct):
+    data: list[_InvoiceLine]
+
+
+class _SubscriptionDetails(msgspec.Struct):
+    subscription: str | None = None
+
+
+class _InvoiceParent(msgspec.Struct):
+    subscription_details: _SubscriptionDetails | None = None
+
+
+class _Invoice(msgspec.Struct):
+    id: str
+    lines: _InvoiceLines
+    subscription: str | None = None
+    parent: _InvoiceParent | None = None
+
+    @property
+    def of_subscription(self) -> str | None:
+        details = None if self.parent is None else self.parent.subscription_details
+        return self.subscription or (None if details is None else details.subscription)
+
+
+class _Subscription(msgspec.Struct):
+    id: str
+    status: str
+
+
+class _Charge(msgspec.Struct):
+    id: str
+    refunded: bool = False
+    payment_intent: str | None = None
+    invoice: str | None = None
+
+
+class _Dispute(msgspec.Struct):
+    id: str
+    status: str
+    charge: str | None = None
+    payment_intent: str | None = None
+
+
+class _Object(msgspec.Struct):
+    object: dict[str, Any]
+
+
+class _Event(msgspec.Struct):
+    id: str
+    type: str
+    created: float
+    livemode: bool
+    contents: _Object = field(name="data")
+
+
+def is_ping(headers: Mapping[str, str], body: bytes) -> bool:
+    """Stripe sends none."""
+    return False
+
+
+def verify(headers: Mapping[str, str], body: bytes, secret: str, now: datetime) -> None:
+    """``Stripe-Signature: t=<seconds>,v1=<hex>[,v1=<hex>]`` over ``<seconds>.<body>``."""
+    parts = [part.partition("=") for part in require_header(headers, "stripe-signature").split(",")]
+    seconds = next((value for name, _, value in parts if name.strip() == "t"), "")
+    signed = seconds.encode(errors="surrogateescape") + b"." + body
+    expected = hmac.digest(secret.encode(), signed, "sha256").hex()
+    require_signature(expected, [value for name, _, value in parts if name.strip() == "v1"])
+    require_recent(seconds, now)
+
+
+def read(headers: Mapping[str, str], body: bytes, connection: Connection) -> ShopEvent:
+    """See ``ShopModule``."""
+    event = decode(body, _Event)
+    read_one = _READERS.get(event.type)
+    shown = ShopEvent(
+        id=event.id, name=event.type, at=from_seconds(event.created), is_test=not event.livemode
+    )
+    if read_one is None:
+        return replace(shown, change=Nothing("this kind of event is not needed"))
+    change, lookup = read_one(event.contents.object)
+    return replace(shown, change=change, needs_api=lookup is not None, lookup=lookup)
+
+
+def find_api(connection: Connection, api_key: str) -> ApiAccess | None:
+    """A restricted key that may read Checkout Sessions, invoices and charges is enough."""
+    return ApiAccess(connection.url or API_URL, {"Authorization": f"Bearer {api_key}"})
+
+
+def complete(event: ShopEvent, api: ShopApi) -> ShopEvent:
+    """The lines of a session; the invoice that a payment paid."""
+    change, lookup = event.change, event.lookup or ""
+    if isinstance(change, Sale):
+        items = convert(api.get(f"/v1/checkout/sessions/{lookup}/line_items", {"limit": _MAX_LINES}), _Items)
+        if items.has_more:
+            raise UnreadableEvent(f"the order has more than {_MAX_LINES} lines")
+        change = replace(change, lines=change.lines + tuple(map(_line_of, items.data)))
+    elif isinstance(change, StateChange):
+        question: dict[str, str | int] = {
+            "payment[type]": "payment_intent",
+            "payment[payment_intent]": lookup,
+            "limit": 1,
+        }
+        found = api.get("/v1/invoice_payments", question)
+        invoices = [one.get("invoice") for one in found.get("data", ()) if isinstance(one, dict)]
+        if invoices and isinstance(invoices[0], str):
+            change = replace(change, order=invoices[0])
+    return replace(event, change=change, needs_api=False)
+
+
+def list_orders(api: ShopApi, connection: Connection, since: datetime) -> Iterator[ShopEvent]:
+    """The events that Stripe has kept (30 days), oldest first, as it sent them."""
+    pages: list[list[Any]] = []
+    after: dict[str, str | int] = {}
+    begin = {"created[gte]": int(since.timestamp()), "limit": _PAGE}
+    while True:
+        page = api.get("/v1/events", begin | after)
+        found = page.get("data", []) if isinstance(page, dict) else []
+        pages.append(found)
+        if not found or not page.get("has_more"):
+            break
+        after = {"starting_after": convert(found[-1], _Event).id}
+    for events in reversed(pages):
+        for one in reversed(events):
+            if isinstance(one, dict) and one.get("type") in _READERS:
+                yield read({}, msgspec.json.encode(one), connection)
+
+
+def _line_of(item: _Item) -> SaleLine:
+    price = item.price
+    refs = () if price is None else (price.id, *([price.product] if price.product else []))
+    quantity = 1 if item.quantity is None else item.quantity
+    return SaleLine(item.id, refs, quantity, item.description or "")
+
+
+def _read_session(found: dict[str, Any]) -> tuple[Change, str | None]:
+    session = convert(found, _Session)
+    if session.mode == "setup":
+        return Nothing("nothing is sold"), None
+    if session.payment_status not in ("paid", "no_payment_required"):
+        return Nothing("the order is not paid yet"), None
+    details = session.customer_details or _Details()
+    email = details.email or session.customer_email
+    language = None if session.locale in (None, "auto") else session.locale
+    sale = Sale(
+        # A refund names the payment or, for a subscription, the invoice.
+        order=session.invoice or session.payment_intent or session.id,
+        buyer=None if email is None else Buyer(email, details.name, language),
+        subscription=session.subscription,
+    )
+    return sale, session.id
+
+
+def _read_async_payment(found: dict[str, Any]) -> tuple[Change, str | None]:
+    return _read_session(found | {"payment_status": "paid"})
+
+
+def _read_invoice(found: dict[str, Any]) -> tuple[Change, str | None]:
+    invoice = convert(found, _Invoice)
+    subscription = invoice.of_subscription
+    ends = [one.period.end for one in invoice.lines.data if not one.is_proration]
+    if subscription is None or not ends:
+        return Nothing("the invoice is of no subscription"), None
+    return Renewal(subscription=subscription, until=from_seconds(max(ends)), order=invoice.id), None
+
+
+def _read_subscription(found: dict[str, Any]) -> tuple[Change, str | None]:
+    subscription = convert(found, _Subscription)
+    state = _STATES.get(subscription.status)
+    if state is None:
+        return Nothing(f"the subscription is {subscription.status[:40]}"), None
+    return StateChange(state=state, subscription=subscription.id), None
+
+
+def _read_end(found: dict[str, Any]) -> tuple[Change, str | None]:
+    return StateChange(state=SaleState.ENDED, subscription=convert(found, _Subscription).id), None
+
+
+def _read_refund(found: dict[str, Any]) -> tuple[Change, str | None]:
+    charge = convert(found, _Charge)
+    if not charge.refunded:
+        return Nothing("a part was refunded"), None
+    return _change_of_payment(SaleState.REFUNDED, charge.invoice, charge.payment_intent, charge.id)
+
+
+def _read_dispute(found: dict[str, Any]) -> tuple[Change, str | None]:
+    dispute = convert(found, _Dispute)
+    states = {"won": SaleState.ACTIVE, "warning_closed": SaleState.ACTIVE, "lost": SaleState.REFUNDED}
+    state = states.get(dispute.status, SaleState.SUSPENDED)
+    if state is SaleState.SUSPENDED and dispute.status.startswith("warning"):
+        return Nothing("an inquiry, no dispute"), None
+    return _change_of_payment(state, None, dispute.payment_intent, dispute.charge or dispute.id)
+
+
+def _change_of_payment(
+    state: SaleState, invoice: str | None, payment: str | None, charge: str
+) -> tuple[Change, str | None]:
+    """The state of the order that was paid; the API is asked whether it was an invoice's."""
+    lookup = None if invoice is not None else payment
+    return StateChange(state=state, order=invoice or payment or charge), lookup
+
+
+_READERS = {
+    "checkout.session.completed": _read_session,
+    "checkout.session.async_payment_succeeded": _read_async_payment,
+    "invoice.paid": _read_invoice,
+    "customer.subscription.updated": _read_subscription,
+    "customer.subscription.deleted": _read_end,
+    "charge.refunded": _read_refund,
+    "charge.dispute.created": _read_dispute,
+    "charge.dispute.closed": _read_dispute,
+}
