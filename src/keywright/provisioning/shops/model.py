@@ -158,13 +158,14 @@ class ShopEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     ``id`` is what two deliveries of the same event share: the shop's event ID or, where there is none, a
     text of order, state and its time. ``at`` is the shop's own time of the change (not of the delivery),
-    aware, with fractions of a second where the shop has them. ``needs_api`` says that ``complete`` has to
+    aware, with fractions of a second where the shop has them; None where it does not say: then the time of
+    the event's first arrival counts. ``needs_api`` says that ``complete`` has to
     ask the shop before the change can be made; ``lookup`` is what it needs for that.
     """
 
     id: str
     name: str
-    at: datetime
+    at: datetime | None
     is_test: bool = False
     change: Change = Nothing()
     needs_api: bool = False

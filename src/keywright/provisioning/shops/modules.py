@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping
 
-from keywright.provisioning.shops import generic, stripe
+from keywright.provisioning.shops import generic, lemonsqueezy, paddle, stripe, woocommerce
 from keywright.provisioning.shops.model import Shop, ShopModule
 
 MODULES: Mapping[Shop, ShopModule] = {
     Shop.STRIPE: stripe,
+    Shop.PADDLE: paddle,
+    Shop.WOOCOMMERCE: woocommerce,
+    Shop.LEMONSQUEEZY: lemonsqueezy,
     Shop.GENERIC: generic,
 }

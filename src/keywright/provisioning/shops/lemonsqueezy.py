@@ -1,0 +1,266 @@
+"""Lemon Squeezy.
+
+Signatures: https://docs.lemonsqueezy.com/help/webhooks/signing-requests. Events:
+https://docs.lemonsqueezy.com/help/webhooks/event-types. An order does not say that it began a subscription,
+but a subscription names its order: so the order's number stands for the subscription here, too.
+"""
+
+import hmac
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import field
+from msgspec.structs import replace
+
+from keywright.provisioning.shops.model import (
+    ApiAccess,
+    Buyer,
+    Change,
+    Connection,
+    Nothing,
+    Renewal,
+    Sale,
+    SaleLine,
+    SaleState,
+    ShopApi,
+    ShopEvent,
+    StateChange,
+)
+from keywright.provisioning.shops.reading import (
+    convert,
+    decode,
+    from_text,
+    require_header,
+    require_signature,
+)
+
+API_URL = "https://api.lemonsqueezy.com"
+_PAGE = 100
+#: The most pages of orders that are asked for.
+_MAX_PAGES = 500
+_PAID = frozenset({"paid", "partial_refund"})
+_STATES = {
+    "active": SaleState.ACTIVE,
+    "on_trial": SaleState.ACTIVE,
+    "past_due": SaleState.GRACE,
+    "unpaid": SaleState.SUSPENDED,
+    "paused": SaleState.SUSPENDED,
+    "expired": SaleState.ENDED,
+}
+#: A subscription in these states is paid until ``renews_at``.
+_RUNNING = frozenset({"active", "on_trial"})
+
+
+class _Item(msgspec.Struct):
+    id: int
+    product_id: int
+    variant_id: int
+    price_id: int | None = None
+    quantity: int = 1
+    product_name: str | None = None
+
+
+class _Order(msgspec.Struct):
+    status: str
+    created_at: str
+    user_email: str | None = None
+    user_name: str | None = None
+    refunded_at: str | None = None
+    first_order_item: _Item | None = None
+
+
+class _Subscription(msgspec.Struct):
+    order_id: int
+    status: str
+    updated_at: str
+    renews_at: str | None = None
+
+
+class _Invoice(msgspec.Struct):
+    subscription_id: int
+    billing_reason: str
+    status: str
+    updated_at: str
+
+
+class _Entity(msgspec.Struct):
+    type: str
+    id: str
+    attributes: dict[str, Any]
+
+    @property
+    def is_test(self) -> bool:
+        return self.attributes.get("test_mode") is True
+
+
+class _Meta(msgspec.Struct):
+    event_name: str
+    test_mode: bool = False
+
+
+class _Event(msgspec.Struct):
+    meta: _Meta
+    entity: _Entity = field(name="data")
+
+
+class _Page(msgspec.Struct):
+    current: int = field(name="currentPage")
+    last: int = field(name="lastPage")
+
+
+class _PageMeta(msgspec.Struct):
+    page: _Page
+
+
+class _Orders(msgspec.Struct):
+    meta: _PageMeta
+    orders: list[_Entity] = field(name="data")
+
+
+class _SubscriptionEntity(msgspec.Struct):
+    attributes: _Subscription
+
+
+class _SubscriptionAnswer(msgspec.Struct):
+    entity: _SubscriptionEntity = field(name="data")
+
+
+def is_ping(headers: Mapping[str, str], body: bytes) -> bool:
+    """Lemon Squeezy sends none."""
+    return False
+
+
+def verify(headers: Mapping[str, str], body: bytes, secret: str, now: datetime) -> None:
+    """``X-Signature: <hex>`` over the body; there is no time in it."""
+    expected = hmac.digest(secret.encode(), body, "sha256").hex()
+    require_signature(expected, [require_header(headers, "x-signature").strip()])
+
+
+def read(headers: Mapping[str, str], body: bytes, connection: Connection) -> ShopEvent:
+    """See ``ShopModule``. The event's name in the header is not signed; that in the body counts."""
+    event = decode(body, _Event)
+    name, entity = event.meta.event_name, event.entity
+    is_test = event.meta.test_mode or entity.is_test
+    if entity.type == "orders" and name.startswith("order_"):
+        return replace(_read_order(name, entity), is_test=is_test)
+    if entity.type == "subscriptions":
+        return replace(_read_subscription(name, entity), is_test=is_test)
+    if entity.type == "subscription-invoices":
+        return replace(_read_invoice(name, entity, connection), is_test=is_test)
+    return _other(name, entity)
+
+
+def find_api(connection: Connection, api_key: str) -> ApiAccess | None:
+    """Its keys have no scopes; a key of test mode reads only what was sold in test mode."""
+    headers = {"Authorization": f"Bearer {api_key}", "Accept": "application/vnd.api+json"}
+    return ApiAccess(connection.url or API_URL, headers)
+
+
+def complete(event: ShopEvent, api: ShopApi) -> ShopEvent:
+    """The order that began the subscription of an invoice, and the end of the time paid."""
+    answer = convert(api.get(f"/v1/subscriptions/{event.lookup}"), _SubscriptionAnswer)
+    subscription, change = answer.entity.attributes, event.change
+    order = str(subscription.order_id)
+    if isinstance(change, StateChange):
+        change = replace(change, order=order)
+    elif isinstance(change, Renewal) and subscription.renews_at is not None:
+        change = replace(change, subscription=order, until=from_text(subscription.renews_at))
+    else:
+        change = Nothing("the subscription does not go on")
+    return replace(event, change=change, needs_api=False)
+
+
+def list_orders(api: ShopApi, connection: Connection, since: datetime) -> Iterator[ShopEvent]:
+    """The orders that were made since then; the API gives the newest first."""
+    events: list[ShopEvent] = []
+    for number in range(1, _MAX_PAGES + 1):
+        answer = convert(api.get("/v1/orders", {"page[number]": number, "page[size]": _PAGE}), _Orders)
+        for entity in answer.orders:
+            order = convert(entity.attributes, _Order)
+            if from_text(order.created_at) >= since:
+                events.append(replace(_read_order("order_created", entity), is_test=entity.is_test))
+            else:
+                yield from reversed(events)
+                return
+        if answer.meta.page.current >= answer.meta.page.last:
+            break
+    yield from reversed(events)
+
+
+def _other(name: str, entity: _Entity) -> ShopEvent:
+    at = entity.attributes.get("updated_at")
+    moment = from_text(at if isinstance(at, str) else "")
+    return ShopEvent(
+        id=f"{name}/{entity.id}/{moment.isoformat()}",
+        name=name,
+        at=moment,
+        change=Nothing("this kind of event is not needed"),
+    )
+
+
+def _read_order(name: str, entity: _Entity) -> ShopEvent:
+    order = convert(entity.attributes, _Order)
+    at = order.refunded_at if order.status == "refunded" and order.refunded_at else order.created_at
+    change: Change = Nothing(f"the order is {order.status[:40]}")
+    if order.status in _PAID:
+        buyer = None if order.user_email is None else Buyer(order.user_email, order.user_name)
+        lines = () if order.first_order_item is None else (_line_of(order.first_order_item),)
+        change = Sale(order=entity.id, lines=lines, buyer=buyer, subscription=entity.id)
+    elif order.status == "refunded":
+        change = StateChange(state=SaleState.REFUNDED, order=entity.id)
+    elif order.status == "fraudulent":
+        change = StateChange(state=SaleState.SUSPENDED, order=entity.id)
+    # The list of orders has no names of events: the order's state tells them apart.
+    return ShopEvent(id=f"orders/{entity.id}/{order.status}/{at}", name=name, at=from_text(at), change=change)
+
+
+def _line_of(item: _Item) -> SaleLine:
+    numbers = [item.variant_id, item.product_id] if item.price_id is None else [
+        item.price_id, item.variant_id, item.product_id
+    ]  # fmt: skip
+    return SaleLine(str(item.id), tuple(map(str, numbers)), item.quantity, item.product_name or "")
+
+
+def _read_subscription(name: str, entity: _Entity) -> ShopEvent:
+    subscription = convert(entity.attributes, _Subscription)
+    order, state = str(subscription.order_id), _STATES.get(subscription.status)
+    change: Change = Nothing(f"the subscription is {subscription.status[:40]}")
+    if name == "subscription_updated" and subscription.status in _RUNNING and subscription.renews_at:
+        change = Renewal(subscription=order, until=from_text(subscription.renews_at))
+    elif state is not None:
+        change = StateChange(state=state, subscription=order)
+    at = from_text(subscription.updated_at)
+    return ShopEvent(
+        id=f"{name}/{entity.id}/{subscription.status}/{subscription.updated_at}",
+        name=name,
+        at=at,
+        change=change,
+    )
+
+
+def _read_invoice(name: str, entity: _Entity, connection: Connection) -> ShopEvent:
+    """An invoice has neither the order nor the end of the period: the API is asked. Without a key, the event
+    *subscription_updated* that comes with each payment says both.
+    """
+    invoice = convert(entity.attributes, _Invoice)
+    at = from_text(invoice.updated_at)
+    paid = f"invoices/{entity.id}"
+    change: Change = Nothing("this kind of event is not needed")
+    lookup = None
+    if name == "subscription_payment_success" and invoice.billing_reason != "initial":
+        change, lookup = Renewal(subscription="", until=at, order=paid), str(invoice.subscription_id)
+    elif name == "subscription_payment_refunded" and invoice.status == "refunded":
+        change = StateChange(state=SaleState.REFUNDED, order=paid)
+        lookup = str(invoice.subscription_id) if invoice.billing_reason == "initial" else None
+    if lookup is not None and not connection.has_api_key:
+        change, lookup = Nothing("the API key of the shop is missing"), None
+    return ShopEvent(
+        id=f"{name}/{entity.id}/{invoice.updated_at}",
+        name=name,
+        at=at,
+        change=change,
+        needs_api=lookup is not None,
+        lookup=lookup,
+    )

@@ -1,0 +1,240 @@
+"""Paddle Billing.
+
+Signatures: https://developer.paddle.com/webhooks/signature-verification. Events:
+https://developer.paddle.com/webhooks. An event has the customer's ID, but no mail address: the API is asked.
+"""
+
+import hmac
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import field
+from msgspec.structs import replace
+
+from keywright.provisioning.shops.model import (
+    ApiAccess,
+    Buyer,
+    Change,
+    Connection,
+    Mode,
+    Nothing,
+    Renewal,
+    Sale,
+    SaleLine,
+    SaleState,
+    ShopApi,
+    ShopEvent,
+    StateChange,
+)
+from keywright.provisioning.shops.reading import (
+    convert,
+    decode,
+    from_text,
+    require_header,
+    require_recent,
+    require_signature,
+)
+
+API_URL = "https://api.paddle.com"
+#: A sandbox is an account of its own; its events do not say that they are of one.
+SANDBOX_URL = "https://sandbox-api.paddle.com"
+#: What the ID of an event begins with that Paddle's simulator sends.
+_SIMULATED = "ntfsimevt_"
+_PAGE = 200
+#: The most pages of events that are asked for.
+_MAX_PAGES = 500
+_STATES = {
+    "active": SaleState.ACTIVE,
+    "trialing": SaleState.ACTIVE,
+    "past_due": SaleState.GRACE,
+    "paused": SaleState.SUSPENDED,
+    "canceled": SaleState.ENDED,
+}
+_SUBSCRIPTION_KINDS = frozenset(
+    f"subscription.{happened}"
+    for happened in ("activated", "canceled", "past_due", "paused", "resumed", "trialing", "updated")
+)
+#: Where a transaction comes from that pays for the next period of a subscription, or for a change of it.
+_PERIOD_ORIGINS = frozenset({"subscription_recurring", "subscription_update"})
+
+
+class _Period(msgspec.Struct):
+    ends_at: str
+
+
+class _Product(msgspec.Struct):
+    id: str | None = None
+    name: str | None = None
+
+
+class _Line(msgspec.Struct):
+    id: str
+    price_id: str
+    quantity: int
+    product: _Product | None = None
+
+
+class _Details(msgspec.Struct):
+    line_items: list[_Line]
+
+
+class _Transaction(msgspec.Struct):
+    id: str
+    details: _Details
+    origin: str = "web"
+    customer_id: str | None = None
+    subscription_id: str | None = None
+    billing_period: _Period | None = None
+
+
+class _Subscription(msgspec.Struct):
+    id: str
+    status: str
+
+
+class _Adjustment(msgspec.Struct):
+    action: str
+    status: str
+    transaction_id: str
+    type: str = "partial"
+
+
+class _Customer(msgspec.Struct):
+    email: str
+    name: str | None = None
+    locale: str | None = None
+
+
+class _CustomerAnswer(msgspec.Struct):
+    customer: _Customer = field(name="data")
+
+
+class _Event(msgspec.Struct):
+    id: str = field(name="event_id")
+    type: str = field(name="event_type")
+    occurred_at: str
+    entity: dict[str, Any] = field(name="data")
+
+
+class _Pagination(msgspec.Struct):
+    has_more: bool = False
+
+
+class _Meta(msgspec.Struct):
+    pagination: _Pagination
+
+
+class _Events(msgspec.Struct):
+    found: list[dict[str, Any]] = field(name="data")
+    meta: _Meta
+
+
+def is_ping(headers: Mapping[str, str], body: bytes) -> bool:
+    """Paddle sends none; its simulator signs what it sends."""
+    return False
+
+
+def verify(headers: Mapping[str, str], body: bytes, secret: str, now: datetime) -> None:
+    """``Paddle-Signature: ts=<seconds>;h1=<hex>[;h1=<hex>]`` over ``<seconds>:<body>``."""
+    parts = [part.partition("=") for part in require_header(headers, "paddle-signature").split(";")]
+    seconds = next((value for name, _, value in parts if name.strip() == "ts"), "")
+    signed = seconds.encode(errors="surrogateescape") + b":" + body
+    expected = hmac.digest(secret.encode(), signed, "sha256").hex()
+    require_signature(expected, [value for name, _, value in parts if name.strip() == "h1"])
+    require_recent(seconds, now)
+
+
+def read(headers: Mapping[str, str], body: bytes, connection: Connection) -> ShopEvent:
+    """See ``ShopModule``."""
+    event = decode(body, _Event)
+    shown = ShopEvent(
+        id=event.id,
+        name=event.type,
+        at=from_text(event.occurred_at),
+        is_test=connection.mode is Mode.TEST or event.id.startswith(_SIMULATED),
+    )
+    if event.type == "transaction.completed":
+        return _read_transaction(shown, convert(event.entity, _Transaction))
+    if event.type in _SUBSCRIPTION_KINDS:
+        return replace(shown, change=_read_subscription(convert(event.entity, _Subscription)))
+    if event.type in ("adjustment.created", "adjustment.updated"):
+        return replace(shown, change=_read_adjustment(convert(event.entity, _Adjustment)))
+    return replace(shown, change=Nothing("this kind of event is not needed"))
+
+
+def find_api(connection: Connection, api_key: str) -> ApiAccess | None:
+    """A key that may read customers and notifications is enough."""
+    usual = SANDBOX_URL if connection.mode is Mode.TEST else API_URL
+    return ApiAccess(connection.url or usual, {"Authorization": f"Bearer {api_key}", "Paddle-Version": "1"})
+
+
+def complete(event: ShopEvent, api: ShopApi) -> ShopEvent:
+    """The buyer of a transaction."""
+    if isinstance(event.change, Sale):
+        customer = convert(api.get(f"/customers/{event.lookup}"), _CustomerAnswer).customer
+        buyer = Buyer(customer.email, customer.name, customer.locale)
+        event = replace(event, change=replace(event.change, buyer=buyer))
+    return replace(event, needs_api=False)
+
+
+def list_orders(api: ShopApi, connection: Connection, since: datetime) -> Iterator[ShopEvent]:
+    """The events that Paddle has kept (90 days), oldest first, as it sent them."""
+    events: list[ShopEvent] = []
+    after: dict[str, str | int] = {}
+    for _ in range(_MAX_PAGES):
+        question: dict[str, str | int] = {"per_page": _PAGE, "order_by": "id[DESC]"}
+        answer = convert(api.get("/events", question | after), _Events)
+        recent = [one for one in answer.found if from_text(convert(one, _Event).occurred_at) >= since]
+        events += [read({}, msgspec.json.encode(one), connection) for one in recent]
+        if not recent or len(recent) < len(answer.found) or not answer.meta.pagination.has_more:
+            break
+        after = {"after": events[-1].id}
+    yield from (one for one in reversed(events) if not isinstance(one.change, Nothing))
+
+
+def _read_transaction(shown: ShopEvent, paid: _Transaction) -> ShopEvent:
+    until = None if paid.billing_period is None else from_text(paid.billing_period.ends_at)
+    if paid.subscription_id is not None and paid.origin in _PERIOD_ORIGINS:
+        if until is None:
+            return replace(shown, change=Nothing("the payment is for no period"))
+        return replace(shown, change=Renewal(subscription=paid.subscription_id, until=until, order=paid.id))
+    if paid.origin == "subscription_payment_method_change":
+        return replace(shown, change=Nothing("another card"))
+    sale = Sale(
+        order=paid.id,
+        lines=tuple(map(_line_of, paid.details.line_items)),
+        subscription=paid.subscription_id,
+        until=until,
+    )
+    return replace(shown, change=sale, needs_api=paid.customer_id is not None, lookup=paid.customer_id)
+
+
+def _line_of(line: _Line) -> SaleLine:
+    product = line.product or _Product()
+    refs = (line.price_id, *([product.id] if product.id else []))
+    return SaleLine(line.id, refs, line.quantity, product.name or "")
+
+
+def _read_subscription(subscription: _Subscription) -> Change:
+    state = _STATES.get(subscription.status)
+    if state is None:
+        return Nothing(f"the subscription is {subscription.status[:40]}")
+    return StateChange(state=state, subscription=subscription.id)
+
+
+def _read_adjustment(adjustment: _Adjustment) -> Change:
+    """A chargeback can be reversed: by an adjustment of its own, and by the state of the first one."""
+    state = None
+    if adjustment.status == "approved" and adjustment.type == "full":
+        state = {
+            "refund": SaleState.REFUNDED,
+            "chargeback": SaleState.SUSPENDED,
+            "chargeback_reverse": SaleState.ACTIVE,
+        }.get(adjustment.action)
+    elif adjustment.status == "reversed" and adjustment.action == "chargeback":
+        state = SaleState.ACTIVE
+    if state is None:
+        return Nothing("a part of it, a credit, or not approved")
+    return StateChange(state=state, order=adjustment.transaction_id)

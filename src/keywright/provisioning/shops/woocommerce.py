@@ -1,0 +1,247 @@
+"""WooCommerce, and WooCommerce Subscriptions.
+
+Webhooks: https://developer.woocommerce.com/docs/apis/rest-api/v3/webhooks/ and the class ``WC_Webhook``.
+Orders: https://woocommerce.github.io/woocommerce-rest-api-docs/#order-properties. Subscriptions:
+https://woocommerce.github.io/subscriptions-rest-api-docs/. An order does not say that it began a
+subscription, but a subscription names its first order: so the order's number stands for the subscription
+here, too.
+
+Only the body is signed: the header with the topic is not believed, but for a body that is only a number.
+"""
+
+import base64
+import hmac
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import field
+from msgspec.structs import replace
+
+from keywright.core.errors import ShopRefused, UnreadableEvent
+from keywright.provisioning.shops.model import (
+    ApiAccess,
+    Buyer,
+    Change,
+    Connection,
+    Mode,
+    Nothing,
+    Renewal,
+    Sale,
+    SaleLine,
+    SaleState,
+    ShopApi,
+    ShopEvent,
+    StateChange,
+)
+from keywright.provisioning.shops.reading import (
+    convert,
+    decode,
+    from_text,
+    require_header,
+    require_signature,
+)
+
+#: The states of orders that make licenses, unless the connection names others.
+PAID_STATES = ("processing", "completed")
+_ORDER_STATES = {
+    "cancelled": SaleState.SUSPENDED,
+    "failed": SaleState.SUSPENDED,
+    "trash": SaleState.SUSPENDED,
+    "refunded": SaleState.REFUNDED,
+}
+_SUBSCRIPTION_STATES = {
+    "active": SaleState.ACTIVE,
+    "pending-cancel": SaleState.ACTIVE,
+    # While a payment is tried again, or the buyer has paused it: what is paid is good until its end.
+    "on-hold": SaleState.GRACE,
+    "cancelled": SaleState.ENDED,
+    "expired": SaleState.ENDED,
+}
+#: The meta key of a renewal's order that names the subscription.
+_RENEWAL = "_subscription_renewal"
+_PING = re.compile(rb"webhook_id=\d{1,20}")
+_PAGE = 100
+#: The most pages of orders that are asked for.
+_MAX_PAGES = 500
+
+
+class _Billing(msgspec.Struct):
+    email: str = ""
+    first_name: str = ""
+    last_name: str = ""
+
+
+class _Line(msgspec.Struct):
+    id: int
+    product_id: int
+    variation_id: int = 0
+    quantity: int | float = 1
+    sku: str | None = ""
+    name: str | None = ""
+
+
+class _MetaEntry(msgspec.Struct):
+    key: str = ""
+    value: Any = None
+
+
+class _Order(msgspec.Struct):
+    id: int
+    status: str
+    date_modified_gmt: str
+    line_items: list[_Line]
+    billing: _Billing = field(default_factory=_Billing)
+    meta_data: list[_MetaEntry] = []
+
+    @property
+    def renews(self) -> str | None:
+        """The number of the subscription that this order is a renewal of."""
+        values = [str(one.value) for one in self.meta_data if one.key == _RENEWAL]
+        return values[0] if values and values[0].isascii() and values[0].isdigit() else None
+
+
+class _Subscription(msgspec.Struct):
+    id: int
+    parent_id: int
+    status: str
+    date_modified_gmt: str
+    billing_period: str
+    next_payment_date_gmt: str | None = None
+    end_date_gmt: str | None = None
+
+
+def is_ping(headers: Mapping[str, str], body: bytes) -> bool:
+    """WooCommerce tries an address with an unsigned form, and saves the webhook only for the answer 200."""
+    return "x-wc-webhook-signature" not in headers and _PING.fullmatch(body) is not None
+
+
+def verify(headers: Mapping[str, str], body: bytes, secret: str, now: datetime) -> None:
+    """``X-WC-Webhook-Signature: <base64>`` over the body; there is no time in it."""
+    expected = base64.b64encode(hmac.digest(secret.encode(), body, "sha256")).decode()
+    require_signature(expected, [require_header(headers, "x-wc-webhook-signature").strip()])
+
+
+def read(headers: Mapping[str, str], body: bytes, connection: Connection) -> ShopEvent:
+    """See ``ShopModule``."""
+    found = decode(body, dict[str, Any])
+    is_test = connection.mode is Mode.TEST
+    if found.keys() == {"id"}:
+        event = _read_deletion(headers.get("x-wc-webhook-topic", ""), found["id"])
+    elif "billing_period" in found:
+        event = _read_subscription(convert(found, _Subscription))
+    elif "line_items" in found:
+        event = _read_order(convert(found, _Order), connection)
+    else:
+        raise UnreadableEvent("the body is neither an order nor a subscription")
+    return replace(event, is_test=is_test)
+
+
+def find_api(connection: Connection, api_key: str) -> ApiAccess | None:
+    """The key is ``ck_…:cs_…``, with the permission to read; the address is that of the site."""
+    if connection.url is None:
+        return None
+    credentials = base64.b64encode(api_key.encode()).decode()
+    return ApiAccess(connection.url, {"Authorization": f"Basic {credentials}"})
+
+
+def complete(event: ShopEvent, api: ShopApi) -> ShopEvent:
+    """The first order of the subscription that an order renews, and the end of the time paid."""
+    found = convert(api.get(f"/wp-json/wc/v3/subscriptions/{event.lookup}"), _Subscription)
+    until = found.next_payment_date_gmt or found.end_date_gmt
+    change = event.change
+    if isinstance(change, Renewal):
+        change = replace(change, subscription=str(found.parent_id))
+        change = replace(change, until=from_text(until)) if until else Nothing("the subscription has no end")
+    return replace(event, change=change, needs_api=False)
+
+
+def list_orders(api: ShopApi, connection: Connection, since: datetime) -> Iterator[ShopEvent]:
+    """The orders and the subscriptions that changed since then, each in the order of their numbers.
+
+    WooCommerce sends an event once: what did not arrive is found so.
+    """
+    yield from (read({}, one, connection) for one in _list(api, "orders", since))
+    try:
+        yield from (read({}, one, connection) for one in _list(api, "subscriptions", since))
+    except ShopRefused:
+        # Without WooCommerce Subscriptions, there is no such address.
+        return
+
+
+def _list(api: ShopApi, what: str, since: datetime) -> Iterator[bytes]:
+    # In the order of numbers, what changes meanwhile moves nothing out of the pages to come.
+    question: dict[str, str | int] = {
+        "modified_after": f"{since:%Y-%m-%dT%H:%M:%S}",
+        "dates_are_gmt": "true",
+        "orderby": "id",
+        "order": "asc",
+        "per_page": _PAGE,
+    }
+    for number in range(1, _MAX_PAGES + 1):
+        page = convert(api.get(f"/wp-json/wc/v3/{what}", question | {"page": number}), list[dict[str, Any]])
+        yield from map(msgspec.json.encode, page)
+        if len(page) < _PAGE:
+            return
+
+
+def _read_deletion(topic: str, number: object) -> ShopEvent:
+    """All things of a site share one row of numbers: a forged topic reaches no order that is still there."""
+    order = str(convert(number, int))
+    is_order = topic == "order.deleted"
+    change = StateChange(state=SaleState.SUSPENDED, order=order) if is_order else Nothing("no order")
+    return ShopEvent(id=f"deleted/{order}", name=topic[:60] or "deleted", at=None, change=change)
+
+
+def _read_order(order: _Order, connection: Connection) -> ShopEvent:
+    number = str(order.id)
+    at = from_text(order.date_modified_gmt)
+    event = ShopEvent(
+        id=f"orders/{number}/{order.status}/{order.date_modified_gmt}",
+        name=f"order {order.status}"[:60],
+        at=at,
+    )
+    if order.status in (connection.paid_states or PAID_STATES):
+        if order.renews is not None:
+            renewal = Renewal(subscription="", until=at, order=number)
+            return replace(event, change=renewal, needs_api=True, lookup=order.renews)
+        lines = tuple(map(_line_of, order.line_items))
+        return replace(
+            event, change=Sale(order=number, lines=lines, buyer=_buyer_of(order), subscription=number)
+        )
+    if order.status in _ORDER_STATES:
+        return replace(event, change=StateChange(state=_ORDER_STATES[order.status], order=number))
+    return replace(event, change=Nothing(f"the order is {order.status[:40]}"))
+
+
+def _line_of(line: _Line) -> SaleLine:
+    if line.quantity != int(line.quantity):
+        raise UnreadableEvent("a quantity is no whole number")
+    refs = [str(one) for one in (line.variation_id, line.product_id) if one]
+    refs += [line.sku] if line.sku else []
+    return SaleLine(str(line.id), tuple(refs), int(line.quantity), line.name or "")
+
+
+def _buyer_of(order: _Order) -> Buyer | None:
+    billing = order.billing
+    name = f"{billing.first_name} {billing.last_name}".strip()
+    return Buyer(billing.email, name or None) if billing.email else None
+
+
+def _read_subscription(found: _Subscription) -> ShopEvent:
+    first_order, state = str(found.parent_id), _SUBSCRIPTION_STATES.get(found.status)
+    change: Change = Nothing(f"the subscription is {found.status[:40]}")
+    if found.parent_id == 0:
+        change = Nothing("the subscription has no order")
+    elif found.status == "active" and found.next_payment_date_gmt:
+        change = Renewal(subscription=first_order, until=from_text(found.next_payment_date_gmt))
+    elif state is not None:
+        change = StateChange(state=state, subscription=first_order)
+    return ShopEvent(
+        id=f"subscriptions/{found.id}/{found.status}/{found.date_modified_gmt}",
+        name=f"subscription {found.status}"[:60],
+        at=from_text(found.date_modified_gmt),
+        change=change,
+    )

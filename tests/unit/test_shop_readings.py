@@ -1,0 +1,379 @@
+"""What each event of each shop means: the files in tests/data/shops, made after the shops' documentation."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from keywright.core.errors import UnreadableEvent
+from keywright.provisioning.shops.model import (
+    Buyer,
+    Change,
+    Connection,
+    Mode,
+    Nothing,
+    Renewal,
+    Sale,
+    SaleLine,
+    SaleState,
+    Shop,
+    ShopEvent,
+    StateChange,
+)
+from keywright.provisioning.shops.modules import MODULES
+from tests.shop_events import names, recorded
+
+NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
+SHOPS = [one for one in Shop if one is not Shop.GENERIC]
+ADA = Buyer("ada@example.com", "Ada Example")
+
+
+def connection(shop: Shop, **fields: Any) -> Connection:
+    usual = Connection(id=1, shop=shop, name="a shop", has_api_key=True, created_at=NOW, updated_at=NOW)
+    return replace(usual, **fields)
+
+
+def read(shop: Shop, name: str, **fields: Any) -> ShopEvent:
+    found = recorded(shop, name)
+    return MODULES[shop].read(found.headers, found.body, connection(shop, **fields))
+
+
+def state(state: SaleState, **named: str) -> StateChange:
+    return StateChange(state=state, **named)
+
+
+def until(text: str, subscription: str, order: str | None = None) -> Renewal:
+    return Renewal(subscription=subscription, until=datetime.fromisoformat(text), order=order)
+
+
+def paddle_id(kind: str, number: int) -> str:
+    return f"{kind}_01kw{number:022d}"
+
+
+ACTIVE, GRACE, SUSPENDED, ENDED, REFUNDED = SaleState
+TXN, SUB = paddle_id("txn", 1), paddle_id("sub", 1)
+EDITOR_REFS, CLOUD_REFS = (
+    (paddle_id("pri", 1), paddle_id("pro", 1)),
+    (paddle_id("pri", 2), paddle_id("pro", 2)),
+)
+#: Everything else that a shop sends, it sends for nothing.
+MEANINGS: dict[Shop, dict[str, Change]] = {
+    Shop.STRIPE: {
+        "invoice_first": until("2026-12-01T13:00:00Z", "sub_000001", "in_000001"),
+        "invoice_renewed": until("2027-01-01T13:00:00Z", "sub_000001", "in_000002"),
+        "invoice_renewed_again": until("2027-02-01T13:00:00Z", "sub_000001", "in_000003"),
+        "invoice_renewed_before_basil": until("2027-01-01T13:00:00Z", "sub_000001", "in_000005"),
+        "invoice_updated": until("2027-12-10T08:00:00Z", "sub_000001", "in_000004"),
+        "checkout_paid": Sale(order="pi_000001", buyer=Buyer("ada@example.com", "Ada Example", "de")),
+        "checkout_paid_later": Sale(order="pi_000002", buyer=Buyer("ada@example.com", "Ada Example", "de")),
+        "checkout_nothing_to_pay": Sale(
+            order="cs_live_000003", buyer=Buyer("ada@example.com", "Ada Example", "de")
+        ),
+        "checkout_unknown_product": Sale(
+            order="pi_000005", buyer=Buyer("ada@example.com", "Ada Example", "de")
+        ),
+        "checkout_test_mode": Sale(order="pi_000006", buyer=Buyer("ada@example.com", "Ada Example", "de")),
+        "checkout_subscribed": Sale(
+            order="in_000001",
+            buyer=Buyer("ada@example.com", "Ada Example", "de"),
+            subscription="sub_000001",
+        ),
+        "subscription_past_due": state(GRACE, subscription="sub_000001"),
+        "subscription_unpaid": state(SUSPENDED, subscription="sub_000001"),
+        "subscription_canceled": state(SUSPENDED, subscription="sub_000001"),
+        "subscription_paused": state(SUSPENDED, subscription="sub_000001"),
+        "subscription_deleted": state(ENDED, subscription="sub_000001"),
+        "subscription_active_again": state(ACTIVE, subscription="sub_000001"),
+        "subscription_ends_later": state(ACTIVE, subscription="sub_000001"),
+        "subscription_collection_paused": state(ACTIVE, subscription="sub_000001"),
+        "charge_refunded": state(REFUNDED, order="pi_000001"),
+        "charge_of_renewal_refunded": state(REFUNDED, order="pi_000012"),
+        "charge_of_first_invoice_refunded": state(REFUNDED, order="pi_000011"),
+        "dispute_opened": state(SUSPENDED, order="pi_000001"),
+        "dispute_won": state(ACTIVE, order="pi_000001"),
+        "dispute_lost": state(REFUNDED, order="pi_000001"),
+    },
+    Shop.PADDLE: {
+        "transaction_completed": Sale(
+            order=TXN, lines=(SaleLine(paddle_id("txnitm", 10), EDITOR_REFS, 2, "Editor"),)
+        ),
+        "transaction_nothing_to_pay": Sale(
+            order=paddle_id("txn", 2), lines=(SaleLine(paddle_id("txnitm", 20), EDITOR_REFS, 1, "Editor"),)
+        ),
+        "transaction_subscribed": Sale(
+            order=paddle_id("txn", 3),
+            lines=(SaleLine(paddle_id("txnitm", 30), CLOUD_REFS, 1, "Cloud, monthly"),),
+            subscription=SUB,
+            until=datetime(2026, 12, 1, 13, tzinfo=UTC),
+        ),
+        "transaction_two_products": Sale(
+            order=paddle_id("txn", 6),
+            lines=(
+                SaleLine(paddle_id("txnitm", 60), EDITOR_REFS, 1, "Editor"),
+                SaleLine(paddle_id("txnitm", 61), (paddle_id("pri", 9), paddle_id("pro", 9)), 1, "A mug"),
+            ),
+        ),
+        "transaction_unknown_product": Sale(
+            order=paddle_id("txn", 7),
+            lines=(
+                SaleLine(paddle_id("txnitm", 70), (paddle_id("pri", 9), paddle_id("pro", 9)), 1, "A mug"),
+            ),
+        ),
+        "transaction_simulated": Sale(
+            order=paddle_id("txn", 8), lines=(SaleLine(paddle_id("txnitm", 80), EDITOR_REFS, 1, "Editor"),)
+        ),
+        "transaction_renewed": until("2027-01-01T13:00:00Z", SUB, paddle_id("txn", 4)),
+        "transaction_renewed_again": until("2027-02-01T13:00:00Z", SUB, paddle_id("txn", 5)),
+        "subscription_past_due": state(GRACE, subscription=SUB),
+        "subscription_paused": state(SUSPENDED, subscription=SUB),
+        "subscription_canceled": state(ENDED, subscription=SUB),
+        "subscription_resumed": state(ACTIVE, subscription=SUB),
+        "subscription_activated": state(ACTIVE, subscription=SUB),
+        "subscription_updated": state(ACTIVE, subscription=SUB),
+        "adjustment_refunded": state(REFUNDED, order=TXN),
+        "adjustment_chargeback": state(SUSPENDED, order=TXN),
+        "adjustment_chargeback_reversed": state(ACTIVE, order=TXN),
+        "adjustment_of_renewal": state(REFUNDED, order=paddle_id("txn", 4)),
+        "adjustment_of_subscription": state(REFUNDED, order=paddle_id("txn", 3)),
+    },
+    Shop.WOOCOMMERCE: {
+        **{
+            name: Sale(
+                order="101",
+                lines=(SaleLine("1", ("40", "EDITOR"), 2, "Editor"),),
+                buyer=ADA,
+                subscription="101",
+            )
+            for name in (
+                "order_processing",
+                "order_completed",
+                "order_completed_again",
+                "order_partly_refunded",
+            )
+        },
+        "order_nothing_to_pay": Sale(
+            order="102", lines=(SaleLine("2", ("40",), 1, "Editor"),), buyer=ADA, subscription="102"
+        ),
+        "order_unknown_product": Sale(
+            order="103", lines=(SaleLine("3", ("99",), 1, "Editor"),), buyer=ADA, subscription="103"
+        ),
+        "order_two_products": Sale(
+            order="104",
+            lines=(
+                SaleLine("4", ("41", "40", "EDITOR-PRO"), 1, "Editor"),
+                SaleLine("5", ("99",), 1, "Editor"),
+            ),
+            buyer=ADA,
+            subscription="104",
+        ),
+        "order_subscribed": Sale(
+            order="110", lines=(SaleLine("6", ("50", "CLOUD"), 1, "Editor"),), buyer=ADA, subscription="110"
+        ),
+        # Which subscription, and until when, is asked of the shop.
+        "order_renewed": until("2026-12-01T13:01:00Z", "", "120"),
+        "order_renewal_failed": state(SUSPENDED, order="120"),
+        "order_renewal_refunded": state(REFUNDED, order="120"),
+        "order_cancelled": state(SUSPENDED, order="101"),
+        "order_failed": state(SUSPENDED, order="101"),
+        "order_deleted": state(SUSPENDED, order="101"),
+        "order_refunded": state(REFUNDED, order="101"),
+        "subscription_created": until("2026-12-01T13:00:00Z", "110"),
+        "subscription_renewed": until("2027-01-01T13:00:00Z", "110"),
+        "subscription_active_again": until("2027-01-01T13:00:00Z", "110"),
+        "subscription_on_hold": state(GRACE, subscription="110"),
+        "subscription_pending_cancel": state(ACTIVE, subscription="110"),
+        "subscription_cancelled": state(ENDED, subscription="110"),
+        "subscription_expired": state(ENDED, subscription="110"),
+    },
+    Shop.LEMONSQUEEZY: {
+        **{
+            name: Sale(
+                order="201",
+                lines=(SaleLine("5201", ("107", "7", "3"), 2, "Editor"),),
+                buyer=ADA,
+                subscription="201",
+            )
+            for name in ("order_created", "order_partly_refunded")
+        },
+        "order_nothing_to_pay": Sale(
+            order="202",
+            lines=(SaleLine("5202", ("107", "7", "3"), 1, "Editor"),),
+            buyer=ADA,
+            subscription="202",
+        ),
+        "order_unknown_product": Sale(
+            order="203",
+            lines=(SaleLine("5203", ("199", "99", "98"), 1, "Editor"),),
+            buyer=ADA,
+            subscription="203",
+        ),
+        "order_test_mode": Sale(
+            order="204",
+            lines=(SaleLine("5204", ("107", "7", "3"), 1, "Editor"),),
+            buyer=ADA,
+            subscription="204",
+        ),
+        "order_subscribed": Sale(
+            order="210",
+            lines=(SaleLine("5210", ("108", "8", "4"), 1, "Editor"),),
+            buyer=ADA,
+            subscription="210",
+        ),
+        "order_refunded": state(REFUNDED, order="201"),
+        "subscription_created": state(ACTIVE, subscription="210"),
+        "subscription_updated": until("2027-01-01T13:00:00Z", "210"),
+        "subscription_resumed": state(ACTIVE, subscription="210"),
+        "subscription_unpaused": state(ACTIVE, subscription="210"),
+        "subscription_past_due": state(GRACE, subscription="210"),
+        "subscription_unpaid": state(SUSPENDED, subscription="210"),
+        "subscription_paused": state(SUSPENDED, subscription="210"),
+        "subscription_expired": state(ENDED, subscription="210"),
+        # Which order, and until when, is asked of the shop.
+        "subscription_payment_success": until("2026-12-01T13:00:15Z", "", "invoices/502"),
+        "subscription_payment_refunded": state(REFUNDED, order="invoices/502"),
+        "subscription_first_payment_refunded": state(REFUNDED, order="invoices/501"),
+    },
+}
+EVENTS = [(shop, name) for shop in SHOPS for name in names(shop) if name != "ping"]
+
+
+@pytest.mark.parametrize(("shop", "name"), EVENTS)
+def test_an_event_means_what_the_shop_documents(shop: Shop, name: str) -> None:
+    change = read(shop, name).change
+    if name in MEANINGS[shop]:
+        assert change == MEANINGS[shop][name]
+    else:
+        assert isinstance(change, Nothing)
+        assert change.reason
+
+
+def test_every_meaning_has_its_file() -> None:
+    for shop, meanings in MEANINGS.items():
+        assert meanings.keys() <= set(names(shop))
+
+
+@pytest.mark.parametrize(("shop", "name"), EVENTS)
+def test_an_event_that_comes_twice_has_one_id(shop: Shop, name: str) -> None:
+    first, second = read(shop, name), read(shop, name)
+    assert first.id == second.id
+    assert first.id
+
+
+@pytest.mark.parametrize("shop", SHOPS)
+def test_different_events_have_different_ids(shop: Shop) -> None:
+    ids = [read(shop, name).id for of, name in EVENTS if of is shop]
+    assert len(set(ids)) == len(ids)
+
+
+def test_of_which_mode_an_event_is() -> None:
+    assert {name for shop, name in EVENTS if read(shop, name).is_test} == {
+        "checkout_test_mode",
+        "transaction_simulated",
+        "order_test_mode",
+    }
+
+
+@pytest.mark.parametrize(
+    ("shop", "name"), [(Shop.PADDLE, "transaction_completed"), (Shop.WOOCOMMERCE, "order_completed")]
+)
+def test_shops_that_do_not_say_so_are_of_their_connections_mode(shop: Shop, name: str) -> None:
+    assert read(shop, name, mode=Mode.TEST).is_test
+    assert not read(shop, name, mode=Mode.LIVE).is_test
+
+
+# --- WooCommerce ----------------------------------------------------------------------------------
+
+
+def test_vendors_choose_which_states_of_orders_are_paid() -> None:
+    strict = {"paid_states": ("completed",)}
+    assert isinstance(read(Shop.WOOCOMMERCE, "order_processing", **strict).change, Nothing)
+    assert isinstance(read(Shop.WOOCOMMERCE, "order_completed", **strict).change, Sale)
+
+
+def test_a_forged_topic_deletes_no_order() -> None:
+    found = recorded(Shop.WOOCOMMERCE, "order_completed")
+    forged = {**found.headers, "x-wc-webhook-topic": "order.deleted"}
+    event = MODULES[Shop.WOOCOMMERCE].read(forged, found.body, connection(Shop.WOOCOMMERCE))
+    assert isinstance(event.change, Sale)
+
+
+@pytest.mark.parametrize("topic", ["product.deleted", "customer.deleted", ""])
+def test_what_else_is_deleted_is_no_order(topic: str) -> None:
+    module = MODULES[Shop.WOOCOMMERCE]
+    event = module.read({"x-wc-webhook-topic": topic}, b'{"id":101}', connection(Shop.WOOCOMMERCE))
+    assert isinstance(event.change, Nothing)
+
+
+def test_half_a_thing_cannot_be_sold() -> None:
+    found = recorded(Shop.WOOCOMMERCE, "order_completed").contents
+    found["line_items"][0]["quantity"] = 1.5
+    with pytest.raises(UnreadableEvent):
+        MODULES[Shop.WOOCOMMERCE].read({}, json.dumps(found).encode(), connection(Shop.WOOCOMMERCE))
+
+
+# --- Lemon Squeezy --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["subscription_payment_success", "subscription_first_payment_refunded"])
+def test_without_an_api_key_invoices_mean_nothing(name: str) -> None:
+    event = read(Shop.LEMONSQUEEZY, name, has_api_key=False)
+    assert isinstance(event.change, Nothing)
+    assert not event.needs_api
+
+
+# --- whatever comes -------------------------------------------------------------------------------
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def paths(value: Any, above: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The path of each value in JSON."""
+    found = [above]
+    if isinstance(value, dict):
+        found += [path for key, one in value.items() for path in paths(one, (*above, key))]
+    elif isinstance(value, list):
+        found += [path for index, one in enumerate(value) for path in paths(one, (*above, index))]
+    return found
+
+
+@pytest.mark.parametrize("shop", SHOPS)
+@given(st.data())
+def test_an_event_with_anything_in_it_is_read_or_unreadable(shop: Shop, data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from([name for of, name in EVENTS if of is shop]))
+    found = recorded(shop, name)
+    body = found.contents
+    *way, last = data.draw(st.sampled_from(paths(body)[1:]))
+    here = body
+    for step in way:
+        here = here[step]
+    here[last] = data.draw(ANYTHING)
+    try:
+        event = MODULES[shop].read(found.headers, json.dumps(body).encode(), connection(shop))
+    except UnreadableEvent:
+        return
+    assert isinstance(event, ShopEvent)
+
+
+@pytest.mark.parametrize("shop", SHOPS)
+@given(st.binary(max_size=200) | ANYTHING.map(lambda one: json.dumps(one).encode()))
+def test_any_body_is_read_or_unreadable(shop: Shop, body: bytes) -> None:
+    try:
+        MODULES[shop].read({}, body, connection(shop))
+    except UnreadableEvent:
+        return
+
+
+@pytest.mark.parametrize("shop", SHOPS)
+def test_a_deep_body_is_unreadable(shop: Shop) -> None:
+    with pytest.raises(UnreadableEvent):
+        MODULES[shop].read({}, b"[" * 100_000, connection(shop))
+    with pytest.raises(UnreadableEvent):
+        MODULES[shop].read({}, b'{"id":' * 100_000, connection(shop))
