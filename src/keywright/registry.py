@@ -34,6 +34,7 @@ from keywright.licensing.licenses.store import find_holders
 from keywright.licensing.management import queries as management
 from keywright.licensing.notes import handlers as notes
 from keywright.licensing.refusals import handlers as refusals
+from keywright.licensing.releases import handlers as releases
 from keywright.licensing.undo import handlers as undo
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.licensing.usage import handlers as usage
@@ -41,6 +42,7 @@ from keywright.licensing.validation.commands import ValidateLicense
 from keywright.licensing.views.store import Names
 from keywright.maintenance import personal_data, retention
 from keywright.maintenance.commands import ExportCustomer
+from keywright.provisioning.brand import handlers as brand
 from keywright.provisioning.catalog import handlers as catalog
 from keywright.provisioning.customers import handlers as customers
 from keywright.provisioning.customers import queries as customer_queries
@@ -49,6 +51,7 @@ from keywright.provisioning.licenses import handlers as new_licenses
 from keywright.provisioning.policies import handlers as policies
 from keywright.provisioning.policies import queries as policy_queries
 from keywright.provisioning.policies.commands import FindPolicies, GetPolicy, ListPolicies, PreviewTerms
+from keywright.provisioning.portal import handlers as portal
 from keywright.provisioning.products import handlers as products
 from keywright.provisioning.products import queries as product_queries
 from keywright.provisioning.trials import handlers as trials
@@ -62,6 +65,7 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
     | activations.HANDLERS
     | devices.HANDLERS
     | refusals.HANDLERS
+    | releases.HANDLERS
     | notes.HANDLERS
     | undo.HANDLERS
     | leases.HANDLERS
@@ -72,6 +76,8 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
     | catalog.HANDLERS
     | products.HANDLERS
     | customers.HANDLERS
+    | portal.HANDLERS
+    | brand.HANDLERS
     | importers.HANDLERS
     | api_keys.HANDLERS
     | users.HANDLERS

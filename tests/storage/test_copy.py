@@ -45,7 +45,10 @@ from tests.makers import (
 
 pytestmark = pytest.mark.tier("ordinary")
 
-_NOT_COPIED = ("installation", "sequences", "sessions")
+_NOT_COPIED = (
+    *("installation", "sequences", "sessions"),
+    *("portal_links", "portal_sessions", "portal_sign_ins"),
+)
 
 
 @pytest.fixture

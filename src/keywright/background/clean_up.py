@@ -1,4 +1,4 @@
-"""Delete old idempotency records and events, every hour."""
+"""Delete old idempotency records, sign-ins of customers, and events, every hour."""
 
 import asyncio
 import logging
@@ -12,6 +12,7 @@ from keywright.engine.desk import Desk
 from keywright.engine.idempotency import PurgeIdempotencyRecords
 from keywright.maintenance.commands import PurgeDeletedLicenses, PurgeEvents
 from keywright.maintenance.retention import PurgeResult
+from keywright.provisioning.portal.commands import PurgeSignIns
 
 #: How long the answers to calls with an idempotency key are kept.
 ANSWERS_KEPT = timedelta(hours=48)
@@ -59,6 +60,7 @@ async def _delete_old(desk: Desk, now: datetime, keep_events_days: int, keep_del
         )
         while await desk.execute(forget):
             await asyncio.sleep(_PAUSE)
+        await desk.execute(PurgeSignIns(context=Context(now, ORIGIN), before=now))
         return await _delete_events(desk, now, keep_events_days) and deleted is not None
     except KeywrightError as fault:
         log.warning("old answers and events could not be deleted: %s", fault)

@@ -18,6 +18,8 @@ from keywright.db.schema import (
     invitations,
     job_file_chunks,
     licenses,
+    portal_links,
+    portal_sessions,
     recovery_codes,
     rotated_keys,
     second_factors,
@@ -112,5 +114,7 @@ PLAIN_HASHES: Final = (
     api_keys.c.secret_hash,
     sessions.c.token_hash,
     invitations.c.token_hash,
+    portal_links.c.token_hash,
+    portal_sessions.c.token_hash,
     recovery_codes.c.code_hash,
 )

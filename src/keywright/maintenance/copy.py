@@ -13,6 +13,9 @@ from keywright.db.schema import (
     checkpoints,
     installation,
     metadata,
+    portal_links,
+    portal_sessions,
+    portal_sign_ins,
     sequences,
     sessions,
     signing_keys,
@@ -25,8 +28,8 @@ if TYPE_CHECKING:
     from keywright.db import Storage
 
 _ROWS_AT_ONCE = 1_000
-#: The rows of the first two were written when the target was made; users sign in again.
-_NOT_COPIED = (installation, sequences, sessions)
+#: The rows of the first two were written when the target was made; users and customers sign in again.
+_NOT_COPIED = (installation, sequences, sessions, portal_links, portal_sessions, portal_sign_ins)
 _TABLES = [table for table in metadata.sorted_tables if table not in _NOT_COPIED]
 _SET_LAST = text("SELECT setval(:name, :last)").bindparams(bindparam("last", type_=BigInteger))
 

@@ -7,7 +7,7 @@ import msgspec
 
 from keywright.core.command import Command
 from keywright.core.errors import NotFound
-from keywright.db import ReadTransaction
+from keywright.db import ReadTransaction, WriteTransaction
 from keywright.events.model import Event
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing.activations.model import Activation
@@ -20,10 +20,14 @@ from keywright.maintenance.commands import EraseCustomer, ExportCustomer, PurgeA
 from keywright.maintenance.personal_data_store import Erasure
 from keywright.provisioning.customers.model import Customer
 from keywright.provisioning.customers.store import find_customer
+from keywright.provisioning.portal.store import end_all
 
 #: How many activations, and how many events, are looked at, forgotten or erased in one transaction.
 AT_ONCE = 250
 _LICENSES_AT_ONCE = 100
+
+#: What forgets a customer in other tables, each in a transaction with the last of what is erased.
+_FORGET: tuple[Callable[[WriteTransaction, int], object], ...] = (delete_of_customer, end_all)
 
 
 class LicenseData(msgspec.Struct, frozen=True):
@@ -79,7 +83,8 @@ def erase_customer(work: UnitOfWork, command: EraseCustomer) -> Erasure:
     erased = personal_data_store.erase_some(work.tx, command.customer_id, limit=AT_ONCE)
     if command.is_step or erased.total >= AT_ONCE:
         return erased
-    delete_of_customer(work.tx, command.customer_id)
+    for forget in _FORGET:
+        forget(work.tx, command.customer_id)
     personal_data_store.erase_name(work.tx, command.customer_id)
     work.record_event("customer.erased", command, {"number": command.customer_id})
     return erased._replace(is_complete=True)

@@ -25,6 +25,7 @@ from keywright.db.schema import (
     licenses,
     meter_usage,
     new_devices,
+    portal_releases,
     refusals,
     search_terms,
     trials,
@@ -72,7 +73,7 @@ _CUSTOMER_EVENTS = (
 #: Other tables that say something of a license.
 _OTHERS = (
     *(last_seen, leases, license_notes, license_tags, meter_usage),
-    *(new_devices, refusals, trials),
+    *(new_devices, portal_releases, refusals, trials),
 )
 _NOT_SHOWN = ("license_id", "fingerprint_hmac", "sealed_fingerprint")
 
@@ -183,16 +184,7 @@ def list_other_rows_of(tx: ReadTransaction, license_id: int) -> dict[str, list[d
                 )
             )
         ]
-        for table in (
-            last_seen,
-            leases,
-            license_notes,
-            license_tags,
-            meter_usage,
-            new_devices,
-            refusals,
-            trials,
-        )
+        for table in _OTHERS
     }
 
 
@@ -209,7 +201,8 @@ def list_customer_events(tx: ReadTransaction, customer_id: int) -> list[Event]:
 
 def erase_name(tx: WriteTransaction, customer_id: int) -> None:
     """Erase what is known of the customer, and its former names in events."""
-    nothing = {"name": None, "email": None, "email_folded": None, "email_verified_at": None, "metadata": None}
+    names = ("name", "email", "email_folded", "email_verified_at", "metadata", "language")
+    nothing = dict.fromkeys((*names, "erasure_requested_at"))
     before = lock_terms(tx, NameKind.CUSTOMER, customer_id)
     tx.connection.execute(update(customers).where(customers.c.id == customer_id).values(nothing))
     save_terms(tx, NameKind.CUSTOMER, customer_id, before)

@@ -45,6 +45,15 @@ class InvitationOver(Refusal):
     v2 = None
 
 
+class CustomerSignInOver(Refusal):
+    """The code or the link with which a customer signs in is wrong, was used, or is too old."""
+
+    code = "customer.sign_in_over"
+    status = 403
+    sentence = "This code or link is not valid, or not any more."
+    v2 = None
+
+
 class TooManyViews(Refusal):
     """The user has as many saved views as there can be."""
 

@@ -197,3 +197,33 @@ class UsageExceeded(Refusal):
         """The figures."""
         resets_at = None if self.resets_at is None else write_time(self.resets_at).replace(" ", "T") + "Z"
         return {"meter": self.meter, "limit": self.limit, "used": self.used, "resets_at": resets_at}
+
+
+class NoPortalReleases(Refusal):
+    """The license's terms let no customer free a device."""
+
+    code = "activation.no_portal_releases"
+    sentence = "Devices of this license cannot be freed here."
+    v2 = None
+
+
+class TooManyReleases(RefusalForNow):
+    """The customer has freed as many devices as the license's terms allow.
+
+    They are ``count`` in ``per_days``; ``retry_after_seconds`` later, another one may be freed.
+    """
+
+    code = "activation.too_many_releases"
+    sentence = "Only {count:,} devices may be freed in {days}."
+    v2 = None
+    example = (3, 30, 3600)
+
+    def __init__(self, count: int, per_days: int, retry_after_seconds: int) -> None:
+        super().__init__(count, per_days, retry_after_seconds)
+        self.count = count
+        self.per_days = per_days
+        self.retry_after_seconds = retry_after_seconds
+
+    def facts(self) -> dict[str, Any]:
+        """``days`` is a number with its noun."""
+        return super().facts() | {"days": format_count(self.per_days, "day")}

@@ -10,5 +10,6 @@ from keywright.db.schema.catalog import *
 from keywright.db.schema.identity import *
 from keywright.db.schema.licenses import *
 from keywright.db.schema.mail import *
+from keywright.db.schema.portal import *
 from keywright.db.schema.records import *
 from keywright.db.schema.signing import *

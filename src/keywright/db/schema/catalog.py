@@ -75,6 +75,10 @@ customers = Table(
     Column("updated_at", BigInteger, nullable=False),
     # Since when the customer wants no reminders.
     Column("unsubscribed_at", BigInteger),
+    # That of mails and of the portal; NULL is not known.
+    Column("language", String(35)),
+    Column("erasure_requested_at", BigInteger),
+    partial_index("ix_customers_to_erase", "erasure_requested_at", where="erasure_requested_at IS NOT NULL"),
     # Lists of those of one name, and of all, are in the order of their creation.
     Index(None, "name", "created_at", "id"),
     Index(None, "created_at", "id"),

@@ -51,6 +51,11 @@ EVENTS: dict[str, dict[str, str]] = {
         "customer.deleted": N_("Customer {number} deleted"),
         "name.saved": N_("{kind} {number} named"),
         "customer.erased": N_("Personal data of customer {number} erased"),
+        "customer.signed_in": N_("Customer {number} signed in to the portal"),
+        "customer.portal_link_made": N_("Portal link for customer {number} made"),
+        "customer.erasure_requested": N_("Customer {number} asks to be erased"),
+        "customer.erasure_withdrawn": N_("Customer {number} no longer asks to be erased"),
+        "brand.saved": N_("Brand changed"),
     },
     N_("Jobs"): {
         "job.started": N_("Job {job_id} started: {job}"),
@@ -130,6 +135,7 @@ _ACTORS = {
     "program": N_("a program"),
     "keywright": N_("Keywright itself"),
     "visitor": N_("a visitor not signed in"),
+    "portal": N_("a customer with the license key, in the portal"),
 }
 
 
@@ -200,6 +206,8 @@ def describe_actor(actor: str, names: EventNames = NO_NAMES) -> str:
         return _("API key %(name)s", name=names.api_keys.get(number, number))
     if kind == "cli" and who:
         return _("%(name)s at the terminal", name=who)
+    if kind == "customer" and number is not None:
+        return _("customer %(name)s, in the portal", name=names.customers.get(number) or number)
     return _(_ACTORS[actor]) if actor in _ACTORS else actor
 
 

@@ -23,6 +23,7 @@ from keywright.db.schema import (
     licenses,
     meter_usage,
     new_devices,
+    portal_releases,
     rotated_keys,
     trials,
 )
@@ -36,7 +37,10 @@ from keywright.licensing.undo.model import Deleted, DeletedLicense, Snapshot
 #: A license with more activations than this, active or given up, is not kept when it is deleted.
 MAX_RECORDS = 10_000
 #: The tables whose rows belong to a license and are kept as they are.
-KEPT_TABLES = (activations, last_seen, license_notes, license_tags, meter_usage, new_devices)
+KEPT_TABLES = (
+    *(activations, last_seen, license_notes, license_tags),
+    *(meter_usage, new_devices, portal_releases),
+)
 _ROWS_OF = {
     table: Lookup(select(table), table.c.id if table is licenses else table.c.license_id)
     for table in (licenses, *KEPT_TABLES, rotated_keys, trials)

@@ -17,6 +17,7 @@ from keywright.provisioning.customers import store as customer_store
 from keywright.provisioning.customers.commands import CreateCustomer, DeleteCustomer, UpdateCustomer
 from keywright.provisioning.customers.model import Customer
 from keywright.provisioning.customers.rules import fold_email
+from keywright.provisioning.portal import store as portal_store
 
 
 def create_customer(work: UnitOfWork, command: CreateCustomer) -> Customer:
@@ -81,6 +82,8 @@ def update_customer(work: UnitOfWork, command: UpdateCustomer) -> Customer:
     if fold_email(changed.email or "") != fold_email(customer.email or ""):
         _require_free_email(work, changed.email)
         changed = replace(changed, email_verified_at=None)
+        # They belong to who reads the mail of the former address.
+        portal_store.end_all(work.tx, customer.id)
     changed = replace(changed, updated_at=command.context.now)
     customer_store.save_customer(work.tx, changed)
     names = [name for name in changes if getattr(customer, name) != getattr(changed, name)]
@@ -93,6 +96,7 @@ def delete_customer(work: UnitOfWork, command: DeleteCustomer) -> None:
     customer = _lock(work, command)
     if customer_store.has_licenses(work.tx, customer.id):
         raise StillInUse(f"customer {customer.id}", "licenses")
+    portal_store.end_all(work.tx, customer.id)
     customer_store.delete_customer(work.tx, customer.id)
     work.record_event("customer.deleted", command, {"number": customer.id})
 

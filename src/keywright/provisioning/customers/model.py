@@ -7,7 +7,8 @@ import msgspec
 
 class Customer(msgspec.Struct, frozen=True):
     """A person or a company that has licenses. ``id`` is the shop's number, or one of Keywright's own;
-    ``email`` is unique in any case, and ``metadata`` the text of a JSON object.
+    ``email`` is unique in any case, and ``metadata`` the text of a JSON object. ``language`` (``de``,
+    ``pt-BR``) is that of mails and the portal.
     """
 
     id: int
@@ -17,3 +18,5 @@ class Customer(msgspec.Struct, frozen=True):
     metadata: str | None
     created_at: datetime
     updated_at: datetime
+    language: str | None = None
+    erasure_requested_at: datetime | None = None

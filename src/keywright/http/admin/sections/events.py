@@ -22,6 +22,7 @@ _PAGE_SIZE = 50
 #: Actors that are neither users nor API keys.
 _OTHER_ACTORS = [
     ("program", N_("Programs without an API key")),
+    ("portal", N_("Customers with a license key")),
     ("cli:", N_("The terminal")),
     ("keywright", N_("Keywright itself")),
 ]

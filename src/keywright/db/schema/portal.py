@@ -1,0 +1,73 @@
+"""The tables of the customer's portal."""
+
+from sqlalchemy import BigInteger, Column, Index, LargeBinary, PrimaryKeyConstraint, String, Table, Text
+
+from keywright.db.schema.base import metadata
+
+#: Sign-ins that were asked for by e-mail. The code is derived from the ID, which is random. Those for unknown
+#: addresses have the negative number of a group of such addresses.
+portal_sign_ins = Table(
+    "portal_sign_ins",
+    metadata,
+    Column("id", BigInteger, autoincrement=False, nullable=False),
+    Column("customer_id", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    Column("wrong_codes", BigInteger, nullable=False),
+    PrimaryKeyConstraint("id"),
+    Index(None, "customer_id"),
+    Index(None, "expires_at"),
+    sqlite_with_rowid=False,
+)
+
+#: Links that sign a customer in, once. The vendor has the token, this table its SHA-256.
+portal_links = Table(
+    "portal_links",
+    metadata,
+    Column("token_hash", LargeBinary(32), nullable=False),
+    Column("customer_id", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("token_hash"),
+    Index(None, "customer_id"),
+    Index(None, "expires_at"),
+    sqlite_with_rowid=False,
+)
+
+#: Sessions of customers. The browser has the token, this table its SHA-256.
+portal_sessions = Table(
+    "portal_sessions",
+    metadata,
+    Column("token_hash", LargeBinary(32), nullable=False),
+    Column("customer_id", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("token_hash"),
+    Index(None, "customer_id"),
+    Index(None, "expires_at"),
+    sqlite_with_rowid=False,
+)
+
+#: Devices that customers have freed, as far back as the terms count them.
+portal_releases = Table(
+    "portal_releases",
+    metadata,
+    Column("license_id", BigInteger, nullable=False),
+    Column("released_at", BigInteger, nullable=False),
+    Column("activation_id", BigInteger, nullable=False),
+    PrimaryKeyConstraint("license_id", "released_at", "activation_id"),
+    sqlite_with_rowid=False,
+)
+
+#: The look of the portal and of mails: one row, with ID 1. ``links`` is a JSON array of texts and addresses.
+brand = Table(
+    "brand",
+    metadata,
+    Column("id", BigInteger, autoincrement=False, nullable=False),
+    Column("name", String(200)),
+    Column("color", String(7)),
+    Column("logo", Text),
+    Column("logo_type", String(40)),
+    Column("links", Text, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("id"),
+    sqlite_with_rowid=False,
+)

@@ -1,0 +1,70 @@
+"""Commands of customers in the portal, and about their sign-ins."""
+
+from datetime import datetime
+
+from keywright.core.command import Command, Cost
+
+
+class AskToSignIn(Command, frozen=True, kw_only=True):
+    """Mail a code and a link to the customer with this address, if there is one. ``sign_in_id`` is random."""
+
+    email: str
+    sign_in_id: int
+
+
+class MailKeys(Command, frozen=True, kw_only=True):
+    """Mail the license keys of the customer with this address to them, if there is one."""
+
+    email: str
+
+
+class EnterCode(Command, frozen=True, kw_only=True):
+    """Start a session with the code that was mailed to this address."""
+
+    email: str
+    code: str
+    token_hash: bytes
+
+
+class FollowMailedLink(Command, frozen=True, kw_only=True):
+    """Start a session with the link of the mail."""
+
+    sign_in_id: int
+    link_token: str
+    token_hash: bytes
+
+
+class FollowPortalLink(Command, frozen=True, kw_only=True):
+    """Start a session with a link that the vendor asked for."""
+
+    link_hash: bytes
+    token_hash: bytes
+
+
+class MakePortalLink(Command, frozen=True, kw_only=True):
+    """Make a link that signs the customer in, once."""
+
+    customer_id: int
+    token: str
+
+
+class EndPortalSession(Command, frozen=True, kw_only=True):
+    """Sign out."""
+
+    token_hash: bytes
+
+
+class RequestErasure(Command, frozen=True, kw_only=True):
+    """Ask the vendor to erase the customer's data; or not any more, with ``is_withdrawn``."""
+
+    customer_id: int
+    is_withdrawn: bool = False
+
+
+class PurgeSignIns(Command, frozen=True, kw_only=True):
+    """Delete sign-ins, links and sessions that were over before this moment."""
+
+    cost = Cost.ALONE
+    is_internal = True
+
+    before: datetime

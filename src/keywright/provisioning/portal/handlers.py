@@ -1,0 +1,172 @@
+"""Decide the commands of customers in the portal.
+
+What an unknown address costs is what a known one does: the same statements, and the same answer.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from keywright.core.command import Command
+from keywright.core.errors import CustomerSignInOver, NotFound
+from keywright.db.transaction import WriteTransaction
+from keywright.events.outbox.model import MailTemplate, QueuedMail, Subject
+from keywright.events.outbox.store import queue_mail
+from keywright.events.unit_of_work import UnitOfWork
+from keywright.identity import sign_in_codes
+from keywright.identity.sessions import hash_session_token
+from keywright.provisioning.customers import store as customer_store
+from keywright.provisioning.portal import rules, store
+from keywright.provisioning.portal.commands import (
+    AskToSignIn,
+    EndPortalSession,
+    EnterCode,
+    FollowMailedLink,
+    FollowPortalLink,
+    MailKeys,
+    MakePortalLink,
+    PurgeSignIns,
+    RequestErasure,
+)
+from keywright.provisioning.portal.model import (
+    LINK_TIME,
+    SESSION_TIME,
+    SIGN_IN_TIME,
+    PortalLink,
+    PortalSession,
+    SignIn,
+)
+
+#: The keys are mailed once in this time, in seconds, however often they are asked for.
+_KEYS_EVERY = 900
+
+
+def ask_to_sign_in(work: UnitOfWork, command: AskToSignIn) -> None:
+    """Mail a code and a link; nothing says whether the address is known."""
+    tx, now = work.tx, command.context.now
+    number = _number_of(tx, command.email)
+    store.delete_sign_ins(tx, rules.surplus(store.lock_sign_ins(tx, number), now))
+    store.save_new_sign_in(tx, SignIn(command.sign_in_id, number, now + SIGN_IN_TIME))
+    # One mail for all unknown addresses of a group; it is dropped when its turn comes.
+    cause = command.sign_in_id if number >= 0 else number
+    mail = QueuedMail(
+        template=MailTemplate.SIGN_IN_CODE,
+        unique=f"portal sign-in {cause}",
+        customer_id=number,
+        subject=Subject(sign_in_id=str(command.sign_in_id)),
+    )
+    queue_mail(tx, mail, now)
+
+
+def mail_keys(work: UnitOfWork, command: MailKeys) -> None:
+    """Mail the keys; nothing says whether the address is known."""
+    number = _number_of(work.tx, command.email)
+    period = int(command.context.now.timestamp()) // _KEYS_EVERY if number >= 0 else 0
+    unique = f"portal keys {number} {period}"
+    mail = QueuedMail(template=MailTemplate.YOUR_KEYS, unique=unique, customer_id=number)
+    queue_mail(work.tx, mail, command.context.now)
+
+
+def enter_code(work: UnitOfWork, command: EnterCode) -> int | None:
+    """Start a session; returns the customer's ID, None for a wrong code. The code ends all sign-ins that were
+    asked for meanwhile.
+    """
+    tx, now = work.tx, command.context.now
+    number = _number_of(tx, command.email)
+    open_ones = [one for one in store.lock_sign_ins(tx, number) if rules.takes_code(one, now)]
+    is_right = [sign_in_codes.is_code(tx.key_ring, str(one.id), command.code) for one in open_ones]
+    if number < 0 or not any(is_right):
+        store.count_wrong_code(tx, number)
+        return None
+    return _start_session(work, command, number, command.token_hash)
+
+
+def follow_mailed_link(work: UnitOfWork, command: FollowMailedLink) -> int:
+    """Start a session; returns the customer's ID. Raises ``CustomerSignInOver``."""
+    tx = work.tx
+    sign_in = store.lock_sign_in(tx, command.sign_in_id)
+    is_right = sign_in_codes.is_link_token(tx.key_ring, str(command.sign_in_id), command.link_token)
+    if sign_in is None or not is_right or not rules.is_open(sign_in, command.context.now):
+        raise CustomerSignInOver
+    return _start_session(work, command, sign_in.customer_id, command.token_hash)
+
+
+def follow_portal_link(work: UnitOfWork, command: FollowPortalLink) -> int:
+    """Start a session; returns the customer's ID. Raises ``CustomerSignInOver``."""
+    customer_id = store.take_link(work.tx, command.link_hash, command.context.now)
+    if customer_id is None:
+        raise CustomerSignInOver
+    return _start_session(work, command, customer_id, command.token_hash, is_by_mail=False)
+
+
+def make_portal_link(work: UnitOfWork, command: MakePortalLink) -> PortalLink:
+    """Make a link that is good once. Raises ``NotFound``."""
+    if customer_store.find_customer(work.tx, command.customer_id) is None:
+        raise NotFound(f"customer {command.customer_id}")
+    expires_at = command.context.now + LINK_TIME
+    store.save_link(work.tx, hash_session_token(command.token), command.customer_id, expires_at)
+    work.record_event("customer.portal_link_made", command, {"number": command.customer_id})
+    return PortalLink(command.customer_id, expires_at, command.token)
+
+
+def end_session(work: UnitOfWork, command: EndPortalSession) -> None:
+    """Sign out; an unknown session is none to end."""
+    store.delete_session(work.tx, command.token_hash)
+
+
+def request_erasure(work: UnitOfWork, command: RequestErasure) -> None:
+    """Note that the customer asks to be erased, or does so no more. Raises ``NotFound``."""
+    customer = customer_store.lock_customer(work.tx, command.customer_id)
+    if customer is None:
+        raise NotFound(f"customer {command.customer_id}")
+    if command.is_withdrawn == (customer.erasure_requested_at is None):
+        return
+    at = None if command.is_withdrawn else command.context.now
+    customer_store.save_customer(work.tx, replace(customer, erasure_requested_at=at))
+    name = "customer.erasure_withdrawn" if command.is_withdrawn else "customer.erasure_requested"
+    work.record_event(name, command, {"number": customer.id})
+
+
+def purge_sign_ins(work: UnitOfWork, command: PurgeSignIns) -> None:
+    """Delete what is over."""
+    store.purge(work.tx, command.before)
+
+
+def _number_of(tx: WriteTransaction, email: str) -> int:
+    """The ID of the customer with this address; a negative number for an unknown one."""
+    customer = customer_store.find_customer_by_email(tx, email)
+    unknown = rules.number_of_unknown(tx.key_ring, email)
+    return unknown if customer is None else customer.id
+
+
+def _start_session(
+    work: UnitOfWork, command: Command, customer_id: int, token_hash: bytes, *, is_by_mail: bool = True
+) -> int:
+    """Start a session, and end the customer's sign-ins. Raises ``CustomerSignInOver``."""
+    tx, now, origin = work.tx, command.context.now, command.context.origin
+    customer = customer_store.lock_customer(tx, customer_id)
+    if customer is None:
+        raise CustomerSignInOver
+    store.delete_sign_ins(tx, [one.id for one in store.lock_sign_ins(tx, customer_id)])
+    store.save_new_session(tx, PortalSession(token_hash, customer_id, now, now + SESSION_TIME))
+    if is_by_mail and customer.email_verified_at is None:
+        customer_store.save_customer(tx, replace(customer, email_verified_at=now))
+    signed_in = replace(
+        command, context=replace(command.context, origin=replace(origin, actor=f"customer:{customer_id}"))
+    )
+    work.record_event("customer.signed_in", signed_in, {"number": customer_id})
+    return customer_id
+
+
+HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = {
+    AskToSignIn: ask_to_sign_in,
+    MailKeys: mail_keys,
+    EnterCode: enter_code,
+    FollowMailedLink: follow_mailed_link,
+    FollowPortalLink: follow_portal_link,
+    MakePortalLink: make_portal_link,
+    EndPortalSession: end_session,
+    RequestErasure: request_erasure,
+    PurgeSignIns: purge_sign_ins,
+}

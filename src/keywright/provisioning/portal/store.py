@@ -1,0 +1,97 @@
+"""Sign-ins, links and sessions of customers in the database."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Row, delete, insert, select, update
+
+from keywright.db.rows import to_columns, to_seconds, with_datetimes
+from keywright.db.schema import portal_links, portal_sessions, portal_sign_ins
+from keywright.db.transaction import ReadTransaction, WriteTransaction
+from keywright.provisioning.portal.model import PortalSession, SignIn
+
+_TABLES = (portal_sign_ins, portal_links, portal_sessions)
+_SIGN_IN = [portal_sign_ins.c[name] for name in SignIn.__struct_fields__]
+_SESSION = [portal_sessions.c[name] for name in PortalSession.__struct_fields__]
+
+
+def find_session(tx: ReadTransaction, token_hash: bytes) -> PortalSession | None:
+    """The session with this token."""
+    return tx.first(select(*_SESSION).where(portal_sessions.c.token_hash == token_hash), _session_of)
+
+
+def save_new_session(tx: WriteTransaction, session: PortalSession) -> None:
+    """Insert."""
+    tx.connection.execute(insert(portal_sessions).values(to_columns(session)))
+
+
+def delete_session(tx: WriteTransaction, token_hash: bytes) -> bool:
+    """Delete; False where there is none."""
+    query = delete(portal_sessions).where(portal_sessions.c.token_hash == token_hash)
+    return tx.connection.execute(query).rowcount == 1
+
+
+def lock_sign_ins(tx: WriteTransaction, customer_id: int) -> list[SignIn]:
+    """The sign-ins of a customer, the newest first; locked until the end of the transaction."""
+    query = select(*_SIGN_IN).where(portal_sign_ins.c.customer_id == customer_id)
+    locked = query.order_by(portal_sign_ins.c.id).with_for_update()
+    found = [_sign_in_of(row) for row in tx.connection.execute(locked)]
+    return sorted(found, key=lambda one: one.expires_at, reverse=True)
+
+
+def lock_sign_in(tx: WriteTransaction, sign_in_id: int) -> SignIn | None:
+    """The sign-in with this ID, locked until the end of the transaction."""
+    query = select(*_SIGN_IN).where(portal_sign_ins.c.id == sign_in_id)
+    return tx.first(query.with_for_update(), _sign_in_of)
+
+
+def save_new_sign_in(tx: WriteTransaction, sign_in: SignIn) -> None:
+    """Insert."""
+    tx.connection.execute(insert(portal_sign_ins).values(to_columns(sign_in) | {"id": sign_in.id}))
+
+
+def count_wrong_code(tx: WriteTransaction, customer_id: int) -> None:
+    """Count a wrong code for every sign-in of a customer."""
+    query = update(portal_sign_ins).where(portal_sign_ins.c.customer_id == customer_id)
+    tx.connection.execute(query.values(wrong_codes=portal_sign_ins.c.wrong_codes + 1))
+
+
+def delete_sign_ins(tx: WriteTransaction, ids: Iterable[int]) -> None:
+    """Delete."""
+    tx.connection.execute(delete(portal_sign_ins).where(portal_sign_ins.c.id.in_(list(ids))))
+
+
+def save_link(tx: WriteTransaction, token_hash: bytes, customer_id: int, expires_at: datetime) -> None:
+    """Insert a link."""
+    values = {"token_hash": token_hash, "customer_id": customer_id, "expires_at": to_seconds(expires_at)}
+    tx.connection.execute(insert(portal_links).values(values))
+
+
+def take_link(tx: WriteTransaction, token_hash: bytes, now: datetime) -> int | None:
+    """Delete a link that is good, and return its customer's ID. Of two transactions, one gets it."""
+    is_good = (portal_links.c.token_hash == token_hash, portal_links.c.expires_at > to_seconds(now))
+    query = select(portal_links.c.customer_id).where(*is_good).with_for_update()
+    customer_id = tx.connection.execute(query).scalar()
+    taken = tx.connection.execute(delete(portal_links).where(*is_good))
+    return customer_id if taken.rowcount == 1 else None
+
+
+def end_all(tx: WriteTransaction, customer_id: int) -> None:
+    """End a customer's sessions, sign-ins and links."""
+    for table in _TABLES:
+        tx.connection.execute(delete(table).where(table.c.customer_id == customer_id))
+
+
+def purge(tx: WriteTransaction, before: datetime) -> None:
+    """Delete all that was over before this moment."""
+    for table in _TABLES:
+        tx.connection.execute(delete(table).where(table.c.expires_at < to_seconds(before)))
+
+
+def _session_of(row: Row[Any]) -> PortalSession:
+    return PortalSession(**with_datetimes(row))
+
+
+def _sign_in_of(row: Row[Any]) -> SignIn:
+    return SignIn(**with_datetimes(row))
