@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -345,6 +345,7 @@ def paths(value: Any, above: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("shop", SHOPS)
+@settings(max_examples=40)
 @given(st.data())
 def test_an_event_with_anything_in_it_is_read_or_unreadable(shop: Shop, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from([name for of, name in EVENTS if of is shop]))
@@ -363,6 +364,7 @@ def test_an_event_with_anything_in_it_is_read_or_unreadable(shop: Shop, data: st
 
 
 @pytest.mark.parametrize("shop", SHOPS)
+@settings(max_examples=40)
 @given(st.binary(max_size=200) | ANYTHING.map(lambda one: json.dumps(one).encode()))
 def test_any_body_is_read_or_unreadable(shop: Shop, body: bytes) -> None:
     try:

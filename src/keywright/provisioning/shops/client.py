@@ -42,7 +42,8 @@ class HttpApi:
         try:
             return msgspec.json.decode(body)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            raise ShopRefused(f"no JSON for {path}") from None
+            # A page that says that the site is being maintained, say.
+            raise ShopUnavailable(f"no JSON for {path}") from None
 
     def _ask(self, path: str, parameters: Mapping[str, str | int] | None) -> tuple[int, bytes]:
         """The status and the body; each wait for bytes has a timeout, and so has the whole answer."""

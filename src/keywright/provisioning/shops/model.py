@@ -188,8 +188,8 @@ class ShopApi(Protocol):
     def get(self, path: str, parameters: Mapping[str, str | int] | None = None) -> Any:
         """The decoded JSON at this path below the API's address (``/v1/charges/ch_1``).
 
-        Raises ``ShopUnavailable`` where another attempt may help (no answer, 429, 5xx), ``ShopRefused``
-        where not (401, 403, 404, no JSON).
+        Raises ``ShopUnavailable`` where another attempt may help (no answer, no JSON, 429, 5xx), and
+        ``ShopRefused`` where not (401, 403, 404).
         """
 
 

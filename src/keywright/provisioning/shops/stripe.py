@@ -42,6 +42,8 @@ API_URL = "https://api.stripe.com"
 #: The most lines of an order that are asked for.
 _MAX_LINES = 100
 _PAGE = 100
+#: The most pages of events that are asked for.
+_MAX_PAGES = 500
 _STATES = {
     "active": SaleState.ACTIVE,
     "trialing": SaleState.ACTIVE,
@@ -153,6 +155,14 @@ class _Dispute(msgspec.Struct):
     payment_intent: str | None = None
 
 
+class _InvoicePayment(msgspec.Struct):
+    invoice: str
+
+
+class _InvoicePayments(msgspec.Struct):
+    data: list[_InvoicePayment]
+
+
 class _Object(msgspec.Struct):
     object: dict[str, Any]
 
@@ -163,6 +173,11 @@ class _Event(msgspec.Struct):
     created: float
     livemode: bool
     contents: _Object = field(name="data")
+
+
+class _Events(msgspec.Struct):
+    found: list[dict[str, Any]] = field(name="data")
+    has_more: bool = False
 
 
 def is_ping(headers: Mapping[str, str], body: bytes) -> bool:
@@ -182,15 +197,7 @@ def verify(headers: Mapping[str, str], body: bytes, secret: str, now: datetime) 
 
 def read(headers: Mapping[str, str], body: bytes, connection: Connection) -> ShopEvent:
     """See ``ShopModule``."""
-    event = decode(body, _Event)
-    read_one = _READERS.get(event.type)
-    shown = ShopEvent(
-        id=event.id, name=event.type, at=from_seconds(event.created), is_test=not event.livemode
-    )
-    if read_one is None:
-        return replace(shown, change=Nothing("this kind of event is not needed"))
-    change, lookup = read_one(event.contents.object)
-    return replace(shown, change=change, needs_api=lookup is not None, lookup=lookup)
+    return _show(decode(body, _Event))
 
 
 def find_api(connection: Connection, api_key: str) -> ApiAccess | None:
@@ -212,29 +219,36 @@ def complete(event: ShopEvent, api: ShopApi) -> ShopEvent:
             "payment[payment_intent]": lookup,
             "limit": 1,
         }
-        found = api.get("/v1/invoice_payments", question)
-        invoices = [one.get("invoice") for one in found.get("data", ()) if isinstance(one, dict)]
-        if invoices and isinstance(invoices[0], str):
-            change = replace(change, order=invoices[0])
+        payments = convert(api.get("/v1/invoice_payments", question), _InvoicePayments).data
+        if payments:
+            change = replace(change, order=payments[0].invoice)
     return replace(event, change=change, needs_api=False)
 
 
 def list_orders(api: ShopApi, connection: Connection, since: datetime) -> Iterator[ShopEvent]:
     """The events that Stripe has kept (30 days), oldest first, as it sent them."""
-    pages: list[list[Any]] = []
+    events: list[ShopEvent] = []
     after: dict[str, str | int] = {}
     begin = {"created[gte]": int(since.timestamp()), "limit": _PAGE}
-    while True:
-        page = api.get("/v1/events", begin | after)
-        found = page.get("data", []) if isinstance(page, dict) else []
-        pages.append(found)
-        if not found or not page.get("has_more"):
+    for _ in range(_MAX_PAGES):
+        page = convert(api.get("/v1/events", begin | after), _Events)
+        found = [convert(one, _Event) for one in page.found]
+        events += [_show(one) for one in found if one.type in _READERS]
+        if not found or not page.has_more:
             break
-        after = {"starting_after": convert(found[-1], _Event).id}
-    for events in reversed(pages):
-        for one in reversed(events):
-            if isinstance(one, dict) and one.get("type") in _READERS:
-                yield read({}, msgspec.json.encode(one), connection)
+        after = {"starting_after": found[-1].id}
+    yield from reversed(events)
+
+
+def _show(event: _Event) -> ShopEvent:
+    read_one = _READERS.get(event.type)
+    shown = ShopEvent(
+        id=event.id, name=event.type, at=from_seconds(event.created), is_test=not event.livemode
+    )
+    if read_one is None:
+        return replace(shown, change=Nothing("this kind of event is not needed"))
+    change, lookup = read_one(event.contents.object)
+    return replace(shown, change=change, needs_api=lookup is not None, lookup=lookup)
 
 
 def _line_of(item: _Item) -> SaleLine:

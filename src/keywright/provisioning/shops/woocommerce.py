@@ -182,9 +182,10 @@ def _list(api: ShopApi, what: str, since: datetime) -> Iterator[bytes]:
     }
     for number in range(1, _MAX_PAGES + 1):
         page = convert(api.get(f"/wp-json/wc/v3/{what}", question | {"page": number}), list[dict[str, Any]])
-        yield from map(msgspec.json.encode, page)
-        if len(page) < _PAGE:
+        if not page:
+            # A site may give shorter pages than it was asked for: only an empty one is the last.
             return
+        yield from map(msgspec.json.encode, page)
 
 
 def _read_deletion(topic: str, number: object) -> ShopEvent:

@@ -1,0 +1,218 @@
+"""What the modules of the shops ask the shops' APIs, and what becomes of it when these fail."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from keywright.core.errors import Refusal, ShopRefused, ShopUnavailable, UnreadableEvent
+from keywright.provisioning.shops.client import open_api
+from keywright.provisioning.shops.model import (
+    Buyer,
+    Connection,
+    Mode,
+    Nothing,
+    Renewal,
+    Sale,
+    SaleLine,
+    SaleState,
+    Shop,
+    ShopEvent,
+    StateChange,
+)
+from keywright.provisioning.shops.modules import MODULES
+from tests.shop_apis import API_KEYS, BUSY, DOWN, GIANT, HTML, REDIRECT, Fault, ShopApiStub, running_api
+from tests.shop_events import recorded
+
+NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
+LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
+SHOPS = [one for one in Shop if one is not Shop.GENERIC]
+#: One event of each shop for which its API is asked.
+ASKING = {
+    Shop.STRIPE: "checkout_paid",
+    Shop.PADDLE: "transaction_completed",
+    Shop.WOOCOMMERCE: "order_renewed",
+    Shop.LEMONSQUEEZY: "subscription_payment_success",
+}
+
+
+@pytest.fixture(params=SHOPS, ids=str)
+def stub(request: pytest.FixtureRequest) -> Iterator[ShopApiStub]:
+    with running_api(request.param) as running:
+        yield running
+
+
+def connection(stub: ShopApiStub) -> Connection:
+    return Connection(
+        id=1, shop=stub.shop, name="a shop", url=stub.url, has_api_key=True, created_at=NOW, updated_at=NOW
+    )
+
+
+def complete(stub: ShopApiStub, name: str, *, key: str | None = None, timeout: float = 30) -> ShopEvent:
+    module, found = MODULES[stub.shop], recorded(stub.shop, name)
+    event = module.read(found.headers, found.body, connection(stub))
+    assert event.needs_api
+    access = module.find_api(connection(stub), key or API_KEYS[stub.shop])
+    assert access is not None
+    with open_api(access, timeout=timeout) as api:
+        return module.complete(event, api)
+
+
+def orders(stub: ShopApiStub, since: datetime = LONG_AGO) -> list[ShopEvent]:
+    module = MODULES[stub.shop]
+    access = module.find_api(connection(stub), API_KEYS[stub.shop])
+    assert access is not None
+    with open_api(access, timeout=30) as api:
+        return list(module.list_orders(api, connection(stub), since))
+
+
+def change_of(shop: Shop, name: str) -> Any:
+    with running_api(shop) as stub:
+        return complete(stub, name).change
+
+
+# --- what webhooks leave out ----------------------------------------------------------------------
+
+
+def test_stripe_is_asked_for_the_lines_of_an_order() -> None:
+    sale = change_of(Shop.STRIPE, "checkout_paid")
+    assert sale.lines == (SaleLine("li_000001", ("price_editor", "prod_editor"), 2, "Editor"),)
+
+
+def test_stripe_is_asked_which_invoice_a_refunded_payment_paid() -> None:
+    refunded = StateChange(state=SaleState.REFUNDED, order="in_000002")
+    assert change_of(Shop.STRIPE, "charge_of_renewal_refunded") == refunded
+    assert change_of(Shop.STRIPE, "charge_refunded") == replace(refunded, order="pi_000001")
+
+
+def test_paddle_is_asked_who_bought() -> None:
+    sale = change_of(Shop.PADDLE, "transaction_completed")
+    assert sale.buyer == Buyer("ada@example.com", "Ada Example", "de")
+
+
+def test_woocommerce_is_asked_which_order_a_renewal_renews() -> None:
+    until = datetime(2027, 1, 1, 13, tzinfo=UTC)
+    assert change_of(Shop.WOOCOMMERCE, "order_renewed") == Renewal(
+        subscription="110", until=until, order="120"
+    )
+
+
+def test_lemon_squeezy_is_asked_which_order_an_invoice_is_of() -> None:
+    until = datetime(2027, 1, 1, 13, tzinfo=UTC)
+    renewal = Renewal(subscription="210", until=until, order="invoices/502")
+    assert change_of(Shop.LEMONSQUEEZY, "subscription_payment_success") == renewal
+    refunded = StateChange(state=SaleState.REFUNDED, order="210")
+    assert change_of(Shop.LEMONSQUEEZY, "subscription_first_payment_refunded") == refunded
+
+
+# --- when it fails --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fault", "refusal"),
+    [(DOWN, ShopUnavailable), (BUSY, ShopUnavailable), (Fault(403), ShopRefused), (REDIRECT, ShopRefused)],
+)
+def test_a_failing_api_is_told_from_one_that_declines(
+    stub: ShopApiStub, fault: Fault, refusal: type[Refusal]
+) -> None:
+    stub.fault = fault
+    with pytest.raises(refusal):
+        complete(stub, ASKING[stub.shop])
+
+
+def test_an_answer_that_is_a_page_may_be_json_later(stub: ShopApiStub) -> None:
+    stub.fault = HTML
+    with pytest.raises(ShopUnavailable):
+        complete(stub, ASKING[stub.shop])
+
+
+def test_a_giant_answer_is_not_read(stub: ShopApiStub) -> None:
+    stub.fault = GIANT
+    with pytest.raises(ShopRefused):
+        complete(stub, ASKING[stub.shop])
+
+
+def test_an_api_that_does_not_answer_is_given_up(stub: ShopApiStub) -> None:
+    stub.is_slow = True
+    with pytest.raises(ShopUnavailable):
+        complete(stub, ASKING[stub.shop], timeout=0.1)
+
+
+def test_a_shop_that_is_away_is_given_up() -> None:
+    with running_api(Shop.STRIPE) as stub:
+        pass
+    with pytest.raises(ShopUnavailable):
+        complete(stub, "checkout_paid")
+
+
+def test_a_wrong_key_is_declined(stub: ShopApiStub) -> None:
+    with pytest.raises(ShopRefused, match="401"):
+        complete(stub, ASKING[stub.shop], key="another")
+
+
+@pytest.mark.parametrize("body", [b"null", b"[]", b"{}", b'{"data": null}', b'{"data": [3]}', b'"text"'])
+def test_json_that_is_not_the_documented_is_unreadable(stub: ShopApiStub, body: bytes) -> None:
+    stub.fault = Fault(200, body)
+    with pytest.raises(UnreadableEvent):
+        complete(stub, ASKING[stub.shop])
+    if (stub.shop, body) != (Shop.WOOCOMMERCE, b"[]"):
+        with pytest.raises(UnreadableEvent):
+            orders(stub)
+
+
+def test_the_key_is_in_no_message(stub: ShopApiStub) -> None:
+    stub.fault = DOWN
+    with pytest.raises(ShopUnavailable) as caught:
+        complete(stub, ASKING[stub.shop])
+    assert API_KEYS[stub.shop] not in str(caught.value)
+
+
+# --- the orders of the last days ------------------------------------------------------------------
+
+
+def test_a_shop_lists_its_orders_over_all_pages_oldest_first(stub: ShopApiStub) -> None:
+    listed = orders(stub)
+    assert len(stub.asked) >= 2
+    sold = [one for one in listed if isinstance(one.change, Sale)]
+    assert len(sold) == 2
+    assert sold == sorted(sold, key=lambda one: str(one.at))
+    assert not [one for one in listed if isinstance(one.change, Nothing)]
+
+
+def test_a_listed_order_is_the_event_that_the_shop_sent(stub: ShopApiStub) -> None:
+    name = {
+        Shop.STRIPE: "checkout_paid",
+        Shop.PADDLE: "transaction_completed",
+        Shop.WOOCOMMERCE: "order_completed",
+        Shop.LEMONSQUEEZY: "order_created",
+    }[stub.shop]
+    found = recorded(stub.shop, name)
+    sent = MODULES[stub.shop].read(found.headers, found.body, connection(stub))
+    (listed,) = [one for one in orders(stub) if one.id == sent.id]
+    assert listed.change == sent.change
+    assert listed.at == sent.at
+
+
+@pytest.mark.parametrize("shop", [Shop.PADDLE, Shop.LEMONSQUEEZY])
+def test_lists_that_cannot_be_asked_for_a_time_end_at_it(shop: Shop) -> None:
+    with running_api(shop) as stub:
+        assert len(orders(stub, datetime(2026, 11, 1, 11, tzinfo=UTC))) == 1
+
+
+def test_woocommerce_lists_subscriptions_where_it_has_them() -> None:
+    with running_api(Shop.WOOCOMMERCE) as stub:
+        assert [one.name for one in orders(stub)][-1] == "subscription cancelled"
+        assert all("modified_after=2026-01-01T00%3A00%3A00" in one for one in stub.asked)
+
+
+def test_a_site_without_an_address_cannot_be_asked() -> None:
+    site = Connection(id=1, shop=Shop.WOOCOMMERCE, name="a shop", created_at=NOW, updated_at=NOW)
+    assert MODULES[Shop.WOOCOMMERCE].find_api(site, "a:b") is None
+
+
+def test_paddles_sandbox_is_another_address() -> None:
+    live = Connection(id=1, shop=Shop.PADDLE, name="a shop", created_at=NOW, updated_at=NOW)
+    urls = [MODULES[Shop.PADDLE].find_api(replace(live, mode=mode), "key") for mode in Mode]
+    assert [one and one.url for one in urls] == ["https://api.paddle.com", "https://sandbox-api.paddle.com"]
