@@ -12,9 +12,7 @@ enum { MAX_BYTES = 65536, TOLERANCE = 300, MAX_DEPTH = 200, KEY = 32, SIGNATURE 
 static const char BEGIN[] = "-----BEGIN KEYWRIGHT LICENSE-----", END[] = "-----END KEYWRIGHT LICENSE-----";
 
 /* A part of a text. */
-struct span {
-    const char *at, *end;
-};
+struct span { const char *at, *end; };
 
 /* --- base64url, in its one form --- */
 
@@ -63,9 +61,7 @@ static void hash(const char *before, const char *text, const char *after, char *
 
 /* --- JSON (RFC 8259): a text is looked through as a whole before anything is read from it --- */
 
-static const char *skip_space(const char *p) {
-    return p + strspn(p, " \t\r\n");
-}
+static const char *skip_space(const char *p) { return p + strspn(p, " \t\r\n"); }
 
 /* Past one character in UTF-8; NULL for what is none. */
 static const char *skip_utf8(const char *p) {
@@ -82,15 +78,9 @@ static const char *skip_string(const char *p) {
     if (*p++ != '"') return NULL;
     while (p && *p != '"') {
         if ((unsigned char)*p < 0x20) return NULL;
-        if (*p != '\\') {
-            p = skip_utf8(p);
-        } else if (p[1] == 'u') {
-            if (strspn(p + 2, "0123456789abcdefABCDEF") < 4) return NULL;
-            p += 6;
-        } else {
-            if (!p[1] || !strchr("\"\\/bfnrt", p[1])) return NULL;
-            p += 2;
-        }
+        if (*p != '\\') p = skip_utf8(p);
+        else if (p[1] == 'u') p = strspn(p + 2, "0123456789abcdefABCDEF") < 4 ? NULL : p + 6;
+        else p = p[1] && strchr("\"\\/bfnrt", p[1]) ? p + 2 : NULL;
     }
     return p ? p + 1 : NULL;
 }
@@ -191,8 +181,7 @@ static int is_signed(const unsigned char *key, struct span text, const unsigned 
     EVP_PKEY *pkey = EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, key, KEY);
     EVP_MD_CTX *context = EVP_MD_CTX_new();
     int is_good = pkey && context && EVP_DigestVerifyInit(context, NULL, NULL, NULL, pkey) == 1 &&
-                  EVP_DigestVerify(context, signature, SIGNATURE, (const unsigned char *)text.at,
-                                   (size_t)(text.end - text.at)) == 1;
+                  EVP_DigestVerify(context, signature, SIGNATURE, (const unsigned char *)text.at, (size_t)(text.end - text.at)) == 1;
     EVP_MD_CTX_free(context);
     EVP_PKEY_free(pkey);
     return is_good;
@@ -202,11 +191,10 @@ static int is_header_of(struct span header, const char *public_key, const char *
     char kid[48], json[160], expected[224];
     hash("{\"crv\":\"Ed25519\",\"kty\":\"OKP\",\"x\":\"", public_key, "\"}", kid);
     for (int i = 0; i < 2; i++) {
-        int length = snprintf(json, sizeof json, "{\"alg\":\"%s\",\"kid\":\"%s\",\"typ\":\"%s\"}",
-                              i ? "Ed25519" : "EdDSA", kid, type);
+        int length = snprintf(json, sizeof json, "{\"alg\":\"%s\",\"kid\":\"%s\",\"typ\":\"%s\"}", i ? "Ed25519" : "EdDSA", kid, type);
         encode((const unsigned char *)json, (size_t)length, expected);
-        if (strlen(expected) == (size_t)(header.end - header.at) && !memcmp(header.at, expected, strlen(expected)))
-            return 1;
+        size_t size = strlen(expected);
+        if (size == (size_t)(header.end - header.at) && !memcmp(header.at, expected, size)) return 1;
     }
     return 0;
 }
@@ -218,15 +206,12 @@ static const char *open_token(struct span token, const char *type, const char *c
     for (const char *p = token.at; p < token.end; p++)
         if (*p == '.' && count < 3) dots[count++] = p;
     if (count != 2) return "not_three_parts";
-    unsigned char key[KEY + 1], signature[SIGNATURE + 2];
+    unsigned char key[KEY + 1], signature[SIGNATURE];
     while (*keys && !(is_header_of((struct span){token.at, dots[0]}, *keys, type) && is_key(*keys, key))) keys++;
     if (!*keys) return "header";
-    struct span tail = {dots[1] + 1, token.end};
+    long signed_length = decode((struct span){dots[1] + 1, token.end}, (unsigned char *)payload);
+    if (signed_length == SIGNATURE) memcpy(signature, payload, SIGNATURE);
     long length = decode((struct span){dots[0] + 1, dots[1]}, (unsigned char *)payload);
-    int is_long = tail.end - tail.at > 86;
-    unsigned char *all = is_long ? malloc((size_t)(tail.end - tail.at)) : signature;
-    long signed_length = all ? decode(tail, all) : -1;
-    if (is_long) free(all);
     if (length < 0 || signed_length < 0) return "base64url";
     if (signed_length != SIGNATURE || !is_signed(key, (struct span){token.at, dots[1]}, signature)) return "signature";
     const char *end = *payload == '{' || strchr(" \t\r\n", *payload) ? skip_value(skip_space(payload), 0) : NULL;
@@ -240,8 +225,7 @@ static long unarmour(const char *text, size_t length, char *token) {
     char *out = token;
     if (length >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) text += 3;
     for (const char *line = text, *next; line <= end; line = next + 1) {
-        next = memchr(line, '\n', (size_t)(end - line));
-        if (!next) next = end;
+        if (!(next = memchr(line, '\n', (size_t)(end - line)))) next = end;
         const char *last = next;
         while (last > line && strchr(" \t\r", last[-1]) && last[-1]) last--;
         size_t size = (size_t)(last - line);
@@ -276,6 +260,8 @@ static const char *find_broken_rule(const char *claims, const struct keywright_e
     if (expected->fingerprint && !fits(claims, "activation", "fingerprint", expected->fingerprint, *valid)) return "device";
     hash("keywright-license-key:", expected->license_key ? expected->license_key : "", "", key_hash);
     if (expected->license_key && (!*key_hash || !fits(claims, "license", "key_hash", key_hash, *valid))) return "license_key";
+    const char *built_at = find(claims, "built_at");
+    if (built_at && !(expected->built_at && is_text(built_at, expected->built_at))) return "build";
     if (expected->nonce && !is_text(find(claims, "nonce"), expected->nonce)) return "nonce";
     return NULL;
 }
@@ -299,9 +285,7 @@ const char *keywright_verify(const char *text, size_t length, const struct keywr
 }
 
 /* A list with room for so many keys, in one block, and the texts behind it. */
-static char **new_list(size_t room) {
-    return calloc(1, (room + 1) * sizeof(char *) + room * 44);
-}
+static char **new_list(size_t room) { return calloc(1, (room + 1) * sizeof(char *) + room * 44); }
 
 static void add_key(char **list, size_t room, const char *key) {
     size_t count = 0;
@@ -349,12 +333,9 @@ char **keywright_follow_key_sets(const char *const *public_keys, const char *con
         for (size_t i = 0; i < sets; i++) {
             long long iat;
             char **found = is_taken[i] ? NULL : read_key_set(key_sets[i], (const char *const *)trusted, now, &iat);
-            if (found && iat >= since && (!newest || iat > since)) {
-                free(newest);
-                newest = found, taken = i, since = iat;
-            } else {
-                free(found);
-            }
+            int is_newer = found && iat >= since && (!newest || iat > since);
+            free(is_newer ? newest : found);
+            if (is_newer) newest = found, taken = i, since = iat;
         }
         if (!newest) break;
         is_taken[taken] = 1;

@@ -4,10 +4,13 @@
 
 #include <stddef.h>
 
-/* What an answer must fit; what is NULL is not compared. */
+/*
+ * What an answer must fit; what is NULL is not compared, but for built_at (like 2026-11-22T08:54:00Z): what is for one
+ * build is refused by every other.
+ */
 struct keywright_expected {
     const char *const *public_keys; /* those that the program pins: base64url of 32 bytes each; ends with NULL */
-    const char *issuer, *product, *license_key, *fingerprint, *nonce;
+    const char *issuer, *product, *license_key, *fingerprint, *built_at, *nonce;
     long long now; /* in seconds since 1970; 0: the times are not compared */
 };
 

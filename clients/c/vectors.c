@@ -1,6 +1,6 @@
 /*
  * Runs one vector, given as lines in a file: public keys (with spaces between them), key sets, issuer, product, license
- * key, fingerprint, nonce ("-" for none), now; the rest is the text. Prints the rule, or ok and whether it is valid.
+ * key, fingerprint, build, nonce ("-" for none), now; the rest is the text. Prints the rule, or ok and whether it is valid.
  * With a second argument, each bit of a good text is altered, too, and a line says how many of these are accepted.
  */
 #include "keywright.h"
@@ -41,6 +41,7 @@ int main(int argc, char **argv) {
     expected.product = or_null(next_line(&rest));
     expected.license_key = or_null(next_line(&rest));
     expected.fingerprint = or_null(next_line(&rest));
+    expected.built_at = or_null(next_line(&rest));
     expected.nonce = or_null(next_line(&rest));
     expected.now = strtoll(next_line(&rest), NULL, 10);
     char **keys = keywright_follow_key_sets(pinned, sets, expected.now), *claims = NULL;

@@ -23,7 +23,10 @@ const begin, end = "-----BEGIN KEYWRIGHT LICENSE-----", "-----END KEYWRIGHT LICE
 
 var states = map[string]string{"disabled": "disabled", "inactive": "disabled", "expired": "expired",
 	"version_not_covered": "expired", "limit_reached": "limit_reached", "too_many_new_devices": "limit_reached",
-	"lease_lost": "limit_reached", "valid": "valid", "grace": "grace", "unreachable": "unreachable_too_long"}
+	"lease_lost": "limit_reached", "valid": "valid", "grace": "grace", "unreachable": "unreachable_too_long",
+	// Rules that a kept answer breaks: it was copied from another device, or made for another program.
+	"device": "not_activated", "license_key": "not_activated", "audience": "not_activated", "issuer": "not_activated",
+	"build": "unreachable_too_long"}
 
 // Error has the rule that a signed answer breaks, or the code of the problem that the server answers.
 type Error struct{ Code, Detail string }
@@ -33,11 +36,12 @@ func (e *Error) Error() string { return e.Code + ": " + e.Detail }
 // Claims are what a signed answer says.
 type Claims map[string]any
 
-// Expected is what an answer must fit; what is empty is not compared. PublicKeys are base64url of 32 bytes each.
+// Expected is what an answer must fit; what is empty is not compared, but for BuiltAt (like 2026-11-22T08:54:00Z): what
+// is for one build is refused by every other. PublicKeys are base64url of 32 bytes each.
 type Expected struct {
-	PublicKeys                                      []string
-	Issuer, Product, LicenseKey, Fingerprint, Nonce string
-	Now                                             time.Time
+	PublicKeys                                               []string
+	Issuer, Product, LicenseKey, Fingerprint, BuiltAt, Nonce string
+	Now                                                      time.Time
 }
 
 // Verify returns the claims of a signed answer or a license file, or an *Error.
@@ -56,6 +60,7 @@ func Verify(text string, want Expected) (claims Claims, err error) {
 	require(want.Fingerprint == "" || claims.fits("activation", "fingerprint", want.Fingerprint, !valid), "device")
 	hash := sum("keywright-license-key:" + want.LicenseKey)
 	require(want.LicenseKey == "" || claims.fits("license", "key_hash", hash, !valid), "license_key")
+	require(claims["built_at"] == nil || claims["built_at"] == orNull(want.BuiltAt), "build")
 	require(want.Nonce == "" || claims["nonce"] == want.Nonce, "nonce")
 	return claims, nil
 }
@@ -131,8 +136,7 @@ func (c Claims) fits(claim, member, expected string, mayLack bool) bool {
 func unarmour(text string) string {
 	first, lines := -1, strings.Split(strings.TrimPrefix(text, "\ufeff"), "\n")
 	for i, line := range lines {
-		lines[i] = strings.TrimRight(line, " \t\r")
-		if first >= 0 && lines[i] == end {
+		if lines[i] = strings.TrimRight(line, " \t\r"); first >= 0 && lines[i] == end {
 			return strings.Join(lines[first+1:i], "")
 		} else if first < 0 && lines[i] == begin {
 			first = i
@@ -217,7 +221,10 @@ func (c *Client) look() (known kept, found Status) {
 	} else if err == nil {
 		err = json.Unmarshal(text, &known)
 	}
-	if claims, failed := c.verify(known, ""); err != nil || failed != nil {
+	claims, failed := c.verify(known, "")
+	if problem, _ := failed.(*Error); err == nil && problem != nil && states[problem.Code] != "" {
+		return known, Status{State: states[problem.Code], Err: failed}
+	} else if err != nil || failed != nil {
 		return known, Status{State: "tampered", Err: failed}
 	} else if now := time.Now().Unix(); now < claims.integer("iat")-tolerance {
 		return known, Status{State: "clock_moved_back"}
@@ -242,7 +249,7 @@ func (c *Client) ask(call string, known kept, name string, keepsNo bool) Status 
 	}
 	nonce, learnt := encode(random), struct{ Keys []string }{}
 	body := map[string]any{"license_key": known.LicenseKey, "fingerprint": c.Fingerprint, "nonce": nonce,
-		"product": orNull(c.Product), "app_version": orNull(c.AppVersion), "name": orNull(name)}
+		"product": orNull(c.Product), "app_version": orNull(c.AppVersion), "built_at": orNull(c.BuiltAt), "name": orNull(name)}
 	claims, err := Claims(nil), error(nil)
 	if known.Answer, err = c.send("POST", call, body); err == nil {
 		claims, err = c.verify(known, nonce)

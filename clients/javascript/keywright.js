@@ -9,6 +9,11 @@ const STATES = {
   disabled: "disabled", inactive: "disabled", expired: "expired", version_not_covered: "expired",
   limit_reached: "limit_reached", too_many_new_devices: "limit_reached", lease_lost: "limit_reached",
 };
+/** What a kept answer means that breaks a rule: it was copied, or made for another program; else it was altered. */
+const FOREIGN = {
+  device: "not_activated", license_key: "not_activated", audience: "not_activated", issuer: "not_activated",
+  build: "unreachable_too_long",
+};
 
 class KeywrightError extends Error {
   constructor(message, code = null) {
@@ -24,8 +29,9 @@ export class Unreachable extends KeywrightError {}
 export class Refused extends KeywrightError {}
 
 /**
- * The claims of a signed answer or a license file. What is null is not compared. Throws VerificationError.
- * `publicKeys` are base64url of 32 bytes each; `now` is in seconds since 1970.
+ * The claims of a signed answer or a license file. Throws VerificationError. What is null is not compared, but for
+ * `builtAt` (like 2026-11-22T08:54:00Z): what is for one build is refused by every other. `publicKeys` are base64url of
+ * 32 bytes each; `now` is in seconds since 1970.
  */
 export async function verify(text, expected) {
   const { publicKeys, now, product = null, licenseKey = null, fingerprint = null, nonce = null } = expected;
@@ -39,6 +45,7 @@ export async function verify(text, expected) {
   require(now === null || now < claims.exp, "expired");
   require(fingerprint === null || fits(claims, "activation", "fingerprint", fingerprint), "device");
   require(licenseKey === null || fits(claims, "license", "key_hash", await keyHash(licenseKey)), "license_key");
+  require((claims.built_at ?? null) === null || claims.built_at === expected.builtAt, "build");
   require(nonce === null || claims.nonce === nonce, "nonce");
   return claims;
 }
@@ -156,11 +163,11 @@ export class Keywright {
   /**
    * `url`, `publicKeys` (those that the program pins), `store` (has `read()` and `write(text)`), and, where wanted,
    * `product`, `fingerprint` (names the device: 8 to 256 characters, no serial number; without one, a random name
-   * is kept), `appVersion`, `issuer`, `timeoutSeconds`, `clock`.
+   * is kept), `appVersion`, `builtAt`, `issuer`, `timeoutSeconds`, `clock`.
    */
   constructor(options) {
-    const defaults = { product: null, fingerprint: null, appVersion: null, issuer: null, timeoutSeconds: 10 };
-    Object.assign(this, defaults, { clock: () => Date.now() / 1000 }, options);
+    const defaults = { product: null, fingerprint: null, appVersion: null, builtAt: null, issuer: null };
+    Object.assign(this, defaults, { timeoutSeconds: 10, clock: () => Date.now() / 1000 }, options);
   }
 
   /** Whether the license is good now. Asks the server when it is time; else uses what is kept. Does not throw. */
@@ -212,23 +219,24 @@ export class Keywright {
   /** The claims of what is kept, or the state where they are not to be believed. */
   async #look(kept) {
     const now = this.clock();
-    const claims = await this.#verify(kept.answer, kept, null).catch(onlyIf(VerificationError, () => null));
-    if (claims === null) return { problem: "tampered" };
+    const toProblem = onlyIf(VerificationError, ({ code }) => ({ problem: FOREIGN[code] ?? "tampered" }));
+    const claims = await this.#verify(kept.answer, kept, null).catch(toProblem);
+    if (claims.problem) return claims;
     if (now < Math.max(kept.latest, claims.iat) - TOLERANCE) return { problem: "clock_moved_back" };
     return now < claims.exp ? { claims } : { problem: "unreachable_too_long" };
   }
 
   async #verify(text, kept, now, nonce = null) {
     const trust = await followKeySets(this.publicKeys, kept.key_sets, -Infinity);
-    const { product, issuer } = this, fingerprint = this.fingerprint ?? kept.fingerprint;
-    const expected = { product, issuer, fingerprint, licenseKey: kept.license_key, nonce, now };
+    const { product, issuer, builtAt } = this, fingerprint = this.fingerprint ?? kept.fingerprint;
+    const expected = { product, issuer, builtAt, fingerprint, licenseKey: kept.license_key, nonce, now };
     return verify(String(text), { publicKeys: trust.keys, ...expected });
   }
 
   async #ask(path, kept, members = {}, idempotencyKey = null) {
     const nonce = random(18), { license_key } = kept;
     const device = { fingerprint: this.fingerprint ?? kept.fingerprint, app_version: this.appVersion };
-    const body = { license_key, ...device, product: this.product, nonce, ...members };
+    const body = { license_key, ...device, built_at: this.builtAt, product: this.product, nonce, ...members };
     const text = await this.#post(path, body, idempotencyKey, "application/jwt");
     // Its own clock is believed: that of this device may be wrong.
     const verified = async (keySets) =>

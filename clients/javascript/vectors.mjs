@@ -35,8 +35,9 @@ process.exitCode = wrong || !cases || accepted ? 1 : 0;
 async function run(one) {
   const text = one.pad_to === null ? one.text : one.text + " ".repeat(one.pad_to - Buffer.byteLength(one.text));
   const { keys } = await followKeySets(one.public_keys, one.key_sets, one.now);
-  const { issuer, product, fingerprint, nonce, now } = one;
-  const expected = { publicKeys: keys, licenseKey: one.license_key, issuer, product, fingerprint, nonce, now };
+  const { issuer, product, fingerprint, built_at: builtAt, nonce, now } = one;
+  const program = { publicKeys: keys, issuer, product, builtAt };
+  const expected = { ...program, licenseKey: one.license_key, fingerprint, nonce, now };
   try {
     return `ok ${(await verify(text, expected)).valid}`;
   } catch (error) {

@@ -1,12 +1,12 @@
 <?php
-// Activates, and checks: php example.php URL LICENSE_KEY PUBLIC_KEY FILE; prints a line of JSON for each.
+// Activates, and checks: php example.php URL LICENSE_KEY PUBLIC_KEY FILE DEVICE; prints a line of JSON for each.
 
 declare(strict_types=1);
 
 require __DIR__ . '/keywright.php';
 
-[, $url, $licenseKey, $publicKey, $path] = $argv;
-$keywright = new Keywright\Keywright($url, [$publicKey], $path, 'example-device');
+[, $url, $licenseKey, $publicKey, $path, $device] = $argv;
+$keywright = new Keywright\Keywright($url, [$publicKey], $path, $device);
 $show = fn(object $status) => print(json_encode(['valid' => $status->valid, 'state' => $status->state]) . "\n");
 $show($keywright->check());
 $show($keywright->activate($licenseKey, 'Example'));

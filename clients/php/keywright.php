@@ -29,11 +29,13 @@ final class Verifier {
     private const BEGIN = '-----BEGIN KEYWRIGHT LICENSE-----', END = '-----END KEYWRIGHT LICENSE-----';
 
     /**
-     * The claims of a signed answer or a license file. What is null is not compared. Throws VerificationError.
-     * $publicKeys are base64url of 32 bytes each; $now is in seconds since 1970.
+     * The claims of a signed answer or a license file. Throws VerificationError. What is null is not compared, but for
+     * $builtAt (like 2026-11-22T08:54:00Z): what is for one build is refused by every other. $publicKeys are base64url
+     * of 32 bytes each; $now is in seconds since 1970.
      */
     public static function verify(string $text, array $publicKeys, ?int $now, ?string $product = null,
-        ?string $licenseKey = null, ?string $fingerprint = null, ?string $nonce = null, ?string $issuer = null): object {
+        ?string $licenseKey = null, ?string $fingerprint = null, ?string $nonce = null, ?string $issuer = null,
+        ?string $builtAt = null): object {
         self::require(strlen($text) <= self::MAX_BYTES, 'too_large');
         $claims = self::open(self::unarmour($text), self::LICENSE, $publicKeys);
         foreach (['iat', 'nbf', 'exp'] as $name) {
@@ -47,6 +49,7 @@ final class Verifier {
         self::require($fingerprint === null || self::fits($claims, 'activation', 'fingerprint', $fingerprint), 'device');
         $hash = self::encode(hash('sha256', "keywright-license-key:$licenseKey", true));
         self::require($licenseKey === null || self::fits($claims, 'license', 'key_hash', $hash), 'license_key');
+        self::require(($claims->built_at ?? null) === null || $claims->built_at === $builtAt, 'build');
         self::require($nonce === null || ($claims->nonce ?? null) === $nonce, 'nonce');
         return $claims;
     }
@@ -158,14 +161,19 @@ final class Keywright {
         'disabled' => 'disabled', 'inactive' => 'disabled', 'expired' => 'expired', 'version_not_covered' => 'expired',
         'limit_reached' => 'limit_reached', 'too_many_new_devices' => 'limit_reached', 'lease_lost' => 'limit_reached',
     ];
+    /** What a kept answer means that breaks a rule: it was copied, or made for another program; else it was altered. */
+    private const FOREIGN = [
+        'device' => 'not_activated', 'license_key' => 'not_activated', 'audience' => 'not_activated',
+        'issuer' => 'not_activated', 'build' => 'unreachable_too_long',
+    ];
 
     /**
      * $publicKeys are those that the program pins; $path is the file where the license is kept; $fingerprint names
-     * the device: 8 to 256 characters, no serial number.
+     * the device: 8 to 256 characters, no serial number; $builtAt is a time like 2026-11-22T08:54:00Z.
      */
     public function __construct(private string $url, private array $publicKeys, private string $path,
         private string $fingerprint, private ?string $product = null, private ?string $appVersion = null,
-        private ?string $issuer = null, private float $timeout = 10) {}
+        private ?string $issuer = null, private float $timeout = 10, private ?string $builtAt = null) {}
 
     /**
      * Whether the license is good now: asks the server when it is time, else uses what is kept. An object with valid,
@@ -220,8 +228,8 @@ final class Keywright {
         }
         try {
             $claims = $this->verify($kept, null);
-        } catch (VerificationError) {
-            return [$kept, null, 'tampered'];
+        } catch (VerificationError $error) {
+            return [$kept, null, self::FOREIGN[$error->rule] ?? 'tampered'];
         }
         if (time() < $claims->iat - Verifier::TOLERANCE) {
             return [$kept, null, 'clock_moved_back'];
@@ -232,14 +240,14 @@ final class Keywright {
     private function verify(object $kept, ?string $nonce): object {
         [$keys] = Verifier::followKeySets($this->publicKeys, $kept->key_sets, PHP_INT_MIN);
         return Verifier::verify($kept->answer, $keys, null, $this->product, $kept->license_key, $this->fingerprint,
-            $nonce, $this->issuer);
+            $nonce, $this->issuer, $this->builtAt);
     }
 
     /** What is to be kept, with its claims. Throws Refused for every answer that is not a good one. */
     private function ask(string $call, object $kept, array $members = []): object {
         $nonce = Verifier::encode(random_bytes(18));
         $body = ['license_key' => $kept->license_key, 'fingerprint' => $this->fingerprint, 'nonce' => $nonce]
-            + ['product' => $this->product, 'app_version' => $this->appVersion] + $members;
+            + ['product' => $this->product, 'app_version' => $this->appVersion, 'built_at' => $this->builtAt] + $members;
         $kept->answer = $this->send('POST', $call, array_filter($body, fn($value) => $value !== null));
         try {
             try {

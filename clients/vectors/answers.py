@@ -5,6 +5,7 @@ from itertools import pairwise
 
 from clients.vectors.pieces import (
     BEGIN,
+    BUILT_AT,
     DAY,
     END,
     GOOD,
@@ -53,12 +54,28 @@ def bindings() -> Iterator[Case]:
     yield case("a device without a fingerprint in an answer that says yes", A.sign(nameless), "device")
     yield case("any device where none is expected", GOOD, fingerprint=None)
     yield case("no device where none is expected", A.sign(claims("activation")), fingerprint=None)
+    yield from _builds()
     yield case("another nonce", GOOD, "nonce", nonce="another-nonce-of-the-tests")
     yield case("no nonce where one was sent", A.sign(claims("nonce")), "nonce")
     yield case("null for a nonce where one was sent", A.sign(claims(nonce=None)), "nonce")
     yield case("any nonce where none was sent", GOOD, nonce=None)
     yield case("no nonce where none was sent", A.sign(claims(nonce=None)), nonce=None)
     yield from _refusals()
+
+
+def _builds() -> Iterator[Case]:
+    for_build = A.sign(claims(built_at=BUILT_AT))
+    yield case("the build that was named", for_build, built_at=BUILT_AT)
+    yield case("another build", for_build, "build", built_at="2027-01-10T00:00:00Z")
+    yield case("a build, where the program names none", for_build, "build")
+    yield case(
+        "the same moment, written in another way", for_build, "build", built_at="2026-11-22T09:54:00+01:00"
+    )
+    yield case("any build where an answer names none", GOOD, built_at=BUILT_AT)
+    yield case("null for a build", A.sign(claims(built_at=None)), built_at=BUILT_AT)
+    yield case("a build that is no text", A.sign(claims(built_at=[BUILT_AT])), "build", built_at=BUILT_AT)
+    both = A.sign(claims(built_at=BUILT_AT, nonce="another-nonce-of-the-tests"))
+    yield case("the build comes before the nonce", both, "build")
 
 
 def _refusals() -> Iterator[Case]:
@@ -74,6 +91,7 @@ def _refusals() -> Iterator[Case]:
     )
     other = {**claims()["license"], "key_hash": key_hash("ANOTHER")}
     yield case("no, to another license key", A.sign(refusal("disabled", license=other)), "license_key")
+    yield case("no, to another build", A.sign(refusal("expired", built_at=BUILT_AT)), "build")
     yield case("no, that has ended", A.sign(refusal("disabled") | {"exp": NOW}), "expired")
 
 
@@ -127,6 +145,8 @@ def files() -> Iterator[Case]:
         nonce=None,
     )
     yield case("a file for another device", file, "device", nonce=None, fingerprint="another-device")
+    for_build = armour(A.sign(claims(built_at=BUILT_AT)))
+    yield case("a file for another build", for_build, "build", nonce=None, built_at="2027-01-10T00:00:00Z")
     yield case("a file that has ended", file, "expired", nonce=None, now=NOW + 14 * DAY)
     yield case("more than 64 KiB with the text outside", file, "too_large", nonce=None, pad_to=65_537)
 

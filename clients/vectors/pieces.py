@@ -11,6 +11,7 @@ LICENSE_TYP, KEYS_TYP = "keywright-license+jwt", "keywright-keys+jwt"
 #: The order of the group; S of a signature is below it (RFC 8032, 5.1.7).
 L = 2**252 + 27742317777372353535851937790883648493
 NOW = 1_800_000_000
+BUILT_AT = "2026-11-22T08:54:00Z"
 DAY = 86_400
 LICENSE_KEY, FINGERPRINT, NONCE = (
     "EDTR-7QKX-M2VD-9RTA",
@@ -129,6 +130,7 @@ def case(name: str, text: str, result: str = "ok", **changed: Any) -> Case:
         "product": "editor",
         "license_key": LICENSE_KEY,
         "fingerprint": FINGERPRINT,
+        "built_at": None,
         "nonce": NONCE,
         "now": NOW,
         "result": result,

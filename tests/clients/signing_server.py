@@ -37,6 +37,12 @@ class SigningServer(ThreadingHTTPServer):
         self.expires_at: float | None = None
         self.grace_days = 0
         self.entitlements = ["export"]
+        #: Whether an answer is for the build alone that asks.
+        self.is_for_build = False
+        #: Where not None, the activation that every answer names.
+        self.named: dict[str, Any] | None = None
+        #: The holder of the lease; while None, the one that asks for it.
+        self.holder: str | None = None
         #: Codes of the next validations, before the true ones.
         self.noes: list[str] = []
         #: Problems of the next calls of any kind, before the true answers; with Retry-After.
@@ -62,6 +68,7 @@ class SigningServer(ThreadingHTTPServer):
         is_good = code in ("valid", "grace")
         exp = now + 14 * DAY if grace_until is None else min(now + 14 * DAY, grace_until)
         fingerprint = request.get("fingerprint", "")
+        device = {"id": 5, "fingerprint": fingerprint} if fingerprint in self.devices else None
         claims = {
             "iss": ISSUER,
             "aud": "editor",
@@ -79,10 +86,11 @@ class SigningServer(ThreadingHTTPServer):
                 "grace_until": grace_until and moment(grace_until),
                 "key_hash": key_hash(request["license_key"]),
             },
-            "activation": {"id": 5, "fingerprint": fingerprint} if fingerprint in self.devices else None,
+            "activation": self.named or device,
             "entitlements": self.entitlements if is_good else [],
             "nonce": request.get("nonce"),
             "next_check_at": moment(now + DAY),
+            "built_at": request.get("built_at") if self.is_for_build else None,
             **more,
         }
         answer = self.key.sign(claims)
@@ -123,7 +131,12 @@ class SigningServer(ThreadingHTTPServer):
         return "{}"
 
     def lease(self, request: dict[str, Any]) -> str:
-        lease = {"id": "ab" * 16, "expires_at": moment(int(self.now()) + (request.get("seconds") or 600))}
+        holder = self.holder or request["holder"]
+        lease = {
+            "id": "ab" * 16,
+            "holder": holder,
+            "expires_at": moment(int(self.now()) + (request.get("seconds") or 600)),
+        }
         return self.sign(request, lease=lease)
 
 

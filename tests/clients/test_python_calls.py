@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from clients.vectors.pieces import DAY, NOW
-from keywright_client import AsyncKeywright, Refused, Unreachable
+from keywright_client import AsyncKeywright, Refused, Unreachable, VerificationError
 from keywright_client._kept import Kept, Store
 from tests.clients.conftest import Program, Time
 from tests.clients.signing_server import KEY, LICENSE_KEY, SigningServer
@@ -203,6 +203,22 @@ def test_a_lease_that_is_refused_raises(program: Program, server: SigningServer)
     with pytest.raises(Refused) as refused, keywright.lease():
         pass
     assert (refused.value.code, refused.value.retry_after) == ("no_free_lease", 30)
+
+
+def test_a_lease_of_another_holder_or_device_is_refused(program: Program, server: SigningServer) -> None:
+    keywright = program.start()
+    # Without a place, no device is named.
+    with keywright.lease(license_key=LICENSE_KEY) as lease:
+        assert lease.is_held
+    # Asked in another's name, on the way to the server: one lease would serve them all.
+    server.holder = "ben"
+    with pytest.raises(VerificationError, match="another question"), keywright.lease("anna", 60, LICENSE_KEY):
+        pass
+    with keywright.lease("ben", 60, LICENSE_KEY):
+        pass
+    server.holder, server.named = None, {"id": 6, "fingerprint": "another-device"}
+    with pytest.raises(VerificationError, match="another device"), keywright.lease("anna", 60, LICENSE_KEY):
+        pass
 
 
 def test_a_lost_lease_is_taken_again(program: Program, server: SigningServer) -> None:

@@ -26,7 +26,7 @@ for path in pathlib.Path(sys.argv[1]).glob("*.json"):
     for case in json.loads(path.read_text(encoding="utf-8"))["cases"]:
         text = case["text"] + " " * ((case["pad_to"] or 0) - len(case["text"].encode()))
         trust = follow_key_sets(Trust(tuple(case["public_keys"])), case["key_sets"], case["now"])
-        names = ("product", "license_key", "fingerprint", "nonce", "issuer", "now")
+        names = ("product", "license_key", "fingerprint", "nonce", "issuer", "built_at", "now")
         try:
             verify(text, public_keys=trust.keys, **{name: case[name] for name in names})
             result = "ok"

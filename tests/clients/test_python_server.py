@@ -46,11 +46,21 @@ class Vendor:
         return str(self._client.post("/offline", data=form).raise_for_status().text)
 
     @property
+    def public_keys(self) -> list[str]:
+        return [one["x"] for one in self._client.get("/.well-known/jwks.json").json()["keys"]]
+
+    @property
     def public_key(self) -> str:
-        return str(self._client.get("/.well-known/jwks.json").json()["keys"][0]["x"])
+        return self.public_keys[0]
 
     def close(self) -> None:
         self._client.close()
+
+    def end_what_older_keys_signed(self) -> None:
+        with self._server._storage() as storage, storage.write() as tx:
+            tx.connection.exec_driver_sql(
+                "UPDATE signing_keys SET signed_until = 1 WHERE id < (SELECT MAX(id) FROM signing_keys)"
+            )
 
     def change_signing_key(self, command: Any) -> Any:
         with self._server._storage() as storage:
@@ -84,8 +94,8 @@ class Program:
             clock=lambda: time() + self.ahead,
         )
 
-    def start_offline(self) -> Keywright:
-        return self.start(url="http://127.0.0.1:1")
+    def start_offline(self, **options: Any) -> Keywright:
+        return self.start(url="http://127.0.0.1:1", **options)
 
 
 @pytest.fixture
@@ -139,6 +149,17 @@ def test_grace_and_expiry(vendor: Vendor, sold: Program) -> None:
     sold.ahead = 0
     vendor.call("PATCH", path, expires_at=_moment(-9 * DAY))
     assert sold.start().check(now=True).state == "expired"
+
+
+def test_a_yes_for_an_old_build_serves_no_newer_one(vendor: Vendor, sold: Program) -> None:
+    path = vendor.sell("BUILD-1", after_expiry="older_versions")
+    vendor.call("PATCH", path, expires_at=_moment(-DAY))
+    assert sold.start(built_at=_moment(-9 * DAY)).activate("BUILD-1").codes == ["version_covered"]
+    for build in (_moment(0), None):
+        assert sold.start_offline(built_at=build).check().code == "build"
+        assert sold.start(built_at=build).check().code == "expired"
+        sold.start(built_at=_moment(-9 * DAY)).check()
+    assert sold.start(built_at=_moment(-9 * DAY)).check().code == "version_covered"
 
 
 def test_an_answer_that_cannot_be_kept_lasts_five_minutes(vendor: Vendor, sold: Program) -> None:
@@ -208,9 +229,15 @@ def test_a_pinned_key_leads_to_the_newest_until_it_is_withdrawn(tmp_path: Path) 
         assert first.start().activate(LICENSE_KEY).valid
         for _ in range(2):
             vendor.change_signing_key(rotate_key(now=_now()))
+        # Everything that the older ones have signed has ended.
+        vendor.end_what_older_keys_signed()
         server.stop()
         server.start(server.port)
+        assert vendor.public_keys == [vendor.public_key]
         assert vendor.public_key not in first.keys
+        first.ahead = 30 * DAY
+        assert first.start_offline().check().state == "unreachable_too_long"
+        first.ahead = 0
         # One that knows the first key, and one that is installed now with it.
         assert first.start().check(now=True).state == "valid"
         assert Program(server, first.keys[0], tmp_path / "later").start().activate(LICENSE_KEY).valid

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from clients.vectors.pieces import DAY, NOW
+from clients.vectors.pieces import DAY, NOW, Key
 from tests.clients.conftest import Program, Time
 from tests.clients.signing_server import KEY, LICENSE_KEY, NEXT_KEY, STRANGER, SigningServer
 
-MONTH = 30 * DAY
+MONTH, YEAR = 30 * DAY, 365 * DAY
 
 
 def kept(program: Program) -> dict[str, object]:
@@ -51,6 +51,25 @@ def test_a_changed_version_of_the_program_asks_at_once(program: Program, server:
     program.start(app_version="3.2").check()
     assert server.calls("/v3/validate") == 1
     assert server.requests[-1][1]["app_version"] == "3.2"
+
+
+def test_an_answer_for_one_build_serves_no_other(program: Program, server: SigningServer, time: Time) -> None:
+    old, new = "2026-12-01T01:00:00+01:00", "2027-01-10T00:00:00Z"
+    server.is_for_build = True
+    assert program.start(built_at=old).activate(LICENSE_KEY).valid
+    assert server.requests[-1][1]["built_at"] == "2026-12-01T00:00:00Z"
+    assert program.start(built_at=old, is_online=False).check().state == "valid"
+    for build in (new, None):
+        status = program.start(built_at=build, is_online=False).check()
+        assert (status.valid, status.state, status.code) == (False, "unreachable_too_long", "build")
+    # The answer to an older build, on the way to a newer one.
+    server.always = (200, "application/jwt", server.given[-1])
+    assert not program.start(built_at=new).check().valid
+    server.always = None
+    assert program.start(built_at=new).check().state == "valid"
+    assert server.requests[-1][1]["built_at"] == new
+    with pytest.raises(ValueError, match="2026"):
+        program.start(built_at="2026-12-01")
 
 
 def test_grace_and_expiry(program: Program, server: SigningServer, time: Time) -> None:
@@ -253,10 +272,26 @@ def test_a_rotated_key_is_learnt_and_the_old_one_is_refused(
 
 
 def test_a_program_installed_years_later_finds_the_newest_key(
-    program: Program, server: SigningServer
+    program: Program, server: SigningServer, time: Time
 ) -> None:
-    server.key, server.key_sets = NEXT_KEY, [STRANGER.key_set(STRANGER), KEY.key_set(NEXT_KEY)]
+    program.start().activate(LICENSE_KEY)
+    newest = Key("newest")
+    for key, older in ((NEXT_KEY, [KEY]), (newest, [NEXT_KEY, KEY])):
+        # Everything that the older keys have signed ends: answers, and sets of keys.
+        time.now += 2 * YEAR
+        server.key = key
+        named = {"iat": int(time.now) - 60, "exp": int(time.now) + DAY}
+        server.key_sets = [STRANGER.key_set(STRANGER), *(one.key_set(key, **named) for one in older)]
+    assert program.start(is_online=False).check().state == "unreachable_too_long"
+    assert program.start().check().state == "valid"
+    shutil.rmtree(program.folder)
+    assert program.start(is_online=False).activate(LICENSE_KEY).state == "not_activated"
     assert program.start().activate(LICENSE_KEY).state == "valid"
+    assert program.start(is_online=False).check().state == "valid"
+    # A set that the first key signed years ago leads nowhere any more.
+    shutil.rmtree(program.folder)
+    server.key_sets = [KEY.key_set(newest, iat=NOW, exp=NOW + 30 * DAY)]
+    assert program.start().activate(LICENSE_KEY).code == "header"
 
 
 def test_deactivation_forgets_the_license(program: Program, server: SigningServer) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from time import process_time
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -79,7 +80,11 @@ def test_python_alone_agrees_with_wycheproof() -> None:
         key = bytes.fromhex(group["publicKey"]["pk"])
         for test in group["tests"]:
             held = _ed25519.is_valid(key, bytes.fromhex(test["msg"]), bytes.fromhex(test["sig"]))
-            assert test["result"] == "acceptable" or held == (test["result"] == "valid"), test["comment"]
+            if test["result"] == "acceptable":
+                # Keys that no private key leads to: those of a small order sign everything for everyone.
+                assert held == (test["flags"] == ["MixedOrderPublicKey"]), test["comment"]
+            else:
+                assert held == (test["result"] == "valid"), test["comment"]
             judged[test["result"]] += 1
     assert judged["valid"] > 100
     assert judged["invalid"] > 60
@@ -101,7 +106,7 @@ def test_python_alone_takes_only_canonical_points_for_keys(encoded: bytes) -> No
     assert not _ed25519.is_valid(encoded, b"", b"\x01" + bytes(63))
 
 
-DEVICE_AND_KEY = {"license_key": LICENSE_KEY, "fingerprint": FINGERPRINT}
+DEVICE_AND_KEY: dict[str, Any] = {"license_key": LICENSE_KEY, "fingerprint": FINGERPRINT}
 
 
 def accepts(text: str) -> bool:

@@ -12,7 +12,7 @@ from tests.http.asking import Client
 from tests.server import RunningServer, running
 
 DATABASES = ("sqlite",)
-OFFLINE = "unreachable_but_valid_until"
+OFFLINE, DEVICE = "unreachable_but_valid_until", "example-device"
 RECIPES = CLIENTS.parent / "docs" / "recipes"
 
 
@@ -53,9 +53,11 @@ def test_a_client_activates_and_goes_on_without_the_server(
         public, *_ = vendor.get("/.well-known/jwks.json").json["keys"]
     name, folder, *arguments = command
 
-    def states(url: str, license_key: str, pinned: str = public["x"], file: str = "kept") -> list[object]:
-        path = str(tmp_path / file)
-        lines = run(CLIENTS / folder, program(name), *arguments, url, license_key, pinned, path).splitlines()
+    def states(
+        url: str, license_key: str, pinned: str = public["x"], file: str = "kept", device: str = DEVICE
+    ) -> list[object]:
+        given = (url, license_key, pinned, str(tmp_path / file), device)
+        lines = run(CLIENTS / folder, program(name), *arguments, *given).splitlines()
         found = [json.loads(line) for line in lines]
         assert [one["valid"] for one in found] == [one["state"] in ("valid", OFFLINE) for one in found]
         return [one["state"] for one in found]
@@ -72,6 +74,8 @@ def test_a_client_activates_and_goes_on_without_the_server(
         "unreachable_too_long",
         "not_activated",
     ]
+    # A copy of what is kept is no license on another machine.
+    assert states(away, key, device="another-device")[0] == "not_activated"
     kept = tmp_path / "kept"
     kept.write_text(
         kept.read_text().replace('"answer":"e', '"answer":"f').replace('"Answer":"e', '"Answer":"f')
@@ -91,5 +95,6 @@ def test_a_client_that_pins_an_older_key_learns_the_newest(
     name, folder, *arguments = command
     for number, one in enumerate(sorted(pinned)):
         file = str(tmp_path / f"kept-{number}")
-        lines = run(CLIENTS / folder, program(name), *arguments, server.base_url, key, one, file).splitlines()
+        given = (server.base_url, key, one, file, DEVICE)
+        lines = run(CLIENTS / folder, program(name), *arguments, *given).splitlines()
         assert [json.loads(line)["state"] for line in lines] == ["not_activated", "valid", "valid"]

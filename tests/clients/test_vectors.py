@@ -70,7 +70,7 @@ def ask(verifier: Path, case: dict[str, Any], folder: Path, *arguments: str) -> 
     text = case["text"].encode("utf-8", "surrogatepass")
     if case["pad_to"] is not None:
         text = text.ljust(case["pad_to"])
-    names = ("issuer", "product", "license_key", "fingerprint", "nonce")
+    names = ("issuer", "product", "license_key", "fingerprint", "built_at", "nonce")
     expected = ["-" if case[name] is None else case[name] for name in names]
     lines = [" ".join(case["public_keys"]), " ".join(case["key_sets"]), *expected, str(case["now"]), ""]
     file = folder / "case"

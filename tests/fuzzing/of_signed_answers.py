@@ -1,6 +1,6 @@
 """Signed answers, license files and key sets, as a shipped program reads them."""
 
-from clients.vectors.pieces import FINGERPRINT, GOOD, LICENSE_KEY, NOW, A, B, armour, claims
+from clients.vectors.pieces import BUILT_AT, FINGERPRINT, GOOD, LICENSE_KEY, NOW, A, B, armour, claims
 from keywright_client.errors import VerificationError
 from keywright_client.verify import Trust, follow_key_sets, unarmour, verify
 from tests.fuzzing.pieces import pieces
@@ -17,6 +17,7 @@ SEEDS = tuple(
         f"{GOOD}\x1e{KEY_SET}",
         A.sign(claims(exp=NOW)),
         A.sign(claims(aud=["editor"])),
+        A.sign(claims(built_at=BUILT_AT)),
         A.sign(b"[]"),
     )
 )

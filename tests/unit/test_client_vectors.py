@@ -12,7 +12,7 @@ from keywright_client.errors import REASONS, VerificationError
 from keywright_client.verify import Trust, follow_key_sets, verify
 from tests.vectors import CASES
 
-EXPECTED = ("product", "license_key", "fingerprint", "nonce", "issuer")
+EXPECTED = ("product", "license_key", "fingerprint", "nonce", "issuer", "built_at")
 
 
 def judge(case: dict[str, Any]) -> tuple[str, bool | None]:

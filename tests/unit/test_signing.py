@@ -90,7 +90,11 @@ def test_claims_say_what_the_answer_says() -> None:
         "codes": ["valid"],
         "license": {"id": 1, "key_hash": hash_key("KEY")},
         "activation": {"id": activation.id, "fingerprint": activation.fingerprint},
-        "lease": {"id": lease.lease_id, "expires_at": lease.expires_at.isoformat().replace("+00:00", "Z")},
+        "lease": {
+            "id": lease.lease_id,
+            "holder": lease.holder,
+            "expires_at": lease.expires_at.isoformat().replace("+00:00", "Z"),
+        },
         "entitlements": ["export"],
         "nonce": "n-1",
         "next_check_at": (NOW + DAY).isoformat().replace("+00:00", "Z"),
@@ -100,7 +104,8 @@ def test_claims_say_what_the_answer_says() -> None:
 def test_an_answer_that_hides_the_license_names_nothing_of_it() -> None:
     unknown = Findings((Code.UNKNOWN_LICENSE,), "No license has this key.")
     claims = payload(Said(findings=unknown, now=NOW, nonce="n-1"))
-    assert sorted(claims) == sorted(set(Claims.__struct_fields__) - {"aud", "sub", "activation", "lease"})
+    absent = {"aud", "sub", "activation", "lease", "built_at"}
+    assert sorted(claims) == sorted(set(Claims.__struct_fields__) - absent)
     assert (claims["valid"], claims["code"], claims["license"], claims["entitlements"]) == (
         False,
         "unknown_license",
@@ -119,6 +124,37 @@ def test_a_product_without_a_code_is_no_audience_and_a_place_given_up_no_activat
             activation=a_deactivated_activation(),
         )
         assert not {"aud", "activation", "lease"} & payload(one).keys()
+
+
+@pytest.mark.parametrize(
+    ("terms", "left", "values", "is_bound"),
+    [
+        ({"after_expiry": "older_versions"}, -DAY, {}, True),
+        ({"after_expiry": "older_versions"}, 5 * DAY, {}, True),
+        # Until the license expires, every build gets the same answer.
+        ({"after_expiry": "older_versions"}, 30 * DAY, {}, False),
+        ({"after_expiry": "older_versions"}, 5 * DAY, {"days": 3}, False),
+        (
+            {"after_expiry": "older_versions"},
+            5 * DAY,
+            {"lease": a_lease(expires_at=NOW + 60 * SECOND)},
+            False,
+        ),
+        ({"after_expiry": "older_versions"}, -DAY, {"findings": EXPIRED}, False),
+        ({"after_expiry": "older_versions"}, None, {}, False),
+        ({"after_expiry": "older_versions"}, 5 * DAY, {"built_at": NOW + 6 * DAY}, False),
+        ({"after_expiry": "allow"}, -DAY, {}, False),
+        ({"grace_days": 7}, -DAY, {}, False),
+    ],
+)
+def test_an_answer_that_a_newer_build_would_not_get_names_its_build(
+    terms: dict[str, Any], left: timedelta | None, values: dict[str, Any], is_bound: bool
+) -> None:
+    fields = {"expires_at": None if left is None else NOW + left}
+    built_at = NOW - 9 * DAY
+    claims = payload(said(terms, of=fields, **{"built_at": built_at} | values))
+    assert claims.get("built_at") == (f"{built_at:%Y-%m-%dT%H:%M:%SZ}" if is_bound else None)
+    assert "built_at" not in payload(said(terms, of=fields, **values | {"built_at": None}))
 
 
 def test_a_key_hash_is_that_of_the_contract() -> None:

@@ -1,4 +1,4 @@
-// Activates, and checks: example URL LICENSE_KEY PUBLIC_KEY FILE; prints a line of JSON for each.
+// Activates, and checks: example URL LICENSE_KEY PUBLIC_KEY FILE DEVICE; prints a line of JSON for each.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 
 func main() {
 	client := &keywright.Client{URL: os.Args[1], Path: os.Args[4], HTTP: http.Client{Timeout: 10 * time.Second}}
-	client.Expected = keywright.Expected{PublicKeys: []string{os.Args[3]}, Fingerprint: "example-device"}
+	client.Expected = keywright.Expected{PublicKeys: []string{os.Args[3]}, Fingerprint: os.Args[5]}
 	for _, status := range []func() keywright.Status{
 		client.Check,
 		func() keywright.Status { return client.Activate(os.Args[2], "Example") },

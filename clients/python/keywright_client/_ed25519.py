@@ -18,12 +18,14 @@ _NEUTRAL: _Point = (0, 1, 1, 0)
 
 
 def is_valid(public_key: bytes, message: bytes, signature: bytes) -> bool:
-    """Whether the signature holds. Strict: S is below L, and each point is in its canonical form."""
+    """Whether the signature holds. Strict: S is below L, each point is in its canonical form, and the key is
+    no point of a small order, for which signatures can be made without a private key.
+    """
     if len(public_key) != 32 or len(signature) != 64:
         return False
     point = _decode(public_key)
     s = int.from_bytes(signature[32:], "little")
-    if point is None or s >= L:
+    if point is None or s >= L or _double(_double(_double(point)))[0] % P == 0:
         return False
     digest = hashlib.sha512(signature[:32] + public_key + message).digest()
     x, y, z, t = point

@@ -46,6 +46,9 @@ class Lease:
         end = parse_time(lease.get("expires_at"))
         if end is None or not lease.get("id") or not claims["valid"]:
             raise VerificationError("payload")
+        # A lease that is shared is the same place for many: what is between may not ask in another's name.
+        if lease.get("holder") != self._request["holder"]:
+            raise VerificationError("nonce")
         self._id, self._seconds = lease["id"], end.timestamp() - claims["iat"]
         self._ends = began + self._seconds
 

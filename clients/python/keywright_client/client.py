@@ -8,6 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from datetime import timezone
 from typing import TYPE_CHECKING, Any
 
 from . import _device
@@ -26,7 +27,7 @@ _PAUSE = 300
 #: What an answer or a file that does not verify is told as; ``tampered`` for the other reasons.
 _STATE_OF_REASON = {
     **dict.fromkeys(("device", "license_key", "audience", "issuer"), "not_activated"),
-    **{"expired": "expired", "not_yet_valid": "clock_moved_back"},
+    **{"expired": "expired", "not_yet_valid": "clock_moved_back", "build": "unreachable_too_long"},
 }
 Claims = dict[str, Any]
 
@@ -60,7 +61,7 @@ class Keywright:
         self._store = Store(default_folder(host) if folder is None else os.fspath(folder), name)
         self._server = Server(url, timeout, ca_file, f"keywright-client-python/1 {name}/{app_version or '-'}")
         self._pinned, self._product, self._issuer, self._clock = tuple(public_keys), product, issuer, clock
-        self._build = {"product": product, "app_version": app_version, "built_at": built_at}
+        self._build = {"product": product, "app_version": app_version, "built_at": _to_utc(built_at)}
         self._version = f"{app_version}|{built_at}"
 
     @property
@@ -199,10 +200,8 @@ class Keywright:
         if answer.count(".") != 2 or answer[0] in "{<":
             raise Unreachable("What answers is no Keywright server that signs.", "unreachable")
         trust = self._trust(kept)
-        expected: dict[str, Any] = {"nonce": nonce}
-        if path.startswith("/v3/leases"):
-            # A floating license needs no place: such an answer may name no device, and is never kept.
-            expected["fingerprint"] = None
+        # A floating license needs no place: such an answer may name no device, and is never kept.
+        expected = {"nonce": nonce, "is_place_needed": not path.startswith("/v3/leases")}
         try:
             return answer, self._verify(answer, license_key, trust.keys, **expected)
         except VerificationError as error:
@@ -214,8 +213,8 @@ class Keywright:
     def _verify(self, text: str, license_key: str, keys: tuple[str, ...], **more: Any) -> Claims:
         """``now`` is left out for an answer to a nonce just sent: it brings the server's time with it."""
         device = {"fingerprint": self.fingerprint, "license_key": license_key or None}
-        expected = {"product": self._product, "issuer": self._issuer, "now": None, **device, **more}
-        return verify(text, public_keys=keys, **expected)
+        program = {"product": self._product, "issuer": self._issuer, "built_at": self._build["built_at"]}
+        return verify(text, public_keys=keys, **{"now": None, **program, **device, **more})
 
     def _trust(self, kept: Kept) -> Trust:
         # A set that was believed once goes on being believed after its end.
@@ -289,3 +288,13 @@ class Keywright:
                 lambda found: found._replace(installation_id=found.installation_id or new)
             )
         return _device.identify(self._product or "", kept.installation_id)
+
+
+def _to_utc(moment: str | None) -> str | None:
+    """A moment as the server writes it. Raises ValueError for what is none."""
+    if moment is None:
+        return None
+    parsed = parse_time(moment)
+    if parsed is None or parsed.tzinfo is None:
+        raise ValueError("A moment is written such as 2026-11-22T08:54:00Z.")
+    return parsed.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -17,6 +17,7 @@ REASONS = {
     "expired": "It has ended.",
     "device": "It is for another device.",
     "license_key": "It is for another license key.",
+    "build": "It is for another build of this program.",
     "nonce": "It answers another question.",
 }
 

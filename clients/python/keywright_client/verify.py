@@ -27,11 +27,14 @@ def verify(
     fingerprint: str | None = None,
     nonce: str | None = None,
     issuer: str | None = None,
+    built_at: str | None = None,
+    is_place_needed: bool = True,
 ) -> dict[str, Any]:
     """The claims of a signed answer or of a license file. Raises VerificationError.
 
     ``public_keys`` are base64url of 32 bytes each; ``now`` is in seconds since 1970. What is None is not
-    compared. An answer that says no (``valid`` is false) may lack license and device.
+    compared, but for ``built_at``: what is for one build is refused by every other. An answer that says no
+    (``valid`` is false) may lack license and device; without ``is_place_needed``, every answer may lack that.
     """
     _require(len(text.encode(errors="replace")) <= MAX_BYTES, "too_large")
     claims = _open(unarmour(text), LICENSE_TYP, public_keys)
@@ -42,10 +45,14 @@ def verify(
     _require(product is None or claims.get("aud") == product, "audience")
     if now is not None:
         require_in_time(claims, now)
-    _require(fingerprint is None or _fits(claims, "activation", "fingerprint", fingerprint), "device")
+    is_no = not claims["valid"]
+    may_lack = is_no or not is_place_needed
     _require(
-        license_key is None or _fits(claims, "license", "key_hash", _hash_key(license_key)), "license_key"
+        fingerprint is None or _fits(claims, "activation", "fingerprint", fingerprint, may_lack), "device"
     )
+    key_hash = _hash_key(license_key or "")
+    _require(license_key is None or _fits(claims, "license", "key_hash", key_hash, is_no), "license_key")
+    _require(claims.get("built_at") in (None, built_at), "build")
     _require(nonce is None or claims.get("nonce") == nonce, "nonce")
     return claims
 
@@ -165,10 +172,10 @@ def _is_signed(public_key: bytes, message: bytes, signature: bytes) -> bool:
     return True
 
 
-def _fits(claims: dict[str, Any], claim: str, member: str, expected: str) -> bool:
-    """Whether it is for this device or key. Only an answer that says no may leave open for which it is."""
+def _fits(claims: dict[str, Any], claim: str, member: str, expected: str, may_lack: bool) -> bool:
+    """Whether it is for this device or key, or may leave open for which it is."""
     found = claims.get(claim)
-    return not claims["valid"] if found is None else isinstance(found, dict) and found.get(member) == expected
+    return may_lack if found is None else isinstance(found, dict) and found.get(member) == expected
 
 
 def _hash_key(license_key: str) -> str:

@@ -25,9 +25,10 @@ class SignedActivation(msgspec.Struct, frozen=True, gc=False):
 
 
 class SignedLease(msgspec.Struct, frozen=True, gc=False):
-    """The lease that is held."""
+    """The lease that is held: a program refuses that of another holder."""
 
     id: str
+    holder: str
     expires_at: datetime
 
 
@@ -36,7 +37,7 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     ``iat``, ``nbf`` and ``exp`` are seconds since 1970 (RFC 7519). ``license`` is the public view with its
     ``key_hash``, None where an answer may not show it; ``aud``, ``sub``, ``activation`` and ``lease`` are
-    absent then, and where there is none.
+    absent then, and where there is none. ``built_at`` is there where the answer is good for one build alone.
     """
 
     iss: str
@@ -52,6 +53,7 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     license: Any
     activation: SignedActivation | UnsetType = UNSET
     lease: SignedLease | UnsetType = UNSET
+    built_at: datetime | UnsetType = UNSET
     entitlements: tuple[str, ...]
     nonce: str | None
     next_check_at: datetime | None

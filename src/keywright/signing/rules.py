@@ -99,13 +99,17 @@ def build_claims(said: Said, issuer: str, token_id: str) -> Claims:
         if activation is not None and activation.deactivated_at is None:
             optional["activation"] = SignedActivation(activation.id, activation.fingerprint)
         if lease is not None:
-            optional["lease"] = SignedLease(lease.lease_id, lease.expires_at)
+            optional["lease"] = SignedLease(lease.lease_id, lease.holder, lease.expires_at)
+    ends = ends_at(said)
+    if said.built_at is not None and ends > ends_at(msgspec.structs.replace(said, built_at=None)):
+        # A newer build would get an earlier end, or a no.
+        optional["built_at"] = said.built_at
     return Claims(
         iss=issuer,
         jti=token_id,
         iat=now,
         nbf=now - _EARLY_SECONDS,
-        exp=int(ends_at(said).timestamp()),
+        exp=int(ends.timestamp()),
         valid=said.findings.is_valid,
         code=said.findings.code,
         codes=said.findings.codes,
