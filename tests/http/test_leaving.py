@@ -159,15 +159,30 @@ class Ending:
             connection.sendall(piece)
         return connection
 
+    def give_up(self) -> None:
+        """Close what is still open: uvloop would wait for it for ever."""
+        for listener in getattr(self.server, "servers", ()):
+            listener.close()
+        for connection in list(self.server.server_state.connections):
+            connection.transport.abort()
+
     async def let_in(self, count: int) -> None:
         """Until the server has that many connections."""
         while len(self.server.server_state.connections) < count:
             await asyncio.sleep(0)
 
 
-def run(what: Callable[[Ending], Any], loop: str = "uvloop") -> None:
+def run(what: Callable[[Ending], Any], loop: str = "uvloop", app: Any = application, **options: int) -> None:
+    ending = Ending(app, **options)
+
+    async def scenario() -> None:
+        try:
+            await what(ending)
+        finally:
+            ending.give_up()
+
     with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
-        runner.run(what(Ending()))
+        runner.run(scenario())
 
 
 def test_a_connection_is_kept_until_it_is_used_once_more() -> None:
@@ -274,9 +289,7 @@ def test_what_is_given_up_at_the_end_is_said_to_be_undone_or_of_unknown_fate(tmp
 
     with closing(open_installation(settings)) as storage, closing(open_installation(settings)) as other:
         open_executor(storage).execute([create("KEY-1"), create("KEY-2")])
-        with asyncio.Runner(loop_factory=LOOPS["uvloop"]) as runner:
-            app = create_app(settings, storage)
-            runner.run(scenario(Ending(app, grace=1)))
+        run(scenario, app=create_app(settings, storage), grace=1)
         with storage.read() as tx:
             found = license_store.find_licenses(tx, ["KEY-1", "KEY-2"])
         # The other was writing all the time.
@@ -300,9 +313,7 @@ def test_a_delayed_refusal_is_sent_when_the_server_stops(
             assert answer(delayed).status == 429
 
     with closing(open_installation(settings)) as storage:
-        app = create_app(settings, storage)
-        with asyncio.Runner(loop_factory=LOOPS["uvloop"]) as runner:
-            runner.run(scenario(Ending(app, grace=1)))
+        run(scenario, app=create_app(settings, storage), grace=1)
 
 
 async def start_up_work_is_done(desk: Desk) -> None:

@@ -1,13 +1,17 @@
 """The last refused calls of a license in the database."""
 
+import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
+import pytest
 from sqlalchemy import func, select
 
+from keywright.background.refusals import Refusals, save_refusals
 from keywright.db import Storage, run_read, run_write
 from keywright.db.schema import refusals
+from keywright.engine.desk import Desk
 from keywright.engine.executor import Executor
 from keywright.licensing.refusals import rules, store
 from keywright.licensing.refusals.commands import SaveRefusals
@@ -45,6 +49,29 @@ def test_calls_of_several_saves_are_counted_together_and_all_is_read_as_it_was(
     assert refused(storage) == [call]
     executor.execute([save("A", [call, a_call(5, reason="expired")])])
     assert [(one.reason, one.times) for one in refused(storage)] == [("expired", 1), ("limit_reached", 2)]
+
+
+def test_of_many_licenses_only_the_calls_that_the_database_rejects_are_lost(
+    open_again: Opener, executor: Executor, storage: Storage
+) -> None:
+    executor.execute([create("A"), create("B"), create("C")])
+    remembered = Refusals()
+    for key, reason in {"A": "expired", "B": None, "C": "expired"}.items():
+        remembered.see(key, a_call(reason=reason, refused_at=datetime.now(UTC)))
+
+    async def save_once() -> None:
+        desk = Desk(open_executor(open_again()), most_waiting=10)
+        saving = asyncio.create_task(save_refusals(desk, remembered))
+        await asyncio.sleep(0)
+        # It saves once more.
+        saving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await saving
+        await desk.close()
+
+    asyncio.run(save_once())
+    assert [len(refused(storage, one)) for one in (1, 2, 3)] == [1, 0, 1]
+    assert remembered.take() == []
 
 
 def test_a_license_has_at_most_twenty_rows(executor: Executor, storage: Storage) -> None:

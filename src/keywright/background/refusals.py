@@ -69,10 +69,20 @@ async def save_refusals(desk: Desk, refusals: Refusals) -> None:
 
 async def _save(desk: Desk, refusals: Refusals) -> None:
     for command in refusals.take():
-        try:
-            await desk.execute(command)
-        except Unavailable:
-            # The database may be there the next time.
-            refusals.give_back(command)
-        except KeywrightError:
-            continue
+        if not await _is_dealt_with(desk, refusals, command):
+            # What is wrong with one key's calls is no reason to lose those of the others.
+            for key, calls in command.refused.items():
+                alone = SaveRefusals(context=command.context, refused={key: calls})
+                await _is_dealt_with(desk, refusals, alone)
+
+
+async def _is_dealt_with(desk: Desk, refusals: Refusals, command: SaveRefusals) -> bool:
+    """Whether the calls are saved, or will be later; False when they are rejected."""
+    try:
+        await desk.execute(command)
+    except Unavailable:
+        # The database may be there the next time.
+        refusals.give_back(command)
+    except KeywrightError:
+        return False
+    return True
