@@ -12,17 +12,19 @@ from hypothesis import settings
 from tests.databases import KINDS, stop_postgres
 from tests.tiers import COLLECTED, OPTIONS, is_left_out, tier_of
 
-#: These take longest, most of it waiting, and start first, so that none of them is left for the end.
+#: These take longest and start first, one in each worker, so that none of them is left for the end; of two
+#: neighbors, the one that takes longer is first.
 LONGEST = (
-    "tests/faults/test_failover.py",
-    "tests/deploy/test_rolling_restart.py",
-    "tests/faults/test_hung_database.py",
-    "tests/faults/test_kills.py",
     "tests/http/test_jobs_servers.py",
-    "tests/deploy/test_containers.py",
-    "tests/unit/test_proof_tools.py",
     "tests/browser/test_every_page.py",
+    "tests/unit/test_proof_tools.py",
+    "tests/deploy/test_containers.py",
+    "tests/faults/test_failover.py",
+    "tests/docs/test_how_to.py",
+    "tests/faults/test_kills.py",
+    "tests/faults/test_hung_database.py",
     "tests/browser/test_payloads.py",
+    "tests/deploy/test_rolling_restart.py",
 )
 
 # No test fails because the machine is slow.
@@ -63,12 +65,33 @@ def _kinds(metafunc: pytest.Metafunc) -> Sequence[str]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests of the tier; the longest first, the others in their order."""
+    """Keep the tests of the tier; the longest first in each worker, the others in their order."""
     config.stash[COLLECTED] = list(items)
     tiers = OPTIONS[config.option.tier]
     config.hook.pytest_deselected(items=[item for item in items if tier_of(item) not in tiers])
-    items[:] = [item for item in items if tier_of(item) in tiers]
-    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+    items[:] = _dealt([item for item in items if tier_of(item) in tiers], _number_of_workers())
+
+
+def _number_of_workers() -> int:
+    """How many processes of xdist share the tests."""
+    return int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+
+
+def _dealt(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
+    """The tests in parts of the same length: xdist gives each worker one, and who is done takes from the end
+    of another's. Each part begins with its share of the longest, with those of a file together, because they
+    may share a server.
+    """
+    files = [[item for item in items if item.nodeid.startswith(path)] for path in LONGEST]
+    others = [item for item in items if not item.nodeid.startswith(LONGEST)]
+    dealt: list[pytest.Item] = []
+    for worker in range(workers):
+        part = [item for file in [one for one in files if one][worker::workers] for item in file]
+        length = (len(items) - len(dealt)) // (workers - worker)
+        room = max(length - len(part), 0)
+        dealt += part + others[:room]
+        del others[:room]
+    return dealt + others
 
 
 @pytest.fixture(scope="session")
@@ -84,14 +107,6 @@ def pytest_configure() -> None:
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.default_int_handler)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say where the pictures of the pages are (see ``tests/browser``)."""
-    reports = [one for some in terminalreporter.stats.values() for one in some]
-    properties = [one for report in reports for one in getattr(report, "user_properties", ())]
-    for folder in sorted({value for name, value in properties if name == "pictures"}):
-        terminalreporter.write_line(f"pictures of the pages: {folder}")
 
 
 def pytest_unconfigure() -> None:

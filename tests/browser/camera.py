@@ -18,16 +18,27 @@ SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 
 
 class Camera:
-    """Takes pictures into a folder."""
+    """Takes pictures into a folder; none without one."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
 
     def take(self, page: Page, name: str, *, schemes: Sequence[Scheme] = SCHEMES) -> None:
         """Take the whole page on a desktop and a phone, light and dark, as ``name-1280-light.png`` and so
         on. Fails if it scrolls sideways on a phone.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
+        if self._folder is not None:
+            self._take_all(self._folder, page, name, schemes)
+        check_fits(page)
+
+    def snap(self, page: Page, name: str) -> None:
+        """Take what the window shows, as ``name.png``: what closes when the window gets another size."""
+        if self._folder is not None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            page.screenshot(path=self._folder / f"{name}.png", animations="disabled")
+
+    def _take_all(self, folder: Path, page: Page, name: str, schemes: Sequence[Scheme]) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
         for size in (DESK, PHONE):
             page.set_viewport_size(size)
             height = undisturbed(page, lambda: page.evaluate("document.documentElement.scrollHeight"))
@@ -39,11 +50,10 @@ class Camera:
             }
             for scheme in schemes:
                 page.emulate_media(color_scheme=scheme)
-                path = self.folder / f"{name}-{size['width']}-{scheme}.png"
+                path = folder / f"{name}-{size['width']}-{scheme}.png"
                 page.screenshot(path=path, full_page=True, clip=part, animations="disabled")
         page.emulate_media(color_scheme="light")
         page.set_viewport_size(DESK)
-        check_fits(page)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from tests.browser.watching import Visitor, a_visitor
 from tests.http.admin_browser import make_users, opened
 from tests.server import RunningServer, running
 
-#: The folder for the pictures; without it, they are in the temporary folder of the test run.
+#: The folder for the pictures of the pages; without it, none are taken, which takes half as long.
 PICTURES = "TESTS_PICTURES"
 
 
@@ -42,12 +42,9 @@ def axe(shared_folder: Path) -> Axe:
 
 
 @pytest.fixture
-def camera(shared_folder: Path, record_property: object) -> Camera:
-    assert callable(record_property)
-    folder = Path(os.environ.get(PICTURES) or shared_folder / "pictures").absolute()
-    # Printed at the end of the run by tests/conftest.py.
-    record_property("pictures", str(folder))
-    return Camera(folder)
+def camera() -> Camera:
+    folder = os.environ.get(PICTURES)
+    return Camera(Path(folder).absolute() if folder else None)
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -105,11 +106,11 @@ def test_a_page_with_a_fault_does_not_pass(browser: Browser, bad_server: str, pa
         pass
 
 
-def test_a_page_without_a_fault_passes(browser: Browser, bad_server: str, axe: Axe, camera: Camera) -> None:
+def test_a_page_without_a_fault_passes(browser: Browser, bad_server: str, axe: Axe, tmp_path: Path) -> None:
     with at(browser, bad_server, "/good") as visitor:
         axe.check(visitor.page)
-        camera.take(visitor.page, "control")
-    assert {one.name for one in camera.folder.glob("control-*")} == {
+        Camera(tmp_path).take(visitor.page, "control")
+    assert {one.name for one in tmp_path.iterdir()} == {
         f"control-{width}-{scheme}.png" for width in (1280, 390) for scheme in ("light", "dark")
     }
 

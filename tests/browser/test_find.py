@@ -56,8 +56,7 @@ def test_two_keys_and_a_name_lead_to_a_customer(
     expect(box).to_have_attribute("aria-expanded", "true")
     expect(options.first).to_have_attribute("aria-selected", "true")
     axe.check(page)
-    camera.folder.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=camera.folder / "find-1280-light.png", animations="disabled")
+    camera.snap(page, "find-1280-light")
 
     page.keyboard.press("ArrowDown")
     expect(options.nth(1)).to_have_attribute("aria-selected", "true")
@@ -112,8 +111,7 @@ def test_the_last_characters_of_a_key_lead_to_its_license_in_one_tap_on_a_phone(
         option = page.locator(".find-panel").get_by_role("option", name="Larch Street Clinic 1")
         expect(option).to_be_visible()
         axe.check(page)
-        camera.folder.mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=camera.folder / "find-390-light.png", animations="disabled")
+        camera.snap(page, "find-390-light")
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
         option.click()
         expect(page).to_have_url(re.compile(r"/admin/licenses/\d+$"))
