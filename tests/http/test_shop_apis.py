@@ -99,6 +99,11 @@ def test_woocommerce_is_asked_which_order_a_renewal_renews() -> None:
     )
 
 
+def test_woocommerce_is_asked_whose_renewal_failed() -> None:
+    failed = StateChange(state=SaleState.GRACE, subscription="110")
+    assert change_of(Shop.WOOCOMMERCE, "order_renewal_failed") == failed
+
+
 def test_lemon_squeezy_is_asked_which_order_an_invoice_is_of() -> None:
     until = datetime(2027, 1, 1, 13, tzinfo=UTC)
     renewal = Renewal(subscription="210", until=until, order="invoices/502")

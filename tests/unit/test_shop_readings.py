@@ -95,6 +95,7 @@ MEANINGS: dict[Shop, dict[str, Change]] = {
         "charge_of_first_invoice_refunded": state(REFUNDED, order="pi_000011"),
         "dispute_opened": state(SUSPENDED, order="pi_000001"),
         "dispute_won": state(ACTIVE, order="pi_000001"),
+        "dispute_funds_withdrawn": state(SUSPENDED, order="pi_000001"),
         "dispute_lost": state(REFUNDED, order="pi_000001"),
     },
     Shop.PADDLE: {
@@ -173,9 +174,9 @@ MEANINGS: dict[Shop, dict[str, Change]] = {
         "order_subscribed": Sale(
             order="110", lines=(SaleLine("6", ("50", "CLOUD"), 1, "Editor"),), buyer=ADA, subscription="110"
         ),
-        # Which subscription, and until when, is asked of the shop.
-        "order_renewed": until("2026-12-01T13:01:00Z", "", "120"),
-        "order_renewal_failed": state(SUSPENDED, order="120"),
+        # Of which order the subscription is, and until when, is asked of the shop.
+        "order_renewed": until("2026-12-01T13:01:00Z", "111", "120"),
+        "order_renewal_failed": state(GRACE, subscription="111"),
         "order_renewal_refunded": state(REFUNDED, order="120"),
         "order_cancelled": state(SUSPENDED, order="101"),
         "order_failed": state(SUSPENDED, order="101"),
@@ -184,7 +185,6 @@ MEANINGS: dict[Shop, dict[str, Change]] = {
         "subscription_created": until("2026-12-01T13:00:00Z", "110"),
         "subscription_renewed": until("2027-01-01T13:00:00Z", "110"),
         "subscription_active_again": until("2027-01-01T13:00:00Z", "110"),
-        "subscription_on_hold": state(GRACE, subscription="110"),
         "subscription_pending_cancel": state(ACTIVE, subscription="110"),
         "subscription_cancelled": state(ENDED, subscription="110"),
         "subscription_expired": state(ENDED, subscription="110"),
@@ -224,16 +224,16 @@ MEANINGS: dict[Shop, dict[str, Change]] = {
             subscription="210",
         ),
         "order_refunded": state(REFUNDED, order="201"),
-        "subscription_created": state(ACTIVE, subscription="210"),
+        "subscription_created": until("2026-12-01T13:00:00Z", "210"),
         "subscription_updated": until("2027-01-01T13:00:00Z", "210"),
-        "subscription_resumed": state(ACTIVE, subscription="210"),
-        "subscription_unpaused": state(ACTIVE, subscription="210"),
+        "subscription_resumed": until("2027-01-01T13:00:00Z", "210"),
+        "subscription_unpaused": until("2027-01-01T13:00:00Z", "210"),
         "subscription_past_due": state(GRACE, subscription="210"),
         "subscription_unpaid": state(SUSPENDED, subscription="210"),
         "subscription_paused": state(SUSPENDED, subscription="210"),
         "subscription_expired": state(ENDED, subscription="210"),
         # Which order, and until when, is asked of the shop.
-        "subscription_payment_success": until("2026-12-01T13:00:15Z", "", "invoices/502"),
+        "subscription_payment_success": until("2026-12-01T13:00:15Z", "301", "invoices/502"),
         "subscription_payment_refunded": state(REFUNDED, order="invoices/502"),
         "subscription_first_payment_refunded": state(REFUNDED, order="invoices/501"),
     },
@@ -315,12 +315,20 @@ def test_half_a_thing_cannot_be_sold() -> None:
         MODULES[Shop.WOOCOMMERCE].read({}, json.dumps(found).encode(), connection(Shop.WOOCOMMERCE))
 
 
-# --- Lemon Squeezy --------------------------------------------------------------------------------
+# --- without an API key ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["subscription_payment_success", "subscription_first_payment_refunded"])
-def test_without_an_api_key_invoices_mean_nothing(name: str) -> None:
-    event = read(Shop.LEMONSQUEEZY, name, has_api_key=False)
+@pytest.mark.parametrize(
+    ("shop", "name"),
+    [
+        (Shop.WOOCOMMERCE, "order_renewed"),
+        (Shop.WOOCOMMERCE, "order_renewal_failed"),
+        (Shop.LEMONSQUEEZY, "subscription_payment_success"),
+        (Shop.LEMONSQUEEZY, "subscription_first_payment_refunded"),
+    ],
+)
+def test_without_an_api_key_payments_of_subscriptions_mean_nothing(shop: Shop, name: str) -> None:
+    event = read(shop, name, has_api_key=False)
     assert isinstance(event.change, Nothing)
     assert not event.needs_api
 

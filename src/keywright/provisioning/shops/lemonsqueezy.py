@@ -227,7 +227,7 @@ def _read_subscription(name: str, entity: _Entity) -> ShopEvent:
     subscription = convert(entity.attributes, _Subscription)
     order, state = str(subscription.order_id), _STATES.get(subscription.status)
     change: Change = Nothing(f"the subscription is {subscription.status[:40]}")
-    if name == "subscription_updated" and subscription.status in _RUNNING and subscription.renews_at:
+    if subscription.status in _RUNNING and subscription.renews_at:
         change = Renewal(subscription=order, until=from_text(subscription.renews_at))
     elif state is not None:
         change = StateChange(state=state, subscription=order)
@@ -246,14 +246,14 @@ def _read_invoice(name: str, entity: _Entity, connection: Connection) -> ShopEve
     """
     invoice = convert(entity.attributes, _Invoice)
     at = from_text(invoice.updated_at)
-    paid = f"invoices/{entity.id}"
+    paid, subscription = f"invoices/{entity.id}", str(invoice.subscription_id)
     change: Change = Nothing("this kind of event is not needed")
     lookup = None
     if name == "subscription_payment_success" and invoice.billing_reason != "initial":
-        change, lookup = Renewal(subscription="", until=at, order=paid), str(invoice.subscription_id)
+        change, lookup = Renewal(subscription=subscription, until=at, order=paid), subscription
     elif name == "subscription_payment_refunded" and invoice.status == "refunded":
         change = StateChange(state=SaleState.REFUNDED, order=paid)
-        lookup = str(invoice.subscription_id) if invoice.billing_reason == "initial" else None
+        lookup = subscription if invoice.billing_reason == "initial" else None
     if lookup is not None and not connection.has_api_key:
         change, lookup = Nothing("the API key of the shop is missing"), None
     return ShopEvent(

@@ -112,7 +112,8 @@ class Sale(msgspec.Struct, frozen=True, tag="sale", kw_only=True):
 
 class Renewal(msgspec.Struct, frozen=True, tag="renewal", kw_only=True):
     """A payment of a subscription: its licenses are good until then. ``order`` is the text by which a refund
-    names this payment, where there is one; the first payment of the subscription may be told so, too.
+    names this payment; the first payment of the subscription may be told so, too. Without it, the shop says
+    until when the newest of the payments is that it told of otherwise.
     """
 
     subscription: str

@@ -310,10 +310,11 @@ def _read_refund(found: dict[str, Any]) -> tuple[Change, str | None]:
 
 def _read_dispute(found: dict[str, Any]) -> tuple[Change, str | None]:
     dispute = convert(found, _Dispute)
-    states = {"won": SaleState.ACTIVE, "warning_closed": SaleState.ACTIVE, "lost": SaleState.REFUNDED}
-    state = states.get(dispute.status, SaleState.SUSPENDED)
-    if state is SaleState.SUSPENDED and dispute.status.startswith("warning"):
+    if dispute.status.startswith("warning"):
+        # Nothing was suspended for it, and nothing is restored: many end with a refund.
         return Nothing("an inquiry, no dispute"), None
+    states = {"won": SaleState.ACTIVE, "lost": SaleState.REFUNDED}
+    state = states.get(dispute.status, SaleState.SUSPENDED)
     return _change_of_payment(state, None, dispute.payment_intent, dispute.charge or dispute.id)
 
 
@@ -333,5 +334,7 @@ _READERS = {
     "customer.subscription.deleted": _read_end,
     "charge.refunded": _read_refund,
     "charge.dispute.created": _read_dispute,
+    # An inquiry that became a dispute.
+    "charge.dispute.funds_withdrawn": _read_dispute,
     "charge.dispute.closed": _read_dispute,
 }

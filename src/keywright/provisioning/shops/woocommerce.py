@@ -55,8 +55,6 @@ _ORDER_STATES = {
 _SUBSCRIPTION_STATES = {
     "active": SaleState.ACTIVE,
     "pending-cancel": SaleState.ACTIVE,
-    # While a payment is tried again, or the buyer has paused it: what is paid is good until its end.
-    "on-hold": SaleState.GRACE,
     "cancelled": SaleState.ENDED,
     "expired": SaleState.ENDED,
 }
@@ -150,11 +148,16 @@ def find_api(connection: Connection, api_key: str) -> ApiAccess | None:
 def complete(event: ShopEvent, api: ShopApi) -> ShopEvent:
     """The first order of the subscription that an order renews, and the end of the time paid."""
     found = convert(api.get(f"/wp-json/wc/v3/subscriptions/{event.lookup}"), _Subscription)
-    until = found.next_payment_date_gmt or found.end_date_gmt
+    first_order, until = str(found.parent_id), found.next_payment_date_gmt or found.end_date_gmt
     change = event.change
-    if isinstance(change, Renewal):
-        change = replace(change, subscription=str(found.parent_id))
-        change = replace(change, until=from_text(until)) if until else Nothing("the subscription has no end")
+    if isinstance(change, StateChange):
+        change = replace(change, subscription=first_order)
+    elif isinstance(change, Renewal):
+        change = (
+            replace(change, subscription=first_order, until=from_text(until))
+            if until
+            else Nothing("the subscription has no end")
+        )
     return replace(event, change=change, needs_api=False)
 
 
@@ -204,10 +207,15 @@ def _read_order(order: _Order, connection: Connection) -> ShopEvent:
         name=f"order {order.status}"[:60],
         at=at,
     )
-    if order.status in (connection.paid_states or PAID_STATES):
-        if order.renews is not None:
-            renewal = Renewal(subscription="", until=at, order=number)
-            return replace(event, change=renewal, needs_api=True, lookup=order.renews)
+    is_paid = order.status in (connection.paid_states or PAID_STATES)
+    if order.renews is not None and (is_paid or order.status == "failed"):
+        if not connection.has_api_key:
+            # The webhook for subscriptions says until when.
+            return replace(event, change=Nothing("the API key of the shop is missing"))
+        failed = StateChange(state=SaleState.GRACE, subscription=order.renews)
+        renewed = Renewal(subscription=order.renews, until=at, order=number)
+        return replace(event, change=renewed if is_paid else failed, needs_api=True, lookup=order.renews)
+    if is_paid:
         lines = tuple(map(_line_of, order.line_items))
         return replace(
             event, change=Sale(order=number, lines=lines, buyer=_buyer_of(order), subscription=number)
