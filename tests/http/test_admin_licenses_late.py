@@ -20,8 +20,8 @@ from tests.server import RunningServer, running
 
 #: More licenses than one step reads.
 _MANY = 15
-_TAKES_LONG = "This search is slow, so the page shows a part of the results."
-_NOTHING_YET = "Nothing found so far."
+_TAKES_LONG = "There was not enough time to look at all licenses. Narrow the search"
+_NOTHING_YET = "Nothing found so far"
 
 
 @contextmanager

@@ -1,16 +1,20 @@
 """Undo on the pages: every change of a license offers it at once, and the history offers it for longer."""
 
 import re
+import secrets
 from datetime import timedelta
 from html import unescape
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from keywright.core.crypto import mask
 from keywright.licensing.activations.commands import Deactivate
 from keywright.licensing.licenses.model import Status
-from tests.http.admin_browser import Visitor, asked, decide, said
+from keywright.provisioning.policies.commands import CreatePolicy
+from keywright.provisioning.policies.store import find_policy
+from tests.http.admin_browser import Visitor, asked, decide, look_up, said
 from tests.http.admin_licenses import a_key, activate, events, follow, found, make, where_to
 from tests.makers import NOW
 from tests.server import RunningServer
@@ -151,3 +155,107 @@ def test_a_new_license_shows_its_key_once(server: RunningServer, bob: Visitor) -
     assert f'<code class="key" id="new-key">{key}</code>' in shown
     assert 'data-copy="#new-key"' in shown
     assert key not in bob.get(path).text
+
+
+def test_a_replaced_key_and_what_changed_with_it_are_undone(server: RunningServer, bob: Visitor) -> None:
+    license, new_key = make(server, expires_at=NOW + timedelta(days=9000)), a_key()
+    path, limit = f"/licenses/{license.id}", {"times_activated_max": "7", "before_times_activated_max": "1"}
+    bob.post(f"{path}/edit", key=new_key, status="active", before_status="active", **limit)
+    form = undo_form(bob.get(path))
+    assert new_key not in form
+    assert license.key not in form
+    changed = found(server, license)
+    assert changed is not None
+    assert (changed.key, changed.times_activated_max) == (new_key, 7)
+    bob.post(form)
+    assert "Undone: the license is as it was before." in said(bob.get(path))
+    again = found(server, license)
+    assert again is not None
+    assert (again.key, again.times_activated_max) == (license.key, license.times_activated_max)
+    # The form fits this change of this license only.
+    bob.post(form)
+    assert "Nothing was undone: it has been changed since" in said(bob.get(path))
+    other = make(server)
+    bob.post(form.replace(str(license.id), str(other.id), 1))
+    assert "This cannot be undone" in said(bob.get(f"/licenses/{other.id}"))
+
+
+def test_a_note_and_tags_are_undone_while_they_are_as_they_were_left(
+    server: RunningServer, bob: Visitor, carol: Visitor
+) -> None:
+    path = f"/licenses/{make(server).id}"
+    bob.post(f"{path}/note", note="Calls on Monday.", tags="vip")
+    bob.post(f"{path}/note", note="", tags="refund")
+    form = undo_form(bob.get(path))
+    assert carol.post(form).status_code == 403
+    bob.post(form)
+    shown = said(bob.get(path))
+    assert "Undone: the note is as before." in shown
+    assert "Calls on Monday." in shown
+    bob.post(form)
+    assert "Nothing was undone" in said(bob.get(path))
+
+
+def test_changes_of_a_customer_are_undone_and_its_deletion(server: RunningServer, bob: Visitor) -> None:
+    path = "/customers/8401"
+    fields = {"name": "Olga Brandt", "email": "olga@example.com"}
+    bob.post("/customers/new", number="8401", **fields)
+    bob.post(f"{path}/edit", **fields, note="Prefers mail.")
+    bob.post(f"{path}/edit", name="O. Brandt", email="brandt@example.com", note="")
+    form = undo_form(bob.get(path))
+    assert "olga" not in form.lower()
+    bob.post(form)
+    shown = said(bob.get(path))
+    for text in ("Undone: the customer is as before.", "Olga Brandt", "olga@example.com", "Prefers mail."):
+        assert text in shown
+    bob.post(f"{path}/edit", **fields, note="Moved.")
+    bob.post(form)
+    assert "Nothing was undone: it has been changed since (email, name, note)." in said(bob.get(path))
+    assert "You can undo this right afterwards." in said(bob.get(f"{path}/delete"))
+    bob.post(f"{path}/delete")
+    back = undo_form(bob.get("/customers"))
+    bob.post(back)
+    shown = said(bob.get(path))
+    assert "Olga Brandt" in shown
+    assert "Moved." in shown
+    # Once more: the customer is there.
+    assert where_to(bob.post(back)) == "/customers"
+
+
+def test_what_is_too_long_to_be_undone_is_announced(server: RunningServer, bob: Visitor) -> None:
+    note = secrets.token_urlsafe(1_500)[:2_000]
+    bob.post("/customers/new", number="8402", name="Long Note")
+    bob.post("/customers/8402/edit", name="Long Note", email="", note=note)
+    assert "This cannot be undone." in said(bob.get("/customers/8402/delete"))
+    bob.post("/customers/8402/delete")
+    assert 'action="/admin/customers/8402' not in bob.get("/customers").text
+
+
+def test_changes_of_a_product_are_undone_and_its_deletion(server: RunningServer, bob: Visitor) -> None:
+    path, fields = "/products/8403", {"name": "Lumen", "url": "https://example.com", "features": "pro = Pro"}
+    bob.post("/products/new", number="8403", **fields)
+    bob.post(f"{path}/edit", name="Lumen Server", features="export")
+    bob.post(undo_form(bob.get(path)))
+    assert "Undone: the product is as before." in said(bob.get(path))
+    assert "8403 Lumen https://example.com lumen pro Edit" in said(bob.get("/products"))
+    bob.post(f"{path}/delete")
+    bob.post(undo_form(bob.get("/products")))
+    assert "8403 Lumen https://example.com lumen pro Edit" in said(bob.get("/products"))
+
+
+def test_changes_of_a_policy_are_undone(server: RunningServer, ada: Visitor, bob: Visitor) -> None:
+    keys = {"charset": "0123456789ABCDEF", "chunks": 4, "chunk_length": 5, "separator": "-"}
+    (policy,) = decide(server, CreatePolicy(**asked(name="Yearly", terms={"max_activations": 3}, **keys)))
+    path = f"/policies/{policy.id}"
+    assert "This cannot be undone." in said(ada.get(f"{path}/delete"))
+    ada.post(f"{path}/edit", **keys | {"name": "Monthly", "prefix": "M", "max_activations": "1"})
+    form = undo_form(ada.get("/policies"))
+    assert bob.post(form).status_code == 403
+    ada.post(form)
+    assert "Undone: the policy is as before." in said(ada.get("/policies"))
+    now = look_up(server, lambda tx: find_policy(tx, policy.id))
+    assert now == replace(policy, updated_at=now.updated_at, updated_by=now.updated_by)
+    ada.post(f"{path}/archive")
+    ada.post(undo_form(ada.get("/policies")))
+    now = look_up(server, lambda tx: find_policy(tx, policy.id))
+    assert now.archived_at is None

@@ -139,7 +139,9 @@ def test_a_job_is_taken_back_with_a_job(server: RunningServer, ada: Visitor, bob
     assert limits == [(None,)]
     bob.post(f"/jobs/{changed}/take-back")
     assert "was taken back before" in said(bob.get(f"/jobs/{changed}"))
-    # To take back what was made deletes it: that is for administrators.
+    # To take back what was made deletes it: that is for administrators, and offered to nobody else.
+    assert "Take this back" not in said(bob.get(f"/jobs/{made}"))
+    assert "Take this back: 40 licenses" in said(ada.get(f"/jobs/{made}"))
     bob.post(f"/jobs/{made}/take-back")
     assert "only administrators" in said(bob.get(f"/jobs/{made}"))
     # So is to take back what has taken something back: it may have restored what was deleted.

@@ -124,7 +124,6 @@ def with_sizes(sizes: Sizes) -> Iterator[None]:
         patch.setattr(scan, "_LONGEST_STEP", sizes.longest)
         patch.setattr(scan, "MAX_COUNTED", sizes.few)
         patch.setattr(scan, "_MAX_SKIPPED", sizes.passed)
-        patch.setattr(scan, "_MAX_SKIPPED_BY_TIME", sizes.passed)
         yield
 
 

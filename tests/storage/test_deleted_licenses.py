@@ -43,7 +43,6 @@ from tests.makers import (
     delete,
     record_usage,
     set_terms,
-    update,
     validate,
 )
 
@@ -136,20 +135,24 @@ def test_only_who_may_see_a_license_brings_it_back(storage: Storage, executor: E
     assert do(executor, restore(only_product_id=5)).key == KEY
 
 
-def test_a_deletion_is_undone_and_done_again(storage: Storage, executor: Executor) -> None:
+def test_a_deletion_is_undone_and_done_again_while_nothing_else_happens(
+    storage: Storage, executor: Executor
+) -> None:
     origin = an_origin(actor="user:7")
-    do(executor, create(KEY))
-    do(executor, delete(1, origin=origin))
 
-    def undo(at: Any) -> Any:
-        return do(executor, UndoChanges(context=Context(SOON, origin, 7), license=1, changed_at=at))
+    def undo(license_id: int, at: Any) -> Any:
+        context = Context(SOON, origin, 7)
+        return do(executor, UndoChanges(context=context, license=license_id, changed_at=at))
 
-    undo(NOW)
-    assert 1 in run_read(storage, lambda tx: find_licenses_by_id(tx, [1]))
-    do(executor, update(1, order_id=4, now=SOON + timedelta(days=1)))
-    assert isinstance(undo(SOON), ChangedSince)
-    do(executor, update(1, order_id=None, now=SOON))
-    assert undo(SOON).is_deleted
+    for license_id in (1, 2):
+        do(executor, create(f"{KEY}-{license_id}"))
+        do(executor, delete(license_id, origin=origin))
+        undo(license_id, NOW)
+    assert {*run_read(storage, lambda tx: find_licenses_by_id(tx, [1, 2]))} == {1, 2}
+    # A device is no change of the license, and must not go with it.
+    do(executor, activate(f"{KEY}-2"))
+    assert isinstance(undo(2, SOON), ChangedSince)
+    assert undo(1, SOON).is_deleted
 
 
 def test_a_job_that_deleted_licenses_is_taken_back(storage: Storage, executor: Executor) -> None:

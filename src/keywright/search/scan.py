@@ -25,8 +25,8 @@ from keywright.search.scan_store import Position
 MAX_COUNTED = 10_000
 #: The number of candidates in a step.
 _SHORTEST_STEP, _LONGEST_STEP = 250, 5_000
-#: The number of entries of an index that are skipped at once.
-_MAX_SKIPPED, _MAX_SKIPPED_BY_TIME = 300_000, 100_000
+#: The number of entries of an index in another order that are read at once.
+_MAX_SKIPPED = 300_000
 
 
 class Found(NamedTuple):
@@ -75,10 +75,9 @@ class Scan:
     def find(self, start: Position | None, limit: int, *, is_backward: bool) -> Found:
         """The first matching licenses after a position; fewer at the end of the list or of the time."""
         is_descending = (self._search.order == Order.NEWEST) != is_backward
-        if self._is_gathered():
+        if self._fewest <= MAX_COUNTED:
             some = scan_store.gather(
                 self._tx,
-                self._sources[0],
                 self._sources,
                 self._search.order,
                 after=start,
@@ -94,17 +93,10 @@ class Scan:
                 return Found(found, reached)
         return Found(found, None)
 
-    def _is_gathered(self) -> bool:
-        """Whether all candidates are read and sorted: they are few, and their index has another order."""
-        if self._fewest > MAX_COUNTED:
-            return False
-        is_by_time = self._search.order in (Order.EXPIRES, Order.CREATED)
-        return is_by_time or self._sources[0].order != BY_ID.columns
-
     def _count(self, rows: int) -> int:
         """The number of matches among so many rows of the smallest index."""
         if len(self._sources) > 1:
-            return scan_store.count_gathered(self._tx, self._sources[0], self._sources, rows)
+            return scan_store.count_gathered(self._tx, self._sources, rows)
         if self._search.term is not None:
             return scan_store.count_distinct(self._tx, self._sources[0], rows)
         return rows
@@ -145,23 +137,26 @@ class Scan:
             some = scan_store.scan(self._tx, step, self._sources, limit=limit - len(found), size=size)
             found += some
             place = step.until
-            if place is None or len(found) >= limit or self._is_over(began):
+            fitting = self._count_fitting(size, began)
+            if place is None or len(found) >= limit or fitting < _SHORTEST_STEP:
                 return place
-            if not some:
-                place = self._skip(track, place, is_descending=is_descending)
+            if not some and len(track.columns) == 1:
+                place = self._skip(place, is_descending=is_descending)
                 if place is None:
                     return None
-            size = _next_size(size, len(some), limit - len(found))
+            size = min(_next_size(size, len(some), limit - len(found)), fitting)
 
-    def _is_over(self, began: float) -> bool:
-        """Whether another step, as long as the one that started then, would end too late."""
+    def _count_fitting(self, size: int, began: float) -> int:
+        """The number of candidates for which there is time, if a step of this size, which began then, tells
+        how long they take.
+        """
         now = monotonic()
-        return now + (now - began) >= self._end
+        return int(size * (self._end - now) / max(now - began, 1e-6))
 
-    def _skip(self, track: Track, place: Position, *, is_descending: bool) -> Position | None:
-        """The position after which there may be another match; None if there can be none."""
-        if len(track.columns) > 1:
-            return self._skip_by_time(track, place, is_descending=is_descending)
+    def _skip(self, place: Position, *, is_descending: bool) -> Position | None:
+        """The position, in the order of ids, after which there may be another match; None if there can be
+        none.
+        """
         for source in list(self._elsewhere):
             next_place = scan_store.skip_by_id(
                 self._tx, source, place, is_descending=is_descending, most=_MAX_SKIPPED
@@ -173,14 +168,6 @@ class Scan:
                 self._elsewhere = [one for one in self._elsewhere if one is not source]
             place = next_place
         return place
-
-    def _skip_by_time(self, track: Track, place: Position, *, is_descending: bool) -> Position | None:
-        numbers = scan_store.find_id_range(self._tx, self._sources)
-        if numbers is None:
-            return None
-        return scan_store.skip_by_time(
-            self._tx, track, numbers, place, is_descending=is_descending, most=_MAX_SKIPPED_BY_TIME
-        )
 
 
 def _next_size(size: int, found: int, wanted: int) -> int:

@@ -102,8 +102,7 @@ def find_among(tx: ReadTransaction, numbers: Collection[int], sources: Iterable[
 
 def gather(
     tx: ReadTransaction,
-    driver: Source,
-    sources: Collection[Source],
+    sources: Sequence[Source],
     order: Order,
     *,
     after: Position | None,
@@ -111,7 +110,10 @@ def gather(
     most: int,
     limit: int,
 ) -> list[Position]:
-    """The first licenses after a position that match all sources, one of which has at most ``most`` rows."""
+    """The first licenses after a position that match all sources, the first of which has at most ``most``
+    rows.
+    """
+    driver, *_ = sources
     some = _candidates(driver, (), (), limit=most)
     key = [some.c.id] if order in _BY_ID else [_VALUES[order](some), some.c.id]
     beyond = [] if after is None else [_is_beyond(key, after, is_descending=is_descending)]
@@ -119,8 +121,9 @@ def gather(
     return _positions(tx, query.order_by(*_order_by(key, is_descending=is_descending)).limit(limit))
 
 
-def count_gathered(tx: ReadTransaction, driver: Source, sources: Collection[Source], most: int) -> int:
-    """The number of licenses that match all sources, one of which has at most ``most`` rows."""
+def count_gathered(tx: ReadTransaction, sources: Sequence[Source], most: int) -> int:
+    """The number of licenses that match all sources, the first of which has at most ``most`` rows."""
+    driver, *_ = sources
     some = _candidates(driver, (), (), limit=most)
     query = select(func.count()).select_from(some).where(*_filters(some, driver, sources))
     return int(tx.connection.execute(query).scalar_one())
@@ -141,7 +144,7 @@ def next_step(
     """The next range to scan: some ``size`` licenses of the source that has the fewest; None at the end."""
     drivers = [one for one in sources if one.order == track.columns]
     if len(track.columns) > 1:
-        driver = drivers[0] if drivers else _EVERY[track]
+        driver = next(iter(drivers), _EVERY[track])
         query = _positions_after(driver, track, after, is_descending=is_descending)
         row = tx.connection.execute(query.offset(size - 1).limit(1)).first()
         until = None if row is None else (int(row[0]), int(row[1]))
@@ -212,46 +215,6 @@ def skip_by_id(
     if seen == most:
         return after
     return None if first is None else (value, first + 1 if is_descending else first - 1)
-
-
-def find_id_range(tx: ReadTransaction, sources: Iterable[Source]) -> tuple[int, int] | None:
-    """The smallest and the largest id that a license that matches all of these can have, as far as the
-    indices in the order of ids show; None where there can be no such license.
-    """
-    ordered = [EVERYTHING, *(one for one in sources if one.order == BY_ID.columns)]
-    ends = [
-        _positions_after(one, BY_ID, None, is_descending=is_descending).limit(1).scalar_subquery()
-        for is_descending in (False, True)
-        for one in ordered
-    ]
-    found = tx.connection.execute(select(*ends)).one()
-    if None in found:
-        return None
-    first, last = max(found[: len(ordered)]), min(found[len(ordered) :])
-    return (first, last) if first <= last else None
-
-
-def skip_by_time(
-    tx: ReadTransaction,
-    track: Track,
-    numbers: tuple[int, int],
-    after: Position,
-    *,
-    is_descending: bool,
-    most: int,
-) -> Position | None:
-    """The farthest position in the order of expiry or creation, at most ``most`` licenses away, such that no
-    license between ``after`` and it has an id in this range; None at the end.
-    """
-    following = _positions_after(_EVERY[track], track, after, is_descending=is_descending)
-    some = following.limit(most).subquery()
-    key = _order_by(some.c, is_descending=is_descending)
-    query = select(some).where(some.c.id.between(*numbers)).order_by(*key).limit(1)
-    row = tx.connection.execute(query).first()
-    if row is not None:
-        return row[0], row[1] + 1 if is_descending else row[1] - 1
-    last = tx.connection.execute(following.offset(most - 1).limit(1)).first()
-    return None if last is None else (last[0], last[1])
 
 
 # --- statements -----------------------------------------------------------------------------------

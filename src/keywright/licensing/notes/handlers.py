@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from keywright.core.command import Command
+from keywright.core.errors import ChangedSince
 from keywright.licensing.notes import store
 from keywright.licensing.notes.commands import SaveNotes
 from keywright.licensing.notes.model import Notes
@@ -11,9 +12,13 @@ from keywright.licensing.unit_of_work import LicenseWork
 
 
 def save_notes(work: LicenseWork, command: SaveNotes) -> Notes:
-    """Store the note and the tags; the event has the tags only: a note may be personal."""
+    """Store the note and the tags; the event has the tags only: a note may be personal. Raises
+    ``ChangedSince``.
+    """
     license = work.get_license(command)
     before = store.find_notes(work.tx, [license.id])[license.id]
+    if command.instead_of not in (None, before):
+        raise ChangedSince(("note", "tags"))
     if before != command.notes:
         store.save_notes(work.tx, license.id, command.notes)
         details = {"tags": " ".join(command.notes.tags)}

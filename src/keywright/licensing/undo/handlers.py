@@ -169,7 +169,10 @@ def _plan_unmaking(
 def _plan_deleting_again(
     work: LicenseWork, command: LicenseCommand, license: License, change: PastChange
 ) -> _Plan:
-    if license.updated_at != change.changed_at:
+    """Delete a license that was brought back, while nothing else has happened to it."""
+    own = [one for one in work.events if one.license_id == license.id]
+    newest = own[-1:] or list_events(work.tx, license.id, limit=1)
+    if [(one.name, one.occurred_at) for one in newest] != [(rules.RESTORED, change.changed_at)]:
         raise ChangedSince(("license",))
     order = DeleteLicense(context=command.context, license=license.id)
     return license, [partial(licenses.delete, work, order)]

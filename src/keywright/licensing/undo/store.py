@@ -122,17 +122,19 @@ def license_of(snapshot: Snapshot, license_id: int) -> License:
 def list_deleted(tx: ReadTransaction, *, before: tuple[int, int] | None, limit: int) -> list[DeletedLicense]:
     """Licenses that can be brought back, deleted last first, after a position (seconds, id)."""
     column = deleted_licenses.c
-    query = select(column.license_id, column.sealed_snapshot, column.deleted_at)
+    query = select(column.license_id, column.deleted_at)
     if before is not None:
         at, license_id = before
         is_at = (column.deleted_at == at) & (column.license_id < license_id)
         query = query.where((column.deleted_at < at) | is_at)
     query = query.order_by(column.deleted_at.desc(), column.license_id.desc()).limit(limit)
-    found = [
-        (row.license_id, _unseal(tx, row.license_id, row.sealed_snapshot), row.deleted_at)
-        for row in tx.connection.execute(query)
-    ]
-    return [DeletedLicense(license_of(one, id), to_datetime(at)) for id, one, at in found]
+    found = []
+    for id, deleted_at in tx.connection.execute(query).all():
+        # One after the other: with its devices, each may take megabytes.
+        snapshot = find_snapshot(tx, id)
+        if snapshot is not None:
+            found.append(DeletedLicense(license_of(snapshot, id), to_datetime(deleted_at)))
+    return found
 
 
 def list_of_customer(tx: ReadTransaction, customer_id: int) -> list[tuple[int, Snapshot]]:

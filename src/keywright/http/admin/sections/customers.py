@@ -10,6 +10,7 @@ from keywright.core.paging import ItemPage, Paging
 from keywright.db import ReadTransaction
 from keywright.http.admin.customer_page import read_customer
 from keywright.http.admin.paging import read_page
+from keywright.http.admin.undo_forms import Past, read_past, refuse_undo, say_whether_undone, undo_form
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.inputs import Inputs, parse_number, require_id
 from keywright.http.pages.languages import N_, _
@@ -85,25 +86,25 @@ class Customers(Section):
             values = _read_values(inputs)
             note = inputs.read("note", _parse_note)
             if not inputs.errors:
-                changes = values | {"metadata": change_note(note)}
-                change = UpdateCustomer(context=request.context, customer_id=customer.id, changes=changes)
-                return _submit(
-                    request,
-                    change,
-                    _("The customer %(number)s is saved.", number=customer.id),
-                    inputs,
-                    customer,
+                after = values | {"note": note or ""}
+                change = UpdateCustomer(
+                    context=request.context, customer_id=customer.id, changes=_to_changes(after)
                 )
+                message = _("The customer %(number)s is saved.", number=customer.id)
+                undo = undo_form(request, f"/customers/{customer.id}", _fields_of(customer), after)
+                return _submit(request, change, message, inputs, customer, undo=undo)
         return _render_form(request, inputs, customer)
 
     @page("/{id:number}/delete", methods=("GET", "POST"), right=Right.CHANGE)
     def delete(self, request: PageRequest) -> Response:
         """Delete a customer who has no licenses."""
         customer = _get(request)
+        kept = {"name": customer.name, "email": customer.email, "metadata": customer.metadata}
+        undo = undo_form(request, f"/customers/{customer.id}", kept, None)
         if request.is_post:
             request.change(DeleteCustomer(context=request.context, customer_id=customer.id))
             return request.redirect(
-                "/customers", _("The customer %(number)s is deleted.", number=customer.id)
+                "/customers", _("The customer %(number)s is deleted.", number=customer.id), undo
             )
         return request.confirm(
             _("Delete the customer %(name)s?", name=customer.name or customer.email or customer.id),
@@ -113,10 +114,22 @@ class Customers(Section):
                     "To erase the data of one who has some, use keywright customer erase %(number)s.",
                     number=customer.id,
                 ),
+                say_whether_undone(undo),
             ],
             button=_("Delete"),
             back="/customers",
         )
+
+    @page("/{id:number}/undo", methods=("POST",), right=Right.CHANGE)
+    def undo(self, request: PageRequest) -> Response:
+        """Undo the change of a customer, or bring back one who was deleted a moment ago."""
+        number = require_id(request.path_params["id"])
+        back = f"/customers/{number}"
+        try:
+            request.change(_to_undo(request, number, read_past(request, back)))
+        except Refusal as refusal:
+            return refuse_undo(request, back, refusal)
+        return request.redirect(back, _("Undone: the customer is as before."))
 
 
 def _list(tx: ReadTransaction, paging: Paging) -> ItemPage[Customer]:
@@ -130,6 +143,28 @@ def _get(request: PageRequest) -> Customer:
     if customer is None:
         raise NoSuchAddress
     return customer
+
+
+def _fields_of(customer: Customer) -> dict[str, Any]:
+    """The values of the form."""
+    return {"name": customer.name, "email": customer.email, "note": read_note(customer)}
+
+
+def _to_changes(fields: dict[str, Any]) -> dict[str, Any]:
+    """The changes of a customer that give it these values of the form."""
+    changes = {name: value for name, value in fields.items() if name != "note"}
+    return changes | ({"metadata": change_note(fields["note"])} if "note" in fields else {})
+
+
+def _to_undo(request: PageRequest, number: int, past: Past) -> CreateCustomer | UpdateCustomer:
+    if past.is_deletion:
+        return CreateCustomer(context=request.context, id=number, **past.fields)
+    return UpdateCustomer(
+        context=request.context,
+        customer_id=number,
+        changes=_to_changes(past.fields),
+        precondition=lambda customer: past.require_unchanged(_fields_of(customer)),
+    )
 
 
 def _read_values(inputs: Inputs) -> dict[str, Any]:
@@ -154,10 +189,12 @@ def _submit(
     message: str,
     inputs: Inputs,
     customer: Customer | None,
+    *,
+    undo: str = "",
 ) -> Response:
     """Do the command; where it collides with another customer, show the form again."""
     try:
-        return change_once(request, command, lambda one: Redirect(f"/customers/{one.id}", message))
+        return change_once(request, command, lambda one: Redirect(f"/customers/{one.id}", message, undo))
     except AlreadyExists as error:
         inputs.errors["number" if error.field == "id" else error.field] = message_for(error).sentence
     return _render_form(request, inputs, customer)

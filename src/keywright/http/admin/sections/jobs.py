@@ -103,7 +103,13 @@ class Jobs(Section):
     @page("/{id:number}")
     def show(self, request: PageRequest) -> Response:
         """One job."""
-        return request.render("jobs/job.html", view=_get(request), days_kept=FILES_KEPT.days)
+        view = _get(request)
+        return request.render(
+            "jobs/job.html",
+            view=view,
+            may_take_back=request.may(orders.right_to_take_back(orders.order_of(view.job))),
+            days_kept=FILES_KEPT.days,
+        )
 
     @page("/{id:number}/progress")
     def progress(self, request: PageRequest) -> Response:

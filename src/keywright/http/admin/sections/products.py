@@ -3,15 +3,17 @@
 from functools import partial
 from typing import Any
 
+from msgspec import convert, to_builtins
 from starlette.responses import Response
 
 from keywright.core import parsing
-from keywright.core.errors import AlreadyExists, NoSuchAddress, StillInUse
+from keywright.core.errors import AlreadyExists, NoSuchAddress, Refusal, StillInUse
 from keywright.core.paging import ItemPage, Paging
 from keywright.db import ReadTransaction
 from keywright.http.admin.paging import read_page
 from keywright.http.admin.product_page import read_product
 from keywright.http.admin.signing import list_signing_keys
+from keywright.http.admin.undo_forms import Past, read_past, refuse_undo, say_whether_undone, undo_form
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.inputs import Inputs, require_id
 from keywright.http.pages.languages import N_, _
@@ -83,22 +85,40 @@ class Products(Section):
                 changes = {name: value for name, value in values.items() if value != getattr(product, name)}
                 change = UpdateProduct(context=request.context, product_id=product.id, changes=changes)
                 message = _("The product %(name)s is saved.", name=values["name"])
-                return _submit(request, change, message, inputs, product)
+                undo = undo_form(request, f"/products/{product.id}", _fields_of(product), to_builtins(values))
+                return _submit(request, change, message, inputs, product, undo=undo)
         return _render_form(request, inputs, product)
 
     @page("/{id:number}/delete", methods=("GET", "POST"), right=Right.CHANGE)
     def delete(self, request: PageRequest) -> Response:
         """Delete a product that no license and no policy names."""
         product = _get(request)
+        kept = _fields_of(product) | {"metadata": product.metadata}
+        undo = undo_form(request, f"/products/{product.id}", kept, None)
         if request.is_post:
             request.change(DeleteProduct(context=request.context, product_id=product.id))
-            return request.redirect("/products", _("The product %(name)s is deleted.", name=product.name))
+            message = _("The product %(name)s is deleted.", name=product.name)
+            return request.redirect("/products", message, undo)
         return request.confirm(
             _("Delete the product %(name)s?", name=product.name),
-            [_("Only a product that no license and no policy names can be deleted.")],
+            [
+                _("Only a product that no license and no policy names can be deleted."),
+                say_whether_undone(undo),
+            ],
             button=_("Delete"),
             back="/products",
         )
+
+    @page("/{id:number}/undo", methods=("POST",), right=Right.CHANGE)
+    def undo(self, request: PageRequest) -> Response:
+        """Undo the change of a product, or bring back one that was deleted a moment ago."""
+        number = require_id(request.path_params["id"])
+        back = f"/products/{number}"
+        try:
+            request.change(_to_undo(request, number, read_past(request, back)))
+        except Refusal as refusal:
+            return refuse_undo(request, back, refusal)
+        return request.redirect(back, _("Undone: the product is as before."))
 
 
 def _list(tx: ReadTransaction, paging: Paging) -> ItemPage[Product]:
@@ -112,6 +132,26 @@ def _get(request: PageRequest) -> Product:
     if product is None:
         raise NoSuchAddress
     return product
+
+
+def _fields_of(product: Product) -> dict[str, Any]:
+    """The values of the form, as they are in JSON."""
+    fields: dict[str, Any] = to_builtins({name: getattr(product, name) for name in _FIELDS})
+    return fields
+
+
+def _to_undo(request: PageRequest, number: int, past: Past) -> CreateProduct | UpdateProduct:
+    fields = past.fields
+    if "features" in fields:
+        fields["features"] = convert(fields["features"], tuple[Feature, ...])
+    if past.is_deletion:
+        return CreateProduct(context=request.context, id=number, **fields)
+    return UpdateProduct(
+        context=request.context,
+        product_id=number,
+        changes=fields,
+        precondition=lambda product: past.require_unchanged(_fields_of(product)),
+    )
 
 
 def _read_values(inputs: Inputs, product: Product | None) -> dict[str, Any]:
@@ -145,10 +185,12 @@ def _submit(
     message: str,
     inputs: Inputs,
     product: Product | None,
+    *,
+    undo: str = "",
 ) -> Response:
     """Do the command; where it collides with another product or a license, show the form again."""
     try:
-        return change_once(request, command, lambda one: Redirect(f"/products/{one.id}", message))
+        return change_once(request, command, lambda one: Redirect(f"/products/{one.id}", message, undo))
     except AlreadyExists as error:
         inputs.errors["number" if error.field == "id" else error.field] = message_for(error).sentence
     except StillInUse as error:

@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Any
 
+from msgspec import to_builtins
 from starlette.responses import Response
 
 from keywright.core import crypto
@@ -12,6 +13,7 @@ from keywright.http.admin.event_filter import reader_zone
 from keywright.http.admin.name_suggestions import suggest_names
 from keywright.http.admin.sections.licenses import forms
 from keywright.http.admin.sections.licenses.forms import get_details, get_license, keeps_deleted, undo_path
+from keywright.http.admin.undo_forms import undo_form
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.formats import write_moment, write_number
 from keywright.http.pages.inputs import parse_positive
@@ -205,8 +207,11 @@ def _update(request: PageRequest, license: License, changes: dict[str, Any], mes
     if all(getattr(license, name) == value for name, value in changes.items()):
         return request.redirect(back, _(_UNCHANGED))
     request.change(UpdateLicense(context=request.context, license=license.id, changes=changes))
-    # The history holds no whole key.
-    undo = "" if "key" in changes else undo_path(request, license.id)
+    undo = undo_path(request, license.id)
+    if "key" in changes:
+        # The history holds no whole key.
+        before = {name: getattr(license, name) for name in changes}
+        undo = undo_form(request, back, to_builtins(before), to_builtins(changes))
     return request.redirect(back, message, undo)
 
 

@@ -2,21 +2,24 @@
 
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, get_type_hints
 
+from msgspec import convert, to_builtins
 from starlette.responses import Response
 
 from keywright.core.errors import LicenseKeyTaken, NotFound, OrderLineTaken, Refusal, UnknownLicense
 from keywright.db import ReadTransaction
 from keywright.http.admin.sections.licenses import filter as license_filter
 from keywright.http.admin.sections.licenses.forms import undo_path
+from keywright.http.admin.undo_forms import Past, read_past
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.inputs import parse_number, require_id
 from keywright.http.pages.languages import _
 from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
-from keywright.licensing.licenses.commands import LicenseCommand
+from keywright.licensing.licenses.commands import LicenseCommand, UpdateLicense
+from keywright.licensing.licenses.model import License
 from keywright.licensing.undo.commands import RestoreLicense, UndoChanges, UndoEvent
 from keywright.licensing.undo.model import Undone
 from keywright.licensing.undo.store import list_deleted
@@ -64,6 +67,33 @@ class Undo:
         """Undo a change in the history."""
         id, event_id = (require_id(request.path_params[name]) for name in ("id", "event"))
         return _undo(request, UndoEvent(context=request.context, license=id, event_id=event_id))
+
+    @page("/{id:number}/undo", methods=("POST",), right=Right.CHANGE)
+    def undo_key(self, request: PageRequest) -> Response:
+        """Undo a change of the key, and of what was changed with it."""
+        id = require_id(request.path_params["id"])
+        back = f"/licenses/{id}"
+        try:
+            request.change(_to_undo(request, id, read_past(request, back)))
+        except UnknownLicense:
+            raise
+        except Refusal as refusal:
+            return request.redirect(back, message_for(refusal).sentence, is_error=True)
+        return request.redirect(back, _("Undone: the license is as it was before."))
+
+
+def _to_undo(request: PageRequest, id: int, past: Past) -> UpdateLicense:
+    fields, types = past.fields, get_type_hints(License)
+
+    def require_unchanged(license: License) -> None:
+        past.require_unchanged(to_builtins({name: getattr(license, name) for name in fields}))
+
+    return UpdateLicense(
+        context=request.context,
+        license=id,
+        changes={name: convert(value, types[name]) for name, value in fields.items()},
+        precondition=require_unchanged,
+    )
 
 
 def _read_deleted(before: tuple[int, int] | None, tx: ReadTransaction) -> dict[str, Any]:

@@ -1,0 +1,88 @@
+"""Undo of changes whose events do not hold what was before: a whole key, a note, the name of a customer must
+not be there. The values are sealed in the address of the form that undoes the change.
+"""
+
+import zlib
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from keywright.core.errors import AlreadyExists, CannotUndo, ChangedSince, NotFound, Refusal
+from keywright.http.admin.sealed_text import seal_text, unseal_text
+from keywright.http.pages.error_messages import message_for
+from keywright.http.pages.languages import _
+from keywright.http.pages.request import PageRequest
+
+_PURPOSE = b"the values before a change in the pages: "
+#: The longest text in an address: messages are kept in a cookie, which may have 4 KB.
+_MAX_LENGTH = 1_800
+
+
+class Past(msgspec.Struct, frozen=True, array_like=True):
+    """The values of some fields before a change, compressed, and a digest of the values after it; None where
+    the thing was deleted.
+    """
+
+    compressed: bytes
+    digest: bytes | None
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The values before, as they are in JSON."""
+        return msgspec.json.decode(zlib.decompress(self.compressed), type=dict[str, Any])
+
+    @property
+    def is_deletion(self) -> bool:
+        """Whether the thing was deleted."""
+        return self.digest is None
+
+    def require_unchanged(self, fields: Mapping[str, Any]) -> None:
+        """Raise ``ChangedSince`` unless the thing, with these fields now, is as the change left it."""
+        names = sorted(self.fields)
+        if self.digest != _digest({name: fields[name] for name in names}):
+            raise ChangedSince(tuple(names))
+
+
+def undo_form(
+    request: PageRequest, path: str, before: Mapping[str, Any], after: Mapping[str, Any] | None
+) -> str:
+    """The path of the form that undoes a change of the thing with this page (``/customers/7``), from the
+    fields before and after; without ``after``, its deletion. "" where the values are too long for that.
+    """
+    names = sorted(name for name in before if after is None or before[name] != after[name])
+    fields = msgspec.json.encode({name: before[name] for name in names})
+    digest = None if after is None else _digest({name: after[name] for name in names})
+    past = Past(zlib.compress(fields, 9), digest)
+    text = request.ask(lambda tx: seal_text(tx, past, _purpose(path)))
+    return f"{path}/undo?was={text}" if len(text) <= _MAX_LENGTH else ""
+
+
+def read_past(request: PageRequest, path: str) -> Past:
+    """What a form from ``undo_form`` says of this thing. Raises ``CannotUndo`` for any other text."""
+    text = request.query.get("was", "")
+    try:
+        return request.ask(lambda tx: unseal_text(tx, text, Past, _purpose(path)))
+    except (ValueError, msgspec.MsgspecError):
+        raise CannotUndo from None
+
+
+def say_whether_undone(undo: str) -> str:
+    """A sentence for the page that asks before a deletion; ``undo`` is what ``undo_form`` returned."""
+    return _("You can undo this right afterwards.") if undo else _("This cannot be undone.")
+
+
+def refuse_undo(request: PageRequest, back: str, refusal: Refusal) -> Response:
+    """Show why nothing was undone: on the thing's page or, where that is gone, the list of all."""
+    path = back.rpartition("/")[0] if isinstance(refusal, NotFound | AlreadyExists) else back
+    return request.redirect(path, message_for(refusal).sentence, is_error=True)
+
+
+def _purpose(path: str) -> bytes:
+    return _PURPOSE + path.encode()
+
+
+def _digest(fields: Mapping[str, Any]) -> bytes:
+    return sha256(msgspec.json.encode(fields, order="sorted")).digest()
