@@ -28,7 +28,7 @@ from keywright.jobs.commands import (
     StartJob,
     StartUpload,
 )
-from keywright.jobs.model import Job, JobState
+from keywright.jobs.model import Claim, Job, JobState
 from keywright.jobs.orders import Change, Generate, Import, Order, What
 from keywright.jobs.planning import Plan
 from keywright.jobs.tables import HEADER
@@ -99,7 +99,7 @@ def claim(
 ) -> ClaimJob:
     """A claim of who has seen no claim of others change for so many seconds."""
     seconds = 0.0
-    claims = Claims(claimed_by, lambda: seconds)
+    claims: Claims[Claim] = Claims(claimed_by, lambda: seconds)
     there = run_read(storage, job_store.list_claims)
     claims.find_over(there)
     seconds = waited

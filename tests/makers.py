@@ -15,6 +15,8 @@ from keywright.core.crypto import KeyRing
 from keywright.core.errors import KeywrightError
 from keywright.db import Storage, open_storage
 from keywright.db.sqlite import SqliteStorage
+from keywright.delivery.webhooks.commands import CreateEndpoint
+from keywright.delivery.webhooks.model import Delivery, Endpoint, Payload, State
 from keywright.engine.idempotency import PurgeIdempotencyRecords
 from keywright.events.model import Event
 from keywright.identity.api_keys import new_secrets
@@ -224,6 +226,41 @@ def an_event(**fields: Any) -> Event:
         "ip_address": "192.0.2.1",
     }
     return Event(**defaults | fields)
+
+
+def an_endpoint(**fields: Any) -> Endpoint:
+    """An endpoint of webhooks that is told of every event."""
+    usual: dict[str, Any] = {
+        "id": 1,
+        "url": "https://example.com/hooks",
+        "description": None,
+        "events": ("*",),
+        "product_id": None,
+        "payload": Payload.FULL,
+        "created_at": NOW,
+        "updated_at": NOW,
+    }
+    return Endpoint(**usual | fields)
+
+
+def a_delivery(**fields: Any) -> Delivery:
+    """A delivery that has not been attempted."""
+    usual: dict[str, Any] = dict.fromkeys(Delivery.__struct_fields__) | {
+        "id": 1,
+        "endpoint_id": 1,
+        "event_id": 1,
+        "license_id": 1,
+        "name": "license.created",
+        "state": State.WAITING,
+        "attempts": 0,
+        "created_at": NOW,
+    }
+    return Delivery(**usual | fields)
+
+
+def create_endpoint(url: str = "https://example.com/hooks", *events: str, **fields: Any) -> CreateEndpoint:
+    """A command; it is told of every event about licenses."""
+    return CreateEndpoint(url=url, events=events or ("license.*",), **_with_context(**fields))
 
 
 def an_origin(**fields: Any) -> Origin:

@@ -9,6 +9,8 @@ from typing import Any
 
 from keywright.core.command import Command, Query
 from keywright.db import Storage
+from keywright.delivery.webhooks import handlers as webhooks
+from keywright.delivery.webhooks import queries as webhook_queries
 from keywright.engine import health
 from keywright.engine.executor import Executor, Registry
 from keywright.engine.idempotency import PurgeIdempotencyRecords, purge_idempotency_records
@@ -92,6 +94,7 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
     | retention.HANDLERS
     | license_files.HANDLERS
     | signing_keys.HANDLERS
+    | webhooks.HANDLERS
     | {PurgeIdempotencyRecords: purge_idempotency_records, RecordEvent: record_event}
 )
 
@@ -116,6 +119,7 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     **product_queries.QUERY_HANDLERS,
     **customer_queries.QUERY_HANDLERS,
     **signing_keys.QUERY_HANDLERS,
+    **webhook_queries.QUERY_HANDLERS,
 }
 #: Queries answered by statements each of which sees all that must agree in the answer at one moment: with
 #: ``ValidateLicense``, the license and the device's place; names, usage and leases may be a moment newer.

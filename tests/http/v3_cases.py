@@ -136,6 +136,9 @@ class V3CaseRunner:
             noun = path.split("/")[1]
             number = self._make(noun)
             return {f"{noun.removesuffix('s').replace('policie', 'policy')}_id": number, "product_id": number}
+        if path.startswith("/webhooks"):
+            endpoint = {"url": "https://crm.example/", "events": ["*"]}
+            return {"webhook_id": self._send("webhooks", endpoint)["id"]}
         key = f"{CANARY}-{next(_numbers)}-{self._policy}"
         license = self._send("licenses", {"key": key, "policy_id": self._policy, "product_id": self._product})
         device = {"license_key": key, "fingerprint": _FINGERPRINT}

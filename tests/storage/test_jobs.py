@@ -200,7 +200,7 @@ def test_how_long_a_claim_lasts_is_not_judged_by_the_time_of_day(
 
 def test_who_has_slept_finds_no_claim_over_that_was_held_meanwhile() -> None:
     seconds = 0.0
-    claims = Claims("me", lambda: seconds)
+    claims: Claims[Claim] = Claims("me", lambda: seconds)
     first, second = (Claim(1, "other", NOW, position) for position in (25, 50))
     assert claims.find_over([first]) == ()
     seconds = 2 * HELD

@@ -38,6 +38,8 @@ BAD_VALUES = {
     "metrics_address": "127.0.0.1",
     "trusted_proxies": "10.0.0.1/8",
     "allowed_origins": "https://shop.example/path",
+    "webhook_networks": "10.0.0.1/8",
+    "expiry_notice_days": "7, soon",
     "secret": "short",
     "previous_secret": "short",
     "workers": "0",
@@ -155,7 +157,7 @@ def test_a_bad_value_is_refused_in_one_sentence_with_its_source(
 @pytest.mark.parametrize("name", Settings.model_fields)
 def test_an_empty_variable_is_a_value_like_any_other(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"KEYWRIGHT_{name.upper()}", "")
-    if name in ("trusted_proxies", "allowed_origins"):
+    if name in ("trusted_proxies", "allowed_origins", "webhook_networks", "expiry_notice_days"):
         assert getattr(read_settings(), name) == ()
     else:
         assert complaint().startswith(name)

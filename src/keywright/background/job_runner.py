@@ -27,7 +27,7 @@ from keywright.jobs import orders
 from keywright.jobs import store as job_store
 from keywright.jobs.claims import Claims
 from keywright.jobs.commands import ClaimJob, FailJob, HoldJob
-from keywright.jobs.model import Job, JobState
+from keywright.jobs.model import Claim, Job, JobState
 from keywright.jobs.planning import Plan
 
 Answer = TypeVar("Answer")
@@ -76,7 +76,7 @@ class JobRunner:
         self._faults: Counter[int] = Counter()
         self._timeouts: Counter[int] = Counter()
         self._halvings: Counter[int] = Counter()
-        self._claims = Claims(self._name)
+        self._claims: Claims[Claim] = Claims(self._name)
         self._next_clean_up = 0.0
         self._job_clean_up = JobCleanUp(self._read, desk.execute, lambda: self._is_stopping)
         self._address_clean_up = AddressCleanUp(self._read, desk.execute, keep_addresses_days)

@@ -24,6 +24,7 @@ from keywright.config.values import (
     parse_web_address,
     trim,
 )
+from keywright.config.webhook_settings import WebhookSettings
 from keywright.core.parsing import IpAddresses
 from keywright.licensing.activations.model import RecordLimits
 
@@ -32,7 +33,7 @@ MIN_SECRET_LENGTH = 32
 _DATABASE_NAME = "keywright.db"
 
 
-class Settings(PageSettings):
+class Settings(WebhookSettings, PageSettings):
     """The settings of an installation. ``read_settings`` reads them; the class itself reads nothing."""
 
     model_config = SettingsConfigDict(

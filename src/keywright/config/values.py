@@ -15,6 +15,7 @@ from keywright.core.parsing import parse_integer, parse_shop_address
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:\d{1,5})?")
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):([0-9]{1,5})")
 _MAX_PORT = 65535
+_MAX_NOTICES, _MAX_NOTICE_DAYS = 5, 365
 _PATH = r"(?!\.{1,2}(/|$))[A-Za-z0-9._~-]+(/(?!\.{1,2}(/|$))[A-Za-z0-9._~-]+)*"
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -65,6 +66,14 @@ def _parse_list(value: object) -> list[str]:
 def parse_networks(value: object) -> tuple[Network, ...]:
     """Parse addresses or ranges, from a list or comma-separated."""
     return tuple(ipaddress.ip_network(text) for text in _parse_list(value))
+
+
+def parse_days(value: object) -> tuple[int, ...]:
+    """Parse up to five numbers of days from 1 to 365, from a list or comma-separated; the largest first."""
+    days = {parse_whole(text) for text in _parse_list(value)}
+    if len(days) > _MAX_NOTICES or not all(1 <= one <= _MAX_NOTICE_DAYS for one in days):
+        raise ValueError
+    return tuple(sorted(days, reverse=True))
 
 
 def parse_origins(value: object) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from keywright.db.schema import (
     sessions,
     signing_keys,
     trials,
+    webhook_secrets,
 )
 
 
@@ -74,6 +75,11 @@ def signing_key_associated_data(key_id: int) -> bytes:
     return b"signing key:%d" % key_id
 
 
+def webhook_associated_data(endpoint_id: int) -> bytes:
+    """The associated data of a sealed secret of an endpoint of webhooks."""
+    return b"webhook:%d" % endpoint_id
+
+
 SEALED_COLUMNS: Final = (
     SealedColumn(
         licenses.c.sealed_key,
@@ -94,6 +100,7 @@ SEALED_COLUMNS: Final = (
     SealedColumn(idempotency_records.c.sealed_body, lambda row: bytes(row.scope)),
     SealedColumn(second_factors.c.sealed_secret, lambda row: factor_associated_data(row.user_id)),
     SealedColumn(signing_keys.c.sealed_private_key, lambda row: signing_key_associated_data(row.id)),
+    SealedColumn(webhook_secrets.c.sealed_secret, lambda row: webhook_associated_data(row.endpoint_id)),
     # A snapshot, or a chunk, may have a megabyte.
     SealedColumn(
         deleted_licenses.c.sealed_snapshot,

@@ -18,6 +18,7 @@ _IDS: Mapping[str, str] = {
     "policy": "policy_id",
     "product": "product_id",
     "user": "user_id",
+    "webhook": "endpoint_id",
 }
 
 

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from keywright.background.clean_up import clean_up
 from keywright.background.counters import Counters, save_counters
 from keywright.background.daily_backup import back_up_daily
+from keywright.background.deliveries import delivering
 from keywright.background.job_runner import JobRunner, running_jobs
 from keywright.background.last_seen import save_last_seen
 from keywright.background.loops import running
@@ -87,6 +88,7 @@ async def _open(
         running(project_events(desk)),
         running(back_up_daily(desk, settings)),
         running_jobs(desk, storage, keep_addresses_days=settings.keep_addresses_days) as jobs,
+        delivering(desk, storage, settings.webhook_networks),
         _open_runner(storage, desk, counters, jobs) as runner,
         open_relay(settings, desk) as relay,
     ):

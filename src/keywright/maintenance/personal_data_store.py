@@ -20,6 +20,7 @@ from keywright.db.schema import (
     events,
     last_seen,
     leases,
+    license_moments,
     license_notes,
     license_tags,
     licenses,
@@ -29,6 +30,7 @@ from keywright.db.schema import (
     refusals,
     search_terms,
     trials,
+    webhook_deliveries,
 )
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.events.model import Event
@@ -74,6 +76,7 @@ _CUSTOMER_EVENTS = (
 _OTHERS = (
     *(last_seen, leases, license_notes, license_tags, meter_usage),
     *(new_devices, portal_releases, refusals, trials),
+    *(license_moments, webhook_deliveries),
 )
 _NOT_SHOWN = ("license_id", "fingerprint_hmac", "sealed_fingerprint")
 
@@ -238,6 +241,9 @@ def erase_some(tx: WriteTransaction, customer_id: int, *, limit: int) -> Erasure
     own_leases = and_(leases.c.license_id.in_(own), leases.c.ended_at.is_not(None), leases.c.holder != "")
     for table in (refusals, license_notes):
         tx.connection.execute(delete(table).where(table.c.license_id.in_(own)))
+    # A receiver may have answered with what it was told.
+    answered = and_(webhook_deliveries.c.license_id.in_(own), webhook_deliveries.c.answer.is_not(None))
+    tx.connection.execute(update(webhook_deliveries).where(answered).values(answer=None))
     own_trials = and_(trials.c.license_id.in_(own), trials.c.email.is_not(None))
     return Erasure(
         activations=len(places),

@@ -79,7 +79,13 @@ def _begin(tx: ReadTransaction, query: ListFeed) -> int:
 def _select(tx: ReadTransaction, query: ListFeed, some: Sequence[FeedEvent]) -> list[FeedEvent]:
     """Those of these events that the query asks for."""
     wanted = [one for one in some if is_wanted(one.event, query)]
-    only = query.only_product_id
+    return select_of_product(tx, wanted, query.only_product_id)
+
+
+def select_of_product(tx: ReadTransaction, wanted: list[FeedEvent], only: int | None) -> list[FeedEvent]:
+    """Those of these events that are about one product, or are about a license or a policy of it; all of
+    them without one.
+    """
     if only is None:
         return wanted
     ids = {one.event.license_id for one in wanted if one.event.license_id}

@@ -6,6 +6,7 @@ nothing that an attacker has written before the signature holds.
 
 import hashlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable
 from typing import Literal
 
 from cryptography.exceptions import InvalidSignature
@@ -58,7 +59,8 @@ class Signer:
     def __init__(self, private_key: bytes, alg: SignatureAlg) -> None:
         """``private_key`` are the 32 bytes of RFC 8032."""
         key = Ed25519PrivateKey.from_private_bytes(private_key)
-        self._sign = key.sign
+        #: 64 bytes, for what is no token.
+        self.sign_bytes: Callable[[bytes], bytes] = key.sign
         #: ``x`` of the JWK, and its thumbprint.
         self.public_key = encode_base64url(key.public_key().public_bytes_raw()).decode()
         self.kid = thumbprint(self.public_key)
@@ -67,7 +69,7 @@ class Signer:
     def sign(self, payload: bytes, typ: TokenType = TokenType.LICENSE) -> bytes:
         """The payload as a signed token."""
         signed = self._starts[typ] + encode_base64url(payload)
-        return signed + b"." + encode_base64url(self._sign(signed))
+        return signed + b"." + encode_base64url(self.sign_bytes(signed))
 
 
 def new_private_key() -> bytes:

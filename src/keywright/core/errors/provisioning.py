@@ -136,3 +136,14 @@ class SourceUnusable(Refusal):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class TooManyEndpoints(Refusal):
+    """There are as many endpoints of webhooks as there can be."""
+
+    code = "webhook.too_many"
+    problem = "still_in_use"
+    problem_detail = "There are 100 webhooks, which is the most. Delete one first."
+    status = 409
+    sentence = "There are 100 webhooks, which is the most. Delete one first."
+    v2 = None

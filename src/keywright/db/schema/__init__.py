@@ -13,3 +13,4 @@ from keywright.db.schema.mail import *
 from keywright.db.schema.portal import *
 from keywright.db.schema.records import *
 from keywright.db.schema.signing import *
+from keywright.db.schema.webhooks import *

@@ -1,1 +1,1 @@
-"""Webhooks: endpoints, deliveries, and how they are signed and sent."""
+"""Webhooks: tell the vendor's systems of events, after Standard Webhooks (https://www.standardwebhooks.com)."""

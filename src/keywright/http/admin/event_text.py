@@ -32,6 +32,12 @@ EVENTS: dict[str, dict[str, str]] = {
         "license.noted": N_("Note or tags of the license changed"),
         "license.lease_ended": N_("Lease ended by the vendor"),
         "license.recounted": N_("Activation count of the license repaired"),
+        "license.renewed": N_("License renewed"),
+        "license.expiring": N_("License expires soon"),
+        "license.expired": N_("License expired"),
+        "license.limit_reached": N_("An activation was refused: no device was free"),
+        "lease.lost": N_("Lease ended without being released"),
+        "usage.threshold": N_("Usage of {meter} reached {percent} %%"),
     },
     N_("Policies"): {
         "policy.created": N_("Policy {policy} created"),
@@ -79,6 +85,15 @@ EVENTS: dict[str, dict[str, str]] = {
         "user.second_factor_enabled": N_("Second factor of user {user} turned on"),
         "user.second_factor_disabled": N_("Second factor of user {user} turned off"),
     },
+    N_("Webhooks"): {
+        "webhook.created": N_("Webhook {endpoint_id} created: {url}"),
+        "webhook.updated": N_("Webhook {endpoint_id} changed: {url}"),
+        "webhook.deleted": N_("Webhook {endpoint_id} deleted: {url}"),
+        "webhook.disabled": N_("Webhook {endpoint_id} disabled: {url}"),
+        "webhook.secret_rotated": N_("New secret of webhook {endpoint_id} made"),
+        "webhook.resent": N_("Deliveries of webhook {endpoint_id} sent again"),
+        "webhook.tested": N_("Webhook {endpoint_id} tested"),
+    },
     N_("System"): {
         "backup.made": N_("Backup {file} made"),
         "backup.failed": N_("Backup failed"),
@@ -104,6 +119,7 @@ _DEFAULTS = {
     "reason": "",
     "file": "",
     "kid": "",
+    "url": "",
 }
 _OTHERS = N_("{others} more devices deactivated")
 _JOBS = {

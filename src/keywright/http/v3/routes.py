@@ -19,6 +19,7 @@ from keywright.http.v3 import (
     signing,
     trials,
     usage,
+    webhooks,
 )
 from keywright.http.v3.answers import ok
 from keywright.http.v3.call import Call
@@ -59,4 +60,5 @@ ROUTES: tuple[Route, ...] = (
     *license_search.ROUTES,
     *activations.ROUTES,
     *events.ROUTES,
+    *webhooks.ROUTES,
 )

@@ -15,6 +15,7 @@ from keywright.db.schema import (
     last_seen,
     lease_counters,
     leases,
+    license_moments,
     license_notes,
     license_tags,
     licenses,
@@ -316,6 +317,7 @@ DELETE_BELONGINGS = [
         refusals,
         license_notes,
         license_tags,
+        license_moments,
         rotated_keys,
     )
 ]

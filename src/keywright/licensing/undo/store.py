@@ -18,6 +18,7 @@ from keywright.db.schema import (
     activations,
     deleted_licenses,
     last_seen,
+    license_moments,
     license_notes,
     license_tags,
     licenses,
@@ -38,7 +39,7 @@ from keywright.licensing.undo.model import Deleted, DeletedLicense, Snapshot
 MAX_RECORDS = 10_000
 #: The tables whose rows belong to a license and are kept as they are.
 KEPT_TABLES = (
-    *(activations, last_seen, license_notes, license_tags),
+    *(activations, last_seen, license_moments, license_notes, license_tags),
     *(meter_usage, new_devices, portal_releases),
 )
 _ROWS_OF = {

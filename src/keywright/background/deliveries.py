@@ -1,0 +1,302 @@
+"""Deliver webhooks, beside the calls that this server process answers.
+
+An endpoint is worked on by one process at a time, in steps that go through the desk like calls; requests are
+sent between the steps. Each endpoint has a task of its own, so that one which does not answer slows no other.
+"""
+
+import asyncio
+import logging
+import os
+import secrets
+from collections.abc import AsyncIterator, Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from functools import partial
+from time import monotonic
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from keywright.background.loops import ORIGIN, read_clock
+from keywright.core.command import Context
+from keywright.core.errors import KeywrightError, ShuttingDown
+from keywright.db import ReadTransaction, Storage, run_read
+from keywright.delivery.webhooks import rules, store
+from keywright.delivery.webhooks.addresses import Network
+from keywright.delivery.webhooks.commands import PurgeDeliveries, WorkOnEndpoint
+from keywright.delivery.webhooks.model import Attempt, Claim, Due, Endpoint, Step
+from keywright.delivery.webhooks.payloads import body_of, write_headers
+from keywright.delivery.webhooks.sending import TIMEOUT, Resolve, Sender, SendingFailed, resolve
+from keywright.delivery.webhooks.working import CLAIM
+from keywright.engine.desk import Desk
+from keywright.jobs.claims import Claims
+from keywright.signing.commands import LoadKeys, MakeFirstKey
+from keywright.signing.jws import Signer
+from keywright.signing.model import LoadedKeys
+
+Answer = TypeVar("Answer")
+
+#: The time between two searches for work, between two steps of an endpoint, and the longest between two steps
+#: while requests are on their way, in seconds.
+_INTERVAL, _STEP_INTERVAL, _HOLD_INTERVAL = 0.5, 0.25, 2.0
+#: The most requests to an endpoint at a time.
+_MAX_IN_FLIGHT = 24
+#: Requests of a step are not begun later than this, in seconds: then the claim holds until they have ended.
+_BEGIN_WITHIN = CLAIM.total_seconds() - TIMEOUT - 2.0
+#: An endpoint for which a step found nothing to do is left alone for so long, in seconds.
+_COOL_DOWN = 1.0
+_CLEAN_UP_INTERVAL = 3600.0
+#: The most characters of an answer that are kept.
+_MAX_KEPT = 500
+#: The signing key is read again after so many seconds: it may have been rotated.
+_KEY_KNOWN_FOR = 5.0
+_MAX_STOPPING = 3.0
+
+log = logging.getLogger(__name__)
+
+
+class Deliveries:
+    """Works on the endpoints that have something to be done, from when it is made. Belongs to one event
+    loop.
+    """
+
+    def __init__(
+        self, desk: Desk, storage: Storage, *, allowed: Collection[Network], resolve: Resolve = resolve
+    ) -> None:
+        """``allowed`` are the networks that a setting allows."""
+        self._desk = desk
+        self._storage = storage.clone()
+        self._name = f"{os.getpid()}-{secrets.token_hex(8)}"
+        self._claims: Claims[Claim] = Claims(self._name, holds_for=CLAIM)
+        self._keys = _SigningKeys(desk)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="webhooks")
+        self._workers: dict[int, asyncio.Task[None]] = {}
+        self._rested_until: dict[int, float] = {}
+        self._is_stopping = asyncio.Event()
+        self._next_clean_up = 0.0
+        self._new_sender = partial(Sender, allowed=allowed, resolve=resolve)
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """Wait a moment for requests on their way, save what came of them, and give up the claims."""
+        self._is_stopping.set()
+        await asyncio.wait([self._task, *self._workers.values()])
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._storage.close)
+        self._thread.shutdown()
+
+    async def _run(self) -> None:
+        while not self._is_stopping.is_set():
+            try:
+                await self._look()
+                await self._clean_up()
+            except ShuttingDown:
+                return
+            except KeywrightError as fault:
+                log.warning("webhooks have to wait: %s", str(fault) or fault.code)
+            except Exception as problem:
+                log.error("no webhook can be delivered", exc_info=problem)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._is_stopping.wait(), _INTERVAL)
+
+    async def _look(self) -> None:
+        """Begin to work on the endpoints that have something to be done and are no other process's."""
+        workable = await self._read(partial(store.list_workable, now=read_clock()))
+        now = monotonic()
+        for claim in self._claims.find_over(workable):
+            endpoint_id = claim.endpoint_id
+            if endpoint_id not in self._workers and self._rested_until.get(endpoint_id, 0.0) <= now:
+                self._begin(claim)
+
+    def _begin(self, claim: Claim) -> None:
+        worker = _Worker(
+            self._desk,
+            claim,
+            claimed_by=self._name,
+            keys=self._keys,
+            new_sender=self._new_sender,
+            is_stopping=self._is_stopping,
+        )
+        task = asyncio.get_running_loop().create_task(worker.run())
+        self._workers[claim.endpoint_id] = task
+
+        def end(_: asyncio.Task[None]) -> None:
+            del self._workers[claim.endpoint_id]
+            pause = 0.0 if worker.has_worked else _COOL_DOWN
+            self._rested_until[claim.endpoint_id] = monotonic() + pause
+
+        task.add_done_callback(end)
+
+    async def _clean_up(self) -> None:
+        """Delete deliveries that are older than 30 days."""
+        if monotonic() < self._next_clean_up:
+            return
+        self._next_clean_up = monotonic() + _CLEAN_UP_INTERVAL
+        now = read_clock()
+        if await self._read(partial(store.has_old, before=now - rules.KEPT)):
+            purge = PurgeDeliveries(context=Context(now, ORIGIN), before=now - rules.KEPT)
+            while await self._desk.execute(purge) and not self._is_stopping.is_set():
+                await asyncio.sleep(_STEP_INTERVAL)
+
+    async def _read(self, question: Callable[[ReadTransaction], Answer]) -> Answer:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, partial(run_read, self._storage, question))
+
+
+class _Worker:
+    """Works on one endpoint until nothing is left to be done."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        claim: Claim,
+        *,
+        claimed_by: str,
+        keys: "_SigningKeys",
+        new_sender: Callable[[str], Sender],
+        is_stopping: asyncio.Event,
+    ) -> None:
+        self._desk = desk
+        self._claim = claim
+        self._claimed_by = claimed_by
+        self._keys = keys
+        self._new_sender = new_sender
+        self._is_stopping = is_stopping
+        self._sender: Sender | None = None
+        self._url = ""
+        self._in_flight: dict[int, asyncio.Task[None]] = {}
+        self._attempts: list[Attempt] = []
+        self._is_done = asyncio.Event()
+        #: Whether there was anything to do.
+        self.has_worked = False
+
+    async def run(self) -> None:
+        """Take one step after the other. What could not be saved is attempted again by another process."""
+        try:
+            while await self._step():
+                await self._wait()
+            if self._is_stopping.is_set():
+                await self._finish()
+        except ShuttingDown:
+            pass
+        except KeywrightError as fault:
+            log.warning("a webhook has to wait: %s", str(fault) or fault.code)
+        except Exception as problem:
+            log.error("webhook %d met an unexpected error", self._claim.endpoint_id, exc_info=problem)
+        finally:
+            for task in self._in_flight.values():
+                task.cancel()
+            if self._sender is not None:
+                self._sender.close()
+
+    async def _step(self) -> bool:
+        """Take a step, and begin its requests. Returns False when the work is over."""
+        if self._is_stopping.is_set():
+            return False
+        began = monotonic()
+        step = await self._submit(limit=_MAX_IN_FLIGHT - len(self._in_flight))
+        if step.is_over or step.endpoint is None:
+            return False
+        self.has_worked = self.has_worked or bool(step.due)
+        if step.due and monotonic() - began < _BEGIN_WITHIN:
+            await self._send_all(step, step.endpoint)
+        return True
+
+    async def _submit(self, *, limit: int = 0, is_last: bool = False) -> Step:
+        attempts, self._attempts = tuple(self._attempts), []
+        command = WorkOnEndpoint(
+            context=Context(read_clock(), ORIGIN),
+            claim=self._claim,
+            claimed_by=self._claimed_by,
+            attempts=attempts,
+            in_flight=frozenset(self._in_flight),
+            limit=limit,
+            is_last=is_last,
+        )
+        step: Step = await self._desk.execute(command)
+        self.has_worked = self.has_worked or bool(attempts)
+        return step
+
+    async def _wait(self) -> None:
+        """Wait for results, and a moment for more of them."""
+        pause = asyncio.create_task(asyncio.sleep(_STEP_INTERVAL))
+        if self._in_flight and not self._attempts:
+            self._is_done.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._is_done.wait(), _HOLD_INTERVAL)
+        await pause
+
+    async def _finish(self) -> None:
+        """Wait a moment for requests on their way, save what came of them, and give up the claim."""
+        if self._in_flight:
+            await asyncio.wait([*self._in_flight.values()], timeout=_MAX_STOPPING)
+        for task in self._in_flight.values():
+            task.cancel()
+        self._in_flight.clear()
+        await self._submit(is_last=True)
+
+    async def _send_all(self, step: Step, endpoint: Endpoint) -> None:
+        signer = await self._keys.get()
+        if self._sender is None or self._url != endpoint.url:
+            self._sender, self._url = self._new_sender(endpoint.url), endpoint.url
+        for due in step.due:
+            sending = self._send(due, endpoint, step.secrets, signer, self._sender)
+            self._in_flight[due.delivery.id] = asyncio.create_task(sending)
+
+    async def _send(
+        self, due: Due, endpoint: Endpoint, known: tuple[str, ...], signer: Signer, sender: Sender
+    ) -> None:
+        began = monotonic()
+        try:
+            attempt = await _attempt(due, endpoint, known, signer, sender)
+        except Exception as problem:
+            log.error("webhook %d met an unexpected error", endpoint.id, exc_info=problem)
+            attempt = Attempt(due.delivery.id, None, "an unexpected error; the server's log says more", 0)
+        finally:
+            self._in_flight.pop(due.delivery.id, None)
+        self._is_done.set()
+        self._attempts.append(replace(attempt, duration_ms=int((monotonic() - began) * 1000)))
+
+
+class _SigningKeys:
+    """The key that signs, as it was some seconds ago."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._signer: Signer | None = None
+        self._known_until = 0.0
+
+    async def get(self) -> Signer:
+        if self._signer is None or monotonic() >= self._known_until:
+            loaded: LoadedKeys | None = await self._desk.query(LoadKeys())
+            if loaded is None:
+                loaded = await self._desk.execute(MakeFirstKey(context=Context(read_clock(), ORIGIN)))
+            self._signer = Signer(loaded.private_key, "EdDSA")
+            self._known_until = monotonic() + _KEY_KNOWN_FOR
+        return self._signer
+
+
+async def _attempt(
+    due: Due, endpoint: Endpoint, known: tuple[str, ...], signer: Signer, sender: Sender
+) -> Attempt:
+    """Send one delivery."""
+    delivery, now = due.delivery, datetime.now(UTC)
+    body = body_of(due, endpoint.payload)
+    if body is None:
+        return Attempt(delivery.id, None, "the event is kept no longer", 0, is_hopeless=True)
+    try:
+        answer = await sender.send(write_headers(delivery, body, now, known, signer.sign_bytes), body)
+    except SendingFailed as problem:
+        return Attempt(delivery.id, None, str(problem)[:_MAX_KEPT], 0)
+    retry_after = None if answer.retry_after is None else rules.parse_retry_after(answer.retry_after, now)
+    return Attempt(delivery.id, answer.status, answer.text[:_MAX_KEPT], 0, retry_after)
+
+
+@asynccontextmanager
+async def delivering(desk: Desk, storage: Storage, allowed: Collection[Network]) -> AsyncIterator[None]:
+    """Deliver webhooks until the end of the block."""
+    deliveries = Deliveries(desk, storage, allowed=allowed)
+    try:
+        yield
+    finally:
+        await deliveries.stop()

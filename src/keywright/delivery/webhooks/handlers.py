@@ -1,0 +1,179 @@
+"""Decide the commands about endpoints and deliveries."""
+
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
+from typing import Any
+
+from msgspec.structs import replace
+
+from keywright.core.command import Command
+from keywright.core.errors import NotFound, TooManyEndpoints
+from keywright.delivery.webhooks import rules, store
+from keywright.delivery.webhooks.commands import (
+    CreateEndpoint,
+    DeleteEndpoint,
+    PurgeDeliveries,
+    ResendDelivery,
+    ResendSince,
+    RotateSecret,
+    SendTest,
+    UpdateEndpoint,
+    WorkOnEndpoint,
+)
+from keywright.delivery.webhooks.model import DisabledReason, Endpoint, NewEndpoint
+from keywright.delivery.webhooks.signatures import new_secret
+from keywright.delivery.webhooks.working import work_on_endpoint
+from keywright.events import store as event_store
+from keywright.events.unit_of_work import UnitOfWork
+from keywright.search.store import find_first_event_id
+
+#: The most deliveries that are deleted in one transaction.
+_MAX_DELETED = 500
+
+
+def create_endpoint(work: UnitOfWork, command: CreateEndpoint) -> NewEndpoint:
+    """Make an endpoint; it is told of events from now on. Raises ``TooManyEndpoints``."""
+    if store.count_endpoints(work.tx) >= rules.MAX_ENDPOINTS:
+        raise TooManyEndpoints
+    now = command.context.now
+    endpoint = Endpoint(
+        id=0,
+        url=command.url,
+        description=command.description,
+        events=command.events,
+        product_id=command.product_id,
+        payload=command.payload,
+        created_at=now,
+        updated_at=now,
+        position=event_store.find_newest_id(work.tx),
+        position_at=now,
+    )
+    endpoint = replace(endpoint, id=store.save_new_endpoint(work.tx, endpoint))
+    secret = command.secret or new_secret()
+    store.save_secret(work.tx, endpoint.id, secret, now=now, until=now)
+    _record(work, command, "webhook.created", endpoint)
+    return NewEndpoint(endpoint, secret)
+
+
+def update_endpoint(work: UnitOfWork, command: UpdateEndpoint) -> Endpoint:
+    """Change an endpoint. Raises ``NotFound``."""
+    endpoint, now = _lock(work, command), command.context.now
+    changes = dict(command.changes)
+    is_enabled = changes.pop("is_enabled", endpoint.disabled_at is None)
+    changed = replace(endpoint, **changes)
+    if not is_enabled and endpoint.disabled_at is None:
+        changed = replace(changed, disabled_at=now, disabled_reason=DisabledReason.BY_HAND)
+    elif is_enabled and endpoint.disabled_at is not None:
+        changed = _enable(work, changed, now)
+    if changed == endpoint:
+        return endpoint
+    changed = replace(changed, updated_at=now)
+    store.save_endpoint(work.tx, changed)
+    _record(work, command, "webhook.updated", changed, _differences(endpoint, changed))
+    return changed
+
+
+def delete_endpoint(work: UnitOfWork, command: DeleteEndpoint) -> None:
+    """Delete an endpoint; its deliveries are deleted some at a time, after it. Raises ``NotFound``."""
+    endpoint = _lock(work, command)
+    store.delete_endpoint(work.tx, endpoint.id)
+    _record(work, command, "webhook.deleted", endpoint)
+
+
+def rotate_secret(work: UnitOfWork, command: RotateSecret) -> NewEndpoint:
+    """Give an endpoint a new secret. Raises ``NotFound``."""
+    endpoint, now = _lock(work, command), command.context.now
+    secret = command.secret or new_secret()
+    store.save_secret(work.tx, endpoint.id, secret, now=now, until=now + rules.SECRET_OVERLAP)
+    _record(work, command, "webhook.secret_rotated", endpoint)
+    return NewEndpoint(endpoint, secret)
+
+
+def send_test(work: UnitOfWork, command: SendTest) -> None:
+    """Record an event that only this endpoint is told of. Raises ``NotFound``."""
+    _record(work, command, rules.TESTED, _lock(work, command))
+
+
+def resend_delivery(work: UnitOfWork, command: ResendDelivery) -> None:
+    """Send a delivery again; it waits for no other. Raises ``NotFound``."""
+    endpoint, now = _lock(work, command), command.context.now
+    delivery = store.find_delivery(work.tx, endpoint.id, command.delivery_id)
+    if delivery is None:
+        raise NotFound(f"delivery {command.delivery_id}")
+    store.save_deliveries(work.tx, [rules.begun_again(delivery, now)])
+    _record(work, command, "webhook.resent", endpoint, {"event_id": delivery.event_id})
+
+
+def resend_since(work: UnitOfWork, command: ResendSince) -> None:
+    """Go back to the first event since a moment. Raises ``NotFound``."""
+    endpoint, now = _lock(work, command), command.context.now
+    since = max(command.since, rules.oldest_event_at(now))
+    first = find_first_event_id(work.tx, since)
+    changed = replace(endpoint, position=min(endpoint.position, first - 1), position_at=now)
+    store.save_endpoint(work.tx, changed)
+    _record(work, command, "webhook.resent", endpoint, {"since": since})
+
+
+def purge_deliveries(work: UnitOfWork, command: PurgeDeliveries) -> int:
+    """Delete some old deliveries; returns their number."""
+    return store.delete_finished(work.tx, command.before, limit=_MAX_DELETED)
+
+
+def _enable(work: UnitOfWork, endpoint: Endpoint, now: datetime) -> Endpoint:
+    """Let it go on where it stood, with the events of 30 days at most."""
+    store.begin_again(work.tx, endpoint.id, now)
+    first = find_first_event_id(work.tx, rules.oldest_event_at(now))
+    return replace(
+        endpoint,
+        disabled_at=None,
+        disabled_reason=None,
+        failing_at=None,
+        paused_until=None,
+        position=max(endpoint.position, first - 1),
+        position_at=now,
+    )
+
+
+def _lock(work: UnitOfWork, command: Any) -> Endpoint:
+    endpoint = store.lock_endpoint(work.tx, command.endpoint_id)
+    if endpoint is None:
+        raise NotFound(f"webhook {command.endpoint_id}")
+    if command.precondition is not None:
+        command.precondition(endpoint)
+    return endpoint
+
+
+def _record(
+    work: UnitOfWork,
+    command: Command,
+    name: str,
+    endpoint: Endpoint,
+    details: Mapping[str, Any] | None = None,
+) -> None:
+    about = {"endpoint_id": endpoint.id, "url": rules.shown_url(endpoint.url)}
+    work.record_event(name, command, about | dict(details or {}))
+
+
+def _differences(before: Endpoint, after: Endpoint) -> dict[str, Any]:
+    """The changed fields as [before, after]; of a URL, whose path may be a secret, only that."""
+    names: Collection[str] = ("description", "events", "product_id", "payload")
+    pairs = {name: [getattr(before, name), getattr(after, name)] for name in names}
+    changed: dict[str, Any] = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    if before.url != after.url:
+        changed["url_changed"] = True
+    if (before.disabled_at is None) != (after.disabled_at is None):
+        changed["is_enabled"] = [before.disabled_at is None, after.disabled_at is None]
+    return changed
+
+
+HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = {
+    CreateEndpoint: create_endpoint,
+    UpdateEndpoint: update_endpoint,
+    DeleteEndpoint: delete_endpoint,
+    RotateSecret: rotate_secret,
+    SendTest: send_test,
+    ResendDelivery: resend_delivery,
+    ResendSince: resend_since,
+    WorkOnEndpoint: work_on_endpoint,
+    PurgeDeliveries: purge_deliveries,
+}

@@ -1,0 +1,51 @@
+"""Secrets and signatures (Standard Webhooks 1.0). Pure, but for new secrets."""
+
+import hashlib
+import hmac
+import secrets
+from base64 import b64decode, b64encode, urlsafe_b64decode
+from binascii import Error
+from collections.abc import Callable, Sequence
+
+_PREFIX, _PUBLIC_PREFIX = "whsec_", "whpk_"
+#: The fewest and the most bytes of a secret.
+_MIN_BYTES, _MAX_BYTES, _NEW_BYTES = 24, 64, 32
+
+
+def new_secret() -> str:
+    """A new secret, with 256 random bits."""
+    return _PREFIX + b64encode(secrets.token_bytes(_NEW_BYTES)).decode()
+
+
+def parse_secret(text: str) -> str:
+    """A secret that was made elsewhere. Raises ``ValueError``."""
+    try:
+        raw = b64decode(text.removeprefix(_PREFIX), validate=True)
+    except Error:
+        raw = b""
+    if not text.startswith(_PREFIX) or not _MIN_BYTES <= len(raw) <= _MAX_BYTES:
+        raise ValueError(f"must be whsec_ and base64 of {_MIN_BYTES} to {_MAX_BYTES} bytes")
+    return text
+
+
+def sign(
+    message_id: str,
+    timestamp: int,
+    body: bytes,
+    known_secrets: Sequence[str],
+    sign_ed25519: Callable[[bytes], bytes] | None = None,
+) -> str:
+    """The header ``webhook-signature``: one signature for each secret, and one with the private key."""
+    signed = b"%b.%d.%b" % (message_id.encode(), timestamp, body)
+    found = [
+        "v1," + b64encode(hmac.digest(b64decode(one.removeprefix(_PREFIX)), signed, hashlib.sha256)).decode()
+        for one in known_secrets
+    ]
+    if sign_ed25519 is not None:
+        found.append("v1a," + b64encode(sign_ed25519(signed)).decode())
+    return " ".join(found)
+
+
+def write_public_key(public_key: str) -> str:
+    """An Ed25519 public key, given as ``x`` of its JWK, as Standard Webhooks writes it."""
+    return _PUBLIC_PREFIX + b64encode(urlsafe_b64decode(public_key + "=")).decode()

@@ -1,0 +1,336 @@
+"""Endpoints and deliveries in the database."""
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import Row, and_, delete, exists, func, insert, literal, or_, select, update
+
+from keywright.core.paging import ItemPage
+from keywright.db.bulk import Values, bulk_insert, bulk_update
+from keywright.db.keyset import read_page
+from keywright.db.rows import to_columns, to_datetime, to_optional_seconds, to_seconds, with_datetimes
+from keywright.db.schema import events, webhook_deliveries, webhook_endpoints, webhook_secrets
+from keywright.db.sealed_columns import webhook_associated_data
+from keywright.db.transaction import ReadTransaction, WriteTransaction
+from keywright.delivery.webhooks.commands import ListDeliveries, ListEndpoints
+from keywright.delivery.webhooks.model import (
+    Claim,
+    Delivery,
+    DisabledReason,
+    Endpoint,
+    Payload,
+)
+from keywright.events.model import Event
+from keywright.events.store import EVENT, event_of
+
+_ENDPOINT = [webhook_endpoints.c[name] for name in Endpoint.__struct_fields__]
+_DELIVERY = [webhook_deliveries.c[name] for name in Delivery.__struct_fields__]
+_CLAIM = [
+    webhook_endpoints.c.id.label("endpoint_id"),
+    webhook_endpoints.c.claimed_by,
+    webhook_endpoints.c.claimed_until,
+]
+_column = webhook_deliveries.c
+_IS_WAITING = _column.finished_at.is_(None)
+_INSERT = bulk_insert(webhook_deliveries, without="id")
+_SAVE = bulk_update(
+    webhook_deliveries,
+    ["id"],
+    [
+        *("state", "attempts", "next_attempt_at", "first_attempt_at", "last_attempt_at"),
+        *("duration_ms", "status", "answer", "finished_at"),
+    ],
+)
+
+
+# --- endpoints ------------------------------------------------------------------------------------
+
+
+def find_endpoint(tx: ReadTransaction, endpoint_id: int) -> Endpoint | None:
+    """The endpoint with this id."""
+    return tx.first(select(*_ENDPOINT).where(webhook_endpoints.c.id == endpoint_id), _endpoint_of)
+
+
+def lock_endpoint(tx: WriteTransaction, endpoint_id: int) -> Endpoint | None:
+    """The endpoint with this id, locked until the end of the transaction, as are its deliveries."""
+    query = select(*_ENDPOINT).where(webhook_endpoints.c.id == endpoint_id)
+    return tx.first(query.with_for_update(), _endpoint_of)
+
+
+def list_endpoints(tx: ReadTransaction, query: ListEndpoints) -> ItemPage[Endpoint]:
+    """The page that is asked for."""
+    return read_page(tx, select(*_ENDPOINT), query.paging, _endpoint_of)
+
+
+def count_endpoints(tx: ReadTransaction) -> int:
+    """The number of endpoints."""
+    query = select(func.count()).select_from(webhook_endpoints)
+    return int(tx.connection.execute(query).scalar_one())
+
+
+def save_new_endpoint(tx: WriteTransaction, endpoint: Endpoint) -> int:
+    """Insert an endpoint; returns its id."""
+    return tx.insert(webhook_endpoints, _endpoint_values(endpoint))
+
+
+def save_endpoint(tx: WriteTransaction, endpoint: Endpoint) -> None:
+    """Update every field."""
+    query = update(webhook_endpoints).where(webhook_endpoints.c.id == endpoint.id)
+    tx.connection.execute(query.values(_endpoint_values(endpoint)))
+
+
+def delete_endpoint(tx: WriteTransaction, endpoint_id: int) -> None:
+    """Delete an endpoint and its secrets."""
+    tx.connection.execute(delete(webhook_endpoints).where(webhook_endpoints.c.id == endpoint_id))
+    tx.connection.execute(delete(webhook_secrets).where(webhook_secrets.c.endpoint_id == endpoint_id))
+
+
+# --- secrets --------------------------------------------------------------------------------------
+
+
+def list_secrets(tx: ReadTransaction, endpoint_id: int, now: datetime) -> list[str]:
+    """The secrets that are good now, the newest first."""
+    of_endpoint = select(webhook_secrets.c.sealed_secret, webhook_secrets.c.valid_until).where(
+        webhook_secrets.c.endpoint_id == endpoint_id
+    )
+    sealed = [
+        row.sealed_secret
+        for row in tx.connection.execute(of_endpoint.order_by(webhook_secrets.c.number.desc()))
+        if row.valid_until is None or row.valid_until > to_seconds(now)
+    ]
+    place = webhook_associated_data(endpoint_id)
+    return [tx.key_ring.unseal(one, place).decode() for one in sealed]
+
+
+def save_secret(
+    tx: WriteTransaction, endpoint_id: int, secret: str, *, now: datetime, until: datetime
+) -> None:
+    """Add a secret; the one before is good until then, and older ones are deleted."""
+    of_endpoint = webhook_secrets.c.endpoint_id == endpoint_id
+    is_over = and_(of_endpoint, webhook_secrets.c.valid_until.is_not(None))
+    tx.connection.execute(delete(webhook_secrets).where(is_over))
+    last = tx.connection.execute(select(func.max(webhook_secrets.c.number)).where(of_endpoint)).scalar()
+    tx.connection.execute(update(webhook_secrets).where(of_endpoint).values(valid_until=to_seconds(until)))
+    sealed = tx.sealing.seal(secret.encode(), webhook_associated_data(endpoint_id))
+    row = {"endpoint_id": endpoint_id, "number": (last or 0) + 1, "sealed_secret": sealed}
+    tx.connection.execute(insert(webhook_secrets).values(row))
+
+
+# --- claims ---------------------------------------------------------------------------------------
+
+
+def list_workable(tx: ReadTransaction, now: datetime) -> list[Claim]:
+    """The claims of the endpoints that have something to be done, also of those that no process has
+    claimed.
+    """
+    column = webhook_endpoints.c
+    is_due = exists().where(_column.endpoint_id == column.id, _column.next_attempt_at <= to_seconds(now))
+    newest = select(func.coalesce(func.max(events.c.id), 0)).scalar_subquery()
+    is_quiet = column.paused_until > to_seconds(now)
+    query = select(*_CLAIM).where(
+        column.disabled_at.is_(None),
+        or_(column.position < newest, and_(is_due, ~func.coalesce(is_quiet, literal(False)))),
+    )
+    return [Claim(*row) for row in tx.connection.execute(query.order_by(column.id))]
+
+
+def lock_claimed(tx: WriteTransaction, claim: Claim, *, claimed_by: str, until: datetime) -> Endpoint | None:
+    """The endpoint, locked and claimed; None where it is gone, or its claim is neither this one nor the
+    process's own.
+    """
+    column = webhook_endpoints.c
+    same = and_(
+        column.claimed_by.is_not_distinct_from(claim.claimed_by),
+        column.claimed_until.is_not_distinct_from(claim.claimed_until),
+    )
+    is_mine = (column.id == claim.endpoint_id, or_(same, column.claimed_by == claimed_by))
+    values = {"claimed_by": claimed_by, "claimed_until": to_seconds(until)}
+    if not tx.connection.execute(update(webhook_endpoints).where(*is_mine).values(values)).rowcount:
+        return None
+    return find_endpoint(tx, claim.endpoint_id)
+
+
+def release_claim(tx: WriteTransaction, endpoint_id: int) -> None:
+    """Give up the claim on an endpoint that is locked."""
+    query = update(webhook_endpoints).where(webhook_endpoints.c.id == endpoint_id)
+    tx.connection.execute(query.values(claimed_by=None, claimed_until=None))
+
+
+# --- deliveries -----------------------------------------------------------------------------------
+
+
+def find_delivery(tx: ReadTransaction, endpoint_id: int, delivery_id: int) -> Delivery | None:
+    """The delivery with this id."""
+    query = select(*_DELIVERY).where(_column.id == delivery_id, _column.endpoint_id == endpoint_id)
+    return tx.first(query, _delivery_of)
+
+
+def list_deliveries(tx: ReadTransaction, query: ListDeliveries) -> ItemPage[Delivery]:
+    """The page that is asked for."""
+    conditions = [_column.endpoint_id == query.endpoint_id]
+    if query.state is not None:
+        conditions.append(_column.state == query.state)
+    if query.license_id is not None:
+        conditions.append(_column.license_id == query.license_id)
+    return read_page(tx, select(*_DELIVERY).where(*conditions), query.paging, _delivery_of)
+
+
+def find_deliveries(tx: ReadTransaction, ids: Collection[int]) -> list[Delivery]:
+    """The deliveries with these ids that wait."""
+    query = select(*_DELIVERY).where(_column.id.in_(ids), _IS_WAITING)
+    return [_delivery_of(row) for row in tx.connection.execute(query)]
+
+
+def list_due(
+    tx: ReadTransaction, endpoint_id: int, now: datetime, *, without: Collection[int], limit: int
+) -> list[tuple[Delivery, Event | None]]:
+    """The deliveries whose time has come, each with its event, if that is kept."""
+    query = (
+        select(*_DELIVERY, *EVENT)
+        .join_from(webhook_deliveries, events, events.c.id == _column.event_id, isouter=True)
+        .where(_column.endpoint_id == endpoint_id, _column.next_attempt_at <= to_seconds(now))
+        .order_by(_column.next_attempt_at, _column.id)
+        .limit(limit + len(without))
+    )
+    found = []
+    for row in tx.connection.execute(query):
+        delivery = _delivery_from(row[: len(_DELIVERY)])
+        if delivery.id not in without:
+            rest = row[len(_DELIVERY) :]
+            found.append((delivery, None if rest[0] is None else event_of(rest)))
+    return found[:limit]
+
+
+def count_waiting(tx: ReadTransaction, endpoint_id: int, *, limit: int) -> int:
+    """The number of deliveries that wait, counted up to a limit."""
+    some = select(_column.id).where(_column.endpoint_id == endpoint_id, _IS_WAITING).limit(limit).subquery()
+    return int(tx.connection.execute(select(func.count()).select_from(some)).scalar_one())
+
+
+def list_busy_licenses(tx: ReadTransaction, endpoint_id: int, ids: Collection[int]) -> set[int]:
+    """Those of these licenses that have a waiting delivery."""
+    query = select(_column.license_id).where(
+        _column.endpoint_id == endpoint_id, _IS_WAITING, _column.license_id.in_(ids)
+    )
+    return set(tx.connection.execute(query.distinct()).scalars())
+
+
+def find_by_events(tx: ReadTransaction, endpoint_id: int, ids: Collection[int]) -> dict[int, Delivery]:
+    """The deliveries of these events that there are already, by event."""
+    query = select(*_DELIVERY).where(_column.endpoint_id == endpoint_id, _column.event_id.in_(ids))
+    found = map(_delivery_of, tx.connection.execute(query))
+    return {one.event_id: one for one in found}
+
+
+def save_new_deliveries(tx: WriteTransaction, new: Sequence[Delivery]) -> None:
+    """Insert deliveries."""
+    _INSERT.execute(tx.connection, [_delivery_values(one) for one in new])
+
+
+def save_deliveries(tx: WriteTransaction, changed: Sequence[Delivery]) -> None:
+    """Update what an attempt changes."""
+    names = ("endpoint_id", "event_id", "license_id", "name", "created_at")
+    rows = [
+        {name: value for name, value in _delivery_values(one).items() if name not in names}
+        | {"where_id": one.id}
+        for one in changed
+    ]
+    _SAVE.execute(tx.connection, rows)
+
+
+def begin_next(tx: WriteTransaction, endpoint_id: int, licenses_done: Iterable[int], now: datetime) -> None:
+    """Give the oldest waiting delivery of each of these licenses its first attempt, now."""
+    ids = sorted(set(licenses_done))
+    if not ids:
+        return
+    heads = (
+        select(func.min(_column.event_id))
+        .where(_column.endpoint_id == endpoint_id, _IS_WAITING, _column.license_id.in_(ids))
+        .group_by(_column.license_id)
+    )
+    is_head = (
+        _column.endpoint_id == endpoint_id,
+        _column.event_id.in_(list(tx.connection.execute(heads).scalars())),
+        _column.next_attempt_at.is_(None),
+        _IS_WAITING,
+    )
+    query = update(webhook_deliveries).where(*is_head)
+    tx.connection.execute(query.values(next_attempt_at=to_seconds(now)))
+
+
+def bring_forward(tx: WriteTransaction, endpoint_id: int, now: datetime) -> None:
+    """Let all deliveries that wait for another attempt have it now."""
+    query = update(webhook_deliveries).where(
+        _column.endpoint_id == endpoint_id, _column.next_attempt_at > to_seconds(now)
+    )
+    tx.connection.execute(query.values(next_attempt_at=to_seconds(now)))
+
+
+def begin_again(tx: WriteTransaction, endpoint_id: int, now: datetime) -> None:
+    """Forget the attempts of all deliveries that wait; those that had one next have it now."""
+    waiting = update(webhook_deliveries).where(_column.endpoint_id == endpoint_id, _IS_WAITING)
+    tx.connection.execute(waiting.values(attempts=0, first_attempt_at=None))
+    bring_forward(tx, endpoint_id, now)
+
+
+def has_old(tx: ReadTransaction, before: datetime) -> bool:
+    """Whether ``delete_finished`` finds any."""
+    old = select(_column.id).where(_column.finished_at < to_seconds(before))
+    gone = select(_column.id).where(_column.endpoint_id.not_in(select(webhook_endpoints.c.id)))
+    return any(tx.connection.execute(one.limit(1)).first() is not None for one in (old, gone))
+
+
+def delete_finished(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
+    """Delete some deliveries that ended before this moment, and of endpoints that are gone."""
+    some = select(_column.id).where(_column.finished_at < to_seconds(before)).limit(limit)
+    deleted = tx.connection.execute(delete(webhook_deliveries).where(_column.id.in_(some))).rowcount
+    if deleted < limit:
+        gone = _column.endpoint_id.not_in(select(webhook_endpoints.c.id))
+        orphans = select(_column.id).where(gone).limit(limit - deleted)
+        deleted += tx.connection.execute(delete(webhook_deliveries).where(_column.id.in_(orphans))).rowcount
+    return deleted
+
+
+_decode_events = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+def _endpoint_of(row: Row[Any]) -> Endpoint:
+    values = with_datetimes(row)
+    reason = values["disabled_reason"]
+    return Endpoint(
+        **values
+        | {
+            "events": _decode_events(values["events"]),
+            "payload": Payload(values["payload"]),
+            "disabled_reason": None if reason is None else DisabledReason(reason),
+        }
+    )
+
+
+def _endpoint_values(endpoint: Endpoint) -> Values:
+    return to_columns(endpoint) | {"events": msgspec.json.encode(endpoint.events).decode()}
+
+
+def _delivery_of(row: Row[Any]) -> Delivery:
+    return _delivery_from(tuple(row))
+
+
+def _delivery_from(values: Sequence[Any]) -> Delivery:
+    fields = dict(zip(Delivery.__struct_fields__, values, strict=True))
+    return msgspec.convert(_with_times(fields), Delivery)
+
+
+def _with_times(fields: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: to_datetime(value) if name.endswith("_at") and value is not None else value
+        for name, value in fields.items()
+    }
+
+
+def _delivery_values(delivery: Delivery) -> Values:
+    return to_columns(delivery) | {
+        name: to_optional_seconds(getattr(delivery, name))
+        for name in ("next_attempt_at", "first_attempt_at", "last_attempt_at", "finished_at")
+    }

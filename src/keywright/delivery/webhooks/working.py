@@ -1,0 +1,217 @@
+"""One step of the work on an endpoint: one transaction, by the process that has claimed it."""
+
+import random
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
+
+from keywright.core.command import Command
+from keywright.delivery.webhooks import rules, store
+from keywright.delivery.webhooks.commands import WorkOnEndpoint
+from keywright.delivery.webhooks.model import (
+    Attempt,
+    Delivery,
+    DisabledReason,
+    Due,
+    Endpoint,
+    Payload,
+    State,
+    Step,
+)
+from keywright.delivery.webhooks.payloads import show_license
+from keywright.events import store as event_store
+from keywright.events.feed import FeedEvent
+from keywright.events.unit_of_work import UnitOfWork
+from keywright.licensing.licenses.store import find_licenses_by_id
+from keywright.search.feed import find_visible_id, select_of_product
+
+#: How long a claim holds: longer than a request may take, by the time in which one is begun.
+CLAIM = timedelta(seconds=16)
+#: The most events that are looked at in a step.
+_MAX_EVENTS = 200
+#: After an outage of this length, what waits is sent as soon as something was delivered.
+_OUTAGE = timedelta(seconds=60)
+
+
+def work_on_endpoint(work: UnitOfWork, command: WorkOnEndpoint) -> Step:
+    """Save, queue, and say what is next."""
+    tx, now = work.tx, command.context.now
+    before = store.lock_claimed(tx, command.claim, claimed_by=command.claimed_by, until=now + CLAIM)
+    if before is None:
+        return Step(is_over=True)
+    endpoint = _save_attempts(work, command, before) if command.attempts else before
+    has_more = False
+    due: tuple[Due, ...] = ()
+    if endpoint.disabled_at is None and not command.is_last:
+        endpoint, has_more = _queue(work, endpoint, now)
+        due = _list_due(work, command, endpoint, now)
+    if endpoint != before:
+        store.save_endpoint(tx, endpoint)
+    is_over = not (due or has_more or command.in_flight)
+    if is_over:
+        store.release_claim(tx, endpoint.id)
+    known = tuple(store.list_secrets(tx, endpoint.id, now)) if due else ()
+    return Step(due, endpoint, known, has_more, is_over)
+
+
+# --- what came of attempts ------------------------------------------------------------------------
+
+
+def _save_attempts(work: UnitOfWork, command: WorkOnEndpoint, endpoint: Endpoint) -> Endpoint:
+    now = command.context.now
+    attempts = {one.delivery_id: one for one in command.attempts}
+    failing_at = endpoint.failing_at
+    has_failed = any(not one.is_delivered and not one.is_hopeless for one in command.attempts)
+    has_delivered = any(one.is_delivered for one in command.attempts)
+    if has_delivered:
+        failing_at = None
+    if has_failed:
+        failing_at = failing_at or now
+    changed = replace(endpoint, failing_at=failing_at, paused_until=_paused_until(endpoint, command))
+    changed = _disable(work, command, changed)
+    waiting = store.find_deliveries(work.tx, attempts)
+    saved = [_after_attempt(one, attempts[one.id], changed, now) for one in waiting]
+    store.save_deliveries(work.tx, saved)
+    done = [one.license_id for one in saved if one.state is not State.WAITING and one.license_id]
+    store.begin_next(work.tx, endpoint.id, done, now)
+    began = endpoint.failing_at
+    if has_delivered and not has_failed and began is not None and now - began >= _OUTAGE:
+        store.bring_forward(work.tx, endpoint.id, now)
+    return changed
+
+
+def _after_attempt(delivery: Delivery, attempt: Attempt, endpoint: Endpoint, now: datetime) -> Delivery:
+    first_attempt_at = delivery.first_attempt_at or now
+    tried = replace(
+        delivery,
+        attempts=delivery.attempts + 1,
+        first_attempt_at=first_attempt_at,
+        last_attempt_at=now,
+        duration_ms=attempt.duration_ms,
+        status=attempt.status,
+        answer=attempt.answer,
+    )
+    if attempt.is_delivered:
+        return replace(tried, state=State.DELIVERED, next_attempt_at=None, finished_at=now)
+    if attempt.is_hopeless or (
+        endpoint.disabled_at is None and now - first_attempt_at >= rules.GIVE_UP_AFTER
+    ):
+        return replace(tried, state=State.GIVEN_UP, next_attempt_at=None, finished_at=now)
+    jitter = random.random()  # noqa: S311
+    return replace(tried, next_attempt_at=now + rules.pause_after(tried.attempts, attempt, jitter))
+
+
+def _paused_until(endpoint: Endpoint, command: WorkOnEndpoint) -> datetime | None:
+    """Until when the receiver has asked for quiet."""
+    asked = [
+        pause
+        for one in command.attempts
+        if one.status in rules.ASKING_FOR_QUIET and (pause := rules.retry_after_of(one)) is not None
+    ]
+    if asked:
+        return command.context.now + max(asked)
+    until = endpoint.paused_until
+    return until if until is not None and until > command.context.now else None
+
+
+def _disable(work: UnitOfWork, command: Command, endpoint: Endpoint) -> Endpoint:
+    """Disable an endpoint that is gone, or that nothing could be delivered to for five days."""
+    now = command.context.now
+    assert isinstance(command, WorkOnEndpoint)  # noqa: S101
+    is_gone = any(one.status == rules.GONE for one in command.attempts)
+    failing_at = endpoint.failing_at
+    if endpoint.disabled_at is not None or not (
+        is_gone or (failing_at is not None and now - failing_at >= rules.GIVE_UP_AFTER)
+    ):
+        return endpoint
+    reason = DisabledReason.GONE if is_gone else DisabledReason.FAILING
+    details = {"endpoint_id": endpoint.id, "url": rules.shown_url(endpoint.url), "reason": reason}
+    work.record_event("webhook.disabled", command, details)
+    return replace(endpoint, disabled_at=now, disabled_reason=reason, updated_at=now)
+
+
+# --- what is next ---------------------------------------------------------------------------------
+
+
+def _queue(work: UnitOfWork, endpoint: Endpoint, now: datetime) -> tuple[Endpoint, bool]:
+    """Make deliveries of the next events; returns the endpoint, and whether there are more events."""
+    tx = work.tx
+    until_id = find_visible_id(tx, endpoint.position)
+    if until_id <= endpoint.position:
+        return endpoint, False
+    some = event_store.list_feed(
+        tx, after_id=endpoint.position, until_id=until_id, license_id=None, limit=_MAX_EVENTS
+    )
+    oldest = rules.oldest_event_at(now)
+    wanted = [
+        one for one in some if one.event.occurred_at >= oldest and rules.is_told_of(endpoint, one.event)
+    ]
+    wanted = select_of_product(tx, wanted, endpoint.product_id)
+    if wanted:
+        room = rules.MAX_WAITING - store.count_waiting(tx, endpoint.id, limit=rules.MAX_WAITING)
+        if room < len(wanted):
+            return endpoint, False
+        _save_deliveries(work, endpoint, wanted, now)
+    position = some[-1].id if len(some) == _MAX_EVENTS else until_id
+    return replace(endpoint, position=position, position_at=now), position < until_id
+
+
+def _save_deliveries(
+    work: UnitOfWork, endpoint: Endpoint, wanted: Sequence[FeedEvent], now: datetime
+) -> None:
+    """Only the first delivery of a license has a next attempt, if none waits already."""
+    tx = work.tx
+    known = store.find_by_events(tx, endpoint.id, [one.id for one in wanted])
+    busy = store.list_busy_licenses(tx, endpoint.id, {one.event.license_id for one in wanted} - {0})
+    new, again = [], []
+    for one in wanted:
+        license_id, before = one.event.license_id, known.get(one.id)
+        if before is not None and before.state is State.WAITING:
+            continue
+        next_attempt_at = None if license_id in busy else now
+        if license_id:
+            busy.add(license_id)
+        if before is None:
+            new.append(_new_delivery(endpoint, one, now, next_attempt_at))
+        else:
+            again.append(replace(rules.begun_again(before, now), next_attempt_at=next_attempt_at))
+    store.save_new_deliveries(tx, new)
+    store.save_deliveries(tx, again)
+
+
+def _new_delivery(
+    endpoint: Endpoint, one: FeedEvent, now: datetime, next_attempt_at: datetime | None
+) -> Delivery:
+    return Delivery(
+        id=0,
+        endpoint_id=endpoint.id,
+        event_id=one.id,
+        license_id=one.event.license_id,
+        name=one.event.name,
+        state=State.WAITING,
+        attempts=0,
+        next_attempt_at=next_attempt_at,
+        first_attempt_at=None,
+        last_attempt_at=None,
+        duration_ms=None,
+        status=None,
+        answer=None,
+        created_at=now,
+        finished_at=None,
+    )
+
+
+def _list_due(
+    work: UnitOfWork, command: WorkOnEndpoint, endpoint: Endpoint, now: datetime
+) -> tuple[Due, ...]:
+    if not command.limit or (endpoint.paused_until is not None and endpoint.paused_until > now):
+        return ()
+    # While nothing is delivered, few requests find out whether that has changed.
+    limit = command.limit if endpoint.failing_at is None else min(command.limit, rules.PROBES)
+    found = store.list_due(work.tx, endpoint.id, now, without=command.in_flight, limit=limit)
+    ids = {one.license_id for one, _ in found if one.license_id}
+    is_full = endpoint.payload is Payload.FULL
+    known = find_licenses_by_id(work.tx, sorted(ids)) if is_full and ids else {}
+    shown = {number: show_license(license, now) for number, license in known.items()}
+    return tuple(Due(one, event, shown.get(one.license_id)) for one, event in found)
