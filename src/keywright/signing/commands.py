@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from keywright.core.command import Command, Query
-from keywright.licensing.activations.commands import ProgramCommand
+from keywright.licensing.activations.commands import ActivateDevice, ProgramCommand
 from keywright.licensing.views.model import LicenseView
 from keywright.signing.jws import SignatureAlg
 
@@ -43,6 +43,13 @@ class MakeLicenseFile(ProgramCommand, frozen=True, kw_only=True):
     days: int | None = None
     nonce: str | None = None
     is_recorded: bool = False
+
+
+class ActivateForFile(ActivateDevice, frozen=True, kw_only=True):
+    """Give a device its place, which it may have already, and make its license file: both, or neither."""
+
+    show: Callable[[LicenseView, datetime], Any]
+    alg: SignatureAlg
 
 
 class LoadKeys(Query, frozen=True, kw_only=True):

@@ -8,16 +8,16 @@ import msgspec
 
 from keywright.core.command import Command
 from keywright.core.errors import OfflineNotAllowed
-from keywright.licensing.activations.device_handlers import find_activation, get_license
+from keywright.licensing.activations.device_handlers import activate_device, find_activation, get_license
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.licensing.validation.model import Facts
 from keywright.licensing.validation.rules import next_check_at, validate
 from keywright.signing import keys, rules, store
 from keywright.signing.armor import write_license_file
-from keywright.signing.commands import MakeLicenseFile
+from keywright.signing.commands import ActivateForFile, MakeLicenseFile
 from keywright.signing.jws import Signer
-from keywright.signing.model import LicenseFile
+from keywright.signing.model import FileWithPlace, LicenseFile
 from keywright.signing.rules import Said
 
 _encode = msgspec.json.Encoder().encode
@@ -61,6 +61,25 @@ def make_license_file(work: LicenseWork, command: MakeLicenseFile) -> LicenseFil
     return LicenseFile(write_license_file(token), license.id, ends_at, activation)
 
 
+def activate_for_file(work: LicenseWork, command: ActivateForFile) -> FileWithPlace:
+    """Activate a device and make its license file. Raises what ``activate_device`` does, and
+    ``OfflineNotAllowed``; nothing is changed then.
+    """
+    if not terms_of(get_license(work, command)).offline_days:
+        raise OfflineNotAllowed
+    place = activate_device(work, command)
+    making = MakeLicenseFile(
+        context=command.context,
+        license=command.license,
+        only_product_id=command.only_product_id,
+        device=command.device,
+        product=command.product,
+        show=command.show,
+        alg=command.alg,
+    )
+    return FileWithPlace(make_license_file(work, making), place)
+
+
 def _sign(work: LicenseWork, command: MakeLicenseFile, said: Said) -> bytes:
     loaded, ends_at = keys.make_first(work, command), rules.ends_at(said)
     if ends_at > loaded.newest.signed_until:
@@ -69,4 +88,7 @@ def _sign(work: LicenseWork, command: MakeLicenseFile, said: Said) -> bytes:
     return Signer(loaded.private_key, command.alg).sign(_encode(claims))
 
 
-HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {MakeLicenseFile: make_license_file}
+HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
+    MakeLicenseFile: make_license_file,
+    ActivateForFile: activate_for_file,
+}

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from keywright.licensing.activations.model import Activation
+from keywright.licensing.activations.model import Activation, DevicePlace
 
 
 class TokenType(StrEnum):
@@ -120,3 +120,10 @@ class LicenseFile(msgspec.Struct, frozen=True, gc=False):
     license_id: int
     ends_at: datetime
     activation: Activation | None
+
+
+class FileWithPlace(msgspec.Struct, frozen=True, gc=False):
+    """A license file, and the place that its device was given, and how."""
+
+    file: LicenseFile
+    place: DevicePlace

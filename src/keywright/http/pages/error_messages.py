@@ -36,11 +36,14 @@ _THINGS = {
 _AMOUNT = re.compile(r"([\d,]+) (second|day|lease)s?")
 
 
-def message_for(error: e.KeywrightError) -> Message:
-    """The message for this error, in the reader's language, without license keys, tokens or other secrets."""
+def message_for(error: e.KeywrightError, sentence: str = "") -> Message:
+    """The message for this error, in the reader's language, without license keys, tokens or other secrets.
+
+    ``sentence`` takes the place of the error's own, which speaks to the vendor.
+    """
     heading = error.heading or _HEADINGS.get(error.status, _HEADINGS[400])
     facts = {name: _translate(value) for name, value in error.facts().items()}
-    return Message(error.status, _(heading), _(error.sentence).format(**facts))
+    return Message(error.status, _(heading), _(sentence or error.sentence).format(**facts))
 
 
 def _translate(fact: object) -> object:

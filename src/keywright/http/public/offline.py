@@ -22,13 +22,14 @@ from keywright.http.client_license import show_signed_license
 from keywright.http.middleware.call import Call
 from keywright.http.middleware.cors import CorsNames
 from keywright.http.middleware.routing import Address, Right
+from keywright.http.pages.error_messages import message_for
+from keywright.http.pages.languages import N_, Language, Languages, speaking
 from keywright.http.pages.static_files import LOOK
 from keywright.http.signatures import Signatures
-from keywright.licensing.activations.commands import ActivateDevice
-from keywright.licensing.activations.model import Device, DevicePlace, PlaceChange
+from keywright.licensing.activations.model import Device, PlaceChange
 from keywright.licensing.refusals.model import NamedDevice
-from keywright.signing.commands import MakeLicenseFile
-from keywright.signing.model import LicenseFile
+from keywright.signing.commands import ActivateForFile
+from keywright.signing.model import FileWithPlace, LicenseFile
 from keywright.signing.requests import MAX_REQUEST, OfflineRequest, parse_request
 
 if TYPE_CHECKING:
@@ -36,6 +37,24 @@ if TYPE_CHECKING:
 
 PATH = b"/offline"
 _TEMPLATES = Path(__file__).with_name("templates")
+#: Customers read this page and those of the portal: their texts have the same catalogs.
+_CATALOGS = Path(__file__).parents[1] / "portal" / "locale"
+#: What the page says of errors, which are told in these words to programs.
+_FOR_CUSTOMERS = (
+    N_("Every place of the license is taken: {activations}, and the limit is {limit}."),
+    N_("No license has this key."),
+    N_("Only {count:,} new devices may be activated in {days}, and that many were."),
+    N_("The license cannot be kept offline."),
+    N_("The license expired on {expires_at} (UTC)."),
+    N_(
+        "The license expired on {expires_at} (UTC), and this build is newer or does not say when it was made."
+    ),
+    N_("The license is disabled."),
+    N_("The license is inactive."),
+    N_("The server is too busy to answer. Nothing was changed."),
+    N_("Too many activations in a short time. Wait {seconds}."),
+    N_("Too many failed requests. Wait {seconds}."),
+)
 _HTML = (b"content-type", b"text/html; charset=utf-8")
 _TEXT = (b"content-type", b"text/plain; charset=utf-8")
 _DOWNLOAD = (b"content-disposition", b'attachment; filename="license.txt"')
@@ -115,41 +134,51 @@ class Offline:
         """Nothing: the answer to OPTIONS has them in a header."""
         return b""
 
-    def write_error(self, error: e.KeywrightError, _call: Call | None = None) -> Answer:
+    def write_error(self, error: e.KeywrightError, call: Call | None = None) -> Answer:
         """The page with a sentence about the error."""
         problem = PROBLEMS[error.problem]
-        sentence = error.say(error.problem_detail or problem.detail or error.sentence)
-        return _page(problem.status, error_headers(error), error=sentence)
+        with speaking(_choose_language(call)):
+            message = message_for(error, error.problem_detail or problem.detail)
+            return _page(problem.status, error_headers(error), error=message.sentence)
 
-    async def _show_form(self, _call: Call) -> Answer:
-        return _page(200)
+    async def _show_form(self, call: Call) -> Answer:
+        with speaking(_choose_language(call)):
+            return _page(200)
 
     async def _make_file(self, call: Call) -> Answer:
         """Give the device its place, and make its file."""
         sent: Sent = call.sent
         asked = sent.asked
-        common: dict[str, Any] = {
-            "context": call.context,
-            "license": asked.license_key,
-            "only_product_id": call.only_product_id,
-            "device": Device(asked.fingerprint, asked.name),
-            "product": asked.product,
-        }
+        command = ActivateForFile(
+            context=call.context,
+            license=asked.license_key,
+            only_product_id=call.only_product_id,
+            device=Device(asked.fingerprint, asked.name),
+            product=asked.product,
+            show=show_signed_license,
+            alg=self._signatures.alg,
+        )
         call.is_change = True
-        place: DevicePlace = await self.desk.execute(ActivateDevice(**common, needs_file=True), call)
+        made: FileWithPlace = await self.desk.execute(command, call)
+        file, place = made.file, made.place
         call.is_unchanged = place.change is PlaceChange.KEPT
-        if call.charge is not None and not call.is_unchanged:
-            # The place is taken, whatever becomes of the file.
-            call.charge.for_success = ()
-        alg = self._signatures.alg
-        making = MakeLicenseFile(**common, show=show_signed_license, alg=alg)
-        file: LicenseFile = await self.desk.execute(making, call)
         if sent.is_download:
             answer = Answer(200, file.content, (_DOWNLOAD,), content_type=_TEXT)
         else:
-            answer = _page(200, file=file, request=sent.text)
+            with speaking(_choose_language(call)):
+                answer = _page(200, file=file, request=sent.text)
         answer.license_id, answer.activation_id = file.license_id, place.activation.id
         return answer
+
+
+def _choose_language(call: Call | None) -> Language:
+    accepted = b"" if call is None else call.headers.get(b"accept-language", b"")
+    return _languages().choose(None, accepted.decode("latin-1"))
+
+
+@cache
+def _languages() -> Languages:
+    return Languages(_CATALOGS)
 
 
 def _page(
@@ -163,9 +192,12 @@ def _page(
 @cache
 def _environment() -> "Environment":
     # A server that serves no page loads no templates.
+    from keywright.http.pages.formats import write_moment
     from keywright.http.pages.templates import open_templates
 
-    return open_templates(_TEMPLATES)
+    environment = open_templates(_TEMPLATES)
+    environment.filters["moment"] = write_moment
+    return environment
 
 
 @cache

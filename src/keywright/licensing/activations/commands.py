@@ -62,13 +62,11 @@ class ProgramCommand(LicenseCommand, frozen=True, kw_only=True):
 
 class ActivateDevice(ProgramCommand, frozen=True, kw_only=True):
     """Give the device its place, which it may have already; ``replaces`` is the fingerprint that it had
-    before. With ``lists_devices``, a refusal at the limit names those that hold the places; with
-    ``needs_file``, a license whose terms allow no license file is refused.
+    before. With ``lists_devices``, a refusal at the limit names those that hold the places.
     """
 
     replaces: str | None = None
     lists_devices: bool = False
-    needs_file: bool = False
 
 
 class DeactivateDevice(ProgramCommand, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from typing import Any
 
 from keywright.core import crypto
 from keywright.core.command import Command
-from keywright.core.errors import KeyRotated, LimitReached, OfflineNotAllowed, ProductMismatch, UnknownToken
+from keywright.core.errors import KeyRotated, LimitReached, ProductMismatch, UnknownToken
 from keywright.licensing.activations import devices, records, store
 from keywright.licensing.activations.commands import (
     ActivateDevice,
@@ -24,7 +24,6 @@ from keywright.licensing.activations.model import (
     SeenDevice,
 )
 from keywright.licensing.licenses.model import License
-from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.unit_of_work import LicenseWork
 
 #: A refusal at the limit names at most so many devices.
@@ -55,8 +54,6 @@ def find_activation(work: LicenseWork, license: License, command: ProgramCommand
 def activate_device(work: LicenseWork, command: ActivateDevice) -> DevicePlace:
     """Give a device its place."""
     license = get_license(work, command)
-    if command.needs_file and not terms_of(license).offline_days:
-        raise OfflineNotAllowed
     own, now = find_activation(work, license, command), command.context.now
     if own is None and command.token is not None and command.device.fingerprint is None:
         # A token names a place; a new one would be taken at every call.
