@@ -16,6 +16,7 @@ from benchmarks import (
     attacks,
     beside,
     capacity,
+    clients,
     contention,
     lag,
     leases,
@@ -49,6 +50,7 @@ _PARTS = (
     "attacks",
     "against",
     "v3",
+    "clients",
 )
 _LONGEST = 3600
 _HELP = (
@@ -115,6 +117,8 @@ class _Bench:
         """Calls of v3."""
         if "v3" in parts:
             report.v3 = v3.measure(self.filled(report.licenses), report.seconds, report.rounds, _say)
+        if "clients" in parts:
+            report.clients = clients.measure(self.folder, _say)
         if "leases" in parts:
             report.leases = leases.measure(self.filled(report.licenses), report.seconds, report.rounds, _say)
 

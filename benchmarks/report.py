@@ -48,6 +48,8 @@ class Report(msgspec.Struct):
     capacity: Capacity | None = None
     attacks: Attacks | None = None
     v3: list[V3Ratio] = []
+    #: What a client takes for something, in milliseconds.
+    clients: dict[str, float] = {}
 
 
 def save(report: Report, file: Path) -> None:
@@ -155,6 +157,8 @@ def _figures(report: Report) -> Table:
         rates = " and ".join(f"{rate:,.0f}/s" for rate in one.rates)
         table.add_row(one.name, f"{one.ratio:.2f} ({rates}, {one.failed:,} non-2xx)")
         table.add_row("its processor time", _ratio(one.processor_ratio))
+    for name, milliseconds in report.clients.items():
+        table.add_row(name, f"{milliseconds:.2f} ms")
     table.add_section()
     machine = report.machine
     table.add_row("processor", f"{machine.processor}, {machine.cores} cores")

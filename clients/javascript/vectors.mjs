@@ -1,4 +1,4 @@
-// Runs the shared vectors: node vectors.mjs ../vectors; prints what differs, and the number of cases.
+// Runs the shared vectors: node vectors.mjs ../vectors; prints what differs, and figures.
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { followKeySets, verify } from "./keywright.js";
@@ -30,6 +30,9 @@ for (let bit = 0; bit < good.text.length * 8; bit += 1) {
   if ((await run({ ...good, text: bytes.toString("latin1") })).startsWith("ok")) accepted += 1;
 }
 console.log(`${altered} altered, ${accepted} accepted`);
+const start = performance.now();
+for (let time = 0; time < 200; time += 1) await run(good);
+console.log(`one verification: ${((performance.now() - start) / 200).toFixed(3)} ms`);
 process.exitCode = wrong || !cases || accepted ? 1 : 0;
 
 async function run(one) {
