@@ -1,4 +1,4 @@
-"""What programs take: a verification by each client, and the start of the Python client with a kept answer."""
+"""What programs take: one verification by each client, and the start of the Python client."""
 
 import json
 import os

@@ -1,8 +1,4 @@
-"""License a program with Keywright: signed answers, which are the license until they end.
-
-keywright = Keywright("https://licenses.example.com", product="editor", public_keys=["…"])
-status = keywright.check()
-"""
+"""License a program with Keywright: signed answers, which are the license until they end."""
 
 from .aio import AsyncKeywright
 from .client import Keywright

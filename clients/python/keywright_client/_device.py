@@ -60,8 +60,7 @@ def _machine_guid() -> str:
     import winreg
 
     registry: Any = winreg
-    access = registry.KEY_READ | registry.KEY_WOW64_64KEY
-    path = r"SOFTWARE\Microsoft\Cryptography"
+    path, access = r"SOFTWARE\Microsoft\Cryptography", registry.KEY_READ | registry.KEY_WOW64_64KEY
     with registry.OpenKey(registry.HKEY_LOCAL_MACHINE, path, 0, access) as key:
         return str(registry.QueryValueEx(key, "MachineGuid")[0])
 

@@ -18,37 +18,26 @@ _NEUTRAL: _Point = (0, 1, 1, 0)
 
 
 def is_valid(public_key: bytes, message: bytes, signature: bytes) -> bool:
-    """Whether the signature holds. Strict: S is below L, each point is in its canonical form, and the key is
-    no point of a small order, for which signatures can be made without a private key.
-    """
+    """Whether the signature holds. Strict: S is below L, points are canonical, the key's order is large."""
     if len(public_key) != 32 or len(signature) != 64:
         return False
     point = _decode(public_key)
     s = int.from_bytes(signature[32:], "little")
-    if point is None or s >= L or _double(_double(_double(point)))[0] % P == 0:
+    # For a point of a small order, signatures need no private key.
+    if point is None or s >= L or _sum_of_products(8, point, 0, _NEUTRAL)[0] % P == 0:
         return False
     digest = hashlib.sha512(signature[:32] + public_key + message).digest()
     x, y, z, t = point
+    k = int.from_bytes(digest, "little") % L
     # R = sB - kA; comparing bytes refuses every other encoding of R.
-    return (
-        _encode(_sum_of_products(s, _BASE, int.from_bytes(digest, "little") % L, (-x, y, z, -t)))
-        == signature[:32]
-    )
+    return _encode(_sum_of_products(s, _BASE, k, (-x, y, z, -t))) == signature[:32]
 
 
 def _add(p: _Point, q: _Point) -> _Point:
+    """The sum, also of a point and itself, and of a point and the neutral one."""
     a, b = (p[1] - p[0]) * (q[1] - q[0]) % P, (p[1] + p[0]) * (q[1] + q[0]) % P
     c, d = 2 * p[3] * q[3] * D % P, 2 * p[2] * q[2]
     e, f, g, h = b - a, d - c, d + c, b + a
-    return e * f % P, g * h % P, f * g % P, e * h % P
-
-
-def _double(p: _Point) -> _Point:
-    x, y, z, _ = p
-    a, b = x * x % P, y * y % P
-    h, c = a + b, 2 * z * z
-    e, g = h - (x + y) * (x + y) % P, a - b
-    f = c + g
     return e * f % P, g * h % P, f * g % P, e * h % P
 
 
@@ -57,10 +46,7 @@ def _sum_of_products(s: int, p: _Point, k: int, q: _Point) -> _Point:
     choices = (_NEUTRAL, p, q, _add(p, q))
     result = _NEUTRAL
     for bit in range(max(s.bit_length(), k.bit_length()) - 1, -1, -1):
-        result = _double(result)
-        choice = (s >> bit & 1) | (k >> bit & 1) << 1
-        if choice:
-            result = _add(result, choices[choice])
+        result = _add(_add(result, result), choices[s >> bit & 1 | (k >> bit & 1) << 1])
     return result
 
 

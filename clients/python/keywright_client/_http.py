@@ -20,8 +20,8 @@ class Server:
     """A Keywright server. Proxies come from the environment; ``ca_file`` holds a CA bundle of one's own."""
 
     def __init__(self, url: str, timeout: float, ca_file: str | None, user_agent: str) -> None:
-        self._url, self._timeout, self._ca_file = url.rstrip("/"), timeout, ca_file
-        self._user_agent = user_agent
+        self._url, self._timeout = url.rstrip("/"), timeout
+        self._ca_file, self._user_agent = ca_file, user_agent
 
     def call(self, path: str, body: dict[str, Any] | None, accept: str, attempts: int = 3) -> str:
         """The text of a good answer: of POST, or of GET without a body. One Idempotency-Key for all attempts.

@@ -107,7 +107,6 @@ def _parse(document: Any) -> Kept:
     empty = {**Kept()._asdict(), "key_sets": []}
     found = {name: document.get(name, default) for name, default in empty.items()}
     kinds = {str: (str,), int: (int, float), bool: (bool,), list: (list,)}
-    for name, default in empty.items():
-        if not isinstance(found[name], kinds[type(default)]):
-            raise ValueError(name)
+    if not all(isinstance(found[name], kinds[type(default)]) for name, default in empty.items()):
+        raise ValueError("It holds something else.")
     return Kept(**{**found, "key_sets": tuple(map(str, found["key_sets"]))})

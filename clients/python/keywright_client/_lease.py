@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,9 +16,10 @@ class Lease:
     """``is_held`` turns false when the place is lost: the server was away too long, or gave it to another."""
 
     def __init__(self, call: Callable[..., dict[str, Any]], holder: str | None, seconds: int | None) -> None:
-        self._call, self._stopped = call, threading.Event()
-        holder = holder or f"process {os.getpid()}-{os.urandom(4).hex()}"
-        self._request = {"holder": holder, "seconds": seconds}
+        import threading  # Late: it is slow, and most programs never come here.
+
+        self._call, self._stopped, self._thread = call, threading.Event(), threading.Thread
+        self._request = {"holder": holder or f"pid {os.getpid()}-{os.urandom(4).hex()}", "seconds": seconds}
         self._id, self._ends, self._seconds = "", 0.0, 0.0
 
     @property
@@ -30,7 +30,7 @@ class Lease:
     def __enter__(self) -> Lease:
         self._take("/v3/leases")
         self._stopped.clear()
-        threading.Thread(target=self._renew, name="keywright-lease", daemon=True).start()
+        self._thread(target=self._renew, name="keywright-lease", daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -8,27 +8,22 @@ import re
 import sys
 import time
 from collections.abc import Callable
-from datetime import timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import _device
 from ._http import Server
 from ._kept import Kept, Store, default_folder
+from ._lease import Lease
 from .errors import KeywrightError, Refused, Unreachable, VerificationError
 from .status import Status, build_status, parse_time, state_of
 from .verify import TOLERANCE, Trust, encode, follow_key_sets, key_id, require_in_time, unarmour, verify
-
-if TYPE_CHECKING:
-    from ._lease import Lease
 
 _SIGNED, _JSON = "application/jwt, application/problem+json", "application/json"
 #: In seconds: after an outage, a kept answer is used this long without asking again.
 _PAUSE = 300
 #: What an answer or a file that does not verify is told as; ``tampered`` for the other reasons.
-_STATE_OF_REASON = {
-    **dict.fromkeys(("device", "license_key", "audience", "issuer"), "not_activated"),
-    **{"expired": "expired", "not_yet_valid": "clock_moved_back", "build": "unreachable_too_long"},
-}
+_STATE_OF_REASON = dict.fromkeys(("device", "license_key", "audience", "issuer"), "not_activated")
+_STATE_OF_REASON.update(expired="expired", not_yet_valid="clock_moved_back", build="unreachable_too_long")
 Claims = dict[str, Any]
 
 
@@ -36,8 +31,8 @@ class Keywright:
     """The license of one program on this device. It may be used from several threads and processes.
 
     ``public_keys``: those of the server, base64url. ``folder``: where to keep what is kept; the platform's
-    place by default. ``built_at``: an RFC 3339 time, for licenses that cover older versions. ``issuer``: the
-    ``iss`` that answers must have. ``clock`` gives seconds since 1970.
+    place by default. ``built_at``: like 2026-11-22T08:54:00Z, for licenses that cover older versions.
+    ``issuer``: the ``iss`` that answers must have. ``clock`` gives seconds since 1970.
     """
 
     def __init__(
@@ -56,12 +51,14 @@ class Keywright:
     ) -> None:
         for key in public_keys:
             key_id(key)
+        if built_at is not None and not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", built_at):
+            raise ValueError("built_at is written such as 2026-11-22T08:54:00Z.")
         host = re.sub(r"[^\w.-]", "_", url.rpartition("//")[2].strip("/"))
         name = re.sub(r"[^\w-]", "_", product or "license")
         self._store = Store(default_folder(host) if folder is None else os.fspath(folder), name)
         self._server = Server(url, timeout, ca_file, f"keywright-client-python/1 {name}/{app_version or '-'}")
         self._pinned, self._product, self._issuer, self._clock = tuple(public_keys), product, issuer, clock
-        self._build = {"product": product, "app_version": app_version, "built_at": _to_utc(built_at)}
+        self._build = {"product": product, "app_version": app_version, "built_at": built_at}
         self._version = f"{app_version}|{built_at}"
 
     @property
@@ -89,8 +86,7 @@ class Keywright:
 
         A refusal changes nothing that is kept. It never raises for a license that cannot be activated.
         """
-        license_key = license_key.strip()
-        kept = self._store.read()
+        license_key, kept = license_key.strip(), self._store.read()
         device = self._device(kept)
         is_same = license_key == kept.license_key
         if kept.fingerprint and is_same and kept.source != device.source:
@@ -137,9 +133,7 @@ class Keywright:
         except Refused as error:
             if error.status != 404:
                 raise
-        self._store.change(
-            lambda kept: kept._replace(license_key="", answer="", issued_at=0, fingerprint="", source="")
-        )
+        self._store.change(lambda kept: kept._replace(license_key="", answer="", issued_at=0))
 
     def use(self, meter: str, amount: int = 1) -> dict[str, Any]:
         """Count usage: ``meter``, ``used``, ``limit``, ``resets_at``. Raises Refused, and Unreachable."""
@@ -158,7 +152,6 @@ class Keywright:
         ``license_key`` is needed where nothing was activated. Entering raises Refused (``no_free_lease`` …),
         Unreachable or VerificationError.
         """
-        from ._lease import Lease
 
         def call(path: str, **request: Any) -> Claims:
             key = license_key or self._store.read().license_key
@@ -188,9 +181,9 @@ class Keywright:
             # One of them may have been withdrawn since.
             self._learn_keys(trust)
         now_kept = self._keep_answer(answer, claims, kept.license_key)
-        if now_kept.answer != answer:
-            return self._judge(now_kept)[0]
-        return build_status(state_of(claims), claims)
+        return (
+            build_status(state_of(claims), claims) if now_kept.answer == answer else self._judge(now_kept)[0]
+        )
 
     def _ask(self, path: str, license_key: str, attempts: int = 3, **more: Any) -> tuple[str, Claims]:
         """A signed answer and its claims. The nonce that it carries proves that it was made just now."""
@@ -227,9 +220,8 @@ class Keywright:
             newer = follow_key_sets(trust, [text for text in sets if isinstance(text, str)], self._clock())
         except (KeywrightError, ValueError, TypeError, KeyError, RecursionError):
             return trust
-        if set(newer.keys) == set(trust.keys):
-            return trust
-        self._store.change(lambda kept: kept._replace(key_sets=newer.sets))
+        if set(newer.keys) != set(trust.keys):
+            self._store.change(lambda kept: kept._replace(key_sets=newer.sets))
         return newer
 
     def _judge(self, kept: Kept, outage: str = "") -> tuple[Status, bool]:
@@ -284,17 +276,5 @@ class Keywright:
     def _device(self, kept: Kept) -> _device.Device:
         if not kept.installation_id:
             new = os.urandom(16).hex()
-            kept = self._store.change(
-                lambda found: found._replace(installation_id=found.installation_id or new)
-            )
+            kept = self._store.change(lambda one: one._replace(installation_id=one.installation_id or new))
         return _device.identify(self._product or "", kept.installation_id)
-
-
-def _to_utc(moment: str | None) -> str | None:
-    """A moment as the server writes it. Raises ValueError for what is none."""
-    if moment is None:
-        return None
-    parsed = parse_time(moment)
-    if parsed is None or parsed.tzinfo is None:
-        raise ValueError("A moment is written such as 2026-11-22T08:54:00Z.")
-    return parsed.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -33,8 +33,8 @@ def verify(
     """The claims of a signed answer or of a license file. Raises VerificationError.
 
     ``public_keys`` are base64url of 32 bytes each; ``now`` is in seconds since 1970. What is None is not
-    compared, but for ``built_at``: what is for one build is refused by every other. An answer that says no
-    (``valid`` is false) may lack license and device; without ``is_place_needed``, every answer may lack that.
+    compared, but for ``built_at``: what is for one build fits no other. A no may lack license and device;
+    without ``is_place_needed``, every answer may lack the device.
     """
     _require(len(text.encode(errors="replace")) <= MAX_BYTES, "too_large")
     claims = _open(unarmour(text), LICENSE_TYP, public_keys)
@@ -50,8 +50,10 @@ def verify(
     _require(
         fingerprint is None or _fits(claims, "activation", "fingerprint", fingerprint, may_lack), "device"
     )
-    key_hash = _hash_key(license_key or "")
-    _require(license_key is None or _fits(claims, "license", "key_hash", key_hash, is_no), "license_key")
+    hashed = hashlib.sha256(f"keywright-license-key:{license_key}".encode(errors="replace")).digest()
+    _require(
+        license_key is None or _fits(claims, "license", "key_hash", encode(hashed), is_no), "license_key"
+    )
     _require(claims.get("built_at") in (None, built_at), "build")
     _require(nonce is None or claims.get("nonce") == nonce, "nonce")
     return claims
@@ -176,11 +178,6 @@ def _fits(claims: dict[str, Any], claim: str, member: str, expected: str, may_la
     """Whether it is for this device or key, or may leave open for which it is."""
     found = claims.get(claim)
     return may_lack if found is None else isinstance(found, dict) and found.get(member) == expected
-
-
-def _hash_key(license_key: str) -> str:
-    """What an answer says in place of the license key."""
-    return encode(hashlib.sha256(b"keywright-license-key:" + license_key.encode(errors="replace")).digest())
 
 
 def _require(condition: bool, code: str) -> None:
