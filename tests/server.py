@@ -133,19 +133,20 @@ class RunningServer:
         self, permissions: Permissions = Permissions.READ_WRITE, product_id: int | None = None
     ) -> tuple[str, str]:
         """A new consumer key and its secret."""
-        with self._storage() as storage:
+        with self.storage() as storage:
             issued = issue_api_key(storage, "a test", permissions, _now(), product_id=product_id)
         return issued.consumer_key, issued.consumer_secret
 
     def revoke(self, credentials: tuple[str, str]) -> None:
         """End this API key."""
-        with self._storage() as storage:
+        with self.storage() as storage:
             for one in run_read(storage, identity_store.list_api_keys):
                 if credentials[0].endswith(one.key_suffix):
                     revoke_api_key(storage, one.id, _now())
 
     @contextmanager
-    def _storage(self) -> Iterator[Storage]:
+    def storage(self) -> Iterator[Storage]:
+        """The database, opened beside the server."""
         place = self._place
         if "database_url" in place:
             place["database_url"] = with_long_timeout(place["database_url"])
@@ -202,7 +203,7 @@ class RunningServer:
         """The doctor finds nothing, beside the running server: every counter is the number of active
         records and within its limit, nothing is an orphan, the events tell the story, the file is sound.
         """
-        with self._storage() as storage:
+        with self.storage() as storage:
             assert list(examine(storage, lambda _: None)) == []
         if database_path(self.database_url) is not None:
             assert self.sql("PRAGMA integrity_check") == [("ok",)]

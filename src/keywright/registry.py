@@ -9,6 +9,7 @@ from typing import Any
 
 from keywright.core.command import Command, Query
 from keywright.db import Storage
+from keywright.delivery.mail import handlers as mails
 from keywright.delivery.webhooks import handlers as webhooks
 from keywright.delivery.webhooks import queries as webhook_queries
 from keywright.engine import health
@@ -95,6 +96,7 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
     | license_files.HANDLERS
     | signing_keys.HANDLERS
     | webhooks.HANDLERS
+    | mails.HANDLERS
     | {PurgeIdempotencyRecords: purge_idempotency_records, RecordEvent: record_event}
 )
 
@@ -150,6 +152,10 @@ def make_registry(limits: RecordLimits = _LIMITS) -> Registry:
     )
 
 
-def open_executor(storage: Storage, limits: RecordLimits = _LIMITS) -> Executor:
-    """An executor over a database, with every handler; closing it closes the database."""
-    return Executor(storage, partial(make_registry, limits))
+def open_executor(
+    storage: Storage, limits: RecordLimits = _LIMITS, on_queued: Callable[[], None] | None = None
+) -> Executor:
+    """An executor over a database, with every handler; closing it closes the database. ``on_queued`` is
+    called when a mail was queued.
+    """
+    return Executor(storage, partial(make_registry, limits), on_queued)

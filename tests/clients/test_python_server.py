@@ -57,13 +57,13 @@ class Vendor:
         self._client.close()
 
     def end_what_older_keys_signed(self) -> None:
-        with self._server._storage() as storage, storage.write() as tx:
+        with self._server.storage() as storage, storage.write() as tx:
             tx.connection.exec_driver_sql(
                 "UPDATE signing_keys SET signed_until = 1 WHERE id < (SELECT MAX(id) FROM signing_keys)"
             )
 
     def change_signing_key(self, command: Any) -> Any:
-        with self._server._storage() as storage:
+        with self._server.storage() as storage:
             (outcome,) = open_executor(storage).execute([command])
         return outcome
 

@@ -40,7 +40,7 @@ def wrong(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[Runni
 
 
 def run_commands(server: RunningServer, *commands: Any) -> None:
-    with server._storage() as storage:
+    with server.storage() as storage:
         outcomes = open_executor(storage).execute(commands)
     assert not [one for one in outcomes if isinstance(one, Exception)]
 

@@ -30,7 +30,7 @@ def published(server: RunningServer) -> list[str]:
 
 
 def execute(server: RunningServer, command: Any) -> Any:
-    with server._storage() as storage:
+    with server.storage() as storage:
         (outcome,) = open_executor(storage).execute([command])
     return outcome
 

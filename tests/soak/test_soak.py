@@ -87,7 +87,7 @@ def traffic_for(server: RunningServer, course: Course) -> Traffic:
 def keep_answers(server: RunningServer, age: timedelta) -> None:
     """As if so many calls with an Idempotency-Key had been answered that long ago."""
     moment = datetime.now(UTC).replace(microsecond=0) - age
-    with server._storage() as storage, storage.write() as tx:
+    with server.storage() as storage, storage.write() as tx:
         scopes = [secrets.token_bytes(32) for _ in range(OLD_ANSWERS)]
         record = IdempotencyRecord(b"x" * 32, 200, b"{}" * 400)
         records = dict.fromkeys(scopes, record)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import keywright
-from keywright.http.pages.languages import Language, speaking
+from keywright.core.languages import Language
+from keywright.http.pages.languages import speaking
 from keywright.http.pages.reasons import explain, find_sentence
 
 SOURCES = Path(keywright.__file__).parent

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from keywright.background.loops import ORIGIN, read_clock
 from keywright.core.command import Context
 from keywright.core.errors import KeywrightError
+from keywright.delivery.mail.commands import PurgeMails
 from keywright.engine.desk import Desk
 from keywright.engine.idempotency import PurgeIdempotencyRecords
 from keywright.maintenance.commands import PurgeDeletedLicenses, PurgeEvents
@@ -25,7 +26,7 @@ _MAX_CLOCK_CHANGE = timedelta(minutes=30)
 log = logging.getLogger(__name__)
 
 
-async def clean_up(desk: Desk, keep_events_days: int, keep_deleted_days: int) -> None:
+async def clean_up(desk: Desk, keep_events_days: int, keep_deleted_days: int, keep_mails_days: int) -> None:
     """Delete what is old, until this is cancelled. The days are settings.
 
     The age of a record is measured by the clock, and clocks jump. After a jump, or what looks like one,
@@ -38,7 +39,7 @@ async def clean_up(desk: Desk, keep_events_days: int, keep_deleted_days: int) ->
             log.warning("the clock has jumped; answers and events are kept for another two days")
             resumes_at, offset = time.monotonic() + ANSWERS_KEPT.total_seconds(), _clock_offset(now)
         if time.monotonic() >= resumes_at and not await _delete_old(
-            desk, now, keep_events_days, keep_deleted_days
+            desk, now, keep_events_days, keep_deleted_days, keep_mails_days
         ):
             resumes_at = time.monotonic() + ANSWERS_KEPT.total_seconds()
         await asyncio.sleep(_INTERVAL.total_seconds())
@@ -49,7 +50,9 @@ def _clock_offset(now: datetime) -> timedelta:
     return now - datetime.fromtimestamp(0, UTC) - timedelta(seconds=time.monotonic())
 
 
-async def _delete_old(desk: Desk, now: datetime, keep_events_days: int, keep_deleted_days: int) -> bool:
+async def _delete_old(
+    desk: Desk, now: datetime, keep_events_days: int, keep_deleted_days: int, keep_mails_days: int
+) -> bool:
     """Delete what is old. Returns False when the clock looks wrong; a fault only delays it."""
     purge = PurgeIdempotencyRecords(context=Context(now, ORIGIN), before=now - ANSWERS_KEPT)
     try:
@@ -61,6 +64,9 @@ async def _delete_old(desk: Desk, now: datetime, keep_events_days: int, keep_del
         while await desk.execute(forget):
             await asyncio.sleep(_PAUSE)
         await desk.execute(PurgeSignIns(context=Context(now, ORIGIN), before=now))
+        mails = PurgeMails(context=Context(now, ORIGIN), keep_days=keep_mails_days)
+        while await desk.execute(mails):
+            await asyncio.sleep(_PAUSE)
         return await _delete_events(desk, now, keep_events_days) and deleted is not None
     except KeywrightError as fault:
         log.warning("old answers and events could not be deleted: %s", fault)

@@ -16,6 +16,12 @@ def risks(settings: Settings) -> list[str]:
                 "the network between can read and change what goes over it. Add sslmode=verify-full and "
                 "sslrootcert to the URL."
             )
+    server = settings.smtp_server
+    if server is not None and not (server.is_encrypted or server.needs_tls or is_local(server.host)):
+        risks.append(
+            f"mails go to {server.host} without TLS (smtp_tls is none): anyone on the network between can "
+            "read license keys, sign-in codes and the password. Let smtp_tls be auto."
+        )
     if not settings.trusted_proxies and not is_local(settings.host):
         risks.append(
             f"the server listens on {settings.host}, and trusted_proxies names no proxy: if one stands in "

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from keywright.config.addresses import split_address
+from keywright.config.mail_settings import MailSettings
 from keywright.config.page_settings import PageSettings
 from keywright.config.values import (
     Network,
@@ -33,7 +34,7 @@ MIN_SECRET_LENGTH = 32
 _DATABASE_NAME = "keywright.db"
 
 
-class Settings(WebhookSettings, PageSettings):
+class Settings(MailSettings, WebhookSettings, PageSettings):
     """The settings of an installation. ``read_settings`` reads them; the class itself reads nothing."""
 
     model_config = SettingsConfigDict(

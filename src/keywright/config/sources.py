@@ -63,6 +63,7 @@ def read_settings(options: Mapping[str, object] | None = None, config_file: Path
         raise ConfigurationError(_error_message(name, *values[name])) from None
     settings._sources.update({name: source for name, (_, source) in values.items()})
     _require_credentials(settings)
+    _require_sender(settings)
     _require_own_root(settings)
     return settings
 
@@ -71,6 +72,11 @@ def _require_credentials(settings: Settings) -> None:
     for name in ("relay_consumer_key", "relay_consumer_secret"):
         if settings.relay_url is not None and getattr(settings, name) is None:
             raise ConfigurationError(f"relay_url is set, and {name} is not: set both, or neither.")
+
+
+def _require_sender(settings: Settings) -> None:
+    if settings.smtp_url is not None and settings.mail_from is None:
+        raise ConfigurationError("smtp_url is set, and mail_from is not: set the sender of mails, too.")
 
 
 def _require_own_root(settings: Settings) -> None:

@@ -4,8 +4,10 @@ import ipaddress
 import os
 import re
 from collections.abc import Iterable
+from email.utils import parseaddr
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from pydantic import BeforeValidator, SecretStr
@@ -14,6 +16,7 @@ from keywright.core.parsing import parse_integer, parse_shop_address
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:\d{1,5})?")
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):([0-9]{1,5})")
+_MAIL_ADDRESS = re.compile(r"[^\s@<>,;:\"]+@[A-Za-z0-9.-]+")
 _MAX_PORT = 65535
 _MAX_NOTICES, _MAX_NOTICE_DAYS = 5, 365
 _PATH = r"(?!\.{1,2}(/|$))[A-Za-z0-9._~-]+(/(?!\.{1,2}(/|$))[A-Za-z0-9._~-]+)*"
@@ -45,6 +48,11 @@ def parse_path(value: object) -> Path:
     if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
         raise ValueError
     return Path(os.path.expanduser(value))
+
+
+def parse_optional_path(value: object) -> Path | None:
+    """Parse a path, or None."""
+    return None if value is None else parse_path(value)
 
 
 def parse_url_path(value: object) -> str:
@@ -118,6 +126,31 @@ def parse_address(value: object) -> str | None:
     if match is None or int(match[2]) > _MAX_PORT:
         raise ValueError
     return text
+
+
+def parse_smtp_url(value: object) -> SecretStr | None:
+    """Parse ``smtp://HOST`` or ``smtps://USER:PASSWORD@HOST:PORT``, or None."""
+    if value is None:
+        return None
+    text = value.get_secret_value() if isinstance(value, SecretStr) else value
+    url = urlsplit(text.strip() if isinstance(text, str) else "")
+    is_complete = url.scheme in ("smtp", "smtps") and url.hostname and url.port != 0
+    if not is_complete or url.path.strip("/") or url.query or url.fragment:
+        raise ValueError
+    if (url.username is None) != (url.password is None):
+        raise ValueError
+    return SecretStr(url.geturl())
+
+
+def parse_mail_address(value: object) -> str | None:
+    """Parse ``a@example.com`` or ``Name <a@example.com>``, or None."""
+    if value is None:
+        return None
+    text = value.strip() if isinstance(value, str) else ""
+    name, address = parseaddr(text)
+    if not text.isprintable() or not _MAIL_ADDRESS.fullmatch(address):
+        raise ValueError
+    return f"{name} <{address}>" if name else address
 
 
 def parse_time_of_day(value: object) -> str | None:

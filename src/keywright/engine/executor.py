@@ -116,9 +116,18 @@ class _Batch:
 class Executor:
     """Decides the commands and answers the queries of one installation. Not for several threads at once."""
 
-    def __init__(self, storage: Storage, make_registry: Callable[[], Registry]) -> None:
-        """Executors of several threads must not share a registry: each makes its own."""
+    def __init__(
+        self,
+        storage: Storage,
+        make_registry: Callable[[], Registry],
+        on_queued: Callable[[], None] | None = None,
+    ) -> None:
+        """Executors of several threads must not share a registry: each makes its own. ``on_queued`` is
+        called, in any thread, after a commit that has queued a mail.
+        """
         self._storage = storage
+        self._on_queued = on_queued
+        self._has_queued = False
         self._make_registry = make_registry
         self._registry = make_registry()
         self._held = HeldLocks(self._find_holders)
@@ -126,7 +135,7 @@ class Executor:
 
     def clone(self) -> "Executor":
         """Another one for another thread, with connections of its own; the caller closes it."""
-        return Executor(self._storage.clone(), self._make_registry)
+        return Executor(self._storage.clone(), self._make_registry, self._on_queued)
 
     def close(self) -> None:
         """Close the storage."""
@@ -212,7 +221,10 @@ class Executor:
         database meets; where the database cannot be used at all, that is each command's outcome.
         """
         try:
-            return run_write(self._storage, partial(self._decide, commands), wait=wait)
+            outcomes = run_write(self._storage, partial(self._decide, commands), wait=wait)
+            if self._has_queued:
+                self._tell_queued()
+            return outcomes
         except (StoreBusy, StoreConflict):
             raise
         except Unavailable as fault:
@@ -232,7 +244,13 @@ class Executor:
         else:
             outcomes = list(map(partial(self._outcome, work), commands))
         work.save()
+        self._has_queued = self._has_queued or tx.has_queued
         return outcomes
+
+    def _tell_queued(self) -> None:
+        self._has_queued = False
+        if self._on_queued is not None:
+            self._on_queued()
 
     def _outcome(self, work: Work, command: Command) -> Outcome:
         try:

@@ -1,7 +1,7 @@
 """The composition root: it makes the objects, each of them whole, and gives them to each other."""
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, closing, nullcontext
 from functools import partial
 
@@ -16,6 +16,7 @@ from keywright.background.deliveries import delivering
 from keywright.background.job_runner import JobRunner, running_jobs
 from keywright.background.last_seen import save_last_seen
 from keywright.background.loops import running
+from keywright.background.mailer import Bell, Mailer, sending_mails
 from keywright.background.projector import project_events
 from keywright.background.refusals import save_refusals
 from keywright.config import Settings, logs
@@ -79,20 +80,24 @@ async def _open(
     counters = Counters()
     metrics = None if settings.metrics_address is None else Metrics()
     api_key_cache = ApiKeyCache()
+    mail_bell = Bell()
     async with (
-        _open_desk(settings, storage, api_key_cache, metrics) as desk,
-        running(clean_up(desk, settings.keep_events_days, settings.keep_deleted_days)),
+        _open_desk(settings, storage, api_key_cache, metrics, mail_bell.ring) as desk,
+        running(
+            clean_up(desk, settings.keep_events_days, settings.keep_deleted_days, settings.keep_mails_days)
+        ),
         running(save_counters(desk, counters)),
         running(save_last_seen(desk, counters.last_seen)),
         running(save_refusals(desk, counters.refusals)),
         running(project_events(desk)),
         running(back_up_daily(desk, settings)),
+        sending_mails(desk, storage, settings, mail_bell) as mailer,
         running_jobs(desk, storage, keep_addresses_days=settings.keep_addresses_days) as jobs,
         delivering(desk, storage, settings.webhook_networks),
         _open_runner(storage, desk, counters, jobs) as runner,
         open_relay(settings, desk) as relay,
     ):
-        with closing(BodyReader()) as body_reader, _serving_metrics(settings, storage, desk, metrics):
+        with closing(BodyReader()) as body_reader, _serving_metrics(settings, storage, desk, metrics, mailer):
             log = AccessLog(is_json=logs.uses_json(settings, is_terminal=sys.stderr.isatty()))
             admin = LazyApp(settings, runner, body_reader, counters)
             signatures = Signatures(desk, settings.signature_alg)
@@ -114,10 +119,14 @@ async def _open(
 
 @asynccontextmanager
 async def _open_desk(
-    settings: Settings, storage: Storage, api_key_cache: ApiKeyCache, metrics: Metrics | None
+    settings: Settings,
+    storage: Storage,
+    api_key_cache: ApiKeyCache,
+    metrics: Metrics | None,
+    on_queued: Callable[[], None],
 ) -> AsyncIterator[Desk]:
     desk = Desk(
-        open_executor(storage, settings.record_limits),
+        open_executor(storage, settings.record_limits, on_queued),
         most_waiting=settings.queue_limit,
         answer_within=settings.answer_within_seconds,
         observe=None if metrics is None else metrics.count_batch,
@@ -130,12 +139,13 @@ async def _open_desk(
 
 
 def _serving_metrics(
-    settings: Settings, storage: Storage, desk: Desk, metrics: Metrics | None
+    settings: Settings, storage: Storage, desk: Desk, metrics: Metrics | None, mailer: Mailer
 ) -> AbstractContextManager[None]:
     address = settings.metrics_host_and_ports
     if metrics is None or address is None:
         return nullcontext()
     metrics.watch(desk, storage)
+    metrics.watch_mails(mailer.counts)
     return serving(metrics, storage, *address)
 
 

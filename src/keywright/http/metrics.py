@@ -6,7 +6,7 @@ Each server process serves its own: one at the setting's port, further workers a
 import logging
 import platform
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -28,14 +28,19 @@ from prometheus_client.registry import Collector
 
 from keywright import __version__
 from keywright.core.errors import Unavailable, UnknownLicense
-from keywright.db import Storage, run_read
+from keywright.db import ReadTransaction, Storage, run_read
+from keywright.delivery.mail.model import Fate
+from keywright.delivery.mail.store import count_mails
 from keywright.engine.desk import Desk
+from keywright.events.outbox.model import MailState
 from keywright.jobs.store import count_unfinished_jobs
 from keywright.search.projector import lag
 
 log = logging.getLogger(__name__)
 
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+#: The most waiting mails that are counted.
+_MAX_MAILS = 10_000
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
@@ -134,6 +139,25 @@ class Metrics:
         )
         waiting.set_function(lambda: desk.waiting)
 
+    def watch_mails(self, counts: Counter[Fate]) -> None:
+        """Show what became of mails."""
+        self.registry.register(_MailCounts(counts))
+
+
+class _MailCounts(Collector):
+    """What attempts to send mails have come to, in this process."""
+
+    def __init__(self, counts: Counter[Fate]) -> None:
+        self._counts = counts
+
+    def collect(self) -> Iterator[Metric]:
+        """The counts until now."""
+        text = "Attempts to send a mail, by what they came to."
+        family = CounterMetricFamily("keywright_mail_attempts", text, labels=("outcome",))
+        for fate in Fate:
+            family.add_metric((fate.name.lower(),), self._counts[fate])
+        yield family
+
 
 class _DatabaseFigures(Collector):
     """Figures that are read from the database whenever they are asked for."""
@@ -148,7 +172,7 @@ class _DatabaseFigures(Collector):
         connections = self._storage.watch.count_connections()
         up = GaugeMetricFamily("keywright_database_up", "Whether the database answers.")
         try:
-            jobs, behind = self._thread.submit(self._read).result()
+            jobs, behind, mails = self._thread.submit(self._read).result()
         except Unavailable:
             up.add_metric((), 0)
             yield up
@@ -156,6 +180,8 @@ class _DatabaseFigures(Collector):
         up.add_metric((), 1)
         yield up
         yield GaugeMetricFamily("keywright_unfinished_jobs", "Jobs that wait or are worked on.", value=jobs)
+        text = "Mails that wait to be sent; no more than 10,000 are counted."
+        yield GaugeMetricFamily("keywright_waiting_mails", text, value=mails)
         yield GaugeMetricFamily(
             "keywright_search_events_behind",
             "Events that the search of the pages does not know yet.",
@@ -181,8 +207,13 @@ class _DatabaseFigures(Collector):
             seconds = nan if own.lag_seconds is None else own.lag_seconds
             yield GaugeMetricFamily("keywright_replica_lag_seconds", text, value=seconds)
 
-    def _read(self) -> tuple[int, int]:
-        return run_read(self._storage, lambda tx: (count_unfinished_jobs(tx), lag(tx).behind))
+    def _read(self) -> tuple[int, int, int]:
+        return run_read(self._storage, _read_figures)
+
+
+def _read_figures(tx: ReadTransaction) -> tuple[int, int, int]:
+    waiting = count_mails(tx, MailState.WAITING, most=_MAX_MAILS)
+    return count_unfinished_jobs(tx), lag(tx).behind, waiting
 
 
 @contextmanager

@@ -20,7 +20,7 @@ class CreateUser(Command, frozen=True, kw_only=True):
 
 class ChangeUser(Command, frozen=True, kw_only=True):
     """Change what is not None. A new password, and being disabled, end the user's sessions, except that with
-    the hash ``but_session``. An empty ``language`` is the browser's.
+    the hash ``but_session``. An empty ``language`` is the browser's, an empty ``email`` none.
     """
 
     user_id: int
@@ -29,6 +29,7 @@ class ChangeUser(Command, frozen=True, kw_only=True):
     password_hash: str | None = None
     but_session: bytes | None = None
     language: str | None = None
+    email: str | None = None
 
 
 class StartSession(Command, frozen=True, kw_only=True):

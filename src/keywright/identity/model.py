@@ -42,7 +42,7 @@ class ApiKey(msgspec.Struct, frozen=True):
 
 class User(msgspec.Struct, frozen=True):
     """A person who may sign in unless ``disabled_at`` is set; the password is kept as an argon2id hash.
-    ``language`` is that of the pages (``de``, ``pt-BR``); None is the browser's.
+    ``language`` is that of the pages (``de``, ``pt-BR``); None is the browser's. ``email`` gets notices.
     """
 
     id: int
@@ -53,6 +53,7 @@ class User(msgspec.Struct, frozen=True):
     disabled_at: datetime | None = None
     last_signed_in_at: datetime | None = None
     language: str | None = None
+    email: str | None = None
 
 
 class SecondFactor(msgspec.Struct, frozen=True):

@@ -134,6 +134,8 @@ def _apply_changes(user: User, command: ChangeUser) -> User:
         changes["disabled_at"] = command.context.now if command.is_disabled else None
     if command.language is not None:
         changes["language"] = command.language or None
+    if command.email is not None:
+        changes["email"] = command.email or None
     return replace(user, **changes)
 
 
@@ -156,6 +158,8 @@ def _differences(before: User, after: User) -> dict[str, Any]:
         details["is_password_new"] = True
     if before.language != after.language:
         details["language"] = [before.language, after.language]
+    if before.email != after.email:
+        details["is_email_new"] = True
     return details
 
 

@@ -1,6 +1,7 @@
 """The vendor's own templates."""
 
 from datetime import datetime
+from enum import Enum, auto
 
 import msgspec
 
@@ -23,3 +24,32 @@ class OwnTemplate(msgspec.Struct, frozen=True, kw_only=True):
     html: str
     updated_at: datetime
     updated_by: int | None
+
+
+class MailClaim(msgspec.Struct, frozen=True):
+    """The server process that is sending a mail, as its row has it."""
+
+    mail_id: int
+    claimed_by: str | None
+    claimed_until: datetime | None
+
+
+class Fate(Enum):
+    """What an attempt to send a mail has come to. ``UNANSWERED``: the SMTP server had all of it, and its
+    answer did not arrive.
+    """
+
+    SENT = auto()
+    DELAYED = auto()
+    UNANSWERED = auto()
+    REFUSED = auto()
+    DROPPED = auto()
+
+
+class AttemptOutcome(msgspec.Struct, frozen=True):
+    """The outcome of an attempt; ``reason`` has no address in it."""
+
+    fate: Fate
+    reason: str | None = None
+    #: Something else than this mail is in the way: the server cannot be reached, or refuses to work.
+    is_servers_fault: bool = False

@@ -62,6 +62,12 @@ EVENTS: dict[str, dict[str, str]] = {
         "customer.erasure_requested": N_("Customer {number} asks to be erased"),
         "customer.erasure_withdrawn": N_("Customer {number} no longer asks to be erased"),
         "brand.saved": N_("Brand changed"),
+        "customer.unsubscribed": N_("Customer {number} wants no reminders by mail"),
+        "customer.subscribed": N_("Customer {number} wants reminders by mail again"),
+        "mail.sent_again": N_("Mail {mail} sent again"),
+        "mail.held_decided": N_("Mails held after a restore: {mails} decided"),
+        "mail_template.saved": N_("Mail template {template} saved ({language})"),
+        "mail_template.deleted": N_("Mail template {template} deleted ({language})"),
     },
     N_("Jobs"): {
         "job.started": N_("Job {job_id} started: {job}"),

@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope
 
 from keywright.core import errors as e
 from keywright.core.errors.problems import PROBLEMS
+from keywright.core.languages import Language
 from keywright.engine.desk import Desk
 from keywright.http.answer import Answer, Headers, error_headers
 from keywright.http.client_license import show_signed_license
@@ -23,7 +24,7 @@ from keywright.http.middleware.call import Call
 from keywright.http.middleware.cors import CorsNames
 from keywright.http.middleware.routing import Address, Right
 from keywright.http.pages.error_messages import message_for
-from keywright.http.pages.languages import N_, Language, Languages, speaking
+from keywright.http.pages.languages import N_, Languages, speaking
 from keywright.http.pages.static_files import LOOK
 from keywright.http.signatures import Signatures
 from keywright.licensing.activations.model import Device, PlaceChange

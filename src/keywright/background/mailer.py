@@ -1,0 +1,227 @@
+"""Send what waits in the outbox, beside the calls that this server process answers.
+
+One mail at a time: its claim is durable before a byte goes to the SMTP server, and its outcome before the
+next one is claimed. So a mail is sent twice only if the server's answer, or this process, was lost between
+the two; then its next attempt counts that. Rendering and sending happen in a thread with a connection of its
+own.
+"""
+
+import asyncio
+import logging
+import os
+import secrets
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from email.utils import parseaddr
+from functools import partial
+from time import monotonic
+from typing import TypeVar
+
+from keywright.background.loops import ORIGIN, read_clock
+from keywright.config import Settings
+from keywright.core.command import Context
+from keywright.core.errors import ShuttingDown, Unavailable
+from keywright.db import ReadTransaction, Storage, run_read
+from keywright.delivery.mail import letters, message, store
+from keywright.delivery.mail.commands import ClaimMail, FinishMail, HoldMail
+from keywright.delivery.mail.letters import House
+from keywright.delivery.mail.model import AttemptOutcome, Fate, MailClaim
+from keywright.delivery.mail.rules import without_addresses
+from keywright.delivery.mail.smtp import SmtpClient
+from keywright.engine.desk import Desk
+from keywright.events.outbox.model import OutboxMail
+from keywright.jobs.claims import Claims
+
+Answer = TypeVar("Answer")
+
+#: The time between two looks into the outbox, for mails that another process has queued, in seconds.
+_INTERVAL = 1.0
+#: How often the claim on a mail is renewed, in seconds.
+_HOLD_INTERVAL = 1.5
+#: The pauses after the server could not be used, in seconds: twice as long each time.
+_FIRST_PAUSE, _MAX_PAUSE = 1.0, 60.0
+#: How long a mail in progress may take while the process stops, in seconds.
+_LAST_TIMEOUT = 5.0
+_UNEXPECTED = AttemptOutcome(Fate.DELAYED, "An unexpected error; the server's log says more.")
+
+log = logging.getLogger(__name__)
+
+
+def house_of(settings: Settings) -> House:
+    """What every mail of this installation needs."""
+    name, address = parseaddr(settings.mail_from or "")
+    return House(name or address.rpartition("@")[2], settings.public_url, settings.mail_language)
+
+
+class Bell:
+    """Rings where mails are sent when one was queued."""
+
+    def __init__(self) -> None:
+        self.listeners: list[Callable[[], None]] = []
+
+    def ring(self) -> None:
+        """Call the listeners. May be called in any thread."""
+        for listener in self.listeners:
+            listener()
+
+
+class Mailer:
+    """Claims mails and sends them, from when it is made. Belongs to one event loop."""
+
+    def __init__(self, desk: Desk, storage: Storage, settings: Settings) -> None:
+        """Without an SMTP server in the settings, mails wait."""
+        self._desk = desk
+        self._settings = settings
+        self._house = house_of(settings)
+        self._name = f"{os.getpid()}-{secrets.token_hex(8)}"
+        self._claims: Claims[MailClaim] = Claims(self._name)
+        self._loop = asyncio.get_running_loop()
+        self._is_woken = asyncio.Event()
+        self._is_stopping = False
+        self._pause_until, self._pause = 0.0, 0.0
+        #: The attempts of this process by what they came to, for the metrics.
+        self.counts: Counter[Fate] = Counter()
+        self._task: asyncio.Task[None] | None = None
+        if settings.smtp_server is not None:
+            self._storage = storage.clone()
+            self._client = SmtpClient(settings.smtp_server)
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="mail")
+            self._task = self._loop.create_task(self._run())
+
+    def wake(self) -> None:
+        """Look into the outbox now. May be called in any thread."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._is_woken.set)
+
+    async def stop(self) -> None:
+        """Finish the mail in progress. The desk must still be open."""
+        if self._task is None:
+            return
+        self._is_stopping = True
+        self._is_woken.set()
+        timeout = self._loop.call_later(_LAST_TIMEOUT, self._client.abort)
+        await asyncio.wait([self._task])
+        timeout.cancel()
+        await self._in_thread(self._client.close)
+        await self._in_thread(self._storage.close)
+        self._thread.shutdown()
+
+    async def _run(self) -> None:
+        while not self._is_stopping:
+            self._is_woken.clear()
+            has_worked = False
+            try:
+                has_worked = monotonic() >= self._pause_until and await self._work()
+            except ShuttingDown:
+                return
+            except Unavailable as fault:
+                log.debug("mails have to wait: %s", str(fault) or fault.code)
+            except Exception as problem:
+                log.error("no mail can be sent", exc_info=problem)
+            if not has_worked and not self._is_stopping:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._is_woken.wait(), _INTERVAL)
+
+    async def _work(self) -> bool:
+        """Send a mail. Returns False when there is none."""
+        over = self._claims.find_over(await self._read(store.list_claims))
+        if not over and not await self._read(partial(store.is_any_due, now=read_clock())):
+            await self._in_thread(self._client.close_if_idle)
+            return False
+        command = ClaimMail(context=Context(read_clock(), ORIGIN), claimed_by=self._name, over=over)
+        mail: OutboxMail | None = await self._desk.execute(command)
+        if mail is None:
+            return False
+        outcome = await self._attempt(mail)
+        self.counts[outcome.fate] += 1
+        self._note_server(outcome)
+        await self._finish(mail, outcome)
+        return True
+
+    async def _attempt(self, mail: OutboxMail) -> AttemptOutcome:
+        """Send a mail, and renew the claim on it meanwhile."""
+        sending = self._loop.run_in_executor(self._thread, self._send, mail)
+        while not (await asyncio.wait([sending], timeout=_HOLD_INTERVAL))[0]:
+            with suppress(Unavailable):
+                hold = HoldMail(context=Context(read_clock(), ORIGIN), mail_id=mail.id, claimed_by=self._name)
+                await self._desk.execute(hold)
+        try:
+            return sending.result()
+        except Unavailable as fault:
+            return AttemptOutcome(Fate.DELAYED, f"The database: {fault.code}")
+        except Exception as problem:
+            log.error("mail %d met an unexpected error", mail.id, exc_info=problem)
+            return _UNEXPECTED
+
+    def _send(self, mail: OutboxMail) -> AttemptOutcome:
+        """Read, render and send a mail. In the thread."""
+        now = read_clock()
+        letter = run_read(self._storage, partial(letters.read_letter, mail=mail, house=self._house, now=now))
+        if isinstance(letter, AttemptOutcome):
+            return letter
+        composed = message.compose(letter)
+        try:
+            envelope = message.build_envelope(
+                letter,
+                composed,
+                mail_from=self._settings.mail_from or "",
+                message_id=mail.message_id,
+                now=now,
+            )
+        except ValueError:
+            return AttemptOutcome(Fate.REFUSED, "No mail can be sent to this address.")
+        outcome = self._client.send(envelope)
+        is_sent = outcome.fate is Fate.SENT
+        return AttemptOutcome(Fate.SENT, composed.problem) if is_sent and composed.problem else outcome
+
+    def _note_server(self, outcome: AttemptOutcome) -> None:
+        """Leave a server alone for a while that cannot be used."""
+        if not outcome.is_servers_fault:
+            self._pause = 0.0
+            return
+        if not self._pause:
+            log.warning("the SMTP server could not be used: %s", without_addresses(outcome.reason or ""))
+        self._pause = min(max(_FIRST_PAUSE, self._pause * 2), _MAX_PAUSE)
+        self._pause_until = monotonic() + self._pause
+
+    async def _finish(self, mail: OutboxMail, outcome: AttemptOutcome) -> None:
+        """Write the outcome, again and again until the database takes it."""
+        while True:
+            command = FinishMail(
+                context=Context(read_clock(), ORIGIN),
+                mail_id=mail.id,
+                claimed_by=self._name,
+                outcome=outcome,
+            )
+            try:
+                await self._desk.execute(command)
+            except ShuttingDown:
+                raise
+            except Unavailable as fault:
+                if self._is_stopping:
+                    raise
+                log.warning("what became of mail %d cannot be written: %s", mail.id, fault.code)
+                await asyncio.sleep(_INTERVAL)
+            else:
+                return
+
+    async def _read(self, question: Callable[[ReadTransaction], Answer]) -> Answer:
+        return await self._in_thread(partial(run_read, self._storage, question))
+
+    async def _in_thread(self, work: Callable[[], Answer]) -> Answer:
+        return await self._loop.run_in_executor(self._thread, work)
+
+
+@asynccontextmanager
+async def sending_mails(
+    desk: Desk, storage: Storage, settings: Settings, bell: Bell
+) -> AsyncIterator[Mailer]:
+    """Send mails until the end of the block; the bell wakes the one who sends them."""
+    mailer = Mailer(desk, storage, settings)
+    bell.listeners.append(mailer.wake)
+    try:
+        yield mailer
+    finally:
+        await mailer.stop()

@@ -1,0 +1,217 @@
+"""The built-in templates: Jinja2, like those that vendors write, in six languages.
+
+An indented line is a license key or a code; a line that ends in a colon, and an address below it, a button.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from keywright.core.languages import ENGLISH, Language
+from keywright.events.outbox.model import MailTemplate
+
+CATALOGS = Path(__file__).parent / "locale"
+
+
+class Source(NamedTuple):
+    """A template: in Jinja2, each part."""
+
+    subject: str
+    text: str
+    html: str = ""
+
+
+def N_(text: str) -> str:
+    """The same text; a mark that it is to be translated."""
+    return text
+
+
+_HELLO = N_("Hello{% if customer.name %} {{ customer.name }}{% endif %},")
+_GREETING = N_("{{ vendor }}")
+_KEYS = (
+    "{% for license in licenses %}",
+    "    {{ license.key }}",
+    N_(
+        "{{ license.product }}"
+        "{% if license.expires_at %}, valid until {{ license.expires_at|day }}{% endif %}"
+    ),
+    "",
+    "{% endfor %}",
+    "{% if more_licenses %}",
+    N_("There are more; you find all of them in the portal."),
+    "",
+    "{% endif %}",
+)
+_MASKED = (
+    "{% for license in licenses %}",
+    N_(
+        "{{ license.product }}, key {{ license.mask }}"
+        "{% if license.expires_at %}, until {{ license.expires_at|day }}{% endif %}"
+    ),
+    "{% endfor %}",
+    "",
+)
+_PORTAL = (
+    "{% if portal_url %}",
+    N_("Manage your licenses and devices:"),
+    "{{ portal_url }}",
+    "",
+    "{% endif %}",
+)
+_UNSUBSCRIBE = (
+    "",
+    "{% if unsubscribe_url %}",
+    N_("You do not want such reminders? Unsubscribe here: {{ unsubscribe_url }}"),
+    "{% endif %}",
+)
+_TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
+    MailTemplate.YOUR_LICENSE: (
+        N_("Your license for {{ product }}"),
+        (
+            _HELLO,
+            "",
+            N_("thank you for your purchase. This is what you need to use {{ product }}:"),
+            "",
+            *_KEYS,
+            N_(
+                "To activate it, open {{ product }} and enter the key where it asks for one. It is best to "
+                "copy the key from this mail."
+            ),
+            "",
+            *_PORTAL,
+            N_("Please keep this mail: whoever has the key can use your license."),
+            "",
+            _GREETING,
+        ),
+    ),
+    MailTemplate.RENEWED: (
+        N_("Your license for {{ product }} is renewed"),
+        (
+            _HELLO,
+            "",
+            N_("thank you: your license is renewed. There is nothing for you to do."),
+            "",
+            *_MASKED,
+            *_PORTAL,
+            _GREETING,
+        ),
+    ),
+    MailTemplate.EXPIRING: (
+        N_("Your license for {{ product }} ends on {{ expires_at|day }}"),
+        (
+            _HELLO,
+            "",
+            N_("this is a reminder: your license for {{ product }} ends on {{ expires_at|day }}."),
+            "",
+            *_MASKED,
+            N_("If it renews by itself, there is nothing for you to do."),
+            "",
+            *_PORTAL,
+            _GREETING,
+            *_UNSUBSCRIBE,
+        ),
+    ),
+    MailTemplate.EXPIRED: (
+        N_("Your license for {{ product }} has ended"),
+        (
+            _HELLO,
+            "",
+            N_("your license for {{ product }} has ended. Once it is renewed, the same key works again."),
+            "",
+            *_MASKED,
+            *_PORTAL,
+            _GREETING,
+            *_UNSUBSCRIBE,
+        ),
+    ),
+    MailTemplate.PAYMENT_FAILED: (
+        N_("The payment for {{ product }} did not go through"),
+        (
+            _HELLO,
+            "",
+            N_(
+                "the payment for {{ product }} did not go through. Please check your means of payment in the "
+                "shop where you bought it, so that your license does not end."
+            ),
+            "",
+            *_MASKED,
+            *_PORTAL,
+            _GREETING,
+        ),
+    ),
+    MailTemplate.SIGN_IN_CODE: (
+        N_("Your sign-in code: {{ code }}"),
+        (
+            N_("With this code you sign in to the portal of {{ vendor }}:"),
+            "",
+            "    {{ code }}",
+            "",
+            "{% if sign_in_url %}",
+            N_("Or open this page:"),
+            "{{ sign_in_url }}",
+            "",
+            "{% endif %}",
+            N_(
+                "It is good once, for 15 minutes. If you did not ask for it, you need not do anything: "
+                "nobody can sign in without this mail."
+            ),
+        ),
+    ),
+    MailTemplate.YOUR_KEYS: (
+        N_("Your license keys from {{ vendor }}"),
+        (
+            _HELLO,
+            "",
+            N_("you asked for your license keys. Here they are:"),
+            "",
+            *_KEYS,
+            *_PORTAL,
+            _GREETING,
+        ),
+    ),
+    MailTemplate.ENDPOINT_DISABLED: (
+        N_("Keywright has disabled a webhook endpoint"),
+        (
+            N_("For five days no delivery to this address has succeeded, so that it was disabled:"),
+            "",
+            "    {{ endpoint.url }}",
+            "",
+            N_(
+                "Events are kept for 30 days. Enable the endpoint again once it works: it goes on where it "
+                "stood."
+            ),
+            "",
+            "{% if endpoint.page_url %}",
+            N_("Open the endpoint:"),
+            "{{ endpoint.page_url }}",
+            "{% endif %}",
+        ),
+    ),
+}
+
+_LANGUAGES = {ENGLISH: Language(ENGLISH)} | {
+    one.stem.replace("_", "-"): Language(one.stem.replace("_", "-"), one)
+    for one in sorted(CATALOGS.glob("*.po"))
+}
+#: The codes of the languages, English first.
+CODES = tuple(_LANGUAGES)
+
+
+def choose_language(wanted: str | None, fallback: str) -> Language:
+    """The language with this code (``de``, ``pt-BR``), or nearest to it; else the fallback, else English."""
+    for code in (wanted, fallback):
+        known = (code or "").replace("_", "-")
+        for one in (known, known.partition("-")[0], _REGIONS.get(known.partition("-")[0], "")):
+            if one in _LANGUAGES:
+                return _LANGUAGES[one]
+    return _LANGUAGES[ENGLISH]
+
+
+#: Languages that are known in one region only.
+_REGIONS = {"pt": "pt-BR"}
+
+
+def built_in(name: MailTemplate, language: Language) -> Source:
+    """The built-in template."""
+    say = language.translations.gettext
+    subject, lines = _TEMPLATES[name]
+    return Source(say(subject), "\n".join(say(line) if line else line for line in lines))

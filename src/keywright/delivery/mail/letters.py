@@ -1,0 +1,214 @@
+"""What a mail says: read when it is sent, from the IDs that the outbox has."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from keywright.core.crypto import mask
+from keywright.core.languages import Language
+from keywright.db import ReadTransaction
+from keywright.delivery.mail import unsubscribing
+from keywright.delivery.mail.defaults import Source, built_in, choose_language
+from keywright.delivery.mail.model import AttemptOutcome, Fate
+from keywright.delivery.mail.store import is_unsubscribed
+from keywright.delivery.mail.template_store import find_template
+from keywright.events.outbox.model import MailTemplate, OutboxMail
+from keywright.identity import sign_in_codes
+from keywright.identity.store import find_user_by_id
+from keywright.licensing.licenses import rules as license_rules
+from keywright.licensing.licenses.model import License, LicenseFilter, Status
+from keywright.licensing.licenses.store import find_licenses_by_id, list_licenses
+from keywright.provisioning.brand.model import Brand
+from keywright.provisioning.brand.store import find_brand
+from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.catalog.store import names_of
+from keywright.provisioning.customers.store import find_customer
+
+#: The most licenses in one mail.
+MAX_SHOWN = 100
+_REMINDERS = (MailTemplate.EXPIRING, MailTemplate.EXPIRED)
+_ABOUT_LICENSES = frozenset(MailTemplate) - {MailTemplate.SIGN_IN_CODE, MailTemplate.ENDPOINT_DISABLED}
+
+
+class House(NamedTuple):
+    """What every mail of this installation needs: how it signs, where its pages are, its usual language."""
+
+    vendor: str
+    public_url: str | None
+    language: str
+
+
+class Letter(NamedTuple):
+    """A mail, complete but for its rendering. ``own`` is the vendor's template."""
+
+    address: str
+    name: str | None
+    language: Language
+    own: Source | None
+    built_in: Source
+    values: Mapping[str, Any]
+    brand: Brand
+    unsubscribe_url: str | None
+
+
+class _Recipient(NamedTuple):
+    address: str
+    name: str | None
+    language: str | None
+
+
+def read_letter(
+    tx: ReadTransaction, mail: OutboxMail, house: House, now: datetime
+) -> Letter | AttemptOutcome:
+    """What to send; or why nothing is sent."""
+    recipient = _find_recipient(tx, mail)
+    if not isinstance(recipient, _Recipient):
+        return recipient
+    brand = find_brand(tx)
+    house = house._replace(vendor=brand.name or house.vendor)
+    language = choose_language(mail.language or recipient.language, house.language)
+    is_sample = mail.subject.is_sample
+    values = sample_values(house, now) if is_sample else _read_values(tx, mail, house, now)
+    if isinstance(values, AttemptOutcome):
+        return values
+    values["customer"] = {"name": _line(recipient.name)}
+    unsubscribe_url = _unsubscribe_url(tx, mail, house)
+    values["unsubscribe_url"] = unsubscribe_url
+    own = find_template(tx, mail.template, mail.product_id, language.code)
+    return Letter(
+        recipient.address,
+        recipient.name,
+        language,
+        None if own is None else Source(own.subject, own.text, own.html),
+        built_in(mail.template, language),
+        values,
+        brand,
+        unsubscribe_url,
+    )
+
+
+def _find_recipient(tx: ReadTransaction, mail: OutboxMail) -> _Recipient | AttemptOutcome:
+    if mail.user_id is not None:
+        user = find_user_by_id(tx, mail.user_id)
+        if user is None or user.email is None or user.disabled_at is not None:
+            return AttemptOutcome(Fate.DROPPED, "The user has no e-mail address, or is disabled.")
+        return _Recipient(user.email, None, user.language)
+    customer = find_customer(tx, mail.customer_id or 0)
+    if customer is None or customer.email is None:
+        return AttemptOutcome(Fate.DROPPED, "The customer has no e-mail address.")
+    if mail.template in _REMINDERS and is_unsubscribed(tx, customer.id):
+        return AttemptOutcome(Fate.DROPPED, "The customer wants no reminders.")
+    return _Recipient(customer.email, customer.name, customer.language)
+
+
+def _read_values(
+    tx: ReadTransaction, mail: OutboxMail, house: House, now: datetime
+) -> dict[str, Any] | AttemptOutcome:
+    licenses = _find_licenses(tx, mail)
+    if mail.template in _ABOUT_LICENSES:
+        licenses = [one for one in licenses if _is_worth_a_word(mail.template, one, now)]
+        if not licenses:
+            return AttemptOutcome(Fate.DROPPED, "There was nothing to say any more about its licenses.")
+    values = _common_values(house) | _license_values(tx, licenses, house, mail.product_id)
+    if mail.template is MailTemplate.SIGN_IN_CODE:
+        if mail.subject.sign_in_id is None:
+            return AttemptOutcome(Fate.DROPPED, "There is no sign-in.")
+        values |= _sign_in_values(tx, mail.subject.sign_in_id, house)
+    return values
+
+
+def _find_licenses(tx: ReadTransaction, mail: OutboxMail) -> list[License]:
+    if mail.subject.license_ids:
+        return list(find_licenses_by_id(tx, mail.subject.license_ids).values())
+    if mail.template is MailTemplate.YOUR_KEYS and mail.customer_id is not None:
+        return list_licenses(tx, LicenseFilter(customer_id=mail.customer_id), limit=MAX_SHOWN + 1)
+    return []
+
+
+def _is_worth_a_word(template: MailTemplate, license: License, now: datetime) -> bool:
+    if template is MailTemplate.EXPIRED:
+        return license_rules.is_expired(license, now)
+    if template is MailTemplate.EXPIRING:
+        is_disabled = license.status == Status.DISABLED
+        return (
+            license.expires_at is not None and not license_rules.is_expired(license, now) and not is_disabled
+        )
+    return True
+
+
+def _common_values(house: House) -> dict[str, Any]:
+    return {
+        "vendor": house.vendor,
+        "portal_url": None if house.public_url is None else f"{house.public_url}/portal",
+        "code": "",
+        "sign_in_url": None,
+        "endpoint": {"url": "", "page_url": None},
+    }
+
+
+def _license_values(
+    tx: ReadTransaction, licenses: list[License], house: House, product_id: int | None
+) -> dict[str, Any]:
+    numbers = {one.product_id for one in licenses} | {product_id}
+    names = names_of(tx, NameKind.PRODUCT, [one for one in numbers if one is not None])
+    ends = [one.expires_at for one in licenses if one.expires_at is not None]
+    first = product_id if product_id in names else next((one.product_id for one in licenses), None)
+    return {
+        "product": _line(names.get(first or 0)) or house.vendor,
+        "licenses": [
+            {
+                "key": one.key,
+                "mask": mask(one.key),
+                "product": _line(names.get(one.product_id or 0)) or house.vendor,
+                "expires_at": one.expires_at,
+                "max_activations": one.times_activated_max,
+            }
+            for one in licenses[:MAX_SHOWN]
+        ],
+        "more_licenses": len(licenses) > MAX_SHOWN,
+        "expires_at": min(ends, default=None),
+    }
+
+
+def _sign_in_values(tx: ReadTransaction, sign_in_id: str, house: House) -> dict[str, Any]:
+    code = sign_in_codes.derive_code(tx.key_ring, sign_in_id)
+    path = sign_in_codes.link_path(tx.key_ring, sign_in_id)
+    url = None if house.public_url is None else f"{house.public_url}{path}"
+    return {"code": f"{code[:4]} {code[4:]}", "sign_in_url": url}
+
+
+def _unsubscribe_url(tx: ReadTransaction, mail: OutboxMail, house: House) -> str | None:
+    if mail.template not in _REMINDERS or mail.customer_id is None or house.public_url is None:
+        return None
+    return house.public_url + unsubscribing.path_of(tx.key_ring, mail.customer_id)
+
+
+def sample_values(house: House, now: datetime) -> dict[str, Any]:
+    """Plausible values for every template."""
+    expires_at = now + timedelta(days=365)
+    one = {
+        "key": "K7QM-2XWP-9RTD-4HVN",
+        "mask": mask("K7QM-2XWP-9RTD-4HVN"),
+        "product": "Example Writer",
+        "expires_at": expires_at,
+        "max_activations": 3,
+    }
+    url = house.public_url or "https://licenses.example.com"
+    return {
+        "vendor": house.vendor,
+        "portal_url": f"{url}/portal",
+        "product": "Example Writer",
+        "licenses": [one, one | {"key": "W3ZB-8NKF-5GJC-6PYL", "expires_at": None}],
+        "more_licenses": False,
+        "expires_at": expires_at,
+        "code": "1234 5678",
+        "sign_in_url": f"{url}/portal/sign-in/sample",
+        "endpoint": {"url": "https://example.com/hooks", "page_url": f"{url}/admin/webhooks"},
+        "customer": {"name": "Dora Example"},
+        "unsubscribe_url": f"{url}/mail/unsubscribe/sample",
+    }
+
+
+def _line(text: str | None) -> str | None:
+    """A name as one line: the rest of a mail is made of lines, too."""
+    return None if text is None else " ".join(text.split())

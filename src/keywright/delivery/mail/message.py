@@ -1,0 +1,106 @@
+"""Make the message of a letter: headers, text and HTML, as bytes for SMTP (RFC 5322, 2046, 8058)."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from email.errors import MessageError
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import format_datetime, parseaddr
+from typing import Any, NamedTuple
+
+from markupsafe import Markup
+
+from keywright.core.languages import Language
+from keywright.delivery.mail import html, sandbox
+from keywright.delivery.mail.defaults import Source
+from keywright.delivery.mail.letters import Letter
+from keywright.delivery.mail.sandbox import BadTemplate
+from keywright.provisioning.brand.model import Brand
+
+_MAX_SUBJECT = 200
+_POLICY = SMTP.clone(max_line_length=76)
+_UTF8_POLICY = _POLICY.clone(utf8=True)
+
+
+class Composed(NamedTuple):
+    """The parts of a mail. ``problem`` says why the vendor's template could not be used."""
+
+    subject: str
+    text: str
+    html: str
+    problem: str | None = None
+
+
+class Envelope(NamedTuple):
+    """A message, and its addresses for the SMTP server. ``needs_utf8``: only RFC 6531 can carry it."""
+
+    sender: str
+    recipient: str
+    message: bytes
+    needs_utf8: bool
+
+
+def compose(letter: Letter) -> Composed:
+    """Render a letter. Where the vendor's template fails, the built-in one says what is to be said."""
+    if letter.own is not None:
+        try:
+            return render_source(letter.own, letter.values, letter.language, letter.brand)
+        except BadTemplate as problem:
+            composed = render_source(letter.built_in, letter.values, letter.language, letter.brand)
+            return composed._replace(problem=f"Your template could not be used: {problem.sentence}")
+    return render_source(letter.built_in, letter.values, letter.language, letter.brand)
+
+
+def render_source(
+    source: Source, values: Mapping[str, Any], language: Language, brand: Brand, *, is_strict: bool = False
+) -> Composed:
+    """Render a template. Raises ``BadTemplate``."""
+    code = language.code
+    subject = " ".join(sandbox.render(source.subject, values, code, is_strict=is_strict).split())
+    text = sandbox.render(source.text, values, code, is_strict=is_strict).strip() + "\n"
+    if source.html.strip():
+        page = sandbox.render(source.html, values, code, is_html=True, is_strict=is_strict)
+        body = Markup(page)  # noqa: S704
+    else:
+        body = html.from_text(text)
+    if not body.lstrip()[:9].lower().startswith(("<!doctype", "<html")):
+        framed = html.frame(body, title=subject, brand=brand, vendor=values["vendor"], language=code)
+    else:
+        framed = str(body)
+    return Composed(_printable(subject)[:_MAX_SUBJECT], text, framed)
+
+
+def build_envelope(
+    letter: Letter, composed: Composed, *, mail_from: str, message_id: str, now: datetime
+) -> Envelope:
+    """The message. Raises ``ValueError`` for an address that no mail can be sent to."""
+    sender_name, sender = parseaddr(mail_from)
+    message = EmailMessage(policy=_UTF8_POLICY if not letter.address.isascii() else _POLICY)
+    try:
+        message["From"] = Address(_printable(sender_name), addr_spec=sender)
+        message["To"] = Address(_printable(letter.name or ""), addr_spec=letter.address)
+        recipient = _to_ascii_domain(letter.address)
+    except (MessageError, ValueError, IndexError) as problem:
+        raise ValueError("the address cannot be used") from problem
+    message["Subject"] = composed.subject
+    message["Date"] = format_datetime(now)
+    message["Message-ID"] = f"<{message_id}@{sender.rpartition('@')[2]}>"
+    message["Auto-Submitted"] = "auto-generated"
+    message["Content-Language"] = letter.language.code
+    if letter.unsubscribe_url is not None:
+        message["List-Unsubscribe"] = f"<{letter.unsubscribe_url}>"
+        message["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"
+    message.set_content(composed.text, cte="quoted-printable")
+    message.add_alternative(composed.html, subtype="html", cte="quoted-printable")
+    return Envelope(sender, recipient, message.as_bytes(), not recipient.isascii())
+
+
+def _to_ascii_domain(address: str) -> str:
+    local, _, domain = address.rpartition("@")
+    return f"{local}@{domain.encode('idna').decode('ascii')}" if not domain.isascii() else address
+
+
+def _printable(text: str) -> str:
+    """The text on one line: a header has no line breaks, and control characters have no place in it."""
+    return "".join(one if one.isprintable() else " " for one in " ".join(text.split())).strip()

@@ -1,0 +1,60 @@
+"""When a mail is sent again, and when it is given up."""
+
+import re
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
+
+from keywright.delivery.mail.model import AttemptOutcome, Fate
+from keywright.events.outbox.model import MailState, MailTemplate, OutboxMail
+
+_FIRST_PAUSE, MAX_PAUSE = timedelta(seconds=15), timedelta(hours=2)
+#: For how long a mail is tried; a code is worth nothing after its time.
+_WORTH_SENDING = timedelta(days=3)
+_SIGN_IN_WORTH = timedelta(minutes=15)
+_MAX_REASON = 500
+_ADDRESS = re.compile(r"[^\s<>@]+@[^\s<>]+")
+
+
+def backoff(attempts: int) -> timedelta:
+    """The pause after so many attempts: 15 s, 30 s, 1 min … 2 h."""
+    return min(_FIRST_PAUSE * (1 << min(attempts - 1, 20)), MAX_PAUSE)
+
+
+def after_attempt(mail: OutboxMail, outcome: AttemptOutcome, now: datetime) -> OutboxMail:
+    """The mail after an attempt."""
+    attempts = mail.attempts + (outcome.fate is not Fate.DROPPED)
+    mail = replace(
+        mail,
+        attempts=attempts,
+        unanswered=mail.unanswered + (outcome.fate is Fate.UNANSWERED),
+        error=None if outcome.reason is None else without_addresses(outcome.reason)[:_MAX_REASON],
+        claimed_by=None,
+        claimed_until=None,
+    )
+    if outcome.fate is Fate.SENT:
+        return finish(mail, MailState.SENT, now)
+    if outcome.fate is Fate.DROPPED:
+        return finish(mail, MailState.DROPPED, now)
+    if outcome.fate is Fate.REFUSED or not is_worth_sending(mail, now + backoff(attempts)):
+        return finish(mail, MailState.FAILED, now)
+    return replace(mail, next_attempt_at=now + backoff(attempts))
+
+
+def is_worth_sending(mail: OutboxMail, at: datetime) -> bool:
+    """Whether another attempt at this moment makes sense. A mail that has waited for an SMTP server to be set
+    up has all its attempts left.
+    """
+    if mail.template is MailTemplate.SIGN_IN_CODE:
+        return at <= mail.created_at + _SIGN_IN_WORTH
+    return sum(map(backoff, range(1, mail.attempts + 1)), timedelta()) <= _WORTH_SENDING
+
+
+def finish(mail: OutboxMail, state: MailState, now: datetime) -> OutboxMail:
+    """The mail, waiting no more."""
+    return replace(mail, state=state, next_attempt_at=None, finished_at=now)
+
+
+def without_addresses(text: str) -> str:
+    """The text with an ellipsis in place of every mail address."""
+    return _ADDRESS.sub("…", " ".join(text.split()))

@@ -1,0 +1,192 @@
+"""Send messages over SMTP, one connection for many (RFC 5321, 3207, 4954).
+
+The standard library's client in a thread: it is kept up, and there is nothing to gain from another one where
+one mail is sent after the other.
+"""
+
+import smtplib
+import socket
+import ssl
+from contextlib import suppress
+from time import monotonic
+
+from keywright.config.mail_settings import SmtpServer
+from keywright.delivery.mail.message import Envelope
+from keywright.delivery.mail.model import AttemptOutcome, Fate
+
+#: How long to wait for a connection and for an answer, and for the answer to a whole message, in seconds.
+_TIMEOUT, _MESSAGE_TIMEOUT = 20.0, 60.0
+#: A connection is used for so many messages, and closed when it was not used for so long, in seconds.
+_MAX_MESSAGES, _MAX_IDLE = 100, 15.0
+_SENT = AttemptOutcome(Fate.SENT)
+
+
+class SmtpClient:
+    """Sends one message after the other. For one thread at a time."""
+
+    def __init__(
+        self, server: SmtpServer, *, timeout: float = _TIMEOUT, message_timeout: float = _MESSAGE_TIMEOUT
+    ) -> None:
+        self._server = server
+        self._timeout = timeout
+        self._message_timeout = message_timeout
+        self._smtp: smtplib.SMTP | None = None
+        self._messages = 0
+        self._used_at = 0.0
+
+    def send(self, envelope: Envelope) -> AttemptOutcome:
+        """Send a message."""
+        is_fresh = self._smtp is None
+        try:
+            return self._send(envelope)
+        except (smtplib.SMTPServerDisconnected, ConnectionError):
+            self.close()
+            if is_fresh:
+                return _server_fault("The connection was lost.")
+        except _Trouble as trouble:
+            self.close()
+            return trouble.outcome
+        except OSError as problem:
+            # Also what smtplib raises; its texts may quote addresses, which ``rules`` takes out.
+            self.close()
+            return _server_fault(_describe(problem))
+        # The server has closed the connection while it was idle: nothing of this message was sent.
+        return self.send(envelope)
+
+    def close(self) -> None:
+        """Close the connection."""
+        smtp, self._smtp = self._smtp, None
+        if smtp is not None:
+            with suppress(OSError, smtplib.SMTPException):
+                if smtp.sock is not None:
+                    smtp.sock.settimeout(2.0)
+                smtp.quit()
+            smtp.close()
+
+    def abort(self) -> None:
+        """Break off what another thread waits for."""
+        smtp = self._smtp
+        sock = None if smtp is None else smtp.sock
+        if sock is not None:
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+    def close_if_idle(self) -> None:
+        """Close a connection that was not used for a while."""
+        if self._smtp is not None and monotonic() - self._used_at > _MAX_IDLE:
+            self.close()
+
+    def _send(self, envelope: Envelope) -> AttemptOutcome:
+        if self._smtp is not None and self._messages >= _MAX_MESSAGES:
+            self.close()
+        if self._smtp is None:
+            self._smtp, self._messages = self._connect(), 0
+        smtp = self._smtp
+        self._messages += 1
+        try:
+            outcome = self._offer(smtp, envelope)
+            if outcome is None:
+                outcome = self._transmit(smtp, envelope)
+        finally:
+            self._used_at = monotonic()
+        if outcome.fate is not Fate.SENT and self._smtp is not None:
+            # The next message begins from the start; a connection that is gone is found out then.
+            with suppress(OSError, smtplib.SMTPException):
+                smtp.rset()
+        return outcome
+
+    def _connect(self) -> smtplib.SMTP:
+        server = self._server
+        context = ssl.create_default_context(cafile=server.ca_file)
+        if server.is_encrypted:
+            smtp: smtplib.SMTP = smtplib.SMTP_SSL(
+                server.host, server.port, timeout=self._timeout, context=context
+            )
+        else:
+            smtp = smtplib.SMTP(server.host, server.port, timeout=self._timeout)
+        try:
+            smtp.ehlo_or_helo_if_needed()
+            if server.needs_tls and not server.is_encrypted:
+                if not smtp.has_extn("starttls"):
+                    raise _Trouble(_server_fault("The server offers no STARTTLS."))
+                smtp.starttls(context=context)
+                smtp.ehlo()
+            if server.user is not None and server.password is not None:
+                smtp.login(server.user, server.password)
+        except BaseException:
+            smtp.close()
+            raise
+        return smtp
+
+    def _offer(self, smtp: smtplib.SMTP, envelope: Envelope) -> AttemptOutcome | None:
+        """Name the addresses; an outcome when they are refused."""
+        options = []
+        if envelope.needs_utf8:
+            if not smtp.has_extn("smtputf8"):
+                return AttemptOutcome(Fate.REFUSED, "The server takes no such address (no SMTPUTF8).")
+            options = ["SMTPUTF8", "BODY=8BITMIME"]
+        code, text = smtp.mail(envelope.sender, options)
+        if code != 250:
+            # A refused sender is a matter of the settings, and no fault of this mail.
+            return self._judge(code, text, "sender", is_servers_fault=True)
+        code, text = smtp.rcpt(envelope.recipient)
+        return None if code in (250, 251) else self._judge(code, text, "recipient")
+
+    def _transmit(self, smtp: smtplib.SMTP, envelope: Envelope) -> AttemptOutcome:
+        code, text = smtp.docmd("DATA")
+        if code != 354:
+            return self._judge(code, text, "message")
+        try:
+            # Lines that begin with a dot get another one, and the last line is a dot (RFC 5321, 4.5.2).
+            body = b"\r\n".join(
+                b"." + line if line.startswith(b".") else line for line in envelope.message.split(b"\r\n")
+            )
+            smtp.send(body + (b".\r\n" if body.endswith(b"\r\n") else b"\r\n.\r\n"))
+            assert smtp.sock is not None  # noqa: S101
+            smtp.sock.settimeout(self._message_timeout)
+            code, text = smtp.getreply()
+            smtp.sock.settimeout(self._timeout)
+        except (OSError, smtplib.SMTPException) as problem:
+            raise _Trouble(
+                AttemptOutcome(
+                    Fate.UNANSWERED,
+                    f"The server's answer did not arrive: {_describe(problem)}",
+                    is_servers_fault=True,
+                )
+            ) from problem
+        return _SENT if code == 250 else self._judge(code, text, "message")
+
+    def _judge(self, code: int, text: bytes, what: str, *, is_servers_fault: bool = False) -> AttemptOutcome:
+        """The outcome of an answer that is no success: 4xx is for now, 5xx for good."""
+        answer = f"{code} {text.decode(errors='replace')}"
+        if code == 421 or code < 400:
+            raise _Trouble(_server_fault(f"The server ended the connection: {answer}"))
+        is_for_good = code >= 500 and not is_servers_fault
+        fate = Fate.REFUSED if is_for_good else Fate.DELAYED
+        return AttemptOutcome(fate, f"The server refused the {what}: {answer}", is_servers_fault)
+
+
+class _Trouble(Exception):
+    """The connection is of no use any more."""
+
+    def __init__(self, outcome: AttemptOutcome) -> None:
+        super().__init__(outcome.reason)
+        self.outcome = outcome
+
+
+def _server_fault(reason: str) -> AttemptOutcome:
+    return AttemptOutcome(Fate.DELAYED, reason, is_servers_fault=True)
+
+
+def _describe(problem: Exception) -> str:
+    if isinstance(problem, smtplib.SMTPAuthenticationError):
+        return f"The server refused the user or password: {problem.smtp_code}"
+    if isinstance(problem, ssl.SSLCertVerificationError):
+        return f"The server's certificate cannot be verified: {problem.verify_message}"
+    if isinstance(problem, TimeoutError):
+        return "The server did not answer in time."
+    if isinstance(problem, smtplib.SMTPResponseException):
+        return f"The server answered {problem.smtp_code}."
+    if isinstance(problem, OSError) and problem.strerror:
+        return problem.strerror
+    return str(problem) or type(problem).__name__
