@@ -57,6 +57,8 @@ from keywright.provisioning.policies.commands import FindPolicies, GetPolicy, Li
 from keywright.provisioning.portal import handlers as portal
 from keywright.provisioning.products import handlers as products
 from keywright.provisioning.products import queries as product_queries
+from keywright.provisioning.shops import handlers as shops
+from keywright.provisioning.shops import queries as shop_queries
 from keywright.provisioning.trials import handlers as trials
 from keywright.search import feed, projector
 from keywright.search import licenses as license_lists
@@ -82,6 +84,7 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
     | portal.HANDLERS
     | brand.HANDLERS
     | importers.HANDLERS
+    | shops.HANDLERS
     | api_keys.HANDLERS
     | users.HANDLERS
     | invitations.HANDLERS
@@ -120,6 +123,7 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     ExportCustomer: personal_data.export_customer,
     **product_queries.QUERY_HANDLERS,
     **customer_queries.QUERY_HANDLERS,
+    **shop_queries.QUERY_HANDLERS,
     **signing_keys.QUERY_HANDLERS,
     **webhook_queries.QUERY_HANDLERS,
 }

@@ -51,12 +51,14 @@ from keywright.provisioning.catalog.store import list_names
 from keywright.provisioning.licenses.commands import IssueLicenses, RotateKey
 from keywright.provisioning.policies.commands import GetPolicy, ListPolicies
 from keywright.provisioning.products.commands import CreateProduct
+from keywright.provisioning.shops.model import SaleState
 from keywright.provisioning.trials.commands import StartTrial
 from keywright.registry import open_executor
 from keywright.search import license_pages, query_parser, statistics
 from keywright.search.commands import ProjectEvents, SaveCounters
 from keywright.search.filters import Search
 from keywright.signing.commands import BuildKeySets, LoadKeys
+from tests.connections import a_sale, a_state, connect, receive
 from tests.jobs import by_user, cancel, make_orderer, run_job
 from tests.makers import (
     LATER,
@@ -143,6 +145,9 @@ def live(storage: Storage) -> None:
     run_write(storage, _mail)
     _follow(storage)
     _work(storage)
+    connect(executor)
+    receive(executor, a_sale("in-1", subscription="sub-1"))
+    receive(executor, a_state(SaleState.SUSPENDED, subscription="sub-1"), 1)
     executor.execute([delete_policy(1)])
     with storage.read() as tx:
         event_store.list_events(tx, 1, limit=9)

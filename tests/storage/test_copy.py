@@ -20,6 +20,7 @@ from keywright.maintenance.copy import copy
 from keywright.provisioning.catalog.model import NameKind
 from keywright.registry import open_executor
 from keywright.signing.commands import LoadKeys
+from tests.connections import a_sale, connect, receive
 from tests.databases import a_postgres_url
 from tests.makers import (
     KEY_RING,
@@ -68,6 +69,8 @@ def fill(storage: Storage) -> None:
     executor.execute([enable_second_factor(2)])
     executor.execute([save_name(NameKind.PRODUCT, 7, "Writer"), save_name(NameKind.CUSTOMER, 7, "Anna")])
     executor.execute([make_first_key()])
+    connect(executor)
+    receive(executor, a_sale("in-1", subscription="sub-1"))
     run_write(storage, _save_what_is_sealed)
 
 

@@ -87,6 +87,7 @@ def test_an_event_is_described_in_a_few_words(
         ("program", "a program"),
         ("keywright", "Keywright itself"),
         ("visitor", "a visitor not signed in"),
+        ("connection:4", "the shop of connection 4"),
         ("user:x", "user:x"),
         ("", ""),
     ],

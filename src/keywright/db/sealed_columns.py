@@ -13,6 +13,7 @@ from sqlalchemy import Column, Table
 from keywright.core.crypto import KeyRing, license_associated_data
 from keywright.db.schema import (
     api_keys,
+    connections,
     deleted_licenses,
     idempotency_records,
     invitations,
@@ -24,6 +25,7 @@ from keywright.db.schema import (
     rotated_keys,
     second_factors,
     sessions,
+    shop_events,
     signing_keys,
     trials,
     webhook_secrets,
@@ -80,6 +82,16 @@ def webhook_associated_data(endpoint_id: int) -> bytes:
     return b"webhook:%d" % endpoint_id
 
 
+def connection_associated_data(connection_id: int, name: str) -> bytes:
+    """The associated data of a secret of a connection, ``secret`` or ``api_key``."""
+    return f"connection:{connection_id}:{name}".encode()
+
+
+def shop_event_associated_data(row_id: int) -> bytes:
+    """The associated data of the sealed payload of a shop's event."""
+    return b"shop event:%d" % row_id
+
+
 SEALED_COLUMNS: Final = (
     SealedColumn(
         licenses.c.sealed_key,
@@ -101,7 +113,14 @@ SEALED_COLUMNS: Final = (
     SealedColumn(second_factors.c.sealed_secret, lambda row: factor_associated_data(row.user_id)),
     SealedColumn(signing_keys.c.sealed_private_key, lambda row: signing_key_associated_data(row.id)),
     SealedColumn(webhook_secrets.c.sealed_secret, lambda row: webhook_associated_data(row.endpoint_id)),
-    # A snapshot, or a chunk, may have a megabyte.
+    SealedColumn(connections.c.sealed_secret, lambda row: connection_associated_data(row.id, "secret")),
+    SealedColumn(connections.c.sealed_api_key, lambda row: connection_associated_data(row.id, "api_key")),
+    # A payload, a snapshot or a chunk may have a megabyte.
+    SealedColumn(
+        shop_events.c.sealed_payload,
+        lambda row: shop_event_associated_data(row.id),
+        batch_size=4,
+    ),
     SealedColumn(
         deleted_licenses.c.sealed_snapshot,
         lambda row: snapshot_associated_data(row.license_id),

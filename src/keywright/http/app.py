@@ -19,12 +19,14 @@ from keywright.background.loops import running
 from keywright.background.mailer import Bell, Mailer, sending_mails
 from keywright.background.projector import project_events
 from keywright.background.refusals import save_refusals
+from keywright.background.shop_runner import running_shops
 from keywright.config import Settings, logs
 from keywright.core.command import Command
 from keywright.db import Storage
 from keywright.engine.desk import Desk
 from keywright.http.admin.lazy_app import LazyApp
 from keywright.http.health import Health
+from keywright.http.inbound.interface import Inbound
 from keywright.http.metrics import Metrics, serving
 from keywright.http.middleware.access_log import AccessLog
 from keywright.http.middleware.admin_pages import AdminHost, AdminPages
@@ -95,6 +97,7 @@ async def _open(
         running_jobs(desk, storage, keep_addresses_days=settings.keep_addresses_days) as jobs,
         delivering(desk, storage, settings.webhook_networks),
         _open_runner(storage, desk, counters, jobs) as runner,
+        running_shops(desk) as shops,
         open_relay(settings, desk) as relay,
     ):
         with closing(BodyReader()) as body_reader, _serving_metrics(settings, storage, desk, metrics, mailer):
@@ -112,6 +115,7 @@ async def _open(
                 V3(settings, desk, signatures),
                 V2(settings, desk, relay),
                 Offline(desk, signatures),
+                Inbound(desk, shops),
             )
             app = Pipeline(interfaces, middlewares, LoggedApp(pages, log, write_error))
             yield {_APP: app}

@@ -69,6 +69,12 @@ EVENTS: dict[str, dict[str, str]] = {
         "mail_template.saved": N_("Mail template {template} saved ({language})"),
         "mail_template.deleted": N_("Mail template {template} deleted ({language})"),
     },
+    N_("Shops"): {
+        "connection.added": N_("Connection {number} to a shop added"),
+        "connection.updated": N_("Connection {number} to a shop changed"),
+        "connection.removed": N_("Connection {number} to a shop removed"),
+        "order.unmatched": N_("A sale of connection {number} waits for a decision"),
+    },
     N_("Jobs"): {
         "job.started": N_("Job {job_id} started: {job}"),
         "job.done": N_("Job {job_id} done: {job}"),
@@ -230,6 +236,8 @@ def describe_actor(actor: str, names: EventNames = NO_NAMES) -> str:
         return _("%(name)s at the terminal", name=who)
     if kind == "customer" and number is not None:
         return _("customer %(name)s, in the portal", name=names.customers.get(number) or number)
+    if kind == "connection" and number is not None:
+        return _("the shop of connection %(number)s", number=number)
     return _(_ACTORS[actor]) if actor in _ACTORS else actor
 
 

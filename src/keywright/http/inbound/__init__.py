@@ -1,1 +1,1 @@
-"""Where shops send their webhooks: `/in/{shop}/{connection}`."""
+"""What shops send: `POST /in/{shop}/{connection}`."""

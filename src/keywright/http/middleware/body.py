@@ -41,16 +41,18 @@ class BodyReader:
         parse: Callable[[bytes], Result],
         *,
         is_trusted: bool,
+        untrusted_limit: int = MAX_UNTRUSTED_BODY,
         timeout: float = BODY_TIMEOUT,
     ) -> Result:
         """The result of ``parse`` for a body of at most ``limit`` bytes. ``is_trusted`` says that the caller
-        has an API key that may read or write, or is signed in. ``timeout`` is in seconds. Raises what
-        ``read_body`` and ``parse`` raise, and ``QueueFull`` when there are too many bodies.
+        has an API key that may read or write, or is signed in; others may send ``untrusted_limit`` bytes.
+        ``timeout`` is in seconds. Raises what ``read_body`` and ``parse`` raise, and ``QueueFull`` when there
+        are too many bodies.
         """
         max_bytes, reserved = MAX_BYTES, 0
         if not is_trusted:
             limit, max_bytes, reserved = (
-                min(limit, MAX_UNTRUSTED_BODY),
+                min(limit, untrusted_limit),
                 max_bytes - RESERVED_BYTES,
                 _RESERVED_PLACES,
             )

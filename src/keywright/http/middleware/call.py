@@ -43,6 +43,10 @@ class Interface(Protocol):
         """The largest body, in bytes."""
 
     @property
+    def untrusted_body_limit(self) -> int:
+        """The largest body of a caller without an API key that may read or write."""
+
+    @property
     def has_own_credentials(self) -> bool:
         """Whether API keys come in headers only, also as bearer tokens, and addresses are no secret."""
 

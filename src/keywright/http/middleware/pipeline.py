@@ -202,6 +202,7 @@ class Pipeline:
             interface.body_limit,
             partial(interface.parse_body, call),
             is_trusted=call.has_secret_key,
+            untrusted_limit=interface.untrusted_body_limit,
         )
 
     def _answer_options(self, call: Call) -> Answer:

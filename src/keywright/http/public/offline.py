@@ -84,7 +84,7 @@ class Offline:
     """The page as an interface."""
 
     malformed = frozenset({e.OfflineRequestUnreadable})
-    body_limit = _MAX_BODY
+    body_limit = untrusted_body_limit = _MAX_BODY
     has_own_credentials = True
     has_keys_in_body = True
     tells_limits = False

@@ -10,6 +10,7 @@ from keywright.core import errors as e
 from keywright.engine.desk import Desk
 from keywright.http.answer import Answer
 from keywright.http.middleware.authentication import check_right
+from keywright.http.middleware.body import MAX_UNTRUSTED_BODY
 from keywright.http.middleware.call import Call
 from keywright.http.middleware.cors import CorsNames
 from keywright.http.middleware.routing import Right
@@ -40,6 +41,7 @@ class V2:
     def __init__(self, settings: Settings, desk: Desk, relay: Relay | None = None) -> None:
         self.desk = desk
         self.body_limit = settings.body_limit
+        self.untrusted_body_limit = MAX_UNTRUSTED_BODY
         self._below_rest_route = [*parse_setting(settings.namespace), "v2"]
         self._root = parse_setting(settings.api_root)
         self._prefix = [*self._root, *self._below_rest_route]

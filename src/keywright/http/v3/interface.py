@@ -43,7 +43,7 @@ class V3:
     """The v3 interface, at the path that the settings name."""
 
     malformed = _MALFORMED
-    body_limit = MAX_BODY
+    body_limit = untrusted_body_limit = MAX_BODY
     has_own_credentials = True
     has_keys_in_body = True
     tells_limits = True

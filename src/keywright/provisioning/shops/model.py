@@ -226,3 +226,117 @@ class ShopModule(Protocol):
         """An event for each order that changed since then, oldest first, each with the ``id`` that
         ``read`` gives the same event. Raises as ``complete``.
         """
+
+
+# --- what is kept ---------------------------------------------------------------------------------
+
+
+class EventState(StrEnum):
+    """``waiting``: for its turn, or another attempt; ``unmatched``: for a person; ``done``; ``ignored``: it
+    changes nothing here.
+    """
+
+    WAITING = "waiting"
+    DONE = "done"
+    UNMATCHED = "unmatched"
+    IGNORED = "ignored"
+
+
+class Reason(StrEnum):
+    """Why an event is unmatched or ignored, or waits for another attempt."""
+
+    UNREADABLE = "unreadable"
+    NO_ADDRESS = "no_address"
+    BAD_ADDRESS = "bad_address"
+    UNKNOWN_PRODUCT = "unknown_product"
+    UNUSABLE_POLICY = "unusable_policy"
+    TOO_MANY = "too_many"
+    UNKNOWN_ORDER = "unknown_order"
+    CHANGED_BY_HAND = "changed_by_hand"
+    API_KEY_MISSING = "api_key_missing"
+    SHOP_UNAVAILABLE = "shop_unavailable"
+    SHOP_REFUSED = "shop_refused"
+    FAILED = "failed"
+    FORGOTTEN = "forgotten"
+    #: Ignored.
+    NOT_NEEDED = "not_needed"
+    OTHER_MODE = "other_mode"
+    NOT_LICENSED = "not_licensed"
+    ALREADY_REFUNDED = "already_refunded"
+    #: Done, and what was changed by hand stays.
+    KEPT_BY_HAND = "kept_by_hand"
+
+
+class StoredEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An event that a shop sent. ``happened_at`` is the shop's own time; ``detail`` is for people, and has
+    no address and no key.
+    """
+
+    id: int
+    connection_id: int
+    event_id: str
+    name: str
+    order_ref: str | None
+    state: EventState
+    reason: Reason | None
+    detail: str | None
+    happened_at: datetime
+    received_at: datetime
+    attempts: int
+    next_attempt_at: datetime | None
+
+
+class Payload(msgspec.Struct, frozen=True):
+    """What a shop sent: the headers that ``read`` needs, and the body."""
+
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Payment(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a payment. Times of the shop are in milliseconds since 1970; ``paid_at`` is None while
+    only its state is known.
+    """
+
+    order: str
+    subscription: str | None = None
+    paid_at: int | None = None
+    until: datetime | None = None
+    state: SaleState = SaleState.ACTIVE
+    state_at: int = 0
+
+
+class Subscription(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a subscription, since when by the shop's clock, in milliseconds since 1970."""
+
+    ref: str
+    state: SaleState = SaleState.ACTIVE
+    state_at: int = 0
+
+
+class SoldLicense(msgspec.Struct, frozen=True, kw_only=True):
+    """A license that an order made, with what the shop last said of it."""
+
+    order: str
+    line: str
+    number: int
+    license_id: int
+    subscription: str | None
+    status: int
+    expires_at: datetime | None
+
+
+class OpenedConnection(msgspec.Struct, frozen=True):
+    """A connection with its secrets; ``api_key`` is empty without one."""
+
+    connection: Connection
+    secret: str
+    api_key: str
+
+
+class OpenedEvent(msgspec.Struct, frozen=True):
+    """A stored event with its payload, None once that was forgotten, and its connection."""
+
+    stored: StoredEvent
+    payload: Payload | None
+    opened: OpenedConnection

@@ -1,0 +1,127 @@
+"""The tables of connections to shops, of the events that shops sent, and of what these say."""
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Index,
+    LargeBinary,
+    PrimaryKeyConstraint,
+    SmallInteger,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+from keywright.db.schema.base import Id, metadata, partial_index
+
+connections = Table(
+    "connections",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("shop", String(20), nullable=False),
+    Column("name", String(200), nullable=False),
+    Column("sealed_secret", LargeBinary, nullable=False),
+    # Sealed nothing without an API key.
+    Column("sealed_api_key", LargeBinary, nullable=False),
+    Column("has_api_key", SmallInteger, nullable=False),
+    Column("mode", String(10), nullable=False),
+    # JSON: an array of products of the shop, each with its policy; an array of order states.
+    Column("mapping", Text, nullable=False),
+    Column("paid_states", Text, nullable=False),
+    Column("url", String(2000)),
+    Column("sends_mail", SmallInteger, nullable=False),
+    Column("mail_template", String(40)),
+    Column("last_event_at", BigInteger),
+    Column("failures", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+#: What shops sent. ``happened_at`` is the shop's own time, in milliseconds: shops send several events within
+#: a second. The payload is sealed nothing once it was forgotten.
+shop_events = Table(
+    "shop_events",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("connection_id", BigInteger, nullable=False),
+    Column("event_id", String(255), nullable=False),
+    Column("name", String(100), nullable=False),
+    Column("order_ref", String(255)),
+    Column("state", String(10), nullable=False),
+    Column("reason", String(40)),
+    Column("detail", String(400)),
+    Column("happened_at", BigInteger, nullable=False),
+    Column("received_at", BigInteger, nullable=False),
+    Column("attempts", BigInteger, nullable=False),
+    # Of those that wait: not before this moment.
+    Column("next_attempt_at", BigInteger),
+    Column("customer_id", BigInteger),
+    Column("sealed_payload", LargeBinary, nullable=False),
+    UniqueConstraint("connection_id", "event_id"),
+    Index(None, "connection_id", "id"),
+    Index(None, "received_at"),
+    partial_index("ix_shop_events_waiting", "next_attempt_at", where="next_attempt_at IS NOT NULL"),
+    partial_index("ix_shop_events_unmatched", "connection_id", "id", where="state = 'unmatched'"),
+    partial_index("ix_shop_events_customer_id", "customer_id", where="customer_id IS NOT NULL"),
+    sqlite_autoincrement=True,
+)
+
+#: The licenses that orders made, each with what the shop last said of it: where the license has another
+#: status or expiry, it was changed by hand. A row outlives its license, so that no order makes it again.
+sold_licenses = Table(
+    "sold_licenses",
+    metadata,
+    Column("connection_id", BigInteger, nullable=False),
+    Column("order_ref", String(255), nullable=False),
+    Column("line", String(255), nullable=False),
+    Column("number", BigInteger, nullable=False),
+    Column("license_id", BigInteger, nullable=False),
+    Column("subscription_ref", String(255)),
+    Column("status", SmallInteger, nullable=False),
+    Column("expires_at", BigInteger),
+    PrimaryKeyConstraint("connection_id", "order_ref", "line", "number"),
+    Index(None, "license_id"),
+    partial_index(
+        "ix_sold_licenses_subscription_ref",
+        "connection_id",
+        "subscription_ref",
+        where="subscription_ref IS NOT NULL",
+    ),
+    sqlite_with_rowid=False,
+)
+
+#: Payments: orders, and renewals of subscriptions. Times of the shop are in milliseconds.
+payments = Table(
+    "payments",
+    metadata,
+    Column("connection_id", BigInteger, nullable=False),
+    Column("order_ref", String(255), nullable=False),
+    Column("subscription_ref", String(255)),
+    Column("paid_at", BigInteger),
+    Column("until", BigInteger),
+    Column("state", String(10), nullable=False),
+    Column("state_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("connection_id", "order_ref"),
+    partial_index(
+        "ix_payments_subscription_ref",
+        "connection_id",
+        "subscription_ref",
+        "paid_at",
+        where="subscription_ref IS NOT NULL",
+    ),
+    sqlite_with_rowid=False,
+)
+
+#: The state of subscriptions, and since when by the shop's clock, in milliseconds.
+subscriptions = Table(
+    "subscriptions",
+    metadata,
+    Column("connection_id", BigInteger, nullable=False),
+    Column("subscription_ref", String(255), nullable=False),
+    Column("state", String(10), nullable=False),
+    Column("state_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("connection_id", "subscription_ref"),
+    sqlite_with_rowid=False,
+)

@@ -1,0 +1,139 @@
+"""The address to which shops send their events, as the middlewares see it.
+
+The signature is the credential. What is accepted is stored before it is answered, and worked on afterwards.
+"""
+
+from collections.abc import Awaitable, Callable, Collection
+from time import monotonic
+from typing import Any, NamedTuple
+
+import msgspec
+from starlette.types import Receive, Scope
+
+from keywright.background.shop_runner import CLAIM, ShopRunner
+from keywright.core import errors as e
+from keywright.core.errors.problems import PROBLEMS
+from keywright.core.parsing import MAX_ID
+from keywright.engine.desk import Desk
+from keywright.http.answer import Answer, error_headers
+from keywright.http.middleware.call import Call
+from keywright.http.middleware.cors import CorsNames
+from keywright.http.middleware.rate_limits import RateLimit
+from keywright.http.middleware.routing import Address, Right
+from keywright.licensing.refusals.model import NamedDevice
+from keywright.provisioning.shops.commands import OpenConnection, StoreShopEvent
+from keywright.provisioning.shops.model import OpenedConnection, Shop
+from keywright.provisioning.shops.modules import MODULES
+from keywright.provisioning.shops.payloads import find_event, keep_payload
+
+ROOT = b"/in/"
+#: The largest event, in bytes: an order of a hundred lines has about two hundred thousand.
+MAX_BODY = 512 * 1024
+#: How many events with a good signature a connection may send in a minute, and at once.
+_PER_MINUTE, _BURST = 3_000, 6_000
+_RECEIVED = b'{"received":true}'
+_SHOPS = {shop.value: shop for shop in Shop}
+
+
+class _Action(NamedTuple):
+    """What a method does here."""
+
+    operation: str
+    right: Right
+    changes: bool
+    answer: Callable[[Any], Awaitable[Any]]
+
+
+class Inbound:
+    """The address as an interface."""
+
+    malformed = frozenset({e.BadSignature, e.UnknownConnection, e.BodyTooLarge, e.BodyIncomplete})
+    body_limit = untrusted_body_limit = MAX_BODY
+    has_own_credentials = True
+    has_keys_in_body = True
+    tells_limits = False
+    cors_names = CorsNames(b"", b"", b"", is_always_told=False)
+
+    def __init__(self, desk: Desk, runner: ShopRunner) -> None:
+        self.desk = desk
+        self._runner = runner
+        self._limit = RateLimit(_PER_MINUTE, burst=_BURST)
+        action = _Action("receive_event", Right.NONE, changes=True, answer=self._receive)
+        self._address = Address(("in", None, None), {"POST": action})
+
+    def open_call(self, scope: Scope, receive: Receive) -> Call | None:
+        """The call that this request is; None for a request to another address."""
+        path: bytes = scope["raw_path"]
+        if not path.startswith(ROOT):
+            return None
+        address = None if _parse_path(path) is None else self._address
+        return Call(self, scope, receive, address)
+
+    def parse_query(self, _query: bytes) -> dict[str, Any]:
+        """Nothing: shops may add what they like."""
+        return {}
+
+    def parse_body(self, _call: Call, body: bytes) -> bytes:
+        """The raw body: nothing is parsed before its signature was checked."""
+        return body
+
+    def prepare(self, _call: Call, action: _Action) -> _Action:
+        """Nothing is known before the signature was checked."""
+        return action
+
+    def find_device(self, _call: Call) -> NamedDevice:
+        """None."""
+        return NamedDevice()
+
+    def write_methods(self, _methods: Collection[str]) -> bytes:
+        """Nothing: the answer to OPTIONS has them in a header."""
+        return b""
+
+    def write_error(self, error: e.KeywrightError, _call: Call | None = None) -> Answer:
+        """The error's code, and a sentence for the shop's log of deliveries."""
+        problem = PROBLEMS[error.problem]
+        detail = error.say(error.problem_detail or problem.detail or error.sentence)
+        body = msgspec.json.encode({"code": error.problem, "detail": detail})
+        return Answer(problem.status, body, error_headers(error))
+
+    async def _receive(self, call: Call) -> Answer:
+        """Check the signature, store the event, and let it be worked on."""
+        path = _parse_path(call.scope["raw_path"])
+        assert path is not None  # noqa: S101
+        shop, connection_id = path
+        opened: OpenedConnection = await self.desk.query(
+            OpenConnection(connection_id=connection_id, shop=shop), call
+        )
+        body = call.sent if isinstance(call.sent, bytes) else b""
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in call.headers.items()}
+        module = MODULES[shop]
+        if module.is_ping(headers, body):
+            return Answer(200, _RECEIVED)
+        module.verify(headers, body, opened.secret, call.now)
+        self._limit.take(monotonic(), f"{connection_id}")
+        payload = keep_payload(headers, body)
+        event_id, event, problem = find_event(payload, opened.connection)
+        call.actor = f"connection:{connection_id}"
+        command = StoreShopEvent(
+            context=call.context,
+            connection_id=connection_id,
+            event_id=event_id,
+            event=event,
+            payload=payload,
+            next_attempt_at=call.now + CLAIM,
+            detail=problem,
+        )
+        row_id: int | None = await self.desk.execute(command, call)
+        if row_id is not None and event is not None:
+            self._runner.add(row_id)
+        return Answer(200, _RECEIVED)
+
+
+def _parse_path(path: bytes) -> tuple[Shop, int] | None:
+    """The shop and the number of the connection; None for an address that there is not."""
+    words = path.decode("latin-1").split("/")
+    if len(words) != 4 or words[2] not in _SHOPS:
+        return None
+    number = words[3]
+    is_number = number.isascii() and number.isdigit() and len(number) < 20 and 1 <= int(number) <= MAX_ID
+    return (_SHOPS[words[2]], int(number)) if is_number else None

@@ -1,0 +1,172 @@
+"""Commands and queries about connections to shops, and about what shops sent."""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
+
+from keywright.core.command import Command, Cost, Query
+from keywright.core.paging import Paging
+from keywright.provisioning.shops.model import (
+    Connection,
+    EventState,
+    Payload,
+    Reason,
+    Shop,
+    ShopEvent,
+)
+
+
+class AddConnection(Command, frozen=True, kw_only=True):
+    """Add a connection. ``connection`` has the fields that are given; its ID and times are not looked at.
+    Without ``secret``, one is made.
+    """
+
+    connection: Connection
+    secret: str | None = None
+    api_key: str | None = None
+
+
+class UpdateConnection(Command, frozen=True, kw_only=True):
+    """Change the given fields, by the names they have in ``Connection``, and the secrets that are given; an
+    empty API key takes it away.
+    """
+
+    connection_id: int
+    changes: Mapping[str, Any] = {}
+    secret: str | None = None
+    api_key: str | None = None
+
+
+class RemoveConnection(Command, frozen=True, kw_only=True):
+    """Remove a connection with the events that it brought. Licenses stay."""
+
+    connection_id: int
+
+
+class StoreShopEvent(Command, frozen=True, kw_only=True):
+    """Keep what a shop sent, once; the sender is going to work on it until ``next_attempt_at``. ``event`` is
+    None for a body that could not be read.
+    """
+
+    connection_id: int
+    event_id: str
+    event: ShopEvent | None
+    payload: Payload
+    next_attempt_at: datetime
+    detail: str | None = None
+
+
+class ClaimShopEvent(Command, frozen=True, kw_only=True):
+    """Begin the next attempt at an event that waits, unless another process has begun it since
+    ``attempts``.
+    """
+
+    is_internal = True
+
+    event_id: int
+    attempts: int
+    next_attempt_at: datetime
+
+
+class WorkShopEvent(Command, frozen=True, kw_only=True):
+    """Do what a stored event says. ``license_ids`` are those of the licenses that it may change, as
+    ``FindSoldLicenses`` has found them.
+    """
+
+    cost = Cost.ALONE
+
+    event_id: int
+    event: ShopEvent
+    license_ids: frozenset[int] = frozenset()
+
+    @property
+    def locks(self) -> Collection[str | int]:
+        """The licenses."""
+        return self.license_ids
+
+
+class PostponeShopEvent(Command, frozen=True, kw_only=True):
+    """An attempt at an event could not be finished: the next one comes later, or a person has to look."""
+
+    event_id: int
+    reason: Reason
+    detail: str | None = None
+
+
+class TryAgain(Command, frozen=True, kw_only=True):
+    """Work on an event that waits for a person now; one that would undo what was done by hand does so.
+    Returns the event.
+    """
+
+    connection_id: int
+    event_id: int
+
+
+class ReplayEvents(Command, frozen=True, kw_only=True):
+    """Work again on events that were received since then and are not waiting, after an ID; the oldest first,
+    a bounded number. Returns the last ID, None when there are no more.
+    """
+
+    connection_id: int
+    since: datetime
+    after_id: int = 0
+
+
+class PurgeShopEvents(Command, frozen=True, kw_only=True):
+    """Delete some of the events that were received before then; of those that nobody could use, the payload.
+    Returns how many.
+    """
+
+    is_internal = True
+
+    before: datetime
+
+
+class ListConnections(Query, frozen=True, kw_only=True):
+    """All connections, by ID."""
+
+
+class GetConnection(Query, frozen=True, kw_only=True):
+    """A connection; raises ``UnknownConnection``."""
+
+    connection_id: int
+
+
+class OpenConnection(Query, frozen=True, kw_only=True):
+    """A connection with its secrets, as ``OpenedConnection``; raises ``UnknownConnection``, also for one to
+    another shop than ``shop``.
+    """
+
+    connection_id: int
+    shop: Shop | None = None
+
+
+class ListShopEvents(Query, frozen=True, kw_only=True):
+    """A page of a connection's events, the newest first, or of all connections; raises
+    ``UnknownConnection``.
+    """
+
+    connection_id: int | None = None
+    state: EventState | None = None
+    paging: Paging = Paging(sort="-id")
+
+
+class ListDueEvents(Query, frozen=True, kw_only=True):
+    """The IDs and attempts of events whose next attempt is due, the longest due first; a bounded number."""
+
+    now: datetime
+
+
+class OpenShopEvent(Query, frozen=True, kw_only=True):
+    """An event with its payload and its connection with secrets, as ``OpenedEvent``; None for one that is not
+    there.
+    """
+
+    event_id: int
+
+
+class FindSoldLicenses(Query, frozen=True, kw_only=True):
+    """The IDs of the licenses that a change of a connection may change."""
+
+    connection_id: int
+    event: ShopEvent

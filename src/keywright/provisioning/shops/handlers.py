@@ -1,0 +1,282 @@
+"""Decide the commands about connections, and about what shops sent."""
+
+import base64
+import secrets
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from msgspec.structs import replace
+
+from keywright.core.command import Command
+from keywright.core.errors import ConnectionFieldInvalid, UnknownConnection, UnknownShopEvent
+from keywright.events.unit_of_work import UnitOfWork
+from keywright.licensing.unit_of_work import LicenseWork
+from keywright.provisioning.policies.handlers import get_policy
+from keywright.provisioning.shops import rules, store
+from keywright.provisioning.shops.commands import (
+    AddConnection,
+    ClaimShopEvent,
+    PostponeShopEvent,
+    PurgeShopEvents,
+    RemoveConnection,
+    ReplayEvents,
+    StoreShopEvent,
+    TryAgain,
+    UpdateConnection,
+    WorkShopEvent,
+)
+from keywright.provisioning.shops.connection_rules import require_usable_connection, require_usable_secret
+from keywright.provisioning.shops.model import (
+    Connection,
+    EventState,
+    Mode,
+    OpenedConnection,
+    Reason,
+    Shop,
+    StoredEvent,
+)
+from keywright.provisioning.shops.selling import Outcome, Selling, Unfinished
+
+#: An event with so many attempts is tried again by a person.
+BY_PERSON = 1_000
+_SECRET_BYTES = 24
+
+
+# --- connections ----------------------------------------------------------------------------------
+
+
+def add_connection(work: UnitOfWork, command: AddConnection) -> OpenedConnection:
+    """Add a connection. Raises ``ConnectionFieldInvalid``, ``UnknownPolicy``."""
+    now = command.context.now
+    secret = command.secret or _new_secret(command.connection.shop)
+    connection = replace(
+        command.connection,
+        has_api_key=bool(command.api_key),
+        last_event_at=None,
+        failures=0,
+        created_at=now,
+        updated_at=now,
+    )
+    _require_usable(work, connection)
+    require_usable_secret(connection.shop, secret)
+    if len(store.list_connections(work.tx)) >= store.MAX_CONNECTIONS:
+        raise ConnectionFieldInvalid("name", f"is one too many: there can be {store.MAX_CONNECTIONS}")
+    connection_id = store.save_new_connection(work.tx, connection, secret, command.api_key or "")
+    connection = replace(connection, id=connection_id)
+    details = {"number": connection_id, "shop": connection.shop.value, "name": connection.name}
+    work.record_event("connection.added", command, details)
+    return OpenedConnection(connection, secret, command.api_key or "")
+
+
+def update_connection(work: UnitOfWork, command: UpdateConnection) -> Connection:
+    """Change a connection. Raises ``UnknownConnection``, ``ConnectionFieldInvalid``, ``UnknownPolicy``."""
+    connection = _lock(work, command.connection_id)
+    if command.precondition is not None:
+        command.precondition(connection)
+    changes = dict(command.changes)
+    if command.api_key is not None:
+        changes["has_api_key"] = bool(command.api_key)
+    changed = replace(connection, **changes)
+    if command.secret is not None:
+        require_usable_secret(connection.shop, command.secret)
+    if changed == connection and command.secret is None and command.api_key is None:
+        return connection
+    _require_usable(work, changed)
+    changed = replace(changed, updated_at=command.context.now)
+    store.save_connection(work.tx, changed)
+    store.save_secrets(work.tx, changed.id, secret=command.secret, api_key=command.api_key)
+    names = [name for name in changes if getattr(connection, name) != getattr(changed, name)]
+    given = (("secret", command.secret), ("api_key", command.api_key))
+    names += [name for name, value in given if value is not None]
+    work.record_event(
+        "connection.updated", command, {"number": connection.id} | dict.fromkeys(names, "changed")
+    )
+    return changed
+
+
+def remove_connection(work: UnitOfWork, command: RemoveConnection) -> None:
+    """Remove a connection. Raises ``UnknownConnection``."""
+    connection = _lock(work, command.connection_id)
+    if command.precondition is not None:
+        command.precondition(connection)
+    store.delete_connection(work.tx, connection.id)
+    work.record_event("connection.removed", command, {"number": connection.id, "name": connection.name})
+
+
+def _new_secret(shop: Shop) -> str:
+    random = secrets.token_bytes(_SECRET_BYTES)
+    return "whsec_" + base64.b64encode(random).decode() if shop is Shop.GENERIC else random.hex()
+
+
+def _require_usable(work: UnitOfWork, connection: Connection) -> None:
+    require_usable_connection(connection)
+    for policy_id in {one.policy_id for one in connection.mapping if one.policy_id is not None}:
+        get_policy(work.tx, policy_id)
+
+
+def _lock(work: UnitOfWork, connection_id: int) -> Connection:
+    connection = store.lock_connection(work.tx, connection_id)
+    if connection is None:
+        raise UnknownConnection(connection_id)
+    return connection
+
+
+# --- events ---------------------------------------------------------------------------------------
+
+
+def store_event(work: UnitOfWork, command: StoreShopEvent) -> int | None:
+    """Keep an event; returns its ID, None for one that is kept already."""
+    now, event = command.context.now, command.event
+    is_readable = event is not None
+    stored = StoredEvent(
+        id=0,
+        connection_id=command.connection_id,
+        event_id=command.event_id,
+        name="" if event is None else event.name,
+        order_ref=None if event is None else rules.order_of(event.change),
+        state=EventState.WAITING if is_readable else EventState.UNMATCHED,
+        reason=None if is_readable else Reason.UNREADABLE,
+        detail=command.detail,
+        happened_at=now if event is None or event.at is None else event.at,
+        received_at=now,
+        attempts=1,
+        next_attempt_at=command.next_attempt_at if is_readable else None,
+    )
+    row_id = store.save_new_event(work.tx, stored, command.payload)
+    if row_id is not None and not is_readable:
+        _record_unmatched(work, command, replace(stored, id=row_id), Reason.UNREADABLE)
+    return row_id
+
+
+def claim_event(work: UnitOfWork, command: ClaimShopEvent) -> bool:
+    """Whether the attempt is this process's."""
+    return store.claim_event(work.tx, command.event_id, command.attempts, command.next_attempt_at)
+
+
+def work_event(work: LicenseWork, command: WorkShopEvent) -> Outcome | Unfinished | None:
+    """Do what an event says; None where it does not wait any more."""
+    stored = store.find_event(work.tx, command.event_id)
+    connection = None if stored is None else store.lock_connection(work.tx, stored.connection_id)
+    stored = None if connection is None else store.lock_event(work.tx, command.event_id)
+    if stored is None or connection is None or stored.state is not EventState.WAITING:
+        return None
+    if command.event.is_test is not (connection.mode is Mode.TEST):
+        outcome: Outcome | Unfinished = Outcome(EventState.IGNORED, Reason.OTHER_MODE)
+    else:
+        is_forced = stored.attempts >= BY_PERSON
+        at = rules.to_milliseconds(command.event.at or stored.happened_at)
+        outcome = Selling(work, command, connection, at=at, is_forced=is_forced).apply()
+    if isinstance(outcome, Outcome):
+        _finish(work, command, connection, stored, outcome)
+    return outcome
+
+
+def postpone_event(work: UnitOfWork, command: PostponeShopEvent) -> None:
+    """Let an event wait, for another attempt or for a person."""
+    stored = store.find_event(work.tx, command.event_id)
+    connection = None if stored is None else store.lock_connection(work.tx, stored.connection_id)
+    stored = None if connection is None else store.lock_event(work.tx, command.event_id)
+    if stored is not None and connection is not None and stored.state is EventState.WAITING:
+        outcome = Outcome(EventState.UNMATCHED, command.reason, command.detail)
+        _finish(work, command, connection, stored, outcome)
+
+
+def try_again(work: UnitOfWork, command: TryAgain) -> StoredEvent:
+    """Let an event wait for its turn now. Raises ``UnknownShopEvent``, also where its payload was forgotten,
+    and ``UnknownConnection``.
+    """
+    connection = _lock(work, command.connection_id)
+    stored = store.lock_event(work.tx, command.event_id)
+    is_known = stored is not None and stored.connection_id == connection.id
+    if stored is None or not is_known or stored.reason is Reason.FORGOTTEN:
+        raise UnknownShopEvent(command.event_id)
+    if stored.state is not EventState.UNMATCHED and stored.next_attempt_at is None:
+        return stored
+    return _begin_again(work, command, stored, BY_PERSON)
+
+
+def replay(work: UnitOfWork, command: ReplayEvents) -> int | None:
+    """Let some events wait for their turn again. Raises ``UnknownConnection``."""
+    connection = _lock(work, command.connection_id)
+    found = store.list_received(work.tx, connection.id, command.since, command.after_id)
+    for one in found:
+        if one.state is not EventState.WAITING and one.reason is not Reason.FORGOTTEN:
+            _begin_again(work, command, one, 0)
+    return found[-1].id if found else None
+
+
+def purge_events(work: UnitOfWork, command: PurgeShopEvents) -> int:
+    """Forget some old events; returns how many."""
+    return store.forget_events(work.tx, command.before)
+
+
+def _begin_again(work: UnitOfWork, command: Command, stored: StoredEvent, attempts: int) -> StoredEvent:
+    now = command.context.now
+    store.save_outcome(work.tx, stored.id, EventState.WAITING, next_attempt_at=now, attempts=attempts)
+    return replace(
+        stored,
+        state=EventState.WAITING,
+        reason=None,
+        detail=None,
+        attempts=attempts,
+        next_attempt_at=now,
+    )
+
+
+def _finish(
+    work: UnitOfWork,
+    command: WorkShopEvent | PostponeShopEvent,
+    connection: Connection,
+    stored: StoredEvent,
+    outcome: Outcome,
+) -> None:
+    """Save what became of an event: it waits for another attempt where that may help."""
+    now, reason = command.context.now, outcome.reason
+    is_failure = outcome.state is EventState.UNMATCHED
+    delay: timedelta | None = None
+    if is_failure and reason is not None:
+        delay = rules.next_delay(reason, stored.attempts)
+    others: dict[str, int | str | None] = {}
+    if outcome.customer_id is not None:
+        others["customer_id"] = outcome.customer_id
+    if isinstance(command, WorkShopEvent):
+        others["order_ref"] = rules.order_of(command.event.change)
+    store.save_outcome(
+        work.tx,
+        stored.id,
+        outcome.state if delay is None else EventState.WAITING,
+        reason,
+        outcome.detail,
+        next_attempt_at=None if delay is None else now + delay,
+        **others,
+    )
+    store.save_progress(work.tx, connection, now, is_failure=is_failure and delay is None)
+    # Once for each event, however often a person tries again.
+    if is_failure and delay is None and stored.attempts < BY_PERSON and reason is not None:
+        _record_unmatched(work, command, stored, reason)
+
+
+def _record_unmatched(work: UnitOfWork, command: Command, stored: StoredEvent, reason: Reason) -> None:
+    details: dict[str, Any] = {
+        "number": stored.connection_id,
+        "event": stored.id,
+        "reason": reason.value,
+    }
+    if stored.order_ref is not None:
+        details["order"] = stored.order_ref
+    work.record_event("order.unmatched", command, details)
+
+
+HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = {
+    AddConnection: add_connection,
+    UpdateConnection: update_connection,
+    RemoveConnection: remove_connection,
+    StoreShopEvent: store_event,
+    ClaimShopEvent: claim_event,
+    WorkShopEvent: work_event,
+    PostponeShopEvent: postpone_event,
+    TryAgain: try_again,
+    ReplayEvents: replay,
+    PurgeShopEvents: purge_events,
+}

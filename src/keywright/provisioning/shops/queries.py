@@ -1,0 +1,77 @@
+"""Read connections, and what shops sent."""
+
+from collections.abc import Callable
+from typing import Any
+
+from keywright.core.command import Query
+from keywright.core.errors import UnknownConnection
+from keywright.core.paging import ItemPage
+from keywright.provisioning.shops import sold_store, store
+from keywright.provisioning.shops.commands import (
+    FindSoldLicenses,
+    GetConnection,
+    ListConnections,
+    ListDueEvents,
+    ListShopEvents,
+    OpenConnection,
+    OpenShopEvent,
+)
+from keywright.provisioning.shops.model import Connection, OpenedConnection, OpenedEvent, StoredEvent
+
+
+def list_connections(read: Any, query: ListConnections) -> list[Connection]:
+    """All connections."""
+    return store.list_connections(read.tx)
+
+
+def get_connection(read: Any, query: GetConnection) -> Connection:
+    """One connection. Raises ``UnknownConnection``."""
+    connection = store.find_connection(read.tx, query.connection_id)
+    if connection is None:
+        raise UnknownConnection(query.connection_id)
+    return connection
+
+
+def open_connection(read: Any, query: OpenConnection) -> OpenedConnection:
+    """One connection with its secrets. Raises ``UnknownConnection``."""
+    opened = store.open_connection(read.tx, query.connection_id)
+    if opened is None or query.shop not in (None, opened.connection.shop):
+        raise UnknownConnection(query.connection_id)
+    return opened
+
+
+def list_events(read: Any, query: ListShopEvents) -> ItemPage[StoredEvent]:
+    """A page of events. Raises ``UnknownConnection``."""
+    if query.connection_id is not None and store.find_connection(read.tx, query.connection_id) is None:
+        raise UnknownConnection(query.connection_id)
+    return store.list_events(read.tx, query)
+
+
+def list_due(read: Any, query: ListDueEvents) -> list[tuple[int, int]]:
+    """Events whose next attempt is due."""
+    return store.list_due(read.tx, query.now)
+
+
+def open_event(read: Any, query: OpenShopEvent) -> OpenedEvent | None:
+    """An event with its payload and its connection."""
+    stored = store.find_event(read.tx, query.event_id)
+    opened = None if stored is None else store.open_connection(read.tx, stored.connection_id)
+    if stored is None or opened is None:
+        return None
+    return OpenedEvent(stored, store.find_payload(read.tx, query.event_id), opened)
+
+
+def find_sold(read: Any, query: FindSoldLicenses) -> frozenset[int]:
+    """The licenses that a change may change."""
+    return frozenset(sold_store.list_sold_ids(read.tx, query.connection_id, query.event.change))
+
+
+QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
+    ListConnections: list_connections,
+    GetConnection: get_connection,
+    OpenConnection: open_connection,
+    ListShopEvents: list_events,
+    ListDueEvents: list_due,
+    OpenShopEvent: open_event,
+    FindSoldLicenses: find_sold,
+}

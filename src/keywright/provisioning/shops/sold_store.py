@@ -1,0 +1,167 @@
+"""Statements about what shops say of payments, subscriptions, and the licenses that were sold."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Any
+
+from msgspec.structs import asdict
+from sqlalchemy import Row, delete, select
+from sqlalchemy.dialects.postgresql import insert as insert_on_postgres
+from sqlalchemy.dialects.sqlite import insert as insert_on_sqlite
+
+from keywright.db.bulk import Values, bulk_insert, bulk_update
+from keywright.db.rows import to_datetime, to_optional_seconds
+from keywright.db.schema import payments, sold_licenses, subscriptions
+from keywright.db.transaction import ReadTransaction, WriteTransaction
+from keywright.provisioning.shops.model import Change, Payment, SaleState, SoldLicense, Subscription
+
+#: The most payments of a subscription that count, the newest, and the most licenses of one.
+_MAX_PAYMENTS, _MAX_SOLD = 400, 2_000
+_INSERT_SOLD = bulk_insert(sold_licenses)
+_UPDATE_SOLD = bulk_update(
+    sold_licenses, ["connection_id", "order_ref", "line", "number"], ["status", "expires_at"]
+)
+
+
+def list_sold(
+    tx: ReadTransaction, connection_id: int, order: str | None, subscription: str | None
+) -> list[SoldLicense]:
+    """The licenses of an order, and of a subscription."""
+    column = sold_licenses.c
+    found: dict[tuple[str, str, int], SoldLicense] = {}
+    for name, ref in ((column.order_ref, order), (column.subscription_ref, subscription)):
+        if ref is not None:
+            query = select(sold_licenses).where(column.connection_id == connection_id, name == ref)
+            rows = tx.connection.execute(query.order_by(column.license_id).limit(_MAX_SOLD))
+            found |= {(row.order_ref, row.line, row.number): _sold_of(row) for row in rows}
+    return list(found.values())
+
+
+def list_sold_ids(tx: ReadTransaction, connection_id: int, change: Change) -> set[int]:
+    """The IDs of the licenses that a change is about, as far as is known."""
+    order, subscription = getattr(change, "order", None), getattr(change, "subscription", None)
+    if order is not None and subscription is None:
+        payment = find_payment(tx, connection_id, order)
+        subscription = None if payment is None else payment.subscription
+    sold = list_sold(tx, connection_id, order, subscription)
+    return {one.license_id for one in sold if one.license_id}
+
+
+def save_new_sold(tx: WriteTransaction, connection_id: int, sold: Sequence[SoldLicense]) -> None:
+    """Insert."""
+    _INSERT_SOLD.execute(
+        tx.connection,
+        [
+            {
+                "connection_id": connection_id,
+                "order_ref": one.order,
+                "line": one.line,
+                "number": one.number,
+                "license_id": one.license_id,
+                "subscription_ref": one.subscription,
+                "status": one.status,
+                "expires_at": to_optional_seconds(one.expires_at),
+            }
+            for one in sold
+        ],
+    )
+
+
+def save_sold(tx: WriteTransaction, connection_id: int, sold: Collection[SoldLicense]) -> None:
+    """Update what the shop has said."""
+    _UPDATE_SOLD.execute(
+        tx.connection,
+        [
+            {
+                "where_connection_id": connection_id,
+                "where_order_ref": one.order,
+                "where_line": one.line,
+                "where_number": one.number,
+                "status": one.status,
+                "expires_at": to_optional_seconds(one.expires_at),
+            }
+            for one in sold
+        ],
+    )
+
+
+def delete_unlicensed(tx: WriteTransaction, connection_id: int, order: str, line: str) -> None:
+    """Forget that a line made no license."""
+    column = sold_licenses.c
+    is_line = (column.connection_id == connection_id, column.order_ref == order, column.line == line)
+    tx.connection.execute(delete(sold_licenses).where(*is_line, column.license_id == 0))
+
+
+def find_payment(tx: ReadTransaction, connection_id: int, order: str) -> Payment | None:
+    """What is known of the payment that the shop names so."""
+    is_one = (payments.c.connection_id == connection_id, payments.c.order_ref == order)
+    return tx.first(select(payments).where(*is_one), _payment_of)
+
+
+def list_payments(tx: ReadTransaction, connection_id: int, subscription: str) -> list[Payment]:
+    """The newest payments of a subscription."""
+    column = payments.c
+    is_one = (column.connection_id == connection_id, column.subscription_ref == subscription)
+    query = select(payments).where(*is_one).order_by(column.paid_at.desc()).limit(_MAX_PAYMENTS)
+    return [_payment_of(row) for row in tx.connection.execute(query)]
+
+
+def save_payment(tx: WriteTransaction, connection_id: int, payment: Payment) -> None:
+    """Insert or update."""
+    values = asdict(payment) | {"until": to_optional_seconds(payment.until), "state": payment.state.value}
+    values["order_ref"], values["subscription_ref"] = values.pop("order"), values.pop("subscription")
+    _save(tx, payments, ["connection_id", "order_ref"], values | {"connection_id": connection_id})
+
+
+def find_subscription(tx: ReadTransaction, connection_id: int, ref: str) -> Subscription | None:
+    """What is known of a subscription."""
+    column = subscriptions.c
+    is_one = (column.connection_id == connection_id, column.subscription_ref == ref)
+    return tx.first(
+        select(subscriptions).where(*is_one),
+        lambda row: Subscription(ref=ref, state=SaleState(row.state), state_at=row.state_at),
+    )
+
+
+def save_subscription(tx: WriteTransaction, connection_id: int, subscription: Subscription) -> None:
+    """Insert or update."""
+    values = {
+        "connection_id": connection_id,
+        "subscription_ref": subscription.ref,
+        "state": subscription.state.value,
+        "state_at": subscription.state_at,
+    }
+    _save(tx, subscriptions, ["connection_id", "subscription_ref"], values)
+
+
+def _save(tx: WriteTransaction, table: Any, keys: list[str], values: Values) -> None:
+    insert_one = (insert_on_postgres if tx.is_postgres else insert_on_sqlite)(table).values(values)
+    changed = {name: value for name, value in values.items() if name not in keys}
+    tx.connection.execute(insert_one.on_conflict_do_update(index_elements=keys, set_=changed))
+
+
+def _payment_of(row: Row[Any]) -> Payment:
+    return Payment(
+        order=row.order_ref,
+        subscription=row.subscription_ref,
+        paid_at=row.paid_at,
+        until=_moment(row.until),
+        state=SaleState(row.state),
+        state_at=row.state_at,
+    )
+
+
+def _sold_of(row: Row[Any]) -> SoldLicense:
+    return SoldLicense(
+        order=row.order_ref,
+        line=row.line,
+        number=row.number,
+        license_id=row.license_id,
+        subscription=row.subscription_ref,
+        status=row.status,
+        expires_at=_moment(row.expires_at),
+    )
+
+
+def _moment(seconds: int | None) -> datetime | None:
+    return None if seconds is None else to_datetime(seconds)

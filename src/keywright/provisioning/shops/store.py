@@ -1,0 +1,296 @@
+"""Statements about connections, and about the events of shops."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import Row, delete, select, update
+from sqlalchemy.dialects.postgresql import insert as insert_on_postgres
+from sqlalchemy.dialects.sqlite import insert as insert_on_sqlite
+
+from keywright.core.paging import ItemPage
+from keywright.db.bulk import Values
+from keywright.db.keyset import read_page
+from keywright.db.rows import to_datetime, to_optional_seconds, to_seconds, with_datetimes
+from keywright.db.schema import connections, shop_events
+from keywright.db.sealed_columns import connection_associated_data, shop_event_associated_data
+from keywright.db.transaction import ReadTransaction, WriteTransaction
+from keywright.provisioning.shops.commands import ListShopEvents
+from keywright.provisioning.shops.model import (
+    Connection,
+    EventState,
+    MappedProduct,
+    Mode,
+    OpenedConnection,
+    Payload,
+    Reason,
+    Shop,
+    StoredEvent,
+)
+
+#: The most connections of an installation.
+MAX_CONNECTIONS = 200
+#: The most rows that a step reads, claims or deletes.
+_AT_ONCE = 50
+_CONNECTION = [connections.c[name] for name in Connection.__struct_fields__]
+_EVENT = [shop_events.c[name] for name in StoredEvent.__struct_fields__]
+_decode_mapping = msgspec.json.Decoder(tuple[MappedProduct, ...]).decode
+_decode_states = msgspec.json.Decoder(tuple[str, ...]).decode
+_decode_payload = msgspec.msgpack.Decoder(Payload).decode
+
+
+# --- connections ----------------------------------------------------------------------------------
+
+
+def list_connections(tx: ReadTransaction) -> list[Connection]:
+    """All of them, by ID."""
+    rows = tx.connection.execute(select(*_CONNECTION).order_by(connections.c.id).limit(MAX_CONNECTIONS))
+    return [_connection_of(row) for row in rows]
+
+
+def find_connection(tx: ReadTransaction, connection_id: int) -> Connection | None:
+    """The connection with this ID."""
+    return tx.first(select(*_CONNECTION).where(connections.c.id == connection_id), _connection_of)
+
+
+def lock_connection(tx: WriteTransaction, connection_id: int) -> Connection | None:
+    """The same, locked until the end of the transaction: one event of a connection is worked on at a time."""
+    query = select(*_CONNECTION).where(connections.c.id == connection_id).with_for_update()
+    return tx.first(query, _connection_of)
+
+
+def open_connection(tx: ReadTransaction, connection_id: int) -> OpenedConnection | None:
+    """The connection with its secrets."""
+    sealed = (connections.c.sealed_secret, connections.c.sealed_api_key)
+
+    def opened(row: Row[Any]) -> OpenedConnection:
+        secret, api_key = (
+            tx.key_ring.unseal(one, connection_associated_data(connection_id, name)).decode()
+            for one, name in ((row.sealed_secret, "secret"), (row.sealed_api_key, "api_key"))
+        )
+        return OpenedConnection(_connection_of(row), secret, api_key)
+
+    return tx.first(select(*_CONNECTION, *sealed).where(connections.c.id == connection_id), opened)
+
+
+def save_new_connection(tx: WriteTransaction, connection: Connection, secret: str, api_key: str) -> int:
+    """Insert, with the next ID, which is returned."""
+    values = _connection_values(connection) | {"sealed_secret": b"", "sealed_api_key": b""}
+    connection_id = tx.insert(connections, values)
+    save_secrets(tx, connection_id, secret=secret, api_key=api_key)
+    return connection_id
+
+
+def save_connection(tx: WriteTransaction, connection: Connection) -> None:
+    """Update every field."""
+    query = update(connections).where(connections.c.id == connection.id)
+    tx.connection.execute(query.values(_connection_values(connection)))
+
+
+def save_secrets(
+    tx: WriteTransaction, connection_id: int, *, secret: str | None = None, api_key: str | None = None
+) -> None:
+    """Seal what is given."""
+    values = {
+        f"sealed_{name}": tx.sealing.seal(text.encode(), connection_associated_data(connection_id, name))
+        for name, text in (("secret", secret), ("api_key", api_key))
+        if text is not None
+    }
+    if values:
+        tx.connection.execute(update(connections).where(connections.c.id == connection_id).values(values))
+
+
+def save_progress(tx: WriteTransaction, connection: Connection, now: datetime, *, is_failure: bool) -> None:
+    """Update when the last event came, and how many have failed in a row."""
+    failures = connection.failures + 1 if is_failure else 0
+    query = update(connections).where(connections.c.id == connection.id)
+    tx.connection.execute(query.values(last_event_at=to_seconds(now), failures=failures))
+
+
+def delete_connection(tx: WriteTransaction, connection_id: int) -> None:
+    """Delete the connection and its events; what it sold is still known, so that nothing is made twice."""
+    tx.connection.execute(delete(shop_events).where(shop_events.c.connection_id == connection_id))
+    tx.connection.execute(delete(connections).where(connections.c.id == connection_id))
+
+
+def _connection_of(row: Row[Any]) -> Connection:
+    found = with_datetimes(row)
+    values = {name: found[name] for name in Connection.__struct_fields__}
+    values |= {"shop": Shop(row.shop), "mode": Mode(row.mode), "mapping": _decode_mapping(row.mapping)}
+    values |= {"paid_states": _decode_states(row.paid_states)}
+    return Connection(**values | {name: bool(values[name]) for name in ("sends_mail", "has_api_key")})
+
+
+def _connection_values(connection: Connection) -> Values:
+    values = msgspec.structs.asdict(connection)
+    del values["id"]
+    values |= {
+        "mapping": msgspec.json.encode(connection.mapping).decode(),
+        "paid_states": msgspec.json.encode(connection.paid_states).decode(),
+        "sends_mail": int(connection.sends_mail),
+        "has_api_key": int(connection.has_api_key),
+    }
+    times = {
+        name: to_optional_seconds(values[name]) for name in ("last_event_at", "created_at", "updated_at")
+    }
+    return values | times
+
+
+# --- events ---------------------------------------------------------------------------------------
+
+
+def save_new_event(tx: WriteTransaction, event: StoredEvent, payload: Payload) -> int | None:
+    """Insert; returns its ID. None, and nothing changes, for an event that the connection has."""
+    insert_one = (insert_on_postgres if tx.is_postgres else insert_on_sqlite)(shop_events)
+    values = _event_values(event) | {"sealed_payload": b""}
+    statement = insert_one.values(values).on_conflict_do_nothing(index_elements=["connection_id", "event_id"])
+    row_id = tx.connection.execute(statement.returning(shop_events.c.id)).scalar()
+    if row_id is not None:
+        _save_payload(tx, row_id, msgspec.msgpack.encode(payload))
+    return row_id
+
+
+def find_event(tx: ReadTransaction, row_id: int) -> StoredEvent | None:
+    """The event with this ID."""
+    return tx.first(select(*_EVENT).where(shop_events.c.id == row_id), _event_of)
+
+
+def find_event_id(tx: ReadTransaction, connection_id: int, event_id: str) -> int | None:
+    """The ID of the event that the shop names so."""
+    query = select(shop_events.c.id).where(
+        shop_events.c.connection_id == connection_id, shop_events.c.event_id == event_id
+    )
+    return tx.connection.execute(query).scalar()
+
+
+def lock_event(tx: WriteTransaction, row_id: int) -> StoredEvent | None:
+    """The event with this ID, locked until the end of the transaction."""
+    return tx.first(select(*_EVENT).where(shop_events.c.id == row_id).with_for_update(), _event_of)
+
+
+def find_payload(tx: ReadTransaction, row_id: int) -> Payload | None:
+    """What the shop sent; None once it was forgotten."""
+    sealed = tx.connection.execute(
+        select(shop_events.c.sealed_payload).where(shop_events.c.id == row_id)
+    ).scalar_one()
+    plain = tx.key_ring.unseal(sealed, shop_event_associated_data(row_id))
+    return _decode_payload(plain) if plain else None
+
+
+def list_events(tx: ReadTransaction, query: ListShopEvents) -> ItemPage[StoredEvent]:
+    """The page that is asked for."""
+    conditions = []
+    if query.connection_id is not None:
+        conditions.append(shop_events.c.connection_id == query.connection_id)
+    if query.state is not None:
+        conditions.append(shop_events.c.state == query.state.value)
+    return read_page(tx, select(*_EVENT).where(*conditions), query.paging, _event_of)
+
+
+def list_due(tx: ReadTransaction, now: datetime) -> list[tuple[int, int]]:
+    """The IDs and attempts of some events whose next attempt is due, the longest due first."""
+    column = shop_events.c
+    query = select(column.id, column.attempts).where(column.next_attempt_at <= to_seconds(now))
+    rows = tx.connection.execute(query.order_by(column.next_attempt_at).limit(_AT_ONCE))
+    return [(row.id, row.attempts) for row in rows]
+
+
+def claim_event(tx: WriteTransaction, row_id: int, attempts: int, until: datetime) -> bool:
+    """Count an attempt, if none was counted since ``attempts``; the next one is not due before ``until``."""
+    column = shop_events.c
+    query = update(shop_events).where(
+        column.id == row_id, column.attempts == attempts, column.next_attempt_at.is_not(None)
+    )
+    claimed = query.values(attempts=attempts + 1, next_attempt_at=to_seconds(until))
+    return tx.connection.execute(claimed).rowcount == 1
+
+
+def save_outcome(
+    tx: WriteTransaction,
+    row_id: int,
+    state: EventState,
+    reason: Reason | None = None,
+    detail: str | None = None,
+    *,
+    next_attempt_at: datetime | None = None,
+    **others: int | str | None,
+) -> None:
+    """Update the state of an event, and other columns."""
+    values = {
+        "state": state.value,
+        "reason": None if reason is None else reason.value,
+        "detail": None if detail is None else detail[:400],
+        "next_attempt_at": to_optional_seconds(next_attempt_at),
+    }
+    tx.connection.execute(update(shop_events).where(shop_events.c.id == row_id).values(values | others))
+
+
+def list_received(
+    tx: ReadTransaction, connection_id: int, since: datetime, after_id: int
+) -> list[StoredEvent]:
+    """Some of the events that were received since then, after an ID, by ID."""
+    column = shop_events.c
+    conditions = (column.connection_id == connection_id, column.id > after_id)
+    query = select(*_EVENT).where(*conditions, column.received_at >= to_seconds(since))
+    return [_event_of(row) for row in tx.connection.execute(query.order_by(column.id).limit(_AT_ONCE))]
+
+
+def forget_events(tx: WriteTransaction, before: datetime) -> int:
+    """Delete some of the events that were received before then, and empty the payloads of those that wait
+    for a person. Returns how many.
+    """
+    column = shop_events.c
+    is_old = column.received_at < to_seconds(before)
+    query = select(column.id, column.state).where(
+        is_old, column.reason.is_distinct_from(Reason.FORGOTTEN.value)
+    )
+    found = tx.connection.execute(query.order_by(column.received_at).limit(_AT_ONCE)).all()
+    over = (EventState.DONE.value, EventState.IGNORED.value)
+    tx.connection.execute(
+        delete(shop_events).where(column.id.in_([row.id for row in found if row.state in over]))
+    )
+    for row in found:
+        if row.state not in over:
+            forget_payload(tx, row.id)
+            save_outcome(tx, row.id, EventState.UNMATCHED, Reason.FORGOTTEN)
+    return len(found)
+
+
+def forget_payload(tx: WriteTransaction, row_id: int) -> None:
+    """Empty a payload."""
+    _save_payload(tx, row_id, b"")
+
+
+def _save_payload(tx: WriteTransaction, row_id: int, plain: bytes) -> None:
+    sealed = tx.sealing.seal(plain, shop_event_associated_data(row_id))
+    tx.connection.execute(update(shop_events).where(shop_events.c.id == row_id).values(sealed_payload=sealed))
+
+
+def _event_of(row: Row[Any]) -> StoredEvent:
+    return StoredEvent(
+        id=row.id,
+        connection_id=row.connection_id,
+        event_id=row.event_id,
+        name=row.name,
+        order_ref=row.order_ref,
+        state=EventState(row.state),
+        reason=None if row.reason is None else Reason(row.reason),
+        detail=row.detail,
+        happened_at=to_datetime(row.happened_at // 1000),
+        received_at=to_datetime(row.received_at),
+        attempts=row.attempts,
+        next_attempt_at=None if row.next_attempt_at is None else to_datetime(row.next_attempt_at),
+    )
+
+
+def _event_values(event: StoredEvent) -> Values:
+    values = msgspec.structs.asdict(event)
+    del values["id"]
+    return values | {
+        "state": event.state.value,
+        "reason": None if event.reason is None else event.reason.value,
+        "happened_at": int(event.happened_at.timestamp() * 1000),
+        "received_at": to_seconds(event.received_at),
+        "next_attempt_at": to_optional_seconds(event.next_attempt_at),
+        "customer_id": None,
+    }

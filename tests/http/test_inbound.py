@@ -1,0 +1,137 @@
+"""What shops send: `POST /in/{shop}/{connection}`, from the bytes to the license."""
+
+import secrets
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from keywright.provisioning.shops.model import Shop
+from keywright.registry import open_executor
+from tests.connections import SECRET, a_body, a_paid_order, connect, do, signed
+from tests.http.asking import Client, Reply
+from tests.makers import create_policy
+from tests.server import NO_LIMITS, RunningServer, running, wait_until
+
+PATH = "/in/generic/1"
+
+
+@pytest.fixture(scope="module")
+def shop(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server with a generic connection, 1, that sells "pro"."""
+    folder: Path = tmp_path_factory.mktemp("shops") / "data"
+    with running(folder, database, **NO_LIMITS | {"bad_request_limit": 30}) as server:
+        with server.storage() as storage:
+            executor = open_executor(storage)
+            do(executor, create_policy())
+            connect(executor)
+            connect(executor, shop=Shop.WOOCOMMERCE)
+        yield server
+        server.assert_consistent()
+
+
+@pytest.fixture
+def sender(shop: RunningServer) -> Iterator[Client]:
+    with Client(shop) as client:
+        yield client
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def send(sender: Client, body: bytes, message_id: str | None = None, path: str = PATH) -> Reply:
+    headers = signed(body, now(), message_id or secrets.token_hex(8))
+    return sender.post(path, body=body, headers=headers)
+
+
+def sold(server: RunningServer, order: str) -> int:
+    return int(server.sql("SELECT count(*) FROM sold_licenses WHERE order_ref = ?", order)[0][0])
+
+
+@pytest.mark.smoke
+def test_a_signed_sale_is_a_license_a_moment_later(shop: RunningServer, sender: Client) -> None:
+    body = a_paid_order("first", now(), quantity=2)
+    for _ in range(2):
+        reply = send(sender, body, "msg_first")
+        assert (reply.status, reply.json) == (200, {"received": True})
+    wait_until(lambda: sold(shop, "first") == 2, "the licenses")
+    assert send(sender, body).status == 200
+    refund = a_body("order.refunded", now() + timedelta(seconds=2), order="first")
+    assert send(sender, refund).status == 200
+    wait_until(
+        lambda: shop.sql("SELECT DISTINCT status FROM sold_licenses WHERE order_ref = 'first'") == [(5,)],
+        "the refund",
+    )
+    assert sold(shop, "first") == 2
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"webhook-signature": "v1,AAAA"},
+        {"webhook-id": "another"},
+        {"webhook-timestamp": "1"},
+    ],
+)
+def test_a_wrong_signature_is_refused_before_anything_is_stored(
+    shop: RunningServer, sender: Client, headers: dict[str, str]
+) -> None:
+    body, before = a_paid_order("wrong", now()), shop.count("shop_events")
+    sent = signed(body, now(), "msg_wrong") | headers if headers else {}
+    reply = sender.post(PATH, body=body, headers=sent)
+    assert (reply.status, reply.json["code"]) == (401, "credentials_invalid")
+    assert reply.json["detail"] == "The signature is missing, wrong or too old."
+    assert shop.count("shop_events") == before
+
+
+def test_another_body_or_an_old_one_is_refused(sender: Client) -> None:
+    body = a_paid_order("wrong", now())
+    headers = signed(body, now(), "msg_wrong")
+    assert sender.post(PATH, body=body + b" ", headers=headers).status == 401
+    old = signed(body, now() - timedelta(seconds=310), "msg_wrong")
+    assert sender.post(PATH, body=body, headers=old).status == 401
+
+
+@pytest.mark.parametrize("path", ["/in/generic/9", "/in/stripe/1", "/in/nowhere/1", "/in/generic/0", "/in/"])
+def test_there_is_nothing_at_other_addresses(sender: Client, path: str) -> None:
+    assert send(sender, a_paid_order("none", now()), path=path).status == 404
+
+
+def test_only_post_is_taken(sender: Client) -> None:
+    reply = sender.get(PATH)
+    assert (reply.status, reply.header("allow")) == (405, "POST, OPTIONS")
+
+
+def test_a_ping_of_woocommerce_is_answered_and_not_stored(shop: RunningServer, sender: Client) -> None:
+    before = shop.count("shop_events")
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    assert sender.post("/in/woocommerce/2", body=b"webhook_id=7", headers=form).status == 200
+    assert shop.count("shop_events") == before
+
+
+def test_a_signed_body_that_cannot_be_read_waits_for_a_person(shop: RunningServer, sender: Client) -> None:
+    for body in (b"[1]", b'{"type": 1}', b"\xff", b"[" * 5_000):
+        assert send(sender, body).status == 200
+    found = shop.sql("SELECT state, reason FROM shop_events WHERE reason = 'unreadable'")
+    assert found == [("unmatched", "unreadable")] * 4
+
+
+def test_large_orders_are_taken_and_larger_bodies_refused(shop: RunningServer, sender: Client) -> None:
+    lines = [{"product": "pro", "title": "x" * 4_000} for _ in range(100)]
+    assert send(sender, a_paid_order("large", now(), lines=lines)).status == 200
+    wait_until(lambda: sold(shop, "large") == 100, "the licenses")
+    assert send(sender, a_paid_order("huge", now(), note="x" * 600_000)).status == 413
+
+
+def test_a_stranger_is_limited(database: str, tmp_path: Path) -> None:
+    with running(tmp_path / "data", database, bad_request_limit=5) as server, Client(server) as stranger:
+        answers = [stranger.post(PATH, body=b"{}").status for _ in range(8)]
+    assert answers == [404] * 5 + [429] * 3
+
+
+def test_the_log_has_no_address_and_no_secret(shop: RunningServer) -> None:
+    assert "ada@example.com" not in shop.log
+    assert SECRET not in shop.log

@@ -1,0 +1,420 @@
+"""Sales of shops: licenses made once, changed as payments come and go, in any order, and kept by hand."""
+
+import itertools
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from sqlalchemy import select
+
+from keywright.core.errors import ConnectionFieldInvalid, UnknownConnection, UnknownPolicy, UnknownShopEvent
+from keywright.db import Storage, run_read
+from keywright.db.schema import customers, events, licenses, mail_outbox
+from keywright.engine.executor import Executor
+from keywright.licensing.licenses.commands import DeleteLicense, UpdateLicense
+from keywright.licensing.licenses.model import License, Status, order_of
+from keywright.licensing.licenses.store import find_licenses_by_id
+from keywright.provisioning.policies.commands import UpdatePolicy
+from keywright.provisioning.shops import store as shop_store
+from keywright.provisioning.shops.commands import (
+    ClaimShopEvent,
+    GetConnection,
+    ListDueEvents,
+    ListShopEvents,
+    OpenConnection,
+    PurgeShopEvents,
+    RemoveConnection,
+    ReplayEvents,
+    TryAgain,
+    UpdateConnection,
+)
+from keywright.provisioning.shops.model import (
+    Change,
+    EventState,
+    MappedProduct,
+    Mode,
+    QuantityRule,
+    Reason,
+    SaleLine,
+    SaleState,
+    Shop,
+    StoredEvent,
+)
+from tests.connections import (
+    BUYER,
+    CONTEXT,
+    SECRET,
+    a_connection,
+    a_renewal,
+    a_sale,
+    a_state,
+    an_event,
+    ask,
+    connect,
+    do,
+    receive,
+    receive_all,
+    store,
+    work,
+)
+from tests.makers import NOW, create_policy
+
+YEAR = timedelta(days=365)
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def shop(executor: Executor) -> Executor:
+    """Connection 1 sells product "pro" by policy 1, with three activations and no expiry."""
+    do(executor, create_policy(terms={"max_activations": 3}))
+    connect(executor)
+    return executor
+
+
+def list_licenses(storage: Storage) -> list[License]:
+    with storage.read() as tx:
+        ids = list(tx.connection.execute(select(licenses.c.id).order_by(licenses.c.id)).scalars())
+        return list(find_licenses_by_id(tx, ids).values())
+
+
+def the_license(storage: Storage) -> License:
+    (license,) = list_licenses(storage)
+    return license
+
+
+def mails(storage: Storage) -> list[str]:
+    with storage.read() as tx:
+        return list(
+            tx.connection.execute(select(mail_outbox.c.template).order_by(mail_outbox.c.id)).scalars()
+        )
+
+
+def list_events(executor: Executor, **fields: Any) -> list[StoredEvent]:
+    return list(ask(executor, ListShopEvents(**fields)).items)
+
+
+def change(executor: Executor, license: License, **changes: Any) -> None:
+    do(executor, UpdateLicense(context=CONTEXT, license=license.id, changes=changes))
+
+
+# --- sales ----------------------------------------------------------------------------------------
+
+
+def test_a_sale_makes_a_license_for_its_buyer_and_queues_a_mail(shop: Executor, storage: Storage) -> None:
+    outcome = receive(shop, a_sale())
+    license = the_license(storage)
+    assert outcome is not None
+    assert (outcome.state, outcome.customer_id) == (EventState.DONE, license.customer_id)
+    assert (license.status, license.times_activated_max, license.policy_id) == (Status.ACTIVE, 3, 1)
+    order = order_of(license)
+    assert (order.source, order.id, order.line, order.index) == ("generic:1", "1001", "1", 0)
+    with storage.read() as tx:
+        assert tx.connection.execute(select(customers.c.email, customers.c.name)).all() == [
+            ("ada@example.com", "Ada")
+        ]
+    assert mails(storage) == ["your_license"]
+
+
+def test_an_event_that_comes_again_makes_nothing(shop: Executor, storage: Storage) -> None:
+    event = an_event(a_sale())
+    assert store(shop, event) == 1
+    assert store(shop, event) is None
+    work(shop, 1)
+    assert work(shop, 1) is None
+    assert store(shop, event) is None
+    assert receive(shop, a_sale()) is not None
+    assert len(list_licenses(storage)) == 1
+    assert mails(storage) == ["your_license"]
+
+
+def test_a_customer_is_found_by_the_address_in_any_case(shop: Executor, storage: Storage) -> None:
+    receive(shop, a_sale("1"))
+    receive(shop, a_sale("2", buyer=BUYER.__class__("ADA@example.com")))
+    assert len({one.customer_id for one in list_licenses(storage)}) == 1
+
+
+def test_a_quantity_makes_keys_or_one_license_for_more_devices(shop: Executor, storage: Storage) -> None:
+    mapping = (MappedProduct("pro", 1), MappedProduct("site", 1, QuantityRule.DEVICES))
+    do(shop, UpdateConnection(context=CONTEXT, connection_id=1, changes={"mapping": mapping}))
+    lines = (SaleLine("1", ("pro",), 3), SaleLine("2", ("price-9", "site"), 5))
+    receive(shop, a_sale(lines=lines))
+    assert [one.times_activated_max for one in list_licenses(storage)] == [3, 3, 3, 15]
+
+
+def test_many_keys_are_made_in_steps_and_too_many_wait_for_a_person(shop: Executor, storage: Storage) -> None:
+    receive(shop, a_sale("1", quantity=230))
+    assert len(list_licenses(storage)) == 230
+    assert mails(storage) == ["your_license"]
+    outcome = receive(shop, a_sale("2", quantity=1_000_000))
+    assert outcome is not None
+    assert outcome.reason is Reason.TOO_MANY
+    assert len(list_licenses(storage)) == 230
+
+
+def test_an_unknown_product_waits_until_the_mapping_is_mended(shop: Executor, storage: Storage) -> None:
+    lines = (SaleLine("1", ("pro",)), SaleLine("2", ("price-7", "team")))
+    receive(shop, a_sale(lines=lines))
+    (event,) = list_events(shop, state=EventState.UNMATCHED)
+    assert (event.reason, event.detail, event.order_ref) == (Reason.UNKNOWN_PRODUCT, "price-7, team", "1001")
+    assert len(list_licenses(storage)) == 1
+    with storage.read() as tx:
+        names = tx.connection.execute(select(events.c.name).where(events.c.name == "order.unmatched"))
+        assert len(names.all()) == 1
+    mapping = (MappedProduct("pro", 1), MappedProduct("*", 1))
+    do(shop, UpdateConnection(context=CONTEXT, connection_id=1, changes={"mapping": mapping}))
+    assert do(shop, TryAgain(context=CONTEXT, connection_id=1, event_id=1)).state is EventState.WAITING
+    assert ask(shop, ListDueEvents(now=NOW)) == [(1, 1_000)]
+    work(shop, 1)
+    assert len(list_licenses(storage)) == 2
+    assert mails(storage) == ["your_license", "your_license"]
+    assert list_events(shop)[0].state is EventState.DONE
+
+
+def test_a_product_can_be_mapped_to_nothing(shop: Executor, storage: Storage) -> None:
+    mapping = (MappedProduct("*"),)
+    do(shop, UpdateConnection(context=CONTEXT, connection_id=1, changes={"mapping": mapping}))
+    outcome = receive(shop, a_sale(subscription="sub-1"))
+    assert outcome is not None
+    assert outcome.state is EventState.DONE
+    renewed = receive(shop, a_renewal(NOW + YEAR))
+    assert renewed is not None
+    assert (renewed.state, list_licenses(storage), mails(storage)) == (EventState.DONE, [], [])
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"buyer": None}, Reason.NO_ADDRESS),
+        ({"buyer": BUYER.__class__("ada")}, Reason.BAD_ADDRESS),
+        ({"lines": ()}, Reason.UNKNOWN_PRODUCT),
+    ],
+)
+def test_a_sale_that_cannot_be_handled_waits(
+    shop: Executor, storage: Storage, fields: dict[str, Any], reason: Reason
+) -> None:
+    outcome = receive(shop, a_sale(**fields))
+    assert outcome is not None
+    assert (outcome.state, outcome.reason, list_licenses(storage)) == (EventState.UNMATCHED, reason, [])
+    assert ask(shop, GetConnection(connection_id=1)).failures == 1
+
+
+def test_an_archived_policy_makes_no_license(shop: Executor, storage: Storage) -> None:
+    do(shop, UpdatePolicy(context=CONTEXT, policy_id=1, is_archived=True))
+    outcome = receive(shop, a_sale())
+    assert outcome is not None
+    assert (outcome.reason, list_licenses(storage)) == (Reason.UNUSABLE_POLICY, [])
+
+
+def test_test_events_make_nothing_unless_the_connection_is_a_test_one(
+    shop: Executor, storage: Storage
+) -> None:
+    connect(shop, mode=Mode.TEST)
+    for connection_id, is_test in ((1, True), (2, False)):
+        outcome = receive(shop, a_sale("1"), connection_id=connection_id, is_test=is_test)
+        assert outcome is not None
+        assert (outcome.state, outcome.reason) == (EventState.IGNORED, Reason.OTHER_MODE)
+    receive(shop, a_sale("2"), connection_id=2, is_test=True)
+    assert len(list_licenses(storage)) == 1
+
+
+def test_a_deleted_license_is_not_made_again(shop: Executor, storage: Storage) -> None:
+    receive(shop, a_sale())
+    do(shop, DeleteLicense(context=CONTEXT, license=the_license(storage).id))
+    receive(shop, a_sale(), 1)
+    assert list_licenses(storage) == []
+
+
+# --- payments and states --------------------------------------------------------------------------
+
+
+def subscribe(executor: Executor) -> None:
+    receive(executor, a_sale("in-1", subscription="sub-1", until=NOW + YEAR))
+
+
+def test_a_renewal_moves_the_expiry_and_its_refund_moves_it_back(shop: Executor, storage: Storage) -> None:
+    subscribe(shop)
+    assert the_license(storage).expires_at == NOW + YEAR
+    receive(shop, a_renewal(NOW + 2 * YEAR, order="in-2"), 24)
+    assert the_license(storage).expires_at == NOW + 2 * YEAR
+    receive(shop, a_state(SaleState.REFUNDED, order="in-2"), 48)
+    license = the_license(storage)
+    assert (license.expires_at, license.status) == (NOW + YEAR, Status.ACTIVE)
+    assert mails(storage) == ["your_license", "renewed"]
+
+
+@pytest.mark.parametrize(
+    ("state", "status"),
+    [
+        (SaleState.GRACE, Status.ACTIVE),
+        (SaleState.SUSPENDED, Status.INACTIVE),
+        (SaleState.REFUNDED, Status.DISABLED),
+    ],
+)
+def test_a_state_of_the_order_is_the_status_of_its_licenses(
+    shop: Executor, storage: Storage, state: SaleState, status: Status
+) -> None:
+    receive(shop, a_sale(quantity=2))
+    receive(shop, a_state(state, order="1001"), 1)
+    assert {one.status for one in list_licenses(storage)} == {status}
+    receive(shop, a_state(SaleState.ACTIVE, order="1001"), 2)
+    assert {one.status for one in list_licenses(storage)} == {Status.ACTIVE}
+
+
+def test_a_subscription_that_ends_ends_its_licenses_then(shop: Executor, storage: Storage) -> None:
+    subscribe(shop)
+    receive(shop, a_state(SaleState.ENDED, subscription="sub-1"), 24)
+    license = the_license(storage)
+    assert (license.expires_at, license.status) == (NOW + DAY, Status.ACTIVE)
+    receive(shop, a_state(SaleState.ACTIVE, subscription="sub-1"), 48)
+    assert the_license(storage).expires_at == NOW + YEAR
+
+
+def test_a_failed_payment_queues_a_mail_and_changes_nothing(shop: Executor, storage: Storage) -> None:
+    subscribe(shop)
+    receive(shop, a_state(SaleState.GRACE, subscription="sub-1"), 1)
+    assert the_license(storage).status == Status.ACTIVE
+    assert mails(storage) == ["your_license", "payment_failed"]
+
+
+def renamed(change: Change, number: int) -> Change:
+    """The same change of another order and subscription."""
+    names: Any = {
+        name: f"{value}-{number}"
+        for name in ("order", "subscription")
+        if (value := getattr(change, name, None)) is not None
+    }
+    return replace(change, **names)
+
+
+def test_events_in_any_order_come_to_the_same(shop: Executor, storage: Storage) -> None:
+    changes: list[tuple[Change, int]] = [
+        (a_sale("in-1", subscription="s", until=NOW + YEAR), 0),
+        (a_state(SaleState.SUSPENDED, subscription="s"), 10),
+        (a_renewal(NOW + 2 * YEAR, "s", "in-2"), 20),
+        (a_state(SaleState.GRACE, subscription="s"), 30),
+    ]
+    ends = set()
+    for number, order in enumerate(itertools.permutations(changes)):
+        for one, hours in order:
+            receive(shop, renamed(one, number), hours)
+        last = list_licenses(storage)[-1]
+        ends.add((last.status, last.expires_at))
+    assert len(list_licenses(storage)) == 24
+    assert ends == {(Status.ACTIVE, NOW + 2 * YEAR)}
+
+
+def test_an_order_that_was_refunded_before_its_sale_came_makes_nothing(
+    shop: Executor, storage: Storage
+) -> None:
+    receive(shop, a_state(SaleState.REFUNDED, order="1001"), 1)
+    outcome = receive(shop, a_sale())
+    assert outcome is not None
+    assert (outcome.state, outcome.reason) == (EventState.IGNORED, Reason.ALREADY_REFUNDED)
+    assert list_licenses(storage) == []
+
+
+def test_a_renewal_without_a_sale_waits_for_it_and_then_for_a_person(
+    shop: Executor, storage: Storage
+) -> None:
+    row_id = store(shop, an_event(a_renewal(NOW + YEAR)))
+    assert row_id is not None
+    work(shop, row_id)
+    (event,) = list_events(shop)
+    assert (event.state, event.next_attempt_at) == (EventState.WAITING, NOW + timedelta(seconds=10))
+    for attempts in range(1, 10):
+        claim = ClaimShopEvent(context=CONTEXT, event_id=row_id, attempts=attempts, next_attempt_at=NOW)
+        assert do(shop, claim) is True
+        assert do(shop, claim) is False
+    work(shop, row_id)
+    (event,) = list_events(shop)
+    assert (event.state, event.reason) == (EventState.UNMATCHED, Reason.UNKNOWN_ORDER)
+    # What it said is known when the sale comes.
+    receive(shop, a_sale("in-1", subscription="sub-1"))
+    assert the_license(storage).expires_at == NOW + YEAR
+
+
+# --- by hand --------------------------------------------------------------------------------------
+
+
+def test_a_status_that_was_set_by_hand_waits_for_a_person(shop: Executor, storage: Storage) -> None:
+    receive(shop, a_sale())
+    change(shop, the_license(storage), status=Status.DELIVERED)
+    outcome = receive(shop, a_state(SaleState.REFUNDED, order="1001"), 1)
+    assert outcome is not None
+    assert (outcome.state, outcome.reason) == (EventState.UNMATCHED, Reason.CHANGED_BY_HAND)
+    assert the_license(storage).status == Status.DELIVERED
+    do(shop, TryAgain(context=CONTEXT, connection_id=1, event_id=2))
+    work(shop, 2)
+    assert the_license(storage).status == Status.DISABLED
+
+
+def test_a_later_expiry_that_was_set_by_hand_stays(shop: Executor, storage: Storage) -> None:
+    subscribe(shop)
+    change(shop, the_license(storage), expires_at=NOW + 3 * YEAR)
+    outcome = receive(shop, a_renewal(NOW + 2 * YEAR, order="in-2"), 1)
+    assert outcome is not None
+    assert (outcome.state, outcome.reason) == (EventState.DONE, Reason.KEPT_BY_HAND)
+    assert the_license(storage).expires_at == NOW + 3 * YEAR
+    receive(shop, a_renewal(NOW + 4 * YEAR, order="in-3"), 2)
+    assert the_license(storage).expires_at == NOW + 4 * YEAR
+
+
+# --- connections ----------------------------------------------------------------------------------
+
+
+def test_a_connection_is_added_changed_and_removed(shop: Executor, storage: Storage) -> None:
+    opened = ask(shop, OpenConnection(connection_id=1))
+    assert (opened.secret, opened.api_key, opened.connection.has_api_key) == (SECRET, "", False)
+    do(shop, UpdateConnection(context=CONTEXT, connection_id=1, changes={"name": "EU"}, api_key="rk_1"))
+    opened = ask(shop, OpenConnection(connection_id=1, shop=Shop.GENERIC))
+    assert (opened.connection.name, opened.api_key, opened.connection.has_api_key) == ("EU", "rk_1", True)
+    with pytest.raises(UnknownConnection):
+        ask(shop, OpenConnection(connection_id=1, shop=Shop.STRIPE))
+    receive(shop, a_sale())
+    do(shop, RemoveConnection(context=CONTEXT, connection_id=1))
+    with pytest.raises(UnknownConnection):
+        ask(shop, GetConnection(connection_id=1))
+    assert len(list_licenses(storage)) == 1
+    with storage.read() as tx:
+        names = tx.connection.execute(select(events.c.name).where(events.c.name.like("connection.%")))
+        assert [*names.scalars()] == ["connection.added", "connection.updated", "connection.removed"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"name": " "},
+        {"mapping": (MappedProduct("a", 1), MappedProduct("a", 1))},
+        {"mapping": (MappedProduct("", 1),)},
+        {"url": "ftp://shop"},
+        {"mail_template": "no such"},
+        {"paid_states": ("x" * 41,)},
+    ],
+)
+def test_a_connection_that_cannot_be_is_refused(shop: Executor, fields: dict[str, Any]) -> None:
+    with pytest.raises(ConnectionFieldInvalid):
+        connect(shop, **fields)
+
+
+def test_a_mapping_names_policies_that_there_are(shop: Executor) -> None:
+    with pytest.raises(UnknownPolicy):
+        connect(shop, mapping=(MappedProduct("a", 99),))
+    assert a_connection().mapping == (MappedProduct("pro", 1),)
+
+
+def test_events_are_replayed_and_forgotten(shop: Executor, storage: Storage) -> None:
+    receive_all(shop, [an_event(a_sale("1")), an_event(a_sale("2", product="unknown"))])
+    replay = ReplayEvents(context=CONTEXT, connection_id=1, since=NOW)
+    assert do(shop, replay) == 2
+    assert [one.state for one in list_events(shop)] == [EventState.WAITING] * 2
+    for row_id in (1, 2):
+        work(shop, row_id)
+    assert len(list_licenses(storage)) == 1
+    purge = PurgeShopEvents(context=CONTEXT, before=NOW + DAY)
+    assert (do(shop, purge), do(shop, purge)) == (2, 0)
+    (left,) = list_events(shop)
+    assert (left.id, left.reason) == (2, Reason.FORGOTTEN)
+    assert run_read(storage, lambda tx: shop_store.find_payload(tx, 2)) is None
+    with pytest.raises(UnknownShopEvent):
+        do(shop, TryAgain(context=CONTEXT, connection_id=1, event_id=2))
