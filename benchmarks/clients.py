@@ -61,6 +61,7 @@ def _verifiers(folder: Path) -> Mapping[str, tuple[Sequence[str], str]]:
     return {
         "JavaScript": (("node", "vectors.mjs", vectors), "javascript"),
         "Go": (("go", "test", "-count=1", "-v", "."), "go"),
+        "C#": (("mono", _build_csharp(folder), vectors), "csharp"),
         "PHP": (("php", "vectors.php", vectors), "php"),
         "C": ((_build_c(folder), str(_write_case(folder)), "altered"), "c"),
         "Python with cryptography": ((*python, "with", GOOD, A.x, str(NOW)), "python"),
@@ -72,6 +73,14 @@ def _build_c(folder: Path) -> str:
     built, compiler = folder / "vectors", shutil.which("gcc")
     if compiler is not None:
         _run((compiler, "-O2", "keywright.c", "vectors.c", "-lcrypto", "-o", str(built)), CLIENTS / "c")
+    return str(built)
+
+
+def _build_csharp(folder: Path) -> str:
+    built, compiler = folder / "vectors.exe", shutil.which("mcs")
+    if compiler is not None:
+        sources = ("Keywright.cs", "Ed25519.cs", "Vectors.cs")
+        _run((compiler, "-r:System.Numerics", f"-out:{built}", *sources), CLIENTS / "csharp")
     return str(built)
 
 

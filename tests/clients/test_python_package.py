@@ -131,7 +131,14 @@ def test_the_package_is_small() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["javascript/keywright.js", "go/keywright.go", "php/keywright.php", "c/keywright.c"]
+    "name",
+    [
+        "javascript/keywright.js",
+        "go/keywright.go",
+        "php/keywright.php",
+        "c/keywright.c",
+        "csharp/Keywright.cs",
+    ],
 )
 def test_a_client_of_one_file_is_small(name: str) -> None:
     text = (CLIENT.parent / name).read_text()

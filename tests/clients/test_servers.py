@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.test_vectors import CLIENTS, run
+from tests.clients.test_vectors import CLIENTS, compiled, run
 from tests.deploy.programs import program
 from tests.http.asking import Client
 from tests.server import RunningServer, running
@@ -39,8 +39,13 @@ def test_a_recipe_makes_the_four_calls_of_v2(command: Sequence[str], server: Run
 
 every_client = pytest.mark.parametrize(
     "command",
-    [("node", "javascript", "example.mjs"), ("php", "php", "example.php"), ("go", "go", "run", "./example")],
-    ids=["javascript", "php", "go"],
+    [
+        ("node", "javascript", "example.mjs"),
+        ("php", "php", "example.php"),
+        ("go", "go", "run", "./example"),
+        ("mono", "csharp", "Example.cs"),
+    ],
+    ids=["javascript", "php", "go", "csharp"],
 )
 
 
@@ -51,7 +56,7 @@ def test_a_client_activates_and_goes_on_without_the_server(
     with Client(server, server.api_key()) as vendor:
         key = vendor.license(times_activated_max=1)
         public, *_ = vendor.get("/.well-known/jwks.json").json["keys"]
-    name, folder, *arguments = command
+    name, folder, *arguments = compiled(command, tmp_path)
 
     def states(
         url: str, license_key: str, pinned: str = public["x"], file: str = "kept", device: str = DEVICE
@@ -92,7 +97,7 @@ def test_a_client_that_pins_an_older_key_learns_the_newest(
         pinned = {one["x"] for one in vendor.get("/.well-known/jwks.json").json["keys"]}
         for _ in range(2):
             server.cli("signing-key", "rotate")
-    name, folder, *arguments = command
+    name, folder, *arguments = compiled(command, tmp_path)
     for number, one in enumerate(sorted(pinned)):
         file = str(tmp_path / f"kept-{number}")
         given = (server.base_url, key, one, file, DEVICE)

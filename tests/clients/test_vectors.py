@@ -29,14 +29,25 @@ def run(folder: Path, *command: str) -> str:
         ("node", "javascript", "vectors.mjs", str(FOLDER)),
         ("php", "php", "vectors.php", str(FOLDER)),
         ("go", "go", "test", "-count=1", "-v", "."),
+        ("mono", "csharp", "Vectors.cs", str(FOLDER)),
     ],
-    ids=["javascript", "php", "go"],
+    ids=["javascript", "php", "go", "csharp"],
 )
-def test_a_client_passes_every_vector(command: Sequence[str]) -> None:
-    name, folder, *arguments = command
+def test_a_client_passes_every_vector(command: Sequence[str], tmp_path: Path) -> None:
+    name, folder, *arguments = compiled(command, tmp_path)
     printed = run(CLIENTS / folder, program(name), *arguments)
     assert f"{len(CASES)} cases" in printed
     assert " altered" in printed
+
+
+def compiled(command: Sequence[str], folder: Path) -> Sequence[str]:
+    """The command with a program in the place of its source, where it is in C#."""
+    name, client, main, *arguments = command
+    if name != "mono":
+        return command
+    built, sources = str(folder / "program.exe"), ("Keywright.cs", "Ed25519.cs", main)
+    run(CLIENTS / client, program("mcs"), "-warnaserror", "-r:System.Numerics", f"-out:{built}", *sources)
+    return name, client, built, *arguments
 
 
 @pytest.fixture(scope="session")
