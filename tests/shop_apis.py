@@ -1,13 +1,15 @@
 """The API of a shop as a local HTTP server: it answers from the files in tests/data/shops, or fails."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
-from urllib.parse import parse_qsl, urlsplit
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from keywright.core.errors import ShopRefused
 from keywright.provisioning.shops.model import Shop
 from tests.shop_events import Recorded, names, recorded
 
@@ -119,3 +121,18 @@ def _fits(answer: Recorded, asked: str) -> bool:
     """Whether the answer's request has the path that was asked, and nothing in its query that was not."""
     wanted, given = urlsplit((answer.request or "").removeprefix("GET ")), urlsplit(asked)
     return wanted.path == given.path and set(parse_qsl(wanted.query)) <= set(parse_qsl(given.query))
+
+
+class RecordedApi:
+    """The same API without HTTP: a ``ShopApi`` that answers from the files."""
+
+    def __init__(self, shop: Shop) -> None:
+        self._answers = [recorded(shop, name) for name in names(shop, answers=True)]
+
+    def get(self, path: str, parameters: Mapping[str, str | int] | None = None) -> Any:
+        """See ``ShopApi``."""
+        asked = f"{path}?{urlencode(parameters or {})}"
+        found = [one for one in self._answers if _fits(one, asked)]
+        if not found:
+            raise ShopRefused(f"404 for {path}")
+        return max(found, key=lambda one: len(one.request or "")).contents

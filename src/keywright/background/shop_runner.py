@@ -37,6 +37,7 @@ from keywright.provisioning.shops.model import (
     OpenedConnection,
     OpenedEvent,
     Reason,
+    Renewal,
     Sale,
     ShopEvent,
     ShopModule,
@@ -156,7 +157,7 @@ class ShopRunner:
         module = MODULES[opened.connection.shop]
         access = module.find_api(opened.connection, opened.api_key) if opened.api_key else None
         if access is None:
-            if isinstance(event.change, Sale):
+            if isinstance(event.change, Sale | Renewal):
                 raise _Postponed(Reason.API_KEY_MISSING, None)
             return event
         self._asking += 1

@@ -40,7 +40,8 @@ from keywright.provisioning.shops.selling import Outcome, Selling, Unfinished
 
 #: An event with so many attempts is tried again by a person.
 BY_PERSON = 1_000
-_SECRET_BYTES = 24
+#: Lemon Squeezy takes secrets of at most 40 characters.
+_SECRET_BYTES = 20
 
 
 # --- connections ----------------------------------------------------------------------------------

@@ -176,28 +176,47 @@ _RANK = {state: rank for rank, state in enumerate(SaleState)}
 # --- licenses -------------------------------------------------------------------------------------
 
 
+def period_ref(subscription: str, until: datetime) -> str:
+    """Under what a period is kept whose payment the shop does not name."""
+    return f"{subscription} {until:%Y-%m-%d %H:%M:%S}"
+
+
+def _is_period(payment: Payment) -> bool:
+    subscription, until = payment.subscription, payment.until
+    return subscription is not None and until is not None and payment.order == period_ref(subscription, until)
+
+
 def wanted(payments: Collection[Payment], subscription: Subscription | None) -> Wanted:
     """What the licenses should be that were bought with the first of these payments, and renewed with the
     others. The newest payment that was not refunded says until when.
     """
     paid = sorted(payments, key=lambda one: (one.paid_at or 0, one.until or END_OF_TIME))
-    good = [one for one in paid if one.state is not SaleState.REFUNDED]
-    state = SaleState.ACTIVE if subscription is None else subscription.state
-    untils = [one.until for one in good if one.until is not None]
-    until: datetime | Unset = untils[-1] if untils else UNSET
-    if not good or state is SaleState.REFUNDED:
+    named = [one for one in paid if not _is_period(one)]
+    good = [one for one in named if one.state is not SaleState.REFUNDED]
+    periods = _unrefunded_periods(paid)
+    if not (good or periods) or (subscription is not None and subscription.state is SaleState.REFUNDED):
         return Wanted(Status.DISABLED)
-    if SaleState.SUSPENDED in (state, good[-1].state):
+    untils = [one.until for one in paid if one.until is not None and (one in good or one in periods)]
+    until: datetime | Unset = untils[-1] if untils else UNSET
+    states = [(one.state, one.state_at) for one in (subscription, *good[-1:]) if one is not None]
+    if any(state is SaleState.SUSPENDED for state, _ in states):
         return Wanted(Status.INACTIVE, until)
-    if SaleState.ENDED in (state, good[-1].state):
-        ended = (
-            subscription.state_at
-            if subscription is not None and state is SaleState.ENDED
-            else good[-1].state_at
-        )
-        end = datetime.fromtimestamp(ended // 1000, UTC)
+    ended = [state_at for state, state_at in states if state is SaleState.ENDED]
+    if ended:
+        end = datetime.fromtimestamp(ended[0] // 1000, UTC)
         return Wanted(Status.ACTIVE, end if until is UNSET else min(until, end))
     return Wanted(Status.ACTIVE, until)
+
+
+def _unrefunded_periods(paid: Collection[Payment]) -> list[Payment]:
+    """The periods, but for those whose payments were refunded: where these do not say which, the earliest."""
+    periods = sorted(filter(_is_period, paid), key=lambda one: one.until or END_OF_TIME)
+    for refunded in (one for one in paid if one.state is SaleState.REFUNDED and not _is_period(one)):
+        is_its = (i for i, one in enumerate(periods) if refunded.until in (None, one.until))
+        place = next(is_its, None)
+        if place is not None:
+            del periods[place]
+    return periods
 
 
 def decide(sold: SoldLicense, license: License, want: Wanted, *, is_forced: bool = False) -> Decided:

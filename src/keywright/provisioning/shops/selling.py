@@ -118,19 +118,24 @@ class Selling:
     # --- what is known ----------------------------------------------------------------------------
 
     def _add_payment(self, change: Sale | Renewal) -> Payment:
-        order = change.order or f"{change.subscription} {change.until:%Y-%m-%d %H:%M:%S}"
+        order = change.order
+        if order is None:
+            assert isinstance(change, Renewal)  # noqa: S101
+            order = rules.period_ref(change.subscription, change.until)
         before = sold_store.find_payment(self._tx, self._connection.id, order)
         payment = rules.add_payment(before, order, change.subscription, change.until, self._at)
         if payment != before:
             sold_store.save_payment(self._tx, self._connection.id, payment)
         return payment
 
-    def _set_subscription(self, ref: str | None, state: SaleState) -> Subscription | None:
-        """What is known of the subscription, after this state of it."""
+    def _set_subscription(
+        self, ref: str | None, state: SaleState, at: int | None = None
+    ) -> Subscription | None:
+        """What is known of the subscription, after this state of it; since the event, or since ``at``."""
         if ref is None:
             return None
         known = sold_store.find_subscription(self._tx, self._connection.id, ref)
-        changed = rules.with_state(known or Subscription(ref=ref), state, self._at)
+        changed = rules.with_state(known or Subscription(ref=ref), state, self._at if at is None else at)
         if changed != known:
             sold_store.save_subscription(self._tx, self._connection.id, changed)
         return changed
@@ -158,8 +163,9 @@ class Selling:
         return outcome
 
     def _is_later_payment(self, subscription: str) -> bool:
-        """Whether there was a payment before: the first one comes with the sale."""
-        return len(sold_store.list_payments(self._tx, self._connection.id, subscription)) > 1
+        """Whether there was a period before: the first one comes with the sale."""
+        known = sold_store.list_payments(self._tx, self._connection.id, subscription)
+        return sum(one.until is not None for one in known) > 1
 
     def _change_state(self, change: StateChange) -> Outcome | Unfinished:
         payment, ref = None, change.subscription
@@ -224,7 +230,8 @@ class Selling:
         if sold is None:
             return Unfinished.NOT_LOCKED
         payment = self._add_payment(sale)
-        subscription = self._set_subscription(sale.subscription, SaleState.ACTIVE)
+        # An order that is told of again, since somebody edited it, restores no subscription.
+        subscription = self._set_subscription(sale.subscription, SaleState.ACTIVE, payment.paid_at)
         wanted = self._wanted(payment, subscription)
         outcome = self._apply_to(sold, wanted)
         lines, problem = self._read_lines(sale)
