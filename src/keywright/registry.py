@@ -35,6 +35,7 @@ from keywright.licensing.leases.commands import ListLeases
 from keywright.licensing.licenses import handlers as licenses
 from keywright.licensing.licenses.store import find_holders
 from keywright.licensing.management import queries as management
+from keywright.licensing.moments import handlers as moments
 from keywright.licensing.notes import handlers as notes
 from keywright.licensing.refusals import handlers as refusals
 from keywright.licensing.releases import handlers as releases
@@ -71,6 +72,7 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
     | devices.HANDLERS
     | refusals.HANDLERS
     | releases.HANDLERS
+    | moments.HANDLERS
     | notes.HANDLERS
     | undo.HANDLERS
     | leases.HANDLERS
@@ -126,6 +128,7 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     **shop_queries.QUERY_HANDLERS,
     **signing_keys.QUERY_HANDLERS,
     **webhook_queries.QUERY_HANDLERS,
+    **moments.QUERY_HANDLERS,
 }
 #: Queries answered by statements each of which sees all that must agree in the answer at one moment: with
 #: ``ValidateLicense``, the license and the device's place; names, usage and leases may be a moment newer.

@@ -40,6 +40,7 @@ BAD_VALUES = {
     "allowed_origins": "https://shop.example/path",
     "webhook_networks": "10.0.0.1/8",
     "expiry_notice_days": "7, soon",
+    "expiry_mails": "maybe",
     "secret": "short",
     "previous_secret": "short",
     "workers": "0",

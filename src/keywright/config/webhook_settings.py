@@ -29,3 +29,10 @@ class WebhookSettings(BaseSettings):
         ),
         json_schema_extra={"allowed": "at most five numbers of days from 1 to 365, such as 30, 7, 1"},
     )
+    expiry_mails: bool = Field(
+        default=False,
+        description=(
+            "Whether customers whose address is known get a mail at the same moments, and when their license "
+            "has expired."
+        ),
+    )

@@ -75,7 +75,7 @@ def subject_of(event: Event) -> Subject:
     """The subject of the event."""
     kind = event.name.partition(".")[0]
     if event.license_id:
-        return Subject(kind, event.license_id)
+        return Subject("license", event.license_id)
     found = (event.details or {}).get(_IDS.get(kind, ""))
     return Subject(kind, found if isinstance(found, int) else None)
 

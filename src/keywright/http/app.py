@@ -17,6 +17,7 @@ from keywright.background.job_runner import JobRunner, running_jobs
 from keywright.background.last_seen import save_last_seen
 from keywright.background.loops import running
 from keywright.background.mailer import Bell, Mailer, sending_mails
+from keywright.background.moments import pass_moments
 from keywright.background.projector import project_events
 from keywright.background.refusals import save_refusals
 from keywright.background.shop_runner import running_shops
@@ -96,6 +97,7 @@ async def _open(
         sending_mails(desk, storage, settings, mail_bell) as mailer,
         running_jobs(desk, storage, keep_addresses_days=settings.keep_addresses_days) as jobs,
         delivering(desk, storage, settings.webhook_networks),
+        running(pass_moments(desk, settings.expiry_notice_days, tells_customers=settings.expiry_mails)),
         _open_runner(storage, desk, counters, jobs) as runner,
         running_shops(desk) as shops,
         open_relay(settings, desk) as relay,

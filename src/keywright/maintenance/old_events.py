@@ -33,7 +33,10 @@ from keywright.search.terms_store import Checkpoints, find_checkpoints
 #: and so many in all.
 MAX_PER_DAY, MAX_TOTAL = 1_000, 20_000
 #: The names of such events.
-OWN = ("license.activated", "license.reactivated", "license.deactivated", "license.device_replaced")
+OWN = (
+    *("license.activated", "license.reactivated", "license.deactivated", "license.device_replaced"),
+    *("lease.lost", "usage.threshold"),
+)
 #: The name, in ``checkpoints``, of the last event that was searched for licenses with too many.
 _LOOKED_AT = "events_looked_at"
 #: The most events of one license that are deleted at once.

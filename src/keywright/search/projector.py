@@ -13,6 +13,9 @@ from keywright.core.command import Command
 from keywright.db import ReadTransaction, WriteTransaction
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.model import License
+from keywright.licensing.moments import rules as moments
+from keywright.licensing.moments.store import mark
 from keywright.search import counters_store, daily_counts_store, terms_store
 from keywright.search import store as search_store
 from keywright.search.commands import ProjectEvents, SaveCounters
@@ -231,6 +234,7 @@ def save_counters(work: UnitOfWork, command: SaveCounters) -> None:
         counters_store.save_refusals(tx, times, now)
         for key, license in found.items():
             refused[license.product_id] += command.refused[key]
+            _record_limit(work, command, license)
     counted = {
         VALIDATED: command.validations,
         daily_counts_store.FORWARDED_BLINDLY: command.forwarded_blindly,
@@ -244,6 +248,17 @@ def save_counters(work: UnitOfWork, command: SaveCounters) -> None:
     if of_products:
         daily_counts_store.save_product_counts(tx, of_products)
     counters_store.save_last_used(tx, command.used_api_keys)
+
+
+def _record_limit(work: UnitOfWork, command: Command, license: License) -> None:
+    """Make an event of an activation that was refused at the limit: once for each limit of a license, and
+    again after 30 days.
+    """
+    limit, again_after = license.times_activated_max or 0, moments.LIMIT_AGAIN_AFTER
+    now = command.context.now
+    if mark(work.tx, license.id, moments.LIMIT_REACHED, limit, now, again_after=again_after):
+        details = {"max_activations": limit}
+        work.record_event("license.limit_reached", command, details, license_id=license.id)
 
 
 HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from keywright.core.command import Command
+from keywright.db.rows import to_seconds
 from keywright.delivery.webhooks import rules, store
 from keywright.delivery.webhooks.commands import WorkOnEndpoint
 from keywright.delivery.webhooks.model import (
@@ -22,6 +23,8 @@ from keywright.delivery.webhooks.model import (
 from keywright.delivery.webhooks.payloads import show_license
 from keywright.events import store as event_store
 from keywright.events.feed import FeedEvent
+from keywright.events.outbox.model import MailTemplate, Subject
+from keywright.events.outbox.store import queue_notices
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.search.feed import find_visible_id, select_of_product
@@ -128,6 +131,8 @@ def _disable(work: UnitOfWork, command: Command, endpoint: Endpoint) -> Endpoint
     reason = DisabledReason.GONE if is_gone else DisabledReason.FAILING
     details = {"endpoint_id": endpoint.id, "url": rules.shown_url(endpoint.url), "reason": reason}
     work.record_event("webhook.disabled", command, details)
+    unique = f"endpoint {endpoint.id} disabled {to_seconds(now)}"
+    queue_notices(work.tx, MailTemplate.ENDPOINT_DISABLED, unique, Subject(endpoint_id=endpoint.id), now)
     return replace(endpoint, disabled_at=now, disabled_reason=reason, updated_at=now)
 
 

@@ -1,5 +1,5 @@
 """Decide the commands about leases; see ``activations.handlers``. None of them is an event but the end of a
-lease that the vendor wants: programs renew theirs every few minutes.
+lease that the vendor wants, or that was not released: programs renew theirs every few minutes.
 """
 
 import secrets
@@ -8,6 +8,7 @@ from typing import Any
 
 from keywright.core.command import Command
 from keywright.core.errors import UnknownLease
+from keywright.events.model import Event
 from keywright.licensing.activations.commands import ProgramCommand
 from keywright.licensing.activations.device_handlers import find_activation, get_license
 from keywright.licensing.activations.model import Activation
@@ -50,7 +51,7 @@ def renew_lease(work: LicenseWork, command: RenewLease) -> GrantedLease:
 def release_lease(work: LicenseWork, command: ReleaseLease) -> ReleasedLease:
     """Give up a lease; a lease that is not there any more was given up before."""
     license, now = get_license(work, command), command.context.now
-    work.leases.end_over(license, now)
+    _end_over(work, command, license)
     lease = work.leases.find_lease(license, command.lease_id)
     if lease is not None:
         work.leases.release(license, lease)
@@ -61,7 +62,7 @@ def release_lease(work: LicenseWork, command: ReleaseLease) -> ReleasedLease:
 def end_lease(work: LicenseWork, command: EndLease) -> None:
     """End a lease for its holder."""
     license = work.get_license(command)
-    work.leases.end_over(license, command.context.now)
+    _end_over(work, command, license)
     lease = work.leases.find_lease(license, command.lease_id)
     if lease is None:
         raise UnknownLease
@@ -81,8 +82,17 @@ def _get_leasable(work: LicenseWork, command: ProgramCommand) -> tuple[License, 
         built_at=command.built_at,
         now=now,
     )
-    work.leases.end_over(license, now)
+    _end_over(work, command, license)
     return license, activation
+
+
+def _end_over(work: LicenseWork, command: Command, license: License) -> None:
+    """End the leases that are over; the one who calls has not lost them."""
+    now = command.context.now
+    for one in work.leases.end_over(license, now):
+        details = {"ended_at": one.expires_at}
+        place = one.activation_id if (one.activation_id or 0) > 0 else None
+        work.events.append(Event(now, "lease.lost", license.id, place, "program", "", details))
 
 
 def _save(

@@ -103,11 +103,11 @@ class LeaseWork:
         counter = self._counters.get(license.id)
         return self._counts.get(license.id, 0 if counter is None else counter.held)
 
-    def end_over(self, license: License, now: datetime) -> None:
-        """Count the license's leases that are over no more."""
+    def end_over(self, license: License, now: datetime) -> Sequence[Lease]:
+        """Count the license's leases that are over no more; returns them."""
         candidates = self._maybe_over.get(license.id)
         if not candidates:
-            return
+            return []
         known = self._leases[license.id]
         present = [one for lease_id in candidates if (one := known[lease_id]) is not None]
         ended = rules.end_over(present, now)
@@ -118,6 +118,7 @@ class LeaseWork:
             self._pruned.add(license.id)
             gone = {one.lease_id for one in ended}
             self._maybe_over[license.id] = [one for one in candidates if one not in gone]
+        return ended
 
     def held(self, license: License, terms: Terms, *, is_place_needed: bool) -> HeldLeases:
         """The number of the license's leases that are counted; where a place is needed and all are held, also

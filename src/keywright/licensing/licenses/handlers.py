@@ -207,7 +207,10 @@ def extend(work: LicenseWork, command: ExtendLicense) -> LicenseRecord:
     if begin is None or command.is_from_now or (command.is_from_later and now > begin):
         begin = now
     expires_at = command.until or rules.expiry_after(begin, command.days)
-    return update(work, _update(command, expires_at=rules.require_later(license, expires_at)))
+    record = update(work, _update(command, expires_at=rules.require_later(license, expires_at)))
+    details = {"expires_at": record.license.expires_at}
+    work.record_license_event("license.renewed", record.license, command, details=details)
+    return record
 
 
 def raise_limit(work: LicenseWork, command: RaiseLimit) -> LicenseRecord:

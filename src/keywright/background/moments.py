@@ -1,0 +1,47 @@
+"""Make events of the moments of licenses that come by themselves: a license expires soon, or has expired."""
+
+import asyncio
+import logging
+from time import monotonic
+
+from msgspec.structs import replace
+
+from keywright.background.loops import ORIGIN, read_clock
+from keywright.core.command import Context
+from keywright.core.errors import KeywrightError, ShuttingDown
+from keywright.engine.desk import Desk
+from keywright.licensing.moments.commands import FindMoments, PassMoments, Place
+
+#: The time between two looks, the pause between two steps, and the time until licenses are looked at again
+#: because their expiry may have been changed, in seconds.
+_INTERVAL, _PAUSE, _LOOK_AGAIN_INTERVAL = 5.0, 0.05, 3600.0
+
+log = logging.getLogger(__name__)
+
+
+async def pass_moments(desk: Desk, days: tuple[int, ...], *, tells_customers: bool) -> None:
+    """Look again and again, until this is cancelled. ``days`` are those before an expiry."""
+    looks_again_at = 0.0
+    while True:
+        now = read_clock()
+        step = PassMoments(context=Context(now, ORIGIN), days=days, tells_customers=tells_customers)
+        try:
+            if await desk.query(FindMoments(now=now, days=days)):
+                while await desk.execute(step) is not None:
+                    await asyncio.sleep(_PAUSE)
+            if monotonic() >= looks_again_at:
+                await _look_again(desk, step)
+                looks_again_at = monotonic() + _LOOK_AGAIN_INTERVAL
+        except ShuttingDown:
+            return
+        except KeywrightError as fault:
+            log.warning("expiries have to wait: %s", str(fault) or fault.code)
+        await asyncio.sleep(_INTERVAL)
+
+
+async def _look_again(desk: Desk, step: PassMoments) -> None:
+    """Look at all licenses that have expired lately or will soon."""
+    after: Place | None = Place(0, 0)
+    while after is not None:
+        after = await desk.execute(replace(step, after=after))
+        await asyncio.sleep(_PAUSE)

@@ -1,0 +1,104 @@
+"""Make events of moments, each once, whichever server passes it first."""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+from keywright.core.command import Command, Query
+from keywright.db.rows import to_seconds
+from keywright.db.transaction import ReadTransaction
+from keywright.events.outbox.model import MailTemplate, QueuedMail, Subject
+from keywright.events.outbox.store import queue_mail
+from keywright.events.unit_of_work import UnitOfWork
+from keywright.licensing.moments import rules, store
+from keywright.licensing.moments.commands import FindMoments, PassMoments, Place
+from keywright.licensing.moments.store import Expiring
+
+#: The most licenses of a step.
+MAX_LICENSES = 200
+#: A changed expiry that is longer ago is no event.
+LOOKS_BACK = timedelta(days=1)
+
+
+def pass_moments(work: UnitOfWork, command: PassMoments) -> Place | None:
+    """Make events of some moments. Returns where to look again after this, None at the end: of the licenses
+    that are looked at again, or else of the moments that have come.
+    """
+    if command.after is not None:
+        return _look_again(work, command, command.after)
+    following = None
+    for days in (*command.days, 0):
+        following = _pass_next(work, command, days) or following
+    return following
+
+
+def _pass_next(work: UnitOfWork, command: PassMoments, days: int) -> Place | None:
+    """Make events of the moments so many days before the expiry that have come since the last time."""
+    tx, now = work.tx, command.context.now
+    place, until = store.lock_place(tx, days), now + timedelta(days=days)
+    if place is None:
+        # What has come before the first time is the past.
+        if not days:
+            store.save_begin(tx, now)
+        store.save_place(tx, days, Place(to_seconds(until), 0), is_new=True)
+        return None
+    found = store.list_expiring(tx, place, until, limit=MAX_LICENSES)
+    _record_all(work, command, found)
+    if found:
+        store.save_place(tx, days, found[-1].place, is_new=False)
+    return found[-1].place if len(found) == MAX_LICENSES else None
+
+
+def _look_again(work: UnitOfWork, command: PassMoments, after: Place) -> Place | None:
+    tx, now = work.tx, command.context.now
+    begin = store.find_begin(tx)
+    if begin is None:
+        return None
+    first = Place(to_seconds(max(begin, now - LOOKS_BACK)), 0)
+    until = now + timedelta(days=max(command.days, default=0))
+    found = store.list_expiring(tx, max(after, first), until, limit=MAX_LICENSES)
+    _record_all(work, command, found)
+    return found[-1].place if len(found) == MAX_LICENSES else None
+
+
+def _record_all(work: UnitOfWork, command: PassMoments, found: Iterable[Expiring]) -> None:
+    for one in found:
+        days = rules.moment_of(one.expires_at, one.created_at, one.status, command.context.now, command.days)
+        if days is not None and _mark(work, one, days, command.context.now):
+            _record(work, command, one, days)
+
+
+def _mark(work: UnitOfWork, one: Expiring, days: int, now: datetime) -> bool:
+    return store.mark(work.tx, one.id, rules.kind_of(days), to_seconds(one.expires_at), now)
+
+
+def _record(work: UnitOfWork, command: PassMoments, one: Expiring, days: int) -> None:
+    details: dict[str, Any] = {"expires_at": one.expires_at}
+    if days:
+        work.record_event("license.expiring", command, details | {"days": days}, license_id=one.id)
+    else:
+        work.record_event("license.expired", command, details, license_id=one.id)
+    if command.tells_customers and one.customer_id is not None:
+        mail = QueuedMail(
+            template=MailTemplate.EXPIRING if days else MailTemplate.EXPIRED,
+            unique=f"license {one.id} {rules.kind_of(days)} {to_seconds(one.expires_at)}",
+            customer_id=one.customer_id,
+            product_id=one.product_id,
+            subject=Subject(license_ids=(one.id,)),
+        )
+        queue_mail(work.tx, mail, command.context.now)
+
+
+def find_moments(read: Any, query: FindMoments) -> bool:
+    """Whether a moment has come, or none was ever looked for."""
+    return any(_has_come(read.tx, query, days) for days in (*query.days, 0))
+
+
+def _has_come(tx: ReadTransaction, query: FindMoments, days: int) -> bool:
+    place = store.find_place(tx, days)
+    until = query.now + timedelta(days=days)
+    return place is None or bool(store.list_expiring(tx, place, until, limit=1))
+
+
+QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {FindMoments: find_moments}
+HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {PassMoments: pass_moments}
