@@ -57,6 +57,8 @@ def test_every_command_that_was_promised_is_there() -> None:
         *("lease list", "lease release", "usage show"),
         "secret rotate",
         *("license file", "license explain", "license rotate-key"),
+        *("webhook add", "webhook list", "webhook show", "webhook edit", "webhook remove", "webhook test"),
+        *("webhook rotate-secret", "webhook deliveries", "webhook resend", "webhook listen"),
         *("signing-key show", "signing-key rotate", "signing-key export-public", "signing-key withdraw"),
     }
     assert {" ".join(path) for path, one in COMMANDS.items() if not hasattr(one, "commands")} == promised
@@ -171,6 +173,7 @@ def test_only_serve_init_and_create_make_an_installation(nowhere: Keywright) -> 
     arguments |= {
         "LEASE": ["x"],
         "KID": ["x"],
+        "ADDRESS": ["https://crm.example/"],
         "TEXT": ["x"],
         "[NUMBER]": ["1"],
         "NAME": ["ada"],
@@ -179,7 +182,9 @@ def test_only_serve_init_and_create_make_an_installation(nowhere: Keywright) -> 
     }
     missing = {"copy": "nothing to copy", "backup": "nothing to back up"}
     extra = {"generate": ["--amount", "1"], "update": ["--name", "x"], "deactivate": ["--all"]}
-    extra |= {"license update": ["--max", "1"]}
+    extra |= {"license update": ["--max", "1"], "webhook edit": ["--enabled"]}
+    extra |= {"webhook resend": ["--since", "1h"], "webhook listen": ["--forward", "http://localhost:1"]}
+    extra |= {"webhook remove": ["--yes"]}
     for path in leaves - creating - own:
         given = [
             value

@@ -45,7 +45,7 @@ def _parse_type(text: str) -> str:
     return text.removesuffix("*")
 
 
-_Since = Annotated[
+Since = Annotated[
     datetime | None,
     typer.Option(
         metavar="TIME",
@@ -82,7 +82,7 @@ def add_to(app: typer.Typer) -> None:
 def events(
     here: Installation,
     *,
-    since: _Since = None,
+    since: Since = None,
     type_: _Type = None,
     license: _License = None,
     limit: _Limit = None,
@@ -105,7 +105,7 @@ def events(
     )
     if is_following:
         with suppress(KeyboardInterrupt):
-            for one in _follow(here, query):
+            for one in follow(here, query):
                 text = json.dumps(output.event_json(one)) if as_json else "  ".join(map(str, _row(one)))
                 output.print_line(output.printable(text))
         return
@@ -116,7 +116,7 @@ def events(
     output.print_table(("at", "event", "license", "by", "from", "details"), map(_row, found))
 
 
-def _follow(here: Installation, query: ListFeed) -> Iterator[FeedEvent]:
+def follow(here: Installation, query: ListFeed) -> Iterator[FeedEvent]:
     """The events that match, and those that come."""
     reached: Reached | None = None
     while True:

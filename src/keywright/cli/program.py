@@ -19,6 +19,7 @@ from keywright.cli import (
     leases,
     license_files,
     license_lists,
+    listening,
     policies,
     products,
     secret,
@@ -27,6 +28,7 @@ from keywright.cli import (
     status,
     tables,
     users,
+    webhooks,
 )
 from keywright.cli.options import epilog, paragraphs
 from keywright.core.errors import KeywrightError
@@ -57,6 +59,7 @@ exports.add_to(app)
 events.add_to(app)
 status.add_to(app)
 license_files.add_to(license_lists.app)
+listening.add_to(webhooks.app)
 for group in (
     *(
         license_lists.app,
@@ -67,7 +70,8 @@ for group in (
         products.app,
         customers.app,
     ),
-    *(tables.app, api_keys.app, users.app, secret.app, signing_keys.app, policies.generator_app),
+    *(tables.app, api_keys.app, users.app, secret.app, signing_keys.app, webhooks.app),
+    policies.generator_app,
 ):
     app.add_typer(group)
 

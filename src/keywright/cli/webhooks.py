@@ -1,0 +1,319 @@
+"""``keywright webhook …``"""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from keywright.cli import output
+from keywright.cli.events import Since
+from keywright.cli.installation import Installation
+from keywright.cli.options import (
+    AsJson,
+    Change,
+    IsSure,
+    ProductId,
+    WrongUsage,
+    changing,
+    command,
+    with_installation,
+)
+from keywright.cli.paging import Limit, print_list
+from keywright.core import parsing
+from keywright.delivery.webhooks import rules
+from keywright.delivery.webhooks.addresses import parse_url
+from keywright.delivery.webhooks.commands import (
+    CreateEndpoint,
+    DeleteEndpoint,
+    GetDelivery,
+    GetEndpoint,
+    ListDeliveries,
+    ListEndpoints,
+    ResendDelivery,
+    ResendSince,
+    RotateSecret,
+    SendTest,
+    UpdateEndpoint,
+)
+from keywright.delivery.webhooks.model import Delivery, Endpoint, NewEndpoint, Payload, State
+
+app = typer.Typer(
+    name="webhook", no_args_is_help=True, help="Tell your systems of events: make, show and change webhooks."
+)
+
+_Id = Annotated[int, typer.Argument(metavar="ID", parser=parsing.parse_integer, help="The webhook's number.")]
+_Url = Annotated[str, typer.Argument(metavar="ADDRESS", parser=parse_url, help="Where deliveries are sent.")]
+_EVENTS_HELP = "What it is told of: license.activated, license.* or *. Repeat it for more."
+_Events = Annotated[
+    list[str] | None,
+    typer.Option("--event", metavar="TYPE", parser=rules.parse_event_type, help=_EVENTS_HELP),
+]
+_Payload = Annotated[
+    Payload | None,
+    typer.Option(help="full: the event with its details and the license; thin: numbers alone."),
+]
+
+
+@command(app, "keywright webhook add https://crm.example/keywright --event 'license.*'")
+@with_installation
+def add(
+    here: Installation,
+    url: _Url,
+    *,
+    events: _Events = None,
+    description: Annotated[
+        str | None, typer.Option(metavar="TEXT", parser=parsing.parse_name, help="What it is for.")
+    ] = None,
+    product_id: ProductId = None,
+    payload: _Payload = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a webhook, and print the secret with which its deliveries are signed. It is shown only now."""
+    made: NewEndpoint = here.change(
+        CreateEndpoint(
+            context=here.context,
+            url=url,
+            events=rules.normalize_events(events or ["license.*"]),
+            description=description,
+            product_id=product_id,
+            payload=payload or Payload.FULL,
+        )
+    )
+    _print_new(made, f"Webhook {made.endpoint.id} is made.", as_json=as_json)
+
+
+@command(app, "keywright webhook list", name="list")
+@with_installation
+def list_webhooks(here: Installation, *, limit: Limit = None, as_json: AsJson = False) -> None:
+    """List the webhooks."""
+    print_list(
+        here,
+        lambda paging: ListEndpoints(paging=paging),
+        limit=limit,
+        as_json=as_json,
+        columns=("id", "url", "events", "product", "state"),
+        to_row=lambda one: (one.id, one.url, ", ".join(one.events), one.product_id, _state(one)),
+        to_json=_json,
+    )
+
+
+@command(app, "keywright webhook show 1")
+@with_installation
+def show(here: Installation, endpoint_id: _Id, *, as_json: AsJson = False) -> None:
+    """Show a webhook."""
+    _print(here.ask(GetEndpoint(endpoint_id=endpoint_id)), f"Webhook {endpoint_id}", as_json=as_json)
+
+
+@command(
+    app,
+    "keywright webhook edit 1 --event 'license.*' --event 'order.*'",
+    "keywright webhook edit 1 --enabled",
+)
+@with_installation
+def edit(
+    here: Installation,
+    endpoint_id: _Id,
+    *,
+    url: Annotated[
+        str | None, typer.Option(metavar="URL", parser=parse_url, help="Where deliveries are sent.")
+    ] = None,
+    events: _Events = None,
+    description: Annotated[
+        Change | None,
+        typer.Option(metavar="TEXT", parser=changing(parsing.parse_name), help="What it is for, or none."),
+    ] = None,
+    product_id: Annotated[
+        Change | None,
+        typer.Option(
+            metavar="ID", parser=changing(parsing.parse_integer), help="Only this product's events, or none."
+        ),
+    ] = None,
+    payload: _Payload = None,
+    is_enabled: Annotated[
+        bool | None,
+        typer.Option("--enabled/--disabled", help="Enabled again, it goes on where it stood."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change what the options name, and nothing else. --event replaces all types."""
+    changes: dict[str, Any] = {"url": url, "payload": payload, "is_enabled": is_enabled}
+    if events:
+        changes["events"] = rules.normalize_events(events)
+    changes = {name: value for name, value in changes.items() if value is not None}
+    changes |= {} if description is None else {"description": description.value}
+    changes |= {} if product_id is None else {"product_id": product_id.value}
+    if not changes:
+        raise WrongUsage("Nothing to change: name at least one option, such as --event")
+    change = UpdateEndpoint(context=here.context, endpoint_id=endpoint_id, changes=changes)
+    _print(here.change(change), f"Webhook {endpoint_id} is changed.", as_json=as_json)
+
+
+@command(app, "keywright webhook remove 1")
+@with_installation
+def remove(here: Installation, endpoint_id: _Id, *, is_sure: IsSure = False) -> None:
+    """Delete a webhook, with its deliveries, also those that wait."""
+    if not is_sure:
+        typer.confirm(f"Delete webhook {endpoint_id}?", abort=True, err=True)
+    here.change(DeleteEndpoint(context=here.context, endpoint_id=endpoint_id))
+    output.print_line(f"Webhook {endpoint_id} is deleted.")
+
+
+@command(app, "keywright webhook rotate-secret 1")
+@with_installation
+def rotate_secret(here: Installation, endpoint_id: _Id, *, as_json: AsJson = False) -> None:
+    """Make a new secret. For 24 hours, deliveries are signed with both, so that the receiver can change."""
+    made: NewEndpoint = here.change(RotateSecret(context=here.context, endpoint_id=endpoint_id))
+    _print_new(made, f"Webhook {endpoint_id} has a new secret.", as_json=as_json)
+
+
+@command(app, "keywright webhook test 1")
+@with_installation
+def test(here: Installation, endpoint_id: _Id) -> None:
+    """Send an event webhook.tested to this webhook alone; a running server delivers it."""
+    here.change(SendTest(context=here.context, endpoint_id=endpoint_id))
+    output.print_line("The test is on its way: `keywright webhook deliveries` says what came of it.")
+
+
+@command(app, "keywright webhook deliveries 1 --state waiting", "keywright webhook deliveries 1 --delivery 9")
+@with_installation
+def deliveries(
+    here: Installation,
+    endpoint_id: _Id,
+    *,
+    delivery_id: Annotated[
+        int | None,
+        typer.Option("--delivery", metavar="ID", parser=parsing.parse_integer, help="Only this one, whole."),
+    ] = None,
+    state: Annotated[State | None, typer.Option(help="Only those in this state.")] = None,
+    limit: Limit = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the deliveries of a webhook, the oldest first; they are kept for 30 days."""
+    if delivery_id is not None:
+        _print_delivery(here, endpoint_id, delivery_id, as_json=as_json)
+        return
+    print_list(
+        here,
+        lambda paging: ListDeliveries(endpoint_id=endpoint_id, paging=paging, state=state),
+        limit=limit,
+        as_json=as_json,
+        columns=("id", "event", "type", "license", "state", "attempts", "last at", "status"),
+        to_row=_delivery_row,
+        to_json=_delivery_json,
+    )
+
+
+@command(app, "keywright webhook resend 1 --delivery 9", "keywright webhook resend 1 --since 2h")
+@with_installation
+def resend(
+    here: Installation,
+    endpoint_id: _Id,
+    *,
+    delivery_id: Annotated[
+        int | None,
+        typer.Option("--delivery", metavar="ID", parser=parsing.parse_integer, help="This delivery."),
+    ] = None,
+    since: Since = None,
+) -> None:
+    """Send one delivery again, or all events since a moment in their order, of 30 days at most."""
+    if (delivery_id is None) == (since is None):
+        raise WrongUsage("Give either --delivery or --since")
+    if delivery_id is not None:
+        context = here.context
+        here.change(ResendDelivery(context=context, endpoint_id=endpoint_id, delivery_id=delivery_id))
+        output.print_line(f"Delivery {delivery_id} is sent again.")
+    elif since is not None:
+        here.change(ResendSince(context=here.context, endpoint_id=endpoint_id, since=since))
+        output.print_line(f"The events since {output.format_time(since)} (UTC) are sent again.")
+
+
+def _print_new(made: NewEndpoint, heading: str, *, as_json: bool) -> None:
+    if as_json:
+        output.print_json(_json(made.endpoint) | {"secret": made.secret})
+        return
+    _print(made.endpoint, heading, as_json=False)
+    output.print_line(f"\nIts secret, which is shown only now:\n  {made.secret}")
+
+
+def _print(endpoint: Endpoint, heading: str, *, as_json: bool) -> None:
+    if as_json:
+        output.print_json(_json(endpoint))
+        return
+    output.print_heading(heading)
+    output.print_fields(
+        [
+            ("url", endpoint.url),
+            ("description", endpoint.description),
+            ("events", ", ".join(endpoint.events)),
+            ("product", endpoint.product_id),
+            ("payload", endpoint.payload.value),
+            ("state", _state(endpoint)),
+            ("created at", output.format_time(endpoint.created_at)),
+            ("updated at", output.format_time(endpoint.updated_at)),
+        ]
+    )
+
+
+def _print_delivery(here: Installation, endpoint_id: int, delivery_id: int, *, as_json: bool) -> None:
+    found: tuple[Delivery, bytes | None] = here.ask(
+        GetDelivery(endpoint_id=endpoint_id, delivery_id=delivery_id, now=here.now)
+    )
+    delivery, body = found
+    told = {"request": None if body is None else body.decode()}
+    if as_json:
+        output.print_json(_delivery_json(delivery) | told)
+    else:
+        output.print_heading(f"Delivery {delivery.id}")
+        output.print_fields(list((_delivery_json(delivery) | told).items()))
+
+
+def _state(endpoint: Endpoint) -> str:
+    if endpoint.disabled_at is not None:
+        reason = (endpoint.disabled_reason or "").replace("_", " ")
+        return f"disabled ({reason}) since {output.format_time(endpoint.disabled_at)}"
+    if endpoint.failing_at is not None:
+        return f"failing since {output.format_time(endpoint.failing_at)}"
+    return "enabled"
+
+
+def _json(endpoint: Endpoint) -> output.Json:
+    return {
+        "id": endpoint.id,
+        "url": endpoint.url,
+        "description": endpoint.description,
+        "events": list(endpoint.events),
+        "product_id": endpoint.product_id,
+        "payload": endpoint.payload.value,
+        "is_enabled": endpoint.disabled_at is None,
+        "disabled_reason": endpoint.disabled_reason,
+        "failing_since": output.format_time(endpoint.failing_at),
+        "created_at": output.format_time(endpoint.created_at),
+        "updated_at": output.format_time(endpoint.updated_at),
+    }
+
+
+def _delivery_row(one: Delivery) -> tuple[object, ...]:
+    last: datetime | None = one.last_attempt_at
+    came = one.status or one.answer
+    place = one.license_id or None
+    return (
+        *(one.id, one.event_id, one.name, place, one.state.value, one.attempts),
+        *(output.format_time(last), came),
+    )
+
+
+def _delivery_json(one: Delivery) -> output.Json:
+    return {
+        "id": one.id,
+        "message_id": one.message_id,
+        "event_id": one.event_id,
+        "type": one.name,
+        "license_id": one.license_id or None,
+        "state": one.state.value,
+        "attempts": one.attempts,
+        "next_attempt_at": output.format_time(one.next_attempt_at),
+        "last_attempt_at": output.format_time(one.last_attempt_at),
+        "status": one.status,
+        "answer": one.answer,
+        "duration_ms": one.duration_ms,
+    }

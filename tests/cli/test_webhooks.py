@@ -1,0 +1,120 @@
+"""``keywright webhook …``"""
+
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Keywright
+from tests.receiver import receiving
+from tests.server import KEYWRIGHT, RunningServer, environment, wait_until
+
+URL = "https://crm.example/s3cret"
+
+
+@pytest.mark.smoke
+def test_a_webhook_is_made_shown_changed_and_removed(keywright: Keywright) -> None:
+    made = keywright.json("webhook", "add", URL, "--event", "license.*", "--description", "CRM")
+    secret = made.pop("secret")
+    assert secret.startswith("whsec_")
+    assert keywright.json("webhook", "list") == [made]
+    shown = keywright("webhook", "show", "1")
+    assert URL in shown
+    assert secret not in shown
+    edited = keywright.json("webhook", "edit", "1", "--event", "job.*", "--disabled", "--payload", "thin")
+    assert (edited["events"], edited["is_enabled"], edited["payload"]) == (["job.*"], False, "thin")
+    assert "disabled (by hand)" in keywright("webhook", "show", "1")
+    assert keywright.json("webhook", "edit", "1", "--enabled")["is_enabled"]
+    rotated = keywright.json("webhook", "rotate-secret", "1")
+    assert rotated["secret"] != secret
+    keywright("webhook", "remove", "1", "--yes")
+    assert keywright.json("webhook", "list") == []
+
+
+def test_what_cannot_be_is_refused(keywright: Keywright) -> None:
+    assert "http:// is only for this host" in keywright.refused(
+        "webhook", "add", "http://a.example/", status=2
+    )
+    assert "event type" in keywright.refused("webhook", "add", URL, "--event", "all", status=2)
+    assert "there is no webhook 7" in keywright.refused("webhook", "show", "7")
+    keywright("webhook", "add", URL)
+    assert "either --delivery or --since" in keywright.refused("webhook", "resend", "1", status=2)
+    assert "Nothing to change" in keywright.refused("webhook", "edit", "1", status=2)
+    refused = keywright.refused(
+        *("webhook", "listen", "--forward", "http://localhost:1", "--server", "http://localhost:1"), status=2
+    )
+    assert "needs --api-key" in refused
+
+
+def test_deliveries_are_listed_shown_and_sent_again(keywright: Keywright, tmp_path: Path) -> None:
+    with receiving() as receiver:
+        keywright("webhook", "add", receiver.url)
+        server = RunningServer(keywright.data_dir, webhook_networks="127.0.0.0/8")
+        try:
+            keywright("license", "create", "--key", "KEY-0001-LONG-ENOUGH")
+            wait_until(lambda: receiver.received, "the delivery")
+            wait_until(
+                lambda: keywright.json("webhook", "deliveries", "1", "--state", "delivered"), "its end"
+            )
+            keywright("webhook", "resend", "1", "--delivery", "1")
+            wait_until(lambda: len(receiver.received) == 2, "the second delivery")
+            keywright("webhook", "resend", "1", "--since", "1h")
+            wait_until(lambda: len(receiver.received) == 3, "the third delivery")
+            keywright("webhook", "test", "1")
+            wait_until(lambda: len(receiver.received) == 4, "the test")
+        finally:
+            server.stop()
+    assert receiver.received[3].json["type"] == "webhook.tested"
+    (first, _) = keywright.json("webhook", "deliveries", "1")
+    assert (first["type"], first["status"], first["answer"]) == ("license.created", 200, "ok")
+    shown = keywright("webhook", "deliveries", "1", "--delivery", "1")
+    assert "…OUGH" in shown
+    assert "license.created" in keywright("webhook", "deliveries", "1")
+
+
+@contextmanager
+def listening(arguments: Sequence[str], **own: str) -> Iterator[subprocess.Popen[str]]:
+    command = [KEYWRIGHT, "webhook", "listen", *arguments]
+    given = {name: value for name, value in os.environ.items() if name.startswith("KEYWRIGHT_")}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=environment() | given | own
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+def read_secret(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().split()[-1]
+
+
+def test_events_of_the_database_are_forwarded_to_a_developer(keywright: Keywright) -> None:
+    with receiving() as receiver:
+        arguments = ("--forward", receiver.url, "--data-dir", str(keywright.data_dir))
+        with listening(arguments) as process:
+            secret = read_secret(process)
+            keywright("license", "create", "--key", "KEY-0001-LONG-ENOUGH")
+            assert process.stdout is not None
+            assert "license.created  200" in process.stdout.readline()
+    receiver.received[0].verify(secret)
+
+
+def test_events_of_a_server_are_forwarded_to_a_developer(keywright: Keywright) -> None:
+    token = keywright.json("apikey", "create", "--name", "developer", "--permissions", "read")["token"]
+    server = RunningServer(keywright.data_dir)
+    try:
+        with receiving() as receiver:
+            arguments = ("--forward", receiver.url, "--server", server.base_url)
+            with listening(arguments, KEYWRIGHT_API_KEY=token) as process:
+                secret = read_secret(process)
+                keywright("license", "create", "--key", "KEY-0001-LONG-ENOUGH")
+                assert process.stdout is not None
+                assert "license.created  200" in process.stdout.readline()
+            receiver.received[0].verify(secret)
+    finally:
+        server.stop()
