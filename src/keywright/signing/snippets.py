@@ -66,6 +66,14 @@ struct keywright_expected expected = {
 int valid;
 const char *rule = keywright_verify(text, strlen(text), &expected, &valid, NULL);
 """,
+    "C#": """\
+var program = new Keywright.Expected {
+    PublicKeys = new[] { {keys} }, {product}Fingerprint = device,
+};
+var client = new Keywright.Client { Url = {url}, Path = "license.json", Program = program };
+var status = client.Check();
+if (!status.Valid) status = client.Activate(licenseKey);
+""",
 }
 _PRODUCTS = {
     "Python": "product={}, ",
@@ -73,6 +81,7 @@ _PRODUCTS = {
     "Go": "Product: {},",
     "PHP": ", product: {}",
     "C": ".product = {}, ",
+    "C#": "Product = {}, ",
 }
 
 
