@@ -53,6 +53,7 @@ BAD_VALUES = {
     "listed_records": "10001",
     "keep_deleted_days": "-1",
     "keep_events_days": "36501",
+    "keep_shop_events_days": "0",
     "body_limit": "12",
     "unknown_key_limit": "-1",
     "bad_credentials_limit": "many",

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from keywright.background.loops import ORIGIN, read_clock
 from keywright.core.command import Context
@@ -14,6 +15,7 @@ from keywright.engine.idempotency import PurgeIdempotencyRecords
 from keywright.maintenance.commands import PurgeDeletedLicenses, PurgeEvents
 from keywright.maintenance.retention import PurgeResult
 from keywright.provisioning.portal.commands import PurgeSignIns
+from keywright.provisioning.shops.commands import PurgeShopEvents
 
 #: How long the answers to calls with an idempotency key are kept.
 ANSWERS_KEPT = timedelta(hours=48)
@@ -26,7 +28,16 @@ _MAX_CLOCK_CHANGE = timedelta(minutes=30)
 log = logging.getLogger(__name__)
 
 
-async def clean_up(desk: Desk, keep_events_days: int, keep_deleted_days: int, keep_mails_days: int) -> None:
+class KeptDays(NamedTuple):
+    """For how many days each is kept: the settings of the same names."""
+
+    keep_events_days: int
+    keep_deleted_days: int
+    keep_mails_days: int
+    keep_shop_events_days: int
+
+
+async def clean_up(desk: Desk, days: KeptDays) -> None:
     """Delete what is old, until this is cancelled. The days are settings.
 
     The age of a record is measured by the clock, and clocks jump. After a jump, or what looks like one,
@@ -38,9 +49,7 @@ async def clean_up(desk: Desk, keep_events_days: int, keep_deleted_days: int, ke
         if abs(_clock_offset(now) - offset) > _MAX_CLOCK_CHANGE:
             log.warning("the clock has jumped; answers and events are kept for another two days")
             resumes_at, offset = time.monotonic() + ANSWERS_KEPT.total_seconds(), _clock_offset(now)
-        if time.monotonic() >= resumes_at and not await _delete_old(
-            desk, now, keep_events_days, keep_deleted_days, keep_mails_days
-        ):
+        if time.monotonic() >= resumes_at and not await _delete_old(desk, now, days):
             resumes_at = time.monotonic() + ANSWERS_KEPT.total_seconds()
         await asyncio.sleep(_INTERVAL.total_seconds())
 
@@ -50,24 +59,27 @@ def _clock_offset(now: datetime) -> timedelta:
     return now - datetime.fromtimestamp(0, UTC) - timedelta(seconds=time.monotonic())
 
 
-async def _delete_old(
-    desk: Desk, now: datetime, keep_events_days: int, keep_deleted_days: int, keep_mails_days: int
-) -> bool:
+async def _delete_old(desk: Desk, now: datetime, days: KeptDays) -> bool:
     """Delete what is old. Returns False when the clock looks wrong; a fault only delays it."""
     purge = PurgeIdempotencyRecords(context=Context(now, ORIGIN), before=now - ANSWERS_KEPT)
     try:
         while deleted := await desk.execute(purge):
             await asyncio.sleep(0)
         forget = PurgeDeletedLicenses(
-            context=Context(now, ORIGIN), before=now - timedelta(days=keep_deleted_days)
+            context=Context(now, ORIGIN), before=now - timedelta(days=days.keep_deleted_days)
         )
         while await desk.execute(forget):
             await asyncio.sleep(_PAUSE)
         await desk.execute(PurgeSignIns(context=Context(now, ORIGIN), before=now))
-        mails = PurgeMails(context=Context(now, ORIGIN), keep_days=keep_mails_days)
+        mails = PurgeMails(context=Context(now, ORIGIN), keep_days=days.keep_mails_days)
         while await desk.execute(mails):
             await asyncio.sleep(_PAUSE)
-        return await _delete_events(desk, now, keep_events_days) and deleted is not None
+        shop_events = PurgeShopEvents(
+            context=Context(now, ORIGIN), before=now - timedelta(days=days.keep_shop_events_days)
+        )
+        while await desk.execute(shop_events):
+            await asyncio.sleep(_PAUSE)
+        return await _delete_events(desk, now, days.keep_events_days) and deleted is not None
     except KeywrightError as fault:
         log.warning("old answers and events could not be deleted: %s", fault)
         return True

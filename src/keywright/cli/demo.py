@@ -22,8 +22,19 @@ from keywright.licensing.licenses.keys import UNAMBIGUOUS
 from keywright.licensing.licenses.model import LicenseFilter, LicenseSource, Status
 from keywright.provisioning.policies.commands import CreatePolicy, GenerateLicenses
 from keywright.provisioning.policies.model import Policy
+from keywright.provisioning.shops.commands import AddConnection, ListConnections, OpenConnection
+from keywright.provisioning.shops.generic import decode_secret
+from keywright.provisioning.shops.model import (
+    ANY_PRODUCT,
+    Connection,
+    MappedProduct,
+    OpenedConnection,
+    Shop,
+)
 
-_API_KEY_NAME = "demo"
+_API_KEY_NAME = _CONNECTION_NAME = "demo"
+#: The number of the first connection.
+_CONNECTION_ID = 1
 _PLACES = 3
 # sed is everywhere, jq is not.
 _KEEP_TOKEN = (
@@ -38,6 +49,8 @@ class Demo:
 
     license_key: str
     credentials: str | None = None
+    #: What the connection signs with to which the made-up shop sends its sales.
+    shop_secret: str | None = None
 
 
 def prepare(settings: Settings, kind: DemoKind) -> Demo | None:
@@ -52,7 +65,7 @@ def prepare(settings: Settings, kind: DemoKind) -> Demo | None:
         here = Installation(storage, settings)
         first, api_keys = _first_license(here), run_read(storage, list_api_keys)
         if first is not None or api_keys:
-            return _find(first, api_keys)
+            return _find(here, first, api_keys)
         demo = _make(here)
         if kind is DemoKind.FULL:
             demo_data.fill(storage, here.now)
@@ -61,12 +74,24 @@ def prepare(settings: Settings, kind: DemoKind) -> Demo | None:
         storage.close()
 
 
-def _find(first: LicenseRecord | None, api_keys: Sequence[ApiKey]) -> Demo | None:
+def _find(here: Installation, first: LicenseRecord | None, api_keys: Sequence[ApiKey]) -> Demo | None:
     # A license does not say that it is for show, but this one says which API key it came with.
     ours = {one.id for one in api_keys if one.name == _API_KEY_NAME}
     if first is None or first.license.source != LicenseSource.GENERATOR:
         return None
-    return Demo(first.license.key) if first.license.created_by in ours else None
+    if first.license.created_by not in ours:
+        return None
+    return Demo(first.license.key, shop_secret=_find_shop_secret(here))
+
+
+def _find_shop_secret(here: Installation) -> str | None:
+    """The secret of the demo's connection; None when it was removed."""
+    connections: list[Connection] = here.ask(ListConnections())
+    ours = [one for one in connections if one.name == _CONNECTION_NAME and one.shop is Shop.GENERIC]
+    if not ours or ours[0].id != _CONNECTION_ID:
+        return None
+    opened: OpenedConnection = here.ask(OpenConnection(connection_id=_CONNECTION_ID))
+    return opened.secret
 
 
 def print_calls(demo: Demo, api_url: str, curl: str) -> None:
@@ -83,6 +108,32 @@ def print_calls(demo: Demo, api_url: str, curl: str) -> None:
         ("Reactivate it:", f'{curl} "{activate}?token=$TOKEN"; echo'),
     ):
         output.print_line("\n  ".join([f"\n{what}", *lines]))
+
+
+def print_sale(demo: Demo, base_url: str) -> None:
+    """Print the call with which a shop tells of a sale: signed when it is pasted, for a signature is good for
+    five minutes.
+    """
+    if demo.shop_secret is None:
+        return
+    body = (
+        """{"type":"order.paid","timestamp":"'$(date -u +%Y-%m-%dT%H:%M:%SZ)'","""
+        """"data":{"order":"demo-'$AT'","""
+        """"customer":{"email":"ada@example.com","name":"Ada"},"lines":[{"product":"pro","quantity":1}]}}"""
+    )
+    key = decode_secret(demo.shop_secret).hex()
+    signature = f"openssl dgst -sha256 -mac HMAC -macopt hexkey:{key} -binary | openssl base64 -A"
+    headers = (
+        """-H "webhook-id: demo-$AT" -H "webhook-timestamp: $AT" -H "webhook-signature: v1,$SIGNATURE\""""
+    )
+    output.print_line("\nSell a license, as a shop does: every time this is pasted, there is one more:")
+    for line in (
+        "AT=$(date +%s)",
+        f"BODY='{body}'",
+        f"SIGNATURE=$(printf '%s' \"demo-$AT.$AT.$BODY\" | {signature})",
+        f"curl -sS {headers} -d \"$BODY\" '{base_url}/in/generic/{_CONNECTION_ID}'; echo",
+    ):
+        output.print_line(f"  {line}")
 
 
 def print_management_call(demo: Demo, api_url: str, another: str) -> None:
@@ -129,4 +180,14 @@ def _make(here: Installation) -> Demo:
             status=Status.ACTIVE,
         )
     )
-    return Demo(records[0].license.key, f"{new.consumer_key}:{new.consumer_secret}")
+    connection = Connection(
+        id=_CONNECTION_ID,
+        shop=Shop.GENERIC,
+        name=_CONNECTION_NAME,
+        mapping=(MappedProduct(ANY_PRODUCT, policy.id),),
+        created_at=here.now,
+        updated_at=here.now,
+    )
+    opened: OpenedConnection = here.change(AddConnection(context=by_api_key, connection=connection))
+    credentials = f"{new.consumer_key}:{new.consumer_secret}"
+    return Demo(records[0].license.key, credentials, opened.secret)

@@ -22,6 +22,7 @@ from keywright.licensing.management.model import ManagedActivation, ManagedLicen
 from keywright.provisioning.customers.model import Customer
 from keywright.provisioning.policies.model import Policy
 from keywright.provisioning.products.model import Product
+from keywright.provisioning.shops.model import Connection, StoredEvent
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -88,6 +89,20 @@ def product_json(product: Product) -> Json:
     from keywright.http.v3.products import show
 
     return _builtins(show(product))
+
+
+def connection_json(connection: Connection) -> Json:
+    """A connection to a shop, as v3 writes it."""
+    from keywright.http.v3.connections import show
+
+    return _builtins(show(connection))
+
+
+def shop_event_json(event: StoredEvent) -> Json:
+    """An event of a shop, as v3 writes it."""
+    from keywright.http.v3.connections import show_event
+
+    return _builtins(show_event(event))
 
 
 def customer_json(customer: Customer) -> Json:

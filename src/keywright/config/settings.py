@@ -214,6 +214,15 @@ class Settings(MailSettings, WebhookSettings, PageSettings):
         ),
         le=36_500,
     )
+    keep_shop_events_days: Whole = Field(
+        default=90,
+        description=(
+            "For how many days the events of shops are kept, sealed; of those that still wait for a "
+            "decision, only that they came is kept for longer."
+        ),
+        ge=1,
+        le=36_500,
+    )
     listed_records: Whole = Field(
         default=1000,
         description=(

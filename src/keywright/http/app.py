@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from keywright.background.clean_up import clean_up
+from keywright.background.clean_up import KeptDays, clean_up
 from keywright.background.counters import Counters, save_counters
 from keywright.background.daily_backup import back_up_daily
 from keywright.background.deliveries import delivering
@@ -86,9 +86,7 @@ async def _open(
     mail_bell = Bell()
     async with (
         _open_desk(settings, storage, api_key_cache, metrics, mail_bell.ring) as desk,
-        running(
-            clean_up(desk, settings.keep_events_days, settings.keep_deleted_days, settings.keep_mails_days)
-        ),
+        running(clean_up(desk, KeptDays(*(getattr(settings, name) for name in KeptDays._fields)))),
         running(save_counters(desk, counters)),
         running(save_last_seen(desk, counters.last_seen)),
         running(save_refusals(desk, counters.refusals)),

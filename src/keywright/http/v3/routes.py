@@ -6,6 +6,7 @@ from keywright.http.middleware.routing import Right
 from keywright.http.v3 import (
     activations,
     client,
+    connections,
     customers,
     events,
     jobs,
@@ -61,4 +62,5 @@ ROUTES: tuple[Route, ...] = (
     *activations.ROUTES,
     *events.ROUTES,
     *webhooks.ROUTES,
+    *connections.ROUTES,
 )

@@ -1,0 +1,342 @@
+"""``keywright connection …``"""
+
+import sys
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from keywright.cli import output
+from keywright.cli.installation import Installation
+from keywright.cli.options import AsJson, command, with_installation, with_installation_made
+from keywright.cli.paging import Limit, print_list
+from keywright.core.errors import NothingToChange
+from keywright.core.parsing import parse_name, parse_time
+from keywright.provisioning.shops.commands import (
+    AddConnection,
+    GetConnection,
+    ListConnections,
+    ListShopEvents,
+    RemoveConnection,
+    ReplayEvents,
+    TryAgain,
+    UpdateConnection,
+)
+from keywright.provisioning.shops.model import (
+    Connection,
+    EventState,
+    MappedProduct,
+    Mode,
+    OpenedConnection,
+    QuantityRule,
+    Shop,
+    StoredEvent,
+)
+
+app = typer.Typer(
+    name="connection",
+    no_args_is_help=True,
+    help="Shops that send their sales here, and what became of what they sent.",
+)
+_LATER = "A running server works on it within seconds."
+
+
+def _parse_mapped(text: str) -> MappedProduct:
+    """``PRODUCT=POLICY``, ``PRODUCT=POLICY:devices`` or ``PRODUCT=none``."""
+    product, _, made = text.rpartition("=")
+    policy, _, quantity = made.partition(":")
+    try:
+        rule = QuantityRule(quantity or "keys")
+        policy_id = None if policy == "none" else int(policy)
+    except ValueError:
+        product = ""
+    if not product:
+        raise typer.BadParameter("must be PRODUCT=POLICY, PRODUCT=POLICY:devices or PRODUCT=none")
+    return MappedProduct(product, policy_id, rule)
+
+
+def _read_secret(text: str) -> str:
+    """The text, or a line of the standard input for ``-``."""
+    return sys.stdin.readline().strip() if text == "-" else text
+
+
+ConnectionId = Annotated[int, typer.Argument(metavar="ID", min=1, help="The connection's number.")]
+_Name = Annotated[str | None, typer.Option(metavar="NAME", parser=parse_name, help="What lists call it.")]
+_Maps = Annotated[
+    list[Any] | None,
+    typer.Option(
+        "--map",
+        metavar="PRODUCT=POLICY",
+        parser=_parse_mapped,
+        help="A price, variation, product or SKU of the shop and the policy of its licenses. "
+        "PRODUCT=3:devices makes one license for more devices, PRODUCT=none makes none; * is any other "
+        "product. Repeat it.",
+    ),
+]
+_Secret = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEXT",
+        parser=_read_secret,
+        help="What the shop signs with; - reads it from the standard input. Without it, one is made.",
+    ),
+]
+_ApiKey = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEXT",
+        parser=_read_secret,
+        help="A restricted key of the shop's API; - reads it from the standard input.",
+    ),
+]
+_Url = Annotated[
+    str | None, typer.Option(metavar="URL", help="The shop's address, where it has one of its own.")
+]
+_States = Annotated[
+    list[str] | None,
+    typer.Option("--paid-state", metavar="STATE", help="An order state that makes licenses. Repeat it."),
+]
+_Mode = Annotated[Mode | None, typer.Option(metavar="MODE", help="live or test: whose events make licenses.")]
+_Mail = Annotated[
+    bool | None, typer.Option("--mail/--no-mail", help="Whether buyers get a mail with their keys.")
+]
+_Template = Annotated[
+    str | None, typer.Option(metavar="NAME", help="The mail's template, where not the usual one.")
+]
+
+
+@command(
+    app,
+    "keywright connection add stripe --name Stripe --map price_1Pro=3 --secret - < secret.txt",
+    "keywright connection add woocommerce --name Shop --url https://shop.example.com --map 17=3",
+    "keywright connection add generic --name 'Our shop' --map '*=3'",
+)
+@with_installation_made
+def add(
+    here: Installation,
+    shop: Annotated[Shop, typer.Argument(metavar="SHOP", help=", ".join(Shop) + ".")],
+    *,
+    name: _Name = None,
+    maps: _Maps = None,
+    secret: _Secret = None,
+    api_key: _ApiKey = None,
+    url: _Url = None,
+    paid_states: _States = None,
+    mode: _Mode = None,
+    mail: _Mail = None,
+    mail_template: _Template = None,
+    as_json: AsJson = False,
+) -> None:
+    """Add a connection to a shop, and print where the shop is to send its events.
+
+    The secret is printed now, and never again.
+    """
+    connection = Connection(
+        id=0,
+        shop=shop,
+        name=name or shop.value,
+        mode=mode or Mode.LIVE,
+        mapping=tuple(maps or ()),
+        url=url,
+        paid_states=tuple(paid_states or ()),
+        sends_mail=mail is not False,
+        mail_template=mail_template,
+        created_at=here.now,
+        updated_at=here.now,
+    )
+    opened: OpenedConnection = here.change(
+        AddConnection(context=here.context, connection=connection, secret=secret, api_key=api_key)
+    )
+    if as_json:
+        output.print_json(output.connection_json(opened.connection) | {"secret": opened.secret})
+        return
+    output.print_heading(f"Connection {opened.connection.id} is made")
+    output.print_fields([*_fields(opened.connection), ("secret", opened.secret)])
+    output.print_line(
+        "\nEnter your server's address with this path in the shop, as the address of its webhook."
+        "\nKeep the secret now: it cannot be shown again."
+    )
+
+
+@command(app, name="list")
+@with_installation
+def list_connections(here: Installation, *, as_json: AsJson = False) -> None:
+    """List the connections."""
+    found: list[Connection] = here.ask(ListConnections())
+    if as_json:
+        output.print_json_array(map(output.connection_json, found))
+        return
+    columns = ("id", "shop", "name", "mode", "products", "last event at", "failures")
+    rows = [
+        (
+            one.id,
+            one.shop.value,
+            one.name,
+            one.mode.value,
+            len(one.mapping),
+            output.format_time(one.last_event_at),
+            one.failures,
+        )
+        for one in found
+    ]
+    output.print_table(columns, rows)
+
+
+@command(app, "keywright connection show 1")
+@with_installation
+def show(here: Installation, connection_id: ConnectionId, *, as_json: AsJson = False) -> None:
+    """Show a connection, without its secrets."""
+    _print(here.ask(GetConnection(connection_id=connection_id)), f"Connection {connection_id}", as_json)
+
+
+@command(
+    app,
+    "keywright connection edit 1 --map price_1Pro=3 --map '*=none'",
+    "keywright connection edit 1 --secret - < new-secret.txt",
+)
+@with_installation
+def edit(
+    here: Installation,
+    connection_id: ConnectionId,
+    *,
+    name: _Name = None,
+    maps: _Maps = None,
+    secret: _Secret = None,
+    api_key: _ApiKey = None,
+    url: _Url = None,
+    paid_states: _States = None,
+    mode: _Mode = None,
+    mail: _Mail = None,
+    mail_template: _Template = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change a connection. What is not given stays; --map gives the whole mapping anew.
+
+    --api-key '' takes the API key away.
+    """
+    given = {
+        "name": name,
+        "mapping": tuple(maps) if maps else None,
+        "url": url,
+        "paid_states": tuple(paid_states) if paid_states else None,
+        "mode": mode,
+        "sends_mail": mail,
+        "mail_template": mail_template,
+    }
+    changes = {field: value for field, value in given.items() if value is not None}
+    if not changes and secret is None and api_key is None:
+        raise NothingToChange
+    changed = here.change(
+        UpdateConnection(
+            context=here.context,
+            connection_id=connection_id,
+            changes=changes,
+            secret=secret,
+            api_key=api_key,
+        )
+    )
+    _print(changed, f"Connection {connection_id} is changed.", as_json)
+
+
+@command(app, "keywright connection remove 1")
+@with_installation
+def remove(here: Installation, connection_id: ConnectionId) -> None:
+    """Remove a connection with the events that it brought. Its licenses stay."""
+    here.change(RemoveConnection(context=here.context, connection_id=connection_id))
+    output.print_line(f"Connection {connection_id} is removed.")
+
+
+@command(app, "keywright connection events 1 --state unmatched")
+@with_installation
+def events(
+    here: Installation,
+    connection_id: ConnectionId,
+    *,
+    state: Annotated[
+        EventState | None, typer.Option(metavar="STATE", help="waiting, unmatched, done or ignored.")
+    ] = None,
+    limit: Limit = None,
+    as_json: AsJson = False,
+) -> None:
+    """List what a shop sent, the oldest first, and what became of it."""
+    print_list(
+        here,
+        lambda paging: ListShopEvents(connection_id=connection_id, state=state, paging=paging),
+        limit=limit,
+        as_json=as_json,
+        columns=("id", "received at", "name", "order", "state", "reason", "detail"),
+        to_row=_event_row,
+        to_json=output.shop_event_json,
+    )
+
+
+@command(app, "keywright connection retry 1 12")
+@with_installation
+def retry(
+    here: Installation,
+    connection_id: ConnectionId,
+    event_id: Annotated[int, typer.Argument(metavar="EVENT", min=1, help="The event's number.")],
+) -> None:
+    """Try an event again that waits for a decision, once the mapping is mended.
+
+    One that would undo what was done by hand does so now.
+    """
+    here.change(TryAgain(context=here.context, connection_id=connection_id, event_id=event_id))
+    output.print_line(f"Event {event_id} is tried again. {_LATER}")
+
+
+@command(app, "keywright connection replay 1 --since 2026-11-01")
+@with_installation
+def replay(
+    here: Installation,
+    connection_id: ConnectionId,
+    *,
+    since: Annotated[
+        datetime,
+        typer.Option(metavar="TIME", parser=parse_time, help="The time from which on they were received."),
+    ],
+) -> None:
+    """Work again on all that was received since a time.
+
+    Nothing is made twice, and nothing is overwritten that was changed by hand.
+    """
+    last: int | None = 0
+    while last is not None:
+        command = ReplayEvents(context=here.context, connection_id=connection_id, since=since, after_id=last)
+        last = here.change(command)
+    output.print_line(f"The events of connection {connection_id} are worked on again. {_LATER}")
+
+
+def _print(connection: Connection, heading: str, as_json: bool) -> None:
+    if as_json:
+        output.print_json(output.connection_json(connection))
+        return
+    output.print_heading(heading)
+    output.print_fields(_fields(connection))
+
+
+def _fields(connection: Connection) -> list[tuple[str, object]]:
+    mapping = [
+        f"{one.product}={one.policy_id or 'none'}"
+        + (":devices" if one.quantity is QuantityRule.DEVICES else "")
+        for one in connection.mapping
+    ]
+    return [
+        ("shop", connection.shop.value),
+        ("name", connection.name),
+        ("path", f"/in/{connection.shop.value}/{connection.id}"),
+        ("mode", connection.mode.value),
+        ("mapping", ", ".join(mapping) or None),
+        ("API key", "there is one" if connection.has_api_key else None),
+        ("address", connection.url),
+        ("paid states", ", ".join(connection.paid_states) or None),
+        ("mail", connection.mail_template or ("yes" if connection.sends_mail else "no")),
+        ("last event at", output.format_time(connection.last_event_at)),
+        ("failures", connection.failures),
+    ]
+
+
+def _event_row(one: StoredEvent) -> tuple[object, ...]:
+    reason = None if one.reason is None else one.reason.value
+    received_at = output.format_time(one.received_at)
+    return (one.id, received_at, one.name, one.order_ref, one.state.value, reason, one.detail)

@@ -1,0 +1,388 @@
+"""Connections to shops, and the events that shops sent."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType, field
+
+from keywright.http.answer import Answer
+from keywright.http.middleware.routing import Right
+from keywright.http.v3 import lists, schemas
+from keywright.http.v3.answers import created, etag_of, no_content, ok
+from keywright.http.v3.call import Call
+from keywright.http.v3.fields import Body, Id, Time
+from keywright.http.v3.lists import ListQuery
+from keywright.http.v3.members import Name, list_changes
+from keywright.http.v3.route import Route
+from keywright.http.v3.schemas import about
+from keywright.provisioning.shops import model
+from keywright.provisioning.shops.commands import (
+    AddConnection,
+    GetConnection,
+    ListConnections,
+    ListShopEvents,
+    RemoveConnection,
+    TryAgain,
+    UpdateConnection,
+)
+from keywright.provisioning.shops.connection_rules import MAX_MAPPED, MAX_STATES
+from keywright.provisioning.shops.model import EventState, Mode, OpenedConnection, QuantityRule, Reason, Shop
+
+_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105
+_Text = Annotated[str, Meta(min_length=1, max_length=255)]
+_Word = Annotated[str, Meta(min_length=1, max_length=40)]
+
+
+class MappedProductBody(Body):
+    """What a product of the shop makes."""
+
+    product: Annotated[
+        _Text, about("A price, variation, product or SKU of the shop; `*` is any other.", "price_1Pro")
+    ]
+    policy_id: Annotated[Id | None, about("The policy of its licenses; null: it makes none.", 3)] = None
+    quantity: Annotated[
+        QuantityRule, about("Whether a quantity makes `keys`, or one license for more `devices`.", "keys")
+    ] = QuantityRule.KEYS
+
+
+_Mapping = Annotated[list[MappedProductBody], Meta(max_length=MAX_MAPPED)]
+_States = Annotated[list[_Word], Meta(max_length=MAX_STATES)]
+_Url = Annotated[str, Meta(min_length=1, max_length=2000)]
+_Secret = Annotated[str, Meta(min_length=1, max_length=500)]
+
+
+class NewConnection(Body):
+    """A connection to add."""
+
+    shop: Annotated[Shop, about("The shop.", "stripe")]
+    name: Annotated[Name, about("What the pages call it.", "Stripe, Europe")]
+    mode: Annotated[Mode, about("Whether live or test events make licenses.", "live")] = Mode.LIVE
+    secret: Annotated[
+        _Secret | None, about("What the shop signs with; without it, one is made, and shown once.")
+    ] = None
+    api_key: Annotated[_Secret | None, about("A restricted key of the shop's API.")] = None
+    mapping: Annotated[_Mapping, about("What each product of the shop makes.")] = field(default_factory=list)
+    url: Annotated[_Url | None, about("The shop's address, where it has one of its own.")] = None
+    paid_states: Annotated[_States, about("The order states that make licenses, where one may choose.")] = (
+        field(default_factory=list)
+    )
+    sends_mail: Annotated[bool, about("Whether buyers get a mail with their keys.", True)] = True
+    mail_template: Annotated[_Word | None, about("Its template, where not the usual one.")] = None
+
+
+class ConnectionChanges(Body):
+    """Changes to a connection, as a JSON merge patch."""
+
+    name: Annotated[Name, about("What the pages call it.")] | UnsetType = UNSET
+    mode: Annotated[Mode, about("Whether live or test events make licenses.")] | UnsetType = UNSET
+    secret: Annotated[_Secret, about("What the shop signs with.")] | UnsetType = UNSET
+    api_key: Annotated[_Secret, about("A restricted key of the shop's API.")] | UnsetType | None = UNSET
+    mapping: Annotated[_Mapping, about("All products of the mapping.")] | UnsetType = UNSET
+    url: Annotated[_Url, about("The shop's address.")] | UnsetType | None = UNSET
+    paid_states: Annotated[_States, about("The order states that make licenses.")] | UnsetType = UNSET
+    sends_mail: Annotated[bool, about("Whether buyers get a mail.")] | UnsetType = UNSET
+    mail_template: Annotated[_Word, about("Its template.")] | UnsetType | None = UNSET
+
+
+class MappedProduct(Struct):
+    """What a product of the shop makes."""
+
+    product: Annotated[str, about("A price, variation, product or SKU; `*` is any other.", "price_1Pro")]
+    policy_id: Annotated[Id | None, about("The policy of its licenses; null: it makes none.", 3)]
+    quantity: Annotated[QuantityRule, about("What a quantity makes.", "keys")]
+
+
+class Connection(Struct, kw_only=True):
+    """A shop that sends its events here."""
+
+    id: Annotated[Id, about("Its number.", 1)]
+    shop: Annotated[Shop, about("The shop.", "stripe")]
+    name: Annotated[str, about("What the pages call it.", "Stripe, Europe")]
+    path: Annotated[str, about("Where the shop sends its events, on this server.", "/in/stripe/1")]
+    mode: Annotated[Mode, about("Whether live or test events make licenses.", "live")]
+    has_api_key: Annotated[bool, about("Whether it has a key of the shop's API.", True)]
+    mapping: Annotated[list[MappedProduct], about("What each product of the shop makes.")]
+    url: Annotated[str | None, about("The shop's address, where it has one of its own.", None)]
+    paid_states: Annotated[list[str], about("The order states that make licenses.", [])]
+    sends_mail: Annotated[bool, about("Whether buyers get a mail with their keys.", True)]
+    mail_template: Annotated[str | None, about("Its template, where not the usual one.", None)]
+    last_event_at: Annotated[Time | None, about("When the last event was worked off.", None)]
+    failures: Annotated[int, about("How many events in a row could not be handled.", 0)]
+    created_at: Annotated[Time, about("When it was added.", "2026-11-22T08:54:00Z")]
+    updated_at: Annotated[Time, about("When it was last changed.", "2026-11-22T08:54:00Z")]
+    secret: Annotated[str | UnsetType, about("What the shop signs with: only here.", _SECRET)] = UNSET
+
+
+class ShopEvent(Struct):
+    """An event that a shop sent."""
+
+    id: Annotated[Id, about("Its number.", 12)]
+    connection_id: Annotated[Id, about("The connection.", 1)]
+    event_id: Annotated[str, about("The shop's own ID of it.", "evt_1Pro")]
+    name: Annotated[str, about("The shop's name of it.", "checkout.session.completed")]
+    order: Annotated[str | None, about("The order or the subscription.", "pi_1Pro")]
+    state: Annotated[EventState, about("What became of it.", "unmatched")]
+    reason: Annotated[Reason | None, about("Why, where it is not simply done.", "unknown_product")]
+    detail: Annotated[str | None, about("More of the reason.", "price_1Pro")]
+    happened_at: Annotated[Time, about("The shop's own time.", "2026-11-22T08:54:00Z")]
+    received_at: Annotated[Time, about("When it came.", "2026-11-22T08:54:01Z")]
+    attempts: Annotated[int, about("How often it was tried.", 1)]
+    next_attempt_at: Annotated[Time | None, about("When it is tried again.", None)]
+
+
+class EventQuery(ListQuery):
+    """Filters of events."""
+
+    state: Annotated[EventState | None, about("Only those with this state.")] = None
+    sort: Literal["received_at", "-received_at"] = "-received_at"
+
+
+class Connections(Struct):
+    """All connections."""
+
+    items: Annotated[list[Connection], about("The connections, by number.")]
+
+
+def show(connection: model.Connection, secret: str | UnsetType = UNSET) -> Connection:
+    """The connection as its answer."""
+    return Connection(
+        id=connection.id,
+        shop=connection.shop,
+        name=connection.name,
+        path=f"/in/{connection.shop.value}/{connection.id}",
+        mode=connection.mode,
+        has_api_key=connection.has_api_key,
+        mapping=[MappedProduct(one.product, one.policy_id, one.quantity) for one in connection.mapping],
+        url=connection.url,
+        paid_states=[*connection.paid_states],
+        sends_mail=connection.sends_mail,
+        mail_template=connection.mail_template,
+        last_event_at=connection.last_event_at,
+        failures=connection.failures,
+        created_at=connection.created_at,
+        updated_at=connection.updated_at,
+        secret=secret,
+    )
+
+
+def show_event(event: model.StoredEvent) -> ShopEvent:
+    """The event as its answer."""
+    return ShopEvent(
+        event.id,
+        event.connection_id,
+        event.event_id,
+        event.name,
+        event.order_ref,
+        event.state,
+        event.reason,
+        event.detail,
+        event.happened_at,
+        event.received_at,
+        event.attempts,
+        event.next_attempt_at,
+    )
+
+
+def _etag(connection: model.Connection) -> bytes:
+    # The events that come do not make another version of it.
+    shown = show(connection)
+    shown.last_event_at, shown.failures = None, 0
+    return etag_of(shown)
+
+
+def _write(connection: model.Connection) -> Answer:
+    return ok(show(connection), etag=_etag(connection))
+
+
+def _mapping(bodies: list[MappedProductBody]) -> tuple[model.MappedProduct, ...]:
+    return tuple(model.MappedProduct(one.product, one.policy_id, one.quantity) for one in bodies)
+
+
+async def add_connection(call: Call, body: NewConnection) -> Answer:
+    """Add a connection to a shop.
+
+    Then enter the server's address with the answer's `path` in the shop, as the address of its webhook. The
+    `secret` is in this answer only.
+    """
+    connection = model.Connection(
+        id=0,
+        shop=body.shop,
+        name=body.name,
+        mode=body.mode,
+        mapping=_mapping(body.mapping),
+        url=body.url,
+        paid_states=tuple(body.paid_states),
+        sends_mail=body.sends_mail,
+        mail_template=body.mail_template,
+        created_at=call.now,
+        updated_at=call.now,
+    )
+    command = AddConnection(
+        context=call.context, connection=connection, secret=body.secret, api_key=body.api_key
+    )
+
+    def write(opened: OpenedConnection) -> Answer:
+        shown = show(opened.connection, opened.secret)
+        path = f"{call.root}/connections/{opened.connection.id}"
+        return created(shown, path, etag=_etag(opened.connection))
+
+    return await call.change(command, write)
+
+
+async def list_connections(call: Call) -> Answer:
+    """List the connections.
+
+    All of them: there are few.
+    """
+    return await call.ask(ListConnections(), lambda found: ok(Connections([show(one) for one in found])))
+
+
+async def get_connection(call: Call) -> Answer:
+    """Get a connection.
+
+    Without its secrets.
+    """
+    return await call.ask(GetConnection(connection_id=call.path["connection_id"]), _write)
+
+
+async def update_connection(call: Call, body: ConnectionChanges) -> Answer:
+    """Change a connection.
+
+    What is not sent stays; `mapping` takes the place of the whole mapping. An
+    `api_key` of null takes it away.
+    """
+    changes = list_changes(body)
+    secret, api_key = changes.pop("secret", None), changes.pop("api_key", UNSET)
+    if "mapping" in changes:
+        changes["mapping"] = _mapping(changes["mapping"])
+    if "paid_states" in changes:
+        changes["paid_states"] = tuple(changes["paid_states"])
+    command = UpdateConnection(
+        context=call.context,
+        connection_id=call.path["connection_id"],
+        changes=changes,
+        secret=secret,
+        api_key=None if api_key is UNSET else api_key or "",
+        precondition=call.precondition(_etag),
+    )
+    return await call.change(command, _write)
+
+
+async def remove_connection(call: Call) -> Answer:
+    """Remove a connection.
+
+    With the events that it brought; the licenses stay.
+    """
+    command = RemoveConnection(
+        context=call.context,
+        connection_id=call.path["connection_id"],
+        precondition=call.precondition(_etag),
+    )
+    return await call.change(command, no_content)
+
+
+async def list_shop_events(call: Call, query: EventQuery) -> Answer:
+    """List the events of a connection.
+
+    The newest first. Those with the state `unmatched` wait for a decision.
+    """
+    asked = ListShopEvents(
+        connection_id=call.path["connection_id"], state=query.state, paging=lists.read_paging(call)
+    )
+    return await call.ask(asked, lambda page: lists.answer_items(call, page, show_event))
+
+
+async def retry_shop_event(call: Call) -> Answer:
+    """Try an event again.
+
+    For one with the state `unmatched`, after the mapping was mended. Where it would undo what was done by
+    hand (`changed_by_hand`), it does so now. It is worked off a moment later.
+    """
+    command = TryAgain(
+        context=call.context, connection_id=call.path["connection_id"], event_id=call.path["event_id"]
+    )
+    return await call.change(command, lambda event: ok(show_event(event)))
+
+
+_EXAMPLE: dict[str, Any] = {
+    "shop": "stripe",
+    "name": "Stripe, Europe",
+    "secret": "whsec_from-the-dashboard",
+    "api_key": "rk_live_restricted",
+    "mapping": [{"product": "price_1Pro", "policy_id": 3, "quantity": "keys"}],
+}
+_ONE = "/connections/{connection_id}"
+
+ROUTES = (
+    Route(
+        "POST",
+        "/connections",
+        "add_connection",
+        Right.WRITE,
+        add_connection,
+        body=NewConnection,
+        gives=Connection,
+        status=201,
+        refusals=("not_found",),
+        example=_EXAMPLE,
+        needs_all_products=True,
+    ),
+    Route(
+        "GET",
+        "/connections",
+        "list_connections",
+        Right.READ,
+        list_connections,
+        gives=Connections,
+        needs_all_products=True,
+    ),
+    Route(
+        "GET",
+        _ONE,
+        "get_connection",
+        Right.READ,
+        get_connection,
+        gives=Connection,
+        needs_all_products=True,
+    ),
+    Route(
+        "PATCH",
+        _ONE,
+        "update_connection",
+        Right.WRITE,
+        update_connection,
+        body=ConnectionChanges,
+        gives=Connection,
+        refusals=("changed_meanwhile",),
+        example={"mapping": [{"product": "price_1Pro", "policy_id": 3}]},
+        needs_all_products=True,
+    ),
+    Route(
+        "DELETE",
+        _ONE,
+        "remove_connection",
+        Right.WRITE,
+        remove_connection,
+        status=204,
+        refusals=("changed_meanwhile",),
+        needs_all_products=True,
+    ),
+    Route(
+        "GET",
+        f"{_ONE}/events",
+        "list_shop_events",
+        Right.READ,
+        list_shop_events,
+        query=EventQuery,
+        gives=schemas.Page[ShopEvent],
+        needs_all_products=True,
+    ),
+    Route(
+        "POST",
+        f"{_ONE}/events/{{event_id}}/retry",
+        "retry_shop_event",
+        Right.WRITE,
+        retry_shop_event,
+        gives=ShopEvent,
+        needs_all_products=True,
+    ),
+)

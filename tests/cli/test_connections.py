@@ -1,0 +1,69 @@
+"""``keywright connection …``"""
+
+import pytest
+
+from keywright.cli.installation import InstallationOptions, open_here
+from keywright.registry import open_executor
+from tests.cli.conftest import Keywright
+from tests.connections import a_sale, an_event, store, work
+
+
+@pytest.fixture
+def connected(keywright: Keywright) -> Keywright:
+    """Connection 1 is a generic one that sells "pro" by policy 1."""
+    keywright("policy", "create", "--name", "Pro")
+    keywright("connection", "add", "generic", "--name", "Our shop", "--map", "pro=1")
+    return keywright
+
+
+def test_a_connection_is_added_changed_and_removed(connected: Keywright) -> None:
+    mapped = ("--map", "price_1=1:devices", "--map", "*=none")
+    added = connected.json(
+        *("connection", "add", "stripe", "--secret", "whsec_abcdef", "--mode", "test", "--no-mail", *mapped)
+    )
+    assert (added["id"], added["path"], added["secret"]) == (2, "/in/stripe/2", "whsec_abcdef")
+    assert (added["mode"], added["sends_mail"], added["has_api_key"]) == ("test", False, False)
+    assert added["mapping"] == [
+        {"product": "price_1", "policy_id": 1, "quantity": "devices"},
+        {"product": "*", "policy_id": None, "quantity": "keys"},
+    ]
+    changed = connected.json("connection", "edit", "2", "--name", "EU", "--api-key", "rk_1", "--map", "a=b=1")
+    assert (changed["name"], changed["has_api_key"]) == ("EU", True)
+    assert [one["product"] for one in changed["mapping"]] == ["a=b"]
+    assert "secret" not in changed
+    assert connected.json("connection", "show", "2") == changed
+    assert "price_1" not in connected("connection", "show", "2")
+    assert [one["name"] for one in connected.json("connection", "list")] == ["Our shop", "EU"]
+    assert "is removed" in connected("connection", "remove", "2")
+    assert connected.refused("connection", "show", "2").startswith("there is no connection 2.")
+
+
+def test_the_secret_of_a_new_connection_is_printed_once(connected: Keywright) -> None:
+    said = connected("connection", "add", "generic")
+    assert "whsec_" in said
+    assert "/in/generic/2" in said
+    assert "whsec_" not in connected("connection", "show", "2")
+
+
+@pytest.mark.parametrize("mapped", ["pro", "pro=x", "=1", "pro=1:boxes"])
+def test_a_mapping_that_cannot_be_read_is_refused(keywright: Keywright, mapped: str) -> None:
+    said = keywright.refused("connection", "add", "generic", "--map", mapped, status=2)
+    assert "PRODUCT=POLICY" in said
+
+
+def test_what_cannot_be_handled_is_listed_and_tried_again(connected: Keywright) -> None:
+    options = InstallationOptions(str(connected.data_dir), None, None)
+    with open_here(options, is_made=False) as here:
+        executor = open_executor(here.storage)
+        for product in ("pro", "team"):
+            row_id = store(executor, an_event(a_sale(product, product=product)))
+            assert row_id is not None
+            work(executor, row_id)
+    (waiting,) = connected.json("connection", "events", "1", "--state", "unmatched")
+    assert (waiting["order"], waiting["reason"], waiting["detail"]) == ("team", "unknown_product", "team")
+    assert "unknown_product" in connected("connection", "events", "1")
+    assert "A running server" in connected("connection", "retry", "1", str(waiting["id"]))
+    assert [one["state"] for one in connected.json("connection", "events", "1")] == ["done", "waiting"]
+    connected("connection", "replay", "1", "--since", "2020-01-01")
+    assert [one["state"] for one in connected.json("connection", "events", "1")] == ["waiting", "waiting"]
+    assert "no event 9" in connected.refused("connection", "retry", "1", "9")

@@ -1,0 +1,103 @@
+"""Connections to shops over v3, and what became of what shops sent."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keywright.registry import open_executor
+from tests.connections import a_sale, an_event, store, work
+from tests.http.v3_app import App, open_app
+from tests.makers import create_policy
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[App]:
+    with open_app(tmp_path) as app:
+        app.do(create_policy())
+        yield app
+
+
+def add(app: App, **body: Any) -> Any:
+    given = {"shop": "generic", "name": "Our shop", "mapping": [{"product": "pro", "policy_id": 1}]}
+    reply = app.ask("POST", "/connections", given | body)
+    assert reply.status == 201, reply.json
+    return reply.json
+
+
+def test_a_connection_is_added_shown_changed_and_removed(app: App) -> None:
+    added = add(app, api_key="key")
+    assert added.pop("secret").startswith("whsec_")
+    assert added == {
+        "id": 1,
+        "shop": "generic",
+        "name": "Our shop",
+        "path": "/in/generic/1",
+        "mode": "live",
+        "has_api_key": True,
+        "mapping": [{"product": "pro", "policy_id": 1, "quantity": "keys"}],
+        "url": None,
+        "paid_states": [],
+        "sends_mail": True,
+        "mail_template": None,
+        "last_event_at": None,
+        "failures": 0,
+        "created_at": added["created_at"],
+        "updated_at": added["updated_at"],
+    }
+    assert app.ask("GET", "/connections/1").json == added
+    assert app.ask("GET", "/connections").json == {"items": [added]}
+    changes: dict[str, Any] = {
+        "name": "EU",
+        "api_key": None,
+        "mode": "test",
+        "mapping": [],
+        "sends_mail": False,
+    }
+    changed = app.ask("PATCH", "/connections/1", changes).json
+    assert (changed["name"], changed["has_api_key"], changed["mapping"]) == ("EU", False, [])
+    assert (changed["mode"], changed["sends_mail"]) == ("test", False)
+    assert app.ask("DELETE", "/connections/1").status == 204
+    assert app.ask("GET", "/connections/1").json["code"] == "not_found"
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"shop": "ebay"}, "/shop"),
+        ({"secret": "whsec_not base64"}, "/secret"),
+        ({"url": "nowhere"}, "/url"),
+        ({"mapping": [{"product": "a"}, {"product": "a"}]}, "/mapping"),
+        ({"mail_template": "none"}, "/mail_template"),
+    ],
+)
+def test_a_wrong_member_is_named(app: App, body: dict[str, Any], pointer: str) -> None:
+    reply = app.ask("POST", "/connections", {"shop": "generic", "name": "x"} | body)
+    assert (reply.status, reply.json["code"]) == (422, "invalid")
+    assert [one["pointer"] for one in reply.json["errors"]] == [pointer]
+
+
+def test_an_unknown_policy_is_refused(app: App) -> None:
+    body = {"shop": "generic", "name": "x", "mapping": [{"product": "a", "policy_id": 9}]}
+    assert app.ask("POST", "/connections", body).status == 404
+
+
+def test_events_are_listed_and_tried_again(app: App) -> None:
+    add(app)
+    with closing(open_executor(app.storage.clone())) as executor:
+        for product in ("pro", "team", "suite"):
+            row_id = store(executor, an_event(a_sale(product, product=product)))
+            assert row_id is not None
+            work(executor, row_id)
+    assert app.ask("GET", "/connections/1").json["failures"] == 2
+    first = app.ask("GET", "/connections/1/events?state=unmatched&limit=1").json
+    assert [one["order"] for one in first["items"]] == ["suite"]
+    path = f"/connections/1/events?state=unmatched&limit=1&cursor={first['next_cursor']}"
+    (event,) = app.ask("GET", path).json["items"]
+    assert (event["order"], event["reason"], event["detail"]) == ("team", "unknown_product", "team")
+    retried = app.ask("POST", f"/connections/1/events/{event['id']}/retry").json
+    assert (retried["id"], retried["state"], retried["reason"]) == (event["id"], "waiting", None)
+    assert app.ask("POST", "/connections/1/events/99/retry").status == 404
+    assert app.ask("GET", "/connections/9/events").status == 404
