@@ -18,6 +18,7 @@ _NAMES = set(
 _NOT_SHOWN = {
     "Allow",
     "It",
+    "Environment",
     "Locale",
     "Keywright …",
     "…… – … from=…&to=…&zone=UTC",

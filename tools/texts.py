@@ -19,6 +19,7 @@ from babel.messages.pofile import read_po, write_po
 
 from keywright.core.errors import KeywrightError
 from keywright.http.pages import error_messages
+from keywright.http.pages.languages import PORTAL_CATALOGS
 from keywright.provisioning.importers.report import ODDITIES, VERDICTS
 
 HTTP = Path(error_messages.__file__).parent.parent
@@ -43,14 +44,20 @@ msgstr ""
 
 
 class Domain(NamedTuple):
-    """The texts that one site needs: the folders that say them, and the folder with its catalogs."""
+    """The texts that one site needs: the folders that say them, and the folder with its catalogs. With
+    ``has_errors``, also those of errors and imports.
+    """
 
     folders: tuple[Path, ...]
     catalogs: Path
+    has_errors: bool = True
 
 
 _TERMS = HTTP.parent / "licensing" / "terms"
-DOMAINS = {"admin": Domain((HTTP / "pages", HTTP / "admin", _TERMS), HTTP / "admin" / "locale")}
+DOMAINS = {
+    "admin": Domain((HTTP / "pages", HTTP / "admin", _TERMS), HTTP / "admin" / "locale"),
+    "portal": Domain((HTTP / "portal", HTTP / "public"), PORTAL_CATALOGS, has_errors=False),
+}
 
 
 def collect(domain: Domain) -> Catalog:
@@ -61,6 +68,8 @@ def collect(domain: Domain) -> Catalog:
         for name, _line, text, _comments, context in found:
             place = (folder / name).relative_to(HTTP.parent).as_posix()
             catalog.add(text, locations=[(place, 0)], context=context)
+    if not domain.has_errors:
+        return catalog
     for text in sorted(set(_texts_of_errors(KeywrightError))):
         catalog.add(text, locations=[("core/errors", 0)])
     for text in sorted({*VERDICTS.values(), *chain(*ODDITIES.values())}):

@@ -34,6 +34,7 @@ BAD_VALUES = {
     "v3_root": "../up",
     "require_api_key": "perhaps",
     "admin": "maybe",
+    "portal": "perhaps",
     "admin_address": "127.0.0.1",
     "metrics_address": "127.0.0.1",
     "trusted_proxies": "10.0.0.1/8",

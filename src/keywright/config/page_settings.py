@@ -24,6 +24,14 @@ class PageSettings(BaseSettings):
         ),
         json_schema_extra={"allowed": "a host and a port such as 127.0.0.1:8001 or [::1]:8001"},
     )
+    portal: bool = Field(
+        default=True,
+        description=(
+            "Whether the customer's portal is served; if not, /portal does not exist. Customers sign in with "
+            "codes that are mailed to them, so it needs smtp_url; with a license key alone, they see that "
+            "license."
+        ),
+    )
     require_second_factor: Annotated[Literal["none", "administrators", "all"], BeforeValidator(lower)] = (
         Field(
             default="none",

@@ -44,4 +44,5 @@ class Language:
     @property
     def name(self) -> str:
         """The language's name in itself: ``Deutsch``."""
-        return (self.locale.get_display_name(self.locale) or self.code).capitalize()
+        name = self.locale.get_display_name(self.locale) or self.code
+        return name[:1].upper() + name[1:]

@@ -4,6 +4,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, closing, nullcontext
 from functools import partial
+from time import monotonic
 
 from starlette.applications import Starlette
 from starlette.routing import Router
@@ -25,20 +26,20 @@ from keywright.config import Settings, logs
 from keywright.core.command import Command
 from keywright.db import Storage
 from keywright.engine.desk import Desk
-from keywright.http.admin.lazy_app import LazyApp
 from keywright.http.health import Health
 from keywright.http.inbound.interface import Inbound
 from keywright.http.metrics import Metrics, serving
 from keywright.http.middleware.access_log import AccessLog
-from keywright.http.middleware.admin_pages import AdminHost, AdminPages
+from keywright.http.middleware.admin_pages import AdminHost, SitePages
 from keywright.http.middleware.api_key_cache import ApiKeyCache
 from keywright.http.middleware.body import BodyReader
 from keywright.http.middleware.errors import exception_handlers
 from keywright.http.middleware.logged_app import LoggedApp
 from keywright.http.middleware.pipeline import Middlewares, Pipeline
 from keywright.http.openapi.routes import Documents
+from keywright.http.pages.lazy_app import LazyApp
 from keywright.http.pages.runner import Runner
-from keywright.http.pages.urls import BASE
+from keywright.http.pages.urls import BASE, PORTAL
 from keywright.http.public.jwks import Jwks
 from keywright.http.public.offline import Offline
 from keywright.http.server.listening import Address
@@ -98,14 +99,25 @@ async def _open(
         running(pass_moments(desk, settings.expiry_notice_days, tells_customers=settings.expiry_mails)),
         _open_runner(storage, desk, counters, jobs) as runner,
         running_shops(desk) as shops,
+        # Its threads are not those of the administration pages: strangers must not keep these waiting.
+        _open_runner(storage, desk, counters, jobs) as portal_runner,
         open_relay(settings, desk) as relay,
     ):
         with closing(BodyReader()) as body_reader, _serving_metrics(settings, storage, desk, metrics, mailer):
             log = AccessLog(is_json=logs.uses_json(settings, is_terminal=sys.stderr.isatty()))
-            admin = LazyApp(settings, runner, body_reader, counters)
+            admin = LazyApp(
+                BASE,
+                runner,
+                partial(_build_admin, settings, runner, body_reader, counters, monotonic()),
+                home="/",
+            )
+            portal = LazyApp(
+                PORTAL, portal_runner, partial(_build_portal, settings, portal_runner, body_reader)
+            )
             signatures = Signatures(desk, settings.signature_alg)
             site = _build_site(settings, desk, admin_host, signatures)
-            pages = AdminPages(admin_host, BASE, admin, site)
+            site = SitePages(lambda _scope: settings.portal, PORTAL, portal, site)
+            pages = SitePages(admin_host.is_here, BASE, admin, site)
             count_call = None if metrics is None else metrics.count_call
             middlewares = Middlewares(
                 settings, counters, api_key_cache, body_reader, log, count_call=count_call
@@ -168,6 +180,21 @@ async def _open_runner(
         yield runner
     finally:
         await runner.close()
+
+
+def _build_admin(
+    settings: Settings, runner: Runner, body_reader: BodyReader, counters: Counters, started_at: float
+) -> ASGIApp:
+    # A server that serves no page loads none.
+    from keywright.http.admin.app import build_app
+
+    return build_app(settings, runner, body_reader, counters, started_at=started_at)
+
+
+def _build_portal(settings: Settings, runner: Runner, body_reader: BodyReader) -> ASGIApp:
+    from keywright.http.portal.app import build_app
+
+    return build_app(settings, runner, body_reader)
 
 
 def _build_site(settings: Settings, desk: Desk, admin_host: AdminHost, signatures: Signatures) -> ASGIApp:

@@ -1,4 +1,1 @@
-"""The administration pages.
-
-The server imports ``lazy_app`` only; everything else is imported at the first request for a page.
-"""
+"""The administration pages. The server imports them at the first request for one."""

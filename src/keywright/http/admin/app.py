@@ -16,6 +16,7 @@ from keywright.config import Settings
 from keywright.core.errors import MethodNotAllowed, NoSuchAddress
 from keywright.http.admin.sections.account import Account
 from keywright.http.admin.sections.api_keys import ApiKeys
+from keywright.http.admin.sections.brand import PortalAndBrand
 from keywright.http.admin.sections.customers import Customers
 from keywright.http.admin.sections.events import Events
 from keywright.http.admin.sections.find.section import Find
@@ -59,6 +60,7 @@ SECTIONS: tuple[type[Section], ...] = (
     Policies,
     Products,
     Customers,
+    PortalAndBrand,
     ApiKeys,
     Jobs,
     Events,

@@ -45,6 +45,7 @@ def read_customer(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
         "customer": customer,
         "note": "" if customer is None else read_note(customer),
         "shop_link": _shop_link(request, number),
+        "has_portal": request.site.settings.portal,
         "licenses": licenses,
         "names": {"product": names_of(tx, NameKind.PRODUCT, products)},
         "devices": [(one, event_views.device_name(one)) for one in devices],

@@ -1,4 +1,6 @@
-"""Serve the administration pages below /admin, at one address alone where the settings name one."""
+"""Serve sites of pages below their paths; the administration pages perhaps at one address alone."""
+
+from collections.abc import Callable
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -18,16 +20,18 @@ class AdminHost:
         return self._is_on and (self._address is None or is_at(scope["server"], self._address))
 
 
-class AdminPages:
-    """Sends requests below /admin to the administration pages, where they are served, and others on."""
+class SitePages:
+    """Sends requests below a path to the pages of a site, where they are served, and others on."""
 
-    def __init__(self, host: AdminHost, base: str, pages: ASGIApp, otherwise: ASGIApp) -> None:
-        self._host = host
+    def __init__(
+        self, is_here: Callable[[Scope], bool], base: str, pages: ASGIApp, otherwise: ASGIApp
+    ) -> None:
+        self._is_here = is_here
         self._base = f"{base}/"
         self._pages = pages
         self._otherwise = otherwise
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        is_admin = f"{scope['path']}/".startswith(self._base) and self._host.is_here(scope)
-        await (self._pages if is_admin else self._otherwise)(scope, receive, send)
+        is_page = f"{scope['path']}/".startswith(self._base) and self._is_here(scope)
+        await (self._pages if is_page else self._otherwise)(scope, receive, send)

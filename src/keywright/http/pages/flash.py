@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from keywright.http.pages.session import BrowserSession
-from keywright.http.pages.urls import BASE
+from keywright.http.pages.session import Browser
 
 _COOKIE = "keywright_said"
 #: How long the browser keeps a message that no page has shown, in seconds.
@@ -26,7 +25,7 @@ class Flash(NamedTuple):
     undo: str = ""
 
 
-def save(response: Response, browser: BrowserSession, flash: Flash) -> None:
+def save(response: Response, browser: Browser, flash: Flash) -> None:
     """Have the browser's next page show this message. Not for secrets: the browser stores it."""
     text = f"{int(flash.is_error)}{flash.undo}\n{flash.text[:_MAX_LENGTH]}"
     encoded = base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
@@ -34,14 +33,14 @@ def save(response: Response, browser: BrowserSession, flash: Flash) -> None:
         _COOKIE,
         f"{encoded}.{browser.sign(text)}",
         max_age=_MAX_AGE,
-        path=BASE,
+        path=browser.base,
         httponly=True,
         samesite="lax",
         secure=browser.is_secure,
     )
 
 
-def load(browser: BrowserSession) -> Flash | None:
+def load(browser: Browser) -> Flash | None:
     """The message for this page, if this server signed it for this browser."""
     encoded, _, signature = browser.cookies.get(_COOKIE, "").partition(".")
     try:
@@ -58,7 +57,7 @@ def load(browser: BrowserSession) -> Flash | None:
     return Flash(sentence, text[0] == "1", undo)
 
 
-def delete(response: Response, browser: BrowserSession) -> None:
+def delete(response: Response, browser: Browser) -> None:
     """Delete the cookie after its message was shown."""
     if _COOKIE in browser.cookies:
-        response.delete_cookie(_COOKIE, path=BASE)
+        response.delete_cookie(_COOKIE, path=browser.base)

@@ -16,6 +16,8 @@ from markupsafe import Markup, escape
 
 from keywright.core.languages import ENGLISH, Language
 
+#: The catalogs of the portal, and of other pages for customers.
+PORTAL_CATALOGS = Path(__file__).parent.parent / "portal" / "locale"
 #: The tags that a text may have; one with others is no HTML.
 _TAG = re.compile(r"</?(b|code|em|kbd|a|span)( (class|href)='[^'<>]*')*>")
 #: More languages than this in a header are not looked at.
@@ -38,7 +40,9 @@ class Languages:
     def choose(self, chosen: str | None, accepted: str) -> Language:
         """The language that was chosen; otherwise, the first that an ``Accept-Language`` header asks for."""
         for code in (chosen or "", *_parse_accepted(accepted)):
-            for known in (code, code.partition("-")[0]):
+            language = code.partition("-")[0]
+            others = [one for one in self._languages if language and one.startswith(f"{language}-")]
+            for known in (code, language, *others):
                 if known in self._languages:
                     return self._languages[known]
         return self._languages[ENGLISH]

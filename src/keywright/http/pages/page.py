@@ -5,14 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
-from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from keywright.core.errors import Fault, KeywrightError
-from keywright.http.pages import forms
+from keywright.http.pages import forms, paths
 from keywright.http.pages.error_messages import Message
 from keywright.http.pages.forms import Form
 from keywright.http.pages.languages import _
@@ -126,19 +125,7 @@ class Section:
         return False
 
 
-class _Number(Convertor[int]):
-    """A number in a path, ``{id:number}``; longer ones cannot exist."""
-
-    regex = "[0-9]{1,19}"
-
-    def convert(self, value: str) -> int:
-        return int(value)
-
-    def to_string(self, value: int) -> str:
-        return str(value)
-
-
-register_url_convertor("number", _Number())
+paths.register()
 
 
 def _require_right(section: Section, page: Page, browser: BrowserSession) -> None:

@@ -5,8 +5,9 @@ one, the token only ties forms to the browser that loaded them.
 """
 
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
@@ -26,10 +27,7 @@ from keywright.identity.commands import SeeSession
 from keywright.identity.model import Role, User
 from keywright.identity.sessions import SignedIn
 
-#: The names of the cookies, by whether the connection is encrypted. Browsers accept a ``__Host-`` cookie only
-#: from this very host.
-_COOKIES = {True: "__Host-keywright", False: "keywright"}
-_KNOWN_COOKIES = {True: "__Host-keywright-known", False: "keywright-known"}
+_KNOWN_COOKIE = "keywright-known"
 _MAX_TOKEN_LENGTH = 128
 #: The value of ``X-Requested-With`` in requests of admin.js.
 SCRIPT = "keywright"
@@ -37,8 +35,12 @@ SCRIPT = "keywright"
 _KNOWN_FOR = 365 * 24 * 3600
 
 
-class BrowserSession:
-    """The browser that sent a request: its address, its token, and the user who is signed in."""
+class Browser:
+    """The browser that sent a request to a site: its address, and its token."""
+
+    #: The path of the site, and the name of the cookie with the token on it.
+    base: ClassVar[str] = BASE
+    cookie: ClassVar[str] = "keywright"
 
     def __init__(self, request: Request, settings: Settings) -> None:
         headers = request.headers
@@ -47,18 +49,68 @@ class BrowserSession:
         hops = [value for name, value in request.scope["headers"] if name == b"x-forwarded-for"]
         self.now = datetime.now(UTC).replace(microsecond=0)
         self.address = client_address(peer, hops, trusted)
-        self._kept_address = keep_address(self.address, settings.ip_addresses)
+        self.kept_address = keep_address(self.address, settings.ip_addresses)
         self.user_agent = headers.get("user-agent", "")[:MAX_USER_AGENT_LENGTH]
         self.is_secure = _is_secure(request, peer, trusted)
         self.cookies = parse_cookies(request.scope["headers"])
-        self.token = self.cookies.get(_COOKIES[self.is_secure], "")[:_MAX_TOKEN_LENGTH]
+        self.token = self.read_cookie(self.cookie)
+        self._is_token_new = False
+
+    @property
+    def form_token(self) -> str:
+        """The token in every form of this browser; it cannot be computed without the cookie."""
+        return hmac.digest(self.token.encode(), b"keywright form", "sha256").hex() if self.token else ""
+
+    def sign(self, text: str) -> str:
+        """A signature that shows that this server wrote the text for this browser."""
+        return hmac.digest(self.token.encode(), b"keywright text " + text.encode(), "sha256").hex()
+
+    def set_token(self, token: str | None = None) -> None:
+        """Replace the token by this one, or a random one; the old one becomes worthless."""
+        self.token, self._is_token_new = token or sessions.new_session_token(), True
+
+    def ensure_token(self) -> None:
+        """Set a token if there is none: forms need one."""
+        if not self.token:
+            self.set_token()
+
+    def write_cookies(self, response: Response) -> None:
+        """Set the cookies that have changed; the browser drops the token when it is closed."""
+        if self._is_token_new:
+            self.write_cookie(response, self.cookie, self.token)
+
+    def read_cookie(self, name: str) -> str:
+        """The value of a cookie of this site."""
+        return self.cookies.get(self._name_of(name), "")[:_MAX_TOKEN_LENGTH]
+
+    def write_cookie(self, response: Response, name: str, value: str, max_age: int | None = None) -> None:
+        """Set a cookie of this site, until the browser is closed or for so many seconds."""
+        response.set_cookie(
+            self._name_of(name),
+            value,
+            max_age=max_age,
+            path="/" if self.is_secure else self.base,
+            httponly=True,
+            samesite="lax",
+            secure=self.is_secure,
+        )
+
+    def _name_of(self, cookie: str) -> str:
+        """Browsers accept a ``__Host-`` cookie only from this very host, over an encrypted connection."""
+        return f"__Host-{cookie}" if self.is_secure else cookie
+
+
+class BrowserSession(Browser):
+    """The browser that sent a request for an administration page, and the user who is signed in."""
+
+    def __init__(self, request: Request, settings: Settings) -> None:
+        super().__init__(request, settings)
         #: Proves that a user has signed in with this browser before, see ``sessions.device_mark``.
-        self.device_mark = self.cookies.get(_KNOWN_COOKIES[self.is_secure], "")[:_MAX_TOKEN_LENGTH]
+        self.device_mark = self.read_cookie(_KNOWN_COOKIE)
         self.signed_in: SignedIn | None = None
         self._requirement = settings.require_second_factor
         #: Whether admin.js sent the request by itself: that does not keep a session alive.
-        self._is_unattended = request.method != "POST" and headers.get("x-requested-with", "") == SCRIPT
-        self._is_token_new = False
+        self._is_unattended = request.method != "POST" and request.headers.get("x-requested-with") == SCRIPT
         self._is_mark_new = False
 
     def find_user(self, runner: Runner) -> None:
@@ -94,59 +146,29 @@ class BrowserSession:
         """The origin of commands, as events record it."""
         if self.signed_in is not None:
             return self.origin_of(self.signed_in.user)
-        return Origin("visitor", self._kept_address, self.user_agent)
+        return Origin("visitor", self.kept_address, self.user_agent)
 
     def origin_of(self, user: User) -> Origin:
         """The origin of commands of a user who is about to be signed in."""
-        return Origin(f"user:{user.id}", self._kept_address, self.user_agent)
-
-    @property
-    def form_token(self) -> str:
-        """The token in every form of this browser; it cannot be computed without the cookie."""
-        return hmac.digest(self.token.encode(), b"keywright form", "sha256").hex() if self.token else ""
-
-    def sign(self, text: str) -> str:
-        """A signature that shows that this server wrote the text for this browser."""
-        return hmac.digest(self.token.encode(), b"keywright text " + text.encode(), "sha256").hex()
+        return Origin(f"user:{user.id}", self.kept_address, self.user_agent)
 
     def set_token(self, token: str | None = None) -> None:
-        """Replace the token by this one, or a random one; the old one becomes worthless. No user is signed
-        in until ``find_user`` is called again.
-        """
-        self.token, self._is_token_new = token or sessions.new_session_token(), True
+        """Replace the token. No user is signed in until ``find_user`` is called again."""
+        super().set_token(token)
         self.signed_in = None
-
-    def ensure_token(self) -> None:
-        """Set a token if there is none: forms need one."""
-        if not self.token:
-            self.set_token()
 
     def set_device_mark(self, mark: str) -> None:
         """Make the browser known for the user with this mark."""
         self.device_mark, self._is_mark_new = mark, True
 
     def write_cookies(self, response: Response) -> None:
-        """Set the cookies that have changed; the browser drops the token when it is closed."""
-        if self._is_token_new:
-            self._write_cookie(response, _COOKIES, self.token)
+        """Set the cookies that have changed."""
+        super().write_cookies(response)
         if self._is_mark_new:
-            self._write_cookie(response, _KNOWN_COOKIES, self.device_mark, _KNOWN_FOR)
-
-    def _write_cookie(
-        self, response: Response, names: Mapping[bool, str], value: str, max_age: int | None = None
-    ) -> None:
-        response.set_cookie(
-            names[self.is_secure],
-            value,
-            max_age=max_age,
-            path="/" if self.is_secure else BASE,
-            httponly=True,
-            samesite="lax",
-            secure=self.is_secure,
-        )
+            self.write_cookie(response, _KNOWN_COOKIE, self.device_mark, _KNOWN_FOR)
 
 
-def is_own_form(request: Request, browser: BrowserSession, form_token: str) -> bool:
+def is_own_form(request: Request, browser: Browser, form_token: str) -> bool:
     """Whether a form or script of these pages sent the request.
 
     Browsers say where a form comes from (``Origin``, ``Sec-Fetch-Site``). Every form must carry the form

@@ -36,7 +36,8 @@ class StaticFiles:
     while.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, base: str = BASE) -> None:
+        """``base`` is the path of the site."""
         self._files: dict[str, _File] = {}
         #: The address of each file by its plain name, for templates.
         self.urls: dict[str, str] = {}
@@ -46,7 +47,7 @@ class StaticFiles:
             name = f"{path.name.split('.')[0]}.{digest}{path.suffix}"
             compressed = gzip.compress(content, 9, mtime=0)
             self._files[name] = _File(_MEDIA_TYPES[path.suffix], f'"{digest}"', content, compressed)
-            self.urls[path.name] = f"{BASE}/static/{name}"
+            self.urls[path.name] = f"{base}/static/{name}"
 
     async def serve(self, request: Request) -> Response:
         """The file of this name, compressed if the browser accepts that."""

@@ -4,6 +4,8 @@ from urllib.parse import urlencode
 
 #: Where the administration pages are.
 BASE = "/admin"
+#: Where the customer's portal is.
+PORTAL = "/portal"
 
 
 def url(path: str, **query: object) -> str:

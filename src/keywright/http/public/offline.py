@@ -24,7 +24,7 @@ from keywright.http.middleware.call import Call
 from keywright.http.middleware.cors import CorsNames
 from keywright.http.middleware.routing import Address, Right
 from keywright.http.pages.error_messages import message_for
-from keywright.http.pages.languages import N_, Languages, speaking
+from keywright.http.pages.languages import N_, PORTAL_CATALOGS, Languages, speaking
 from keywright.http.pages.static_files import LOOK
 from keywright.http.signatures import Signatures
 from keywright.licensing.activations.model import Device, PlaceChange
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 PATH = b"/offline"
 _TEMPLATES = Path(__file__).with_name("templates")
 #: Customers read this page and those of the portal: their texts have the same catalogs.
-_CATALOGS = Path(__file__).parents[1] / "portal" / "locale"
+
 #: What the page says of errors, which are told in these words to programs.
 _FOR_CUSTOMERS = (
     N_("Every place of the license is taken: {activations}, and the limit is {limit}."),
@@ -179,7 +179,7 @@ def _choose_language(call: Call | None) -> Language:
 
 @cache
 def _languages() -> Languages:
-    return Languages(_CATALOGS)
+    return Languages(PORTAL_CATALOGS)
 
 
 def _page(

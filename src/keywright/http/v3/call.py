@@ -29,7 +29,16 @@ class Call(AnyCall):
     query, which the handler gets as arguments.
     """
 
-    __slots__ = ("asked", "body", "idempotency_subject", "is_signed", "path", "root", "signatures")
+    __slots__ = (
+        "asked",
+        "body",
+        "idempotency_subject",
+        "is_signed",
+        "path",
+        "public_url",
+        "root",
+        "signatures",
+    )
 
     def __init__(
         self,
@@ -41,12 +50,16 @@ class Call(AnyCall):
         *,
         root: str,
         signatures: Signatures,
+        public_url: str | None = None,
     ) -> None:
-        """``root`` is the path of the interface, ``path`` has the parameters of the call's own."""
+        """``root`` is the path of the interface, ``path`` has the parameters of the call's own;
+        ``public_url`` is a setting.
+        """
         super().__init__(interface, scope, receive, address)
         self.path = path
         self.root = root
         self.signatures = signatures
+        self.public_url = public_url
         #: Whether the answer is to be signed.
         self.is_signed = False
         self.body: Any = None
@@ -71,6 +84,11 @@ class Call(AnyCall):
             answer.headers += REPLAYED
             return answer
         return write(outcome)
+
+    def find_base_url(self) -> str:
+        """The address of this server: the setting, or what the caller called."""
+        host = self.headers.get(b"host", b"").decode("latin-1")
+        return self.public_url or f"{self.scope['scheme']}://{host}"
 
     async def ask(self, query: Query, write: Callable[[Any], Answer]) -> Answer:  # type: ignore[override]
         """Submit the query; ``write`` makes the answer from its outcome."""

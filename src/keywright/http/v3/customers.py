@@ -1,5 +1,6 @@
 """Customers. Addresses of customers are never in a URL: a search is a POST."""
 
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
@@ -9,6 +10,7 @@ from keywright.core.metadata import read_metadata
 from keywright.core.parsing import parse_metadata
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
+from keywright.http.pages.urls import PORTAL
 from keywright.http.v3 import catalog_schemas, lists, schemas
 from keywright.http.v3.answers import created, etag_of, no_content, ok
 from keywright.http.v3.call import Call
@@ -17,6 +19,7 @@ from keywright.http.v3.lists import ListQuery
 from keywright.http.v3.members import Metadata, Name, OwnId, list_changes
 from keywright.http.v3.route import Route
 from keywright.http.v3.schemas import about
+from keywright.identity.sessions import new_session_token
 from keywright.maintenance.commands import EraseCustomer, ExportCustomer
 from keywright.maintenance.personal_data import CustomerData, LicenseData
 from keywright.maintenance.personal_data_store import Erasure
@@ -29,6 +32,8 @@ from keywright.provisioning.customers.commands import (
 )
 from keywright.provisioning.customers.model import Customer
 from keywright.provisioning.customers.rules import parse_email
+from keywright.provisioning.portal.commands import MakePortalLink
+from keywright.provisioning.portal.model import PortalLink
 
 Email = Annotated[str, Meta(min_length=3, max_length=320), Parse(parse_email)]
 
@@ -91,6 +96,13 @@ class Erased(Struct):
     licenses: Annotated[int, about("Metadata.", 1)]
     leases: Annotated[int, about("Holders of leases that are over.", 0)]
     trials: Annotated[int, about("E-mail addresses.", 0)]
+
+
+class CustomerLink(Struct):
+    """A link to the customer's portal."""
+
+    url: Annotated[str, about("Signs the customer in, once.", "https://licenses.example.com/portal/link/…")]
+    expires_at: Annotated[datetime, about("The link is good until then.", "2026-11-23T08:54:00Z")]
 
 
 def show(customer: Customer) -> catalog_schemas.Customer:
@@ -222,6 +234,24 @@ async def erase_customer(call: Call) -> Answer:
     return await call.change(command, write)
 
 
+async def make_portal_link(call: Call) -> Answer:
+    """Make a link to the customer's portal.
+
+    Whoever opens it is signed in as this customer, once, within 24 hours: show it only to a customer who is
+    signed in to your own site.
+    """
+    base = call.find_base_url()
+    command = MakePortalLink(
+        context=call.context, customer_id=call.path["customer_id"], token=new_session_token()
+    )
+
+    def write(link: PortalLink) -> Answer:
+        url = f"{base}{PORTAL}/link/{link.token}"
+        return ok(CustomerLink(url, link.expires_at), status=201)
+
+    return await call.change(command, write)
+
+
 def _show(found: CustomerData) -> CustomerExport:
     customer = None if found.customer is None else show(found.customer)
     return CustomerExport(
@@ -327,6 +357,16 @@ ROUTES = (
         Right.WRITE,
         erase_customer,
         gives=Erased,
+        needs_all_products=True,
+    ),
+    Route(
+        "POST",
+        f"{_ONE}/portal-link",
+        "make_portal_link",
+        Right.WRITE,
+        make_portal_link,
+        gives=CustomerLink,
+        status=201,
         needs_all_products=True,
     ),
 )

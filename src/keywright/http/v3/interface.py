@@ -55,7 +55,7 @@ class V3:
         self, settings: Settings, desk: Desk, signatures: Signatures, routes: Sequence[Route] = ROUTES
     ) -> None:
         self.desk = desk
-        self._signatures = signatures
+        self._common: dict[str, Any] = {"signatures": signatures, "public_url": settings.public_url}
         self.root = f"/{settings.v3_root}"
         self._root = self.root.encode()
         by_words = defaultdict(list)
@@ -79,12 +79,12 @@ class V3:
             return None
         address = self._fixed.get(path)
         if address is not None:
-            return Call(self, scope, receive, address, {}, root=self.root, signatures=self._signatures)
+            return Call(self, scope, receive, address, {}, root=self.root, **self._common)
         below = path[len(self._root) :]
         if below and not below.startswith(b"/"):
             return None
         address, parameters = self._find_address(below.decode("latin-1").split("/")[1:])
-        return Call(self, scope, receive, address, parameters, root=self.root, signatures=self._signatures)
+        return Call(self, scope, receive, address, parameters, root=self.root, **self._common)
 
     def parse_query(self, _query: bytes) -> dict[str, Any]:
         """Nothing: ``prepare`` reads the query, when the caller is known."""

@@ -19,13 +19,11 @@ _IMAGES = (
     (re.compile(rb"\xff\xd8\xff"), "image/jpeg"),
     (re.compile(rb"RIFF....WEBP", re.DOTALL), "image/webp"),
 )
-#: The color where there is none.
-DEFAULT_COLOR = "#24704b"
 #: The darkest of light backgrounds that text is on, and the lightest of dark ones; see ``look.css``.
 _LIGHT, _DARK = (0xEF, 0xF2, 0xF0), (0x22, 0x2A, 0x26)
 _WHITE, _BLACK = (255, 255, 255), (0, 0, 0)
-#: The least contrast of text, and of the edge of a button.
-_OF_TEXT, _OF_EDGES = 4.5, 3.0
+#: The least contrast of text; and of a button, whose text says what it is, so that it is seen to be one.
+_OF_TEXT, _OF_BUTTONS = 4.5, 1.5
 
 _Rgb = tuple[int, int, int]
 
@@ -63,11 +61,11 @@ def _parse_link(line: str) -> FooterLink:
     return FooterLink(parse_name(words), url)
 
 
-def build_palette(color: str | None) -> Palette:
+def build_palette(color: str) -> Palette:
     """The brand's color, made darker or lighter until it can be read."""
-    own = _parse(color or DEFAULT_COLOR)
-    button = _shift(own, _LIGHT, _BLACK, _OF_EDGES)
-    dark_button = _shift(own, _DARK, _WHITE, _OF_EDGES)
+    own = _parse(color)
+    button = _shift(own, _LIGHT, _BLACK, _OF_BUTTONS)
+    dark_button = _shift(own, _DARK, _WHITE, _OF_BUTTONS)
     return Palette(
         link=_write(_shift(own, _LIGHT, _BLACK, _OF_TEXT)),
         button=_write(button),

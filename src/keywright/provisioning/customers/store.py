@@ -20,6 +20,8 @@ from keywright.provisioning.customers.rules import fold_email
 _TITLES = Lookup(
     select(customers.c.id, func.coalesce(customers.c.name, customers.c.email).label("title")), customers.c.id
 )
+#: So many customers who ask to be erased are listed.
+_MAX_TO_ERASE = 100
 _CUSTOMER = [customers.c[name] for name in Customer.__struct_fields__]
 
 
@@ -57,6 +59,13 @@ def list_customers(tx: ReadTransaction, query: ListCustomers) -> ItemPage[Custom
     if query.created_before is not None:
         conditions.append(column.created_at < to_seconds(query.created_before))
     return read_page(tx, select(*_CUSTOMER).where(*conditions), query.paging, _customer_of)
+
+
+def list_to_erase(tx: ReadTransaction) -> list[Customer]:
+    """The first customers who ask to be erased, those who wait longest first."""
+    at = customers.c.erasure_requested_at
+    query = select(*_CUSTOMER).where(at.is_not(None)).order_by(at).limit(_MAX_TO_ERASE)
+    return [_customer_of(row) for row in tx.connection.execute(query)]
 
 
 def save_new_customer(tx: WriteTransaction, customer: Customer) -> None:

@@ -17,7 +17,9 @@ from keywright.http.pages.languages import N_, _
 from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
+from keywright.http.pages.urls import PORTAL
 from keywright.identity.rights import Right
+from keywright.identity.sessions import new_session_token
 from keywright.licensing.activations.commands import Deactivate
 from keywright.provisioning.customers import store as customer_store
 from keywright.provisioning.customers.commands import (
@@ -28,6 +30,7 @@ from keywright.provisioning.customers.commands import (
 )
 from keywright.provisioning.customers.model import Customer
 from keywright.provisioning.customers.rules import change_note, parse_email, read_note
+from keywright.provisioning.portal.commands import MakePortalLink
 
 _FIELDS = ("name", "email")
 _MAX_NOTE_LENGTH = 2_000
@@ -94,6 +97,20 @@ class Customers(Section):
                 undo = undo_form(request, f"/customers/{customer.id}", _fields_of(customer), after)
                 return _submit(request, change, message, inputs, customer, undo=undo)
         return _render_form(request, inputs, customer)
+
+    @page("/{id:number}/portal-link", methods=("POST",), right=Right.CHANGE)
+    def make_portal_link(self, request: PageRequest) -> Response:
+        """Make a link that signs the customer in to the portal, once."""
+        customer = _get(request)
+        link = request.change(
+            MakePortalLink(context=request.context, customer_id=customer.id, token=new_session_token())
+        )
+        return request.render(
+            "customers/portal_link.html",
+            number=customer.id,
+            link=f"{request.base_url}{PORTAL}/link/{link.token}",
+            expires_at=link.expires_at,
+        )
 
     @page("/{id:number}/delete", methods=("GET", "POST"), right=Right.CHANGE)
     def delete(self, request: PageRequest) -> Response:

@@ -1,24 +1,19 @@
-"""The ASGI application below /admin.
-
-The pages are imported and built at the first request, in a thread: until then, they take no memory.
+"""A site whose pages are imported and built at the first request, in a thread: until then, they take no
+memory.
 """
 
 import asyncio
 import gc
 import logging
-from time import monotonic
+from collections.abc import Callable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from keywright.background.counters import Counters
-from keywright.config import Settings
-from keywright.http.middleware.body import BodyReader
 from keywright.http.middleware.pipeline import MAX_ADDRESS
 from keywright.http.pages.runner import Runner
-from keywright.http.pages.urls import BASE
 from keywright.http.server.protocol import is_gone
 
-#: The headers of every answer below /admin.
+#: The headers of every answer below the site's path.
 _HEADERS = [
     (
         b"content-security-policy",
@@ -35,16 +30,16 @@ log = logging.getLogger(__name__)
 
 
 class LazyApp:
-    """Answers every request below /admin."""
+    """Answers every request below the path ``base``."""
 
-    def __init__(
-        self, settings: Settings, runner: Runner, body_reader: BodyReader, counters: Counters
-    ) -> None:
-        self._settings = settings
+    def __init__(self, base: str, runner: Runner, build: Callable[[], ASGIApp], *, home: str = "") -> None:
+        """``build`` makes the application, in a thread; ``base`` itself leads to the path ``home`` below it,
+        if there is one.
+        """
+        self._base = base
         self._runner = runner
-        self._body_reader = body_reader
-        self._counters = counters
-        self._started_at = monotonic()
+        self._build_app = build
+        self._home = home
         self._building: asyncio.Future[ASGIApp] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -61,8 +56,9 @@ class LazyApp:
         try:
             if len(scope["raw_path"]) + len(scope["query_string"]) > MAX_ADDRESS:
                 await _send_text(send_with_headers, 414, "This address is too long.")
-            elif scope["path"] == BASE:
-                await _send_text(send_with_headers, 303, "", (b"location", f"{BASE}/".encode()))
+            elif self._home and scope["path"] == self._base:
+                location = f"{self._base}{self._home}".encode()
+                await _send_text(send_with_headers, 303, "", (b"location", location))
             else:
                 app = await self._get_app()
                 await app(scope, receive, send_with_headers)
@@ -88,11 +84,7 @@ class LazyApp:
         # The collector would walk through all modules again and again, and every request would wait for it.
         gc.disable()
         try:
-            from keywright.http.admin.app import build_app
-
-            app = build_app(
-                self._settings, self._runner, self._body_reader, self._counters, started_at=self._started_at
-            )
+            app = self._build_app()
             # The pages stay in memory for good.
             gc.freeze()
         finally:

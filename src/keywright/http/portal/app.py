@@ -1,0 +1,77 @@
+"""Assemble the portal: pages, templates, and files in one application."""
+
+from functools import partial
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from keywright.config import Settings
+from keywright.http.middleware.body import BodyReader
+from keywright.http.pages import formats
+from keywright.http.pages.languages import PORTAL_CATALOGS, Languages
+from keywright.http.pages.runner import Runner
+from keywright.http.pages.static_files import StaticFiles
+from keywright.http.pages.templates import open_templates
+from keywright.http.pages.urls import PORTAL
+from keywright.http.portal import account, licenses, sign_in, with_key
+from keywright.http.portal.page import refuse, route_of
+from keywright.http.portal.site import PortalSite
+from keywright.http.portal.texts import write_duration
+
+PAGES = (*licenses.PAGES, *sign_in.PAGES, *with_key.PAGES, *account.PAGES)
+
+_HERE = Path(__file__).parent
+STATIC_FOLDER = _HERE / "static"
+TEMPLATES = _HERE / "templates"
+_FOR_GOOD = {"cache-control": "public, max-age=31536000, immutable"}
+
+
+def build_app(settings: Settings, runner: Runner, body_reader: BodyReader) -> ASGIApp:
+    """The application. Call it in a thread: it reads and compresses the static files."""
+    static_files = StaticFiles(STATIC_FOLDER, PORTAL)
+    templates = open_templates(TEMPLATES)
+    templates.globals.update(static=lambda name: static_files.urls[name], portal=PORTAL)
+    templates.filters.update(
+        iso=lambda moment: moment.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        number=formats.write_number,
+        moment=formats.write_moment,
+        day=formats.write_day,
+        ago=formats.write_ago,
+        duration=write_duration,
+    )
+    site = PortalSite(
+        settings=settings,
+        runner=runner,
+        templates=templates,
+        languages=Languages(PORTAL_CATALOGS),
+        body_reader=body_reader,
+    )
+    routes = [
+        *(route_of(site, page) for page in PAGES),
+        Route(f"{PORTAL}/static/{{name}}", static_files.serve),
+        Route(f"{PORTAL}/brand.css", partial(_serve_style, site)),
+        Route(f"{PORTAL}/logo", partial(_serve_logo, site)),
+    ]
+    app = Starlette(routes=routes, exception_handlers={HTTPException: partial(refuse, site)})
+    app.router.redirect_slashes = False
+    return app
+
+
+async def _serve_style(site: PortalSite, _request: Request) -> Response:
+    """The brand's colors."""
+    shown = await site.runner.run(partial(site.brand.find, site.runner))
+    return Response(shown.style, 200, _FOR_GOOD, "text/css; charset=utf-8")
+
+
+async def _serve_logo(site: PortalSite, _request: Request) -> Response:
+    """The brand's logo."""
+    shown = await site.runner.run(partial(site.brand.find, site.runner))
+    if not shown.logo:
+        raise HTTPException(404)
+    headers = _FOR_GOOD | {"x-content-type-options": "nosniff"}
+    return Response(shown.logo, 200, headers, shown.brand.logo_type)

@@ -1,0 +1,105 @@
+"""The browser of a customer: who is signed in, and which license's key was typed.
+
+A customer who has proved the e-mail address has a session in the database. With a license key alone, the
+browser has a signed ticket for that license: strangers with keys leave nothing in the database.
+"""
+
+import hmac
+import re
+from datetime import UTC, datetime, timedelta
+from typing import ClassVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from keywright.config import Settings
+from keywright.core.command import Context, Origin
+from keywright.core.parsing import MAX_ID
+from keywright.db import ReadTransaction
+from keywright.http.pages.runner import Runner
+from keywright.http.pages.session import Browser
+from keywright.http.pages.urls import PORTAL
+from keywright.licensing.licenses.model import License
+from keywright.licensing.licenses.store import find_licenses_by_id
+from keywright.provisioning.customers.model import Customer
+from keywright.provisioning.portal.model import SESSION_TIME
+from keywright.provisioning.portal.sessions import find_signed_in
+
+#: How long a browser keeps its language, in seconds.
+_LANGUAGE_KEPT = 365 * 24 * 3600
+#: How far the clocks of two servers may be apart.
+_CLOCKS_APART = timedelta(minutes=1)
+_LANGUAGE, _TICKET = "keywright-language", "keywright-license"
+_TICKET_FORM = re.compile(r"([0-9]{1,19})\.([0-9a-f]{1,12})\.([0-9a-f]{64})", re.ASCII)
+
+
+class PortalBrowser(Browser):
+    """The browser that sent a request for a page of the portal."""
+
+    base: ClassVar[str] = PORTAL
+    cookie: ClassVar[str] = "keywright-portal"
+
+    def __init__(self, request: Request, settings: Settings) -> None:
+        super().__init__(request, settings)
+        self.customer: Customer | None = None
+        #: The license whose key was typed; its key is not to be shown.
+        self.license: License | None = None
+        self.language = self.read_cookie(_LANGUAGE)
+        self._ticket = self.read_cookie(_TICKET)
+        self._new: dict[str, tuple[str, int | None]] = {}
+
+    def find_customer(self, runner: Runner) -> None:
+        """Find the customer who is signed in. Only in a thread."""
+        if self.token:
+            self.customer = runner.ask(lambda tx: find_signed_in(tx, self.token, self.now))
+
+    def find_license(self, runner: Runner) -> None:
+        """Find the license whose key was typed. Only in a thread."""
+        if self.token and self._ticket:
+            self.license = runner.ask(self._find_license)
+
+    @property
+    def context(self) -> Context:
+        """The context of commands: with the typed key, it is not known who the customer is."""
+        actor = "visitor" if self.license is None else "portal"
+        if self.license is None and self.customer is not None:
+            actor = f"customer:{self.customer.id}"
+        return Context(self.now, Origin(actor, self.kept_address, self.user_agent))
+
+    def set_license(self, tx: ReadTransaction, license: License) -> None:
+        """Let the browser see this license for an hour, or until its key is another."""
+        self.ensure_token()
+        ends = int((self.now + SESSION_TIME).timestamp())
+        self._new[_TICKET] = (f"{license.id}.{ends:x}.{self._sign(tx, license, ends)}", None)
+
+    def forget_license(self) -> None:
+        """Let the browser see no license."""
+        self.license = None
+        self._new[_TICKET] = ("", None)
+
+    def set_language(self, code: str) -> None:
+        """Let the browser keep a language."""
+        self.language = code
+        self._new[_LANGUAGE] = (code, _LANGUAGE_KEPT)
+
+    def write_cookies(self, response: Response) -> None:
+        """Set the cookies that have changed."""
+        super().write_cookies(response)
+        for name, (value, max_age) in self._new.items():
+            self.write_cookie(response, name, value, max_age)
+
+    def _find_license(self, tx: ReadTransaction) -> License | None:
+        found = _TICKET_FORM.fullmatch(self._ticket)
+        if found is None or int(found[1]) > MAX_ID:
+            return None
+        ends = int(found[2], 16)
+        is_good = self.now < datetime.fromtimestamp(ends, UTC) <= self.now + SESSION_TIME + _CLOCKS_APART
+        license = find_licenses_by_id(tx, [int(found[1])]).get(int(found[1])) if is_good else None
+        if license is None or not hmac.compare_digest(self._sign(tx, license, ends), found[3]):
+            return None
+        return license
+
+    def _sign(self, tx: ReadTransaction, license: License, ends: int) -> str:
+        # A license's key in it: a new one ends what was begun with the old one.
+        text = f"{self.token} {license.id} {ends} {license.key}"
+        return tx.key_ring.sign("portal license", text).hex()

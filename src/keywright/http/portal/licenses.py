@@ -1,0 +1,120 @@
+"""The licenses of a customer who has proved the e-mail address: their devices, files and keys."""
+
+from collections.abc import Callable
+
+from starlette.responses import Response
+
+from keywright.core.errors import NoSuchAddress, Refusal
+from keywright.core.parsing import MAX_ID
+from keywright.db import ReadTransaction
+from keywright.http.portal.devices import free_device, make_file
+from keywright.http.portal.page import Needs, Page
+from keywright.http.portal.request import PortalRequest
+from keywright.http.portal.sign_in import render_start
+from keywright.http.portal.views import ShownLicense, show_licenses
+from keywright.licensing.licenses.commands import ShowKey
+from keywright.licensing.licenses.model import License, LicenseFilter
+from keywright.licensing.licenses.store import find_licenses_by_id, list_licenses
+from keywright.provisioning.licenses.commands import RotateKey
+
+#: How many licenses a page shows, with how many devices each; and how many devices the page of a license.
+_LICENSES, _FEW_DEVICES, _DEVICES = 10, 5, 200
+
+
+def list_own(request: PortalRequest) -> Response:
+    """The licenses of the customer; who is not signed in is asked for an address."""
+    if request.browser.customer is None:
+        return render_start(request)
+    found, after = request.ask(lambda tx: _list(tx, request))
+    if len(found) == 1 and not request.http.query_params:
+        [one] = request.ask(lambda tx: _show(tx, request, found[0].id))
+        return request.render("license.html", license=one, is_only=True)
+    return request.render("licenses.html", licenses=found, after=after)
+
+
+def show_own(request: PortalRequest) -> Response:
+    """One license with all of its devices."""
+    [one] = request.ask(lambda tx: _show(tx, request, _get(tx, request).id))
+    return request.render("license.html", license=one, is_only=False)
+
+
+def free_own(request: PortalRequest) -> Response:
+    """Free a device of a license."""
+    license = request.ask(lambda tx: _get(tx, request))
+    return free_device(request, license, f"/licenses/{license.id}", request.customer.id)
+
+
+def make_own_file(request: PortalRequest) -> Response:
+    """The license file for a device."""
+    license = request.ask(lambda tx: _get(tx, request))
+    return make_file(request, license, f"/licenses/{license.id}")
+
+
+def show_key(request: PortalRequest) -> Response:
+    """The whole key of a license."""
+    license = request.ask(lambda tx: _get(tx, request))
+    show = ShowKey(context=request.context, license=license.id, precondition=_require_own(request))
+    shown = request.change(show)
+    return request.render("key.html", license_id=license.id, key=shown.key, is_new=False)
+
+
+def rotate_key(request: PortalRequest) -> Response:
+    """Ask whether a license is to have a new key; give it one."""
+    license = request.ask(lambda tx: _get(tx, request))
+    if not request.is_post:
+        return request.render("rotate.html", license_id=license.id)
+    request.site.limits.take_rotation(license.id)
+    try:
+        rotate = RotateKey(context=request.context, license=license.id, precondition=_require_own(request))
+        record = request.change(rotate)
+    except Refusal as error:
+        return request.refuse(f"/licenses/{license.id}", error)
+    return request.render("key.html", license_id=license.id, key=record.license.key, is_new=True)
+
+
+def _require_own(request: PortalRequest) -> Callable[[License], None]:
+    """Refuses a license that is another customer's by now."""
+    number = request.customer.id
+
+    def require(license: License) -> None:
+        if license.customer_id != number:
+            raise NoSuchAddress
+
+    return require
+
+
+def _list(tx: ReadTransaction, request: PortalRequest) -> tuple[list[ShownLicense], int | None]:
+    """A page of the licenses, and the ID after which there are more."""
+    text = request.http.query_params.get("after", "")
+    after = int(text) if text.isascii() and text.isdigit() and int(text) <= MAX_ID else 0
+    own = LicenseFilter(customer_id=request.customer.id)
+    found = list_licenses(tx, own, after_id=after, limit=_LICENSES + 1)
+    shown = show_licenses(tx, found[:_LICENSES], request.now, devices=_FEW_DEVICES)
+    return shown, found[_LICENSES - 1].id if len(found) > _LICENSES else None
+
+
+def _show(tx: ReadTransaction, request: PortalRequest, license_id: int) -> list[ShownLicense]:
+    found = find_licenses_by_id(tx, [license_id])
+    return show_licenses(tx, list(found.values()), request.now, devices=_DEVICES)
+
+
+def _get(tx: ReadTransaction, request: PortalRequest) -> License:
+    """The license in the address, if it is the customer's. Raises ``NoSuchAddress``."""
+    number = request.path_params["id"]
+    found = find_licenses_by_id(tx, [number]).get(number) if number <= MAX_ID else None
+    if found is None or found.customer_id != request.customer.id:
+        raise NoSuchAddress
+    return found
+
+
+_ONE, _POST = "/licenses/{id:number}", ("POST",)
+_DEVICE = f"{_ONE}/devices/{{device:number}}"
+PAGES = (
+    Page("", list_own),
+    Page("/", list_own),
+    Page(_ONE, show_own, Needs.CUSTOMER),
+    Page(f"{_DEVICE}/free", free_own, Needs.CUSTOMER, _POST),
+    Page(f"{_DEVICE}/file", make_own_file, Needs.CUSTOMER, _POST),
+    Page(f"{_ONE}/key", show_key, Needs.CUSTOMER, _POST),
+    Page(f"{_ONE}/new-key", rotate_key, Needs.CUSTOMER, ("GET", "POST")),
+)

@@ -1,0 +1,69 @@
+"""The limits on what strangers may try in the portal; each server process counts for itself."""
+
+from collections.abc import Mapping
+from threading import Lock
+from time import monotonic
+
+from keywright.core.errors import RateLimited
+from keywright.http.middleware.rate_limits import RateLimit
+from keywright.http.server.peers import site_of, source_of
+from keywright.provisioning.customers.rules import fold_email
+
+_QUARTER, _DAY = 900, 86_400
+#: How many in a quarter of an hour: from one address, from the network around it, and about one mail address,
+#: license or customer.
+_LIMITS = {
+    "mail": (40, 120, 5),
+    "code": (40, 120, 10),
+    "key": (30, 90, 30),
+    "link": (30, 90, 30),
+    "file": (120, 360, 30),
+    "erase": (30, 90, 10),
+}
+#: How many new keys a license may get in a day.
+_ROTATIONS = 5
+
+
+class Limits:
+    """Counts attempts. It is thread-safe."""
+
+    def __init__(self) -> None:
+        self._limits = {
+            f"{kind} {part}": RateLimit(limit, period=_QUARTER)
+            for kind, limits in _LIMITS.items()
+            for part, limit in zip(("address", "site", "about"), limits, strict=True)
+        }
+        self._rotations = RateLimit(_ROTATIONS, period=_DAY)
+        self._lock = Lock()
+
+    def take(self, kind: str, address: str, about: str) -> dict[str, str]:
+        """Count an attempt; returns what ``give_back`` takes. Raises ``RateLimited``."""
+        sources = {
+            f"{kind} address": source_of(address),
+            f"{kind} site": site_of(address),
+            f"{kind} about": fold_email(about),
+        }
+        taken: dict[str, str] = {}
+        with self._lock:
+            try:
+                for name, source in sources.items():
+                    self._limits[name].take(monotonic(), source)
+                    taken[name] = source
+            except RateLimited:
+                self._give_back(taken)
+                raise
+        return taken
+
+    def give_back(self, taken: Mapping[str, str]) -> None:
+        """Do not count an attempt: it was right."""
+        with self._lock:
+            self._give_back(taken)
+
+    def take_rotation(self, license_id: int) -> None:
+        """Count a new key of a license. Raises ``RateLimited``."""
+        with self._lock:
+            self._rotations.take(monotonic(), str(license_id))
+
+    def _give_back(self, taken: Mapping[str, str]) -> None:
+        for name, source in taken.items():
+            self._limits[name].give_back(monotonic(), source)

@@ -1,0 +1,139 @@
+"""A request for a page of the portal, in the thread that answers it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from keywright.core.command import Command, Context
+from keywright.core.errors import KeywrightError
+from keywright.core.languages import Language
+from keywright.db import ReadTransaction
+from keywright.http.pages import flash
+from keywright.http.pages.flash import Flash
+from keywright.http.pages.forms import Form
+from keywright.http.pages.urls import PORTAL
+from keywright.http.portal.browser import PortalBrowser
+from keywright.http.portal.site import PortalSite
+from keywright.http.portal.texts import Message, explain, message_for
+from keywright.licensing.licenses.model import License
+from keywright.provisioning.customers.model import Customer
+
+Result = TypeVar("Result")
+
+
+class PortalRequest:
+    """A request for a page of the portal, and the answers that the page can give."""
+
+    def __init__(self, site: PortalSite, http: Request, browser: PortalBrowser, form: Form | None) -> None:
+        self.site = site
+        self.http = http
+        self.browser = browser
+        self.now = browser.now
+        self.form = form or Form()
+        self.is_post = form is not None
+        self.path_params: Mapping[str, Any] = http.path_params
+
+    @property
+    def customer(self) -> Customer:
+        """The customer who is signed in. Only pages for customers have one."""
+        if self.browser.customer is None:
+            raise HTTPException(403)
+        return self.browser.customer
+
+    @property
+    def license(self) -> License:
+        """The license whose key was typed. Only pages for such licenses have one."""
+        if self.browser.license is None:
+            raise HTTPException(403)
+        return self.browser.license
+
+    @property
+    def context(self) -> Context:
+        """The context of every command of this request."""
+        return self.browser.context
+
+    @property
+    def language(self) -> Language:
+        """The language of the page: the one chosen, else the customer's, else what the browser asks for."""
+        customer, languages = self.browser.customer, self.site.languages
+        chosen = self.browser.language
+        if chosen not in languages:
+            chosen = "" if customer is None else (customer.language or "").replace("_", "-")
+        return languages.choose(chosen, self.http.headers.get("accept-language", ""))
+
+    def ask(self, question: Callable[[ReadTransaction], Result]) -> Result:
+        """Read from one snapshot of the database."""
+        return self.site.runner.ask(question)
+
+    def change(self, command: Command) -> Any:
+        """Submit the command and wait for its durable outcome. Raises its refusal or fault."""
+        return self.site.runner.change(command)
+
+    def take(self, kind: str, about: str) -> dict[str, str]:
+        """Count an attempt. Raises ``RateLimited``."""
+        return self.site.limits.take(kind, self.browser.address, about)
+
+    def render(self, template: str, *, status: int = 200, **values: Any) -> Response:
+        """The page that the template makes of these values."""
+        # Every page has a form: that of the language, or to sign out.
+        self.browser.ensure_token()
+        page = self.site.templates.get_template(template)
+        response = HTMLResponse(page.render(**self._common_values(), **values), status)
+        flash.delete(response, self.browser)
+        return self._with_cookies(response)
+
+    def redirect(self, path: str, message: str = "", *, is_error: bool = False) -> Response:
+        """Redirect to another page of the portal, which shows this message once."""
+        response = RedirectResponse(f"{PORTAL}{path}", 303)
+        if message:
+            self.browser.ensure_token()
+            flash.save(response, self.browser, Flash(message, is_error))
+        return self._with_cookies(response)
+
+    def refuse(self, path: str, error: KeywrightError) -> Response:
+        """Redirect to another page, which says why something was refused."""
+        sentence = explain(error)
+        if not sentence:
+            raise error
+        return self.redirect(path, sentence, is_error=True)
+
+    def download(self, file_name: str, content: bytes, media_type: str) -> Response:
+        """A file to save."""
+        # RFC 6266
+        headers = {"content-disposition": f"attachment; filename*=UTF-8''{quote(file_name, safe='')}"}
+        return self._with_cookies(Response(content, 200, headers, media_type))
+
+    def message_page(self, message: Message) -> Response:
+        """A page with a message in place of what was requested."""
+        return self.render("message.html", status=message.status, message=message)
+
+    def error_page(self, error: KeywrightError) -> Response:
+        """A page with the message of this error."""
+        response = self.message_page(message_for(error))
+        retry_after = getattr(error, "retry_after", None)
+        if retry_after is not None:
+            response.headers["retry-after"] = str(retry_after)
+        return response
+
+    def _common_values(self) -> dict[str, Any]:
+        """The values that every template gets."""
+        shown = self.site.brand.find(self.site.runner)
+        return {
+            "now": self.now,
+            "customer": self.browser.customer,
+            "csrf_token": self.browser.form_token,
+            "flash": flash.load(self.browser),
+            "brand": shown.brand,
+            "brand_style": shown.style_url,
+            "brand_logo": shown.logo_url,
+            "languages": list(self.site.languages),
+            "here": "" if self.is_post else self.http.url.path.removeprefix(PORTAL),
+        }
+
+    def _with_cookies(self, response: Response) -> Response:
+        self.browser.write_cookies(response)
+        return response

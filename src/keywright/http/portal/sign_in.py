@@ -1,0 +1,169 @@
+"""Sign in with a code or a link that was mailed, or with a link of the vendor; sign out.
+
+Every address gets the same answer. A link that is opened uses nothing up: it leads to a button, for programs
+that look for harmful mails open links.
+"""
+
+import secrets
+
+from starlette.responses import Response
+
+from keywright.core.errors import CustomerSignInOver, KeywrightError
+from keywright.http.pages.languages import _
+from keywright.http.portal.page import Needs, Page
+from keywright.http.portal.request import PortalRequest
+from keywright.identity.sessions import hash_session_token, new_session_token
+from keywright.provisioning.customers.rules import parse_email
+from keywright.provisioning.portal.commands import (
+    AskToSignIn,
+    EndPortalSession,
+    EnterCode,
+    FollowMailedLink,
+    FollowPortalLink,
+    MailKeys,
+)
+
+_MAX_CODE, _MAX_TOKEN = 20, 100
+
+
+def ask_for_code(request: PortalRequest) -> Response:
+    """Mail a code to an address, and ask for it."""
+    email = _read_email(request)
+    if email is None:
+        return _render_start(request, has_error=True)
+    request.take("mail", email)
+    request.change(AskToSignIn(context=request.context, email=email, sign_in_id=secrets.randbits(62)))
+    return request.render("code.html", email=email, is_wrong=False)
+
+
+def enter_code(request: PortalRequest) -> Response:
+    """Sign in with the code."""
+    email = _read_email(request)
+    if email is None:
+        return request.redirect("")
+    taken = request.take("code", email)
+    token = new_session_token()
+    entered = EnterCode(
+        context=request.context,
+        email=email,
+        code=request.form.get("code", "")[:_MAX_CODE],
+        token_hash=hash_session_token(token),
+    )
+    if request.change(entered) is None:
+        return request.render("code.html", status=403, email=email, is_wrong=True)
+    request.site.limits.give_back(taken)
+    return _go_on(request, token)
+
+
+def open_mailed_link(request: PortalRequest) -> Response:
+    """Show the button of the link in a mail; press it."""
+    if not request.is_post:
+        return request.render("link.html")
+    taken = request.take("link", str(request.path_params["id"]))
+    token = new_session_token()
+    try:
+        request.change(
+            FollowMailedLink(
+                context=request.context,
+                sign_in_id=min(request.path_params["id"], 2**63 - 1),
+                link_token=request.path_params["token"][:_MAX_TOKEN],
+                token_hash=hash_session_token(token),
+            )
+        )
+    except CustomerSignInOver as error:
+        return request.error_page(error)
+    request.site.limits.give_back(taken)
+    return _go_on(request, token)
+
+
+def open_portal_link(request: PortalRequest) -> Response:
+    """Show the button of a link that the vendor asked for; press it."""
+    if not request.is_post:
+        return request.render("link.html")
+    link, token = request.path_params["token"][:_MAX_TOKEN], new_session_token()
+    taken = request.take("link", link)
+    try:
+        request.change(
+            FollowPortalLink(
+                context=request.context,
+                link_hash=hash_session_token(link),
+                token_hash=hash_session_token(token),
+            )
+        )
+    except CustomerSignInOver as error:
+        return request.error_page(error)
+    request.site.limits.give_back(taken)
+    return _go_on(request, token)
+
+
+def sign_out(request: PortalRequest) -> Response:
+    """End the session."""
+    if request.browser.customer is not None:
+        command = EndPortalSession(
+            context=request.context, token_hash=hash_session_token(request.browser.token)
+        )
+        request.change(command)
+    request.browser.set_token()
+    request.browser.forget_license()
+    return request.redirect("", _("You are signed out."))
+
+
+def mail_lost_keys(request: PortalRequest) -> Response:
+    """Mail the license keys to an address."""
+    if not request.is_post:
+        return request.render("lost_keys.html", has_error=False, email="")
+    email = _read_email(request)
+    if email is None:
+        return request.render(
+            "lost_keys.html", status=422, has_error=True, email=request.form.get("email", "")
+        )
+    request.take("mail", email)
+    request.change(MailKeys(context=request.context, email=email))
+    return request.render("keys_mailed.html", email=email)
+
+
+def choose_language(request: PortalRequest) -> Response:
+    """Let the browser keep a language."""
+    code, back = request.form.get("language", ""), request.form.get("next", "")
+    if code in request.site.languages:
+        request.browser.set_language(code)
+    is_own = back.startswith("/") and all(one.isalnum() or one in "/-" for one in back)
+    return request.redirect(back if is_own else "")
+
+
+def render_start(request: PortalRequest) -> Response:
+    """The page that asks for the address."""
+    return _render_start(request)
+
+
+def _render_start(request: PortalRequest, *, has_error: bool = False) -> Response:
+    return request.render(
+        "sign_in.html",
+        status=422 if has_error else 200,
+        email=request.form.get("email", ""),
+        has_error=has_error,
+    )
+
+
+def _read_email(request: PortalRequest) -> str | None:
+    try:
+        return parse_email(request.form.get("email", ""))
+    except (ValueError, KeywrightError):
+        return None
+
+
+def _go_on(request: PortalRequest, token: str) -> Response:
+    request.browser.set_token(token)
+    return request.redirect("")
+
+
+_BOTH, _POST = ("GET", "POST"), ("POST",)
+PAGES = (
+    Page("/sign-in", ask_for_code, methods=_POST),
+    Page("/sign-in/code", enter_code, methods=_POST),
+    Page("/sign-in/{id:number}/{token}", open_mailed_link, methods=_BOTH),
+    Page("/link/{token}", open_portal_link, methods=_BOTH),
+    Page("/sign-out", sign_out, methods=_POST),
+    Page("/lost-keys", mail_lost_keys, methods=_BOTH),
+    Page("/language", choose_language, Needs.NOTHING, _POST),
+)

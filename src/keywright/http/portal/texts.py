@@ -1,0 +1,83 @@
+"""What the portal says of licenses, and where something is refused."""
+
+from typing import NamedTuple
+
+from keywright.core import errors as e
+from keywright.http.pages.languages import N_, _, ngettext
+from keywright.licensing.licenses.model import State
+
+STATES = {
+    State.VALID: N_("Valid"),
+    State.GRACE: N_("Expired, still usable"),
+    State.EXPIRED: N_("Expired"),
+    State.INACTIVE: N_("Not active yet"),
+    State.DISABLED: N_("Blocked"),
+}
+#: Said by what all pages share.
+_SHARED = (N_("just now"),)
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+_NOT_USABLE = N_("This license cannot be used at the moment, so there is no license file for it.")
+_SENTENCES: dict[type[e.KeywrightError], str] = {
+    e.NoPortalReleases: N_("Devices of this license cannot be freed here. Please write to the vendor."),
+    e.OfflineNotAllowed: N_(
+        "This license has no license files: the program needs the internet now and then."
+    ),
+    e.LicenseExpired: N_("This license has expired, so there is no license file for it."),
+    e.LicenseDisabled: _NOT_USABLE,
+    e.LicenseInactive: _NOT_USABLE,
+    e.NotActivated: N_("This device is not activated any more."),
+    e.NotFound: N_("This device is not there any more."),
+    e.UnknownLicenseId: N_("This license is not there any more."),
+}
+_OTHERS: dict[int, tuple[str, str]] = {
+    403: (N_("This is not allowed"), N_("Please go back, load the page again, and try once more.")),
+    404: (N_("This page does not exist"), N_("The address may be misspelled, or what it showed is gone.")),
+    405: (N_("This page does not exist"), N_("The address may be misspelled, or what it showed is gone.")),
+    413: (N_("That was too long"), N_("Please go back and shorten what you have typed.")),
+    429: (N_("Too many attempts"), N_("Please wait a while, and try again.")),
+    500: (N_("Something went wrong"), N_("That is our fault, not yours. Please try again in a moment.")),
+    503: (N_("Please try again in a moment"), N_("There is much to do just now. Nothing was changed.")),
+}
+
+
+class Message(NamedTuple):
+    """A message in place of a page."""
+
+    status: int
+    heading: str
+    sentence: str
+
+
+def message_for(error: e.KeywrightError) -> Message:
+    """The message for an error, in the reader's language, without secrets."""
+    status = error.status
+    heading, sentence = _OTHERS.get(status, _OTHERS[500 if status >= 500 else 403])
+    if isinstance(error, e.CustomerSignInOver):
+        return Message(
+            status,
+            _("This link is not valid any more"),
+            _("It works once, and for a short time. Ask for a new one."),
+        )
+    return Message(status, _(heading), explain(error) or _(sentence))
+
+
+def explain(error: e.KeywrightError) -> str:
+    """A sentence about an error that a customer can meet; "" for others."""
+    if isinstance(error, e.RateLimited):
+        return _("Please try again in %(time)s.", time=write_duration(error.retry_after))
+    if isinstance(error, e.TooManyReleases):
+        return _(
+            "You have freed as many devices as you may. The next one can be freed in %(time)s.",
+            time=write_duration(error.retry_after_seconds),
+        )
+    found = next((text for kind, text in _SENTENCES.items() if isinstance(error, kind)), "")
+    return _(found) if found else ""
+
+
+def write_duration(seconds: int) -> str:
+    """``5 minutes``, ``3 hours``, ``12 days``: rounded up."""
+    if seconds <= _HOUR:
+        return ngettext("%(num)s minute", "%(num)s minutes", -(-seconds // _MINUTE))
+    if seconds <= 2 * _DAY:
+        return ngettext("%(num)s hour", "%(num)s hours", -(-seconds // _HOUR))
+    return ngettext("%(num)s day", "%(num)s days", -(-seconds // _DAY))

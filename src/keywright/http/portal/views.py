@@ -1,0 +1,110 @@
+"""What pages show of licenses and their devices."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from keywright.core.crypto import mask
+from keywright.db import ReadTransaction
+from keywright.http.pages.languages import _
+from keywright.http.portal.texts import STATES
+from keywright.licensing.activations.model import Activation
+from keywright.licensing.activations.records import find_last_seen, list_some_active
+from keywright.licensing.licenses import rules as license_rules
+from keywright.licensing.licenses.model import License, State
+from keywright.licensing.releases.model import ReleasesLeft
+from keywright.licensing.releases.rules import releases_left
+from keywright.licensing.releases.store import list_releases
+from keywright.licensing.views.store import Views
+
+
+class ShownDevice(NamedTuple):
+    """A device that holds a place."""
+
+    id: int
+    name: str
+    about: str
+    activated_at: datetime
+    seen_at: datetime | None
+
+
+class ShownLicense(NamedTuple):
+    """A license as its customer sees it; ``key`` is masked."""
+
+    id: int
+    product: str
+    key: str
+    state: State
+    state_text: str
+    expires_at: datetime | None
+    usable_until: datetime | None
+    taken: int
+    places: int | None
+    devices: tuple[ShownDevice, ...]
+    releases: ReleasesLeft
+    per_days: int | None
+    has_files: bool
+
+    @property
+    def hidden(self) -> int:
+        """The number of devices that are not listed."""
+        return max(0, self.taken - len(self.devices))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no place is free."""
+        return self.places is not None and self.taken >= self.places
+
+
+def show_licenses(
+    tx: ReadTransaction, licenses: Sequence[License], now: datetime, *, devices: int
+) -> list[ShownLicense]:
+    """These licenses, each with at most so many devices: a few questions, however many licenses."""
+    views = Views(tx)
+    views.load(licenses)
+    active = list_some_active(tx, licenses, devices)
+    shown = {one.id: active.get(one.id, [])[:devices] for one in licenses}
+    seen = find_last_seen(tx, [one for some in shown.values() for one in some])
+    released = list_releases(tx, [one.id for one in licenses])
+    return [
+        _show(
+            one, _name_product(views, one), [_show_device(device, seen) for device in shown[one.id]]
+        )._replace(
+            releases=releases_left(license_rules.terms_of(one), released.get(one.id, ()), now),
+            state=(state := license_rules.state(one, now)),
+            state_text=_(STATES[state]),
+        )
+        for one in licenses
+    ]
+
+
+def _show(license: License, product: str, devices: Sequence[ShownDevice]) -> ShownLicense:
+    terms, expires_at = license_rules.terms_of(license), license.expires_at
+    allowance = terms.portal_releases
+    return ShownLicense(
+        id=license.id,
+        product=product,
+        key=mask(license.key),
+        state=State.VALID,
+        state_text="",
+        expires_at=expires_at,
+        usable_until=None if expires_at is None else license_rules.grace_until(license),
+        taken=license.times_activated,
+        places=license.times_activated_max,
+        devices=tuple(devices),
+        releases=ReleasesLeft(),
+        per_days=None if allowance is None else allowance.per_days,
+        has_files=terms.offline_days > 0,
+    )
+
+
+def _name_product(views: Views, license: License) -> str:
+    product = views.product_of(license)
+    name = None if product is None else product.name or product.code
+    return name or _("License %(number)s", number=license.id)
+
+
+def _show_device(device: Activation, seen: dict[int, datetime]) -> ShownDevice:
+    about = ", ".join(filter(None, (device.platform, device.app_version)))
+    name = device.label or device.platform or _("Unnamed device")
+    return ShownDevice(device.id, name, about, device.created_at, seen.get(device.id))

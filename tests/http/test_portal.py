@@ -1,0 +1,393 @@
+"""The customer's portal over HTTP: what a license key alone opens and what needs the mail; one answer for
+every address; links that are good once.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from keywright.provisioning.brand.commands import SaveBrand
+from keywright.provisioning.brand.model import FooterLink
+from keywright.provisioning.portal.commands import MakePortalLink
+from tests.http.admin_browser import Visitor, asked, decide
+from tests.portal import (
+    PortalVisitor,
+    activate,
+    mailed_link,
+    make_customer,
+    make_license,
+    make_product,
+    said,
+)
+from tests.server import RunningServer, wait_until
+
+#: A key that no log may have.
+KEY = "PORTAL-CANARY-KEY-1"
+TERMS = {"max_activations": 3, "portal_releases": {"count": 1, "per_days": 30}}
+
+
+@pytest.fixture(scope="module")
+def ada_id(server: RunningServer) -> int:
+    return make_customer(server, "ada@portal.example", name="Ada Lovelace")
+
+
+@pytest.fixture(scope="module")
+def license_id(server: RunningServer, ada_id: int) -> int:
+    product = make_product(server, "Darkroom")
+    make_license(server, f"{KEY}-OTHER", ada_id)
+    return make_license(server, KEY, ada_id, devices=("Desk", "Laptop"), terms=TERMS, product_id=product)
+
+
+@pytest.fixture(scope="module")
+def others_license(server: RunningServer) -> int:
+    number = make_customer(server, "bob@portal.example")
+    return make_license(server, f"{KEY}-BOB", number, devices=("Bob's",))
+
+
+@pytest.fixture
+def stranger(server: RunningServer) -> Iterator[PortalVisitor]:
+    with PortalVisitor(server) as visitor:
+        yield visitor
+
+
+@pytest.fixture
+def with_key(server: RunningServer, license_id: int) -> Iterator[PortalVisitor]:
+    with PortalVisitor(server) as visitor:
+        yield visitor.enter_key(KEY)
+
+
+@pytest.fixture(scope="module")
+def with_mail(server: RunningServer, ada_id: int, license_id: int) -> Iterator[PortalVisitor]:
+    with PortalVisitor(server) as visitor:
+        yield visitor.sign_in("ada@portal.example", ada_id)
+
+
+def device_of(server: RunningServer, license_id: int) -> int:
+    [(number,)] = server.sql(
+        f"SELECT MIN(id) FROM activations WHERE license_id = {license_id} AND deactivated_at IS NULL"  # noqa: S608
+    )
+    return int(number)
+
+
+#: Every right: its method and path, and whether a license key alone, a session and a stranger have it.
+_LICENSE = "/licenses/{license}"
+RIGHTS: dict[str, tuple[str, str, bool, bool]] = {
+    "see the license of the key": ("GET", "/license", True, False),
+    "a file for a device of the key": ("POST", "/license/devices/{device}/file", True, False),
+    "see a license": ("GET", _LICENSE, False, True),
+    "a file for a device": ("POST", _LICENSE + "/devices/{device}/file", False, True),
+    "see a whole key": ("POST", _LICENSE + "/key", False, True),
+    "ask for a new key": ("GET", _LICENSE + "/new-key", False, True),
+    "see the account": ("GET", "/account", False, True),
+    "change the account": ("POST", "/account/save", False, True),
+    "get the keys by mail": ("POST", "/account/mail-keys", False, True),
+    "export the data": ("POST", "/account/export", False, True),
+    "see what erasing means": ("GET", "/account/erase", False, True),
+    "ask to be erased": ("POST", "/account/erase", False, True),
+    "keep the data": ("POST", "/account/keep", False, True),
+}
+
+
+@pytest.mark.parametrize("who", ["stranger", "with_key", "with_mail"])
+@pytest.mark.parametrize("right", RIGHTS)
+def test_rights(
+    request: pytest.FixtureRequest, server: RunningServer, license_id: int, who: str, right: str
+) -> None:
+    visitor: PortalVisitor = request.getfixturevalue(who)
+    method, path, has_key, has_mail = RIGHTS[right]
+    path = path.format(license=license_id, device=device_of(server, license_id))
+    before = [server.count("events"), server.count("mail_outbox")]
+    answer = visitor.get(path) if method == "GET" else visitor.post(path, name="Ada Lovelace")
+    is_allowed = {"stranger": False, "with_key": has_key, "with_mail": has_mail}[who]
+    is_refused = answer.headers.get("location", "") in ("/portal", "/portal/license")
+    if path == "/license":
+        is_refused = "Darkroom" not in answer.text
+    assert is_refused is not is_allowed, (answer.status_code, said(answer))
+    if not is_allowed:
+        assert [server.count("events"), server.count("mail_outbox")] == before
+    if who == "with_key":
+        assert KEY not in answer.text
+        assert "Ada Lovelace" not in answer.text
+
+
+def test_with_the_key_alone_a_device_is_freed_as_often_as_the_terms_allow(
+    server: RunningServer, ada_id: int, stranger: PortalVisitor
+) -> None:
+    key = f"{KEY}-FREE"
+    number = make_license(server, key, ada_id, devices=("Old", "Older"), terms=TERMS)
+    stranger.enter_key(key)
+    assert "You may free 1 more device now." in said(stranger.get("/license"))
+    assert stranger.post(f"/license/devices/{device_of(server, number)}/free").status_code == 303
+    page = said(stranger.get("/license"))
+    assert "The device is free." in page
+    assert "The next one can be freed on" in page
+    refused = stranger.post(f"/license/devices/{device_of(server, number)}/free")
+    assert refused.status_code == 303
+    assert "The next one can be freed in 30 days." in said(stranger.get("/license"))
+    [event] = server.sql(
+        f"SELECT name, actor FROM events WHERE license_id = {number} AND name = 'license.deactivated'"  # noqa: S608
+    )
+    assert tuple(event) == ("license.deactivated", "portal")
+
+
+def test_a_customer_frees_a_device_and_downloads_a_file(
+    server: RunningServer, ada_id: int, with_mail: PortalVisitor
+) -> None:
+    key = f"{KEY}-MAIL"
+    number = make_license(server, key, ada_id, devices=("Old", "Older"), terms=TERMS)
+    file = with_mail.post(f"/licenses/{number}/devices/{device_of(server, number)}/file")
+    assert file.content.startswith(b"-----BEGIN KEYWRIGHT LICENSE")
+    assert with_mail.post(f"/licenses/{number}/devices/{device_of(server, number)}/free").status_code == 303
+    [event] = server.sql(
+        f"SELECT actor FROM events WHERE license_id = {number} AND name = 'license.deactivated'"  # noqa: S608
+    )
+    assert tuple(event) == (f"customer:{ada_id}",)
+
+
+def test_a_customer_has_no_right_to_licenses_of_others(
+    server: RunningServer, with_mail: PortalVisitor, with_key: PortalVisitor, others_license: int
+) -> None:
+    device = device_of(server, others_license)
+    one = f"/licenses/{others_license}"
+    answers = [
+        with_mail.get(one),
+        with_mail.get(f"/licenses/{2**63}"),
+        with_mail.get(f"{one}/new-key"),
+        *(with_mail.post(f"{one}/{path}") for path in ("key", "new-key", f"devices/{device}/free")),
+        with_mail.post(f"{one}/devices/{device}/file"),
+    ]
+    assert {one.status_code for one in answers} == {404}
+    assert with_key.post(f"/license/devices/{device}/free").status_code == 303
+    assert "not there any more" in said(with_key.get("/license"))
+    assert device_of(server, others_license) == device
+
+
+def test_a_new_key_leaves_the_devices_and_ends_what_was_begun_with_the_old_one(
+    server: RunningServer, ada_id: int, with_mail: PortalVisitor, stranger: PortalVisitor
+) -> None:
+    key = f"{KEY}-ROTATED"
+    number = make_license(server, key, ada_id, devices=("Desk",), terms=TERMS)
+    stranger.enter_key(key)
+    answer = with_mail.post(f"/licenses/{number}/new-key")
+    assert "Your new license key" in answer.text
+    assert key not in answer.text
+    assert "Desk" in said(with_mail.get(f"/licenses/{number}"))
+    assert "Desk" not in said(stranger.get("/license"))
+    assert stranger.post("/license", key=key).status_code == 403
+    for _ in range(4):
+        assert with_mail.post(f"/licenses/{number}/new-key").status_code == 200
+    assert with_mail.post(f"/licenses/{number}/new-key").status_code == 429
+
+
+def without_token(answer: httpx.Response, email: str) -> bytes:
+    """The bytes of a page, but for the browser's own token and the address that was typed."""
+    page = re.sub(rb'name="csrf_token" value="[0-9a-f]+"', b"", answer.content)
+    return page.replace(email.encode(), b"")
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"), [("/sign-in", {}), ("/sign-in/code", {"code": "00000000"}), ("/lost-keys", {})]
+)
+def test_every_address_gets_the_same_bytes(server: RunningServer, path: str, fields: dict[str, str]) -> None:
+    known = f"known{len(path)}@portal.example"
+    make_customer(server, known, name="Known")
+    seen = []
+    for email in (known, f"other{len(path)}@portal.example"):
+        with PortalVisitor(server) as visitor:
+            if path == "/sign-in/code":
+                visitor.post("/sign-in", email=email)
+            answer = visitor.post(path, email=email, **fields)
+        headers = {
+            name: value for name, value in answer.headers.items() if name not in ("date", "content-length")
+        }
+        seen.append((answer.status_code, headers, without_token(answer, email)))
+    assert seen[0] == seen[1]
+
+
+def test_the_mail_proves_the_address(server: RunningServer, ada_id: int, with_mail: PortalVisitor) -> None:
+    [(verified,)] = server.sql(f"SELECT email_verified_at FROM customers WHERE id = {ada_id}")  # noqa: S608
+    assert verified is not None
+    assert {"Darkroom", "2 of 3 devices in use"} <= {
+        found for found in ("Darkroom", "2 of 3 devices in use") if found in said(with_mail.get(""))
+    }
+
+
+@pytest.mark.parametrize("kind", ["mail", "vendor"])
+def test_what_opens_a_link_uses_nothing_up(
+    server: RunningServer, ada_id: int, stranger: PortalVisitor, kind: str
+) -> None:
+    if kind == "mail":
+        stranger.post("/sign-in", email="ada@portal.example")
+        path = mailed_link(server, ada_id).removeprefix("/portal")
+    else:
+        decide(server, MakePortalLink(**asked(customer_id=ada_id, token="a-link-for-ada")))
+        path = "/link/a-link-for-ada"
+    tables = ("portal_sign_ins", "portal_links", "portal_sessions")
+    before = [server.count(table) for table in tables]
+    with PortalVisitor(server) as scanner:
+        for _ in range(3):
+            assert scanner.get(path).status_code == 200
+            assert scanner.http.head(f"/portal{path}").status_code == 200
+    assert [server.count(table) for table in tables] == before
+    assert stranger.post(path).headers["location"] == "/portal"
+    assert "Darkroom" in stranger.get("").text
+    with PortalVisitor(server) as late:
+        answer = late.post(path)
+    assert (answer.status_code, "not valid any more" in answer.text) == (403, True)
+    assert path.rpartition("/")[2] not in server.log
+
+
+def test_the_vendors_server_asks_for_a_link(
+    server: RunningServer, ada_id: int, stranger: PortalVisitor
+) -> None:
+    credentials = server.api_key()
+    with httpx.Client(base_url=server.base_url, auth=credentials, verify=False) as vendor:  # noqa: S501
+        made = vendor.post(f"/v3/customers/{ada_id}/portal-link")
+        assert vendor.post("/v3/customers/999999/portal-link").status_code == 404
+    assert made.status_code == 201, made.text
+    answer = made.json()
+    assert answer["url"].startswith(f"{server.base_url}/portal/link/")
+    assert stranger.post(answer["url"].removeprefix(f"{server.base_url}/portal")).status_code == 303
+    assert "Darkroom" in stranger.get("").text
+
+
+def test_limits_hold_back_who_tries_much(server: RunningServer) -> None:
+    """Alike for addresses that are known and others; a right key is not counted."""
+    make_customer(server, "limited@portal.example")
+    for email in ("limited@portal.example", "unlimited@portal.example"):
+        # From addresses of their own, so that only the limit of the mail address counts.
+        answers = []
+        with PortalVisitor(server) as visitor:
+            answers = [visitor.post("/sign-in", email=email).status_code for _ in range(6)]
+        assert answers == [200] * 5 + [429], email
+
+
+def test_a_form_of_another_site_is_refused(server: RunningServer, stranger: PortalVisitor) -> None:
+    stranger.get("")
+    for headers in ({}, {"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
+        answer = stranger.http.post("/portal/sign-in", data={"email": "x@example.com"}, headers=headers)
+        assert (answer.status_code, "expired" in answer.text) == (403, True)
+
+
+def test_export_has_what_is_stored(server: RunningServer, with_mail: PortalVisitor) -> None:
+    answer = with_mail.post("/account/export")
+    exported = json.loads(answer.content)
+    assert exported["customer"]["email"] == "ada@portal.example"
+    assert KEY in {one["license"]["key"] for one in exported["licenses"]}
+    assert answer.headers["content-disposition"].startswith("attachment")
+
+
+def test_a_request_for_erasure_is_seen_by_administrators(
+    server: RunningServer, ada: Visitor, ada_id: int, with_mail: PortalVisitor
+) -> None:
+    with_mail.post("/account/erase")
+    assert "You have asked us on" in said(with_mail.get("/account"))
+    assert "asks to be erased" in ada.get(f"/customers/{ada_id}").text
+    with_mail.post("/account/keep")
+    assert "asks to be erased since" not in ada.get(f"/customers/{ada_id}").text
+
+
+def test_name_and_language_are_changed(server: RunningServer, with_mail: PortalVisitor) -> None:
+    assert with_mail.post("/account/save", name="Ada King", language="de").status_code == 303
+    page = with_mail.get("/account")
+    assert ('<html lang="de">' in page.text, "Ada King" in page.text) == (True, True)
+    rows = server.sql("SELECT name, language FROM customers WHERE email = 'ada@portal.example'")
+    assert [tuple(row) for row in rows] == [("Ada King", "de")]
+    assert with_mail.post("/account/save", name="x" * 201, language="de").status_code == 422
+    with_mail.post("/account/save", name="Ada Lovelace", language="en")
+
+
+@pytest.mark.parametrize(
+    ("accepted", "language"),
+    [
+        ("de-AT,en;q=0.5", "de"),
+        ("pt", "pt-BR"),
+        ("pt-PT", "pt-BR"),
+        ("ja", "ja"),
+        ("xx", "en"),
+        ("es-MX", "es"),
+    ],
+)
+def test_the_browsers_language_is_spoken(server: RunningServer, accepted: str, language: str) -> None:
+    with PortalVisitor(server, **{"Accept-Language": accepted}) as visitor:
+        assert f'<html lang="{language}">' in visitor.get("").text
+
+
+def test_the_chosen_language_is_kept(server: RunningServer) -> None:
+    with PortalVisitor(server, **{"Accept-Language": "de"}) as visitor:
+        answer = visitor.post("/language", language="fr", next="/license")
+        assert answer.headers["location"] == "/portal/license"
+        assert '<html lang="fr">' in visitor.get("/license").text
+        for elsewhere in ("https://evil.example", "//evil.example", "/x?y=z"):
+            answer = visitor.post("/language", language="fr", next=elsewhere)
+            assert answer.headers["location"].startswith("/portal")
+
+
+def test_the_brand_is_shown(server: RunningServer, stranger: PortalVisitor) -> None:
+    png = b"\x89PNG\r\n\x1a\n" + b"0" * 20
+    links = (FooterLink("Imprint", "https://example.com/imprint"),)
+    decide(server, SaveBrand(**asked(name="Aperture <b>Works", color="#1f4fd8", links=links, logo=png)))
+    try:
+        wait_until(lambda: "Aperture" in stranger.get("").text, "the brand")
+        page = stranger.get("").text
+        assert "Aperture &lt;b&gt;Works" in page
+        logo = stranger.http.get(re.findall(r'src="(/portal/logo[^"]*)"', page)[0])
+        assert (logo.content, logo.headers["content-type"]) == (png, "image/png")
+        style = stranger.http.get(re.findall(r'href="(/portal/brand[^"]*)"', page)[0])
+        assert "#1f4fd8" in style.text
+    finally:
+        decide(server, SaveBrand(**asked(name=None, color=None, links=(), logo=None)))
+    wait_until(lambda: "Aperture" not in stranger.get("").text, "no brand")
+    assert stranger.http.get("/portal/logo").status_code == 404
+
+
+def test_cookies_are_for_the_portal_alone(server: RunningServer) -> None:
+    with PortalVisitor(server) as visitor:
+        plain = visitor.get("").headers["set-cookie"]
+        assert plain.startswith("keywright-portal=")
+        assert {"HttpOnly", "Path=/portal", "SameSite=lax"} <= set(plain.split("; "))
+
+
+@pytest.mark.parametrize(("path", "status"), [("/nothing", 404), ("/licenses/x", 404), ("/sign-out", 405)])
+def test_other_addresses_are_pages_too(stranger: PortalVisitor, path: str, status: int) -> None:
+    answer = stranger.get(path)
+    assert (answer.status_code, "This page does not exist" in answer.text) == (status, True)
+
+
+def test_an_activation_is_shown_with_name_and_platform(
+    server: RunningServer, ada_id: int, stranger: PortalVisitor
+) -> None:
+    key = f"{KEY}-SHOWN"
+    make_license(server, key, ada_id)
+    activate(server, key, "Studio")
+    page = said(stranger.enter_key(key).get("/license"))
+    assert "Studio macOS · activated" in page
+
+
+def test_an_administrator_gives_the_portal_its_brand(
+    server: RunningServer, ada: Visitor, bob: Visitor
+) -> None:
+    assert ada.get("/portal").status_code == 200
+    refused = ada.post("/portal/save", name="Works", color="red", links="Imprint")
+    assert refused.status_code == 422
+    assert "must be a color such as #24704b" in said(refused)
+    assert "in each line" in said(refused)
+    saved = ada.post(
+        "/portal/save", name="Works", color="1F4FD8", links="Imprint https://example.com/imprint"
+    )
+    assert saved.status_code == 303
+    assert 'value="#1f4fd8"' in ada.get("/portal").text
+    assert bob.get("/portal").status_code == 403
+    ada.post("/portal/save", name="", color="", links="")
+
+
+def test_support_makes_a_link_for_a_customer(
+    server: RunningServer, bob: Visitor, carol: Visitor, ada_id: int, stranger: PortalVisitor
+) -> None:
+    [link] = re.findall(r"/portal/link/[\w-]+", bob.post(f"/customers/{ada_id}/portal-link").text)
+    assert stranger.post(link.removeprefix("/portal")).status_code == 303
+    assert "Ada Lovelace" in stranger.get("/account").text
+    assert carol.post(f"/customers/{ada_id}/portal-link").status_code == 403
