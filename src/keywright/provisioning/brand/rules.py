@@ -19,6 +19,8 @@ _IMAGES = (
     (re.compile(rb"\xff\xd8\xff"), "image/jpeg"),
     (re.compile(rb"RIFF....WEBP", re.DOTALL), "image/webp"),
 )
+#: The color where there is none: that of ``look.css``.
+_DEFAULT = "#24704b"
 #: The darkest of light backgrounds that text is on, and the lightest of dark ones; see ``look.css``.
 _LIGHT, _DARK = (0xEF, 0xF2, 0xF0), (0x22, 0x2A, 0x26)
 _WHITE, _BLACK = (255, 255, 255), (0, 0, 0)
@@ -61,9 +63,9 @@ def _parse_link(line: str) -> FooterLink:
     return FooterLink(parse_name(words), url)
 
 
-def build_palette(color: str) -> Palette:
+def build_palette(color: str | None) -> Palette:
     """The brand's color, made darker or lighter until it can be read."""
-    own = _parse(color)
+    own = _parse(color or _DEFAULT)
     button = _shift(own, _LIGHT, _BLACK, _OF_BUTTONS)
     dark_button = _shift(own, _DARK, _WHITE, _OF_BUTTONS)
     return Palette(
