@@ -10,9 +10,11 @@ from keywright.jobs import store as job_store
 from keywright.jobs.model import Job, JobState
 from keywright.licensing.licenses.model import License, LicenseFilter, Status
 from keywright.licensing.licenses.store import list_licenses
+from keywright.provisioning.catalog.commands import SaveName
+from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.importers.uploads import MAX_UPLOAD
-from tests.http.admin_browser import Visitor, look_up, said, title
-from tests.http.admin_licenses import a_key, where_to
+from tests.http.admin_browser import Visitor, asked, decide, look_up, said, title
+from tests.http.admin_licenses import a_key, a_number, where_to
 from tests.server import RunningServer, wait_until
 
 
@@ -99,6 +101,20 @@ def test_a_table_whose_columns_are_known_is_imported_after_a_look(
     assert names == ["license.imported"]
 
 
+def test_columns_that_may_have_numbers_or_names_are_known_where_they_have_numbers(
+    server: RunningServer, bob: Visitor
+) -> None:
+    number = a_number()
+    decide(server, SaveName(**asked(kind=NameKind.PRODUCT, number=number, name="Lumen Cinema")))
+    page = bob.get(upload(bob, f"Key,Product,Order\n{a_key()},{number},{a_number()}\n"))
+    fields = chosen_fields(page)
+    assert (fields["column-1"], fields["column-2"]) == ("product_id", "order_id")
+    assert f"Lumen Cinema ({number})" in said(page)
+    page = bob.get(upload(bob, f"Key,Product,Order\n{a_key()},Lumen Cinema,WEB-7\n"))
+    fields = chosen_fields(page)
+    assert (fields["column-1"], fields["column-2"]) == ("", "")
+
+
 def test_columns_are_chosen_by_hand(server: RunningServer, bob: Visitor) -> None:
     key = a_key()
     path = upload(bob, f"Nummer,Plätze,Notiz\n{key},4,<b>x</b>\n")
@@ -141,7 +157,7 @@ def test_lines_that_fail_are_shown_first_and_offered_as_a_file(server: RunningSe
     good, bad = a_key(), a_key()
     path = upload(bob, f"Key,Expires\n{good},2031-01-01\n{bad},31.12.2031\n")
     page = bob.get(path)
-    assert "3 expires_at " in said(page)
+    assert "3 expires_at: It must be " in said(page)
     job = finish(server, do(bob, path, chosen_fields(page), "start"))
     assert (job.done, job.refused) == (2, 1)
     shown = said(bob.get(f"/jobs/{job.id}"))
@@ -184,7 +200,9 @@ def test_a_file_has_a_largest_size(bob: Visitor) -> None:
     line = "K" * 99 + "\n"
     largest = "Key\n" + line * ((MAX_UPLOAD - 4) // len(line))
     assert bob.upload("/licenses/import", "a.csv", largest).status_code == 303
-    assert bob.upload("/licenses/import", "a.csv", largest + line * 1000).status_code == 413
+    refused = bob.upload("/licenses/import", "a.csv", largest + line * 1000)
+    assert refused.status_code == 413
+    assert '<a class="button primary" href="/admin/licenses/import">' in refused.text
 
 
 def test_a_table_is_seen_by_the_user_who_uploaded_it(ada: Visitor, bob: Visitor, carol: Visitor) -> None:

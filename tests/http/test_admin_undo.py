@@ -15,7 +15,7 @@ from keywright.licensing.licenses.model import Status
 from keywright.provisioning.policies.commands import CreatePolicy
 from keywright.provisioning.policies.store import find_policy
 from tests.http.admin_browser import Visitor, asked, decide, look_up, said
-from tests.http.admin_licenses import a_key, activate, events, follow, found, make, where_to
+from tests.http.admin_licenses import a_key, a_number, activate, events, follow, found, make, where_to
 from tests.makers import NOW
 from tests.server import RunningServer
 
@@ -259,3 +259,15 @@ def test_changes_of_a_policy_are_undone(server: RunningServer, ada: Visitor, bob
     ada.post(undo_form(ada.get("/policies")))
     now = look_up(server, lambda tx: find_policy(tx, policy.id))
     assert now.archived_at is None
+
+
+def test_what_happened_to_a_deleted_license_stays_with_its_customer(
+    server: RunningServer, bob: Visitor
+) -> None:
+    customer = a_number()
+    bob.post("/customers/new", number=str(customer), name="Tidemark Boats")
+    license = make(server, customer_id=customer)
+    bob.post(f"/licenses/{license.id}/delete")
+    shown = said(bob.get(f"/customers/{customer}"))
+    assert f"License {mask(license.key)} deleted" in shown
+    assert "License created" in shown

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, bindparam, func, select
+from sqlalchemy import ColumnElement, FromClause, bindparam, func, or_, select, union_all
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from keywright.db import rows
@@ -13,6 +13,7 @@ from keywright.db.bulk import Lookup
 from keywright.db.schema import (
     daily_counts,
     daily_product_counts,
+    deleted_licenses,
     events,
     licenses,
     limit_refusals,
@@ -50,7 +51,8 @@ class Owner(NamedTuple):
 
 class EventFilter(msgspec.Struct, frozen=True):
     """Conditions for events; None is none. A name ending with a dot, an actor with a colon, is a prefix. The
-    events of a customer or a product are those of the licenses that they have now.
+    events of a customer or a product are those of the licenses that they have now; of a customer, also of
+    those that were deleted and can be brought back.
     """
 
     license_id: int | None = None
@@ -147,10 +149,9 @@ def gather_event_ids(
     """The ids of all events of the licenses of a customer or a product, newest first, without regard to the
     other conditions but the ids; None where there are more than ``most`` licenses or events.
     """
-    of_them = select(licenses.c.id).where(*_has_owner(where)).limit(most + 1)
-    if int(tx.connection.execute(select(func.count()).select_from(of_them.subquery())).scalar_one()) > most:
+    some = _licenses_of(where, most + 1)
+    if int(tx.connection.execute(select(func.count()).select_from(some)).scalar_one()) > most:
         return None
-    some = of_them.subquery()
     # By the index on licenses, whatever the planner thinks of the ids.
     number = events.c.id + 0
     bounds = [] if before_id is None else [number < before_id]
@@ -169,6 +170,15 @@ def list_events_by_id(
     return [EventRecord(row.id, event_of(row[1:])) for row in latest]
 
 
+def _licenses_of(where: EventFilter, most: int) -> FromClause:
+    """The licenses of a customer or a product; of a customer, also those that can be brought back."""
+    of_them = select(licenses.c.id).where(*_has_owner(where)).limit(most)
+    if where.customer_id is None or where.product_id is not None:
+        return of_them.subquery()
+    deleted = select(deleted_licenses.c.license_id).where(deleted_licenses.c.customer_id == where.customer_id)
+    return union_all(select(of_them.subquery()), select(deleted.limit(most).subquery())).subquery()
+
+
 def _has_owner(where: EventFilter) -> Iterator[ColumnElement[bool]]:
     if where.customer_id is not None:
         yield licenses.c.customer_id == where.customer_id
@@ -177,8 +187,18 @@ def _has_owner(where: EventFilter) -> Iterator[ColumnElement[bool]]:
 
 
 def _of_licenses(license_id: ColumnElement[int], where: EventFilter) -> Iterator[ColumnElement[bool]]:
-    if conditions := [*_has_owner(where)]:
-        yield select(licenses.c.id).where(licenses.c.id == license_id, *conditions).exists()
+    if not (conditions := [*_has_owner(where)]):
+        return
+    is_theirs: ColumnElement[bool] = (
+        select(licenses.c.id).where(licenses.c.id == license_id, *conditions).exists()
+    )
+    if where.customer_id is not None and where.product_id is None:
+        columns = deleted_licenses.c
+        was_theirs = select(columns.license_id).where(
+            columns.license_id == license_id, columns.customer_id == where.customer_id
+        )
+        is_theirs = or_(is_theirs, was_theirs.exists())
+    yield is_theirs
 
 
 def _sort_key(tx: ReadTransaction, where: EventFilter) -> ColumnElement[int]:

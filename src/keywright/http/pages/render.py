@@ -15,6 +15,7 @@ from keywright.http.pages import formats
 from keywright.http.pages.languages import _
 from keywright.http.pages.templates import open_templates
 from keywright.http.pages.urls import BASE, url
+from keywright.http.pages.zones import last_second
 from keywright.identity.model import User
 from keywright.identity.rights import Right, may
 
@@ -46,6 +47,7 @@ def build_environment(
         day=formats.write_day,
         short_day=formats.write_short_day,
         ago=formats.write_ago,
+        second_before=last_second,
     )
     return environment
 

@@ -13,6 +13,7 @@ from keywright.core.parsing import parse_time
 _COOKIE = "keywright_zone"
 _MAX_NAME_LENGTH = 64
 UTC_NAME = "UTC"
+_A_SECOND = timedelta(seconds=1)
 #: The last moment that a license can have.
 _END_OF_TIME = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
@@ -41,9 +42,14 @@ def last_day(end: datetime, zone: ZoneInfo) -> date:
     none for it.
     """
     try:
-        return (end - timedelta(seconds=1)).astimezone(zone).date()
+        return last_second(end).astimezone(zone).date()
     except OverflowError:
         return end.date()
+
+
+def last_second(end: datetime) -> datetime:
+    """The last second of what ends at this moment."""
+    return end if end.replace(tzinfo=None) == datetime.min else end - _A_SECOND
 
 
 @lru_cache(maxsize=100)

@@ -56,6 +56,8 @@ _NAMES = {
     "order_details": "orderdetails",
     "activations": "activations activationdata",
 }
+#: Names of columns that may have numbers, or something else.
+_LOOSE_NAMES = {"product": "product_id", "order": "order_id", "customer": "customer_id"}
 _FIELD_OF = {name: field for field, names in _NAMES.items() for name in names.split()}
 #: Words that every table may have.
 WORDS: Words = {
@@ -85,14 +87,23 @@ def assign_fields(
     return fields
 
 
-def guess_fields(names: Sequence[str], preset: Preset | None = None) -> list[str | None]:
-    """The field of each column, for a person to check: where two could be the same field, the first is it."""
+def guess_fields(
+    names: Sequence[str], preset: Preset | None = None, *, is_loose: bool = False
+) -> list[str | None]:
+    """The field of each column, for a person to check: where two could be the same field, the first is it.
+    ``is_loose``: a column "Product" has numbers of products, if no other column has.
+    """
     try:
-        return assign_fields(names, {}, preset)
+        fields = assign_fields(names, {}, preset)
     except ValueError:
         known = {} if preset is None else {name.lower(): field for name, field in preset.columns.items()}
         fields = [_guess(name) if preset is None else known.get(name.strip().lower()) for name in names]
-        return [None if field in fields[:place] else field for place, field in enumerate(fields)]
+        fields = [None if field in fields[:place] else field for place, field in enumerate(fields)]
+    for place, name in enumerate(names):
+        field = _LOOSE_NAMES.get(name.strip().lower())
+        if is_loose and preset is None and fields[place] is None and field not in fields:
+            fields[place] = field
+    return fields
 
 
 def parse_map(text: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from keywright.background.job_clean_up import FILES_KEPT, JOBS_KEPT
 from keywright.core.errors import Refusal, UnknownJob
 from keywright.db import ReadTransaction
+from keywright.http.admin.job_messages import translate_message
 from keywright.http.admin.job_text import describe_outcomes, scope_of, title_of
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.inputs import parse_number, require_id
@@ -73,7 +74,7 @@ class JobView(NamedTuple):
     @property
     def messages(self) -> list[str]:
         """Why it failed or was stopped, or the first licenses that it did not change."""
-        return (self.job.messages or "").splitlines()
+        return [translate_message(one) for one in (self.job.messages or "").splitlines()]
 
 
 class JobList(NamedTuple):

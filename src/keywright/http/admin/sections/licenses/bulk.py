@@ -12,6 +12,7 @@ from keywright.core.errors import MalformedForm
 from keywright.core.parsing import MAX_ID, parse_limit
 from keywright.db import ReadTransaction
 from keywright.http.admin.event_changes import Shown, write_label, write_value
+from keywright.http.admin.job_messages import translate_reason
 from keywright.http.admin.sections.licenses import filter as license_filter
 from keywright.http.admin.sections.licenses.filter import Chip, Filter
 from keywright.http.pages.inputs import parse_positive
@@ -242,7 +243,8 @@ def _preview_values(request: PageRequest, selection: Selection, operation: What)
         PreviewLine(one.license, _label(one.field), *(write_value(one.field, two) for two in one[2:]))
         for one in found.lines
     ]
-    return {"preview": found, "lines": lines, "total": selection.total}
+    unchanged = {translate_reason(reason): amount for reason, amount in found.unchanged.items()}
+    return {"preview": found, "lines": lines, "unchanged": unchanged, "total": selection.total}
 
 
 def _label(field: str) -> str:

@@ -10,6 +10,8 @@ from starlette.responses import Response
 from keywright.config import Settings
 from keywright.core.errors import MalformedForm, SourceUnusable, UnknownJob
 from keywright.db import ReadTransaction
+from keywright.http.admin.job_messages import explain_line
+from keywright.http.admin.sections.licenses.filter import Names
 from keywright.http.pages.inputs import require_id
 from keywright.http.pages.languages import N_, _
 from keywright.http.pages.multipart import UploadedFile
@@ -23,6 +25,9 @@ from keywright.jobs.model import Job, JobState
 from keywright.jobs.orders import Import
 from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.licenses.store import find_licenses
+from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.catalog.store import names_of
+from keywright.provisioning.customers.store import find_titles
 from keywright.provisioning.importers import uploads
 from keywright.provisioning.importers.columns import METADATA, PARSERS, guess_fields
 from keywright.provisioning.importers.model import ImportedLicense
@@ -67,6 +72,7 @@ class Draft(NamedTuple):
     rows: list[ImportedLicense | Unusable]
     error: str
     existing: Mapping[str, License] = {}
+    names: Mapping[str, Mapping[int, str]] = {}
 
 
 class Imports:
@@ -153,9 +159,21 @@ def _read_draft(tx: ReadTransaction, request: PageRequest, job: Job) -> Draft:
     preset = request.form.get("preset", "") or None
     if preset is not None and preset not in PRESETS:
         raise MalformedForm
-    fields = _read_fields(request, columns, preset)
-    order = msgspec.structs.replace(order, fields=fields, preset=preset)
-    error = _find_error(fields)
+    chosen = _read_fields(request, columns)
+    if chosen is not None:
+        return _try(tx, job, msgspec.structs.replace(order, fields=chosen, preset=preset), columns)
+    guesses = dict.fromkeys(_guess(columns, preset, is_loose=is_loose) for is_loose in (True, False))
+    drafts = [
+        _try(tx, job, msgspec.structs.replace(order, fields=fields, preset=preset), columns)
+        for fields in guesses
+    ]
+    # A column "Product" has numbers, or names.
+    return next((one for one in drafts if not any(isinstance(row, Unusable) for row in one.rows)), drafts[-1])
+
+
+def _try(tx: ReadTransaction, job: Job, order: Import, columns: list[str]) -> Draft:
+    """The table with the order's fields of its columns."""
+    error = _find_error(order.fields)
     part = tables.find_part(tx, job, order, after=0)
     if error or part is None:
         return Draft(job, order, columns, [], error)
@@ -164,18 +182,27 @@ def _read_draft(tx: ReadTransaction, request: PageRequest, job: Job) -> Draft:
         rows = list(uploads.read_part(options, part.first_line, part.text, _SHOWN_ROWS))
     except SourceUnusable as refusal:
         return Draft(job, order, columns, [], refusal.reason)
-    keys = [one.key for one in rows if isinstance(one, ImportedLicense)]
-    return Draft(job, order, columns, rows, "", find_licenses(tx, keys))
+    usable = [one for one in rows if isinstance(one, ImportedLicense)]
+    names: Names = {
+        "product": names_of(tx, NameKind.PRODUCT, {one.product_id for one in usable if one.product_id}),
+        "customer": find_titles(tx, {one.customer_id for one in usable if one.customer_id}),
+    }
+    return Draft(job, order, columns, rows, "", find_licenses(tx, [one.key for one in usable]), names)
 
 
-def _read_fields(request: PageRequest, columns: list[str], preset: str | None) -> tuple[str, ...]:
-    """The field of each column: as the form says, or as the names of the columns tell."""
+def _read_fields(request: PageRequest, columns: list[str]) -> tuple[str, ...] | None:
+    """The field of each column, as the form says; None where it says nothing."""
     if request.form.get("do", "") in ("show", "start"):
         fields = [request.form.get(f"column-{place}", "") for place in range(len(columns))]
         if not {*fields} <= {value for value, _label in _field_options(fields)}:
             raise MalformedForm
         return tuple(fields)
-    guessed = guess_fields(columns, uploads.preset_of(preset))
+    return None
+
+
+def _guess(columns: list[str], preset: str | None, *, is_loose: bool) -> tuple[str, ...]:
+    """The field of each column, as the names of the columns tell."""
+    guessed = guess_fields(columns, uploads.preset_of(preset), is_loose=is_loose)
     return tuple(_to_option(field, name) for field, name in zip(guessed, columns, strict=True))
 
 
@@ -216,6 +243,8 @@ def _render_draft(request: PageRequest, draft: Draft) -> Response:
         "choices": choices,
         "rows": draft.rows,
         "existing": draft.existing,
+        "names": draft.names,
+        "explain_line": explain_line,
         "statuses": {status.value: status.name.lower() for status in Status},
         "shops": [("", _("None")), *_SHOPS.items()],
         "options": _field_options(draft.order.fields),

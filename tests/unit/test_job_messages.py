@@ -1,0 +1,41 @@
+"""What jobs say is said in the reader's language."""
+
+from pathlib import Path
+
+import pytest
+
+import keywright
+from keywright.http.admin.job_messages import REASONS, SENTENCES, explain_line, translate_message
+from keywright.http.pages.languages import Languages, speaking
+from keywright.jobs import handlers, reasons
+
+CATALOGS = Path(keywright.__file__).parent / "http" / "admin" / "locale"
+
+
+def test_every_reason_for_which_a_job_leaves_a_license_alone_is_a_text() -> None:
+    assert {*REASONS} == {*reasons._REASONS.values(), handlers._MATCHES_NO_LONGER}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *SENTENCES,
+        *(f"License 5: {reason}." for reason in REASONS),
+        "License 5: it has been changed since (status).",
+        "Line 7: license_key is missing.",
+        "Line 7: status must be sold, delivered, active, inactive or disabled.",
+        "Line 7: order_id must be an integer from 0 to 9,007,199,254,740,991.",
+        "olga was disabled.",
+        "olga may not change licenses any more.",
+    ],
+)
+def test_what_a_job_says_is_translated(line: str) -> None:
+    with speaking(Languages(CATALOGS).choose("de", "")):
+        said = translate_message(line)
+    assert said != line
+    assert not {"is", "must", "the", "Line", "License"} & {*said.split()}
+
+
+def test_what_is_not_known_is_said_as_it_is() -> None:
+    assert translate_message("Something else happened.") == "Something else happened."
+    assert explain_line("activations: a token is there twice") == "activations: a token is there twice"
