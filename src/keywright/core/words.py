@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 #: The longest term; a longer word is found by its beginning.
 MAX_TERM_LENGTH = 24
@@ -13,6 +13,8 @@ _WORD = re.compile(r"\w+")
 
 def fold(text: str) -> str:
     """The text without case and accents: "MÜLLER" and "Muller" are the same."""
+    if text.isascii():
+        return text.lower()
     plain = unicodedata.normalize("NFKD", text).casefold()
     return "".join(one for one in plain if not unicodedata.combining(one))
 
@@ -38,12 +40,17 @@ def terms_of(name: str | None, email: str | None = None) -> set[str]:
     return found
 
 
-def is_match(typed: str, name: str | None, email: str | None = None) -> bool:
-    """Whether each piece that was typed, between spaces, is a part of the e-mail address, or words of the
-    name, the last of which may be the beginning of one.
+def match_for(typed: str) -> Callable[[str | None, str | None], bool]:
+    """Tells of a name and an e-mail address whether each piece that was typed, between spaces, is a part of
+    the address, or words of the name, the last of which may be the beginning of one.
     """
-    words, address = split_words(name or ""), fold(email or "")
-    return all(piece in address or _are_words(parts, words) for piece, parts in _split_pieces(typed))
+    pieces = list(_split_pieces(typed))
+
+    def is_match(name: str | None, email: str | None) -> bool:
+        words, address = split_words(name or ""), fold(email or "")
+        return all(piece in address or _are_words(parts, words) for piece, parts in pieces)
+
+    return is_match
 
 
 def _are_words(parts: Sequence[str], words: Sequence[str]) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import exists, func, select, tuple_
 
-from keywright.core.words import is_match, terms_for
+from keywright.core.words import match_for, terms_for
 from keywright.db import ReadTransaction
 from keywright.db.schema import customers, licenses, name_terms, products
 from keywright.provisioning.catalog.model import NameKind
@@ -48,11 +48,11 @@ def find_names(
     chosen = _choose_term(tx, kind, typed)
     if chosen is None:
         return page_of(found, limit)
-    scan, reached = _Scan(tx, kind, *chosen), after
+    scan, reached, is_match = _Scan(tx, kind, *chosen), after, match_for(typed)
     end, size = monotonic() + BUDGET, FIRST_STEP
     while len(found) <= limit:
         rows = scan.read(reached, size)
-        wanted = [row for row in rows if is_match(typed, row.name, row.other) and scan.is_first(row)]
+        wanted = [row for row in rows if is_match(row.name, row.other) and scan.is_first(row)]
         found += [
             (_place(row), NameMatch(row.number, row.name, row.other))
             for row in wanted

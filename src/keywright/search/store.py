@@ -187,18 +187,18 @@ def _has_owner(where: EventFilter) -> Iterator[ColumnElement[bool]]:
 
 
 def _of_licenses(license_id: ColumnElement[int], where: EventFilter) -> Iterator[ColumnElement[bool]]:
+    """Look up the license of each event: as values, because PostgreSQL would read all licenses of the
+    customer for an EXISTS.
+    """
     if not (conditions := [*_has_owner(where)]):
         return
-    is_theirs: ColumnElement[bool] = (
-        select(licenses.c.id).where(licenses.c.id == license_id, *conditions).exists()
-    )
+    theirs = select(licenses.c.id).where(licenses.c.id == license_id, *conditions)
+    found = [theirs.scalar_subquery()]
     if where.customer_id is not None and where.product_id is None:
         columns = deleted_licenses.c
-        was_theirs = select(columns.license_id).where(
-            columns.license_id == license_id, columns.customer_id == where.customer_id
-        )
-        is_theirs = or_(is_theirs, was_theirs.exists())
-    yield is_theirs
+        is_theirs = (columns.license_id == license_id, columns.customer_id == where.customer_id)
+        found.append(select(columns.license_id).where(*is_theirs).scalar_subquery())
+    yield or_(*(one.is_not(None) for one in found))
 
 
 def _sort_key(tx: ReadTransaction, where: EventFilter) -> ColumnElement[int]:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from keywright.core.crypto import mask
-from keywright.core.words import is_match, split_words
+from keywright.core.words import match_for, split_words
 from keywright.db import ReadTransaction
 from keywright.http.admin.job_text import title_of
 from keywright.http.admin.sections.licenses.filter import Names, find_names
@@ -117,14 +117,14 @@ def _find_jobs(tx: ReadTransaction, asked: Asked) -> Group:
     """The job with this number, and those of the latest whose titles have the words."""
     jobs = _list_jobs(tx, asked.typed)
     titled = [(job, title_of(tx, job)) for job in jobs]
-    number = parse_number(asked.typed)
+    number, is_match = parse_number(asked.typed), match_for(asked.typed)
     found = [
         (
             (-job.id,),
             Hit(url(f"/jobs/{job.id}"), title, _describe_job(job)),
         )
         for job, title in titled
-        if (job.id == number or is_match(asked.typed, title))
+        if (job.id == number or is_match(title, None))
         and (asked.after is None or (-job.id,) > tuple(asked.after))
     ]
     note = _("Only the latest jobs were searched.") if found and len(jobs) >= _MAX_JOBS else ""
