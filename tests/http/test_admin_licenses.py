@@ -26,6 +26,7 @@ from tests.http.admin_licenses import (
     follow,
     list_of_devices,
     make,
+    where_to,
 )
 from tests.http.asking import CANARY
 from tests.server import RunningServer
@@ -127,6 +128,12 @@ def test_licenses_are_filtered_by_being_expired_unseen_and_by_who_made_them(
     assert shown(bob, f"{here}&expiring=expired") == [over.id]
     assert shown(bob, f"{here}&seen=90") == [old.id]
     assert shown(bob, f"{here}&by=7") == [over.id]
+    # By hand, as a user.
+    ((bob_id,),) = server.sql("SELECT id FROM users WHERE name = 'bob'")
+    fields = {"status": "active", "times_activated_max": "1", "product_id": str(product)}
+    path = where_to(bob.post("/licenses/new", key=a_key(), **fields))
+    assert shown(bob, f"{here}&by=user:{bob_id}") == [int(path.rpartition("/")[2])]
+    assert shown(bob, f"{here}&by=user:99") == []
     text = said(bob.get(f"/licenses?{here}&seen=90"))
     assert "Not seen for: 90 days" in text
     assert "1 license" in text

@@ -21,6 +21,8 @@ from keywright.jobs.model import Job, JobState
 from keywright.jobs.orders import Export
 from keywright.jobs.planning import ROWS_PER_STEP
 from keywright.licensing.licenses.model import Status
+from keywright.licensing.notes.commands import SaveNotes
+from keywright.licensing.notes.model import Notes
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
 from keywright.registry import open_executor
@@ -100,6 +102,7 @@ def test_a_row_says_what_is_known_of_a_license(executor: Executor, storage: Stor
         [create("KEY-1", 3, status=Status.SOLD, order_id=1, product_id=2, customer_id=3, expires_at=LATER)]
     )
     executor.execute([create("KEY-2", valid_for_days=365), activate("KEY-1")])
+    decide(executor, SaveNotes(**by_user(), license="KEY-1", notes=Notes("Calls on Monday.", ("eu", "vip"))))
     name(executor, NameKind.PRODUCT, 2, "Photo Desk")
     name(executor, NameKind.CUSTOMER, 3, "Ada")
     file = read(storage, exported(storage).id)
@@ -122,6 +125,8 @@ def test_a_row_says_what_is_known_of_a_license(executor: Executor, storage: Stor
         "expires_at": "2026-01-16T08:00:00Z",
         "valid_for_days": "",
         "updated_at": "2026-01-15T12:30:45Z",
+        "tags": "eu vip",
+        "note": "Calls on Monday.",
     }
     assert {column: value for column, value in second.items() if value} == {
         "id": "2",

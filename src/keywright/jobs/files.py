@@ -122,7 +122,13 @@ def _words_of(search: Search) -> list[str]:
     words += _words_of_times(search)
     # Not the tag, nor the order's ID: somebody typed them.
     words += ["order"] * (search.order_ref is not None) + ["tagged"] * (search.tag is not None)
-    for name, number in (("policy", search.policy_id), ("key", search.made_by), ("job", search.job_id)):
+    numbers = {
+        "policy": search.policy_id,
+        "key": search.made_by,
+        "user": search.made_by_user,
+        "job": search.job_id,
+    }
+    for name, number in numbers.items():
         if number is not None:
             words.append(f"{name}-{number}")
     words += ["full"] * search.is_full + ["unused"] * search.is_unused

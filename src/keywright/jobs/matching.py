@@ -32,9 +32,9 @@ def find_unmatched(
     which an expiry is counted.
 
     This compares the fields as given, and whether there is any record of an activation. What other tables say
-    (tags, when a license was seen, what a job has changed) is read again. The terms of a search
-    (a token, a label, an address) are ignored: a license has them for as long as it has its activations, and
-    one that was deleted in the last seconds is no reason to leave the license out.
+    (tags, when a license was seen, what a job has changed, which user made it) is read again. The terms of a
+    search (a token, a label, an address) are ignored: a license has them for as long as it has its
+    activations, and one that was deleted in the last seconds is no reason to leave the license out.
     """
     used = _find_used(tx, licenses) if search.is_unused else frozenset[int]()
     recorded = _find_recorded(tx, search, licenses, now)
@@ -52,7 +52,12 @@ def _find_recorded(
     be written.
     """
     numbers = {one.id for one in licenses}
-    asked = Search(tag=search.tag, unseen_for_days=search.unseen_for_days, job_id=search.job_id)
+    asked = Search(
+        tag=search.tag,
+        unseen_for_days=search.unseen_for_days,
+        job_id=search.job_id,
+        made_by_user=search.made_by_user,
+    )
     return numbers if asked == Search() else find_among(tx, numbers, sources_of(asked, now))
 
 

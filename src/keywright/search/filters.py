@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, SmallInteger, exists, func
 
 from keywright.core.parsing import MAX_ID, is_storable
 from keywright.db import rows
-from keywright.db.schema import job_licenses, last_seen, license_tags, licenses, search_terms
+from keywright.db.schema import events, job_licenses, last_seen, license_tags, licenses, search_terms
 from keywright.licensing.licenses.rules import expiry_after
 from keywright.search.terms_store import FULL, UNUSED
 
@@ -41,7 +41,8 @@ class Search(msgspec.Struct, frozen=True):
 
     ``expires`` and ``created`` are between two moments, without them; None is no bound. ``order_ref`` is the
     id of an order that is no number. ``term`` is a term of the table of search terms or, with ``is_prefix``,
-    the beginning of some. ``unseen_for_days`` is for licenses that are as old; ``made_by`` is an API key.
+    the beginning of some. ``unseen_for_days`` is for licenses that are as old; ``made_by`` is an API key,
+    ``made_by_user`` a user, who made them alone or with a job.
     """
 
     status: int | None = None
@@ -63,6 +64,7 @@ class Search(msgspec.Struct, frozen=True):
     is_expired: bool = False
     unseen_for_days: int | None = None
     made_by: int | None = None
+    made_by_user: int | None = None
     tag: str | None = None
 
 
@@ -135,6 +137,8 @@ def _of_use(search: Search, now: datetime) -> list[Source]:
         found.append(_with_tag(search.tag))
     if search.made_by is not None:
         found += _made_by(search.made_by)
+    if search.made_by_user is not None:
+        found += _made_by_user(search.made_by_user)
     return found
 
 
@@ -226,6 +230,17 @@ def _unseen_since(moment: datetime) -> list[Source]:
 def _made_by(api_key_id: int) -> list[Source]:
     """Licenses that this API key has made: no index finds them, so all licenses are looked at."""
     return [EVERYTHING, EVERYTHING._replace(filter_row=lambda row: (row.created_by == api_key_id,))]
+
+
+def _made_by_user(user_id: int) -> list[Source]:
+    """Licenses that this user has made, as their first event says: all licenses are looked at."""
+
+    def filter_row(row: Any) -> Conditions:
+        columns = events.c
+        is_making = (columns.name == "license.created", columns.actor == f"user:{user_id}")
+        return (exists().where(columns.license_id == row.id, *is_making),)
+
+    return [EVERYTHING, EVERYTHING._replace(filter_row=filter_row)]
 
 
 def _no_filter(_row: Any) -> Conditions:

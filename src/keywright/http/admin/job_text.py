@@ -105,6 +105,8 @@ def _describe_search(tx: ReadTransaction, search: Search) -> list[str]:
         words.append(_("tag %(name)s", name=search.tag))
     if search.made_by is not None:
         words.append(_("made by API key %(number)s", number=search.made_by))
+    if search.made_by_user is not None:
+        words.append(_("made by user %(number)s", number=search.made_by_user))
     if search.job_id is not None:
         words.append(_("made or changed by job %(number)s", number=search.job_id))
     words += [_("full")] * search.is_full + [_("never activated")] * search.is_unused

@@ -8,6 +8,7 @@ from keywright.db import ReadTransaction
 from keywright.licensing.activations.store import list_activations as activations_of
 from keywright.licensing.licenses.model import License, LicenseFilter
 from keywright.licensing.licenses.store import list_licenses
+from keywright.licensing.notes.store import find_notes
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import names_of
 from keywright.provisioning.exporters import rows, store
@@ -55,10 +56,11 @@ def as_json_lines(read: Read, export: Export) -> Iterator[bytes]:
 
 
 def license_rows(tx: ReadTransaction, licenses: Collection[License]) -> list[rows.Row]:
-    """The rows of these licenses, with the names of products and customers."""
+    """The rows of these licenses, with the names of products and customers, tags and notes."""
     products = _names(tx, NameKind.PRODUCT, {one.product_id for one in licenses})
     customers = _names(tx, NameKind.CUSTOMER, {one.customer_id for one in licenses})
-    return [rows.license_row(one, products, customers) for one in licenses]
+    notes = find_notes(tx, [one.id for one in licenses])
+    return [rows.license_row(one, products, customers, notes[one.id]) for one in licenses]
 
 
 def _names(tx: ReadTransaction, kind: NameKind, numbers: set[int | None]) -> dict[int | None, str]:

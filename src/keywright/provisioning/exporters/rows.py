@@ -13,13 +13,14 @@ from keywright.core.spreadsheets import csv_lines, escape_formulas, time_cell
 from keywright.events.model import Event
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses.model import License, Status
+from keywright.licensing.notes.model import Notes
 
 Row = Sequence[Any]
 
 LICENSE = (
     "id license_key status order_id product_id product customer_id customer times_activated "
-    "times_activated_max created_at expires_at valid_for_days updated_at source created_by updated_by "
-    "metadata policy_id terms order_details"
+    "times_activated_max created_at expires_at valid_for_days updated_at tags note source created_by "
+    "updated_by metadata policy_id terms order_details"
 ).split()
 ACTIVATION = (
     "id license_id token label source ip_address user_agent meta_data created_at updated_at deactivated_at "
@@ -30,9 +31,12 @@ CUSTOMER = "customer_id name licenses".split()
 
 
 def license_row(
-    license: License, products: Mapping[int | None, str], customers: Mapping[int | None, str]
+    license: License,
+    products: Mapping[int | None, str],
+    customers: Mapping[int | None, str],
+    notes: Notes,
 ) -> Row:
-    """The row of a license, with the names of its product and customer."""
+    """The row of a license, with the names of its product and customer, its tags and its note."""
     return (
         license.id,
         license.key,
@@ -48,6 +52,8 @@ def license_row(
         license.expires_at,
         license.valid_for_days,
         license.updated_at,
+        " ".join(notes.tags) or None,
+        notes.note or None,
         license.source,
         license.created_by,
         license.updated_by,

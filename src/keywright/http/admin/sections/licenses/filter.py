@@ -45,6 +45,8 @@ NAMES = (
 )
 #: The choices for "expires within", in days.
 EXPIRY_DAYS = (7, 30, 90, 365)
+#: The beginning of the choice of a user, before the number.
+USER = "user:"
 #: The choice of those that have expired.
 EXPIRED = "expired"
 #: The choice for "not seen", in days, and the most days.
@@ -207,6 +209,12 @@ def _read_order(_tx: ReadTransaction, text: str) -> dict[str, Any]:
     return {"order": Order(text)}
 
 
+def _read_maker(text: str) -> dict[str, Any]:
+    """An API key, by its number, or a user: ``user:7``."""
+    name = "made_by_user" if text.startswith(USER) else "made_by"
+    return {name: parsing.parse_integer(text.removeprefix(USER))}
+
+
 def _read_expiring(text: str) -> dict[str, Any]:
     if text == EXPIRED:
         return {"is_expired": True}
@@ -222,7 +230,7 @@ _PARSERS: dict[str, Callable[[ReadTransaction, str], dict[str, Any]]] = {
     "expiring": lambda _tx, text: _read_expiring(text),
     "seen": lambda _tx, text: {"unseen_for_days": parsing.parse_integer(text, _MAX_UNSEEN_DAYS)},
     "tag": lambda _tx, text: {"tag": parse_tag(text)},
-    "by": lambda _tx, text: {"made_by": parsing.parse_integer(text)},
+    "by": lambda _tx, text: _read_maker(text),
     "places": _read_places,
     "policy": lambda tx, text: {"policy_id": _read_policy(tx, text)},
     "job": lambda _tx, text: {"job_id": parsing.parse_integer(text)},
@@ -242,13 +250,19 @@ def _describe(filter_: Filter, name: str, names: Names) -> tuple[str, str]:
         "expiring": lambda: _describe_expiring(search),
         "seen": lambda: (_("Not seen for"), _days(search.unseen_for_days)),
         "tag": lambda: (_("Tag"), search.tag or ""),
-        "by": lambda: (_("Made by"), _("API key %(number)s", number=search.made_by)),
+        "by": lambda: (_("Made by"), _describe_maker(search)),
         "policy": lambda: (_("Policy"), _name(search.policy_id, names["policy"])),
         "job": lambda: (_("Made or changed by job"), str(search.job_id)),
         "made": lambda: (_("Made on"), filter_.texts["made"].replace("..", " – ")),
         "places": lambda: (_("Places"), _("none is free") if search.is_full else _("never activated")),
     }
     return describe[name]()
+
+
+def _describe_maker(search: Search) -> str:
+    if search.made_by_user is not None:
+        return _("user %(number)s", number=search.made_by_user)
+    return _("API key %(number)s", number=search.made_by)
 
 
 def _describe_expiring(search: Search) -> tuple[str, str]:

@@ -29,7 +29,7 @@ from keywright.http.pages.languages import N_, _, ngettext
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
-from keywright.identity.store import list_api_keys
+from keywright.identity.store import list_api_keys, list_users
 from keywright.licensing.activations.records import find_last_seen
 from keywright.licensing.leases.store import list_leases
 from keywright.licensing.licenses.commands import ShowKey
@@ -88,7 +88,7 @@ class Licenses(Bulk, Changes, Creation, Files, Imports, LicenseTerms, Noting, Un
             status_options=[(one.name.lower(), one.name.capitalize()) for one in Status],
             expiring_options=_expiring_options(data.filter),
             chosen=_option_values(data.filter),
-            api_keys=[(one.id, one.name) for one in request.ask(list_api_keys)],
+            makers=request.ask(_list_makers),
             views=list_view_links(request),
             operations=list_operations(request),
         )
@@ -126,6 +126,13 @@ class Licenses(Bulk, Changes, Creation, Files, Imports, LicenseTerms, Noting, Un
     def history(self, request: PageRequest) -> Response:
         """The events of a license, newest first."""
         return request.render("licenses/history.html", **request.ask(lambda tx: _read_history(tx, request)))
+
+
+def _list_makers(tx: ReadTransaction) -> list[tuple[str, str]]:
+    """The choices of who made a license: users and API keys."""
+    users = [(f"{license_filter.USER}{one.id}", one.name) for one in list_users(tx)]
+    keys = [(str(one.id), _("API key %(name)s", name=one.name)) for one in list_api_keys(tx)]
+    return users + keys
 
 
 def _read_license(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
