@@ -222,6 +222,17 @@ def test_a_program_that_has_no_network_is_licensed_by_a_request_and_a_file(
     assert sold.start_offline().check().state == "unreachable_too_long"
 
 
+def test_a_license_file_for_an_old_build_serves_no_newer_one(vendor: Vendor, sold: Program) -> None:
+    path = vendor.sell("GAP-2", after_expiry="older_versions")
+    vendor.call("PATCH", path, expires_at=_moment(-DAY))
+    old, new = {"built_at": _moment(-9 * DAY)}, {"built_at": _moment(0)}
+    file = vendor.paste(sold.start_offline(**old).request_text("GAP-2"))
+    assert sold.start_offline(**new).load_file(file, "GAP-2").code == "build"
+    assert sold.start_offline(**old).load_file(file, "GAP-2").code == "version_covered"
+    with pytest.raises(httpx.HTTPStatusError):
+        vendor.paste(sold.start_offline(**new).request_text("GAP-2"))
+
+
 def test_a_pinned_key_leads_to_the_newest_until_it_is_withdrawn(tmp_path: Path) -> None:
     with running(tmp_path / "data", **NO_LIMITS) as server, closing(Vendor(server)) as vendor:
         vendor.sell(max_activations=9)

@@ -116,6 +116,8 @@ def test_what_stands_against_it_is_said_to_the_customer(server: RunningServer) -
         request_of("K", name="\0"),
         request_of("K", product="\0"),
         request_of("K", product=2**64),
+        request_of("K", built_at="2026-11-22"),
+        request_of("K", built_at="0001-01-01T00:00:00+23:00"),
         "keywright-request:" + "A" * 9000,
     ],
 )

@@ -123,7 +123,7 @@ class Keywright:
     def request_text(self, license_key: str, name: str | None = None) -> str:
         """What the user pastes into the server's page /offline, on another computer, for a license file."""
         request = {"license_key": license_key.strip(), "fingerprint": self.fingerprint, "name": name}
-        return "keywright-request:" + encode(json.dumps({**request, "product": self._product}).encode())
+        return "keywright-request:" + encode(json.dumps({**request, **self._build}).encode())
 
     def deactivate(self) -> None:
         """Give the place up, and forget the license. Raises Refused and Unreachable: nothing has changed."""

@@ -74,6 +74,7 @@ def activate_for_file(work: LicenseWork, command: ActivateForFile) -> FileWithPl
         only_product_id=command.only_product_id,
         device=command.device,
         product=command.product,
+        built_at=command.built_at,
         show=command.show,
         alg=command.alg,
     )

@@ -3,6 +3,7 @@ computer.
 """
 
 import re
+from datetime import UTC, datetime
 from typing import Annotated
 
 import msgspec
@@ -20,12 +21,13 @@ MAX_REQUEST = 8 * 1024
 
 
 class OfflineRequest(msgspec.Struct, frozen=True):
-    """The license, and the device that the file is to be for."""
+    """The license, the device that the file is to be for, and the program that asks."""
 
     license_key: Annotated[str, Meta(min_length=1)]
     fingerprint: Annotated[str, Meta(min_length=8, max_length=256)]
     name: Annotated[str, Meta(max_length=255)] | None = None
     product: Annotated[int, Meta(ge=0, le=MAX_ID)] | Annotated[str, Meta(max_length=64)] | None = None
+    built_at: Annotated[datetime, Meta(tz=True)] | None = None
 
 
 _decode = msgspec.json.Decoder(OfflineRequest).decode
@@ -43,6 +45,7 @@ def parse_request(text: str) -> OfflineRequest:
         asked = _decode(decode_base64url(_SPACES.sub("", encoded).encode()))
         if not all(is_storable(str(one)) for one in (asked.fingerprint, asked.name, asked.product)):
             raise OfflineRequestUnreadable
-        return msgspec.structs.replace(asked, license_key=normalize_key(asked.license_key))
-    except (ValueError, msgspec.MsgspecError, RecursionError, InvalidLicenseKey):
+        built_at = None if asked.built_at is None else asked.built_at.astimezone(UTC).replace(microsecond=0)
+        return msgspec.structs.replace(asked, license_key=normalize_key(asked.license_key), built_at=built_at)
+    except (ValueError, OverflowError, msgspec.MsgspecError, RecursionError, InvalidLicenseKey):
         raise OfflineRequestUnreadable from None

@@ -156,6 +156,7 @@ class Offline:
             only_product_id=call.only_product_id,
             device=Device(asked.fingerprint, asked.name),
             product=asked.product,
+            built_at=asked.built_at,
             show=show_signed_license,
             alg=self._signatures.alg,
         )
