@@ -89,6 +89,15 @@ def test_a_license_that_cannot_be_kept_takes_no_place(server: RunningServer) -> 
     assert server.sql(f"SELECT times_activated FROM licenses WHERE id = {license.id}") == [(0,)]  # noqa: S608
 
 
+def test_the_page_speaks_the_language_of_the_customer(server: RunningServer) -> None:
+    for language, title in (
+        ("de-AT", "Lizenzdatei für einen Computer ohne Netz"),
+        ("xx", "License file for"),
+    ):
+        page = httpx.get(f"{server.base_url}/offline", headers={"Accept-Language": language}).text
+        assert title in unescape(page)
+
+
 def test_what_stands_against_it_is_said_to_the_customer(server: RunningServer) -> None:
     disabled = make(server, status=Status.DISABLED)
     for text, status, part in (
