@@ -69,7 +69,7 @@ def test_a_catalog_in_the_folder_makes_a_language(languages: Languages) -> None:
     assert [(one.code, one.name) for one in languages] == [
         ("en", "English"),
         ("de", "Deutsch"),
-        ("pt-BR", "Português (brasil)"),
+        ("pt-BR", "Português (Brasil)"),
     ]
 
 
