@@ -21,13 +21,17 @@ from keywright.maintenance.personal_data_store import Erasure
 from keywright.provisioning.customers.model import Customer
 from keywright.provisioning.customers.store import find_customer
 from keywright.provisioning.portal.store import end_all
+from keywright.provisioning.shops.store import forget_customer
 
 #: How many activations, and how many events, are looked at, forgotten or erased in one transaction.
 AT_ONCE = 250
 _LICENSES_AT_ONCE = 100
 
 #: What forgets a customer in other tables, each in a transaction with the last of what is erased.
-_FORGET: tuple[Callable[[WriteTransaction, int], object], ...] = (delete_of_customer, end_all)
+_FORGET: tuple[Callable[[WriteTransaction, int], object], ...] = (
+    *(delete_of_customer, end_all, forget_customer),
+    *(personal_data_store.delete_mails, personal_data_store.clear_deliveries),
+)
 
 
 class LicenseData(msgspec.Struct, frozen=True):

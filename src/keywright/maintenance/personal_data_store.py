@@ -24,6 +24,7 @@ from keywright.db.schema import (
     license_notes,
     license_tags,
     licenses,
+    mail_outbox,
     meter_usage,
     new_devices,
     portal_releases,
@@ -219,6 +220,20 @@ def erase_name(tx: WriteTransaction, customer_id: int) -> None:
             if _is_name_event(details, customer_id)
         ],
     )
+
+
+def delete_mails(tx: WriteTransaction, customer_id: int) -> None:
+    """Delete the customer's mails, those that wait and those that were sent."""
+    tx.connection.execute(delete(mail_outbox).where(mail_outbox.c.customer_id == customer_id))
+
+
+def clear_deliveries(tx: WriteTransaction, customer_id: int) -> None:
+    """Erase what receivers answered to events of the customer's licenses: they may have repeated a name. What
+    is sent again is made of what is stored then.
+    """
+    own = select(licenses.c.id).where(licenses.c.customer_id == customer_id)
+    of_own = and_(webhook_deliveries.c.license_id.in_(own), webhook_deliveries.c.answer.is_not(None))
+    tx.connection.execute(update(webhook_deliveries).where(of_own).values(answer=None))
 
 
 def _is_name_event(details: Mapping[str, Any], customer_id: int) -> bool:

@@ -256,6 +256,17 @@ def forget_events(tx: WriteTransaction, before: datetime) -> int:
     return len(found)
 
 
+def forget_customer(tx: WriteTransaction, customer_id: int) -> None:
+    """Empty the payloads of a customer's events; what waits cannot be worked off any more."""
+    column = shop_events.c
+    query = select(column.id, column.state).where(column.customer_id == customer_id)
+    over = (EventState.DONE.value, EventState.IGNORED.value)
+    for row in tx.connection.execute(query).all():
+        forget_payload(tx, row.id)
+        if row.state not in over:
+            save_outcome(tx, row.id, EventState.UNMATCHED, Reason.FORGOTTEN)
+
+
 def forget_payload(tx: WriteTransaction, row_id: int) -> None:
     """Empty a payload."""
     _save_payload(tx, row_id, b"")

@@ -1,0 +1,71 @@
+"""An erased customer is forgotten by the outbox, by what shops sent, and by deliveries, too."""
+
+from typing import Any
+
+import pytest
+from sqlalchemy import Table, insert, select
+
+from keywright.core.command import Context
+from keywright.db import Storage, run_read, run_write
+from keywright.db.schema import mail_outbox, shop_events, webhook_deliveries
+from keywright.engine.executor import Executor
+from keywright.events.outbox.model import MailTemplate, QueuedMail
+from keywright.events.outbox.store import queue_mail
+from keywright.maintenance.commands import EraseCustomer
+from keywright.provisioning.customers.commands import CreateCustomer
+from keywright.provisioning.shops.store import find_payload
+from tests.jobs import decide
+from tests.makers import NOW, an_origin, create
+
+ERASED, OTHER = 7, 8
+
+
+@pytest.fixture
+def filled(executor: Executor, storage: Storage) -> None:
+    """Two customers with a license, a mail, a shop's event and a delivery each."""
+    for number, customer in enumerate((ERASED, OTHER), start=1):
+        decide(executor, CreateCustomer(context=Context(NOW, an_origin()), id=customer, name="Dora"))
+        decide(executor, create(f"KEY-{customer}", customer_id=customer))
+        mail = QueuedMail(template=MailTemplate.YOUR_KEYS, unique=f"mail {customer}", customer_id=customer)
+        run_write(storage, lambda tx, mail=mail: queue_mail(tx, mail, NOW))  # type: ignore[misc]
+        add(
+            storage,
+            shop_events,
+            connection_id=1,
+            event_id=f"event {customer}",
+            name="order",
+            state="done",
+            customer_id=customer,
+            sealed_payload=b"sealed",
+            happened_at=1,
+            received_at=1,
+            attempts=1,
+        )
+        add(
+            storage,
+            webhook_deliveries,
+            endpoint_id=1,
+            event_id=number,
+            license_id=number,
+            name="license.created",
+            state="delivered",
+            attempts=1,
+            answer="Thank you, Dora",
+            created_at=1,
+        )
+
+
+def add(storage: Storage, table: Table, **values: Any) -> None:
+    run_write(storage, lambda tx: tx.connection.execute(insert(table).values(values)))
+
+
+@pytest.mark.usefixtures("filled")
+def test_an_erased_customer_is_forgotten_everywhere(executor: Executor, storage: Storage) -> None:
+    decide(executor, EraseCustomer(context=Context(NOW, an_origin()), customer_id=ERASED))
+    with storage.read() as tx:
+        assert list(tx.connection.execute(select(mail_outbox.c.customer_id)).scalars()) == [OTHER]
+        answers = select(webhook_deliveries.c.answer).order_by(webhook_deliveries.c.id)
+        assert list(tx.connection.execute(answers).scalars()) == [None, "Thank you, Dora"]
+        payloads = select(shop_events.c.sealed_payload).order_by(shop_events.c.id)
+        assert list(tx.connection.execute(payloads).scalars())[1] == b"sealed"
+    assert run_read(storage, lambda tx: find_payload(tx, 1)) is None
