@@ -1,7 +1,7 @@
 """Follow the links of pages."""
 
 import re
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator
 from urllib.parse import parse_qs, urljoin, urlsplit
 
@@ -15,13 +15,12 @@ _TARGETS = """() => [...document.querySelectorAll("a[href]:not([download])")]
     .map((one) => one.getAttribute("href"))"""
 
 
-def walk(page: Page, start: str = START, *, alike: int = 1) -> Iterator[str]:
-    """The address of every page that links lead to, at most ``alike`` of each kind; each is open when it is
-    yielded.
+def walk(page: Page, start: str = START) -> Iterator[str]:
+    """The address of a page of every kind that links lead to; each is open when it is yielded.
 
     Fails at the end if a link did not lead to a page: a user may follow every link that is shown.
     """
-    waiting, kinds, seen, dead = deque([start]), Counter([kind(start)]), {start}, list[str]()
+    waiting, kinds, dead = deque([start]), {kind(start)}, list[str]()
     while waiting:
         address = waiting.popleft()
         answer = page.goto(address)
@@ -29,9 +28,8 @@ def walk(page: Page, start: str = START, *, alike: int = 1) -> Iterator[str]:
             dead.append(f"{address} answers {answer and answer.status}")
             continue
         for link in _links(page):
-            if link not in seen and kinds[kind(link)] < alike:
-                kinds[kind(link)] += 1
-                seen.add(link)
+            if kind(link) not in kinds:
+                kinds.add(kind(link))
                 waiting.append(link)
         # The start redirects.
         if kind(page.url) == kind(address):

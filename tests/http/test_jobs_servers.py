@@ -39,7 +39,7 @@ pytestmark = [pytest.mark.timeout(600), pytest.mark.tier("rest")]
 
 SECRET = "a secret of tests with 32 letters"
 LICENSES, GENERATED, IMPORTED, DAYS = 1_000, 5_000, 10_000, 30
-KILLS = 6
+KILLS = 4
 EXPIRY = datetime(2030, 1, 1, tzinfo=UTC)
 #: When it is killed, in seconds after a job has gone on.
 LATEST_KILL = 1.5
