@@ -14,8 +14,8 @@ from typing import Any
 
 import psycopg
 
-from keywright.db import database_path, open_storage
-from tests.makers import KEY_RING, url_of
+from keywright.db import open_storage
+from tests.makers import KEY_RING
 from tools.postgres import FAST, UNPRIVILEGED, PostgresServer
 
 #: The kinds of databases.
@@ -73,25 +73,6 @@ def _template() -> str:
     name = postgres().create_database()
     open_storage(postgres().url(name), KEY_RING).close()
     return name
-
-
-@cache
-def _sqlite_template() -> bytes:
-    """A file with all tables and nothing in them."""
-    with TemporaryDirectory() as folder:
-        open_storage(url_of(Path(folder)), KEY_RING).close()
-        found = database_path(url_of(Path(folder)))
-        assert found is not None
-        return found.read_bytes()
-
-
-def make_sqlite_file(url: str) -> None:
-    """A new database with all tables: a copy, because half of a short test would be making them."""
-    path = database_path(url)
-    assert path is not None
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.touch(mode=0o600)
-    path.write_bytes(_sqlite_template())
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from argon2 import PasswordHasher
@@ -13,7 +14,7 @@ from pyotp import TOTP
 from keywright.core.command import Context, IdempotentCall, Origin
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import KeywrightError
-from keywright.db import Storage, open_storage
+from keywright.db import Storage, database_path, open_storage
 from keywright.db.sqlite import SqliteStorage
 from keywright.delivery.webhooks.commands import CreateEndpoint
 from keywright.delivery.webhooks.model import Delivery, Endpoint, Payload, State
@@ -461,8 +462,30 @@ def url_of(folder: Path) -> str:
     return f"sqlite:///{folder}/keywright.db"
 
 
+@cache
+def _sqlite_template() -> bytes:
+    """A file with all tables and nothing in them."""
+    with TemporaryDirectory() as folder:
+        open_storage(url_of(Path(folder)), KEY_RING).close()
+        found = database_path(url_of(Path(folder)))
+        assert found is not None
+        return found.read_bytes()
+
+
+def make_sqlite_file(url: str) -> None:
+    """A new database with all tables: a copy, because most of a short test would be making them."""
+    path = database_path(url)
+    assert path is not None
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    path.write_bytes(_sqlite_template())
+
+
 def a_storage(folder: Path, key_ring: KeyRing = KEY_RING) -> SqliteStorage:
     """The SQLite database in this folder, made if there is none; the caller closes it."""
+    path = database_path(url_of(folder))
+    if key_ring is KEY_RING and path is not None and not path.exists():
+        make_sqlite_file(url_of(folder))
     storage = open_storage(url_of(folder), key_ring)
     assert isinstance(storage, SqliteStorage)
     return storage

@@ -18,8 +18,16 @@ from keywright.maintenance import doctor
 from keywright.provisioning.importers.commands import ImportLicenses
 from keywright.provisioning.importers.model import Imported, ImportedActivation, ImportedLicense, Verdict
 from keywright.registry import open_executor
-from tests.databases import a_postgres_url, make_sqlite_file
-from tests.makers import KEY_RING, NOW, _with_context, activate, deactivate_all, url_of
+from tests.databases import a_postgres_url
+from tests.makers import (
+    KEY_RING,
+    NOW,
+    _with_context,
+    activate,
+    deactivate_all,
+    make_sqlite_file,
+    url_of,
+)
 
 LICENSES, BATCH, LIMIT = 200, 10, 5
 

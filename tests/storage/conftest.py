@@ -13,8 +13,8 @@ from keywright.core.crypto import KeyRing
 from keywright.db import Storage, open_storage
 from keywright.engine.executor import Executor
 from keywright.registry import open_executor
-from tests.databases import KINDS, a_postgres_url, make_sqlite_file
-from tests.makers import KEY_RING, url_of
+from tests.databases import KINDS, a_postgres_url
+from tests.makers import KEY_RING, make_sqlite_file, url_of
 from tests.storage.unlucky import Unlucky
 from tools.postgres import binaries
 
@@ -26,8 +26,10 @@ ISOLATED = {
     "repeatable read": "?options=-c%20default_transaction_isolation%3Drepeatable%5C%20read",
     "serializable": "?options=-c%20default_transaction_isolation%3Dserializable",
 }
-#: For ``DATABASES`` of modules about changes that may have to be run again.
+#: For ``DATABASES`` of tests whose transactions meet: what others make of them depends on the isolation.
 EVERY_ISOLATION = (*KINDS, *ISOLATED)
+#: For those of changes that come one after the other and may have to be run again: one isolation shows it.
+RUN_AGAIN = (*KINDS, "serializable")
 
 
 @pytest.fixture

@@ -54,9 +54,9 @@ from tests.makers import (
     show_key,
     start_session,
 )
-from tests.storage.conftest import EVERY_ISOLATION, Opener
+from tests.storage.conftest import EVERY_ISOLATION, RUN_AGAIN, Opener
 
-DATABASES = EVERY_ISOLATION
+DATABASES = RUN_AGAIN
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
 
@@ -140,6 +140,7 @@ def test_the_first_administrator_is_made_once(storage: Storage, executor: Execut
     assert [name for name, _ in list_facts(storage)] == ["user.created"]
 
 
+@pytest.mark.databases(*EVERY_ISOLATION)
 def test_of_two_first_administrators_at_once_one_is_made(open_again: Opener) -> None:
     storages = [open_again() for _ in range(4)]
     together = Barrier(len(storages))
@@ -214,6 +215,7 @@ def test_the_last_administrator_may_change_the_password_and_others_may_be_change
     assert [type(one) for one in executor.execute(commands)] == [User] * 3
 
 
+@pytest.mark.databases(*EVERY_ISOLATION)
 def test_of_two_administrators_who_demote_each_other_at_once_one_is_left(open_again: Opener) -> None:
     storages = [open_again() for _ in range(2)]
     open_executor(storages[0]).execute([create_user("alice"), create_user("bob")])

@@ -51,9 +51,9 @@ from tests.makers import (
     update,
     validate,
 )
-from tests.storage.conftest import EVERY_ISOLATION
+from tests.storage.conftest import RUN_AGAIN
 
-DATABASES = EVERY_ISOLATION
+DATABASES = RUN_AGAIN
 ANY = LicenseFilter()
 ABOUT_ONE_LICENSE: list[Callable[..., LicenseCommand]] = [
     activate,

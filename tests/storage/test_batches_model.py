@@ -55,10 +55,10 @@ from tests.makers import (
     update,
     validate,
 )
-from tests.storage.conftest import EVERY_ISOLATION, ISOLATED
+from tests.storage.conftest import ISOLATED, RUN_AGAIN
 from tests.storage.unlucky import Unlucky
 
-DATABASES = EVERY_ISOLATION
+DATABASES = RUN_AGAIN
 pytestmark = pytest.mark.tier("ordinary")
 
 #: Opens a new database for as long as a block runs.

@@ -26,9 +26,9 @@ from tests.makers import (
     generate,
     purge_idempotency_records,
 )
-from tests.storage.conftest import EVERY_ISOLATION, Opener
+from tests.storage.conftest import RUN_AGAIN, Opener
 
-DATABASES = EVERY_ISOLATION
+DATABASES = RUN_AGAIN
 
 
 @pytest.fixture

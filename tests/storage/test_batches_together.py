@@ -29,7 +29,6 @@ from keywright.licensing.licenses.model import LicenseFilter, Status
 from keywright.provisioning.policies import handlers as generating
 from keywright.registry import open_executor
 from tests.concurrency.desks import Observed
-from tests.databases import make_sqlite_file
 from tests.makers import (
     KEY,
     TOKEN,
@@ -42,15 +41,16 @@ from tests.makers import (
     deactivate_all,
     delete,
     generate,
+    make_sqlite_file,
     reactivate,
     rename,
     update,
     url_of,
     validate,
 )
-from tests.storage.conftest import EVERY_ISOLATION
+from tests.storage.conftest import RUN_AGAIN
 
-DATABASES = EVERY_ISOLATION
+DATABASES = RUN_AGAIN
 ANY = LicenseFilter()
 
 

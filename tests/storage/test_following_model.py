@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
 from keywright.registry import open_executor
-from tests.storage.conftest import EVERY_ISOLATION
+from tests.storage.conftest import RUN_AGAIN
 from tests.storage.projected import assert_followed, follow, follow_all
 from tests.storage.test_batches_model import BatchesAgainstModel, new_database
 
-DATABASES = EVERY_ISOLATION
+DATABASES = RUN_AGAIN
 pytestmark = pytest.mark.tier("ordinary")
 
 LIMITS = st.integers(1, 8)

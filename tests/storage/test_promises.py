@@ -29,9 +29,9 @@ from tests.makers import (
     delete,
     update,
 )
-from tests.storage.conftest import EVERY_ISOLATION, Opener
+from tests.storage.conftest import RUN_AGAIN, Opener
 
-DATABASES = EVERY_ISOLATION
+DATABASES = RUN_AGAIN
 ANY = LicenseFilter()
 
 

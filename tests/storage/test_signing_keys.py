@@ -46,9 +46,9 @@ from tests.makers import (
     update,
     withdraw_key,
 )
-from tests.storage.conftest import EVERY_ISOLATION, Opener
+from tests.storage.conftest import EVERY_ISOLATION, RUN_AGAIN, Opener
 
-DATABASES = EVERY_ISOLATION
+DATABASES = RUN_AGAIN
 DAY = timedelta(days=1)
 DEVICE = "device-1-of-anna"
 
@@ -84,6 +84,7 @@ def read_sets(executor: Executor, now: Any, public_keys: list[str]) -> dict[str,
     return found
 
 
+@pytest.mark.databases(*EVERY_ISOLATION)
 def test_servers_that_start_at_once_make_one_key(open_again: Opener, storage: Storage) -> None:
     barrier = Barrier(4)
 

@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from functools import partial
 
+import pytest
 from sqlalchemy import select
 
 from keywright.db import Storage, run_read, run_write
@@ -12,10 +13,10 @@ from keywright.engine.executor import Executor
 from keywright.identity.store import list_api_keys, save_new_api_key
 from keywright.registry import open_executor
 from tests.makers import LATER, NOW, an_api_key, create
-from tests.storage.conftest import EVERY_ISOLATION, Opener
+from tests.storage.conftest import EVERY_ISOLATION, RUN_AGAIN, Opener
 from tests.storage.projected import day, list_counts, tally
 
-DATABASES = EVERY_ISOLATION
+DATABASES = RUN_AGAIN
 MONTH = timedelta(days=30)
 
 
@@ -87,6 +88,7 @@ def test_nothing_counted_changes_nothing(executor: Executor, storage: Storage) -
     assert (list_counts(storage), refusals(storage)) == ({}, [])
 
 
+@pytest.mark.databases(*EVERY_ISOLATION)
 def test_those_who_keep_counts_at_once_do_not_hinder_each_other(open_again: Opener, storage: Storage) -> None:
     open_executor(storage).execute([create(f"{one}") for one in range(50)])
     there = {f"{one}": 1 for one in range(50)}
