@@ -33,8 +33,8 @@ help:
 	@echo
 	@echo '  make quick       test rules, parsing and storage on SQLite (30 s); without their slow tests and PostgreSQL'
 	@echo '  make test        test all but what is below (5 min); on PostgreSQL: storage, and a few calls of each interface'
-	@echo '  make test-rest   test what make test leaves out (10 min): every interface on PostgreSQL, faults, histories,'
-	@echo '                   loss of power, fuzzing, the pages in a browser, deploy/, attacks, a short soak'
+	@echo '  make test-rest   test what make test leaves out (10 min): more of the interfaces on PostgreSQL, faults,'
+	@echo '                   histories, loss of power, fuzzing, the pages in a browser, deploy/, attacks, a short soak'
 	@echo '  make test-all    run all tests, and show the slowest twenty'
 	@echo '  make lint        check style, types and who imports whom'
 	@echo '  make format      put the code into the one format, and mend what can be mended by itself'
@@ -67,9 +67,9 @@ serve: setup
 quick: setup-dev
 	@$(python) -m pytest -n 2 --dist worksteal --tier quick $(ARGS)
 
-# Three processes for two cores: one of them always waits.
+# Four processes for two cores: some of them always wait.
 test: setup-dev
-	@$(python) -m pytest -n 3 --dist worksteal --tier ordinary $(ARGS)
+	@$(python) -m pytest -n 4 --dist worksteal --tier ordinary $(ARGS)
 
 # These wait most of the time: for a server that starts, for a disk, for a lease that ends.
 test-rest: setup-dev

@@ -20,7 +20,7 @@ class Tier(StrEnum):
     QUICK = "quick"
     #: What else a change can break in ordinary use.
     ORDINARY = "ordinary"
-    #: Every interface on PostgreSQL, faults, histories, power, fuzzing, browser, deploy, soak.
+    #: More of the interfaces on PostgreSQL, faults, histories, power, fuzzing, browser, deploy, soak.
     REST = "rest"
 
 

@@ -4,6 +4,8 @@ import pytest
 
 from tests.cli.conftest import Keywright
 
+DATABASES = ("sqlite",)
+
 
 @pytest.fixture
 def two(used: Keywright) -> Keywright:
@@ -23,6 +25,7 @@ def test_activations_are_listed_the_newest_first(two: Keywright) -> None:
     assert "127.0.0.1" in table
 
 
+@pytest.mark.smoke
 def test_an_activation_is_released_and_its_record_stays(two: Keywright) -> None:
     assert "The place of activation 2 is given up." in two("activation", "release", "A", "2")
     assert [one["id"] for one in two.json("activation", "list", "A", "--active")] == [1]

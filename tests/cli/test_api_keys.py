@@ -18,6 +18,8 @@ from keywright.identity.store import find_api_key
 from tests.cli.conftest import Keywright
 from tests.makers import NOW
 
+DATABASES = ("sqlite",)
+
 
 def get_api_key(data_dir: Path, consumer_key: str) -> ApiKey | None:
     with closing(open_installation(read_settings({"data_dir": data_dir}))) as storage, storage.read() as tx:

@@ -6,6 +6,8 @@ import pytest
 
 from tests.cli.conftest import Keywright
 
+DATABASES = ("sqlite",)
+
 
 @pytest.fixture
 def key(keywright: Keywright) -> str:
@@ -35,6 +37,7 @@ def test_of_an_unknown_customer_there_is_nothing_to_export(keywright: Keywright)
     }
 
 
+@pytest.mark.smoke
 def test_a_customer_is_erased_and_told_what_remains(keywright: Keywright, key: str) -> None:
     said = keywright("customer", "erase", "8", "--yes")
     assert said.startswith("What told of customer 8 is erased.")

@@ -9,6 +9,8 @@ import pytest
 from tests.cli.conftest import Keywright
 from tests.server import KEYWRIGHT, environment
 
+DATABASES = ("sqlite",)
+
 
 def test_events_are_listed_the_oldest_first(used: Keywright) -> None:
     listed = used.json("events")
@@ -19,6 +21,7 @@ def test_events_are_listed_the_oldest_first(used: Keywright) -> None:
     assert table.index("license.created") < table.index("license.activated")
 
 
+@pytest.mark.smoke
 def test_events_are_filtered_by_type_license_and_time(used: Keywright) -> None:
     used("license", "create", "--key", "B")
     used("policy", "create", "--name", "P")

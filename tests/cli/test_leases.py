@@ -11,6 +11,8 @@ from keywright.licensing.leases.commands import TakeLease
 from keywright.licensing.usage.commands import RecordUsage
 from tests.cli.conftest import Keywright
 
+DATABASES = ("sqlite",)
+
 
 def decide(keywright: Keywright, kind: type[Command], **fields: Any) -> None:
     """Let a program do this."""
@@ -26,6 +28,7 @@ def key(keywright: Keywright) -> str:
     return keywright("policy", "generate", "1", "--amount", "1").strip()
 
 
+@pytest.mark.smoke
 def test_a_lease_is_listed_and_ended(keywright: Keywright, key: str) -> None:
     assert keywright.json("lease", "list", key) == []
     decide(keywright, TakeLease, license=key, holder="ada@desk")

@@ -16,6 +16,8 @@ from keywright.licensing.activations.model import LicenseRecord
 from keywright.registry import open_executor
 from tests.cli.conftest import Keywright
 
+DATABASES = ("sqlite",)
+
 KEY = "ABCDE-FGHIJ-12345"
 TOKEN = re.compile(r"\b[0-9a-f]{40}\b")
 

@@ -13,6 +13,8 @@ from keywright.provisioning.policies.model import Policy
 from tests.cli.conftest import Keywright
 from tests.makers import NOW
 
+DATABASES = ("sqlite",)
+
 
 def test_a_policy_left_alone_makes_strong_keys(keywright: Keywright) -> None:
     made = keywright.json("policy", "create", "--name", "Standard")
@@ -188,6 +190,7 @@ def test_keys_that_would_be_too_long_are_refused(keywright: Keywright) -> None:
     assert "255 is the most" in said
 
 
+@pytest.mark.smoke
 def test_generated_licenses_get_what_the_options_say(keywright: Keywright) -> None:
     keywright("policy", "create", "--name", "Standard")
     made = keywright.json(

@@ -4,7 +4,10 @@ import pytest
 
 from tests.cli.conftest import Keywright
 
+DATABASES = ("sqlite",)
 
+
+@pytest.mark.smoke
 def test_a_product_is_made_changed_and_deleted(keywright: Keywright) -> None:
     made = keywright.json(
         *("product", "create", "--name", "Paint Pro", "--id", "17", "--url", "https://example.com/paint"),

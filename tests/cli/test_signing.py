@@ -8,6 +8,8 @@ from keywright.signing.armor import read_license_file
 from keywright.signing.jws import read_signed
 from tests.cli.conftest import Keywright
 
+DATABASES = ("sqlite",)
+
 
 @pytest.mark.smoke
 def test_a_license_file_is_made_and_explained(keywright: Keywright, tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ from tests.cli.conftest import Keywright
 from tests.makers import enable_second_factor
 from tests.server import KEYWRIGHT, wait_until
 
+DATABASES = ("sqlite",)
+
 PASSWORD = "correct horse battery"
 ANOTHER = "another horse battery"
 CREATE = ("user", "create", "ada", "--role", "administrator", "--password-stdin")
@@ -72,6 +74,7 @@ def is_signed_in(data_dir: Path, token: str) -> bool:
 # --- create -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("role", Role)
 def test_a_user_is_made_with_the_password_from_standard_input(
     role: Role, keywright: Keywright, monkeypatch: pytest.MonkeyPatch

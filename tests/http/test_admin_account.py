@@ -8,6 +8,8 @@ import pytest
 from tests.http.admin_browser import PASSWORD, Visitor, asked, make_users, said
 from tests.server import RunningServer
 
+DATABASES = ("sqlite",)
+
 NEW = "another CANARY password"
 
 
@@ -45,6 +47,7 @@ def test_the_form_token_and_the_cookie_are_not_the_same(visitor: Visitor) -> Non
     assert visitor.token not in visitor.get("/account").text
 
 
+@pytest.mark.smoke
 def test_a_new_password_ends_every_other_session(visitor: Visitor) -> None:
     with elsewhere(visitor) as other:
         assert change(visitor, PASSWORD, NEW, NEW) == 303

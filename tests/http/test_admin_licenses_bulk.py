@@ -27,6 +27,8 @@ from tests.http.admin_licenses import (
 from tests.http.asking import CANARY
 from tests.server import RunningServer, wait_until
 
+DATABASES = ("sqlite",)
+
 
 def hidden(answer: httpx.Response) -> dict[str, Any]:
     """The hidden fields of the page's own form, and what its fields show."""
@@ -64,6 +66,7 @@ def test_the_theme_can_be_changed_on_a_page_that_answered_a_form(server: Running
     assert bob.get(where_to(changed)).status_code == 200
 
 
+@pytest.mark.smoke
 def test_selected_licenses_are_extended_by_a_job(server: RunningServer, bob: Visitor) -> None:
     end = asked()["context"].now + timedelta(days=10)
     chosen = [make(server, expires_at=end) for _ in range(3)]

@@ -19,6 +19,8 @@ from tests.http.admin_licenses import a_key, a_number, activate, events, found, 
 from tests.http.asking import Client
 from tests.server import RunningServer
 
+DATABASES = ("sqlite",)
+
 SCRIPT = "<script>alert(1)</script>"
 
 

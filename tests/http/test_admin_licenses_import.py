@@ -17,6 +17,8 @@ from tests.http.admin_browser import Visitor, asked, decide, look_up, said, titl
 from tests.http.admin_licenses import a_key, a_number, where_to
 from tests.server import RunningServer, wait_until
 
+DATABASES = ("sqlite",)
+
 
 def chosen_fields(answer: httpx.Response) -> dict[str, str]:
     """The fields of the form for columns, as the page shows them."""
@@ -61,6 +63,7 @@ def by_key(server: RunningServer, *keys: str) -> list[Any]:
     return [found.get(key) for key in keys]
 
 
+@pytest.mark.smoke
 def test_a_table_whose_columns_are_known_is_imported_after_a_look(
     server: RunningServer, bob: Visitor
 ) -> None:

@@ -18,6 +18,8 @@ from tests.http.admin_browser import Visitor, asked, decide, make_users, said
 from tests.http.admin_licenses import a_key, a_number, activate, events, found, make, where_to
 from tests.server import RunningServer
 
+DATABASES = ("sqlite",)
+
 SECRET = "a secret of tests with 32 letters"
 _ONCE = re.compile(r'name="once" value="([^"]+)"')
 
@@ -227,6 +229,7 @@ def in_another_window(visitor: Visitor, server: RunningServer) -> Visitor:
     return other
 
 
+@pytest.mark.smoke
 def test_forms_that_come_at_the_same_time_have_one_effect(server: RunningServer, bob: Visitor) -> None:
     path = f"/policies/{a_policy(server)}/generate"
     windows = [in_another_window(bob, server) for _ in range(6)]

@@ -11,8 +11,11 @@ from keywright.licensing.licenses.keys import UNAMBIGUOUS
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.policies.commands import CreatePolicy, GenerateLicenses
+from tests.databases import KINDS
 from tests.http.admin_browser import Visitor, asked, decide, said, title
 from tests.server import wait_until
+
+DATABASES = ("sqlite",)
 
 GOOD = {
     "charset": "0123456789ABCDEF",
@@ -302,6 +305,7 @@ def test_old_addresses_lead_to_the_new_ones(bob: Visitor, old: str, new: str) ->
     assert (answer.status_code, answer.headers["location"]) == (303, f"/admin{new}")
 
 
+@pytest.mark.databases(*KINDS)
 @pytest.mark.parametrize("number", [0, 999_999, 2**63, 10**40])
 @pytest.mark.parametrize("path", ["edit", "delete", "generate"])
 def test_there_is_no_page_for_a_policy_that_is_not(ada: Visitor, number: int, path: str) -> None:

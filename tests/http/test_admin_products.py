@@ -15,9 +15,12 @@ from keywright.provisioning.customers.commands import CreateCustomer
 from keywright.provisioning.policies.commands import CreatePolicy
 from keywright.provisioning.products.commands import CreateProduct
 from keywright.provisioning.products.model import Feature
+from tests.databases import KINDS
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said, title
 from tests.http.admin_licenses import a_number, activate, make
 from tests.server import RunningServer, running
+
+DATABASES = ("sqlite",)
 
 
 def last_event(visitor: Visitor, name: str) -> str:
@@ -126,12 +129,14 @@ def test_what_is_wrong_is_said_beside_its_field(
         assert "still in use: licenses name it" in said(answer)
 
 
+@pytest.mark.databases(*KINDS)
 @pytest.mark.parametrize("area", ["products", "customers"])
 @pytest.mark.parametrize("rest", ["77", "77/delete", str(2**63)])
 def test_there_is_no_page_for_what_is_unknown(bob: Visitor, area: str, rest: str) -> None:
     assert bob.get(f"/{area}/{rest}").status_code == 404
 
 
+@pytest.mark.smoke
 def test_a_customer_has_a_page_with_licenses_devices_and_what_happened(bob: Visitor, carol: Visitor) -> None:
     customer, product = a_number(), a_number()
     new = CreateCustomer(**asked(id=customer, name="Larch Street Clinic", email="clinic@example.com"))
@@ -230,6 +235,7 @@ def test_features_keep_their_descriptions(bob: Visitor) -> None:
     assert features == '[{"code":"pro","name":"Professional","description":"All of it."}]'
 
 
+@pytest.mark.smoke
 def test_many_customers_are_in_pages_that_lead_on_and_back(bob: Visitor) -> None:
     server = bob.server
     # Those of other tests are in front.

@@ -30,6 +30,8 @@ from tests.http.admin_browser import (
 from tests.http.conftest import assert_clean
 from tests.server import RunningServer, running
 
+DATABASES = ("sqlite",)
+
 WRONG = "The name or the password is wrong."
 
 

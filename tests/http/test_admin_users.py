@@ -12,9 +12,12 @@ import pytest
 from keywright.identity import sessions
 from keywright.identity.commands import ChangeUser, InviteUser
 from keywright.identity.model import Role
+from tests.databases import KINDS
 from tests.http.admin_browser import PASSWORD, Visitor, asked, decide, make_users, said, title
 from tests.http.conftest import assert_clean
 from tests.server import NO_LIMITS, RunningServer, running
+
+DATABASES = ("sqlite",)
 
 NEW = "quite another CANARY password"
 
@@ -56,6 +59,7 @@ def accept(visitor: Visitor, link: str, password: str = NEW) -> httpx.Response:
     return visitor.post("/invitation", token=token, new_password=password, repeated=password)
 
 
+@pytest.mark.smoke
 def test_a_new_user_sets_the_password_with_a_link_that_works_once(ada: Visitor) -> None:
     link = invite(ada, "nora")
     number = id_of(ada.server, "nora")
@@ -248,6 +252,7 @@ def test_nobody_else_has_to_do_with_users(server: RunningServer, name: str) -> N
     assert server.sql("SELECT id, role, password_hash, disabled_at FROM users ORDER BY id") == before
 
 
+@pytest.mark.databases(*KINDS)
 @pytest.mark.parametrize("number", [0, 999_999, 2**63, 10**40])
 def test_there_is_no_page_for_a_user_that_is_not(ada: Visitor, number: int) -> None:
     assert ada.get(f"/users/{number}").status_code == 404

@@ -22,9 +22,12 @@ from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.policies.commands import CreatePolicy
 from keywright.search.filters import Search
+from tests.databases import KINDS
 from tests.http.admin_browser import Visitor, asked, decide, look_up, make_users, said, title
 from tests.jobs import ALL, a_change, a_generation
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
+
+DATABASES = ("sqlite",)
 
 KEYS = [f"CANARY-{number:04d}" for number in range(600)]
 _MADE = re.compile(r'href="/admin([^"]*)">(?:(?!</a>).)*Show \d+ licenses?</a>', re.DOTALL)
@@ -224,6 +227,7 @@ def test_what_is_not_there_is_said(server: RunningServer, bob: Visitor) -> None:
     assert bob.get("/jobs?before=x&after=y").status_code == 200
 
 
+@pytest.mark.databases(*KINDS)
 @pytest.mark.parametrize("number", [2**63 - 1, 2**63, 10**18, 10**19, 10**30, "9" * 5_000])
 def test_there_is_no_job_with_a_number_that_no_database_has(bob: Visitor, number: object) -> None:
     for path in ("", "/progress"):

@@ -23,7 +23,7 @@ from tests.server import RunningServer
 
 OPERATIONS = [(one.path.replace(":text}", "}"), one.method) for one in ROUTES]
 #: Number of cases of an operation on each database: with valid data, and with invalid data.
-VALID, INVALID = size(14, 1_000), size(10, 600)
+VALID, INVALID = size(8, 1_000), size(6, 600)
 _FINGERPRINT = "device-7f3a9c0e12b4"
 _TERMS = {
     "max_activations": 3,
