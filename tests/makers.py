@@ -482,10 +482,15 @@ def make_sqlite_file(url: str) -> None:
 
 
 def a_storage(folder: Path, key_ring: KeyRing = KEY_RING) -> SqliteStorage:
-    """The SQLite database in this folder, made if there is none; the caller closes it."""
+    """The SQLite database in this folder, a copy of an empty one if there is none; the caller closes it."""
     path = database_path(url_of(folder))
     if key_ring is KEY_RING and path is not None and not path.exists():
         make_sqlite_file(url_of(folder))
+    return open_or_make(folder, key_ring)
+
+
+def open_or_make(folder: Path, key_ring: KeyRing = KEY_RING) -> SqliteStorage:
+    """The SQLite database in this folder, made there as a server makes it if there is none."""
     storage = open_storage(url_of(folder), key_ring)
     assert isinstance(storage, SqliteStorage)
     return storage

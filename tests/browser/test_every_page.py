@@ -30,7 +30,9 @@ def test_every_page_is_accessible_and_fits_on_a_phone(
             checks.run(check_fits, page)
             continue
         seen.add(kind(address)[0])
-        checks.run(axe.check, page)
+        if name != "bob":
+            # All that his pages have is on those of ada.
+            checks.run(axe.check, page)
         if name == "ada":
             checks.run(check_contrast_in_the_dark, page, axe)
             checks.run(camera.take, page, name_of(address))

@@ -55,6 +55,7 @@ def tab_to(page: Page, name: str) -> list[str]:
 
 def test_light_and_dark_stay_as_they_were_chosen(signed_in: SignedIn) -> None:
     page = signed_in("carol").page
+    page.goto("/admin/account")
     page.add_init_script(_EVERY_FRAME)
     for system in ("light", "dark"):
         page.emulate_media(color_scheme="dark" if system == "dark" else "light")

@@ -74,11 +74,11 @@ class Load:
 
 
 @contextmanager
-def killing(server: RunningServer, *, has_trials: bool = True) -> Iterator[Load]:
-    """Kill the server again and again under load; gives the load, which is over."""
+def killing(server: RunningServer, *, kills: int = KILLS, has_trials: bool = True) -> Iterator[Load]:
+    """Kill the server so often under load; gives the load, which is over."""
     load = Load(server, has_trials=has_trials)
     try:
-        for _ in range(KILLS):
+        for _ in range(kills):
             before = load.done
             wait_until(lambda before=before: load.done > before + 50, "some load")  # type: ignore[misc]
             # No wait for something: the moment must have nothing to do with what goes on.
@@ -136,9 +136,9 @@ def test_a_server_that_answers_before_it_commits_is_found(tmp_path: Path) -> Non
     program = faulty.program(faulty.answering_before_the_commit)
     with running(tmp_path / "data", program=program, **NO_LIMITS) as server:
         # A trial is decided in another transaction, which would end the open one.
-        with killing(server, has_trials=False) as load:
+        with killing(server, kills=1, has_trials=False) as load:
             server.kill()
         server.start()
         wrong = count_wrong(server, load)
-    record("R20", "control: answers before the commit", {"kills": KILLS + 1, **wrong})
+    record("R20", "control: answers before the commit", {"kills": 2, **wrong})
     assert wrong["usage missing"] + wrong["leases missing"]

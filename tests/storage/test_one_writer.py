@@ -18,7 +18,7 @@ from keywright.db.sqlite import SqliteStorage
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
 from keywright.registry import open_executor
-from tests.makers import KEY, KEY_RING, a_license, a_storage, create
+from tests.makers import KEY, KEY_RING, a_license, create, open_or_make
 
 pytestmark = pytest.mark.tier("ordinary")
 
@@ -33,10 +33,10 @@ from keywright.registry import open_executor
 from keywright.core.errors import StoreBusy
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
-from tests.makers import a_license, a_storage, create
+from tests.makers import a_license, open_or_make, create
 def say(*words):
     print(*words, flush=True)
-storage = a_storage(Path(sys.argv[1]))
+storage = open_or_make(Path(sys.argv[1]))
 say("open")
 sys.stdin.readline()
 """
@@ -105,7 +105,7 @@ class Process:
 
 @pytest.fixture
 def storage(tmp_path: Path) -> Iterator[SqliteStorage]:
-    with closing(a_storage(tmp_path)) as storage:
+    with closing(open_or_make(tmp_path)) as storage:
         yield storage
 
 
@@ -155,7 +155,7 @@ def test_no_number_is_given_twice_by_two_processes_at_once(storage: SqliteStorag
 
 
 def test_two_objects_in_one_process_exclude_each_other_too(storage: SqliteStorage, tmp_path: Path) -> None:
-    with closing(a_storage(tmp_path)) as other:
+    with closing(open_or_make(tmp_path)) as other:
         with storage.write(), pytest.raises(StoreBusy), other.write(wait=0):
             pass
         with other.write(wait=0):
@@ -191,7 +191,7 @@ def test_a_lock_file_that_was_removed_is_made_again(storage: SqliteStorage, tmp_
     for _ in range(3):
         with storage.write():
             lock.unlink()
-            with closing(a_storage(tmp_path)) as other, pytest.raises(StoreBusy), other.write(wait=False):
+            with closing(open_or_make(tmp_path)) as other, pytest.raises(StoreBusy), other.write(wait=False):
                 pass
         with storage.write():
             assert lock.exists()
@@ -201,11 +201,11 @@ def test_closing_a_storage_gives_its_descriptors_back(tmp_path: Path) -> None:
     def opened() -> int:
         return len(os.listdir("/proc/self/fd"))
 
-    with closing(a_storage(tmp_path)):
+    with closing(open_or_make(tmp_path)):
         pass
     before = opened()
     for _ in range(3):
-        with closing(a_storage(tmp_path)) as storage, storage.write():
+        with closing(open_or_make(tmp_path)) as storage, storage.write():
             pass
     assert opened() == before
 
@@ -213,7 +213,7 @@ def test_closing_a_storage_gives_its_descriptors_back(tmp_path: Path) -> None:
 def test_opening_a_database_that_is_up_to_date_waits_for_nobody(
     storage: SqliteStorage, tmp_path: Path
 ) -> None:
-    with storage.write(), closing(a_storage(tmp_path)) as other, other.read() as tx:
+    with storage.write(), closing(open_or_make(tmp_path)) as other, other.read() as tx:
         assert license_store.count_licenses(tx, ANY) == 0
 
 
@@ -223,9 +223,9 @@ def test_making_the_tables_and_closing_the_log_wait_for_the_writer(
     monkeypatch.setattr(sqlite, "LOCK_TIMEOUT", 0.05)
     with closing(sqlite.SqliteStorage(tmp_path / "keywright.db", KEY_RING)) as storage:
         with storage.write_lock(), pytest.raises(StoreBusy):
-            a_storage(tmp_path)
+            open_or_make(tmp_path)
         assert not storage.path.exists()
-        other = a_storage(tmp_path)
+        other = open_or_make(tmp_path)
         with other.write():
             pass
         with storage.write(), pytest.raises(StoreBusy):
@@ -236,5 +236,5 @@ def test_making_the_tables_and_closing_the_log_wait_for_the_writer(
 def test_a_block_that_fails_gives_the_lock_back(storage: SqliteStorage, tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), storage.write():
         _ = 1 / 0
-    with closing(a_storage(tmp_path)) as other, other.write(wait=0):
+    with closing(open_or_make(tmp_path)) as other, other.write(wait=0):
         pass

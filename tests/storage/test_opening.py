@@ -13,7 +13,7 @@ from keywright.core.errors import ConfigurationError, StoreError, StoreUnavailab
 from keywright.db import database_path, open_storage, sqlite
 from keywright.db.migrate import HEAD, read_file_state
 from keywright.licensing.licenses import store as license_store
-from tests.makers import KEY, KEY_RING, a_license, a_storage, url_of
+from tests.makers import KEY, KEY_RING, a_license, open_or_make, url_of
 
 OTHER_RING = KeyRing(b"another secret, also 32 bytes ok")
 
@@ -43,7 +43,7 @@ def test_a_database_is_made_where_there_is_none_with_its_folders(tmp_path: Path)
 
 def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:
     (tmp_path / "keywright.db").touch()
-    a_storage(tmp_path).close()
+    open_or_make(tmp_path).close()
     assert read_file_state(tmp_path / "keywright.db").revision == HEAD
     assert not (tmp_path / "backups").exists()
 
@@ -53,7 +53,7 @@ def test_only_the_owner_can_read_the_files_and_the_folder(tmp_path: Path, mask: 
     folder = tmp_path / "data"
     before = os.umask(mask)
     try:
-        with closing(a_storage(folder)) as storage:
+        with closing(open_or_make(folder)) as storage:
             with storage.write() as tx:
                 license_store.save_new_licenses(tx, [a_license()])
             with storage.read() as tx:
@@ -120,20 +120,20 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
 
 
 def test_a_database_whose_making_was_interrupted_is_finished(tmp_path: Path) -> None:
-    a_storage(tmp_path).close()
+    open_or_make(tmp_path).close()
     a_database(tmp_path / "keywright.db", "DELETE FROM installation")
-    a_storage(tmp_path).close()
+    open_or_make(tmp_path).close()
     with pytest.raises(StoreError, match="another secret"):
-        a_storage(tmp_path, OTHER_RING)
+        open_or_make(tmp_path, OTHER_RING)
 
 
 def test_a_database_written_with_another_secret_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
-    a_storage(tmp_path).close()
+    open_or_make(tmp_path).close()
     before = (tmp_path / "keywright.db").read_bytes()
     with pytest.raises(StoreError, match="another secret"):
-        a_storage(tmp_path, OTHER_RING)
+        open_or_make(tmp_path, OTHER_RING)
     assert (tmp_path / "keywright.db").read_bytes() == before
-    a_storage(tmp_path).close()
+    open_or_make(tmp_path).close()
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_a_database_of_another_program_is_refused_and_left_as_it_was(
     path = tmp_path / "keywright.db"
     before = a_database(path, *tables)
     with pytest.raises(StoreError, match="another program"):
-        a_storage(tmp_path)
+        open_or_make(tmp_path)
     assert path.read_bytes() == before
 
 
@@ -158,12 +158,12 @@ def test_a_database_of_another_program_is_refused_and_left_as_it_was(
 def test_a_database_that_needs_a_newer_version_is_refused_and_left_as_it_was(
     tmp_path: Path, oldest: str
 ) -> None:
-    a_storage(tmp_path).close()
+    open_or_make(tmp_path).close()
     path = tmp_path / "keywright.db"
     newer = "UPDATE alembic_version SET version_num = '9999'"
     before = a_database(path, newer, f"UPDATE installation SET oldest_compatible_revision = {oldest}")  # noqa: S608
     with pytest.raises(StoreError, match="newer Keywright"):
-        a_storage(tmp_path)
+        open_or_make(tmp_path)
     assert path.read_bytes() == before
     assert not (tmp_path / "backups").exists()
 
@@ -171,11 +171,11 @@ def test_a_database_that_needs_a_newer_version_is_refused_and_left_as_it_was(
 def test_a_newer_database_that_this_version_may_use_is_opened_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    a_storage(tmp_path).close()
+    open_or_make(tmp_path).close()
     path = tmp_path / "keywright.db"
     newer = "UPDATE alembic_version SET version_num = '9999'"
     before = a_database(path, newer, f"UPDATE installation SET oldest_compatible_revision = '{HEAD}'")  # noqa: S608
-    a_storage(tmp_path).close()
+    open_or_make(tmp_path).close()
     assert path.read_bytes() == before
     assert "updated by a newer Keywright" in caplog.text
 
@@ -184,7 +184,7 @@ def test_a_file_that_is_no_database_is_refused_and_left_as_it_was(tmp_path: Path
     path = tmp_path / "keywright.db"
     path.write_bytes(b"dear diary\n" * 1000)
     with pytest.raises(StoreUnavailable, match="not a database"):
-        a_storage(tmp_path)
+        open_or_make(tmp_path)
     assert path.read_bytes() == b"dear diary\n" * 1000
 
 
@@ -197,7 +197,7 @@ def test_a_folder_in_the_place_of_the_database_is_told(tmp_path: Path) -> None:
 def test_a_lock_file_that_cannot_be_opened_is_told(tmp_path: Path) -> None:
     (tmp_path / "keywright.db.lock").mkdir()
     with pytest.raises(StoreUnavailable):
-        a_storage(tmp_path)
+        open_or_make(tmp_path)
 
 
 MOUNTS = """\
@@ -254,5 +254,5 @@ def test_a_system_that_tells_no_mounts_is_trusted(mounts: Path) -> None:
 def test_a_database_on_a_network_file_system_is_not_made(mounts: Path, tmp_path: Path) -> None:
     mounts.write_text(f"server:/export {tmp_path} nfs rw 0 0\n")
     with pytest.raises(StoreError, match="network file system"):
-        a_storage(tmp_path)
+        open_or_make(tmp_path)
     assert not (tmp_path / "keywright.db").exists()
