@@ -32,6 +32,7 @@ from keywright.http.admin.sections.sign_in import SignIn, redirect_to_sign_in
 from keywright.http.admin.sections.signing_keys import SigningKeys
 from keywright.http.admin.sections.system import System
 from keywright.http.admin.sections.users import Users
+from keywright.http.admin.sections.webhooks import Webhooks
 from keywright.http.admin.site import AdminSite
 from keywright.http.admin.texts import ROLE_TEXTS, license_state, refusal_text
 from keywright.http.middleware.body import BodyReader
@@ -62,6 +63,7 @@ SECTIONS: tuple[type[Section], ...] = (
     Customers,
     PortalAndBrand,
     ApiKeys,
+    Webhooks,
     Jobs,
     Events,
     Users,

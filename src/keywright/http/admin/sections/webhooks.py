@@ -1,0 +1,287 @@
+"""Webhooks: the addresses that are told of events, and what came of each delivery."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time
+from functools import partial
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from starlette.responses import Response
+
+from keywright.core import parsing
+from keywright.core.errors import NotFound
+from keywright.core.paging import Paging, Position, position_of
+from keywright.delivery.webhooks import queries, rules, store
+from keywright.delivery.webhooks.addresses import parse_url
+from keywright.delivery.webhooks.commands import (
+    CreateEndpoint,
+    DeleteEndpoint,
+    GetDelivery,
+    ListDeliveries,
+    ListEndpoints,
+    ResendDelivery,
+    ResendSince,
+    RotateSecret,
+    SendTest,
+    UpdateEndpoint,
+)
+from keywright.delivery.webhooks.model import Endpoint, NewEndpoint, Payload, State
+from keywright.http.admin.event_filter import reader_zone
+from keywright.http.admin.name_suggestions import number_parser, suggest_names, write_number
+from keywright.http.pages.inputs import Inputs, parse_choice, require_id
+from keywright.http.pages.languages import N_, _
+from keywright.http.pages.page import Section, page
+from keywright.http.pages.request import PageRequest
+from keywright.identity.rights import Right
+from keywright.provisioning.catalog.model import NameKind
+
+#: How much a delivery says, in a sentence.
+PAYLOADS: dict[Payload, tuple[str, str]] = {
+    Payload.FULL: (
+        N_("Everything"),
+        N_("What happened with its details, and the license with its key masked."),
+    ),
+    Payload.THIN: (N_("Numbers alone"), N_("What happened, and the numbers of what it is about.")),
+}
+STATES = {
+    State.WAITING: (N_("waiting"), "warn"),
+    State.DELIVERED: (N_("delivered"), "good"),
+    State.GIVEN_UP: (N_("given up"), "bad"),
+}
+REASONS = {
+    "by_hand": N_("It was disabled by hand."),
+    "gone": N_("The receiver answered 410: it is gone for good."),
+    "failing": N_("For five days, the receiver took nothing."),
+}
+_ROWS = 50
+_NO_EVENTS: tuple[str, ...] = ()
+_POSITION = re.compile(r"[0-9]{1,12}-[0-9]{1,18}")
+
+
+class Webhooks(Section):
+    """The endpoints and their deliveries."""
+
+    label = N_("Webhooks")
+    path = "/webhooks"
+    icon = "activity"
+    right = Right.ADMINISTER
+
+    @page("")
+    def list_all(self, request: PageRequest) -> Response:
+        """All endpoints."""
+        asked = ListEndpoints(paging=Paging(limit=rules.MAX_ENDPOINTS))
+        found = request.ask(lambda tx: store.list_endpoints(tx, asked))
+        return request.render("webhooks/list.html", endpoints=found.items)
+
+    @page("/new", methods=("GET", "POST"))
+    def create(self, request: PageRequest) -> Response:
+        """Make an endpoint, and show its secret."""
+        inputs = Inputs(request.form)
+        if request.is_post:
+            fields = _read_fields(request, inputs)
+            if not inputs.errors:
+                made = request.change(CreateEndpoint(context=request.context, **fields))
+                return _show_secret(request, made)
+        form = dict(request.form) if request.is_post else {"events": "license.*", "payload": "full"}
+        return _render_form(request, inputs, form, None)
+
+    @page("/{id:number}")
+    def show(self, request: PageRequest) -> Response:
+        """An endpoint and its deliveries, the newest first."""
+        endpoint = _get(request)
+        state = next((one for one in State if one.value == request.query.get("state")), None)
+        paging = Paging(after=_parse_position(request.query.get("before", "")), limit=_ROWS)
+        asked = ListDeliveries(endpoint_id=endpoint.id, paging=paging, state=state)
+        found = request.ask(lambda tx: store.list_deliveries(tx, asked)).items
+        shown = found[:_ROWS]
+        place = position_of(shown[-1], paging.sort) if len(found) > _ROWS else None
+        return request.render(
+            "webhooks/show.html",
+            endpoint=endpoint,
+            deliveries=shown,
+            state=state,
+            states=STATES,
+            payloads=PAYLOADS,
+            reasons=REASONS,
+            before=None if place is None else f"{place[0]}-{place[1]}",
+        )
+
+    @page("/{id:number}/edit", methods=("GET", "POST"))
+    def edit(self, request: PageRequest) -> Response:
+        """Change an endpoint."""
+        endpoint, inputs = _get(request), Inputs(request.form)
+        if request.is_post:
+            fields = _read_fields(request, inputs)
+            if not inputs.errors:
+                change = UpdateEndpoint(context=request.context, endpoint_id=endpoint.id, changes=fields)
+                request.change(change)
+                return request.redirect(_path(endpoint), _("The webhook is changed."))
+        form = dict(request.form) if request.is_post else _form_of(request, endpoint)
+        return _render_form(request, inputs, form, endpoint)
+
+    @page("/{id:number}/enabled", methods=("POST",))
+    def set_enabled(self, request: PageRequest) -> Response:
+        """Enable or disable an endpoint."""
+        endpoint = _get(request)
+        is_enabled = "enable" in request.form
+        request.change(
+            UpdateEndpoint(
+                context=request.context, endpoint_id=endpoint.id, changes={"is_enabled": is_enabled}
+            )
+        )
+        said = _("The webhook goes on where it stood.") if is_enabled else _("The webhook is disabled.")
+        return request.redirect(_path(endpoint), said)
+
+    @page("/{id:number}/test", methods=("POST",))
+    def test(self, request: PageRequest) -> Response:
+        """Send a test."""
+        endpoint = _get(request)
+        request.change(SendTest(context=request.context, endpoint_id=endpoint.id))
+        return request.redirect(_path(endpoint), _("A test is on its way: reload this page."))
+
+    @page("/{id:number}/rotate", methods=("GET", "POST"))
+    def rotate(self, request: PageRequest) -> Response:
+        """Make a new secret, and show it."""
+        endpoint = _get(request)
+        if request.is_post:
+            command = RotateSecret(context=request.context, endpoint_id=endpoint.id)
+            return _show_secret(request, request.change(command))
+        return request.confirm(
+            _("Make a new secret?"),
+            [_("For 24 hours, deliveries are signed with both, so that the receiver can change.")],
+            button=_("Make a new secret"),
+            back=_path(endpoint),
+            is_danger=False,
+        )
+
+    @page("/{id:number}/resend", methods=("POST",))
+    def resend_since(self, request: PageRequest) -> Response:
+        """Send the events since a day again."""
+        endpoint, inputs = _get(request), Inputs(request.form)
+        since = inputs.require("since", partial(_parse_day, zone=reader_zone(request)), request.now)
+        if inputs.errors:
+            return request.redirect(_path(endpoint), _("Choose a day."), is_error=True)
+        command = ResendSince(context=request.context, endpoint_id=endpoint.id, since=since)
+        request.change(command)
+        return request.redirect(_path(endpoint), _("The events since then are sent again, in their order."))
+
+    @page("/{id:number}/delete", methods=("GET", "POST"))
+    def delete(self, request: PageRequest) -> Response:
+        """Delete an endpoint."""
+        endpoint = _get(request)
+        if request.is_post:
+            request.change(DeleteEndpoint(context=request.context, endpoint_id=endpoint.id))
+            return request.redirect(self.path, _("The webhook is deleted."))
+        return request.confirm(
+            _("Delete this webhook?"),
+            [endpoint.url, _("Its deliveries go with it, also those that wait.")],
+            button=_("Delete it"),
+            back=_path(endpoint),
+        )
+
+    @page("/{id:number}/deliveries/{delivery:number}")
+    def show_delivery(self, request: PageRequest) -> Response:
+        """A delivery: the request, the answer, the time."""
+        endpoint = _get(request)
+        asked = GetDelivery(
+            endpoint_id=endpoint.id,
+            delivery_id=require_id(request.path_params["delivery"]),
+            now=request.now,
+        )
+        delivery, body = request.ask(_with_tx(partial(queries.get_delivery, query=asked)))
+        return request.render(
+            "webhooks/delivery.html",
+            endpoint=endpoint,
+            delivery=delivery,
+            states=STATES,
+            body=None if body is None else body.decode(),
+        )
+
+    @page("/{id:number}/deliveries/{delivery:number}/resend", methods=("POST",))
+    def resend(self, request: PageRequest) -> Response:
+        """Send a delivery again."""
+        endpoint, number = _get(request), require_id(request.path_params["delivery"])
+        command = ResendDelivery(context=request.context, endpoint_id=endpoint.id, delivery_id=number)
+        request.change(command)
+        return request.redirect(f"{_path(endpoint)}/deliveries/{number}", _("It is sent again now."))
+
+
+class _Read:
+    def __init__(self, tx: Any) -> None:
+        self.tx = tx
+
+
+def _with_tx(ask: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda tx: ask(_Read(tx))
+
+
+def _get(request: PageRequest) -> Endpoint:
+    """The endpoint of the address. Raises ``NotFound``."""
+    number = require_id(request.path_params["id"])
+    endpoint = request.ask(lambda tx: store.find_endpoint(tx, number))
+    if endpoint is None:
+        raise NotFound(f"webhook {number}")
+    return endpoint
+
+
+def _path(endpoint: Endpoint) -> str:
+    return f"/webhooks/{endpoint.id}"
+
+
+def _read_fields(request: PageRequest, inputs: Inputs) -> dict[str, Any]:
+    return {
+        "url": inputs.require("url", parse_url, ""),
+        "events": inputs.require("events", _parse_events, _NO_EVENTS),
+        "description": inputs.read("description", parsing.parse_name),
+        "product_id": inputs.read("product_id", number_parser(request, NameKind.PRODUCT)),
+        "payload": inputs.require("payload", parse_choice(Payload), Payload.FULL),
+    }
+
+
+def _form_of(request: PageRequest, endpoint: Endpoint) -> dict[str, str]:
+    product = request.ask(lambda tx: write_number(tx, NameKind.PRODUCT, endpoint.product_id))
+    return {
+        "url": endpoint.url,
+        "events": "\n".join(endpoint.events),
+        "description": endpoint.description or "",
+        "product_id": product,
+        "payload": endpoint.payload.value,
+    }
+
+
+def _render_form(
+    request: PageRequest, inputs: Inputs, values: dict[str, str], endpoint: Endpoint | None
+) -> Response:
+    return request.render(
+        "webhooks/edit.html",
+        values=values,
+        errors=inputs.errors,
+        endpoint=endpoint,
+        payloads=PAYLOADS,
+        suggestions=request.ask(suggest_names),
+    )
+
+
+def _show_secret(request: PageRequest, made: NewEndpoint) -> Response:
+    # The secret is in this answer only: no redirect, no cookie, no log.
+    return request.render("webhooks/secret.html", endpoint=made.endpoint, secret=made.secret)
+
+
+def _parse_events(text: str) -> tuple[str, ...]:
+    return rules.normalize_events(text.split())
+
+
+def _parse_day(text: str, zone: ZoneInfo) -> datetime:
+    """The beginning of a day of this zone. Raises ``ValueError``."""
+    try:
+        return datetime.combine(date.fromisoformat(text), time.min, zone).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError("must be a day") from None
+
+
+def _parse_position(text: str) -> Position | None:
+    if not _POSITION.fullmatch(text):
+        return None
+    moment, number = text.split("-")
+    return int(moment), int(number)
