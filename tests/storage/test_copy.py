@@ -29,6 +29,7 @@ from tests.makers import (
     a_retry,
     activate,
     create,
+    create_endpoint,
     create_policy,
     create_user,
     deactivate_all,
@@ -68,7 +69,7 @@ def fill(storage: Storage) -> None:
     executor.execute([create_user(), create_user("ada", Role.READER), start_session(1)])
     executor.execute([enable_second_factor(2)])
     executor.execute([save_name(NameKind.PRODUCT, 7, "Writer"), save_name(NameKind.CUSTOMER, 7, "Anna")])
-    executor.execute([make_first_key()])
+    executor.execute([make_first_key(), create_endpoint()])
     connect(executor)
     receive(executor, a_sale("in-1", subscription="sub-1"))
     run_write(storage, _save_what_is_sealed)
