@@ -54,9 +54,11 @@ class Domain(NamedTuple):
 
 
 _TERMS = HTTP.parent / "licensing" / "terms"
+_MAIL = HTTP.parent / "delivery" / "mail"
 DOMAINS = {
     "admin": Domain((HTTP / "pages", HTTP / "admin", _TERMS), HTTP / "admin" / "locale"),
     "portal": Domain((HTTP / "portal", HTTP / "public"), PORTAL_CATALOGS, has_errors=False),
+    "mail": Domain((_MAIL,), _MAIL / "locale", has_errors=False),
 }
 
 

@@ -94,6 +94,11 @@ class PostgresStorage:
         """Begin a transaction on the connection for writes."""
         return self._writer.transaction()
 
+    @property
+    def key_ring(self) -> KeyRing:
+        """What seals and signs with the installation's secret."""
+        return self._key_ring
+
     def clone(self) -> "PostgresStorage":
         """Return another object on the same database, for another thread; the caller closes it."""
         replica = None if self._replica is None else self._replica.clone()

@@ -145,6 +145,11 @@ class SqliteStorage:
                 held.callback(lock.release)
             yield
 
+    @property
+    def key_ring(self) -> KeyRing:
+        """What seals and signs with the installation's secret."""
+        return self._key_ring
+
     def clone(self) -> "SqliteStorage":
         """Return another object on the same database, for another thread; the caller closes it."""
         return SqliteStorage(

@@ -24,6 +24,7 @@ from keywright.background.refusals import save_refusals
 from keywright.background.shop_runner import running_shops
 from keywright.config import Settings, logs
 from keywright.core.command import Command
+from keywright.core.crypto import KeyRing
 from keywright.db import Storage
 from keywright.engine.desk import Desk
 from keywright.http.health import Health
@@ -42,6 +43,7 @@ from keywright.http.pages.runner import Runner
 from keywright.http.pages.urls import BASE, PORTAL
 from keywright.http.public.jwks import Jwks
 from keywright.http.public.offline import Offline
+from keywright.http.public.unsubscribe import UnsubscribePage
 from keywright.http.server.listening import Address
 from keywright.http.server.run import Application
 from keywright.http.signatures import Signatures
@@ -115,7 +117,7 @@ async def _open(
                 PORTAL, portal_runner, partial(_build_portal, settings, portal_runner, body_reader)
             )
             signatures = Signatures(desk, settings.signature_alg)
-            site = _build_site(settings, desk, admin_host, signatures)
+            site = _build_site(settings, desk, admin_host, signatures, storage.key_ring)
             site = SitePages(lambda _scope: settings.portal, PORTAL, portal, site)
             pages = SitePages(admin_host.is_here, BASE, admin, site)
             count_call = None if metrics is None else metrics.count_call
@@ -197,11 +199,14 @@ def _build_portal(settings: Settings, runner: Runner, body_reader: BodyReader) -
     return build_app(settings, runner, body_reader)
 
 
-def _build_site(settings: Settings, desk: Desk, admin_host: AdminHost, signatures: Signatures) -> ASGIApp:
+def _build_site(
+    settings: Settings, desk: Desk, admin_host: AdminHost, signatures: Signatures, key_ring: KeyRing
+) -> ASGIApp:
     """The pages for everyone: health, public keys and documents."""
     routes = [
         *Health(desk, write_error).routes,
         *Jwks(signatures, write_error).routes,
+        *UnsubscribePage(desk, key_ring, write_error).routes,
         *Documents(settings, admin_host.is_here).routes,
     ]
     site = Starlette(routes=routes, exception_handlers=exception_handlers(write_error))

@@ -69,7 +69,7 @@ _TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
         (
             _HELLO,
             "",
-            N_("thank you for your purchase. This is what you need to use {{ product }}:"),
+            N_("Thank you for your purchase. This is what you need to use {{ product }}:"),
             "",
             *_KEYS,
             N_(
@@ -88,7 +88,7 @@ _TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
         (
             _HELLO,
             "",
-            N_("thank you: your license is renewed. There is nothing for you to do."),
+            N_("Thank you: your license is renewed. There is nothing for you to do."),
             "",
             *_MASKED,
             *_PORTAL,
@@ -100,7 +100,7 @@ _TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
         (
             _HELLO,
             "",
-            N_("this is a reminder: your license for {{ product }} ends on {{ expires_at|day }}."),
+            N_("This is a reminder: your license for {{ product }} ends on {{ expires_at|day }}."),
             "",
             *_MASKED,
             N_("If it renews by itself, there is nothing for you to do."),
@@ -115,7 +115,7 @@ _TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
         (
             _HELLO,
             "",
-            N_("your license for {{ product }} has ended. Once it is renewed, the same key works again."),
+            N_("Your license for {{ product }} has ended. Once it is renewed, the same key works again."),
             "",
             *_MASKED,
             *_PORTAL,
@@ -129,7 +129,7 @@ _TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
             _HELLO,
             "",
             N_(
-                "the payment for {{ product }} did not go through. Please check your means of payment in the "
+                "The payment for {{ product }} did not go through. Please check your means of payment in the "
                 "shop where you bought it, so that your license does not end."
             ),
             "",
@@ -161,7 +161,7 @@ _TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
         (
             _HELLO,
             "",
-            N_("you asked for your license keys. Here they are:"),
+            N_("You asked for your license keys. Here they are:"),
             "",
             *_KEYS,
             *_PORTAL,
@@ -187,6 +187,13 @@ _TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
         ),
     ),
 }
+
+#: The page to unsubscribe: its heading, what it says, its button, what it says afterwards or of a bad link.
+UNSUBSCRIBE_HEADING = N_("Unsubscribe from reminders")
+UNSUBSCRIBE_TEXT = N_("You get no more reminders that a license ends. Mails about your purchases still come.")
+UNSUBSCRIBE_BUTTON = N_("Unsubscribe")
+UNSUBSCRIBED = N_("You get no more reminders.")
+BAD_LINK = N_("This link is not complete. Open it from the mail again.")
 
 _LANGUAGES = {ENGLISH: Language(ENGLISH)} | {
     one.stem.replace("_", "-"): Language(one.stem.replace("_", "-"), one)

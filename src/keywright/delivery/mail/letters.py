@@ -72,7 +72,7 @@ def read_letter(
     if isinstance(values, AttemptOutcome):
         return values
     values["customer"] = {"name": _line(recipient.name)}
-    unsubscribe_url = _unsubscribe_url(tx, mail, house)
+    unsubscribe_url = _unsubscribe_url(tx, mail, house, language.code)
     values["unsubscribe_url"] = unsubscribe_url
     own = find_template(tx, mail.template, mail.product_id, language.code)
     return Letter(
@@ -177,10 +177,10 @@ def _sign_in_values(tx: ReadTransaction, sign_in_id: str, house: House) -> dict[
     return {"code": f"{code[:4]} {code[4:]}", "sign_in_url": url}
 
 
-def _unsubscribe_url(tx: ReadTransaction, mail: OutboxMail, house: House) -> str | None:
+def _unsubscribe_url(tx: ReadTransaction, mail: OutboxMail, house: House, language: str) -> str | None:
     if mail.template not in _REMINDERS or mail.customer_id is None or house.public_url is None:
         return None
-    return house.public_url + unsubscribing.path_of(tx.key_ring, mail.customer_id)
+    return house.public_url + unsubscribing.path_of(tx.key_ring, mail.customer_id, language)
 
 
 def sample_values(house: House, now: datetime) -> dict[str, Any]:

@@ -55,6 +55,12 @@ def finish(mail: OutboxMail, state: MailState, now: datetime) -> OutboxMail:
     return replace(mail, state=state, next_attempt_at=None, finished_at=now)
 
 
+def mask_address(address: str) -> str:
+    """An address as it may be shown: ``d…@example.com``."""
+    local, _, domain = address.rpartition("@")
+    return f"{local[:1]}…@{domain}"
+
+
 def without_addresses(text: str) -> str:
     """The text with an ellipsis in place of every mail address."""
     return _ADDRESS.sub("…", " ".join(text.split()))

@@ -5,6 +5,7 @@ from taking long or growing large. There is no call, no assignment, no macro, no
 loop goes through one of the lists in the values, at most two deep.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
@@ -27,6 +28,8 @@ _ALLOWED = (
 )
 _FILTERS = frozenset({"day", "default", "e", "escape", "length", "lower", "number", "upper"})
 _TESTS = frozenset({"defined", "none", "undefined"})
+#: A line that has nothing but tags says nothing, not even a line break.
+_TAGS_ALONE = re.compile(r"^[ \t]*((?:\{%(?:(?!%\}).)*%\}[ \t]*)+)\r?\n", re.MULTILINE)
 _OF_LOOPS = ("first", "index", "last")
 
 
@@ -48,7 +51,8 @@ def render(
     """
     check(source)
     try:
-        template = _environment(is_html, is_strict, language).from_string(source)
+        lines = _TAGS_ALONE.sub(_without_line_break, source)
+        template = _environment(is_html, is_strict, language).from_string(lines)
         pieces: list[str] = []
         left = MAX_OUTPUT
         for piece in template.generate(values):
@@ -64,6 +68,11 @@ def render(
         raise BadTemplate(problem.message or type(problem).__name__, line) from problem
     except Exception as problem:
         raise BadTemplate(f"{type(problem).__name__}: {problem}"[:200], _line_of(problem)) from problem
+
+
+def _without_line_break(line: re.Match[str]) -> str:
+    # The break moves into the tag: lines keep their numbers.
+    return f"{line[1].rstrip()[:-2]}\n%}}"
 
 
 def check(source: str) -> None:
@@ -145,14 +154,12 @@ def _environment(is_html: bool, is_strict: bool, language: str) -> _Sandbox:
     environment = _Sandbox(
         autoescape=is_html,
         undefined=StrictUndefined if is_strict else ChainableUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
     )
     environment.globals.clear()
     for known, allowed in ((environment.filters, _FILTERS), (environment.tests, _TESTS)):
         for name in known.keys() - allowed:
             del known[name]
     locale = Locale.parse(language, sep="-")
-    environment.filters["day"] = lambda moment: format_date(moment, "long", locale=locale)
+    environment.filters["day"] = lambda moment: format_date(moment, "long", locale=locale) if moment else ""
     environment.filters["number"] = lambda number: format_decimal(number, locale=locale)
     return environment

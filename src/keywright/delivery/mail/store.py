@@ -1,22 +1,25 @@
 """Statements about the outbox."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 from sqlalchemy import Row, Select, and_, delete, func, or_, select, update
 
+from keywright.db.bulk import Lookup
 from keywright.db.rows import to_columns, to_datetime, to_optional_seconds, to_seconds, with_datetimes
-from keywright.db.schema import customers, mail_outbox
+from keywright.db.schema import customers, mail_outbox, users
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.delivery.mail.model import MailClaim
-from keywright.delivery.mail.rules import MAX_PAUSE
+from keywright.delivery.mail.rules import MAX_PAUSE, mask_address
 from keywright.events.outbox.model import MailState, MailTemplate, OutboxMail, Subject
 
 _COLUMNS = mail_outbox.c
 _MAIL = select(*(_COLUMNS[name] for name in OutboxMail.__struct_fields__))
 _IS_WAITING = _COLUMNS.next_attempt_at.is_not(None)
+_CUSTOMER_ADDRESSES = Lookup(select(customers.c.id, customers.c.email), customers.c.id)
+_USER_ADDRESSES = Lookup(select(users.c.id, users.c.email), users.c.id)
 _decode_subject = msgspec.json.Decoder(Subject).decode
 
 
@@ -97,6 +100,18 @@ def list_of_customer(tx: ReadTransaction, customer_id: int, *, limit: int) -> li
     """The latest mails to a customer."""
     query = _MAIL.where(_COLUMNS.customer_id == customer_id).order_by(_COLUMNS.id.desc()).limit(limit)
     return [mail_of(row) for row in tx.connection.execute(query)]
+
+
+def find_masked_addresses(tx: ReadTransaction, mails: Sequence[OutboxMail]) -> dict[int, str]:
+    """Where each mail goes, as far as the recipient has an address, by the mail's ID: ``d…@example.com``."""
+    of_customers = {one.customer_id for one in mails if one.customer_id is not None}
+    of_users = {one.user_id for one in mails if one.user_id is not None}
+    addresses = _CUSTOMER_ADDRESSES.find_rows(tx.connection, of_customers) if of_customers else []
+    to_customers = {row.id: row.email for row in addresses}
+    addresses = _USER_ADDRESSES.find_rows(tx.connection, of_users) if of_users else []
+    to_users = {row.id: row.email for row in addresses}
+    found = {one.id: to_customers.get(one.customer_id) or to_users.get(one.user_id) for one in mails}
+    return {number: mask_address(address) for number, address in found.items() if address}
 
 
 def count_mails(tx: ReadTransaction, state: MailState, *, most: int) -> int:

@@ -7,9 +7,9 @@ from keywright.core.crypto import KeyRing
 _PURPOSE = "unsubscribe from reminders"
 
 
-def path_of(key_ring: KeyRing, customer_id: int) -> str:
-    """The path of the page with which this customer unsubscribes."""
-    return f"/mail/unsubscribe/{customer_id}/{_token(key_ring, customer_id)}"
+def path_of(key_ring: KeyRing, customer_id: int, language: str) -> str:
+    """The path of the page with which this customer unsubscribes, in this language."""
+    return f"/mail/unsubscribe/{customer_id}/{_token(key_ring, customer_id)}/{language}"
 
 
 def is_token(key_ring: KeyRing, customer_id: int, token: str) -> bool:

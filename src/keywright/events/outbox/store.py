@@ -20,6 +20,11 @@ from keywright.events.outbox.model import (
     Subject,
 )
 
+#: Holds the mails that wait in a database that was restored: each may have been sent since the backup.
+HOLD_WAITING = (
+    "UPDATE mail_outbox SET state = 'held', next_attempt_at = NULL, claimed_by = NULL, claimed_until = NULL "
+    "WHERE state = 'waiting'"
+)
 #: The most administrators who get a notice.
 _MAX_ADMINISTRATORS = 50
 

@@ -23,6 +23,8 @@ from keywright.http.admin.sections.find.section import Find
 from keywright.http.admin.sections.invitation import Invitation
 from keywright.http.admin.sections.jobs import Jobs
 from keywright.http.admin.sections.licenses.section import Licenses
+from keywright.http.admin.sections.mail_templates import MailTemplates
+from keywright.http.admin.sections.mails import Mails
 from keywright.http.admin.sections.old_addresses import OldAddresses
 from keywright.http.admin.sections.overview import Overview, Start
 from keywright.http.admin.sections.policies import Policies
@@ -65,6 +67,8 @@ SECTIONS: tuple[type[Section], ...] = (
     ApiKeys,
     Webhooks,
     Jobs,
+    Mails,
+    MailTemplates,
     Events,
     Users,
     System,

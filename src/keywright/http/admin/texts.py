@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from keywright.events.outbox.model import MailTemplate
 from keywright.http.pages.languages import N_, _
 from keywright.identity.model import Role
 from keywright.licensing.licenses.model import License, State, Status
@@ -18,6 +19,18 @@ _WORDS = (
     *(N_("reader"), N_("support"), N_("administrator")),
     *(N_("sold"), N_("delivered"), N_("active"), N_("inactive"), N_("disabled"), N_("expired"), N_("grace")),
 )
+
+#: What each mail is called.
+MAIL_TEXTS: dict[MailTemplate, str] = {
+    MailTemplate.YOUR_LICENSE: N_("Your license"),
+    MailTemplate.RENEWED: N_("Renewed"),
+    MailTemplate.EXPIRING: N_("Expiring soon"),
+    MailTemplate.EXPIRED: N_("Expired"),
+    MailTemplate.PAYMENT_FAILED: N_("Payment failed"),
+    MailTemplate.SIGN_IN_CODE: N_("Sign-in code"),
+    MailTemplate.YOUR_KEYS: N_("Your keys"),
+    MailTemplate.ENDPOINT_DISABLED: N_("Endpoint disabled"),
+}
 
 #: The reasons of refused calls: problem codes of v3, and findings of its validation.
 _REFUSALS = {

@@ -50,7 +50,9 @@ class LazyApp:
             nonlocal has_started
             if message["type"] == "http.response.start":
                 has_started = True
-                message["headers"] = [*message["headers"], *_HEADERS]
+                own = {name for name, _value in message["headers"]}
+                more = [one for one in _HEADERS if one[0] not in own]
+                message["headers"] = [*message["headers"], *more]
             await send(message)
 
         try:

@@ -23,6 +23,7 @@ from keywright.db.migrate import LOCK_OUT_SERVERS
 from keywright.db.schema import ID_KINDS, metadata
 from keywright.db.session import COUNT_SESSIONS, Session
 from keywright.db.urls import without_password
+from keywright.events.outbox.store import HOLD_WAITING
 from keywright.maintenance.backup.archive import CHUNK, Backup, Progress
 from keywright.maintenance.backup.files import private_folder
 from keywright.maintenance.backup.manifest import (
@@ -129,6 +130,9 @@ def restore(
                     _run_script(connection, script)
             require_match(describe(connection, name), backup.manifest, backup.path)
             _continue_sequences(connection, last_numbers)
+            if connection.execute(text("SELECT to_regclass('mail_outbox')")).scalar() is not None:
+                # They may have been sent since the backup was made.
+                connection.execute(text(HOLD_WAITING))
             before_replacing()
     except RejectedByDatabase as problem:
         raise StoreError(

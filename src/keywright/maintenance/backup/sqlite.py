@@ -15,6 +15,7 @@ from keywright.core.crypto import KeyRing
 from keywright.core.errors import StoreBusy, StoreError
 from keywright.db.migrate import migrate_sqlite
 from keywright.db.sqlite import SqliteStorage, connect, make_engine, refuse_network_file_system
+from keywright.events.outbox.store import HOLD_WAITING
 from keywright.maintenance.backup.archive import Backup, Progress
 from keywright.maintenance.backup.files import new_file, private_folder, rename_durably, sync_folder
 from keywright.maintenance.backup.manifest import Description, describe, require_match, require_replaceable
@@ -24,6 +25,7 @@ _PAGES_AT_ONCE = 2_048
 #: The seconds to wait for other processes that have the file open; a server has it open all the time.
 _LOCK_TIMEOUT = 2.0
 _CONSEQUENCE = "the file would be kept beside the new one"
+_EXISTS = "SELECT count(*) FROM sqlite_master WHERE name = ?"
 #: The tables with the last numbers given, and their column: of licenses and activations, then of tables whose
 #: rows SQLite numbers itself.
 _SEQUENCE_TABLES = {"sequences": "last_id", "sqlite_sequence": "seq"}
@@ -158,7 +160,9 @@ def _require_undamaged(path: Path, name: str) -> Description:
 
 
 def _continue_sequences(new: Path, old: sqlite3.Connection | None) -> None:
-    """Continue after the last numbers of the old file: numbers given since the backup stay unused."""
+    """Continue after the last numbers of the old file: numbers given since the backup stay unused.
+    Mails that were waiting are held: they may have been sent since.
+    """
     with closing(connect(new, "rw")) as connection:
         connection.execute("BEGIN IMMEDIATE")
         for table, column in _SEQUENCE_TABLES.items():
@@ -169,13 +173,14 @@ def _continue_sequences(new: Path, old: sqlite3.Connection | None) -> None:
                 elif last > restored[name]:
                     statement = f"UPDATE {table} SET {column} = ? WHERE name = ?"  # noqa: S608
                     connection.execute(statement, (last, name))
+        if connection.execute(_EXISTS, ("mail_outbox",)).fetchone() == (1,):
+            connection.execute(HOLD_WAITING)
         connection.execute("COMMIT")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _last_numbers(connection: sqlite3.Connection | None, table: str, column: str) -> dict[str, int]:
-    exists = "SELECT count(*) FROM sqlite_master WHERE name = ?"
-    if connection is None or connection.execute(exists, (table,)).fetchone() == (0,):
+    if connection is None or connection.execute(_EXISTS, (table,)).fetchone() == (0,):
         return {}
     return dict(connection.execute(f"SELECT name, {column} FROM {table}"))  # noqa: S608
 

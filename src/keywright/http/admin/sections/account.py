@@ -4,6 +4,7 @@ from starlette.responses import Response
 
 from keywright.http.admin.texts import ROLE_TEXTS
 from keywright.http.pages.attempts import Attempts
+from keywright.http.pages.inputs import Inputs
 from keywright.http.pages.languages import N_, _, speaking
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.passwords import check_password, hash_password, read_new_password
@@ -14,6 +15,7 @@ from keywright.identity.commands import ChangeUser, EndSession
 from keywright.identity.model import Session
 from keywright.identity.passwords import MIN_PASSWORD_LENGTH
 from keywright.identity.rights import Right
+from keywright.provisioning.customers.rules import parse_email
 
 #: How many wrong passwords a user may send in a minute.
 _MAX_ATTEMPTS = 10
@@ -59,6 +61,16 @@ class Account(Section):
         return request.redirect(
             "/account", _("Your password is changed. You are signed out everywhere else.")
         )
+
+    @page("/email", methods=("POST",))
+    def change_email(self, request: PageRequest) -> Response:
+        """Change the address that notices and test mails go to; nothing is none."""
+        inputs = Inputs(request.form)
+        email = inputs.read("email", parse_email)
+        if inputs.errors:
+            return _render(request, inputs.errors)
+        request.change(ChangeUser(context=request.context, user_id=request.user.id, email=email or ""))
+        return request.redirect("/account", _("Your e-mail address is saved."))
 
     @page("/language", methods=("POST",))
     def change_language(self, request: PageRequest) -> Response:

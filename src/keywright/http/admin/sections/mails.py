@@ -1,0 +1,97 @@
+"""The outbox: mails that wait, and those of the last weeks."""
+
+from starlette.responses import Response
+
+from keywright.core.errors import NoSuchAddress
+from keywright.delivery.mail import store
+from keywright.delivery.mail.commands import DecideHeld, SendAgain
+from keywright.events.outbox.model import MailState
+from keywright.http.admin.paging import PAGE_SIZE
+from keywright.http.admin.texts import MAIL_TEXTS
+from keywright.http.pages.inputs import parse_number, require_id
+from keywright.http.pages.languages import N_, _, ngettext
+from keywright.http.pages.page import Section, page
+from keywright.http.pages.request import PageRequest
+from keywright.identity.rights import Right
+
+#: The words of the states.
+STATE_TEXTS = {
+    MailState.WAITING: N_("waiting"),
+    MailState.HELD: N_("held"),
+    MailState.SENT: N_("sent"),
+    MailState.FAILED: N_("given up"),
+    MailState.DROPPED: N_("not needed"),
+}
+#: The most mails of a state that are counted.
+_MOST = 1_000
+
+
+class Mails(Section):
+    """The mails that were queued. Every user may see them, without whole addresses."""
+
+    label = N_("Mails")
+    path = "/mails"
+    icon = "mail"
+    right = Right.LOOK
+
+    @page("")
+    def list_all(self, request: PageRequest) -> Response:
+        """The latest mails."""
+        state = next((one for one in MailState if one == request.query.get("state", "")), None)
+        before = parse_number(request.query.get("before", ""))
+        found = request.ask(
+            lambda tx: store.list_mails(tx, state=state, before_id=before, limit=PAGE_SIZE + 1)
+        )
+        shown = found[:PAGE_SIZE]
+        return request.render(
+            "mails/list.html",
+            mails=shown,
+            recipients=request.ask(lambda tx: store.find_masked_addresses(tx, shown)),
+            next=shown[-1].id if len(found) > PAGE_SIZE else None,
+            state=state,
+            is_first=before is None,
+            states=STATE_TEXTS,
+            templates=MAIL_TEXTS,
+            waiting=request.ask(lambda tx: store.count_mails(tx, MailState.WAITING, most=_MOST)),
+            held=request.ask(lambda tx: store.count_mails(tx, MailState.HELD, most=_MOST)),
+            most=_MOST,
+            has_server=self.site.settings.smtp_server is not None,
+        )
+
+    @page("/{id:number}")
+    def show(self, request: PageRequest) -> Response:
+        """One mail."""
+        number = require_id(request.path_params["id"])
+        mail = request.ask(lambda tx: store.find_mail(tx, number))
+        if mail is None:
+            raise NoSuchAddress
+        recipient = request.ask(lambda tx: store.find_masked_addresses(tx, [mail])).get(mail.id)
+        return request.render(
+            "mails/show.html",
+            mail=mail,
+            recipient=recipient,
+            states=STATE_TEXTS,
+            templates=MAIL_TEXTS,
+        )
+
+    @page("/{id:number}/again", methods=("POST",), right=Right.CHANGE)
+    def send_again(self, request: PageRequest) -> Response:
+        """Send a mail once more."""
+        number = require_id(request.path_params["id"])
+        request.change(SendAgain(context=request.context, mail_id=number))
+        return request.redirect(self.path, _("The mail is queued again."))
+
+    @page("/held", methods=("POST",), right=Right.ADMINISTER)
+    def decide_held(self, request: PageRequest) -> Response:
+        """Send or drop the mails that a restored backup has brought."""
+        is_sent, decided = request.form.get("decision") == "send", 0
+        while True:
+            step = request.change(DecideHeld(context=request.context, is_sent=is_sent))
+            decided += step.decided
+            if step.is_complete:
+                break
+        if is_sent:
+            text = ngettext("%(num)s mail is queued.", "%(num)s mails are queued.", decided)
+        else:
+            text = ngettext("%(num)s mail is dropped.", "%(num)s mails are dropped.", decided)
+        return request.redirect(self.path, text)

@@ -1,0 +1,140 @@
+"""The pages of mails and their templates, and the page with which customers unsubscribe."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from keywright.db import run_write
+from keywright.delivery.mail import unsubscribing
+from keywright.delivery.mail.commands import ClaimMail, FinishMail
+from keywright.delivery.mail.model import AttemptOutcome, Fate
+from keywright.events.outbox.model import MailTemplate, QueuedMail
+from keywright.events.outbox.store import HOLD_WAITING, queue_mail
+from keywright.provisioning.customers.commands import CreateCustomer
+from tests.http.admin_browser import Visitor, asked, decide, opened, said
+from tests.makers import NOW
+from tests.server import RunningServer
+
+PATH = "/mail-templates/expiring?language=en&product=0"
+
+
+def after(answer: httpx.Response, visitor: Visitor) -> str:
+    """What the page says to which an answer leads; the answer's own page where it leads nowhere."""
+    if answer.status_code != 303:
+        return said(answer)
+    return said(visitor.get(answer.headers["location"].removeprefix("/admin")))
+
+
+def queue(server: RunningServer, unique: str, customer_id: int) -> int:
+    mail = QueuedMail(template=MailTemplate.EXPIRED, unique=unique, customer_id=customer_id)
+    with opened(server) as storage:
+        assert run_write(storage, lambda tx: queue_mail(tx, mail, NOW))
+    return int(server.sql("SELECT id FROM mail_outbox WHERE unique_text = ?", unique)[0][0])
+
+
+def refuse(server: RunningServer, mail_id: int) -> None:
+    """Let the mail, and those before it, be refused."""
+    while True:
+        [mail] = decide(server, ClaimMail(**asked(), claimed_by="a test"))
+        outcome = AttemptOutcome(Fate.REFUSED, "550 no such user")
+        decide(server, FinishMail(**asked(), mail_id=mail.id, claimed_by="a test", outcome=outcome))
+        if mail.id == mail_id:
+            return
+
+
+@pytest.fixture(scope="module")
+def customer(server: RunningServer) -> int:
+    [made] = decide(server, CreateCustomer(**asked(), email="eva.canary@example.com", name="Eva"))
+    return int(made.id)
+
+
+def test_mails_are_seen_with_their_state_and_without_the_whole_address(
+    server: RunningServer, ada: Visitor, bob: Visitor, customer: int
+) -> None:
+    number = queue(server, "seen", customer)
+    page = said(ada.get("/mails"))
+    assert "No mail is sent. Set smtp_url and mail_from" in page
+    assert "Expired e…@example.com waiting" in page
+    refuse(server, number)
+    assert "given up 550 no such user" in said(bob.get("/mails?state=failed"))
+    assert "eva.canary@" not in ada.get("/mails").text + ada.get(f"/mails/{number}").text
+    assert "The mail is queued again." in after(bob.post(f"/mails/{number}/again"), bob)
+    assert server.sql("SELECT state, attempts FROM mail_outbox WHERE id = ?", number) == [("waiting", 0)]
+
+
+def test_a_user_who_may_only_read_cannot_send_again(
+    server: RunningServer, carol: Visitor, customer: int
+) -> None:
+    number = queue(server, "again", customer)
+    assert carol.post(f"/mails/{number}/again").status_code == 403
+    assert carol.get("/mail-templates").status_code == 403
+
+
+def test_held_mails_wait_for_a_decision(server: RunningServer, ada: Visitor, customer: int) -> None:
+    number = queue(server, "held", customer)
+    with opened(server) as storage:
+        run_write(storage, lambda tx: tx.connection.exec_driver_sql(HOLD_WAITING))
+    assert "A backup was restored." in said(ada.get("/mails"))
+    assert "dropped" in after(ada.post("/mails/held", decision="drop"), ada)
+    assert server.sql("SELECT state FROM mail_outbox WHERE id = ?", number) == [("dropped",)]
+    assert "A backup was restored." not in said(ada.get("/mails"))
+
+
+def save(ada: Visitor, **fields: Any) -> httpx.Response:
+    given = {"subject": "Ends {{ expires_at|day }}", "text": "Dear {{ customer.name }}\n", "html": ""}
+    return ada.post(PATH, **given | fields)
+
+
+def test_a_template_is_checked_with_its_line_and_saved(server: RunningServer, ada: Visitor) -> None:
+    shown = said(ada.get(PATH))
+    assert "built-in" in shown
+    assert "This is a reminder: your license for Example Writer" in shown
+    wrong = save(ada, text="Dear\n{{ customer.nick }}", html="\n{% set x = 1 %}")
+    assert wrong.status_code == 422
+    assert "Line 2: " in said(wrong)
+    assert "Line 2: “set” is not possible here." in said(wrong)
+    assert server.count("mail_templates") == 0
+    assert "Dear Dora Example" in said(save(ada, do="preview"))
+    assert server.count("mail_templates") == 0
+    assert "The template is saved." in after(save(ada), ada)
+    assert "Dear {{ customer.name }}" in said(ada.get(PATH))
+    assert "English" in said(ada.get("/mail-templates"))
+    assert "The built-in template is used again." in after(ada.post(PATH.replace("?", "/delete?")), ada)
+    assert server.count("mail_templates") == 0
+
+
+def test_the_html_is_previewed_where_it_can_do_nothing(ada: Visitor) -> None:
+    answer = save(ada, do="html", html="<script>alert(1)</script><b>{{ customer.name }}</b>")
+    assert answer.status_code == 200
+    assert "<b>Dora Example</b>" in answer.text
+    [policy] = answer.headers.get_list("content-security-policy")
+    assert "sandbox;" in policy
+    assert "script-src" not in policy
+    assert "default-src 'none'" in policy
+
+
+def test_a_test_mail_goes_to_my_own_address(server: RunningServer, ada: Visitor) -> None:
+    path = PATH.replace("?", "/test?")
+    assert "Set your e-mail address" in after(ada.post(path), ada)
+    assert ada.post("/account/email", email="nobody").status_code == 422
+    assert "is saved" in after(ada.post("/account/email", email="ada@example.com"), ada)
+    assert "The test mail waits" in after(ada.post(path), ada)
+    [(subject,)] = server.sql("SELECT subject FROM mail_outbox ORDER BY id DESC LIMIT 1")
+    assert subject == '{"is_sample":true}'
+    assert "a…@example.com" in said(ada.get("/mails"))
+
+
+def test_a_customer_unsubscribes_with_a_button_or_one_click(server: RunningServer, customer: int) -> None:
+    with opened(server) as storage:
+        path = unsubscribing.path_of(storage.key_ring, customer, "de")
+    query = "SELECT unsubscribed_at IS NOT NULL FROM customers WHERE id = ?"
+    with httpx.Client(base_url=server.base_url) as browser:
+        asking = browser.get(path)
+        assert "Erinnerungen abbestellen" in asking.text
+        assert bool(server.sql(query, customer)[0][0]) is False
+        wrong = browser.post(path.replace(str(customer), str(customer + 1), 1))
+        done = browser.post(path, data={"List-Unsubscribe": "One-Click"})
+    assert wrong.status_code == 404
+    assert (asking.status_code, done.status_code) == (200, 200)
+    assert bool(server.sql(query, customer)[0][0]) is True
