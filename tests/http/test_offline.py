@@ -149,6 +149,8 @@ def test_keys_cannot_be_tried_faster_than_over_v3(tmp_path: Path) -> None:
     with running(tmp_path / "data", **NO_LIMITS | {"unknown_key_limit": 3}) as server:
         answers = [send(server, request_of(f"NO-KEY-{number}")).status_code for number in range(5)]
         assert (answers[0], answers[-1]) == (404, 429)
+        refused = send(server, request_of("NO-KEY-9"))
+        assert re.fullmatch(r"Too many attempts. Please try again in \d+ seconds?\.", error_of(refused))
         # It is one limit for all of them.
         body = {"license_key": "NO-KEY"}
         assert httpx.post(f"{server.base_url}/v3/validate", json=body).status_code == 429

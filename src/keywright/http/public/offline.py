@@ -24,7 +24,7 @@ from keywright.http.middleware.call import Call
 from keywright.http.middleware.cors import CorsNames
 from keywright.http.middleware.routing import Address, Right
 from keywright.http.pages.error_messages import message_for
-from keywright.http.pages.languages import N_, PORTAL_CATALOGS, Languages, speaking
+from keywright.http.pages.languages import N_, PORTAL_CATALOGS, Languages, ngettext, speaking
 from keywright.http.pages.static_files import LOOK
 from keywright.http.signatures import Signatures
 from keywright.licensing.activations.model import Device, PlaceChange
@@ -53,8 +53,6 @@ _FOR_CUSTOMERS = (
     N_("The license is disabled."),
     N_("The license is inactive."),
     N_("The server is too busy to answer. Nothing was changed."),
-    N_("Too many activations in a short time. Wait {seconds}."),
-    N_("Too many failed requests. Wait {seconds}."),
 )
 _HTML = (b"content-type", b"text/html; charset=utf-8")
 _TEXT = (b"content-type", b"text/plain; charset=utf-8")
@@ -139,8 +137,7 @@ class Offline:
         """The page with a sentence about the error."""
         problem = PROBLEMS[error.problem]
         with speaking(_choose_language(call)):
-            message = message_for(error, error.problem_detail or problem.detail)
-            return _page(problem.status, error_headers(error), error=message.sentence)
+            return _page(problem.status, error_headers(error), error=_write_sentence(error))
 
     async def _show_form(self, call: Call) -> Answer:
         with speaking(_choose_language(call)):
@@ -181,6 +178,16 @@ def _choose_language(call: Call | None) -> Language:
 @cache
 def _languages() -> Languages:
     return Languages(PORTAL_CATALOGS)
+
+
+def _write_sentence(error: e.KeywrightError) -> str:
+    if isinstance(error, e.RateLimited):
+        return ngettext(
+            "Too many attempts. Please try again in %(num)s second.",
+            "Too many attempts. Please try again in %(num)s seconds.",
+            error.retry_after,
+        )
+    return message_for(error, error.problem_detail or PROBLEMS[error.problem].detail).sentence
 
 
 def _page(
