@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import httpx
 import msgspec
 
-from benchmarks import servers, wrk
+from benchmarks import portal, servers, wrk
 from benchmarks.browsed import FREQUENT_LABEL, LAST_NAMES, OFFICE, RESELLER, Browsed, fill
 from benchmarks.databases import Database
 from benchmarks.installations import Filled, key_of, opened
@@ -79,6 +79,7 @@ def measure(
     filled = fill(folder, database, licenses, say)
     with opened(filled.data_dir, database) as storage:
         _prepare(storage)
+        portal.make_links(storage)
     with servers.started(servers.keywright(), filled.data_dir) as server:
         servers.get(server.url, f"{servers.LICENSES}/validate/{key_of(1)}")
         before = server.memory("VmRSS")
@@ -86,6 +87,7 @@ def measure(
             site = _Site(server, filled, visitor)
             say("visiting …")
             pages = [_page(visitor, name, paths) for name, paths in _paths(filled).items()]
+            pages += [_summarize(name, took) for name, took in portal.time_pages(server, _TIMES)]
             after = server.memory("VmRSS")
             meanwhile = [_meanwhile(site, name, rounds, say) for name in ("visitors", *_WORK)]
     database.remove(filled.data_dir)
@@ -186,7 +188,10 @@ def _page(visitor: _Visitor, name: str, path_of: Callable[[int], tuple[str, str]
         if answer.status_code not in (httpx.codes.OK, httpx.codes.SEE_OTHER):
             raise RuntimeError(f"{name} was answered {answer.status_code}")
     # The first one compiles templates and statements.
-    took = took[1:]
+    return _summarize(name, took[1:])
+
+
+def _summarize(name: str, took: list[float]) -> Page:
     p95 = statistics.quantiles(took, n=20)[-1]
     return Page(name, statistics.median(took), p95, max(took), len(took))
 

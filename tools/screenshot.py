@@ -1,6 +1,7 @@
 """Write docs/images/overview.png: the administration pages, filled with demo data.
 
 python -m tools.screenshot [PATH [FILE]]    another page and file: /admin/licenses/276 docs/images/license.png
+python -m tools.screenshot /portal docs/images/portal.png    the customer's portal, as a customer of the demo
 """
 
 import sys
@@ -11,15 +12,23 @@ from pathlib import Path
 from playwright.sync_api import Page, ViewportSize
 
 from keywright.cli.demo_data import fill
+from keywright.http.pages.urls import PORTAL
+from keywright.provisioning.portal.commands import MakePortalLink
 from tests.browser.chromium import a_browser
 from tests.browser.people import sign_in
 from tests.browser.watching import a_visitor
-from tests.http.admin_browser import make_users, opened
-from tests.server import running
+from tests.http.admin_browser import asked, decide, make_users, opened
+from tests.portal import make_customer, make_license, make_product
+from tests.server import RunningServer, running
 
 OVERVIEW = Path(__file__).parent.parent / "docs" / "images" / "overview.png"
 #: The largest size of a picture in the documents, in bytes.
 MAX_BYTES = 150_000
+#: What the customer in the pictures of the portal has: products, keys, devices.
+_OWNED = (
+    ("Photo Editor", "PHOTO-7QK2-M8VX-Z4RD", ("Ada's laptop", "Studio iMac")),
+    ("Sound Mixer", "SOUND-3HV9-R2TC-8KWM", ("Ada's laptop",)),
+)
 _WINDOW: ViewportSize = {"width": 1280, "height": 860}
 
 
@@ -34,6 +43,8 @@ def take(path: str) -> bytes:
         make_users(server)
         with opened(server) as storage:
             fill(storage, datetime.now(UTC).replace(microsecond=0))
+        if path.startswith(PORTAL):
+            return _picture_of_portal(visitor.page, server, path)
         return _picture(visitor.page, path)
 
 
@@ -43,6 +54,22 @@ def _picture(page: Page, path: str) -> bytes:
     page.goto(path)
     # Without the focus ring.
     page.evaluate("document.activeElement.blur()")
+    return page.screenshot(animations="disabled")
+
+
+def _picture_of_portal(page: Page, server: RunningServer, path: str) -> bytes:
+    """The page as a customer sees it."""
+    customer = make_customer(server, "ada@example.com", name="Ada Lovelace")
+    for product, key, devices in _OWNED:
+        terms = {"max_activations": 3, "portal_releases": {"count": 3, "per_days": 365}}
+        number = make_product(server, product)
+        make_license(server, key, customer, devices=devices, terms=terms, product_id=number)
+    decide(server, MakePortalLink(**asked(customer_id=customer, token="picture")))
+    page.set_viewport_size(_WINDOW)
+    page.goto(f"{PORTAL}/link/picture")
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("link", name="Account").wait_for()
+    page.goto(path)
     return page.screenshot(animations="disabled")
 
 

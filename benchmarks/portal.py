@@ -1,0 +1,77 @@
+"""How long customers wait for the portal of a large installation, over HTTP."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from time import perf_counter
+
+import httpx
+
+from benchmarks.browsed import RESELLER
+from benchmarks.installations import key_of
+from benchmarks.servers import Server
+from keywright.core.command import Context, Origin
+from keywright.db import Storage
+from keywright.provisioning.customers.commands import CreateCustomer
+from keywright.provisioning.portal.commands import MakePortalLink
+from keywright.registry import open_executor
+
+_FORM_TOKEN = re.compile(r'name="csrf_token" value="([0-9a-f]+)"')
+#: Customers with licenses, the one with one license in twenty first.
+_CUSTOMERS = (RESELLER, *range(1, 21))
+
+
+def make_links(storage: Storage) -> None:
+    """Let the customers sign in."""
+    context = Context(datetime.now(UTC).replace(microsecond=0), Origin("cli:benchmark", "", ""))
+    reseller = CreateCustomer(context=context, id=RESELLER, name="Reseller")
+    links = [MakePortalLink(context=context, customer_id=one, token=f"benchmark-{one}") for one in _CUSTOMERS]
+    open_executor(storage).execute([reseller, *links])
+
+
+def time_pages(server: Server, times: int) -> Iterator[tuple[str, list[float]]]:
+    """The name of each page, and how long it took each time, in milliseconds; the first time is left out."""
+    with _visitor(server) as stranger, _visitor(server) as with_key, _visitor(server) as reseller:
+        _post(with_key, "/license", key=key_of(1))
+        _post(reseller, f"/link/benchmark-{RESELLER}")
+        yield "portal: sign-in", _time(lambda _: _get(stranger, ""), times)
+        yield "portal: a license with its key", _time(lambda _: _get(with_key, "/license"), times)
+        yield "portal: the most licenses", _time(lambda _: _get(reseller, ""), times)
+        yield "portal: account", _time(lambda _: _get(reseller, "/account"), times)
+    customers = []
+    for number in _CUSTOMERS[1:]:
+        customers.append(httpx.Client(base_url=server.url, timeout=60))
+        _post(customers[-1], f"/link/benchmark-{number}")
+    yield "portal: a customer's licenses", _time(lambda n: _get(customers[n % len(customers)], ""), times)
+    for one in customers:
+        one.close()
+
+
+@contextmanager
+def _visitor(server: Server) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=server.url, timeout=60) as http:
+        yield http
+
+
+def _get(http: httpx.Client, path: str) -> None:
+    answer = http.get(f"/portal{path}")
+    if answer.status_code != httpx.codes.OK:
+        raise RuntimeError(f"{path} was answered {answer.status_code}")
+
+
+def _post(http: httpx.Client, path: str, **fields: str) -> None:
+    found = _FORM_TOKEN.search(http.get("/portal/lost-keys").text)
+    token = "" if found is None else found[1]
+    answer = http.post(f"/portal{path}", data=fields | {"csrf_token": token})
+    if answer.status_code != httpx.codes.SEE_OTHER:
+        raise RuntimeError(f"{path} was answered {answer.status_code}")
+
+
+def _time(visit: Callable[[int], None], times: int) -> list[float]:
+    took = []
+    for number in range(times + 1):
+        began = perf_counter()
+        visit(number)
+        took.append((perf_counter() - began) * 1000)
+    return took[1:]
