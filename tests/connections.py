@@ -99,10 +99,10 @@ def an_event(change: Change, hours: float = 0, **fields: Any) -> ShopEvent:
     return ShopEvent(**usual | fields)
 
 
-def store(executor: Executor, event: ShopEvent, connection_id: int = 1) -> int | None:
+def store(executor: Executor, event: ShopEvent, connection_id: int = 1, *, now: datetime = NOW) -> int | None:
     """Keep an event; returns its ID, None for one that is kept."""
     command = StoreShopEvent(
-        context=CONTEXT,
+        context=Context(now, an_origin()),
         connection_id=connection_id,
         event_id=event.id,
         event=event,

@@ -17,6 +17,7 @@ from keywright.core.errors import MethodNotAllowed, NoSuchAddress
 from keywright.http.admin.sections.account import Account
 from keywright.http.admin.sections.api_keys import ApiKeys
 from keywright.http.admin.sections.brand import PortalAndBrand
+from keywright.http.admin.sections.connections import Connections
 from keywright.http.admin.sections.customers import Customers
 from keywright.http.admin.sections.events import Events
 from keywright.http.admin.sections.find.section import Find
@@ -64,6 +65,7 @@ SECTIONS: tuple[type[Section], ...] = (
     Products,
     Customers,
     PortalAndBrand,
+    Connections,
     ApiKeys,
     Webhooks,
     Jobs,

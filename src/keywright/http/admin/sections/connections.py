@@ -1,0 +1,292 @@
+"""Connections to shops, what shops sent, and the sales that wait for a decision."""
+
+from typing import Any
+
+from msgspec.structs import asdict
+from starlette.responses import Response
+
+from keywright.core import parsing
+from keywright.core.errors import ConnectionFieldInvalid, NoSuchAddress, UnknownPolicy
+from keywright.core.paging import Paging
+from keywright.db import ReadTransaction
+from keywright.http.pages.error_messages import message_for
+from keywright.http.pages.inputs import Inputs, parse_choice, parse_number, require_id
+from keywright.http.pages.languages import N_, _
+from keywright.http.pages.page import Section, page
+from keywright.http.pages.request import PageRequest
+from keywright.identity.rights import Right
+from keywright.provisioning.policies.model import Policy
+from keywright.provisioning.policies.store import list_policies
+from keywright.provisioning.shops import store as shop_store
+from keywright.provisioning.shops.commands import (
+    AddConnection,
+    ListShopEvents,
+    RemoveConnection,
+    TryAgain,
+    UpdateConnection,
+)
+from keywright.provisioning.shops.model import (
+    Connection,
+    EventState,
+    MappedProduct,
+    Mode,
+    OpenedConnection,
+    QuantityRule,
+    Reason,
+    Shop,
+)
+
+#: The names of the shops.
+SHOPS = {
+    Shop.STRIPE: N_("Stripe"),
+    Shop.PADDLE: N_("Paddle"),
+    Shop.WOOCOMMERCE: N_("WooCommerce"),
+    Shop.LEMONSQUEEZY: N_("Lemon Squeezy"),
+    Shop.GENERIC: N_("Another shop (Standard Webhooks)"),
+}
+MODES = {Mode.LIVE: N_("Live sales"), Mode.TEST: N_("Test sales only")}
+STATES = {
+    EventState.WAITING: N_("waits for its turn"),
+    EventState.UNMATCHED: N_("waits for a decision"),
+    EventState.DONE: N_("handled"),
+    EventState.IGNORED: N_("changes nothing"),
+}
+REASONS = {
+    Reason.UNREADABLE: N_("It is not as the shop documents it."),
+    Reason.NO_ADDRESS: N_("It names no e-mail address."),
+    Reason.BAD_ADDRESS: N_("Its e-mail address cannot be used."),
+    Reason.UNKNOWN_PRODUCT: N_("The mapping does not have the product."),
+    Reason.UNUSABLE_POLICY: N_("The policy is archived or deleted."),
+    Reason.TOO_MANY: N_("It asks for too many licenses at once."),
+    Reason.UNKNOWN_ORDER: N_("The sale that it renews is not known."),
+    Reason.CHANGED_BY_HAND: N_("The license was changed by hand since."),
+    Reason.API_KEY_MISSING: N_("The connection needs a key of the shop's API."),
+    Reason.SHOP_UNAVAILABLE: N_("The shop's API does not answer."),
+    Reason.SHOP_REFUSED: N_("The shop's API refused the question."),
+    Reason.FAILED: N_("An unexpected error; the server's log says more."),
+    Reason.FORGOTTEN: N_("It was forgotten after its days."),
+    Reason.NOT_NEEDED: N_("Events of this kind are not needed."),
+    Reason.OTHER_MODE: N_("A test, or a live event of a connection for tests."),
+    Reason.NOT_LICENSED: N_("No license was sold with this order."),
+    Reason.ALREADY_REFUNDED: N_("The order is refunded already."),
+    Reason.KEPT_BY_HAND: N_("A later expiry that was set by hand stays."),
+}
+QUANTITIES = {QuantityRule.KEYS: N_("one license each"), QuantityRule.DEVICES: N_("more devices")}
+#: The events of a page, the empty rows of the mapping, and the most rows that a form shows.
+_PAGE_SIZE, _EMPTY_ROWS, MAX_ROWS = 50, 3, 100
+
+
+class Connections(Section):
+    """The connections. Every user may see them and try events again; administrators change them."""
+
+    label = N_("Shops")
+    path = "/connections"
+    icon = "download"
+    right = Right.LOOK
+
+    @page("")
+    def list_all(self, request: PageRequest) -> Response:
+        """The connections, and the sales that wait for a decision."""
+        connections = request.ask(shop_store.list_connections)
+        query = ListShopEvents(state=EventState.UNMATCHED, paging=Paging("-id", limit=_PAGE_SIZE))
+        unmatched = request.ask(lambda tx: shop_store.list_events(tx, query)).items[:_PAGE_SIZE]
+        return request.render(
+            "connections/list.html",
+            connections=connections,
+            names={one.id: one.name for one in connections},
+            unmatched=unmatched,
+            **_TEXTS,
+        )
+
+    @page("/new", methods=("GET", "POST"), right=Right.ADMINISTER)
+    def create(self, request: PageRequest) -> Response:
+        """Add a connection, and show its secret."""
+        inputs = Inputs(request.form)
+        if request.is_post:
+            shop = inputs.require("shop", parse_choice(Shop), Shop.GENERIC)
+            name = inputs.read("name", parsing.parse_name) or _(SHOPS[shop])
+            secret = inputs.read("secret", str)
+            if not inputs.errors:
+                connection = Connection(
+                    id=0, shop=shop, name=name, created_at=request.now, updated_at=request.now
+                )
+                command = AddConnection(context=request.context, connection=connection, secret=secret)
+                try:
+                    return _show_secret(request, request.change(command), is_given=secret is not None)
+                except ConnectionFieldInvalid as error:
+                    inputs.errors[error.field] = message_for(error).sentence
+        return request.render("connections/new.html", errors=inputs.errors, **_TEXTS)
+
+    @page("/{id:number}")
+    def show(self, request: PageRequest) -> Response:
+        """A connection with its mapping and its events, the newest first."""
+        connection = _get(request)
+        state = parse_state(request.query.get("state", ""))
+        after = parse_number(request.query.get("after", ""))
+        paging = Paging("-id", None if after is None else (after, after), _PAGE_SIZE)
+        query = ListShopEvents(connection_id=connection.id, state=state, paging=paging)
+        found = request.ask(lambda tx: shop_store.list_events(tx, query)).items
+        return request.render(
+            "connections/show.html",
+            connection=connection,
+            address=_address_of(request, connection),
+            policies={one.id: one.name for one in request.ask(list_policies)},
+            events=found[:_PAGE_SIZE],
+            state=state,
+            is_first=after is None,
+            older=found[_PAGE_SIZE - 1].id if len(found) > _PAGE_SIZE else None,
+            **_TEXTS,
+        )
+
+    @page("/{id:number}/edit", methods=("GET", "POST"), right=Right.ADMINISTER)
+    def edit(self, request: PageRequest) -> Response:
+        """Change a connection with its mapping."""
+        connection, inputs = _get(request), Inputs(request.form)
+        rows = _rows_of(connection)
+        if request.is_post:
+            changes = _read_changes(inputs, connection)
+            rows = _read_rows(request)
+            changes["mapping"] = _read_mapping(inputs, rows)
+            secret, api_key = inputs.read("secret", str), inputs.read("api_key", str)
+            if inputs.is_checked("no_api_key"):
+                api_key = ""
+            if not inputs.errors:
+                command = UpdateConnection(
+                    context=request.context,
+                    connection_id=connection.id,
+                    changes=changes,
+                    secret=secret,
+                    api_key=api_key,
+                )
+                try:
+                    request.change(command)
+                    message = _("The connection %(name)s is saved.", name=changes["name"])
+                    return request.redirect(f"/connections/{connection.id}", message)
+                except ConnectionFieldInvalid as error:
+                    inputs.errors[error.field] = message_for(error).sentence
+                except UnknownPolicy as error:
+                    inputs.errors["mapping"] = message_for(error).sentence
+        return request.render(
+            "connections/edit.html",
+            connection=connection,
+            values=_values_of(request, connection),
+            rows=rows,
+            policies=_policy_options(request.ask(list_policies)),
+            errors=inputs.errors,
+            **_TEXTS,
+        )
+
+    @page("/{id:number}/remove", methods=("GET", "POST"), right=Right.ADMINISTER)
+    def remove(self, request: PageRequest) -> Response:
+        """Remove a connection."""
+        connection = _get(request)
+        if request.is_post:
+            request.change(RemoveConnection(context=request.context, connection_id=connection.id))
+            return request.redirect(
+                "/connections", _("The connection %(name)s is removed.", name=connection.name)
+            )
+        return request.confirm(
+            _("Remove the connection %(name)s?", name=connection.name),
+            [_("What the shop sends from then on is refused. The licenses that it sold stay.")],
+            button=_("Remove"),
+            back=f"/connections/{connection.id}",
+        )
+
+    @page("/{id:number}/events/{event:number}/retry", methods=("POST",), right=Right.CHANGE)
+    def retry(self, request: PageRequest) -> Response:
+        """Try an event again."""
+        number, event = (require_id(request.path_params[name]) for name in ("id", "event"))
+        request.change(TryAgain(context=request.context, connection_id=number, event_id=event))
+        back = "/connections" if request.form.get("from", "") == "list" else f"/connections/{number}"
+        return request.redirect(back, _("It is tried again in a moment."))
+
+
+def parse_state(text: str) -> EventState | None:
+    """A state of events in a query; None for all."""
+    return EventState(text) if text in {*EventState} else None
+
+
+def _get(request: PageRequest) -> Connection:
+    """The connection in the address. Raises ``NoSuchAddress``."""
+    number = require_id(request.path_params["id"])
+
+    def find(tx: ReadTransaction) -> Connection | None:
+        return shop_store.find_connection(tx, number)
+
+    connection = request.ask(find)
+    if connection is None:
+        raise NoSuchAddress
+    return connection
+
+
+def _address_of(request: PageRequest, connection: Connection) -> str:
+    return f"{request.base_url}/in/{connection.shop.value}/{connection.id}"
+
+
+def _show_secret(request: PageRequest, opened: OpenedConnection, *, is_given: bool) -> Response:
+    # The secret is in this answer only: no redirect, no cookie, no log.
+    return request.render(
+        "connections/added.html",
+        connection=opened.connection,
+        address=_address_of(request, opened.connection),
+        secret=None if is_given else opened.secret,
+        **_TEXTS,
+    )
+
+
+def _read_changes(inputs: Inputs, connection: Connection) -> dict[str, Any]:
+    """The values in the form, but for the mapping and the secrets."""
+    return {
+        "name": inputs.require("name", parsing.parse_name, connection.name),
+        "mode": inputs.require("mode", parse_choice(Mode), connection.mode),
+        "url": inputs.read("url", str),
+        "paid_states": tuple((inputs.read("paid_states", str) or "").replace(",", " ").split()),
+        "sends_mail": inputs.is_checked("sends_mail"),
+    }
+
+
+def _values_of(request: PageRequest, connection: Connection) -> dict[str, Any]:
+    """The values that the form shows."""
+    values = asdict(connection) | {"paid_states": " ".join(connection.paid_states)}
+    if request.is_post:
+        values |= {name: request.form.raw(name) for name in ("name", "mode", "url", "paid_states")}
+        values["sends_mail"] = "sends_mail" in request.form
+    return values
+
+
+def _rows_of(connection: Connection) -> list[tuple[str, str, str]]:
+    """The rows of the mapping, as texts: product, policy, quantity."""
+    return [(one.product, str(one.policy_id or 0), one.quantity.value) for one in connection.mapping]
+
+
+def _read_rows(request: PageRequest) -> list[tuple[str, str, str]]:
+    columns = (request.form.all(name) for name in ("product", "policy", "quantity"))
+    return [(product.strip(), *others) for product, *others in zip(*columns, strict=False) if product.strip()]
+
+
+def _read_mapping(inputs: Inputs, rows: list[tuple[str, str, str]]) -> tuple[MappedProduct, ...]:
+    """The mapping in the form."""
+    mapping = []
+    for product, policy, quantity in rows:
+        number = parse_number(policy)
+        if number is None or quantity not in {*QuantityRule}:
+            inputs.errors["mapping"] = _("Choose a policy for each product.")
+            continue
+        mapping.append(MappedProduct(product, number or None, QuantityRule(quantity)))
+    return tuple(mapping)
+
+
+def _policy_options(policies: list[Policy]) -> list[tuple[str, str]]:
+    usable = [one for one in policies if one.archived_at is None]
+    return [("0", _("no license")), *((str(one.id), one.name) for one in usable)]
+
+
+_TEXTS: dict[str, Any] = {
+    "shops": SHOPS,
+    "modes": MODES,
+    "states": STATES,
+    "reasons": REASONS,
+    "quantities": QUANTITIES,
+    "empty_rows": _EMPTY_ROWS,
+    "max_rows": MAX_ROWS,
+}

@@ -1,0 +1,130 @@
+"""The pages about connections to shops, and the sales that wait for a decision."""
+
+import re
+from contextlib import closing
+from datetime import UTC, datetime
+
+import httpx
+import pytest
+
+from keywright.db import Storage
+from keywright.registry import open_executor
+from tests.connections import a_sale, an_event, store, work
+from tests.http.admin_browser import Visitor, decide, opened, said, title
+from tests.makers import create_policy
+
+_SECRET = re.compile(r'id="secret">(whsec_[^<]+)<')
+
+
+def policy(ada: Visitor, name: str) -> int:
+    (made,) = decide(ada.server, create_policy(name=name))
+    return int(made.id)
+
+
+def add(ada: Visitor, name: str, **fields: str) -> int:
+    assert ada.post("/connections/new", shop="generic", name=name, **fields).status_code == 200
+    ((number,),) = ada.server.sql("SELECT id FROM connections WHERE name = ?", name)
+    return int(number)
+
+
+def edit(ada: Visitor, number: int, **fields: object) -> str:
+    usual: dict[str, object] = {"name": "Edited", "mode": "live", "product": "", "policy": "0"}
+    answer = ada.post(f"/connections/{number}/edit", **usual | {"quantity": "keys"} | fields)
+    return followed(ada, answer)
+
+
+def followed(visitor: Visitor, answer: httpx.Response) -> str:
+    """What the page says to which a form leads."""
+    place = answer.headers.get("location")
+    return said(answer if place is None else visitor.get(place.removeprefix("/admin")))
+
+
+def test_a_new_connection_shows_its_address_and_its_secret_once(ada: Visitor) -> None:
+    answer = ada.post("/connections/new", shop="generic", name="Shown once")
+    assert title(answer) == "Connection Shown once added"
+    ((secret,),) = [_SECRET.findall(answer.text)]
+    assert answer.headers["cache-control"] == "no-store"
+    ((number,),) = ada.server.sql("SELECT id FROM connections WHERE name = 'Shown once'")
+    address = f"{ada.server.base_url}/in/generic/{number}"
+    assert address in answer.text
+    page = ada.get(f"/connections/{number}").text
+    assert address in page
+    assert secret not in page
+    assert secret not in ada.get("/connections").text
+    given = ada.post("/connections/new", shop="stripe", name="Given", secret="whsec_of-the-shop")
+    assert "whsec_of-the-shop" not in given.text
+
+
+def test_the_mapping_names_policies(ada: Visitor) -> None:
+    number, made = add(ada, "Mapped"), policy(ada, "Pro of shops")
+    assert "The mapping is empty" in said(ada.get(f"/connections/{number}"))
+    rows = {
+        "product": ["price_1", "", "*"],
+        "policy": [str(made), "0", "0"],
+        "quantity": ["devices", "keys", "keys"],
+    }
+    shown = edit(ada, number, **rows)
+    assert "The connection Edited is saved." in shown
+    for words in ("price_1", "Pro of shops", "more devices", "any other", "no license"):
+        assert words in shown
+    form = ada.get(f"/connections/{number}/edit").text
+    assert form.count('name="product"') == 5
+    assert f'<option value="{made}" selected>Pro of shops</option>' in form
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"product": ["a", "a"], "policy": ["0", "0"], "quantity": ["keys", "keys"]}, "each product once"),
+        ({"product": "a", "policy": "x"}, "Choose a policy for each product."),
+        ({"secret": "whsec_not base64"}, "secret must"),
+        ({"url": "nowhere"}, "url "),
+        ({"name": ""}, "This field is required."),
+    ],
+)
+def test_what_cannot_be_is_said_beside_the_field(
+    ada: Visitor, fields: dict[str, object], sentence: str
+) -> None:
+    number = add(ada, f"Wrong, {sentence.strip()}")
+    assert sentence in edit(ada, number, **fields)
+
+
+def test_a_sale_that_waits_is_listed_and_tried_again(ada: Visitor, bob: Visitor) -> None:
+    number = add(ada, "Waiting")
+    with opened(ada.server) as storage:
+        sell(storage, number)
+    listed = ada.get("/connections")
+    assert "Sales that wait for a decision" in said(listed)
+    assert "The mapping does not have the product." in said(listed)
+    edit(ada, number, name="Waiting", product="pro-of-pages", policy=str(policy(ada, "Of pages")))
+    ((event,),) = ada.server.sql("SELECT id FROM shop_events WHERE connection_id = ?", number)
+    done = bob.post(f"/connections/{number}/events/{event}/retry", **{"from": "list"})
+    assert "It is tried again in a moment." in followed(bob, done)
+    assert "order-of-pages" in said(bob.get(f"/connections/{number}"))
+    assert "Nothing here" in said(bob.get(f"/connections/{number}?state=ignored"))
+
+
+def sell(storage: Storage, number: int) -> None:
+    with closing(open_executor(storage.clone())) as executor:
+        sale = a_sale("order-of-pages", product="pro-of-pages")
+        # The server forgets what is old.
+        row_id = store(executor, an_event(sale), number, now=datetime.now(UTC))
+        assert row_id is not None
+        work(executor, row_id)
+
+
+def test_a_connection_is_removed_after_a_question(ada: Visitor) -> None:
+    number = add(ada, "Removed")
+    assert "The licenses that it sold stay." in said(ada.get(f"/connections/{number}/remove"))
+    assert "The connection Removed is removed." in followed(ada, ada.post(f"/connections/{number}/remove"))
+    assert ada.get(f"/connections/{number}").status_code == 404
+
+
+def test_only_administrators_change_connections(ada: Visitor, carol: Visitor, bob: Visitor) -> None:
+    number = add(ada, "Guarded")
+    for visitor in (bob, carol):
+        assert visitor.get(f"/connections/{number}").status_code == 200
+        assert visitor.get("/connections/new").status_code == 403
+        assert visitor.get(f"/connections/{number}/edit").status_code == 403
+        assert visitor.post(f"/connections/{number}/remove").status_code == 403
+    assert carol.post(f"/connections/{number}/events/1/retry").status_code == 403
