@@ -21,6 +21,7 @@ from keywright.cli import (
     license_files,
     license_lists,
     listening,
+    mails,
     policies,
     products,
     secret,
@@ -72,7 +73,7 @@ for group in (
         customers.app,
         connections.app,
     ),
-    *(tables.app, api_keys.app, users.app, secret.app, signing_keys.app, webhooks.app),
+    *(tables.app, api_keys.app, users.app, secret.app, signing_keys.app, webhooks.app, mails.app),
     policies.generator_app,
 ):
     app.add_typer(group)

@@ -5,13 +5,14 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from keywright.core.crypto import mask
-from keywright.core.languages import Language
+from keywright.core.languages import ENGLISH, Language
 from keywright.db import ReadTransaction
 from keywright.delivery.mail import unsubscribing
 from keywright.delivery.mail.defaults import Source, built_in, choose_language
 from keywright.delivery.mail.model import AttemptOutcome, Fate
 from keywright.delivery.mail.store import is_unsubscribed
 from keywright.delivery.mail.template_store import find_template
+from keywright.delivery.webhooks.store import find_endpoint
 from keywright.events.outbox.model import MailTemplate, OutboxMail
 from keywright.identity import sign_in_codes
 from keywright.identity.store import find_user_by_id
@@ -114,6 +115,12 @@ def _read_values(
         if mail.subject.sign_in_id is None:
             return AttemptOutcome(Fate.DROPPED, "There is no sign-in.")
         values |= _sign_in_values(tx, mail.subject.sign_in_id, house)
+    if mail.subject.endpoint_id is not None:
+        endpoint = find_endpoint(tx, mail.subject.endpoint_id)
+        if endpoint is None:
+            return AttemptOutcome(Fate.DROPPED, "The endpoint is gone.")
+        page = None if house.public_url is None else f"{house.public_url}/admin/webhooks/{endpoint.id}"
+        values["endpoint"] = {"url": endpoint.url, "page_url": page}
     return values
 
 
@@ -207,6 +214,13 @@ def sample_values(house: House, now: datetime) -> dict[str, Any]:
         "customer": {"name": "Dora Example"},
         "unsubscribe_url": f"{url}/mail/unsubscribe/sample",
     }
+
+
+def sample_letter(house: House, address: str, now: datetime) -> Letter:
+    """A letter with sample values to this address."""
+    language = choose_language(house.language, ENGLISH)
+    source = built_in(MailTemplate.YOUR_LICENSE, language)
+    return Letter(address, None, language, None, source, sample_values(house, now), Brand(), None)
 
 
 def _line(text: str | None) -> str | None:

@@ -1,0 +1,140 @@
+"""``keywright mail …``"""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from keywright.cli import output
+from keywright.cli.installation import Installation
+from keywright.cli.options import AsJson, WrongUsage, command, with_installation
+from keywright.core.parsing import write_time
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from keywright.events.outbox.model import OutboxMail
+
+app = typer.Typer(name="mail", no_args_is_help=True, help="Show what was mailed, and try the SMTP server.")
+
+_MailId = Annotated[int, typer.Argument(metavar="ID", help="The mail, as `keywright mail list` numbers it.")]
+_State = Annotated[
+    str | None,
+    typer.Option("--state", metavar="NAME", help="Only these: waiting, held, sent, failed or dropped."),
+]
+_Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="Where the test mail goes.")]
+_MOST = 100
+
+
+@command(app, "keywright mail list", "keywright mail list --state failed", name="list")
+@with_installation
+def list_all(here: Installation, *, state: _State = None, as_json: AsJson = False) -> None:
+    """List the latest mails, the last one first; no more than 100."""
+    from keywright.db import run_read
+    from keywright.delivery.mail import store
+    from keywright.events.outbox.model import MailState
+
+    if state is not None and state not in tuple(MailState):
+        raise WrongUsage(f"there is no state {state}; choose one of {', '.join(MailState)}")
+    wanted = None if state is None else MailState(state)
+    found = run_read(here.storage, lambda tx: store.list_mails(tx, state=wanted, before_id=None, limit=_MOST))
+    to = run_read(here.storage, lambda tx: store.find_masked_addresses(tx, found))
+    rows = [_fields(one, to.get(one.id)) for one in found]
+    if as_json:
+        output.print_json([dict(row) for row in rows])
+        return
+    shown = ("id", "template", "to", "state", "queued at", "error")
+    output.print_table(shown, [tuple(dict(row)[name] for name in shown) for row in rows])
+
+
+@command(app, "keywright mail show 7")
+@with_installation
+def show(here: Installation, mail_id: _MailId, *, as_json: AsJson = False) -> None:
+    """Show one mail. Its text is not kept: it is made when the mail is sent."""
+    from keywright.core.errors import NotFound
+    from keywright.db import run_read
+    from keywright.delivery.mail import store
+
+    mail = run_read(here.storage, lambda tx: store.find_mail(tx, mail_id))
+    if mail is None:
+        raise NotFound(f"mail {mail_id}")
+    to = run_read(here.storage, lambda tx: store.find_masked_addresses(tx, [mail])).get(mail.id)
+    fields = _fields(mail, to)
+    output.print_json(dict(fields)) if as_json else output.print_fields(fields)
+
+
+@command(app, "keywright mail retry 7")
+@with_installation
+def retry(here: Installation, mail_id: _MailId) -> None:
+    """Send a mail again: one that was given up or held, or a copy of one that was sent."""
+    from keywright.delivery.mail.commands import SendAgain
+
+    here.change(SendAgain(context=here.context, mail_id=mail_id))
+    output.print_line("The mail waits; a server that runs sends it at once.")
+
+
+@command(app, "keywright mail test ada@example.com")
+@with_installation
+def test(here: Installation, address: _Address) -> None:
+    """Send a test mail now, without the outbox, and say what the SMTP server answered."""
+    from contextlib import closing
+    from secrets import token_hex
+
+    from keywright.background.mailer import house_of
+    from keywright.core.errors import ConfigurationError
+    from keywright.delivery.mail import letters, message
+    from keywright.delivery.mail.model import Fate
+    from keywright.delivery.mail.smtp import SmtpClient
+
+    server = here.settings.smtp_server
+    if server is None or here.settings.mail_from is None:
+        raise ConfigurationError("smtp_url is not set: set it, and mail_from, in the settings.")
+    house = house_of(here.settings)
+    letter = letters.sample_letter(house, address, here.context.now)
+    envelope = message.build_envelope(
+        letter,
+        message.compose(letter),
+        mail_from=here.settings.mail_from,
+        message_id=token_hex(16),
+        now=here.context.now,
+    )
+    with closing(SmtpClient(server)) as client:
+        outcome = client.send(envelope)
+    if outcome.fate is not Fate.SENT:
+        raise ConfigurationError(f"the test mail was not sent. {outcome.reason}")
+    output.print_line(f"{server.host} has taken the test mail.")
+
+
+@command(app, "keywright mail templates")
+@with_installation
+def templates(here: Installation, *, as_json: AsJson = False) -> None:
+    """List the templates of your own, which replace built-in ones."""
+    from keywright.db import run_read
+    from keywright.delivery.mail import template_store
+
+    own = run_read(here.storage, template_store.list_templates)
+    rows = [(one.name.value, one.language, one.product_id or None, write_time(one.updated_at)) for one in own]
+    columns = ("template", "language", "product", "saved at")
+    if as_json:
+        output.print_json([dict(zip(columns, row, strict=True)) for row in rows])
+    else:
+        output.print_table(columns, rows)
+
+
+def _fields(mail: "OutboxMail", to: str | None) -> list[tuple[str, object]]:
+    return [
+        ("id", mail.id),
+        ("template", mail.template.value),
+        ("to", to),
+        ("state", mail.state.value),
+        ("queued at", write_time(mail.created_at)),
+        ("next attempt at", _time(mail.next_attempt_at)),
+        ("finished at", _time(mail.finished_at)),
+        ("attempts", mail.attempts),
+        ("attempts without an answer", mail.unanswered),
+        ("error", mail.error),
+        ("message id", mail.message_id),
+    ]
+
+
+def _time(moment: "datetime | None") -> str | None:
+    return None if moment is None else write_time(moment)
