@@ -37,7 +37,8 @@ def licenses(ada: Visitor, answer: httpx.Response) -> int:
 
 
 def events_of(ada: Visitor, name: str) -> list[str]:
-    return [str(details) for (details,) in ada.server.sql("SELECT details FROM events WHERE name = ?", name)]
+    query = "SELECT details FROM events WHERE name = ? ORDER BY id"
+    return [str(details) for (details,) in ada.server.sql(query, name)]
 
 
 def test_the_secrets_of_a_new_api_key_are_shown_once_and_work(ada: Visitor) -> None:

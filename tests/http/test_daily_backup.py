@@ -10,7 +10,7 @@ def daily(server: RunningServer) -> list[str]:
 
 
 def events(server: RunningServer) -> list[str]:
-    return [name for (name,) in server.sql("SELECT name FROM events WHERE name LIKE 'backup.%'")]
+    return [name for (name,) in server.sql("SELECT name FROM events WHERE name LIKE 'backup.%' ORDER BY id")]
 
 
 def test_a_backup_that_is_due_is_made_once_and_the_oldest_is_deleted(tmp_path: Path) -> None:

@@ -204,7 +204,7 @@ def test_a_file_is_fetched_and_that_is_written_down(server: RunningServer, bob: 
     assert answer.headers["cache-control"] == "no-store"
     rows = list(csv.DictReader(io.StringIO(answer.content.decode("utf-8-sig"), newline="")))
     assert {row["license_key"] for row in rows} >= set(KEYS)
-    events = server.sql("SELECT details FROM events WHERE name = 'job.file_fetched'")
+    events = server.sql("SELECT details FROM events WHERE name = 'job.file_fetched' ORDER BY id")
     assert len(events) == 1
 
 
