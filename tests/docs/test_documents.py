@@ -10,7 +10,8 @@ import pytest
 
 from keywright.config.sources import read_settings
 from keywright.db import find_unverified_hosts
-from tests.server import KEYWRIGHT, RunningServer, environment, running
+from tests.deploy import programs
+from tests.server import KEYWRIGHT, RunningServer, environment, running, wait_until
 from tools import reference
 
 pytestmark = pytest.mark.tier("ordinary")
@@ -180,3 +181,18 @@ def test_licenses_are_brought_as_the_page_says(server: RunningServer) -> None:
     assert "licenses: 1 new" in mended
     assert "3 of 3 licenses" in mended
     assert "licenses: 3 new" in moved
+
+
+def test_a_shop_of_ones_own_sells_as_the_page_says(server: RunningServer) -> None:
+    programs.program("openssl")
+    made, sold, looked, unmatched = blocks(ROOT / "docs" / "how-to" / "connect-your-own-shop.md", "sh")
+    run(server, made)
+    assert '{"received":true}' in run(server, sold)
+    assert '{"received":true}' in run(server, sold)
+    wait_until(lambda: server.count("licenses"), "the license")
+    listed = run(server, looked)
+    assert "order.paid" in listed
+    assert "done" in listed
+    assert server.count("licenses") == 1
+    assert server.sql("SELECT template FROM mail_outbox") == [("your_license",)]
+    assert "order.paid" not in run(server, unmatched)

@@ -1,7 +1,7 @@
 """``keywright connection …``"""
 
 import sys
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +17,7 @@ from keywright.provisioning.shops.commands import (
     GetConnection,
     ListConnections,
     ListShopEvents,
+    OpenConnection,
     RemoveConnection,
     ReplayEvents,
     TryAgain,
@@ -32,6 +33,7 @@ from keywright.provisioning.shops.model import (
     Shop,
     StoredEvent,
 )
+from keywright.provisioning.shops.reconciling import list_sold
 
 app = typer.Typer(
     name="connection",
@@ -305,6 +307,35 @@ def replay(
         command = ReplayEvents(context=here.context, connection_id=connection_id, since=since, after_id=last)
         last = here.change(command)
     output.print_line(f"The events of connection {connection_id} are worked on again. {_LATER}")
+
+
+@command(app, "keywright connection reconcile 1 --days 7")
+@with_installation
+def reconcile(
+    here: Installation,
+    connection_id: ConnectionId,
+    *,
+    days: Annotated[
+        int, typer.Option(metavar="DAYS", min=1, max=90, help="How far back the shop is asked.")
+    ] = 7,
+    as_json: AsJson = False,
+) -> None:
+    """Ask a shop's API for what it sold in the last days, and bring in what did not arrive.
+
+    It needs the connection's API key. What is known already is not made again.
+    """
+    opened = here.ask(OpenConnection(connection_id=connection_id))
+    total = missing = 0
+    for one in list_sold(opened, here.now - timedelta(days=days), here.context):
+        total += 1
+        missing += here.change(one) is not None
+    if as_json:
+        output.print_json({"found": total, "missing": missing})
+        return
+    output.print_line(
+        f"The shop told of {total:,} changes, of which {missing:,} were missing. "
+        "A running server works on them within seconds."
+    )
 
 
 def _print(connection: Connection, heading: str, as_json: bool) -> None:

@@ -1,7 +1,7 @@
 """Any shop that can be taught to send Keywright's own JSON, signed as Standard Webhooks say
 (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md).
 
-The body is documented in docs/how-to/sell-through-a-shop.md.
+The body is documented in docs/how-to/connect-your-own-shop.md.
 """
 
 import base64
