@@ -47,7 +47,8 @@ def mail_keys(request: PortalRequest) -> Response:
     if email is None:
         return request.redirect(_HERE, _("We have no e-mail address of yours."), is_error=True)
     request.take("mail", email)
-    request.change(MailKeys(context=request.context, email=email))
+    command = MailKeys(context=request.context, email=email, language=request.language.code)
+    request.change(command)
     return request.redirect(_HERE, _("Your license keys are on their way to %(email)s.", email=email))
 
 

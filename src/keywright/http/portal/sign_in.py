@@ -32,7 +32,13 @@ def ask_for_code(request: PortalRequest) -> Response:
     if email is None:
         return _render_start(request, has_error=True)
     request.take("mail", email)
-    request.change(AskToSignIn(context=request.context, email=email, sign_in_id=secrets.randbits(62)))
+    command = AskToSignIn(
+        context=request.context,
+        email=email,
+        sign_in_id=secrets.randbits(62),
+        language=request.language.code,
+    )
+    request.change(command)
     return request.render("code.html", email=email, is_wrong=False)
 
 
@@ -118,7 +124,7 @@ def mail_lost_keys(request: PortalRequest) -> Response:
             "lost_keys.html", status=422, has_error=True, email=request.form.get("email", "")
         )
     request.take("mail", email)
-    request.change(MailKeys(context=request.context, email=email))
+    request.change(MailKeys(context=request.context, email=email, language=request.language.code))
     return request.render("keys_mailed.html", email=email)
 
 

@@ -6,16 +6,20 @@ from keywright.core.command import Command, Cost
 
 
 class AskToSignIn(Command, frozen=True, kw_only=True):
-    """Mail a code and a link to the customer with this address, if there is one. ``sign_in_id`` is random."""
+    """Mail a code and a link to the customer with this address, if there is one. ``sign_in_id`` is random;
+    ``language`` is that of the page.
+    """
 
     email: str
     sign_in_id: int
+    language: str | None = None
 
 
 class MailKeys(Command, frozen=True, kw_only=True):
     """Mail the license keys of the customer with this address to them, if there is one."""
 
     email: str
+    language: str | None = None
 
 
 class EnterCode(Command, frozen=True, kw_only=True):

@@ -54,9 +54,10 @@ def ask_to_sign_in(work: UnitOfWork, command: AskToSignIn) -> None:
         template=MailTemplate.SIGN_IN_CODE,
         unique=f"portal sign-in {cause}",
         customer_id=number,
+        language=command.language,
         subject=Subject(sign_in_id=str(command.sign_in_id)),
     )
-    queue_mail(tx, mail, now)
+    _queue(work, command, mail)
 
 
 def mail_keys(work: UnitOfWork, command: MailKeys) -> None:
@@ -64,8 +65,9 @@ def mail_keys(work: UnitOfWork, command: MailKeys) -> None:
     number = _number_of(work.tx, command.email)
     period = int(command.context.now.timestamp()) // _KEYS_EVERY if number >= 0 else 0
     unique = f"portal keys {number} {period}"
-    mail = QueuedMail(template=MailTemplate.YOUR_KEYS, unique=unique, customer_id=number)
-    queue_mail(work.tx, mail, command.context.now)
+    language = command.language
+    mail = QueuedMail(template=MailTemplate.YOUR_KEYS, unique=unique, customer_id=number, language=language)
+    _queue(work, command, mail)
 
 
 def enter_code(work: UnitOfWork, command: EnterCode) -> int | None:
@@ -138,6 +140,12 @@ def _number_of(tx: WriteTransaction, email: str) -> int:
     customer = customer_store.find_customer_by_email(tx, email)
     unknown = rules.number_of_unknown(tx.key_ring, email)
     return unknown if customer is None else customer.id
+
+
+def _queue(work: UnitOfWork, command: Command, mail: QueuedMail) -> None:
+    queue_mail(work.tx, mail, command.context.now)
+    # The sender looks for mails after every one of these, also where there is none.
+    work.tx.has_queued = True
 
 
 def _start_session(
