@@ -99,8 +99,8 @@ def test_a_license_is_made_shown_changed_and_deleted(
     assert (
         names
         == (
-            "created key_shown activated activated deactivated updated updated updated updated updated "
-            "deactivated deleted"
+            "created key_shown activated activated deactivated updated renewed updated updated updated "
+            "updated deactivated deleted"
         ).split()
     )
 
