@@ -23,6 +23,7 @@ from keywright.http.v3 import routes as v3_routes
 from keywright.http.v3.fields import strip_annotations
 from keywright.http.v3.lists import ListQuery
 from keywright.http.v3.route import Route
+from tools import privacy
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 _RIGHTS = {
@@ -215,7 +216,32 @@ def _placeholders(sentence: str) -> str:
     return re.sub(r"\{(\w+)\}", lambda found: f"*{found[1].replace('_in_words', '')}*", sentence)
 
 
-PAGES = {"v2.md": v2_interface, "v3.md": v3_interface, "commands.md": commands, "settings.md": settings}
+def personal_data() -> str:
+    """Build the page about personal data."""
+    parts = [
+        "# Personal data",
+        _DO_NOT_EDIT,
+        "What Keywright stores about people, in which column of its database, and for how long. Numbers in "
+        "parentheses are the defaults of [settings](settings.md). Nothing of it leaves the server but in "
+        "mails to the person, and in webhooks and backups that you set up.",
+        "\n".join(["| what | where | for how long |", "|---|---|---|", *privacy.write_rows()]),
+        "Sealed columns are encrypted (AES-256-GCM) with the installation's secret, which is not in the "
+        f"database: {', '.join(privacy.write_seals())}. License keys are found by a blind index; passwords "
+        "are kept as argon2id hashes, API secrets and sessions as SHA-256.",
+        "`keywright customer export` writes everything about a customer, `keywright customer erase` erases "
+        "it; backups have what was erased later until they are deleted. To keep less: [Keep less about "
+        "people](../how-to/keep-less-about-people.md).",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+PAGES = {
+    "v2.md": v2_interface,
+    "v3.md": v3_interface,
+    "commands.md": commands,
+    "settings.md": settings,
+    "privacy.md": personal_data,
+}
 
 
 def main() -> int:
