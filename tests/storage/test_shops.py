@@ -329,9 +329,14 @@ def test_a_renewal_without_a_sale_waits_for_it_and_then_for_a_person(
     work(shop, row_id)
     (event,) = list_events(shop)
     assert (event.state, event.reason) == (EventState.UNMATCHED, Reason.UNKNOWN_ORDER)
-    # What it said is known when the sale comes.
+    # What it said is known when the sale comes, and another one that waits is done soon.
+    other = store(shop, an_event(a_renewal(NOW + 2 * YEAR), 1))
+    assert other is not None
+    work(shop, other)
+    assert ask(shop, ListDueEvents(now=NOW)) == []
     receive(shop, a_sale("in-1", subscription="sub-1"))
-    assert the_license(storage).expires_at == NOW + YEAR
+    assert the_license(storage).expires_at == NOW + 2 * YEAR
+    assert ask(shop, ListDueEvents(now=NOW)) == [(other, 1)]
 
 
 # --- by hand --------------------------------------------------------------------------------------

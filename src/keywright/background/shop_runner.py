@@ -59,6 +59,8 @@ _WORKERS, _MAX_ASKING = 8, 4
 _MAX_WAITING = 1_000
 #: How often an event is worked on again at once, and the pause when its licenses have changed meanwhile.
 _MAX_TURNS, _PAUSE = 200, 0.02
+#: The pause after an attempt that the database could not finish, in seconds.
+_RETRY = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -114,6 +116,7 @@ class ShopRunner:
                 await self._work(event_id)
             except Unavailable as fault:
                 log.warning("the event %d of a shop has to wait: %s", event_id, fault.code)
+                asyncio.get_running_loop().call_later(_RETRY, self.add, event_id)
             except Exception as problem:
                 log.error("the event %d of a shop met an unexpected error", event_id, exc_info=problem)
 

@@ -33,6 +33,7 @@ from keywright.provisioning.shops.model import (
     Mode,
     OpenedConnection,
     Reason,
+    Sale,
     Shop,
     StoredEvent,
 )
@@ -253,6 +254,10 @@ def _finish(
         **others,
     )
     store.save_progress(work.tx, connection, now, is_failure=is_failure and delay is None)
+    if isinstance(command, WorkShopEvent) and outcome.state is EventState.DONE:
+        change = command.event.change
+        if isinstance(change, Sale) and change.subscription is not None:
+            store.hasten(work.tx, connection.id, change.subscription, now)
     # Once for each event, however often a person tries again.
     if is_failure and delay is None and stored.attempts < BY_PERSON and reason is not None:
         _record_unmatched(work, command, stored, reason)

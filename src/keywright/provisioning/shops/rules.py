@@ -125,9 +125,9 @@ def _whole_seconds(moment: datetime | None) -> datetime | None:
 
 
 def order_of(change: Change) -> str | None:
-    """The order that a change is about, or its subscription, for people."""
-    order = getattr(change, "order", None)
-    return order or getattr(change, "subscription", None)
+    """The order that a change is about, or its subscription; that of a renewal, whose sale has another."""
+    order, subscription = getattr(change, "order", None), getattr(change, "subscription", None)
+    return subscription if isinstance(change, Renewal) else order or subscription
 
 
 def to_milliseconds(moment: datetime) -> int:

@@ -205,6 +205,18 @@ def claim_event(tx: WriteTransaction, row_id: int, attempts: int, until: datetim
     return tx.connection.execute(claimed).rowcount == 1
 
 
+def hasten(tx: WriteTransaction, connection_id: int, subscription: str, now: datetime) -> None:
+    """Let the renewals of a subscription that wait for its sale be due now."""
+    column = shop_events.c
+    waiting = update(shop_events).where(
+        column.connection_id == connection_id,
+        column.next_attempt_at.is_not(None),
+        column.reason == Reason.UNKNOWN_ORDER.value,
+        column.order_ref == subscription,
+    )
+    tx.connection.execute(waiting.values(next_attempt_at=to_seconds(now)))
+
+
 def save_outcome(
     tx: WriteTransaction,
     row_id: int,
