@@ -163,7 +163,9 @@ def test_no_call_of_the_interface_can_meet_what_has_no_answer_over_http() -> Non
     starting = {PACKAGE / "http" / "server" / name for name in ("listening.py", "run.py", "workers.py")}
     # The pages have sentences of their own, and v3 has problems.
     others = {
-        one for folder in ("admin", "public", "v3") for one in (PACKAGE / "http" / folder).rglob("*.py")
+        one
+        for folder in ("admin", "portal", "public", "v3")
+        for one in (PACKAGE / "http" / folder).rglob("*.py")
     }
     sources = set((PACKAGE / "http").rglob("*.py")) - starting - others
     assert {one.__name__ for one in errors_raised(sources) if one.v2 is None} == set()

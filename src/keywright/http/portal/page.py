@@ -20,7 +20,7 @@ from keywright.http.pages.urls import PORTAL
 from keywright.http.portal.browser import PortalBrowser
 from keywright.http.portal.request import PortalRequest
 from keywright.http.portal.site import PortalSite
-from keywright.http.portal.texts import Message, message_for
+from keywright.http.portal.texts import Message, message_for, message_of
 
 #: The longest form, in bytes.
 _MAX_FORM = 16 * 1024
@@ -57,9 +57,8 @@ async def refuse(site: PortalSite, http: Request, problem: Exception) -> Respons
     """The page for a request that no page answers."""
     status = problem.status_code if isinstance(problem, HTTPException) else 500
     browser = PortalBrowser(http, site.settings)
-    error = KeywrightError()
-    vars(error)["status"] = status
-    return await _run(site, PortalRequest(site, http, browser, None), lambda one: one.error_page(error))
+    request = PortalRequest(site, http, browser, None)
+    return await _run(site, request, lambda one: one.message_page(message_of(status)))
 
 
 async def _answer(site: PortalSite, page: Page, http: Request) -> Response:
@@ -116,7 +115,7 @@ def _make(page: Page, request: PortalRequest) -> Response:
         raise
     except Exception as problem:
         log.exception("a page of the portal raised an unexpected error", exc_info=problem)
-        return request.error_page(KeywrightError())
+        return request.error_page(Fault())
 
 
 def _send_to(request: PortalRequest, path: str) -> Response:

@@ -48,17 +48,22 @@ class Message(NamedTuple):
     sentence: str
 
 
+def message_of(status: int) -> Message:
+    """The message for a status, in the reader's language."""
+    heading, sentence = _OTHERS.get(status, _OTHERS[500 if status >= 500 else 403])
+    return Message(status, _(heading), _(sentence))
+
+
 def message_for(error: e.KeywrightError) -> Message:
     """The message for an error, in the reader's language, without secrets."""
-    status = error.status
-    heading, sentence = _OTHERS.get(status, _OTHERS[500 if status >= 500 else 403])
+    message = message_of(error.status)
     if isinstance(error, e.CustomerSignInOver):
         return Message(
-            status,
+            error.status,
             _("This link is not valid any more"),
             _("It works once, and for a short time. Ask for a new one."),
         )
-    return Message(status, _(heading), explain(error) or _(sentence))
+    return message._replace(sentence=explain(error) or message.sentence)
 
 
 def explain(error: e.KeywrightError) -> str:
