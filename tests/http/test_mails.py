@@ -13,7 +13,7 @@ from keywright.events.outbox.store import queue_mail
 from keywright.identity import sign_in_codes
 from tests.http.asking import CANARY, Client
 from tests.server import RunningServer, running, wait_until
-from tests.smtp_server import OK, Mailbox, receiving
+from tests.smtp_server import HANG, OK, Mailbox, receiving
 
 SENDER = "Example Söhne <licenses@example.com>"
 
@@ -134,3 +134,18 @@ def test_without_a_server_mails_wait(tmp_path: Path) -> None:
         queue(server, your_license(customer, license))
         server.stop()
         assert states(server) == [("waiting", 0)]
+
+
+def test_a_server_that_hangs_holds_up_no_call_and_not_the_end(tmp_path: Path) -> None:
+    with sending(tmp_path, Mailbox(on_message=lambda _: HANG)) as server:
+        customer, license = make_customer(server)
+        queue(server, your_license(customer, license))
+        wait_until(
+            lambda: server.sql("SELECT 1 FROM mail_outbox WHERE claimed_by IS NOT NULL"), "the attempt"
+        )
+        with Client(server) as program:
+            answers = [program.validate(f"{CANARY}-dora-example.com").status for _ in range(20)]
+        assert answers == [200] * 20
+        assert server.stop() == 0
+        # The message was whole, and its answer did not come.
+        assert states(server) == [("waiting", 1)]
