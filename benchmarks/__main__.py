@@ -23,6 +23,7 @@ from benchmarks import (
     machine,
     pages,
     servers,
+    shops,
     sizes,
     throughput,
     v3,
@@ -42,6 +43,7 @@ _PARTS = (
     "beside",
     "lag",
     "leases",
+    "shops",
     "pages",
     "visits",
     "sizes",
@@ -119,6 +121,8 @@ class _Bench:
             report.v3 = v3.measure(self.filled(report.licenses), report.seconds, report.rounds, _say)
         if "clients" in parts:
             report.clients = clients.measure(self.folder, _say)
+        if "shops" in parts:
+            report.shops = shops.measure(self.filled(report.licenses), report.seconds, report.rounds, _say)
         if "leases" in parts:
             report.leases = leases.measure(self.filled(report.licenses), report.seconds, report.rounds, _say)
 

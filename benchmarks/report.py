@@ -16,6 +16,7 @@ from benchmarks.leases import LEASES, Leases
 from benchmarks.machine import Machine
 from benchmarks.pages import Pages
 from benchmarks.processes import Doctor, Listing, StartUp
+from benchmarks.shops import Shops
 from benchmarks.sizes import Sizes
 from benchmarks.throughput import CONSTANT, Row, Throughput
 from benchmarks.v3 import V3Ratio
@@ -45,6 +46,7 @@ class Report(msgspec.Struct):
     sizes: Sizes | None = None
     contention: Contention | None = None
     leases: Leases | None = None
+    shops: Shops | None = None
     capacity: Capacity | None = None
     attacks: Attacks | None = None
     v3: list[V3Ratio] = []
@@ -150,7 +152,7 @@ def _meanwhile(found: Visits) -> Table:
 def _figures(report: Report) -> Table:
     table = Table(show_header=False)
     rows = [*_memory(report), *_times(report), *_doctor(report.doctor), *_sizes(report.sizes)]
-    rows += [*_lag(report), *_leases(report.leases)]
+    rows += [*_lag(report), *_leases(report.leases), *_shops(report.shops)]
     for name, figure in [*rows, *_beside([*report.beside, *report.against])]:
         table.add_row(name, figure)
     for one in report.v3:
@@ -241,6 +243,16 @@ def _leases(found: Leases | None) -> list[tuple[str, str]]:
         ("processor time, renew ÷ activate", _ratio(found.processor_ratio)),
         (f"{LEASES:,} leases, each renewed once a minute", f"{paced.per_second:,.0f}/s"),
         ("late", f"p50 {paced.p50_ms:.1f} ms, p99 {paced.p99_ms:.1f} ms, {paced.failed:,} failed"),
+    ]
+
+
+def _shops(found: Shops | None) -> list[tuple[str, str]]:
+    if found is None:
+        return []
+    times = f"p50 {found.p50_ms:.1f} ms, p99 {found.p99_ms:.1f} ms, of {found.sales:,}"
+    return [
+        (f"sale to license, beside {found.activated_per_second:,.0f} activations/s", times),
+        ("activate beside sales ÷ without", f"{found.ratio:.3f}"),
     ]
 
 
