@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from starlette.responses import HTMLResponse, Response
 
+from keywright.background.mailer import house_of
 from keywright.core.errors import NoSuchAddress
 from keywright.db import ReadTransaction
 from keywright.delivery.mail import letters, template_store
@@ -134,9 +135,9 @@ class MailTemplates(Section):
     ) -> Composed | None:
         """The mail with sample values; None, and the errors of the fields, where it cannot be rendered."""
         brand = request.ask(find_brand)
-        vendor = brand.name or _("Your company")
-        settings = self.site.settings
-        house = letters.House(vendor, settings.public_url or request.base_url, settings.mail_language)
+        house = house_of(self.site.settings)
+        vendor = brand.name or house.vendor or _("Your company")
+        house = house._replace(vendor=vendor, public_url=request.base_url)
         values = letters.sample_values(house, request.now)
         if not source.subject.strip() or len(source.subject) > _MAX_SUBJECT:
             errors["subject"] = _("Write a subject of at most %(number)s characters.", number=_MAX_SUBJECT)
