@@ -29,7 +29,7 @@ from keywright.licensing.notes.model import Notes
 from keywright.registry import open_executor
 from keywright.search.filters import Search
 from tests.jobs import Work, a_change, by_user, decide, events_of, make_orderer, run_job, start
-from tests.makers import NOW, activate, create, deactivate_all, delete, update
+from tests.makers import NOW, activate, an_origin, create, deactivate_all, delete, update
 from tests.storage.conftest import Opener
 from tests.storage.projected import follow_all
 
@@ -203,12 +203,21 @@ def test_only_what_a_job_has_changed_matches_it(executor: Executor, storage: Sto
     assert find_unmatched(storage, Search(job_id=job.id), *licenses(storage).values()) == {1}
 
 
+def test_only_what_a_user_has_made_matches_that_user(executor: Executor, storage: Storage) -> None:
+    executor.execute([create("KEY-1"), create("KEY-2", origin=an_origin(actor="user:7"))])
+    assert find_unmatched(storage, Search(made_by_user=7), *licenses(storage).values()) == {1}
+
+
 def find_unmatched(storage: Storage, search: Search, *some: License) -> set[int]:
     return run_read(storage, lambda tx: matching.find_unmatched(tx, search, some, NOW))
 
 
 def test_every_field_of_a_search_is_checked_again_or_is_no_condition() -> None:
-    searches = [Search(job_id=1), *(one[0] for one in (*LOST.values(), *COMPARED.values()))]
+    searches = [
+        Search(job_id=1),
+        Search(made_by_user=7),
+        *(one[0] for one in (*LOST.values(), *COMPARED.values())),
+    ]
     checked = {
         name
         for search in searches
