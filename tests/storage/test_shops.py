@@ -15,6 +15,7 @@ from keywright.engine.executor import Executor
 from keywright.licensing.licenses.commands import DeleteLicense, UpdateLicense
 from keywright.licensing.licenses.model import License, Status, order_of
 from keywright.licensing.licenses.store import find_licenses_by_id
+from keywright.maintenance.commands import EraseCustomer
 from keywright.provisioning.policies.commands import UpdatePolicy
 from keywright.provisioning.shops import store as shop_store
 from keywright.provisioning.shops.commands import (
@@ -406,6 +407,18 @@ def test_a_mapping_names_policies_that_there_are(shop: Executor) -> None:
     with pytest.raises(UnknownPolicy):
         connect(shop, mapping=(MappedProduct("a", 99),))
     assert a_connection().mapping == (MappedProduct("pro", 1),)
+
+
+def test_what_a_shop_sent_of_an_erased_customer_is_forgotten(shop: Executor, storage: Storage) -> None:
+    subscribe(shop)
+    receive(shop, a_renewal(NOW + 2 * YEAR, order="in-2"), 1)
+    receive(shop, a_sale("other", buyer=BUYER.__class__("bob@example.com")))
+    customer_id = list_licenses(storage)[0].customer_id
+    assert customer_id is not None
+    do(shop, EraseCustomer(context=CONTEXT, customer_id=customer_id))
+    with storage.read() as tx:
+        payloads = [shop_store.find_payload(tx, row_id) is None for row_id in (1, 2, 3)]
+    assert payloads == [True, True, False]
 
 
 def test_events_are_replayed_and_forgotten(shop: Executor, storage: Storage) -> None:

@@ -212,9 +212,11 @@ class Selling:
             if decided.sold != one:
                 changed.append(decided.sold)
         sold_store.save_sold(self._tx, self._connection.id, changed)
+        customer_id = self._find_customer(sold)
         if refused:
-            return Outcome(EventState.UNMATCHED, Reason.CHANGED_BY_HAND)
-        return Outcome(EventState.DONE, Reason.KEPT_BY_HAND if self._is_kept else None)
+            return Outcome(EventState.UNMATCHED, Reason.CHANGED_BY_HAND, customer_id=customer_id)
+        reason = Reason.KEPT_BY_HAND if self._is_kept else None
+        return Outcome(EventState.DONE, reason, customer_id=customer_id)
 
     def _update(self, license: License, decided: rules.Decided) -> None:
         expires_at = decided.changes.get("expires_at")
