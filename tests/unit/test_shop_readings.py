@@ -171,9 +171,15 @@ MEANINGS: dict[Shop, dict[str, Change]] = {
             buyer=ADA,
             subscription="104",
         ),
-        "order_subscribed": Sale(
-            order="110", lines=(SaleLine("6", ("50", "CLOUD"), 1, "Editor"),), buyer=ADA, subscription="110"
-        ),
+        **{
+            name: Sale(
+                order="110",
+                lines=(SaleLine("6", ("50", "CLOUD"), 1, "Editor"),),
+                buyer=ADA,
+                subscription="110",
+            )
+            for name in ("order_subscribed", "order_subscribed_edited")
+        },
         # Of which order the subscription is, and until when, is asked of the shop.
         "order_renewed": until("2026-12-01T13:01:00Z", "111", "120"),
         "order_renewal_failed": state(GRACE, subscription="111"),
