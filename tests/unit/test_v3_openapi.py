@@ -59,10 +59,10 @@ def test_no_two_routes_have_the_same_name_or_place() -> None:
 @pytest.mark.parametrize("route", [one for one in ALL if one.body or one.query], ids=of)
 def test_the_example_of_a_route_is_one_that_it_takes(route: Route) -> None:
     if route.body is not None:
-        body = msgspec.json.encode(route.example)
-        route.body.decode_json(body)
+        example = dict(route.example)
+        route.body.decode_json(msgspec.json.encode(example))
         validator(operation_of(route)["requestBody"]["content"]["application/json"]["schema"]).validate(
-            route.example
+            example
         )
     elif route.query is not None:
         _, _, query = example_url(route, "").partition("?")
