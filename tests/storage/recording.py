@@ -24,6 +24,8 @@ from keywright.core.crypto import hash_consumer_key
 from keywright.db import Storage, WriteTransaction, run_read, run_write
 from keywright.delivery.mail import template_store
 from keywright.delivery.mail.model import OwnTemplate
+from keywright.delivery.webhooks.commands import CreateEndpoint, RotateSecret, SendTest
+from keywright.engine.executor import Executor
 from keywright.engine.health import CheckDatabase
 from keywright.events import store as event_store
 from keywright.events.outbox.model import MailTemplate, QueuedMail
@@ -32,6 +34,8 @@ from keywright.identity import sessions
 from keywright.identity import store as identity_store
 from keywright.identity.commands import FindApiKey, SaveView
 from keywright.identity.model import Permissions, Role
+from keywright.identity.sessions import hash_session_token
+from keywright.identity.sign_in_codes import derive_link_token
 from keywright.identity.store import list_users
 from keywright.jobs import files as job_files
 from keywright.jobs import store as job_store
@@ -46,10 +50,13 @@ from keywright.licensing.activations.commands import (
 from keywright.licensing.activations.model import Device
 from keywright.licensing.licenses.model import LicenseFilter, Status
 from keywright.licensing.validation.commands import ValidateLicense
+from keywright.provisioning.brand.commands import SaveBrand
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import list_names
+from keywright.provisioning.customers.commands import CreateCustomer
 from keywright.provisioning.licenses.commands import IssueLicenses, RotateKey
 from keywright.provisioning.policies.commands import GetPolicy, ListPolicies
+from keywright.provisioning.portal.commands import AskToSignIn, FollowMailedLink, MakePortalLink
 from keywright.provisioning.products.commands import CreateProduct
 from keywright.provisioning.shops.model import SaleState
 from keywright.provisioning.trials.commands import StartTrial
@@ -59,8 +66,9 @@ from keywright.search.commands import ProjectEvents, SaveCounters
 from keywright.search.filters import Search
 from keywright.signing.commands import BuildKeySets, LoadKeys
 from tests.connections import a_sale, a_state, connect, receive
-from tests.jobs import by_user, cancel, make_orderer, run_job
+from tests.jobs import by_user, cancel, decide, make_orderer, run_job
 from tests.makers import (
+    KEY_RING,
     LATER,
     NOW,
     TOKEN,
@@ -103,6 +111,7 @@ from tests.makers import (
     validate,
     withdraw_key,
 )
+from tests.storage.webhooks import deliver
 
 
 def live(storage: Storage) -> None:
@@ -145,12 +154,37 @@ def live(storage: Storage) -> None:
     run_write(storage, _mail)
     _follow(storage)
     _work(storage)
+    _help_customers(executor)
+    _tell_others(executor)
     connect(executor)
     receive(executor, a_sale("in-1", subscription="sub-1"))
     receive(executor, a_state(SaleState.SUSPENDED, subscription="sub-1"), 1)
     executor.execute([delete_policy(1)])
     with storage.read() as tx:
         event_store.list_events(tx, 1, limit=9)
+
+
+def _help_customers(executor: Executor) -> None:
+    """The brand of the portal, and a customer who signs in."""
+    by: dict[str, Any] = {"context": Context(NOW, an_origin())}
+    link = derive_link_token(KEY_RING, "11")
+    for command in (
+        SaveBrand(**by, name="Larch", color=None, links=()),
+        CreateCustomer(**by, id=70, email="ada@example.com", name="Ada"),
+        AskToSignIn(**by, email="ada@example.com", sign_in_id=11),
+        FollowMailedLink(**by, sign_in_id=11, link_token=link, token_hash=hash_session_token(TOKEN)),
+        MakePortalLink(**by, customer_id=70, token="link"),
+    ):
+        decide(executor, command)
+
+
+def _tell_others(executor: Executor) -> None:
+    """An endpoint with two secrets, and a delivery."""
+    by: dict[str, Any] = {"context": Context(NOW, an_origin())}
+    decide(executor, CreateEndpoint(**by, url="https://example.com/hook", events=("*",)))
+    decide(executor, RotateSecret(**by, endpoint_id=1))
+    decide(executor, SendTest(**by, endpoint_id=1))
+    deliver(executor)
 
 
 def _use_devices(storage: Storage) -> None:

@@ -99,4 +99,4 @@ def test_this_release_reads_what_the_previous_one_wrote(
     with storage.read() as tx:
         assert find_user(tx, "alice") is not None
         assert [one.name for one in list_api_keys(tx)] == ["shop"]
-        assert len(event_store.list_events(tx, 1, limit=99)) == 10
+        assert len(event_store.list_events(tx, 1, limit=99)) == 11
