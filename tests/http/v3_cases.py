@@ -139,6 +139,8 @@ class V3CaseRunner:
         if path.startswith("/webhooks"):
             endpoint = {"url": "https://crm.example/", "events": ["*"]}
             return {"webhook_id": self._send("webhooks", endpoint)["id"]}
+        if path.startswith("/connections"):
+            return {"connection_id": self._make("connections", shop="generic"), "policy_id": self._policy}
         key = f"{CANARY}-{next(_numbers)}-{self._policy}"
         license = self._send("licenses", {"key": key, "policy_id": self._policy, "product_id": self._product})
         device = {"license_key": key, "fingerprint": _FINGERPRINT}
