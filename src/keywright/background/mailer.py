@@ -24,7 +24,7 @@ from keywright.config import Settings
 from keywright.core.command import Context
 from keywright.core.errors import ShuttingDown, Unavailable
 from keywright.db import ReadTransaction, Storage, run_read
-from keywright.delivery.mail import letters, message, store
+from keywright.delivery.mail import letters, store
 from keywright.delivery.mail.commands import ClaimMail, FinishMail, HoldMail
 from keywright.delivery.mail.letters import House
 from keywright.delivery.mail.model import AttemptOutcome, Fate, MailClaim
@@ -157,6 +157,9 @@ class Mailer:
 
     def _send(self, mail: OutboxMail) -> AttemptOutcome:
         """Read, render and send a mail. In the thread."""
+        # A server that sends no mail loads no templates.
+        from keywright.delivery.mail import message
+
         now = read_clock()
         letter = run_read(self._storage, partial(letters.read_letter, mail=mail, house=self._house, now=now))
         if isinstance(letter, AttemptOutcome):

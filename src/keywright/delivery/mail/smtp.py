@@ -9,10 +9,13 @@ import socket
 import ssl
 from contextlib import suppress
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from keywright.config.mail_settings import SmtpServer
-from keywright.delivery.mail.message import Envelope
 from keywright.delivery.mail.model import AttemptOutcome, Fate
+
+if TYPE_CHECKING:
+    from keywright.delivery.mail.message import Envelope
 
 #: How long to wait for a connection and for an answer, and for the answer to a whole message, in seconds.
 _TIMEOUT, _MESSAGE_TIMEOUT = 20.0, 60.0
@@ -34,7 +37,7 @@ class SmtpClient:
         self._messages = 0
         self._used_at = 0.0
 
-    def send(self, envelope: Envelope) -> AttemptOutcome:
+    def send(self, envelope: "Envelope") -> AttemptOutcome:
         """Send a message."""
         is_fresh = self._smtp is None
         try:
@@ -76,7 +79,7 @@ class SmtpClient:
         if self._smtp is not None and monotonic() - self._used_at > _MAX_IDLE:
             self.close()
 
-    def _send(self, envelope: Envelope) -> AttemptOutcome:
+    def _send(self, envelope: "Envelope") -> AttemptOutcome:
         if self._smtp is not None and self._messages >= _MAX_MESSAGES:
             self.close()
         if self._smtp is None:
@@ -118,7 +121,7 @@ class SmtpClient:
             raise
         return smtp
 
-    def _offer(self, smtp: smtplib.SMTP, envelope: Envelope) -> AttemptOutcome | None:
+    def _offer(self, smtp: smtplib.SMTP, envelope: "Envelope") -> AttemptOutcome | None:
         """Name the addresses; an outcome when they are refused."""
         options = []
         if envelope.needs_utf8:
@@ -132,7 +135,7 @@ class SmtpClient:
         code, text = smtp.rcpt(envelope.recipient)
         return None if code in (250, 251) else self._judge(code, text, "recipient")
 
-    def _transmit(self, smtp: smtplib.SMTP, envelope: Envelope) -> AttemptOutcome:
+    def _transmit(self, smtp: smtplib.SMTP, envelope: "Envelope") -> AttemptOutcome:
         code, text = smtp.docmd("DATA")
         if code != 354:
             return self._judge(code, text, "message")
