@@ -42,7 +42,9 @@ def test_every_row_is_restored_and_numbering_continues(
     assert made.manifest.contents.events == len(before["events"])
     assert restore_backup(file, elsewhere) is None
     with closing(open_storage(elsewhere, KEY_RING)) as new:
-        assert contents(new) == before
+        # What was sent since is not sent again: a user decides.
+        held = [row | {"state": "held", "next_attempt_at": None} for row in before["mail_outbox"]]
+        assert contents(new) == before | {"mail_outbox": held}
         assert is_sound(new)
         executor = open_executor(new)
         record, other, generator = executor.execute([activate("A"), create("B"), create_policy()])
