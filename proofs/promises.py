@@ -332,4 +332,62 @@ PROMISES = (
             "trials doubled",
         ),
     ),
+    Promise(
+        "R21",
+        "Every event, once and in order",
+        "none of 100,000 events left out or seen twice by a reader that stops and starts again",
+        "Four writers on PostgreSQL make events at the same time, so that these are committed in another "
+        "order than they are numbered, and some numbers never. A reader follows the cursor, is ended and "
+        "started again all the time, and is compared with the log. The control reads whatever is committed.",
+        ("tests/concurrency/test_event_feed.py",),
+        headline=("events", "readers"),
+        bounds=_none("missing", "doubled"),
+    ),
+    Promise(
+        "R22",
+        "No signed answer but ours is believed",
+        "no wrong acceptance by any client: shared cases, every bit of a good answer altered",
+        "The clients in all languages read the same cases, good and bad, and a good answer of which one bit "
+        "after the other is altered. The Python client is fuzzed, too: see R14.",
+        ("tests/clients/test_vectors.py",),
+        headline=("cases", "altered bits"),
+        bounds=_none("wrongly accepted"),
+        has_control=False,
+    ),
+    Promise(
+        "R23",
+        "No sale lost, none doubled",
+        "each sale that a shop was told is received has its licenses, once; over 100 kills and 20 restarts "
+        "of the database",
+        "Shops send sales, renewals and refunds, each twice and in any order, while the server is killed and "
+        "the database restarts. Every sale that was accepted must have its licenses and its mail, each once, "
+        "with the expiry that was paid for.",
+        ("tests/faults/test_shops_killed.py",),
+        headline=("kills", "restarts", "orders"),
+        bounds=_none("sales lost", "licenses doubled"),
+        has_control=False,
+    ),
+    Promise(
+        "R24",
+        "Every mail, once",
+        "none lost over 50 kills; none sent twice but where the answer of the SMTP server was cut off, and "
+        "these are counted",
+        "The server is killed while it sends mails to an SMTP server that breaks off some of its own "
+        "answers. What arrived is compared with the outbox by Message-ID.",
+        ("tests/faults/test_mails_killed.py",),
+        headline=("kills", "mails"),
+        bounds=_none("lost", "sent twice and not counted"),
+        has_control=False,
+    ),
+    Promise(
+        "R25",
+        "Webhooks tell of every event, in the order of each license",
+        "none left out, none after a later one of its license, over 100 kills of two servers",
+        "Two servers deliver to a receiver that fails now and then; one after the other is killed and "
+        "started again. What arrived is compared with the log.",
+        ("tests/concurrency/test_webhooks_killed.py",),
+        headline=("kills", "deliveries"),
+        bounds=_none("left out"),
+        has_control=False,
+    ),
 )

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.deploy.programs import program
+from tests.proving import record
 from tests.vectors import CASES, FOLDER
 
 CLIENTS = FOLDER.parent
@@ -37,7 +39,14 @@ def test_a_client_passes_every_vector(command: Sequence[str], tmp_path: Path) ->
     name, folder, *arguments = compiled(command, tmp_path)
     printed = run(CLIENTS / folder, program(name), *arguments)
     assert f"{len(CASES)} cases" in printed
-    assert " altered" in printed
+    record("R22", folder, {"cases": len(CASES), "altered bits": altered_in(printed), "wrongly accepted": 0})
+
+
+def altered_in(printed: str) -> int:
+    """Of how many answers one bit was altered; the program ends with an error where one is accepted."""
+    found = re.search(r"([\d,.]+) altered", printed)
+    assert found, printed
+    return int(re.sub(r"\D", "", found[1]))
 
 
 def compiled(command: Sequence[str], folder: Path) -> Sequence[str]:
@@ -71,6 +80,8 @@ def test_the_verifier_in_c_refuses_an_answer_with_any_bit_altered(verifier: Path
     ok, altered, _time = ask(verifier, good, tmp_path, "altered").splitlines()
     assert ok == "ok true"
     assert altered == f"{len(good['text']) * 8} altered, 0 accepted"
+    figures = {"cases": len(CASES), "altered bits": len(good["text"]) * 8, "wrongly accepted": 0}
+    record("R22", "c", figures)
 
 
 def wanted(case: dict[str, Any]) -> str:

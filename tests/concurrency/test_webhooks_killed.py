@@ -18,7 +18,7 @@ from keywright.licensing.licenses.model import Status
 from keywright.registry import open_executor
 from tests.concurrency.instances import instances
 from tests.makers import create, create_endpoint, update
-from tests.proving import IS_LONG, size
+from tests.proving import IS_LONG, record, size
 from tests.receiver import Received, Receiver, Reply, receiving
 from tests.server import wait_until
 
@@ -92,5 +92,11 @@ def test_no_event_is_left_out_while_servers_are_killed(tmp_path: Path, database:
             writer.join()
         wanted = list_changes(storage)
         wait_until(lambda: wanted <= set(receiver.event_ids), "every event")
+        left_out = wanted - set(receiver.event_ids)
+        figures = {"kills": size(2, 100), "deliveries": len(receiver.received), "left out": len(left_out)}
+        record("R25", database, figures)
+        left_out = wanted - set(receiver.event_ids)
+        figures = {"kills": size(2, 100), "deliveries": len(receiver.received), "left out": len(left_out)}
+        record("R25", database, figures)
         assert set(receiver.event_ids) == wanted
     assert_in_order(receiver)

@@ -130,7 +130,7 @@ def judge(store: Store, shop: Shop, part: str, faults: dict[str, int]) -> None:
     doubled = made - sum(different for _, different in licenses.values())
     ((mails,),) = store.sql("SELECT count(*) FROM mail_outbox WHERE template = 'your_license'")
     record(
-        "S1",
+        "R23",
         part,
         faults | {"orders": len(shop.accepted), "sales lost": len(lost), "licenses doubled": doubled},
     )

@@ -80,8 +80,8 @@ def test_selected_licenses_are_extended_by_a_job(server: RunningServer, bob: Vis
         changed = found(server, license)
         assert changed is not None
         assert changed.expires_at == end + timedelta(days=30)
-        name, actor, _ = events(server, license)[-1]
-        assert (name, actor.partition(":")[0]) == ("license.updated", "user")
+        *_, (name, actor, _), (told, *_) = events(server, license)
+        assert (name, actor.partition(":")[0], told) == ("license.updated", "user", "license.renewed")
     assert found(server, another) == another
 
 

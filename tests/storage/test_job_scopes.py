@@ -24,6 +24,7 @@ WORDS: list[tuple[Search, str]] = [
     (Search(unseen_for_days=90), "Licenses: not seen for 90 days"),
     (Search(policy_id=3, tag="old"), "Licenses: policy 3, tag old"),
     (Search(made_by=4), "Licenses: made by API key 4"),
+    (Search(made_by_user=6), "Licenses: made by user 6"),
     (Search(job_id=5), "Licenses: made or changed by job 5"),
     (Search(is_full=True, is_unused=True), "Licenses: full, never activated"),
     (Search(term="lanna", is_prefix=True), "Licenses: found by a search"),
