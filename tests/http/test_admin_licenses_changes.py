@@ -295,7 +295,7 @@ def test_a_license_is_extended_from_its_end_or_from_today(server: RunningServer,
     assert where_to(answer) == f"/licenses/{license.id}"
     until = " ".join(write_moment(end + timedelta(days=30)).split())
     assert f"The license is good until {until}." in said_next(bob, f"/licenses/{license.id}")
-    assert latest(server, license)[0] == "license.updated"
+    assert latest(server, license)[0] == "license.renewed"
     bob.post(f"/licenses/{license.id}/extend", days="100", begin="now")
     changed = found(server, license)
     assert changed is not None

@@ -140,9 +140,10 @@ def test_a_license_is_extended_once_by_a_form_that_is_sent_twice(server: Running
     changed = found(server, license)
     assert changed is not None
     assert changed.expires_at == end + timedelta(days=30)
-    assert names_of(server, license) == ["created", "updated"]
+    extended = ["updated", "renewed"]
+    assert names_of(server, license) == ["created", *extended]
     where_to(bob.post(f"{path}/extend", **fields | {"once": value(bob.get(f"{path}/extend"))}))
-    assert names_of(server, license) == ["created", "updated", "updated"]
+    assert names_of(server, license) == ["created", *extended, *extended]
 
 
 def test_what_was_refused_is_asked_anew_and_then_done_once(server: RunningServer, bob: Visitor) -> None:
@@ -158,7 +159,7 @@ def test_what_was_refused_is_asked_anew_and_then_done_once(server: RunningServer
     decide(server, UpdateLicense(**asked(license=license.id, changes=earlier)))
     for _ in range(3):
         assert where_to(bob.post(f"{path}/extend", **fields)) == path
-    assert names_of(server, license) == ["created", "updated", "updated"]
+    assert names_of(server, license) == ["created", "updated", "updated", "renewed"]
 
 
 def test_a_license_is_made_once_by_a_form_that_is_sent_twice(server: RunningServer, bob: Visitor) -> None:

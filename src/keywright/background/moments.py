@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 async def pass_moments(desk: Desk, days: tuple[int, ...], *, tells_customers: bool) -> None:
     """Look again and again, until this is cancelled. ``days`` are those before an expiry."""
-    looks_again_at = 0.0
+    looks_again_at, has_waited = 0.0, False
     while True:
         now = read_clock()
         step = PassMoments(context=Context(now, ORIGIN), days=days, tells_customers=tells_customers)
@@ -32,10 +32,14 @@ async def pass_moments(desk: Desk, days: tuple[int, ...], *, tells_customers: bo
             if monotonic() >= looks_again_at:
                 await _look_again(desk, step)
                 looks_again_at = monotonic() + _LOOK_AGAIN_INTERVAL
+            has_waited = False
         except ShuttingDown:
             return
         except KeywrightError as fault:
-            log.warning("expiries have to wait: %s", str(fault) or fault.code)
+            # Once is what a restart of the database takes, or a long change on the terminal.
+            level = logging.WARNING if has_waited else logging.INFO
+            log.log(level, "expiries have to wait: %s", str(fault) or fault.code)
+            has_waited = True
         await asyncio.sleep(_INTERVAL)
 
 
