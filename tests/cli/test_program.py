@@ -59,6 +59,9 @@ def test_every_command_that_was_promised_is_there() -> None:
         *("license file", "license explain", "license rotate-key"),
         *("webhook add", "webhook list", "webhook show", "webhook edit", "webhook remove", "webhook test"),
         *("webhook rotate-secret", "webhook deliveries", "webhook resend", "webhook listen"),
+        *("connection add", "connection list", "connection show", "connection edit", "connection remove"),
+        *("connection events", "connection retry", "connection replay", "connection reconcile"),
+        *("mail list", "mail show", "mail retry", "mail templates", "mail test"),
         *("signing-key show", "signing-key rotate", "signing-key export-public", "signing-key withdraw"),
     }
     assert {" ".join(path) for path, one in COMMANDS.items() if not hasattr(one, "commands")} == promised
@@ -165,7 +168,7 @@ def test_an_error_is_json_for_programs(keywright: Keywright) -> None:
 def test_only_serve_init_and_create_make_an_installation(nowhere: Keywright) -> None:
     creating = {("license", "create"), ("policy", "create"), ("generator", "create")}
     creating |= {("product", "create"), ("customer", "create")}
-    creating |= {("apikey", "create"), ("user", "create")}
+    creating |= {("apikey", "create"), ("user", "create"), ("connection", "add")}
     leaves = {path for path, one in COMMANDS.items() if not hasattr(one, "commands")}
     own = {("serve",), ("init",), ("restore",), ("config",), ("version",)}
     file = str(nowhere.data_dir.parent / "a backup")
@@ -179,12 +182,15 @@ def test_only_serve_init_and_create_make_an_installation(nowhere: Keywright) -> 
         "NAME": ["ada"],
         "ROLE": ["reader"],
         "WHAT": ["licenses"],
+        "SHOP": ["stripe"],
+        "EVENT": ["1"],
     }
     missing = {"copy": "nothing to copy", "backup": "nothing to back up"}
     extra = {"generate": ["--amount", "1"], "update": ["--name", "x"], "deactivate": ["--all"]}
     extra |= {"license update": ["--max", "1"], "webhook edit": ["--enabled"]}
     extra |= {"webhook resend": ["--since", "1h"], "webhook listen": ["--forward", "http://localhost:1"]}
     extra |= {"webhook remove": ["--yes"]}
+    extra |= {"connection replay": ["--since", "1h"], "connection edit": ["--name", "x"]}
     for path in leaves - creating - own:
         given = [
             value

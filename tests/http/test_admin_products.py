@@ -56,23 +56,23 @@ def test_a_product_is_made_changed_and_deleted(bob: Visitor) -> None:
 
 
 def test_a_customer_is_made_changed_and_deleted(bob: Visitor) -> None:
-    fields = {"number": "31", "name": "Ada", "email": "Ada@example.com"}
-    assert bob.post("/customers/new", **fields).headers["location"] == "/admin/customers/31"
-    assert "The customer is created." in said(bob.get("/customers/31"))
+    fields = {"number": "3131", "name": "Ada", "email": "Third@example.com"}
+    assert bob.post("/customers/new", **fields).headers["location"] == "/admin/customers/3131"
+    assert "The customer is created." in said(bob.get("/customers/3131"))
     page = said(bob.get("/customers"))
-    assert "31 Ada Ada@example.com" in page
-    assert title(bob.get("/customers/31/edit")) == "Edit customer 31"
-    bob.post("/customers/31/edit", name="", email="ada@example.com", note="Pays late.")
-    assert "Pays late." in said(bob.get("/customers/31"))
-    assert "31 no name ada@example.com" in said(bob.get("/customers"))
+    assert "3131 Ada Third@example.com" in page
+    assert title(bob.get("/customers/3131/edit")) == "Edit customer 3131"
+    bob.post("/customers/3131/edit", name="", email="third@example.com", note="Pays late.")
+    assert "Pays late." in said(bob.get("/customers/3131"))
+    assert "3131 no name third@example.com" in said(bob.get("/customers"))
     assert (
         last_event(bob, "customer.updated")
-        == '{"number":31,"name":"changed","email":"changed","metadata":"changed"}'
+        == '{"number":3131,"name":"changed","email":"changed","metadata":"changed"}'
     )
-    assert "keywright customer erase 31" in said(bob.get("/customers/31/delete"))
-    bob.post("/customers/31/delete")
-    assert "The customer 31 is deleted." in said(bob.get("/customers"))
-    assert bob.get("/customers/31").status_code == 404
+    assert "keywright customer erase 3131" in said(bob.get("/customers/3131/delete"))
+    bob.post("/customers/3131/delete")
+    assert "The customer 3131 is deleted." in said(bob.get("/customers"))
+    assert bob.get("/customers/3131").status_code == 404
 
 
 def test_a_form_without_a_number_makes_one_thing(bob: Visitor) -> None:

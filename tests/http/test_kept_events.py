@@ -13,7 +13,11 @@ def is_followed(server: RunningServer) -> bool:
     """Whether every event has been, and those are counted that were there before."""
     [(newest,)] = server.sql("SELECT max(id) FROM events")
     at = {str(name): int(number) for name, number in server.sql("SELECT name, last_id FROM checkpoints")}
-    return bool(at) and at["events"] == newest and 0 <= at["past_until"] <= at["past_events"]
+    return (
+        {"events", "past_until", "past_events"} <= at.keys()
+        and at["events"] == newest
+        and 0 <= at["past_until"] <= at["past_events"]
+    )
 
 
 def test_a_server_forgets_events_that_are_older_than_they_are_kept(tmp_path: Path) -> None:

@@ -7,11 +7,12 @@ from typing import Annotated, Any
 import typer
 
 from keywright.cli import output
+from keywright.cli.events import parse_moment
 from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, command, with_installation, with_installation_made
 from keywright.cli.paging import Limit, print_list
 from keywright.core.errors import NothingToChange
-from keywright.core.parsing import parse_name, parse_time
+from keywright.core.parsing import parse_name
 from keywright.provisioning.shops.commands import (
     AddConnection,
     GetConnection,
@@ -295,7 +296,11 @@ def replay(
     *,
     since: Annotated[
         datetime,
-        typer.Option(metavar="TIME", parser=parse_time, help="The time from which on they were received."),
+        typer.Option(
+            metavar="TIME",
+            parser=parse_moment,
+            help="From when on they were received: 2h, 7d, or a time (UTC).",
+        ),
     ],
 ) -> None:
     """Work again on all that was received since a time.

@@ -25,7 +25,8 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 _TYPE = re.compile(r"[a-z_]+\.(\*|[a-z_]+)")
 
 
-def _parse_moment(text: str) -> datetime:
+def parse_moment(text: str) -> datetime:
+    """The moment that ``yesterday``, ``2h`` or a time means. Raises ``ValueError``."""
     now = datetime.now(UTC).replace(microsecond=0)
     word = text.strip().lower()
     if word in ("today", "yesterday"):
@@ -49,7 +50,7 @@ Since = Annotated[
     datetime | None,
     typer.Option(
         metavar="TIME",
-        parser=_parse_moment,
+        parser=parse_moment,
         help="From when on: yesterday, today, 30m, 2h, 7d, or a time (UTC). Without it: the last day.",
     ),
 ]
