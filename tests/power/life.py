@@ -14,12 +14,12 @@ from keywright.licensing.licenses.model import LicenseFilter, Status
 from keywright.registry import open_executor
 from tests.makers import (
     a_retry,
-    a_storage,
     activate,
     create,
     deactivate,
     deactivate_all,
     delete,
+    open_or_make,
     reactivate,
     update,
 )
@@ -116,10 +116,10 @@ class Life:
             self._change(desk, [self._command() for _ in range(self._rng.randint(1, _MAX_AT_ONCE))])
 
     def _open(self, stack: ExitStack) -> list[Executor]:
-        return [open_executor(stack.enter_context(closing(a_storage(self._folder)))) for _ in range(2)]
+        return [open_executor(stack.enter_context(closing(open_or_make(self._folder)))) for _ in range(2)]
 
     def _read_for_long(self, reading: ExitStack) -> None:
-        storage = reading.enter_context(closing(a_storage(self._folder)))
+        storage = reading.enter_context(closing(open_or_make(self._folder)))
         license_store.count_licenses(reading.enter_context(storage.read()), LicenseFilter())
 
     def _change(self, desk: Executor, commands: list[Command]) -> None:

@@ -11,7 +11,7 @@ from keywright.core.errors import KeywrightError
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.maintenance import doctor
 from keywright.registry import open_executor
-from tests.makers import a_storage, activate, create
+from tests.makers import activate, create, open_or_make
 from tests.power.ledger import EMPTY, State, active_in, state_of
 from tests.power.survivors import Files
 
@@ -75,7 +75,7 @@ def examine(folder: Path, state: State) -> list[str]:
     """
     wrong = []
     try:
-        with closing(a_storage(folder)) as storage:
+        with closing(open_or_make(folder)) as storage:
             wrong += [one.what for one in doctor.examine(storage, lambda _: None)]
             done = open_executor(storage).execute([create("AFTERWARDS"), activate("AFTERWARDS")])
             wrong += [str(one) for one in done if not isinstance(one, LicenseRecord)]

@@ -17,11 +17,11 @@ from keywright.registry import open_executor
 from tests.makers import (
     a_license,
     a_retry,
-    a_storage,
     activate,
     create,
     deactivate,
     delete,
+    open_or_make,
     reactivate,
     update,
     validate,
@@ -78,7 +78,7 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def live(folder: Path) -> list[str]:
     """Do everything that a Keywright does every day; in words, how it was answered."""
-    with closing(a_storage(folder)) as storage:
+    with closing(open_or_make(folder)) as storage:
         executor = open_executor(storage)
         given = executor.execute([create("A", 3), create("B"), activate("A"), activate("A"), activate("?")])
         token = given[2].activations[0].token
@@ -114,7 +114,7 @@ def test_keywright_says_the_same_over_it(tmp_path: Path, statements: list[str]) 
 @contextmanager
 def connection_to(folder: Path) -> Iterator[Callable[[str], Any]]:
     """Asks Keywright's connection about its settings."""
-    with closing(a_storage(folder)) as storage, storage.write() as tx:
+    with closing(open_or_make(folder)) as storage, storage.write() as tx:
         yield lambda name: tx.connection.execute(text(f"PRAGMA {name}")).scalar_one()
 
 
@@ -137,7 +137,7 @@ def test_an_error_is_the_same_error(tmp_path: Path) -> None:
 def refusal(folder: Path) -> tuple[str, object]:
     """How it is said that two licenses have one number."""
     with (
-        closing(a_storage(folder)) as storage,
+        closing(open_or_make(folder)) as storage,
         pytest.raises(RejectedByDatabase) as refused,
         storage.write() as tx,
     ):

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from keywright.db import sqlite
-from tests.makers import a_storage
+from tests.makers import open_or_make
 from tests.power.crashes import Expected, Judge, sort_of
 from tests.power.disk import Disk, Operation
 from tests.power.driver import Driver, driven_by
@@ -98,7 +98,7 @@ def recovery(files: Files) -> tuple[list[Operation], int, State]:
         lay_out(files, folder)
         disk = Disk(folder)
         begun_at = len(disk.operations)
-        with driven_by(Driver(disk)), closing(a_storage(folder)) as storage, storage.write():
+        with driven_by(Driver(disk)), closing(open_or_make(folder)) as storage, storage.write():
             pass
         disk.unregister()
         with closing(sqlite3.connect(folder / DATABASE)) as connection:
