@@ -12,6 +12,8 @@ from tests.cli.conftest import Keywright
 from tests.receiver import receiving
 from tests.server import KEYWRIGHT, RunningServer, environment, wait_until
 
+DATABASES = ("sqlite",)
+
 URL = "https://crm.example/s3cret"
 
 

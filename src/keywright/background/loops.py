@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,3 +26,15 @@ async def running(loop: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     finally:
         task.cancel()
         await asyncio.wait([task])
+
+
+@asynccontextmanager
+async def together(*blocks: AbstractAsyncContextManager[Any]) -> AsyncIterator[tuple[Any, ...]]:
+    """Enter the blocks in their order; at the end, leave all at once: each may wait for the database."""
+    async with AsyncExitStack() as entering:
+        entered = tuple([await entering.enter_async_context(one) for one in blocks])
+        entering.pop_all()
+    try:
+        yield entered
+    finally:
+        await asyncio.gather(*(one.__aexit__(None, None, None) for one in blocks))

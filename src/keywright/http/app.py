@@ -16,7 +16,7 @@ from keywright.background.daily_backup import back_up_daily
 from keywright.background.deliveries import delivering
 from keywright.background.job_runner import JobRunner, running_jobs
 from keywright.background.last_seen import save_last_seen
-from keywright.background.loops import running
+from keywright.background.loops import running, together
 from keywright.background.mailer import Bell, Mailer, sending_mails
 from keywright.background.moments import pass_moments
 from keywright.background.projector import project_events
@@ -95,12 +95,14 @@ async def _open(
         running(save_refusals(desk, counters.refusals)),
         running(project_events(desk)),
         running(back_up_daily(desk, settings)),
-        sending_mails(desk, storage, settings, mail_bell) as mailer,
-        running_jobs(desk, storage, keep_addresses_days=settings.keep_addresses_days) as jobs,
-        delivering(desk, storage, settings.webhook_networks),
+        together(
+            sending_mails(desk, storage, settings, mail_bell),
+            running_jobs(desk, storage, keep_addresses_days=settings.keep_addresses_days),
+            delivering(desk, storage, settings.webhook_networks),
+            running_shops(desk),
+        ) as (mailer, jobs, _, shops),
         running(pass_moments(desk, settings.expiry_notice_days, tells_customers=settings.expiry_mails)),
         _open_runner(storage, desk, counters, jobs) as runner,
-        running_shops(desk) as shops,
         # Its threads are not those of the administration pages: strangers must not keep these waiting.
         _open_runner(storage, desk, counters, jobs) as portal_runner,
         open_relay(settings, desk) as relay,

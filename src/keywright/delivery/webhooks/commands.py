@@ -81,7 +81,7 @@ class WorkOnEndpoint(Command, frozen=True, kw_only=True):
 class PurgeDeliveries(Command, frozen=True, kw_only=True):
     """Delete some deliveries that ended before this moment."""
 
-    cost = Cost.ALONE
+    cost = Cost.STEP
     is_internal = True
 
     before: datetime

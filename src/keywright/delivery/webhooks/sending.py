@@ -8,7 +8,9 @@ processor's time that a general client takes, and calls are answered beside it.
 import asyncio
 import socket
 import ssl
+import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import httptools
@@ -40,8 +42,30 @@ class SendingFailed(Exception):
 async def resolve(host: str, port: int) -> Sequence[str]:
     """The addresses of a host name, as the system finds them. Raises ``OSError``."""
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(one[4][0]) for one in found))
+    answer: asyncio.Future[list[str]] = loop.create_future()
+
+    def tell(found: list[str] | OSError) -> None:
+        if answer.done():
+            return
+        if isinstance(found, OSError):
+            answer.set_exception(found)
+        else:
+            answer.set_result(found)
+
+    def ask() -> None:
+        try:
+            known = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            found: list[str] | OSError = list(dict.fromkeys(str(one[4][0]) for one in known))
+        except OSError as problem:
+            found = problem
+        except UnicodeError:
+            found = OSError("this is no name of a host")
+        with suppress(RuntimeError):  # The loop may be closed by now.
+            loop.call_soon_threadsafe(tell, found)
+
+    # A name server that does not answer must not hold up the end of the program, as the loop's threads would.
+    threading.Thread(target=ask, name="webhooks-resolve", daemon=True).start()
+    return await answer
 
 
 class Sender:

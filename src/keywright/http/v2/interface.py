@@ -7,6 +7,7 @@ from starlette.types import Receive, Scope
 
 from keywright.config import Settings
 from keywright.core import errors as e
+from keywright.core.parsing import MAX_LABEL_LENGTH
 from keywright.engine.desk import Desk
 from keywright.http.answer import Answer
 from keywright.http.middleware.authentication import check_right
@@ -106,8 +107,10 @@ class V2:
     def find_device(self, call: Call) -> NamedDevice:
         """The label of an activation that was read, or the token."""
         label, token = call.parameters.get("label"), call.parameters.get("token")
-        is_read = call.operation == "activate" and isinstance(label, str)
-        return NamedDevice(None, label if is_read else None, to_known_token(token))
+        if call.operation != "activate" or not isinstance(label, str):
+            label = None
+        # One that is too long is a reason to refuse the call.
+        return NamedDevice(None, label and label[:MAX_LABEL_LENGTH], to_known_token(token))
 
     def write_methods(self, methods: Collection[str]) -> bytes:
         """The body of the answer to OPTIONS."""

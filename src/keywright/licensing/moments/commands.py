@@ -20,7 +20,7 @@ class PassMoments(Command, frozen=True, kw_only=True):
     With ``after``, look again at the licenses after that place, whose expiry may have been changed.
     """
 
-    cost = Cost.ALONE
+    cost = Cost.STEP
     is_internal = True
 
     days: tuple[int, ...]
