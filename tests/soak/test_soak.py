@@ -53,8 +53,8 @@ SHORT = Course(5.0, 1.0, 0.1, 100, 60)
 COURSE = Course(max(300.0, 6 * 3600 * PART), 60.0, 1.0, 500, 2_000) if IS_LONG else SHORT
 #: What is promised. How p99 drifts is written down, and not judged: it is also the machine's.
 MAX_GROWTH, MAX_WAL_MIB = 5.0, 64.0
-#: As many as one server process ever needs: for changes, for questions, for single questions; beside calls, for
-#: jobs, for webhooks, and for the changes of these.
+#: As many as one server process ever needs: for changes, for questions, for single questions; beside calls,
+#: for jobs, for webhooks, and for the changes of these.
 MAX_SESSIONS = 6
 MAX_THREADS = 8
 OLD_ANSWERS = 5_000
