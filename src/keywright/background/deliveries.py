@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from keywright.background.loops import ORIGIN, read_clock
+from keywright.background.loops import ORIGIN, READ_TIMEOUT, interrupting, read_clock
 from keywright.core.command import Context
 from keywright.core.errors import KeywrightError, ShuttingDown
 from keywright.db import ReadTransaction, Storage, run_read
@@ -81,7 +81,8 @@ class Deliveries:
     async def stop(self) -> None:
         """Wait a moment for requests on their way, save what came of them, and give up the claims."""
         self._is_stopping.set()
-        await asyncio.wait([self._task, *self._workers.values()])
+        with interrupting(self._storage):
+            await asyncio.wait([self._task, *self._workers.values()])
         await asyncio.get_running_loop().run_in_executor(self._thread, self._storage.close)
         self._thread.shutdown()
 
@@ -140,7 +141,8 @@ class Deliveries:
 
     async def _read(self, question: Callable[[ReadTransaction], Answer]) -> Answer:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, partial(run_read, self._storage, question))
+        with interrupting(self._storage, READ_TIMEOUT):
+            return await loop.run_in_executor(self._thread, partial(run_read, self._storage, question))
 
 
 class _Worker:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from keywright.background.address_clean_up import AddressCleanUp
 from keywright.background.job_clean_up import JobCleanUp
-from keywright.background.loops import ORIGIN, read_clock
+from keywright.background.loops import ORIGIN, READ_TIMEOUT, interrupting, read_clock
 from keywright.core.command import Context
 from keywright.core.errors import Refusal, ShuttingDown, TookTooLong, Unavailable
 from keywright.db import ReadTransaction, Storage, run_read
@@ -39,8 +39,6 @@ _CLEAN_UP_INTERVAL = 60.0
 _TURN = 2.0
 #: How often the claim on a job is renewed during a long read, in seconds.
 _HOLD_INTERVAL = 1.5
-#: How long a read may take, in seconds, and how long while the server stops; then its connection is closed.
-_READ_TIMEOUT, _LAST_READ_TIMEOUT = 60.0, 2.0
 #: A job fails after so many unexpected errors in a row.
 _MAX_FAULTS = 3
 #: The pause after a step, in durations of that step: on an idle process, and on one with calls to answer all
@@ -90,10 +88,8 @@ class JobRunner:
         """Release the job in progress, and wait for the end of its step. The desk must still be open."""
         self._is_stopping = True
         self._is_woken.set()
-        interrupt = partial(self._storage.interrupt, writing=False)
-        timeout = self._loop.call_later(_LAST_READ_TIMEOUT, interrupt)
-        await asyncio.wait([self._task])
-        timeout.cancel()
+        with interrupting(self._storage):
+            await asyncio.wait([self._task])
         await self._loop.run_in_executor(self._thread, self._storage.close)
         self._thread.shutdown()
 
@@ -200,7 +196,7 @@ class JobRunner:
         reading = self._loop.run_in_executor(self._thread, partial(run_read, self._storage, question))
         reading.add_done_callback(lambda done: done.cancelled() or done.exception())
         is_interrupted = asyncio.Event()
-        timeout = self._loop.call_later(_READ_TIMEOUT, self._interrupt, is_interrupted)
+        timeout = self._loop.call_later(READ_TIMEOUT, self._interrupt, is_interrupted)
         try:
             while not (await asyncio.wait([reading], timeout=_HOLD_INTERVAL))[0]:
                 if job is not None:

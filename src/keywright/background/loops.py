@@ -1,15 +1,19 @@
 """Shared by the loops in the background: their origin, their clock, and a task around a block."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from keywright.core.command import Origin
+from keywright.db import Storage
 
 #: The origin of commands that no user and no caller has sent.
 ORIGIN = Origin("keywright", "", "")
+#: How long a read may take, in seconds, and how long while the server stops; then its connection is closed.
+READ_TIMEOUT, LAST_READ_TIMEOUT = 60.0, 2.0
 
 
 def read_clock() -> datetime:
@@ -38,3 +42,13 @@ async def together(*blocks: AbstractAsyncContextManager[Any]) -> AsyncIterator[t
         yield entered
     finally:
         await asyncio.gather(*(one.__aexit__(None, None, None) for one in blocks))
+
+
+@contextmanager
+def interrupting(storage: Storage, after: float = LAST_READ_TIMEOUT) -> Iterator[None]:
+    """Close the connection on which another thread reads, if the block takes longer than that, in seconds."""
+    timeout = asyncio.get_running_loop().call_later(after, partial(storage.interrupt, writing=False))
+    try:
+        yield
+    finally:
+        timeout.cancel()

@@ -19,7 +19,7 @@ from functools import partial
 from time import monotonic
 from typing import TypeVar
 
-from keywright.background.loops import ORIGIN, read_clock
+from keywright.background.loops import ORIGIN, READ_TIMEOUT, interrupting, read_clock
 from keywright.config import Settings
 from keywright.core.command import Context
 from keywright.core.errors import ShuttingDown, Unavailable
@@ -102,7 +102,8 @@ class Mailer:
         self._is_stopping = True
         self._is_woken.set()
         timeout = self._loop.call_later(_LAST_TIMEOUT, self._client.abort)
-        await asyncio.wait([self._task])
+        with interrupting(self._storage):
+            await asyncio.wait([self._task])
         timeout.cancel()
         await self._in_thread(self._client.close)
         await self._in_thread(self._storage.close)
@@ -211,7 +212,8 @@ class Mailer:
                 return
 
     async def _read(self, question: Callable[[ReadTransaction], Answer]) -> Answer:
-        return await self._in_thread(partial(run_read, self._storage, question))
+        with interrupting(self._storage, READ_TIMEOUT):
+            return await self._in_thread(partial(run_read, self._storage, question))
 
     async def _in_thread(self, work: Callable[[], Answer]) -> Answer:
         return await self._loop.run_in_executor(self._thread, work)
