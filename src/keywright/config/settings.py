@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from keywright.config.addresses import split_address
+from keywright.config.limit_settings import LimitSettings
 from keywright.config.mail_settings import MailSettings
 from keywright.config.page_settings import PageSettings
 from keywright.config.values import (
@@ -34,7 +35,7 @@ MIN_SECRET_LENGTH = 32
 _DATABASE_NAME = "keywright.db"
 
 
-class Settings(MailSettings, WebhookSettings, PageSettings):
+class Settings(MailSettings, WebhookSettings, PageSettings, LimitSettings):
     """The settings of an installation. ``read_settings`` reads them; the class itself reads nothing."""
 
     model_config = SettingsConfigDict(
@@ -231,64 +232,6 @@ class Settings(MailSettings, WebhookSettings, PageSettings):
         ),
         ge=1,
         le=10_000,
-    )
-    connections_limit: Whole = Field(
-        default=8192,
-        description=(
-            "The highest number of open connections of each server process, as far as the system allows it; "
-            "further ones get 503."
-        ),
-        ge=1,
-    )
-    connections_per_address: Whole = Field(
-        default=256,
-        description=(
-            "The highest number of these from one address or IPv6 /64; 0 is no limit. This machine and "
-            "trusted_proxies have no such limit."
-        ),
-    )
-    unknown_key_limit: Whole = Field(
-        default=600,
-        description=(
-            "How many unknown license keys an address may send in a minute, counted by each server process; "
-            "0 is no limit."
-        ),
-    )
-    bad_credentials_limit: Whole = Field(
-        default=120,
-        description=(
-            "How many wrong API credentials an address may send in a minute, counted by each server "
-            "process; 0 is no limit."
-        ),
-    )
-    bad_request_limit: Whole = Field(
-        default=120,
-        description=(
-            "How many malformed requests (400) an address may send in a minute without an API key that may "
-            "read or write, counted by each server process; 0 is no limit."
-        ),
-    )
-    license_change_limit: Whole = Field(
-        default=120,
-        description=(
-            "How many activations and reactivations of a license may succeed in a minute after the first "
-            "1,000, counted by each server process; 0 is no limit. Those with a read_write API key do not "
-            "count, and giving up a place is never refused."
-        ),
-    )
-    address_change_limit: Whole = Field(
-        default=600,
-        description=(
-            "The same from one address (or IPv6 /64 network) after the first 5,000; not for calls through a "
-            "proxy that trusted_proxies does not name."
-        ),
-    )
-    trial_limit: Whole = Field(
-        default=10,
-        description=(
-            "How many trials may be started in an hour from one address (or IPv6 /64 network), counted by "
-            "each server process; 0 is no limit. Those with a read_write API key do not count."
-        ),
     )
     relay_url: Annotated[str | None, BeforeValidator(parse_relay_url)] = Field(
         default=None,

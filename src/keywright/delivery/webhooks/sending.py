@@ -85,6 +85,7 @@ class Sender:
         self._resolve = resolve
         self._tls = tls
         self._idle: list[_Connection] = []
+        self._looking: asyncio.Task[Sequence[str]] | None = None
 
     async def send(self, headers: Mapping[str, str], body: bytes) -> Answer:
         """POST the body. Raises ``SendingFailed``."""
@@ -103,6 +104,8 @@ class Sender:
         """Close the connections."""
         while self._idle:
             self._idle.pop().close()
+        if self._looking is not None:
+            self._looking.cancel()
 
     async def _send(self, request: bytes) -> Answer:
         while self._idle:
@@ -131,10 +134,17 @@ class Sender:
             self._idle.append(connection)
         return answer
 
+    async def _find_addresses(self) -> Sequence[str]:
+        """One look at a time: a name server that does not answer keeps one thread busy, not one a request."""
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.ensure_future(self._resolve(self._target.host, self._target.port))
+            # Nobody may be left who waits for it.
+            self._looking.add_done_callback(lambda one: one.cancelled() or one.exception())
+        return await asyncio.shield(self._looking)
+
     async def _connect(self) -> "_Connection":
-        target = self._target
         try:
-            found = await self._resolve(target.host, target.port)
+            found = await self._find_addresses()
         except (OSError, UnicodeError):
             raise SendingFailed("the host name is unknown") from None
         addresses = find_allowed(found, self._allowed)[:_MAX_ADDRESSES]

@@ -4,7 +4,6 @@ Signatures: https://developer.paddle.com/webhooks/signature-verification. Events
 https://developer.paddle.com/webhooks. An event has the customer's ID, but no mail address: the API is asked.
 """
 
-import hmac
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
@@ -33,8 +32,7 @@ from keywright.provisioning.shops.reading import (
     decode,
     from_text,
     require_header,
-    require_recent,
-    require_signature,
+    require_timed_signature,
 )
 
 API_URL = "https://api.paddle.com"
@@ -138,12 +136,8 @@ def is_ping(headers: Mapping[str, str], body: bytes) -> bool:
 
 def verify(headers: Mapping[str, str], body: bytes, secret: str, now: datetime) -> None:
     """``Paddle-Signature: ts=<seconds>;h1=<hex>[;h1=<hex>]`` over ``<seconds>:<body>``."""
-    parts = [part.partition("=") for part in require_header(headers, "paddle-signature").split(";")]
-    seconds = next((value for name, _, value in parts if name.strip() == "ts"), "")
-    signed = seconds.encode(errors="surrogateescape") + b":" + body
-    expected = hmac.digest(secret.encode(), signed, "sha256").hex()
-    require_signature(expected, [value for name, _, value in parts if name.strip() == "h1"])
-    require_recent(seconds, now)
+    entries = require_header(headers, "paddle-signature").split(";")
+    require_timed_signature(entries, b":", body, secret, now, time="ts", signature="h1")
 
 
 def read(headers: Mapping[str, str], body: bytes, connection: Connection) -> ShopEvent:

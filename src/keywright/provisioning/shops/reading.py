@@ -1,7 +1,7 @@
 """What the modules of shops share: decode a body, compare signatures, read moments. Pure."""
 
 import hmac
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
@@ -37,6 +37,27 @@ def require_recent(seconds: str, now: datetime) -> None:
         raise BadSignature("the time of the signature is no number")
     if abs(int(seconds) - now.timestamp()) > TOLERANCE.total_seconds():
         raise BadSignature("the time of the signature is too far from the time here")
+
+
+def require_timed_signature(
+    entries: Sequence[str],
+    joint: bytes,
+    body: bytes,
+    secret: str,
+    now: datetime,
+    *,
+    time: str,
+    signature: str,
+) -> None:
+    """Check hexadecimal HMAC-SHA-256 over ``<seconds><joint><body>``. ``entries`` are those of a header, as
+    ``name=value``; ``time`` and ``signature`` are the names of two. Raises ``BadSignature``.
+    """
+    pairs = [(name.strip(), value) for name, _, value in (one.partition("=") for one in entries)]
+    seconds = next((value for name, value in pairs if name == time), "")
+    signed = seconds.encode(errors="surrogateescape") + joint + body
+    expected = hmac.digest(secret.encode(), signed, "sha256").hex()
+    require_signature(expected, [value for name, value in pairs if name == signature])
+    require_recent(seconds, now)
 
 
 def decode(body: bytes, kind: type[Decoded]) -> Decoded:

@@ -5,7 +5,6 @@ https://docs.stripe.com/api/events/types. API versions before and since 2025-03-
 names its subscription in ``parent``, and a charge no longer names its invoice.
 """
 
-import hmac
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
@@ -34,8 +33,7 @@ from keywright.provisioning.shops.reading import (
     decode,
     from_seconds,
     require_header,
-    require_recent,
-    require_signature,
+    require_timed_signature,
 )
 
 API_URL = "https://api.stripe.com"
@@ -187,12 +185,8 @@ def is_ping(headers: Mapping[str, str], body: bytes) -> bool:
 
 def verify(headers: Mapping[str, str], body: bytes, secret: str, now: datetime) -> None:
     """``Stripe-Signature: t=<seconds>,v1=<hex>[,v1=<hex>]`` over ``<seconds>.<body>``."""
-    parts = [part.partition("=") for part in require_header(headers, "stripe-signature").split(",")]
-    seconds = next((value for name, _, value in parts if name.strip() == "t"), "")
-    signed = seconds.encode(errors="surrogateescape") + b"." + body
-    expected = hmac.digest(secret.encode(), signed, "sha256").hex()
-    require_signature(expected, [value for name, _, value in parts if name.strip() == "v1"])
-    require_recent(seconds, now)
+    entries = require_header(headers, "stripe-signature").split(",")
+    require_timed_signature(entries, b".", body, secret, now, time="t", signature="v1")
 
 
 def read(headers: Mapping[str, str], body: bytes, connection: Connection) -> ShopEvent:
