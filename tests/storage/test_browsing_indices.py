@@ -1,6 +1,6 @@
 """The pages' indices are used by the pages, and cost nothing where licenses are activated."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event
 
-from keywright.db import Storage
+from keywright.db import ReadTransaction, Storage
 from keywright.engine.executor import Executor
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import store as license_store
+from keywright.provisioning.shops import store as shop_store
+from keywright.provisioning.shops.commands import ListShopEvents
+from keywright.provisioning.shops.model import EventState
 from keywright.registry import open_executor
 from keywright.search.filters import Order, Search
 from keywright.search.license_pages import find_page
@@ -40,9 +43,14 @@ def note_statements() -> Iterator[list[Statement]]:
 
 def plans(storage: Storage, search: Search) -> str:
     """How the database goes about what a page asks."""
+    return plans_of(storage, lambda tx: find_page(tx, search, cursor=None, limit=10, now=NOW))
+
+
+def plans_of(storage: Storage, read: Callable[[ReadTransaction], object]) -> str:
+    """How the database goes about what is read."""
     with storage.read() as tx:
         with note_statements() as statements:
-            find_page(tx, search, cursor=None, limit=10, now=NOW)
+            read(tx)
         explain = "EXPLAIN " if tx.is_postgres else "EXPLAIN QUERY PLAN "
         return "\n".join(
             str(row[-1])
@@ -78,6 +86,30 @@ def test_every_search_has_its_index(
     else:
         assert "SCAN licenses" not in found
         assert "SCAN search_terms" not in found
+
+
+@pytest.mark.databases("sqlite")
+@pytest.mark.parametrize(
+    ("connection_id", "index"),
+    [(None, "ix_shop_events_unmatched"), (1, "ix_shop_events_connection_unmatched")],
+)
+def test_the_events_that_wait_for_a_person_have_their_index(
+    storage: Storage, connection_id: int | None, index: str
+) -> None:
+    query = ListShopEvents(connection_id=connection_id, state=EventState.UNMATCHED)
+    found = plans_of(storage, lambda tx: shop_store.list_events(tx, query))
+    assert f"INDEX {index} " in found
+    assert "TEMP B-TREE" not in found
+
+
+@pytest.mark.databases("sqlite")
+def test_the_renewals_that_wait_for_a_sale_have_their_index(storage: Storage) -> None:
+    with storage.write() as tx:
+        with note_statements() as statements:
+            shop_store.hasten(tx, 1, "sub-1", NOW)
+        [(statement, parameters)] = [one for one in statements if one[0].startswith("UPDATE shop_events")]
+        [step] = tx.connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
+    assert "INDEX ix_shop_events_order_ref " in step[-1]
 
 
 @pytest.fixture

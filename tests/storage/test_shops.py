@@ -8,9 +8,10 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy import select
 
+from keywright.core.command import Context
 from keywright.core.errors import ConnectionFieldInvalid, UnknownConnection, UnknownPolicy, UnknownShopEvent
 from keywright.db import Storage, run_read
-from keywright.db.schema import customers, events, licenses, mail_outbox
+from keywright.db.schema import customers, events, licenses, mail_outbox, shop_events
 from keywright.engine.executor import Executor
 from keywright.licensing.licenses.commands import DeleteLicense, UpdateLicense
 from keywright.licensing.licenses.model import License, Status, order_of
@@ -27,14 +28,17 @@ from keywright.provisioning.shops.commands import (
     PurgeShopEvents,
     RemoveConnection,
     ReplayEvents,
+    StoreShopEvent,
     TryAgain,
     UpdateConnection,
 )
 from keywright.provisioning.shops.model import (
     Change,
+    Connection,
     EventState,
     MappedProduct,
     Mode,
+    Payload,
     QuantityRule,
     Reason,
     SaleLine,
@@ -59,10 +63,15 @@ from tests.connections import (
     store,
     work,
 )
-from tests.makers import NOW, create_policy
+from tests.makers import NOW, an_origin, create_policy
 
 YEAR = timedelta(days=365)
 DAY = timedelta(days=1)
+
+
+def connection(executor: Executor) -> Connection:
+    found: Connection = ask(executor, GetConnection(connection_id=1))
+    return found
 
 
 @pytest.fixture
@@ -165,7 +174,7 @@ def test_an_unknown_product_waits_until_the_mapping_is_mended(shop: Executor, st
     mapping = (MappedProduct("pro", 1), MappedProduct("*", 1))
     do(shop, UpdateConnection(context=CONTEXT, connection_id=1, changes={"mapping": mapping}))
     assert do(shop, TryAgain(context=CONTEXT, connection_id=1, event_id=1)).state is EventState.WAITING
-    assert ask(shop, ListDueEvents(now=NOW)) == [(1, 1_000)]
+    assert ask(shop, ListDueEvents(now=NOW)) == [(1, 0)]
     work(shop, 1)
     assert len(list_licenses(storage)) == 2
     assert mails(storage) == ["your_license", "your_license"]
@@ -278,6 +287,18 @@ def test_a_failed_payment_queues_a_mail_and_changes_nothing(shop: Executor, stor
     assert mails(storage) == ["your_license", "payment_failed"]
 
 
+def test_a_failure_that_is_told_of_twice_queues_one_mail_and_the_next_failure_another(
+    shop: Executor, storage: Storage
+) -> None:
+    subscribe(shop)
+    states = (SaleState.GRACE, SaleState.GRACE, SaleState.ACTIVE, SaleState.GRACE)
+    queued = []
+    for hours, state in enumerate(states, start=1):
+        receive(shop, a_state(state, subscription="sub-1"), hours)
+        queued.append(mails(storage).count("payment_failed"))
+    assert queued == [1, 1, 1, 2]
+
+
 def renamed(change: Change, number: int) -> Change:
     """The same change of another order and subscription."""
     names: Any = {
@@ -355,6 +376,18 @@ def test_a_status_that_was_set_by_hand_waits_for_a_person(shop: Executor, storag
     assert the_license(storage).status == Status.DISABLED
 
 
+def test_no_number_of_attempts_overwrites_what_was_done_by_hand(shop: Executor, storage: Storage) -> None:
+    receive(shop, a_sale())
+    change(shop, the_license(storage), status=Status.DELIVERED)
+    row_id = store(shop, an_event(a_state(SaleState.REFUNDED, order="1001"), 1))
+    assert row_id is not None
+    with storage.write() as tx:
+        tx.connection.execute(shop_events.update().values(attempts=10**12))
+    work(shop, row_id)
+    assert list_events(shop)[0].reason is Reason.CHANGED_BY_HAND
+    assert the_license(storage).status == Status.DELIVERED
+
+
 def test_a_later_expiry_that_was_set_by_hand_stays(shop: Executor, storage: Storage) -> None:
     subscribe(shop)
     change(shop, the_license(storage), expires_at=NOW + 3 * YEAR)
@@ -367,6 +400,33 @@ def test_a_later_expiry_that_was_set_by_hand_stays(shop: Executor, storage: Stor
 
 
 # --- connections ----------------------------------------------------------------------------------
+
+
+def test_a_connection_counts_the_events_that_failed_in_a_row(shop: Executor) -> None:
+    assert (connection(shop).last_event_at, connection(shop).failures) == (None, 0)
+    unreadable = StoreShopEvent(
+        context=CONTEXT,
+        connection_id=1,
+        event_id="unreadable",
+        event=None,
+        payload=Payload({}, b"?"),
+        next_attempt_at=NOW,
+    )
+    do(shop, unreadable)
+    do(shop, unreadable)
+    assert (connection(shop).last_event_at, connection(shop).failures) == (NOW, 1)
+    receive(shop, a_sale("1", product="unknown"))
+    assert connection(shop).failures == 2
+    # These say nothing about sales: one is not needed here, another one waits for its sale.
+    receive(shop, a_state(SaleState.REFUNDED, order="unknown"))
+    receive(shop, a_renewal(NOW + YEAR))
+    assert connection(shop).failures == 2
+    receive(shop, a_sale("2"))
+    assert connection(shop).failures == 0
+    (unknown,) = [one for one in list_events(shop) if one.reason is Reason.UNKNOWN_PRODUCT]
+    do(shop, TryAgain(context=Context(NOW + DAY, an_origin()), connection_id=1, event_id=unknown.id))
+    work(shop, unknown.id)
+    assert (connection(shop).last_event_at, connection(shop).failures) == (NOW, 1)
 
 
 def test_a_connection_is_added_changed_and_removed(shop: Executor, storage: Storage) -> None:

@@ -55,6 +55,7 @@ shop_events = Table(
     Column("happened_at", BigInteger, nullable=False),
     Column("received_at", BigInteger, nullable=False),
     Column("attempts", BigInteger, nullable=False),
+    Column("is_forced", SmallInteger, nullable=False),
     # Of those that wait: not before this moment.
     Column("next_attempt_at", BigInteger),
     Column("customer_id", BigInteger),
@@ -63,7 +64,13 @@ shop_events = Table(
     Index(None, "connection_id", "id"),
     Index(None, "received_at"),
     partial_index("ix_shop_events_waiting", "next_attempt_at", where="next_attempt_at IS NOT NULL"),
-    partial_index("ix_shop_events_unmatched", "connection_id", "id", where="state = 'unmatched'"),
+    partial_index(
+        "ix_shop_events_order_ref", "connection_id", "order_ref", where="next_attempt_at IS NOT NULL"
+    ),
+    partial_index("ix_shop_events_unmatched", "state", "id", where="state = 'unmatched'"),
+    partial_index(
+        "ix_shop_events_connection_unmatched", "connection_id", "state", "id", where="state = 'unmatched'"
+    ),
     partial_index("ix_shop_events_customer_id", "customer_id", where="customer_id IS NOT NULL"),
     sqlite_autoincrement=True,
 )

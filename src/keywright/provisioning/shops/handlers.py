@@ -39,8 +39,6 @@ from keywright.provisioning.shops.model import (
 )
 from keywright.provisioning.shops.selling import Outcome, Selling, Unfinished
 
-#: An event with so many attempts is tried again by a person.
-BY_PERSON = 1_000
 #: Lemon Squeezy takes secrets of at most 40 characters.
 _SECRET_BYTES = 20
 
@@ -147,6 +145,7 @@ def store_event(work: UnitOfWork, command: StoreShopEvent) -> int | None:
     )
     row_id = store.save_new_event(work.tx, stored, command.payload)
     if row_id is not None and not is_readable:
+        _save_progress(work, _lock(work, command.connection_id), stored, EventState.UNMATCHED)
         _record_unmatched(work, command, replace(stored, id=row_id), Reason.UNREADABLE)
     return row_id
 
@@ -158,17 +157,15 @@ def claim_event(work: UnitOfWork, command: ClaimShopEvent) -> bool:
 
 def work_event(work: LicenseWork, command: WorkShopEvent) -> Outcome | Unfinished | None:
     """Do what an event says; None where it does not wait any more."""
-    stored = store.find_event(work.tx, command.event_id)
-    connection = None if stored is None else store.lock_connection(work.tx, stored.connection_id)
-    stored = None if connection is None else store.lock_event(work.tx, command.event_id)
-    if stored is None or connection is None or stored.state is not EventState.WAITING:
+    found = _lock_waiting(work, command.event_id)
+    if found is None:
         return None
+    connection, stored = found
     if command.event.is_test is not (connection.mode is Mode.TEST):
         outcome: Outcome | Unfinished = Outcome(EventState.IGNORED, Reason.OTHER_MODE)
     else:
-        is_forced = stored.attempts >= BY_PERSON
         at = rules.to_milliseconds(command.event.at or stored.happened_at)
-        outcome = Selling(work, command, connection, at=at, is_forced=is_forced).apply()
+        outcome = Selling(work, command, connection, at=at, is_forced=stored.is_forced).apply()
     if isinstance(outcome, Outcome):
         _finish(work, command, connection, stored, outcome)
     return outcome
@@ -176,12 +173,9 @@ def work_event(work: LicenseWork, command: WorkShopEvent) -> Outcome | Unfinishe
 
 def postpone_event(work: UnitOfWork, command: PostponeShopEvent) -> None:
     """Let an event wait, for another attempt or for a person."""
-    stored = store.find_event(work.tx, command.event_id)
-    connection = None if stored is None else store.lock_connection(work.tx, stored.connection_id)
-    stored = None if connection is None else store.lock_event(work.tx, command.event_id)
-    if stored is not None and connection is not None and stored.state is EventState.WAITING:
-        outcome = Outcome(EventState.UNMATCHED, command.reason, command.detail)
-        _finish(work, command, connection, stored, outcome)
+    found = _lock_waiting(work, command.event_id)
+    if found is not None:
+        _finish(work, command, *found, Outcome(EventState.UNMATCHED, command.reason, command.detail))
 
 
 def try_again(work: UnitOfWork, command: TryAgain) -> StoredEvent:
@@ -195,7 +189,7 @@ def try_again(work: UnitOfWork, command: TryAgain) -> StoredEvent:
         raise UnknownShopEvent(command.event_id)
     if stored.state is not EventState.UNMATCHED and stored.next_attempt_at is None:
         return stored
-    return _begin_again(work, command, stored, BY_PERSON)
+    return _begin_again(work, command, stored, is_forced=True)
 
 
 def replay(work: UnitOfWork, command: ReplayEvents) -> int | None:
@@ -204,7 +198,7 @@ def replay(work: UnitOfWork, command: ReplayEvents) -> int | None:
     found = store.list_received(work.tx, connection.id, command.since, command.after_id)
     for one in found:
         if one.state is not EventState.WAITING and one.reason is not Reason.FORGOTTEN:
-            _begin_again(work, command, one, 0)
+            _begin_again(work, command, one, is_forced=False)
     return found[-1].id if found else None
 
 
@@ -213,17 +207,35 @@ def purge_events(work: UnitOfWork, command: PurgeShopEvents) -> int:
     return store.forget_events(work.tx, command.before)
 
 
-def _begin_again(work: UnitOfWork, command: Command, stored: StoredEvent, attempts: int) -> StoredEvent:
+def _begin_again(work: UnitOfWork, command: Command, stored: StoredEvent, *, is_forced: bool) -> StoredEvent:
     now = command.context.now
-    store.save_outcome(work.tx, stored.id, EventState.WAITING, next_attempt_at=now, attempts=attempts)
+    store.save_outcome(
+        work.tx,
+        stored.id,
+        EventState.WAITING,
+        next_attempt_at=now,
+        attempts=0,
+        is_forced=int(is_forced),
+    )
     return replace(
         stored,
         state=EventState.WAITING,
         reason=None,
         detail=None,
-        attempts=attempts,
+        attempts=0,
+        is_forced=is_forced,
         next_attempt_at=now,
     )
+
+
+def _lock_waiting(work: UnitOfWork, event_id: int) -> tuple[Connection, StoredEvent] | None:
+    """An event that waits, and its connection, which is locked first; None where it waits no more."""
+    stored = store.find_event(work.tx, event_id)
+    connection = None if stored is None else store.lock_connection(work.tx, stored.connection_id)
+    stored = None if connection is None else store.lock_event(work.tx, event_id)
+    if stored is None or connection is None or stored.state is not EventState.WAITING:
+        return None
+    return connection, stored
 
 
 def _finish(
@@ -253,14 +265,24 @@ def _finish(
         next_attempt_at=None if delay is None else now + delay,
         **others,
     )
-    store.save_progress(work.tx, connection, now, is_failure=is_failure and delay is None)
+    is_over = outcome.state if delay is None else None
+    _save_progress(work, connection, stored, is_over)
     if isinstance(command, WorkShopEvent) and outcome.state is EventState.DONE:
         change = command.event.change
         if isinstance(change, Sale) and change.subscription is not None:
             store.hasten(work.tx, connection.id, change.subscription, now)
     # Once for each event, however often a person tries again.
-    if is_failure and delay is None and stored.attempts < BY_PERSON and reason is not None:
+    if is_failure and delay is None and not stored.is_forced and reason is not None:
         _record_unmatched(work, command, stored, reason)
+
+
+def _save_progress(
+    work: UnitOfWork, connection: Connection, stored: StoredEvent, state: EventState | None
+) -> None:
+    """Count an event that nobody could use; one that was done ends the count, others leave it as it is."""
+    failures = connection.failures + 1 if state is EventState.UNMATCHED else connection.failures
+    last = max(stored.received_at, connection.last_event_at or stored.received_at)
+    store.save_progress(work.tx, connection, last, 0 if state is EventState.DONE else failures)
 
 
 def _record_unmatched(work: UnitOfWork, command: Command, stored: StoredEvent, reason: Reason) -> None:

@@ -283,6 +283,8 @@ class StoredEvent(msgspec.Struct, frozen=True, kw_only=True):
     happened_at: datetime
     received_at: datetime
     attempts: int
+    #: Whether a person has asked for another attempt, which may undo what was done by hand.
+    is_forced: bool = False
     next_attempt_at: datetime | None
 
 

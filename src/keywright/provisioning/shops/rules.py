@@ -140,7 +140,7 @@ def next_delay(reason: Reason, attempts: int) -> timedelta | None:
     most = {Reason.SHOP_UNAVAILABLE: _MAX_SHOP_ATTEMPTS, Reason.UNKNOWN_ORDER: _MAX_SALE_ATTEMPTS}
     if attempts >= most.get(reason, 0):
         return None
-    doubled: int = 2 ** min(attempts - 1, 10)
+    doubled: int = 2 ** min(max(attempts, 1) - 1, 10)
     return min(_FIRST_DELAY * doubled, _LONGEST_DELAY)
 
 

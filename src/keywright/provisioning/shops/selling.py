@@ -60,6 +60,12 @@ class Unfinished(Enum):
     NOT_LOCKED = auto()
 
 
+def _begins_grace(before: Subscription | None, after: Subscription | None) -> bool:
+    """Whether a payment has failed: shops tell of it several times."""
+    was = None if before is None else before.state
+    return after is not None and after.state is SaleState.GRACE and was is not SaleState.GRACE
+
+
 class _Line(NamedTuple):
     """A line of a sale, with what it makes; ``policy`` is None where that is nothing."""
 
@@ -176,17 +182,16 @@ class Selling:
         sold = self._list_sold(change.order, ref)
         if sold is None:
             return Unfinished.NOT_LOCKED
+        before = None if ref is None else sold_store.find_subscription(self._tx, self._connection.id, ref)
         if payment is not None:
             sold_store.save_payment(self._tx, self._connection.id, payment)
-            subscription = (
-                None if ref is None else sold_store.find_subscription(self._tx, self._connection.id, ref)
-            )
+            subscription = before
         else:
             subscription = self._set_subscription(ref, change.state)
         if not sold:
             return Outcome(EventState.IGNORED, Reason.NOT_LICENSED, rules.order_of(change))
         outcome = self._apply_to(sold, self._wanted(payment, subscription))
-        if change.state is SaleState.GRACE and subscription is not None and subscription.state_at == self._at:
+        if _begins_grace(before, subscription):
             self._queue_mail(MailTemplate.PAYMENT_FAILED, sold, f"grace {self._command.event_id}")
         return outcome
 

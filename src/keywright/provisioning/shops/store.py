@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import Row, delete, select, update
+from sqlalchemy import Row, delete, literal, select, update
 from sqlalchemy.dialects.postgresql import insert as insert_on_postgres
 from sqlalchemy.dialects.sqlite import insert as insert_on_sqlite
 
@@ -27,6 +27,7 @@ from keywright.provisioning.shops.model import (
     Shop,
     StoredEvent,
 )
+from keywright.provisioning.shops.rules import to_milliseconds
 
 #: The most connections of an installation.
 MAX_CONNECTIONS = 200
@@ -100,11 +101,14 @@ def save_secrets(
         tx.connection.execute(update(connections).where(connections.c.id == connection_id).values(values))
 
 
-def save_progress(tx: WriteTransaction, connection: Connection, now: datetime, *, is_failure: bool) -> None:
-    """Update when the last event came, and how many have failed in a row."""
-    failures = connection.failures + 1 if is_failure else 0
+def save_progress(
+    tx: WriteTransaction, connection: Connection, last_event_at: datetime, failures: int
+) -> None:
+    """Update when the last event came, and how many have failed in a row, of a connection that is locked."""
+    if (connection.last_event_at, connection.failures) == (last_event_at, failures):
+        return
     query = update(connections).where(connections.c.id == connection.id)
-    tx.connection.execute(query.values(last_event_at=to_seconds(now), failures=failures))
+    tx.connection.execute(query.values(last_event_at=to_seconds(last_event_at), failures=failures))
 
 
 def delete_connection(tx: WriteTransaction, connection_id: int) -> None:
@@ -183,7 +187,8 @@ def list_events(tx: ReadTransaction, query: ListShopEvents) -> ItemPage[StoredEv
     if query.connection_id is not None:
         conditions.append(shop_events.c.connection_id == query.connection_id)
     if query.state is not None:
-        conditions.append(shop_events.c.state == query.state.value)
+        # No parameter: a partial index is used only for a value that is part of the statement.
+        conditions.append(shop_events.c.state == literal(query.state.value, literal_execute=True))
     return read_page(tx, select(*_EVENT).where(*conditions), query.paging, _event_of)
 
 
@@ -302,6 +307,7 @@ def _event_of(row: Row[Any]) -> StoredEvent:
         happened_at=to_datetime(row.happened_at // 1000),
         received_at=to_datetime(row.received_at),
         attempts=row.attempts,
+        is_forced=bool(row.is_forced),
         next_attempt_at=None if row.next_attempt_at is None else to_datetime(row.next_attempt_at),
     )
 
@@ -312,7 +318,8 @@ def _event_values(event: StoredEvent) -> Values:
     return values | {
         "state": event.state.value,
         "reason": None if event.reason is None else event.reason.value,
-        "happened_at": int(event.happened_at.timestamp() * 1000),
+        "is_forced": int(event.is_forced),
+        "happened_at": to_milliseconds(event.happened_at),
         "received_at": to_seconds(event.received_at),
         "next_attempt_at": to_optional_seconds(event.next_attempt_at),
         "customer_id": None,

@@ -63,6 +63,7 @@ def _create_shop_events() -> None:
         sa.Column("happened_at", sa.BigInteger, nullable=False),
         sa.Column("received_at", sa.BigInteger, nullable=False),
         sa.Column("attempts", sa.BigInteger, nullable=False),
+        sa.Column("is_forced", sa.SmallInteger, nullable=False),
         sa.Column("next_attempt_at", sa.BigInteger),
         sa.Column("customer_id", sa.BigInteger),
         sa.Column("sealed_payload", sa.LargeBinary, nullable=False),
@@ -73,7 +74,9 @@ def _create_shop_events() -> None:
     op.create_index("ix_shop_events_received_at", "shop_events", ["received_at"])
     for name, columns, condition in (
         ("waiting", ["next_attempt_at"], "next_attempt_at IS NOT NULL"),
-        ("unmatched", ["connection_id", "id"], "state = 'unmatched'"),
+        ("order_ref", ["connection_id", "order_ref"], "next_attempt_at IS NOT NULL"),
+        ("unmatched", ["state", "id"], "state = 'unmatched'"),
+        ("connection_unmatched", ["connection_id", "state", "id"], "state = 'unmatched'"),
         ("customer_id", ["customer_id"], "customer_id IS NOT NULL"),
     ):
         op.create_index(f"ix_shop_events_{name}", "shop_events", columns, **_where(condition))
