@@ -87,7 +87,11 @@ def test_the_code_of_a_mail_starts_one_session(executor: Executor, storage: Stor
         **at(), email="ada@EXAMPLE.com", code=f" {code[:4]} {code[4:]}", token_hash=hash_session_token(token)
     )
     assert decide(executor, entered) == ada
-    for moment, expected in ((NOW, EMAIL), (NOW + 59 * MINUTE, EMAIL), (NOW + 60 * MINUTE, None)):
+    # The clock of another server may be behind.
+    for moment, expected in (
+        *((NOW - 30 * MINUTE, None), (NOW - MINUTE, EMAIL)),
+        *((NOW, EMAIL), (NOW + 59 * MINUTE, EMAIL), (NOW + 60 * MINUTE, None)),
+    ):
         customer = run_read(storage, lambda tx, now=moment: find_signed_in(tx, token, now))  # type: ignore[misc]
         assert (None if customer is None else customer.email) == expected
     assert is_refused(executor, enter(code))

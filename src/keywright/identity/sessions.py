@@ -16,7 +16,7 @@ from keywright.identity.model import Session, User
 from keywright.identity.store import find_session, find_user_by_id, has_users
 
 #: The clock of the server that began a session may be ahead by less than this.
-_MAX_AHEAD = timedelta(minutes=30)
+MAX_AHEAD = timedelta(minutes=30)
 #: How long the link for the first administrator is good.
 SETUP_TIME = timedelta(minutes=30)
 #: A session's last-seen time is updated at most this often.
@@ -96,4 +96,4 @@ def is_to_be_seen(session: Session, now: datetime) -> bool:
 def is_over(session: Session, now: datetime) -> bool:
     """Whether the session has ended by itself."""
     # One that begins far in the future is of a clock that was wrong.
-    return now >= session.ends_at or session.created_at - now >= _MAX_AHEAD
+    return now >= session.ends_at or session.created_at - now >= MAX_AHEAD
