@@ -14,11 +14,14 @@ from keywright.db.schema import activations, customers, events, licenses, name_t
 from keywright.engine.executor import Executor
 from keywright.events.model import Event
 from keywright.licensing.activations.model import Activation
+from keywright.licensing.notes.commands import SaveNotes
+from keywright.licensing.notes.model import Notes
 from keywright.licensing.refusals.commands import SaveRefusals
 from keywright.maintenance import personal_data
 from keywright.maintenance.commands import EraseCustomer, PurgeAddresses
 from keywright.maintenance.personal_data_store import find_old_places, has_old_events
 from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.customers.commands import CreateCustomer
 from keywright.provisioning.importers.commands import ImportLicenses
 from keywright.provisioning.importers.model import ImportedLicense
 from tests.jobs import decide, events_of
@@ -30,6 +33,7 @@ from tests.makers import (
     create_user,
     deactivate,
     deactivate_all,
+    delete,
     reactivate,
     save_name,
     validate,
@@ -251,3 +255,28 @@ def test_a_customer_gets_all_that_is_stored_about_them(executor: Executor, stora
     assert {one.token: one for one in first.activations} == records(executor, "D-1")
     assert [one.name for one in second.events] == ["license.created", "license.activated"]
     assert all(isinstance(one, Event) for one in first.events)
+
+
+def test_what_a_customer_gets_leaves_out_what_is_the_vendors(executor: Executor, storage: Storage) -> None:
+    staff = Context(NOW, an_origin(actor="user:1", ip_address="203.0.113.5"))
+    metadata = '{"note":"Rude on the phone.","shop":"B"}'
+    decide(executor, CreateCustomer(context=staff, id=CUSTOMER, metadata=metadata))
+    for key in ("D-1", "D-2"):
+        decide(executor, create(key, customer_id=CUSTOMER))
+        activate_license(executor, key)
+        decide(executor, SaveNotes(context=staff, license=key, notes=Notes("Pays late.", ("rude",))))
+        decide(executor, SaveRefusals(context=staff, refused={key: [a_call(device_name="Refused laptop")]}))
+    decide(executor, delete(2, context=staff))
+    vendors = run_read(storage, lambda tx: personal_data.find_customer_data(tx, CUSTOMER))
+    found = run_read(
+        storage, lambda tx: personal_data.find_customer_data(tx, CUSTOMER, for_customer=True)
+    )
+    for text in ("Pays late.", "rude", "Refused laptop", "Rude on the phone."):
+        assert (text in str(vendors), text in str(found)) == (True, False), text
+    assert found.customer is not None
+    assert found.customer.metadata == '{"shop":"B"}'
+    for one in found.licenses:
+        addresses = {event.name: event.ip_address for event in one.events}
+        assert addresses["license.activated"] == THEIRS.ip_address
+    assert [one.name for one in found.licenses[1].events][-1] == "license.deleted"
+    assert staff.origin.ip_address not in str((vendors, found))

@@ -4,9 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from keywright.core.command import Command
 from keywright.core.errors import NotFound
+from keywright.core.metadata import merge_metadata
 from keywright.db import ReadTransaction, WriteTransaction
 from keywright.events.model import Event
 from keywright.events.unit_of_work import UnitOfWork
@@ -17,8 +19,9 @@ from keywright.licensing.refusals.store import forget_addresses
 from keywright.licensing.undo.store import delete_of_customer, license_of, list_of_customer
 from keywright.maintenance import personal_data_store
 from keywright.maintenance.commands import EraseCustomer, ExportCustomer, PurgeAddresses
-from keywright.maintenance.personal_data_store import Erasure
+from keywright.maintenance.personal_data_store import OF_VENDOR, Erasure
 from keywright.provisioning.customers.model import Customer
+from keywright.provisioning.customers.rules import change_note
 from keywright.provisioning.customers.store import find_customer
 from keywright.provisioning.portal.store import end_all
 from keywright.provisioning.shops.store import forget_customer
@@ -51,8 +54,10 @@ class CustomerData(msgspec.Struct, frozen=True):
     licenses: list[LicenseData]
 
 
-def find_customer_data(tx: ReadTransaction, customer_id: int) -> CustomerData:
-    """Everything stored about the customer with this number."""
+def find_customer_data(tx: ReadTransaction, customer_id: int, *, for_customer: bool = False) -> CustomerData:
+    """Everything stored about the customer with this number; ``for_customer``, without what is the vendor's
+    own: notes and tags, refused calls, and what receivers of webhooks answered.
+    """
     found: list[LicenseData] = []
     after_id = 0
     own = LicenseFilter(customer_id=customer_id)
@@ -71,7 +76,24 @@ def find_customer_data(tx: ReadTransaction, customer_id: int) -> CustomerData:
         events = personal_data_store.list_events_of(tx, license_id)
         found.append(LicenseData(license_of(snapshot, license_id), [], events, snapshot.rows))
     customer = find_customer(tx, customer_id)
-    return CustomerData(customer, personal_data_store.list_customer_events(tx, customer_id), found)
+    stored = CustomerData(customer, personal_data_store.list_customer_events(tx, customer_id), found)
+    return _leave_out_vendors(stored) if for_customer else stored
+
+
+def _leave_out_vendors(found: CustomerData) -> CustomerData:
+    """The same without what tells of the vendor's people and servers."""
+    customer = found.customer
+    if customer is not None:
+        customer = replace(customer, metadata=merge_metadata(customer.metadata, change_note(None)))
+    licenses = [
+        replace(
+            one,
+            events=[event for event in one.events if event.name != "license.noted"],
+            others={name: rows for name, rows in one.others.items() if name not in OF_VENDOR},
+        )
+        for one in found.licenses
+    ]
+    return replace(found, customer=customer, licenses=licenses)
 
 
 def export_customer(read: Any, query: ExportCustomer) -> CustomerData:

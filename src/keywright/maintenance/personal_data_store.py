@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
-from sqlalchemy import ColumnElement, Row, and_, delete, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Row, and_, bindparam, delete, or_, select, tuple_, update
 
 from keywright.db import rows
 from keywright.db.bulk import Lookup, Values, bulk_delete, bulk_update
@@ -69,7 +69,10 @@ _NAME_EVENTS = (
 _CUSTOMER_EVENTS = (
     select(*EVENT)
     .where(
-        events.c.license_id == 0, or_(events.c.name == "name.saved", events.c.name.startswith("customer."))
+        events.c.license_id == 0,
+        or_(events.c.name == "name.saved", events.c.name.startswith("customer.")),
+        # So that few of them are read: all customers have such events.
+        events.c.details.like(bindparam("like_number")),
     )
     .order_by(events.c.id)
 )
@@ -79,6 +82,8 @@ _OTHERS = (
     *(new_devices, portal_releases, refusals, trials),
     *(license_moments, webhook_deliveries),
 )
+#: Of these, those that tell of the vendor's people and servers: they are not for the customer.
+OF_VENDOR = frozenset(one.name for one in (license_notes, license_tags, refusals, webhook_deliveries))
 _NOT_SHOWN = ("license_id", "fingerprint_hmac", "sealed_fingerprint")
 
 
@@ -172,9 +177,10 @@ def list_activations_of(tx: ReadTransaction, license_id: int) -> list[Activation
 
 
 def list_events_of(tx: ReadTransaction, license_id: int) -> list[Event]:
-    """Every event of the license, oldest first."""
+    """Every event of the license, oldest first, without the addresses of the vendor's people."""
     query = select(*EVENT).where(events.c.license_id == license_id).order_by(events.c.id)
-    return [event_of(row) for row in tx.connection.execute(query)]
+    found = map(event_of, tx.connection.execute(query))
+    return [replace(one, ip_address="") if one.actor.startswith("user:") else one for one in found]
 
 
 def list_other_rows_of(tx: ReadTransaction, license_id: int) -> dict[str, list[dict[str, Any]]]:
@@ -194,7 +200,7 @@ def list_other_rows_of(tx: ReadTransaction, license_id: int) -> dict[str, list[d
 
 def list_customer_events(tx: ReadTransaction, customer_id: int) -> list[Event]:
     """The events about the customer, oldest first, without addresses: those are of the vendor's people."""
-    found = map(event_of, tx.connection.execute(_CUSTOMER_EVENTS))
+    found = map(event_of, tx.connection.execute(_CUSTOMER_EVENTS, {"like_number": f'%"number"%{customer_id}%'}))
     return [
         replace(one, ip_address="")
         for one in found

@@ -56,7 +56,7 @@ def export(request: PortalRequest) -> Response:
     """All that is stored about the customer, as JSON."""
     number = request.customer.id
     request.take("file", f"customer {number}")
-    found = request.ask(lambda tx: find_customer_data(tx, number))
+    found = request.ask(lambda tx: find_customer_data(tx, number, for_customer=True))
     content = msgspec.json.format(msgspec.json.encode(found), indent=2)
     return request.download("my-data.json", content, "application/json")
 
