@@ -11,6 +11,8 @@ import pytest
 
 from keywright.provisioning.brand.commands import SaveBrand
 from keywright.provisioning.brand.model import FooterLink
+from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses
+from keywright.provisioning.policies.commands import CreatePolicy
 from keywright.provisioning.portal.commands import MakePortalLink
 from tests.http.admin_browser import Visitor, asked, decide
 from tests.portal import (
@@ -278,6 +280,24 @@ def test_export_has_what_is_stored(server: RunningServer, with_mail: PortalVisit
     assert exported["customer"]["email"] == "ada@portal.example"
     assert KEY in {one["license"]["key"] for one in exported["licenses"]}
     assert answer.headers["content-disposition"].startswith("attachment")
+
+
+def test_an_export_of_very_many_licenses_is_left_to_the_vendor(
+    server: RunningServer, stranger: PortalVisitor
+) -> None:
+    number = make_customer(server, "reseller@portal.example")
+    [policy] = decide(server, CreatePolicy(**asked(name="Many", charset="0123456789ABCDEF", chunks=4, chunk_length=6)))
+    for quantity in (1_000, 1):
+        customer = CustomerReference(id=number)
+        fields = asked(policy_id=policy.id, quantity=quantity, customer=customer)
+        decide(server, IssueLicenses(**fields))
+    stranger.sign_in("reseller@portal.example", number)
+    for _ in range(2):
+        assert stranger.post("/account/export").status_code == 303
+    page = said(stranger.get("/account"))
+    assert "You have more than 1,000 licenses" in page
+    assert "Please write to the vendor" in page
+    assert stranger.post("/account/export").status_code == 429
 
 
 def test_a_request_for_erasure_is_seen_by_administrators(

@@ -14,9 +14,14 @@ from keywright.events.model import Event
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses.model import License, LicenseFilter
-from keywright.licensing.licenses.store import list_licenses
+from keywright.licensing.licenses.store import count_licenses, list_licenses
 from keywright.licensing.refusals.store import forget_addresses
-from keywright.licensing.undo.store import delete_of_customer, license_of, list_of_customer
+from keywright.licensing.undo.store import (
+    count_deleted_of_customer,
+    delete_of_customer,
+    license_of,
+    list_of_customer,
+)
 from keywright.maintenance import personal_data_store
 from keywright.maintenance.commands import EraseCustomer, ExportCustomer, PurgeAddresses
 from keywright.maintenance.personal_data_store import OF_VENDOR, Erasure
@@ -78,6 +83,14 @@ def find_customer_data(tx: ReadTransaction, customer_id: int, *, for_customer: b
     customer = find_customer(tx, customer_id)
     stored = CustomerData(customer, personal_data_store.list_customer_events(tx, customer_id), found)
     return _leave_out_vendors(stored) if for_customer else stored
+
+
+def count_of_customer(tx: ReadTransaction, customer_id: int, *, most: int) -> int:
+    """The number of the customer's licenses, with the deleted ones of which something is kept; of each of the
+    two, no more than ``most`` are counted.
+    """
+    own = LicenseFilter(customer_id=customer_id)
+    return count_licenses(tx, own, most=most) + count_deleted_of_customer(tx, customer_id, most=most)
 
 
 def _leave_out_vendors(found: CustomerData) -> CustomerData:

@@ -19,6 +19,7 @@ _LIMITS = {
     "key": (30, 90, 30),
     "link": (30, 90, 30),
     "file": (120, 360, 30),
+    "export": (10, 30, 2),
     "erase": (30, 90, 10),
 }
 #: How many new keys a license may get in a day.

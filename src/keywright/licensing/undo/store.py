@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import LargeBinary, Table, delete, select, update
+from sqlalchemy import LargeBinary, Table, delete, func, select, update
 
 from keywright.db.bulk import Lookup, Values, bulk_insert
 from keywright.db.rows import to_datetime, to_seconds
@@ -144,6 +144,12 @@ def list_of_customer(tx: ReadTransaction, customer_id: int) -> list[tuple[int, S
     query = select(column.license_id, column.sealed_snapshot).where(column.customer_id == customer_id)
     found = tx.connection.execute(query.order_by(column.license_id))
     return [(row.license_id, _unseal(tx, row.license_id, row.sealed_snapshot)) for row in found]
+
+
+def count_deleted_of_customer(tx: ReadTransaction, customer_id: int, *, most: int) -> int:
+    """The number of the deleted licenses of a customer of which something is kept, at most ``most``."""
+    own = select(deleted_licenses.c.license_id).where(deleted_licenses.c.customer_id == customer_id)
+    return int(tx.connection.execute(select(func.count()).select_from(own.limit(most).subquery())).scalar_one())
 
 
 def delete_of_customer(tx: WriteTransaction, customer_id: int) -> int:
