@@ -358,6 +358,10 @@ def test_the_brand_is_shown(server: RunningServer, stranger: PortalVisitor) -> N
         assert (logo.content, logo.headers["content-type"]) == (png, "image/png")
         style = stranger.http.get(re.findall(r'href="(/portal/brand[^"]*)"', page)[0])
         assert "#1f4fd8" in style.text
+        for shown in (logo, style):
+            other = stranger.http.get(f"{shown.url.path}?v=0123456789ab")
+            kept = [one.headers["cache-control"] for one in (shown, other)]
+            assert kept == ["public, max-age=31536000, immutable", "no-store"]
     finally:
         decide(server, SaveBrand(**asked(name=None, color=None, links=(), logo=None)))
     wait_until(lambda: "Aperture" not in stranger.get("").text, "no brand")

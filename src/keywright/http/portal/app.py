@@ -28,7 +28,7 @@ PAGES = (*licenses.PAGES, *sign_in.PAGES, *with_key.PAGES, *account.PAGES)
 _HERE = Path(__file__).parent
 STATIC_FOLDER = _HERE / "static"
 TEMPLATES = _HERE / "templates"
-_FOR_GOOD = {"cache-control": "public, max-age=31536000, immutable"}
+_FOR_GOOD = "public, max-age=31536000, immutable"
 
 
 def build_app(settings: Settings, runner: Runner, body_reader: BodyReader) -> ASGIApp:
@@ -62,16 +62,25 @@ def build_app(settings: Settings, runner: Runner, body_reader: BodyReader) -> AS
     return app
 
 
-async def _serve_style(site: PortalSite, _request: Request) -> Response:
+async def _serve_style(site: PortalSite, request: Request) -> Response:
     """The brand's colors."""
     shown = await site.runner.run(partial(site.brand.find, site.runner))
-    return Response(shown.style, 200, _FOR_GOOD, "text/css; charset=utf-8")
+    headers = _cache_headers(request, shown.style_url)
+    return Response(shown.style, 200, headers, "text/css; charset=utf-8")
 
 
-async def _serve_logo(site: PortalSite, _request: Request) -> Response:
+async def _serve_logo(site: PortalSite, request: Request) -> Response:
     """The brand's logo."""
     shown = await site.runner.run(partial(site.brand.find, site.runner))
     if not shown.logo:
         raise HTTPException(404)
-    headers = _FOR_GOOD | {"x-content-type-options": "nosniff"}
+    headers = _cache_headers(request, shown.logo_url) | {"x-content-type-options": "nosniff"}
     return Response(shown.logo, 200, headers, shown.brand.logo_type)
+
+
+def _cache_headers(request: Request, address: str) -> dict[str, str]:
+    """Those of what is shown at this address: a browser that asks with the digest of another brand, of a page
+    that another server made, must not keep it.
+    """
+    is_shown = f"{request.url.path}?{request.url.query}" == address
+    return {"cache-control": _FOR_GOOD if is_shown else "no-store"}
