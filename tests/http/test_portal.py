@@ -256,6 +256,19 @@ def test_the_vendors_server_asks_for_a_link(
     assert "Darkroom" in stranger.get("").text
 
 
+def test_the_only_license_is_shown_whole(server: RunningServer, stranger: PortalVisitor) -> None:
+    number = make_customer(server, "one@portal.example")
+    names = tuple(f"Device {letter}" for letter in "ABCDEFG")
+    make_license(server, f"{KEY}-ONLY", number, devices=names, terms={"max_activations": None})
+    page = said(stranger.sign_in("one@portal.example", number).get(""))
+    assert [name for name in (*names, "Show the key") if name not in page] == []
+
+
+@pytest.mark.parametrize("text", ["9" * 5_000, "-1", "x"])
+def test_an_odd_place_in_the_list_is_its_beginning(with_mail: PortalVisitor, text: str) -> None:
+    assert "Darkroom" in with_mail.get(f"?after={text}").text
+
+
 def test_limits_hold_back_who_tries_much(server: RunningServer) -> None:
     """Alike for addresses that are known and others; a right key is not counted."""
     make_customer(server, "limited@portal.example")

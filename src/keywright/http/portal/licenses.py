@@ -1,12 +1,14 @@
 """The licenses of a customer who has proved the e-mail address: their devices, files and keys."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from starlette.responses import Response
 
 from keywright.core.errors import NoSuchAddress, Refusal
 from keywright.core.parsing import MAX_ID
 from keywright.db import ReadTransaction
+from keywright.http.pages.inputs import parse_number
 from keywright.http.portal.devices import free_device, make_file
 from keywright.http.portal.page import Needs, Page
 from keywright.http.portal.request import PortalRequest
@@ -25,16 +27,17 @@ def list_own(request: PortalRequest) -> Response:
     """The licenses of the customer; who is not signed in is asked for an address."""
     if request.browser.customer is None:
         return render_start(request)
-    found, after = request.ask(lambda tx: _list(tx, request))
-    if len(found) == 1 and not request.http.query_params:
-        [one] = request.ask(lambda tx: _show(tx, request, found[0].id))
-        return request.render("license.html", license=one, is_only=True)
-    return request.render("licenses.html", licenses=found, after=after)
+    found = request.ask(lambda tx: _list(tx, request))
+    if found.is_one:
+        return request.render("license.html", license=found.shown[0], is_only=True)
+    return request.render("licenses.html", licenses=found.shown, after=found.after)
 
 
 def show_own(request: PortalRequest) -> Response:
     """One license with all of its devices."""
-    [one] = request.ask(lambda tx: _show(tx, request, _get(tx, request).id))
+    [one] = request.ask(
+        lambda tx: show_licenses(tx, [_get(tx, request)], request.now, devices=_DEVICES)
+    )
     return request.render("license.html", license=one, is_only=False)
 
 
@@ -83,19 +86,23 @@ def _require_own(request: PortalRequest) -> Callable[[License], None]:
     return require
 
 
-def _list(tx: ReadTransaction, request: PortalRequest) -> tuple[list[ShownLicense], int | None]:
-    """A page of the licenses, and the ID after which there are more."""
-    text = request.http.query_params.get("after", "")
-    after = int(text) if text.isascii() and text.isdigit() and int(text) <= MAX_ID else 0
+class _Own(NamedTuple):
+    """A page of the licenses, whether there is one and no more, and the ID after which there are others."""
+
+    shown: list[ShownLicense]
+    is_one: bool
+    after: int | None
+
+
+def _list(tx: ReadTransaction, request: PortalRequest) -> _Own:
+    """The licenses after the one in the address."""
+    after = parse_number(request.http.query_params.get("after", "")) or 0
     own = LicenseFilter(customer_id=request.customer.id)
     found = list_licenses(tx, own, after_id=after, limit=_LICENSES + 1)
-    shown = show_licenses(tx, found[:_LICENSES], request.now, devices=_FEW_DEVICES)
-    return shown, found[_LICENSES - 1].id if len(found) > _LICENSES else None
-
-
-def _show(tx: ReadTransaction, request: PortalRequest, license_id: int) -> list[ShownLicense]:
-    found = find_licenses_by_id(tx, [license_id])
-    return show_licenses(tx, list(found.values()), request.now, devices=_DEVICES)
+    is_one = len(found) == 1 and not request.http.query_params
+    devices = _DEVICES if is_one else _FEW_DEVICES
+    shown = show_licenses(tx, found[:_LICENSES], request.now, devices=devices)
+    return _Own(shown, is_one, found[_LICENSES - 1].id if len(found) > _LICENSES else None)
 
 
 def _get(tx: ReadTransaction, request: PortalRequest) -> License:
