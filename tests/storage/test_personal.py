@@ -268,9 +268,7 @@ def test_what_a_customer_gets_leaves_out_what_is_the_vendors(executor: Executor,
         decide(executor, SaveRefusals(context=staff, refused={key: [a_call(device_name="Refused laptop")]}))
     decide(executor, delete(2, context=staff))
     vendors = run_read(storage, lambda tx: personal_data.find_customer_data(tx, CUSTOMER))
-    found = run_read(
-        storage, lambda tx: personal_data.find_customer_data(tx, CUSTOMER, for_customer=True)
-    )
+    found = run_read(storage, lambda tx: personal_data.find_customer_data(tx, CUSTOMER, for_customer=True))
     for text in ("Pays late.", "rude", "Refused laptop", "Rude on the phone."):
         assert (text in str(vendors), text in str(found)) == (True, False), text
     assert found.customer is not None

@@ -200,7 +200,9 @@ def list_other_rows_of(tx: ReadTransaction, license_id: int) -> dict[str, list[d
 
 def list_customer_events(tx: ReadTransaction, customer_id: int) -> list[Event]:
     """The events about the customer, oldest first, without addresses: those are of the vendor's people."""
-    found = map(event_of, tx.connection.execute(_CUSTOMER_EVENTS, {"like_number": f'%"number"%{customer_id}%'}))
+    found = map(
+        event_of, tx.connection.execute(_CUSTOMER_EVENTS, {"like_number": f'%"number"%{customer_id}%'})
+    )
     return [
         replace(one, ip_address="")
         for one in found

@@ -35,9 +35,7 @@ def list_own(request: PortalRequest) -> Response:
 
 def show_own(request: PortalRequest) -> Response:
     """One license with all of its devices."""
-    [one] = request.ask(
-        lambda tx: show_licenses(tx, [_get(tx, request)], request.now, devices=_DEVICES)
-    )
+    [one] = request.ask(lambda tx: show_licenses(tx, [_get(tx, request)], request.now, devices=_DEVICES))
     return request.render("license.html", license=one, is_only=False)
 
 

@@ -149,7 +149,9 @@ def list_of_customer(tx: ReadTransaction, customer_id: int) -> list[tuple[int, S
 def count_deleted_of_customer(tx: ReadTransaction, customer_id: int, *, most: int) -> int:
     """The number of the deleted licenses of a customer of which something is kept, at most ``most``."""
     own = select(deleted_licenses.c.license_id).where(deleted_licenses.c.customer_id == customer_id)
-    return int(tx.connection.execute(select(func.count()).select_from(own.limit(most).subquery())).scalar_one())
+    return int(
+        tx.connection.execute(select(func.count()).select_from(own.limit(most).subquery())).scalar_one()
+    )
 
 
 def delete_of_customer(tx: WriteTransaction, customer_id: int) -> int:
