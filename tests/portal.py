@@ -112,10 +112,17 @@ class PortalVisitor:
 
     def post(self, path: str, **fields: str) -> httpx.Response:
         """Send a form as the pages do."""
+        headers = {"Origin": self.server.base_url, "Sec-Fetch-Site": "same-origin"}
+        return self.http.post(
+            f"/portal{path}", data={"csrf_token": self.form_token, **fields}, headers=headers
+        )
+
+    @property
+    def form_token(self) -> str:
+        """The token in the forms of this browser."""
         found = _TOKEN.search(self.get("/lost-keys").text)
         assert found is not None
-        headers = {"Origin": self.server.base_url, "Sec-Fetch-Site": "same-origin"}
-        return self.http.post(f"/portal{path}", data={"csrf_token": found[1], **fields}, headers=headers)
+        return found[1]
 
     def sign_in(self, email: str, customer_id: int) -> Self:
         """Sign in with a code."""

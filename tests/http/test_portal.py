@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from keywright.licensing.licenses.model import Status
 from keywright.provisioning.brand.commands import SaveBrand
 from keywright.provisioning.brand.model import FooterLink
 from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses
@@ -113,6 +114,15 @@ def test_rights(
     if who == "with_key":
         assert KEY not in answer.text
         assert "Ada Lovelace" not in answer.text
+
+
+def test_a_forged_ticket_opens_nothing(license_id: int, stranger: PortalVisitor) -> None:
+    stranger.get("")
+    for ends in ("6a000000", "fffffffff", "ffffffffffff"):
+        ticket = f"{license_id}.{ends}.{'0' * 64}"
+        stranger.http.cookies.set("keywright-license", ticket, domain="127.0.0.1", path="/portal")
+        answer = stranger.get("/license")
+        assert (answer.status_code, "Darkroom" in answer.text) == (200, False), ends
 
 
 def test_with_the_key_alone_a_device_is_freed_as_often_as_the_terms_allow(
@@ -269,22 +279,36 @@ def test_an_odd_place_in_the_list_is_its_beginning(with_mail: PortalVisitor, tex
     assert "Darkroom" in with_mail.get(f"?after={text}").text
 
 
-def test_limits_hold_back_who_tries_much(server: RunningServer) -> None:
-    """Alike for addresses that are known and others; a right key is not counted."""
+def test_an_address_gets_five_mails_in_a_while_known_or_not(
+    server: RunningServer, stranger: PortalVisitor
+) -> None:
     make_customer(server, "limited@portal.example")
-    for email in ("limited@portal.example", "unlimited@portal.example"):
-        # From addresses of their own, so that only the limit of the mail address counts.
-        answers = []
-        with PortalVisitor(server) as visitor:
-            answers = [visitor.post("/sign-in", email=email).status_code for _ in range(6)]
+    for email in ("limited@portal.example", "unknown@portal.example"):
+        answers = [stranger.post("/sign-in", email=email).status_code for _ in range(6)]
         assert answers == [200] * 5 + [429], email
 
 
-def test_a_form_of_another_site_is_refused(server: RunningServer, stranger: PortalVisitor) -> None:
+def test_a_form_of_another_site_is_refused(
+    server: RunningServer, with_mail: PortalVisitor, stranger: PortalVisitor
+) -> None:
     stranger.get("")
-    for headers in ({}, {"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
-        answer = stranger.http.post("/portal/sign-in", data={"email": "x@example.com"}, headers=headers)
-        assert (answer.status_code, "expired" in answer.text) == (403, True)
+    own, foreign = with_mail.form_token, stranger.form_token
+    ours = {"Origin": server.base_url, "Sec-Fetch-Site": "same-origin"}
+
+    def send(token: str | None, headers: dict[str, str]) -> httpx.Response:
+        fields = {"name": "Ada Lovelace"} | ({} if token is None else {"csrf_token": token})
+        return with_mail.http.post("/portal/account/save", data=fields, headers=headers)
+
+    assert send(own, ours).status_code == 303
+    for token, headers in (
+        *((one, ours) for one in (None, "", foreign)),
+        *(
+            (own, ours | one)
+            for one in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"})
+        ),
+    ):
+        answer = send(token, headers)
+        assert (answer.status_code, "expired" in answer.text) == (403, True), (token, headers)
 
 
 def test_export_has_what_is_stored(server: RunningServer, with_mail: PortalVisitor) -> None:
@@ -299,10 +323,12 @@ def test_an_export_of_very_many_licenses_is_left_to_the_vendor(
     server: RunningServer, stranger: PortalVisitor
 ) -> None:
     number = make_customer(server, "reseller@portal.example")
-    [policy] = decide(server, CreatePolicy(**asked(name="Many", charset="0123456789ABCDEF", chunks=4, chunk_length=6)))
+    [policy] = decide(
+        server, CreatePolicy(**asked(name="Many", charset="0123456789ABCDEF", chunks=4, chunk_length=6))
+    )
     for quantity in (1_000, 1):
         customer = CustomerReference(id=number)
-        fields = asked(policy_id=policy.id, quantity=quantity, customer=customer)
+        fields = asked(policy_id=policy.id, status=Status.ACTIVE, quantity=quantity, customer=customer)
         decide(server, IssueLicenses(**fields))
     stranger.sign_in("reseller@portal.example", number)
     for _ in range(2):

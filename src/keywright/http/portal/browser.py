@@ -30,7 +30,7 @@ _LANGUAGE_KEPT = 365 * 24 * 3600
 #: How far the clocks of two servers may be apart.
 _CLOCKS_APART = timedelta(minutes=1)
 _LANGUAGE, _TICKET = "keywright-language", "keywright-license"
-_TICKET_FORM = re.compile(r"([0-9]{1,19})\.([0-9a-f]{1,12})\.([0-9a-f]{64})", re.ASCII)
+_TICKET_FORM = re.compile(r"([0-9]{1,19})\.([0-9a-f]{1,9})\.([0-9a-f]{64})", re.ASCII)
 
 
 class PortalBrowser(Browser):

@@ -1,0 +1,49 @@
+"""The limits of the portal: what counts, and what is given back."""
+
+import pytest
+
+from keywright.core.errors import RateLimited
+from keywright.http.portal.limits import Limits
+
+MANY = 200
+
+
+def count(limits: Limits, *, kind: str = "mail", address: str = "192.0.2.1", about: str = "") -> int:
+    """How many attempts pass; each is about something else, unless it is given."""
+    for number in range(MANY):
+        try:
+            limits.take(kind, address, about or f"{address} {number}")
+        except RateLimited:
+            return number
+    return MANY
+
+
+@pytest.mark.parametrize("kind", ["mail", "code", "key", "link", "file", "export", "erase"])
+def test_what_is_asked_about_is_limited_before_the_address_and_that_before_its_network(kind: str) -> None:
+    limits = Limits()
+    about = count(limits, kind=kind, about="ada@example.com")
+    address = count(Limits(), kind=kind)
+    assert 0 < about <= address < MANY
+    assert count(limits, kind=kind, address="198.51.100.1", about="ADA@example.com") == 0
+    assert count(limits, kind=kind, address="198.51.100.1", about="bob@example.com") == about
+    neighbors = Limits()
+    for number in range(1, 4):
+        assert count(neighbors, kind=kind, address=f"192.0.2.{number}") == address
+    assert count(neighbors, kind=kind, address="192.0.2.4") == 0
+    assert count(neighbors, kind=kind, address="203.0.113.4") == address
+
+
+def test_an_attempt_that_was_right_is_not_counted() -> None:
+    limits = Limits()
+    for _ in range(MANY):
+        limits.give_back(limits.take("key", "192.0.2.1", "KEY-1"))
+    assert count(limits, kind="key", about="KEY-1") == 30
+
+
+def test_a_refused_attempt_takes_nothing() -> None:
+    limits = Limits()
+    assert count(limits, about="ada@example.com") == 5
+    for _ in range(MANY):
+        with pytest.raises(RateLimited):
+            limits.take("mail", "192.0.2.1", "ada@example.com")
+    assert count(limits) == 40 - 5
