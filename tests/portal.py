@@ -110,7 +110,7 @@ class PortalVisitor:
     def get(self, path: str, **headers: str) -> httpx.Response:
         return self.http.get(f"/portal{path}", headers=headers)
 
-    def post(self, path: str, **fields: str) -> httpx.Response:
+    def post(self, path: str, **fields: str | bytes) -> httpx.Response:
         """Send a form as the pages do."""
         headers = {"Origin": self.server.base_url, "Sec-Fetch-Site": "same-origin"}
         return self.http.post(

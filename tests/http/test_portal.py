@@ -116,6 +116,16 @@ def test_rights(
         assert "Ada Lovelace" not in answer.text
 
 
+@pytest.mark.parametrize("text", ["", " \t", "A\x00B", "A\x07B", "K" * 256, "A\ud800B"])
+def test_what_is_no_key_opens_nothing(stranger: PortalVisitor, text: str) -> None:
+    answer = stranger.post("/license", key=text.encode(errors="surrogatepass"))
+    assert (answer.status_code, "There is no license with this key." in said(answer)) == (403, True)
+
+
+def test_white_space_around_a_key_does_not_matter(license_id: int, stranger: PortalVisitor) -> None:
+    assert "Darkroom" in said(stranger.enter_key(f"\u3000{KEY} \t").get("/license"))
+
+
 def test_a_forged_ticket_opens_nothing(license_id: int, stranger: PortalVisitor) -> None:
     stranger.get("")
     for ends in ("6a000000", "fffffffff", "ffffffffffff"):

@@ -4,15 +4,15 @@ all else needs the customer's e-mail.
 
 from starlette.responses import Response
 
-from keywright.db import ReadTransaction
+from keywright.core.errors import InvalidLicenseKey
 from keywright.http.portal.devices import free_device, make_file
 from keywright.http.portal.page import Needs, Page
 from keywright.http.portal.request import PortalRequest
 from keywright.http.portal.views import show_licenses
-from keywright.licensing.licenses.model import License
+from keywright.licensing.licenses.keys import normalize_key
 from keywright.licensing.licenses.store import find_licenses
 
-_DEVICES, _MAX_KEY = 100, 255
+_DEVICES = 100
 _HERE = "/license"
 
 
@@ -45,19 +45,22 @@ def forget_key(request: PortalRequest) -> Response:
 
 
 def _check_key(request: PortalRequest) -> Response:
-    key = request.form.get("key", "")[:_MAX_KEY]
+    try:
+        key = normalize_key(request.form.get("key", ""))
+    except InvalidLicenseKey:
+        return _refuse_key(request)
     taken = request.take("key", key)
-    license = request.ask(lambda tx: _find(tx, key))
+    license = request.ask(lambda tx: find_licenses(tx, [key]).get(key))
     if license is None:
-        return request.render("enter_key.html", status=403, is_wrong=True)
+        return _refuse_key(request)
     request.site.limits.give_back(taken)
     request.browser.ensure_token()
     request.ask(lambda tx: request.browser.set_license(tx, license))
     return request.redirect(_HERE)
 
 
-def _find(tx: ReadTransaction, key: str) -> License | None:
-    return find_licenses(tx, [key]).get(key) if key else None
+def _refuse_key(request: PortalRequest) -> Response:
+    return request.render("enter_key.html", status=403, is_wrong=True)
 
 
 _POST = ("POST",)
