@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 PATH = b"/offline"
 _TEMPLATES = Path(__file__).with_name("templates")
-#: Customers read this page and those of the portal: their texts have the same catalogs.
-
 #: What the page says of errors, which are told in these words to programs.
 _FOR_CUSTOMERS = (
     N_("Every place of the license is taken: {activations}, and the limit is {limit}."),
@@ -177,6 +175,7 @@ def _choose_language(call: Call | None) -> Language:
 
 @cache
 def _languages() -> Languages:
+    # Customers read this page and those of the portal.
     return Languages(PORTAL_CATALOGS)
 
 
