@@ -132,11 +132,6 @@ def test_one_delivery_that_is_never_taken_is_given_up_after_five_days(
 ) -> None:
     do(executor, create("A"))
     do(executor, activate("A"))
-    first = first_event(storage)
-
-    def refuse_the_first(one: Due) -> int:
-        return 400 if one.delivery.event_id == first else 200
-
     now = NOW
     while list_all(storage)[:1] == [] or list_all(storage)[0].state is State.WAITING:
         do(executor, create(f"K{now}"))

@@ -46,6 +46,8 @@ _MAX_IN_FLIGHT = 24
 _BEGIN_WITHIN = CLAIM.total_seconds() - TIMEOUT - 2.0
 #: An endpoint for which a step found nothing to do is left alone for so long, in seconds.
 _COOL_DOWN = 1.0
+#: The same for one that has as many deliveries waiting as it may have.
+_FULL_PAUSE = 30.0
 _CLEAN_UP_INTERVAL = 3600.0
 #: The most characters of an answer that are kept.
 _MAX_KEPT = 500
@@ -123,7 +125,7 @@ class Deliveries:
 
         def end(_: asyncio.Task[None]) -> None:
             del self._workers[claim.endpoint_id]
-            pause = 0.0 if worker.has_worked else _COOL_DOWN
+            pause = 0.0 if worker.has_worked else _FULL_PAUSE if worker.is_full else _COOL_DOWN
             self._rested_until[claim.endpoint_id] = monotonic() + pause
 
         task.add_done_callback(end)
@@ -136,8 +138,9 @@ class Deliveries:
         now = read_clock()
         if await self._read(partial(store.has_old, before=now - rules.KEPT)):
             purge = PurgeDeliveries(context=Context(now, ORIGIN), before=now - rules.KEPT)
-            while await self._desk.execute(purge) and not self._is_stopping.is_set():
-                await asyncio.sleep(_STEP_INTERVAL)
+            if await self._desk.execute(purge):
+                # The rest is deleted at the next turns: looking for work must not wait for it.
+                self._next_clean_up = 0.0
 
     async def _read(self, question: Callable[[ReadTransaction], Answer]) -> Answer:
         loop = asyncio.get_running_loop()
@@ -171,6 +174,8 @@ class _Worker:
         self._is_done = asyncio.Event()
         #: Whether there was anything to do.
         self.has_worked = False
+        #: Whether the last step could make no delivery, because as many wait as may.
+        self.is_full = False
 
     async def run(self) -> None:
         """Take one step after the other. What could not be saved is attempted again by another process."""
@@ -200,8 +205,10 @@ class _Worker:
         if step.is_over or step.endpoint is None:
             return False
         self.has_worked = self.has_worked or bool(step.due)
-        if step.due and monotonic() - began < _BEGIN_WITHIN:
-            await self._send_all(step, step.endpoint)
+        if step.due:
+            signer = await self._keys.get()
+            if monotonic() - began < _BEGIN_WITHIN:
+                self._send_all(step, step.endpoint, signer)
         return True
 
     async def _submit(self, *, limit: int = 0, is_last: bool = False) -> Step:
@@ -217,6 +224,7 @@ class _Worker:
         )
         step: Step = await self._desk.execute(command)
         self.has_worked = self.has_worked or bool(attempts)
+        self.is_full = step.is_full
         return step
 
     async def _wait(self) -> None:
@@ -237,8 +245,7 @@ class _Worker:
         self._in_flight.clear()
         await self._submit(is_last=True)
 
-    async def _send_all(self, step: Step, endpoint: Endpoint) -> None:
-        signer = await self._keys.get()
+    def _send_all(self, step: Step, endpoint: Endpoint, signer: Signer) -> None:
         if self._sender is None or self._url != endpoint.url:
             self._sender, self._url = self._new_sender(endpoint.url), endpoint.url
         for due in step.due:
@@ -284,8 +291,8 @@ async def _attempt(
     """Send one delivery."""
     delivery, now = due.delivery, datetime.now(UTC)
     body = body_of(due, endpoint.payload)
-    if body is None:
-        return Attempt(delivery.id, None, "the event is kept no longer", 0, is_hopeless=True)
+    if body is None or (due.event is not None and due.event.occurred_at < rules.oldest_event_at(now)):
+        return Attempt(delivery.id, None, "the event is too old, or kept no longer", 0, is_hopeless=True)
     try:
         answer = await sender.send(write_headers(delivery, body, now, known, signer.sign_bytes), body)
     except SendingFailed as problem:

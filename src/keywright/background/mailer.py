@@ -22,7 +22,7 @@ from typing import TypeVar
 from keywright.background.loops import ORIGIN, READ_TIMEOUT, interrupting, read_clock
 from keywright.config import Settings
 from keywright.core.command import Context
-from keywright.core.errors import ShuttingDown, Unavailable
+from keywright.core.errors import KeywrightError, ShuttingDown, Unavailable
 from keywright.db import ReadTransaction, Storage, run_read
 from keywright.delivery.mail import letters, store
 from keywright.delivery.mail.commands import ClaimMail, FinishMail, HoldMail
@@ -208,6 +208,11 @@ class Mailer:
                     raise
                 log.warning("what became of mail %d cannot be written: %s", mail.id, fault.code)
                 await asyncio.sleep(_INTERVAL)
+            except KeywrightError as fault:
+                if outcome is _UNEXPECTED:
+                    raise
+                log.error("what became of mail %d cannot be written: %s", mail.id, fault.code)
+                outcome = _UNEXPECTED
             else:
                 return
 

@@ -40,6 +40,8 @@ async def pass_moments(desk: Desk, days: tuple[int, ...], *, tells_customers: bo
             level = logging.WARNING if has_waited else logging.INFO
             log.log(level, "expiries have to wait: %s", str(fault) or fault.code)
             has_waited = True
+        except Exception as problem:
+            log.error("expiries cannot be looked for", exc_info=problem)
         await asyncio.sleep(_INTERVAL)
 
 

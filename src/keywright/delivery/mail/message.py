@@ -76,11 +76,11 @@ def build_envelope(
 ) -> Envelope:
     """The message. Raises ``ValueError`` for an address that no mail can be sent to."""
     sender_name, sender = parseaddr(mail_from)
-    message = EmailMessage(policy=_UTF8_POLICY if not letter.address.isascii() else _POLICY)
     try:
-        message["From"] = Address(_printable(sender_name), addr_spec=sender)
-        message["To"] = Address(_printable(letter.name or ""), addr_spec=letter.address)
         recipient = _to_ascii_domain(letter.address)
+        message = EmailMessage(policy=_POLICY if recipient.isascii() else _UTF8_POLICY)
+        message["From"] = Address(_printable(sender_name), addr_spec=sender)
+        message["To"] = Address(_printable(letter.name or ""), addr_spec=recipient)
     except (MessageError, ValueError, IndexError) as problem:
         raise ValueError("the address cannot be used") from problem
     message["Subject"] = composed.subject

@@ -63,4 +63,5 @@ def mask_address(address: str) -> str:
 
 def without_addresses(text: str) -> str:
     """The text with an ellipsis in place of every mail address."""
-    return _ADDRESS.sub("…", " ".join(text.split()))
+    printable = "".join(one if one.isprintable() else " " for one in text)
+    return _ADDRESS.sub("…", " ".join(printable.split()))

@@ -34,11 +34,14 @@ class SmtpClient:
         self._timeout = timeout
         self._message_timeout = message_timeout
         self._smtp: smtplib.SMTP | None = None
+        self._is_aborted = False
         self._messages = 0
         self._used_at = 0.0
 
     def send(self, envelope: "Envelope") -> AttemptOutcome:
         """Send a message."""
+        if self._is_aborted:
+            return _server_fault("The connection was broken off.")
         is_fresh = self._smtp is None
         try:
             return self._send(envelope)
@@ -67,7 +70,8 @@ class SmtpClient:
             smtp.close()
 
     def abort(self) -> None:
-        """Break off what another thread waits for."""
+        """Break off what another thread waits for, unless it still connects; nothing is sent after it."""
+        self._is_aborted = True
         smtp = self._smtp
         sock = None if smtp is None else smtp.sock
         if sock is not None:
@@ -83,8 +87,9 @@ class SmtpClient:
         if self._smtp is not None and self._messages >= _MAX_MESSAGES:
             self.close()
         if self._smtp is None:
-            self._smtp, self._messages = self._connect(), 0
+            self._connect()
         smtp = self._smtp
+        assert smtp is not None  # noqa: S101
         self._messages += 1
         try:
             outcome = self._offer(smtp, envelope)
@@ -98,7 +103,7 @@ class SmtpClient:
                 smtp.rset()
         return outcome
 
-    def _connect(self) -> smtplib.SMTP:
+    def _connect(self) -> None:
         server = self._server
         context = ssl.create_default_context(cafile=server.ca_file)
         if server.is_encrypted:
@@ -107,6 +112,7 @@ class SmtpClient:
             )
         else:
             smtp = smtplib.SMTP(server.host, server.port, timeout=self._timeout)
+        self._smtp, self._messages = smtp, 0
         try:
             smtp.ehlo_or_helo_if_needed()
             if server.needs_tls and not server.is_encrypted:
@@ -117,9 +123,9 @@ class SmtpClient:
             if server.user is not None and server.password is not None:
                 smtp.login(server.user, server.password)
         except BaseException:
+            self._smtp = None
             smtp.close()
             raise
-        return smtp
 
     def _offer(self, smtp: smtplib.SMTP, envelope: "Envelope") -> AttemptOutcome | None:
         """Name the addresses; an outcome when they are refused."""

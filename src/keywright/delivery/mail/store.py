@@ -120,12 +120,6 @@ def count_mails(tx: ReadTransaction, state: MailState, *, most: int) -> int:
     return int(tx.connection.execute(select(func.count()).select_from(some)).scalar_one())
 
 
-def count_unanswered(tx: ReadTransaction) -> int:
-    """The number of attempts to send, of the mails that are kept, whose outcome is not known."""
-    query = select(func.coalesce(func.sum(_COLUMNS.unanswered), 0)).where(_COLUMNS.unanswered > 0)
-    return int(tx.connection.execute(query).scalar_one())
-
-
 def give_up_old(tx: WriteTransaction, before: datetime, now: datetime, *, limit: int) -> int:
     """Give up at most ``limit`` mails that wait since before this moment; returns how many."""
     waiting = (MailState.WAITING.value, MailState.HELD.value)

@@ -134,7 +134,7 @@ class Step(msgspec.Struct, frozen=True):
     """What is to be done next for an endpoint: deliveries to attempt now, with the secrets that sign them.
 
     ``is_over`` says that the claim was given up or is lost. ``has_more`` says that events wait to be made
-    deliveries.
+    deliveries, ``is_full`` that they have to: as many deliveries wait as may.
     """
 
     due: tuple[Due, ...] = ()
@@ -142,3 +142,4 @@ class Step(msgspec.Struct, frozen=True):
     secrets: tuple[str, ...] = ()
     has_more: bool = False
     is_over: bool = False
+    is_full: bool = False

@@ -11,6 +11,7 @@ import ssl
 import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Any, NamedTuple
 
 import httptools
@@ -66,6 +67,12 @@ async def resolve(host: str, port: int) -> Sequence[str]:
     # A name server that does not answer must not hold up the end of the program, as the loop's threads would.
     threading.Thread(target=ask, name="webhooks-resolve", daemon=True).start()
     return await answer
+
+
+@cache
+def _tls_context() -> ssl.SSLContext:
+    """With the certificates of this system; reading them takes long enough to be felt by calls."""
+    return ssl.create_default_context()
 
 
 class Sender:
@@ -162,7 +169,7 @@ class Sender:
     async def _open(self, address: str) -> "_Connection":
         target = self._target
         if target.is_tls and self._tls is None:
-            self._tls = ssl.create_default_context()
+            self._tls = await asyncio.to_thread(_tls_context)
         tls: dict[str, Any] = {"ssl": self._tls, "server_hostname": target.host} if target.is_tls else {}
         reader, writer = await asyncio.open_connection(address, target.port, limit=MAX_ANSWER, **tls)
         return _Connection(reader, writer)

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import Row, and_, delete, exists, func, insert, literal, or_, select, update
+from sqlalchemy import ColumnElement, Row, and_, delete, exists, func, insert, literal, or_, select, update
 
 from keywright.core.paging import ItemPage
 from keywright.db.bulk import Values, bulk_insert, bulk_update
@@ -277,20 +277,37 @@ def begin_again(tx: WriteTransaction, endpoint_id: int, now: datetime) -> None:
 
 def has_old(tx: ReadTransaction, before: datetime) -> bool:
     """Whether ``delete_finished`` finds any."""
-    old = select(_column.id).where(_column.finished_at < to_seconds(before))
-    gone = select(_column.id).where(_column.endpoint_id.not_in(select(webhook_endpoints.c.id)))
-    return any(tx.connection.execute(one.limit(1)).first() is not None for one in (old, gone))
+    old = select(_column.id).where(_column.finished_at < to_seconds(before)).limit(1)
+    return tx.connection.execute(old).first() is not None or _find_deleted_endpoint(tx) is not None
 
 
 def delete_finished(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
-    """Delete some deliveries that ended before this moment, and of endpoints that are gone."""
-    some = select(_column.id).where(_column.finished_at < to_seconds(before)).limit(limit)
-    deleted = tx.connection.execute(delete(webhook_deliveries).where(_column.id.in_(some))).rowcount
-    if deleted < limit:
-        gone = _column.endpoint_id.not_in(select(webhook_endpoints.c.id))
-        orphans = select(_column.id).where(gone).limit(limit - deleted)
-        deleted += tx.connection.execute(delete(webhook_deliveries).where(_column.id.in_(orphans))).rowcount
+    """Delete some deliveries that ended before this moment, or else some of an endpoint that is deleted."""
+    where = _column.finished_at < to_seconds(before)
+    deleted = _delete_some(tx, where, limit)
+    if not deleted and (endpoint_id := _find_deleted_endpoint(tx)) is not None:
+        deleted = _delete_some(tx, _column.endpoint_id == endpoint_id, limit)
     return deleted
+
+
+def _delete_some(tx: WriteTransaction, where: ColumnElement[bool], limit: int) -> int:
+    some = select(_column.id).where(where).limit(limit)
+    return tx.connection.execute(delete(webhook_deliveries).where(_column.id.in_(some))).rowcount
+
+
+def _find_deleted_endpoint(tx: ReadTransaction) -> int | None:
+    """An endpoint that is deleted, but has deliveries; one look into an index for each endpoint."""
+    known = set(tx.connection.execute(select(webhook_endpoints.c.id)).scalars())
+    found = _next_endpoint(tx, 0)
+    while found is not None and found in known:
+        found = _next_endpoint(tx, found)
+    return found
+
+
+def _next_endpoint(tx: ReadTransaction, after: int) -> int | None:
+    query = select(func.min(_column.endpoint_id)).where(_column.endpoint_id > after)
+    found: int | None = tx.connection.execute(query).scalar_one()
+    return found
 
 
 _decode_events = msgspec.json.Decoder(tuple[str, ...]).decode

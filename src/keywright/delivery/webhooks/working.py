@@ -44,10 +44,10 @@ def work_on_endpoint(work: UnitOfWork, command: WorkOnEndpoint) -> Step:
     if before is None:
         return Step(is_over=True)
     endpoint = _save_attempts(work, command, before) if command.attempts else before
-    has_more = False
+    has_more = is_full = False
     due: tuple[Due, ...] = ()
     if endpoint.disabled_at is None and not command.is_last:
-        endpoint, has_more = _queue(work, endpoint, now)
+        endpoint, has_more, is_full = _queue(work, endpoint, now)
         due = _list_due(work, command, endpoint, now)
     if endpoint != before:
         store.save_endpoint(tx, endpoint)
@@ -55,7 +55,7 @@ def work_on_endpoint(work: UnitOfWork, command: WorkOnEndpoint) -> Step:
     if is_over:
         store.release_claim(tx, endpoint.id)
     known = tuple(store.list_secrets(tx, endpoint.id, now)) if due else ()
-    return Step(due, endpoint, known, has_more, is_over)
+    return Step(due, endpoint, known, has_more, is_over, is_full)
 
 
 # --- what came of attempts ------------------------------------------------------------------------
@@ -139,12 +139,14 @@ def _disable(work: UnitOfWork, command: Command, endpoint: Endpoint) -> Endpoint
 # --- what is next ---------------------------------------------------------------------------------
 
 
-def _queue(work: UnitOfWork, endpoint: Endpoint, now: datetime) -> tuple[Endpoint, bool]:
-    """Make deliveries of the next events; returns the endpoint, and whether there are more events."""
+def _queue(work: UnitOfWork, endpoint: Endpoint, now: datetime) -> tuple[Endpoint, bool, bool]:
+    """Make deliveries of the next events; returns the endpoint, whether there are more events, and whether
+    these have to wait, because as many deliveries wait as may.
+    """
     tx = work.tx
     until_id = find_visible_id(tx, endpoint.position)
     if until_id <= endpoint.position:
-        return endpoint, False
+        return endpoint, False, False
     some = event_store.list_feed(
         tx, after_id=endpoint.position, until_id=until_id, license_id=None, limit=_MAX_EVENTS
     )
@@ -156,10 +158,10 @@ def _queue(work: UnitOfWork, endpoint: Endpoint, now: datetime) -> tuple[Endpoin
     if wanted:
         room = rules.MAX_WAITING - store.count_waiting(tx, endpoint.id, limit=rules.MAX_WAITING)
         if room < len(wanted):
-            return endpoint, False
+            return endpoint, False, True
         _save_deliveries(work, endpoint, wanted, now)
     position = some[-1].id if len(some) == _MAX_EVENTS else until_id
-    return replace(endpoint, position=position, position_at=now), position < until_id
+    return replace(endpoint, position=position, position_at=now), position < until_id, False
 
 
 def _save_deliveries(

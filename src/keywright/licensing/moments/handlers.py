@@ -1,6 +1,6 @@
 """Make events of moments, each once, whichever server passes it first."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -61,10 +61,14 @@ def _look_again(work: UnitOfWork, command: PassMoments, after: Place) -> Place |
     return found[-1].place if len(found) == MAX_LICENSES else None
 
 
-def _record_all(work: UnitOfWork, command: PassMoments, found: Iterable[Expiring]) -> None:
+def _record_all(work: UnitOfWork, command: PassMoments, found: Sequence[Expiring]) -> None:
+    now = command.context.now
+    known = store.find_marks(work.tx, [one.id for one in found])
     for one in found:
-        days = rules.moment_of(one.expires_at, one.created_at, one.status, command.context.now, command.days)
-        if days is not None and _mark(work, one, days, command.context.now):
+        days = rules.moment_of(one.expires_at, one.created_at, one.status, now, command.days)
+        if days is None or known.get((one.id, rules.kind_of(days))) == to_seconds(one.expires_at):
+            continue
+        if _mark(work, one, days, now):
             _record(work, command, one, days)
 
 

@@ -59,6 +59,13 @@ def mark(
     return int(tx.connection.execute(counted).rowcount) > 0
 
 
+def find_marks(tx: ReadTransaction, license_ids: Sequence[int]) -> dict[tuple[int, str], int]:
+    """What the last moments of these licenses were about, by license and kind."""
+    column = license_moments.c
+    query = select(column.license_id, column.kind, column.about).where(column.license_id.in_(license_ids))
+    return {(row.license_id, row.kind): row.about for row in tx.connection.execute(query)}
+
+
 def list_expiring(tx: ReadTransaction, after: Place, until: datetime, *, limit: int) -> list[Expiring]:
     """The next licenses after a place that expire up to a moment."""
     position = (licenses.c.expires_at, licenses.c.id)
