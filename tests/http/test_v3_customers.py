@@ -1,12 +1,15 @@
 """Customers over v3."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from keywright.core.command import Context
 from keywright.db.schema import trials
 from keywright.identity.model import Permissions
+from keywright.provisioning.portal.commands import RequestErasure
 from tests.http.v3_app import App, open_app
 from tests.makers import activate, an_origin, create, update
 
@@ -33,7 +36,9 @@ def test_a_customer_is_made_shown_changed_and_deleted(app: App) -> None:
         "email": "Ada@Example.com",
         "email_verified_at": None,
         "name": "Ada",
+        "language": None,
         "metadata": {"a": 1},
+        "erasure_requested_at": None,
         "created_at": made.json["created_at"],
         "updated_at": made.json["created_at"],
     }
@@ -82,6 +87,9 @@ def test_an_email_is_unique_in_any_case(app: App) -> None:
         ({"email": "a b@example.com"}, [("/email", "invalid_value")]),
         ({"email": ""}, [("/email", "out_of_range")]),
         ({"email": "İ" * 200 + "@example.com"}, [("/email", "invalid_value")]),
+        ({"language": "deutsch"}, [("/language", "invalid_value")]),
+        ({"language": "d"}, [("/language", "out_of_range")]),
+        ({"erasure_requested_at": None}, [("/erasure_requested_at", "unknown_member")]),
         ({"id": 0}, [("/id", "out_of_range")]),
         ({"e_mail": "a@example.com"}, [("/e_mail", "unknown_member")]),
     ],
@@ -89,6 +97,22 @@ def test_an_email_is_unique_in_any_case(app: App) -> None:
 def test_wrong_members_are_named(app: App, body: Any, places: Any) -> None:
     refused = app.ask("POST", "/customers", body)
     assert (refused.code, refused.places) == ("invalid", places)
+
+
+def test_a_language_is_written_as_catalogs_are_named_and_taken_back(app: App) -> None:
+    a_customer(app, id=8, language="PT_br")
+    assert app.ask("GET", "/customers/8").json["language"] == "pt-BR"
+    for language, kept in (("DE", "de"), ("zh-hant-tw", "zh-Hant-TW"), (None, None)):
+        assert app.ask("PATCH", "/customers/8", {"language": language}).json["language"] == kept
+
+
+def test_it_is_seen_that_a_customer_asks_to_be_erased(app: App) -> None:
+    a_customer(app, id=8)
+    context = Context(datetime(2026, 11, 23, 9, tzinfo=UTC), an_origin())
+    app.do(RequestErasure(context=context, customer_id=8))
+    assert app.ask("GET", "/customers/8").json["erasure_requested_at"] == "2026-11-23T09:00:00Z"
+    refused = app.ask("PATCH", "/customers/8", {"erasure_requested_at": None})
+    assert refused.places == [("/erasure_requested_at", "unknown_member")]
 
 
 def test_customers_are_listed_and_searched(app: App) -> None:

@@ -31,7 +31,7 @@ from keywright.provisioning.customers.commands import (
     UpdateCustomer,
 )
 from keywright.provisioning.customers.model import Customer
-from keywright.provisioning.customers.rules import parse_email
+from keywright.provisioning.customers.rules import parse_email, parse_language
 
 app = typer.Typer(
     name="customer",
@@ -51,6 +51,14 @@ _Name = Annotated[
     Change | None,
     typer.Option(metavar="NAME", parser=changing(parsing.parse_name), help="The name, or none."),
 ]
+_Language = Annotated[
+    Change | None,
+    typer.Option(
+        metavar="TAG",
+        parser=changing(parse_language),
+        help="The language of mails and the portal (pt-BR), or none.",
+    ),
+]
 
 
 @command(app, "keywright customer create --email ada@example.com --name Ada")
@@ -69,6 +77,7 @@ def create(
     ] = None,
     email: _Email = None,
     name: _Name = None,
+    language: _Language = None,
     metadata: Metadata = None,
     as_json: AsJson = False,
 ) -> None:
@@ -79,6 +88,7 @@ def create(
             id=customer_id,
             email=None if email is None else email.value,
             name=None if name is None else name.value,
+            language=None if language is None else language.value,
             metadata=parsing.parse_metadata(to_patch(metadata)),
         )
     )
@@ -126,11 +136,12 @@ def update(
     *,
     email: _Email = None,
     name: _Name = None,
+    language: _Language = None,
     metadata: Metadata = None,
     as_json: AsJson = False,
 ) -> None:
     """Change what the options name, and nothing else."""
-    given = {"email": email, "name": name, "metadata": metadata}
+    given = {"email": email, "name": name, "language": language, "metadata": metadata}
     changes = {key: one.value for key, one in given.items() if one is not None}
     if not changes:
         raise WrongUsage("Nothing to change: name at least one option, such as --name")
@@ -200,7 +211,9 @@ def _print(customer: Customer, heading: str, *, as_json: bool) -> None:
             ("e-mail", customer.email),
             ("verified at", output.format_time(customer.email_verified_at)),
             ("name", customer.name),
+            ("language", customer.language),
             ("metadata", customer.metadata),
+            ("asks to be erased since", output.format_time(customer.erasure_requested_at)),
             ("created at", output.format_time(customer.created_at)),
             ("updated at", output.format_time(customer.updated_at)),
         ]

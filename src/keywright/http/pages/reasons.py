@@ -21,6 +21,7 @@ SENTENCES = (
     N_("It must be one of these."),
     N_("It must be an e-mail address."),
     N_("It must be an address such as %(example)s."),
+    N_("It must be a language such as %(example)s."),
     N_("It must begin with https://: over http://, others could read the credentials."),
     N_("It must not be a number: that would be an id."),
     N_("It must be an object whose values are texts."),

@@ -37,7 +37,11 @@ class Customer(Struct):
     email: Annotated[str | None, about("Unique, in any case.", "ada@example.com")]
     email_verified_at: Annotated[Time | None, about("When a sign-in proved the address.", None)]
     name: Annotated[str | None, about("The name.", "Ada")]
+    language: Annotated[str | None, about("The language of mails and of the portal.", "pt-BR")]
     metadata: Annotated[dict[str, Any], about("What the vendor keeps with it.", {})]
+    erasure_requested_at: Annotated[
+        Time | None, about("When the customer asked, in the portal, to be erased.", None)
+    ]
     created_at: Annotated[Time, about("When it was made.", "2026-11-22T08:54:00Z")]
     updated_at: Annotated[Time, about("When it was last changed.", "2026-11-22T08:54:00Z")]
 

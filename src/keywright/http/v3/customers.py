@@ -31,11 +31,13 @@ from keywright.provisioning.customers.commands import (
     UpdateCustomer,
 )
 from keywright.provisioning.customers.model import Customer
-from keywright.provisioning.customers.rules import parse_email
+from keywright.provisioning.customers.rules import parse_email, parse_language
 from keywright.provisioning.portal.commands import MakePortalLink
 from keywright.provisioning.portal.model import PortalLink
 
 Email = Annotated[str, Meta(min_length=3, max_length=320), Parse(parse_email)]
+#: A tag of BCP 47.
+Language = Annotated[str, Meta(min_length=2, max_length=35), Parse(parse_language)]
 
 
 class NewCustomer(Body):
@@ -44,6 +46,7 @@ class NewCustomer(Body):
     id: Annotated[OwnId | None, about("The shop's number; without one, Keywright gives one.", 311)] = None
     email: Annotated[Email | None, about("Unique, in any case.", "ada@example.com")] = None
     name: Annotated[Name | None, about("The name.", "Ada")] = None
+    language: Annotated[Language | None, about("The language of mails and of the portal.", "pt-BR")] = None
     metadata: Annotated[Metadata | None, about("Anything, as a JSON object.")] = None
 
 
@@ -52,6 +55,9 @@ class CustomerChanges(Body):
 
     email: Annotated[Email, about("Unique, in any case.", "ada@example.com")] | UnsetType | None = UNSET
     name: Annotated[Name, about("The name.", "Ada")] | UnsetType | None = UNSET
+    language: (
+        Annotated[Language, about("The language of mails and of the portal.", "pt-BR")] | UnsetType | None
+    ) = UNSET
     metadata: Annotated[Metadata, about("Merged with what is there; null removes.")] | UnsetType | None = (
         UNSET
     )
@@ -112,7 +118,9 @@ def show(customer: Customer) -> catalog_schemas.Customer:
         customer.email,
         customer.email_verified_at,
         customer.name,
+        customer.language,
         read_metadata(customer.metadata),
+        customer.erasure_requested_at,
         customer.created_at,
         customer.updated_at,
     )
@@ -137,6 +145,7 @@ async def create_customer(call: Call, body: NewCustomer) -> Answer:
         id=body.id,
         email=body.email,
         name=body.name,
+        language=body.language,
         metadata=parse_metadata(body.metadata),
     )
 

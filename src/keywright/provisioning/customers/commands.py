@@ -9,12 +9,17 @@ from keywright.core.paging import Paging
 
 
 class CreateCustomer(Command, frozen=True, kw_only=True):
-    """Make a customer; without an id it gets one of Keywright's own."""
+    """Make a customer; without an id it gets one of Keywright's own. The last two members are for one who was
+    deleted and comes back.
+    """
 
     id: int | None = None
     email: str | None = None
     name: str | None = None
     metadata: str | None = None
+    language: str | None = None
+    erasure_requested_at: datetime | None = None
+    unsubscribed_at: datetime | None = None
 
 
 class UpdateCustomer(Command, frozen=True, kw_only=True):

@@ -30,8 +30,18 @@ def create_customer(work: UnitOfWork, command: CreateCustomer) -> Customer:
         raise AlreadyExists("customer", "id")
     elif customer_id >= FIRST_OWN_ID:
         work.tx.ids.skip("customer", customer_id)
-    now = command.context.now
-    customer = Customer(customer_id, command.email, None, command.name, command.metadata, now, now)
+    customer = Customer(
+        id=customer_id,
+        email=command.email,
+        email_verified_at=None,
+        name=command.name,
+        metadata=command.metadata,
+        created_at=command.context.now,
+        updated_at=command.context.now,
+        language=command.language,
+        erasure_requested_at=command.erasure_requested_at,
+        unsubscribed_at=command.unsubscribed_at,
+    )
     customer_store.save_new_customer(work.tx, customer)
     work.record_event("customer.created", command, {"number": customer_id})
     return customer

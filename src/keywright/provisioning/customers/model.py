@@ -8,7 +8,7 @@ import msgspec
 class Customer(msgspec.Struct, frozen=True):
     """A person or a company that has licenses. ``id`` is the shop's number, or one of Keywright's own;
     ``email`` is unique in any case, and ``metadata`` the text of a JSON object. ``language`` (``de``,
-    ``pt-BR``) is that of mails and the portal.
+    ``pt-BR``) is that of mails and the portal; with ``unsubscribed_at``, there are no reminders.
     """
 
     id: int
@@ -20,3 +20,4 @@ class Customer(msgspec.Struct, frozen=True):
     updated_at: datetime
     language: str | None = None
     erasure_requested_at: datetime | None = None
+    unsubscribed_at: datetime | None = None

@@ -8,6 +8,7 @@ from keywright.provisioning.customers.model import Customer
 
 _MAX_LENGTH = 320
 _NOTE = "note"
+_LANGUAGE = re.compile(r"[a-z]{2,3}([-_][a-z0-9]{2,8}){0,3}", re.ASCII | re.IGNORECASE)
 _EMAIL = re.compile(r"[^\s@<>,;:\"]+@[^\s@<>,;:\"]+")
 
 
@@ -22,6 +23,14 @@ def parse_email(text: str) -> str:
 def fold_email(email: str) -> str:
     """The address by which a customer is found, whatever its case."""
     return email.lower()
+
+
+def parse_language(text: str) -> str:
+    """A tag of a language (BCP 47) as catalogs write it: ``de``, ``pt-BR``. Raises ``ValueError``."""
+    if not _LANGUAGE.fullmatch(text):
+        raise ValueError("must be a language such as de or pt-BR")
+    language, *others = text.replace("_", "-").split("-")
+    return "-".join((language.lower(), *(one.upper() if len(one) == 2 else one.title() for one in others)))
 
 
 def read_note(customer: Customer) -> str:

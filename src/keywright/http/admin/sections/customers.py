@@ -1,7 +1,10 @@
 """Customers: who bought licenses."""
 
+from datetime import datetime
 from typing import Any
 
+import msgspec
+from msgspec.structs import asdict
 from starlette.responses import Response
 
 from keywright.core import parsing
@@ -34,6 +37,17 @@ from keywright.provisioning.portal.commands import MakePortalLink
 
 _FIELDS = ("name", "email")
 _MAX_NOTE_LENGTH = 2_000
+
+
+class _Deleted(msgspec.Struct, frozen=True):
+    """What comes back of a customer who was deleted; an address is to be verified again."""
+
+    name: str | None
+    email: str | None
+    metadata: str | None
+    language: str | None
+    erasure_requested_at: datetime | None
+    unsubscribed_at: datetime | None
 
 
 class Customers(Section):
@@ -116,8 +130,8 @@ class Customers(Section):
     def delete(self, request: PageRequest) -> Response:
         """Delete a customer who has no licenses."""
         customer = _get(request)
-        kept = {"name": customer.name, "email": customer.email, "metadata": customer.metadata}
-        undo = undo_form(request, f"/customers/{customer.id}", kept, None)
+        kept = _Deleted(**{name: getattr(customer, name) for name in _Deleted.__struct_fields__})
+        undo = undo_form(request, f"/customers/{customer.id}", asdict(kept), None)
         if request.is_post:
             request.change(DeleteCustomer(context=request.context, customer_id=customer.id))
             return request.redirect(
@@ -175,7 +189,8 @@ def _to_changes(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _to_undo(request: PageRequest, number: int, past: Past) -> CreateCustomer | UpdateCustomer:
     if past.is_deletion:
-        return CreateCustomer(context=request.context, id=number, **past.fields)
+        kept = msgspec.convert(past.fields, _Deleted)
+        return CreateCustomer(context=request.context, id=number, **asdict(kept))
     return UpdateCustomer(
         context=request.context,
         customer_id=number,
