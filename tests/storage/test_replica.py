@@ -42,6 +42,19 @@ def standby(primary: PostgresServer) -> Iterator[PostgresServer]:
         server.remove()
 
 
+def wait_for_all(primary: PostgresServer, standby: PostgresServer) -> None:
+    """Return when the standby has all that the primary has written until now."""
+    with psycopg.connect(primary.url("postgres")) as connection:
+        written = connection.execute("SELECT pg_current_wal_flush_lsn()").fetchone()
+
+    def has_all() -> bool:
+        with psycopg.connect(standby.url("postgres")) as connection:
+            query = "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn"
+            return connection.execute(query, written).fetchone() == (True,)
+
+    wait_until(has_all, "all that was written, at the standby")
+
+
 class Replicated:
     """Two instances on the same primary; both ask the standby."""
 
@@ -59,12 +72,7 @@ class Replicated:
             assert isinstance(storage, PostgresStorage)
             self.storages.append(storage)
         self.one, self.other = map(open_executor, self.storages)
-        wait_until(self._is_replicated, "the database at the standby")
-
-    def _is_replicated(self) -> bool:
-        with psycopg.connect(self.standby.url("postgres"), autocommit=True) as connection:
-            query = "SELECT 1 FROM pg_database WHERE datname = %s"
-            return connection.execute(query, [self.name]).fetchone() is not None
+        wait_for_all(primary, standby)
 
     def asked_at_standby(self) -> int:
         """How often the standby has been asked for licenses."""
@@ -230,17 +238,10 @@ def test_without_the_standby_the_primary_answers(primary: PostgresServer) -> Non
 def test_a_change_is_never_decided_at_the_standby(primary: PostgresServer, standby: PostgresServer) -> None:
     name = primary.create_database()
     open_storage(primary.url(name), KEY_RING).close()
-    swapped = PostgresStorage(standby.url(name), KEY_RING)
-    wait_until(lambda: _has_database(standby, name), "the database at the standby")
-    with closing(swapped):
+    wait_for_all(primary, standby)
+    with closing(PostgresStorage(standby.url(name), KEY_RING)) as swapped:
         (outcome,) = open_executor(swapped).execute([create("A")])
     assert isinstance(outcome, StoreUnavailable) or type(outcome).__name__ == "StoreConflict"
-
-
-def _has_database(server: PostgresServer, name: str) -> bool:
-    with psycopg.connect(server.url("postgres")) as connection:
-        query = "SELECT 1 FROM pg_database WHERE datname = %s"
-        return connection.execute(query, (name,)).fetchone() is not None
 
 
 def test_a_replica_of_an_sqlite_database_is_refused(tmp_path: object) -> None:
