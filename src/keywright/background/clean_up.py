@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from keywright.background.loops import ORIGIN, read_clock
 from keywright.core.command import Context
-from keywright.core.errors import KeywrightError
+from keywright.core.errors import KeywrightError, Unavailable
 from keywright.delivery.mail.commands import PurgeMails
 from keywright.engine.desk import Desk
 from keywright.engine.idempotency import PurgeIdempotencyRecords
@@ -20,6 +20,9 @@ from keywright.provisioning.shops.commands import PurgeShopEvents
 #: How long the answers to calls with an idempotency key are kept.
 ANSWERS_KEPT = timedelta(hours=48)
 _INTERVAL = timedelta(hours=1)
+#: The pause after a turn that gave way to a busy database, in seconds, and how many of them in a row are
+#: nothing unusual.
+_PAUSE_WHEN_BUSY, _MOST_GIVEN_WAY = 60.0, 4
 #: The pause between two steps, in seconds, in which calls are answered.
 _PAUSE = 0.01
 #: A larger change of the clock is a jump.
@@ -43,15 +46,21 @@ async def clean_up(desk: Desk, days: KeptDays) -> None:
     The age of a record is measured by the clock, and clocks jump. After a jump, or what looks like one,
     nothing is deleted for as long as answers must be kept, measured by the monotonic clock.
     """
-    resumes_at, offset = 0.0, _clock_offset(datetime.now(UTC))
+    resumes_at, offset, turns = 0.0, _clock_offset(datetime.now(UTC)), _Turns()
     while True:
-        now = read_clock()
+        now, pause = read_clock(), _INTERVAL.total_seconds()
         if abs(_clock_offset(now) - offset) > _MAX_CLOCK_CHANGE:
             log.warning("the clock has jumped; answers and events are kept for another two days")
             resumes_at, offset = time.monotonic() + ANSWERS_KEPT.total_seconds(), _clock_offset(now)
-        if time.monotonic() >= resumes_at and not await _delete_old(desk, now, days):
-            resumes_at = time.monotonic() + ANSWERS_KEPT.total_seconds()
-        await asyncio.sleep(_INTERVAL.total_seconds())
+        if time.monotonic() >= resumes_at:
+            try:
+                if not await _delete_old(desk, now, days):
+                    resumes_at = time.monotonic() + ANSWERS_KEPT.total_seconds()
+            except KeywrightError as fault:
+                pause = turns.pause_after(fault)
+            else:
+                turns.reset()
+        await asyncio.sleep(pause)
 
 
 def _clock_offset(now: datetime) -> timedelta:
@@ -60,29 +69,25 @@ def _clock_offset(now: datetime) -> timedelta:
 
 
 async def _delete_old(desk: Desk, now: datetime, days: KeptDays) -> bool:
-    """Delete what is old. Returns False when the clock looks wrong; a fault only delays it."""
+    """Delete what is old. Returns False when the clock looks wrong. Raises the desk's faults."""
     purge = PurgeIdempotencyRecords(context=Context(now, ORIGIN), before=now - ANSWERS_KEPT)
-    try:
-        while deleted := await desk.execute(purge):
-            await asyncio.sleep(0)
-        forget = PurgeDeletedLicenses(
-            context=Context(now, ORIGIN), before=now - timedelta(days=days.keep_deleted_days)
-        )
-        while await desk.execute(forget):
-            await asyncio.sleep(_PAUSE)
-        await desk.execute(PurgeSignIns(context=Context(now, ORIGIN), before=now))
-        mails = PurgeMails(context=Context(now, ORIGIN), keep_days=days.keep_mails_days)
-        while await desk.execute(mails):
-            await asyncio.sleep(_PAUSE)
-        shop_events = PurgeShopEvents(
-            context=Context(now, ORIGIN), before=now - timedelta(days=days.keep_shop_events_days)
-        )
-        while await desk.execute(shop_events):
-            await asyncio.sleep(_PAUSE)
-        return await _delete_events(desk, now, days.keep_events_days) and deleted is not None
-    except KeywrightError as fault:
-        log.warning("old answers and events could not be deleted: %s", fault)
-        return True
+    while deleted := await desk.execute(purge):
+        await asyncio.sleep(0)
+    forget = PurgeDeletedLicenses(
+        context=Context(now, ORIGIN), before=now - timedelta(days=days.keep_deleted_days)
+    )
+    while await desk.execute(forget):
+        await asyncio.sleep(_PAUSE)
+    await desk.execute(PurgeSignIns(context=Context(now, ORIGIN), before=now))
+    mails = PurgeMails(context=Context(now, ORIGIN), keep_days=days.keep_mails_days)
+    while await desk.execute(mails):
+        await asyncio.sleep(_PAUSE)
+    shop_events = PurgeShopEvents(
+        context=Context(now, ORIGIN), before=now - timedelta(days=days.keep_shop_events_days)
+    )
+    while await desk.execute(shop_events):
+        await asyncio.sleep(_PAUSE)
+    return await _delete_events(desk, now, days.keep_events_days) and deleted is not None
 
 
 async def _delete_events(desk: Desk, now: datetime, keep_days: int) -> bool:
@@ -103,3 +108,32 @@ async def _delete_events(desk: Desk, now: datetime, keep_days: int) -> bool:
         if step.is_last:
             return True
         await asyncio.sleep(_PAUSE)
+
+
+class _Turns:
+    """Turns that came to nothing, in a row. Calls come first: to give way to them is not worth a warning,
+    unless it goes on.
+    """
+
+    def __init__(self) -> None:
+        self._given_way = 0
+
+    def pause_after(self, fault: KeywrightError) -> float:
+        """The pause after a turn that ended so, in seconds; what is to be known is logged."""
+        reason = str(fault) or fault.say(fault.sentence)
+        if not isinstance(fault, Unavailable):
+            log.warning("old answers and events could not be deleted: %s", reason)
+            return _INTERVAL.total_seconds()
+        self._given_way += 1
+        is_unusual = self._given_way > _MOST_GIVEN_WAY
+        log.log(
+            logging.WARNING if is_unusual else logging.INFO,
+            "old answers and events could not be deleted (turn %d in a row): %s",
+            self._given_way,
+            reason,
+        )
+        return _INTERVAL.total_seconds() if is_unusual else _PAUSE_WHEN_BUSY
+
+    def reset(self) -> None:
+        """A turn came to its end."""
+        self._given_way = 0
