@@ -1,5 +1,6 @@
 """Which tests run, on which databases, and in which order."""
 
+import gc
 import os
 import signal
 import sys
@@ -36,13 +37,17 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 
+# What is made until the first test stays until the end: to look through it again and again takes a second.
+gc.disable()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let ``--tier`` select tests."""
     parser.addoption("--tier", choices=OPTIONS, default="all", help="which tests to run (tests/tiers.py)")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not import the modules of folders that the tier does not need."""
+    """Do not import the modules that the tier does not need."""
     return True if is_left_out(collection_path, config.option.tier) else None
 
 
@@ -70,6 +75,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     tiers = OPTIONS[config.option.tier]
     config.hook.pytest_deselected(items=[item for item in items if tier_of(item) not in tiers])
     items[:] = _dealt([item for item in items if tier_of(item) in tiers], _number_of_workers())
+    gc.freeze()
+    gc.enable()
 
 
 def _number_of_workers() -> int:

@@ -3,7 +3,9 @@
 The folder of a test, its mark ``tier`` and the kind of database that it runs on decide its tier.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -33,7 +35,6 @@ OPTIONS = {
 }
 #: All tests of the run before those of other tiers were left out.
 COLLECTED = pytest.StashKey[list[pytest.Item]]()
-#: The only folders that ``--tier quick`` imports.
 QUICK_FOLDERS = ("unit", "storage")
 ORDINARY_FOLDERS = ("http", "cli", "clients", "concurrency")
 
@@ -52,10 +53,28 @@ def tier_of(item: pytest.Item) -> Tier:
 
 
 def is_left_out(path: Path, option: str) -> bool:
-    """Whether this option needs nothing in this folder of tests."""
-    return option == "quick" and path.parent == TESTS and path.is_dir() and path.name not in QUICK_FOLDERS
+    """Whether this option needs nothing in this folder or module of tests. It is not even imported then: that
+    takes most of the time before the first test, in each of the processes.
+    """
+    if path.is_dir():
+        return path.parent == TESTS and all(is_left_out(module, option) for module in _modules(path))
+    folder = _folder(path)
+    if path.parent == TESTS or not path.match("test_*.py") or option == "all":
+        return False
+    if option == "quick":
+        return folder not in QUICK_FOLDERS
+    has_others = (
+        folder not in (*QUICK_FOLDERS, *ORDINARY_FOLDERS) if option == "ordinary" else folder == "unit"
+    )
+    return has_others and f'tier("{option}")' not in path.read_text(encoding="utf-8")
 
 
+def _modules(folder: Path) -> Iterable[Path]:
+    """The modules of tests in this folder."""
+    return (path for path in folder.rglob("test_*.py") if "node_modules" not in path.parts)
+
+
+@cache
 def _folder(path: Path) -> str:
     """The folder below ``tests`` that the file is in; the name of the file if it is in none."""
     return path.relative_to(TESTS).parts[0] if path.is_relative_to(TESTS) else ""

@@ -1,12 +1,14 @@
 """A license is shown with its latest activations; events are found among very many, piece by piece."""
 
 import random
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
-from keywright.db import Storage, run_read
+from keywright.db import Storage, open_storage, run_read
 from keywright.events import store as event_store
 from keywright.events.model import Event
 from keywright.licensing.activations import store as activation_store
@@ -15,7 +17,8 @@ from keywright.search import event_pages as records
 from keywright.search.event_pages import EventPage, list_events
 from keywright.search.license_details import LicenseDetails, get_license
 from keywright.search.store import EventFilter
-from tests.makers import NOW, a_license, an_activation, an_event, an_event_filter
+from tests.databases import a_postgres_url
+from tests.makers import KEY_RING, NOW, a_license, an_activation, an_event, an_event_filter, url_of
 
 # --- a license ------------------------------------------------------------------------------------
 
@@ -76,19 +79,35 @@ START = datetime(2026, 1, 10, tzinfo=UTC)
 OWNERS = {1: (31, 7), 2: (31, None), 3: (None, 7)}
 
 
-@pytest.fixture
+class Past(NamedTuple):
+    """A database, and the events in it with their numbers, oldest first."""
+
+    storage: Storage
+    events: list[tuple[int, Event]]
+
+
+@pytest.fixture(scope="module")
+def past(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Past]:
+    """100 events of ten days; some numbers are missing."""
+    with ExitStack() as stack:
+        url = url_of(tmp_path_factory.mktemp("past"))
+        if database == "postgresql":
+            url = stack.enter_context(a_postgres_url())
+        storage = stack.enter_context(closing(open_storage(url, KEY_RING)))
+        yield Past(storage, happened(storage))
+
+
 def happened(storage: Storage) -> list[tuple[int, Event]]:
-    """300 events of ten days with their numbers, oldest first; some are missing."""
-    chance = random.Random(9)
+    chance = random.Random(21)
     events = [
         an_event(
-            occurred_at=START + timedelta(minutes=48 * number),
+            occurred_at=START + timedelta(minutes=144 * number),
             name=chance.choice(NAMES),
             actor=chance.choice(ACTORS),
             license_id=chance.choice((0, 0, 1, 2, 3)),
             details=chance.choice((None, {"key": "…1234"})),
         )
-        for number in range(300)
+        for number in range(100)
     ]
     with storage.write() as tx:
         license_store.save_new_licenses(
@@ -159,19 +178,15 @@ def all_pages(storage: Storage, limit: int, budget: float, **asked: Any) -> list
     ],
 )
 def test_all_pages_of_events_together_are_what_is_asked_for(
-    storage: Storage,
-    happened: list[tuple[int, Event]],
-    monkeypatch: pytest.MonkeyPatch,
-    asked: dict[str, Any],
-    budget: float,
+    past: Past, monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any], budget: float
 ) -> None:
-    expected = [pair for pair in happened[::-1] if is_asked_for(pair[1], asked)]
+    expected = [pair for pair in past.events[::-1] if is_asked_for(pair[1], asked)]
     for limit, step, gathered in ((7, 10, 0), (40, 1_000, 1_000), (1, 3, 2), (9, 5, 50)):
         monkeypatch.setattr(records, "_STEP", step)
         # With 0, the events of a customer are found among all; with 1,000, by the licenses.
         monkeypatch.setattr(records, "_MAX_GATHERED", gathered)
         monkeypatch.setattr(records, "_AT_ONCE", step)
-        found = all_pages(storage, limit=limit, budget=budget, **asked)
+        found = all_pages(past.storage, limit=limit, budget=budget, **asked)
         assert [(one.id, one.event) for page in found for one in page.events] == expected
         assert [page.is_incomplete for page in found[:-1]] == [
             len(page.events) < limit for page in found[:-1]
@@ -183,7 +198,6 @@ def test_all_pages_of_events_together_are_what_is_asked_for(
             assert len(found) == max(1, -(-len(expected) // limit))
 
 
-@pytest.mark.usefixtures("happened")
 @pytest.mark.parametrize(
     "asked",
     [
@@ -197,14 +211,13 @@ def test_all_pages_of_events_together_are_what_is_asked_for(
         {"before_id": -(10**30)},
     ],
 )
-def test_what_cannot_be_is_not_found(storage: Storage, asked: dict[str, Any]) -> None:
+def test_what_cannot_be_is_not_found(past: Past, asked: dict[str, Any]) -> None:
     before_id = asked.get("before_id")
     where = EventFilter(**{name: value for name, value in asked.items() if name != "before_id"})
-    found = run_read(storage, lambda tx: list_events(tx, where, before_id=before_id, limit=5))
+    found = run_read(past.storage, lambda tx: list_events(tx, where, before_id=before_id, limit=5))
     assert found == EventPage((), None, is_incomplete=False)
 
 
-@pytest.mark.usefixtures("happened")
-def test_before_a_number_that_no_event_has_there_are_all(storage: Storage) -> None:
-    with storage.read() as tx:
+def test_before_a_number_that_no_event_has_there_are_all(past: Past) -> None:
+    with past.storage.read() as tx:
         assert list_events(tx, before_id=10**30, limit=5) == list_events(tx, limit=5)
