@@ -120,7 +120,11 @@ def work(executor: Executor, row_id: int) -> Outcome | None:
     while True:
         find = FindSoldLicenses(connection_id=opened.stored.connection_id, event=event)
         command = WorkShopEvent(
-            context=CONTEXT, event_id=row_id, event=event, license_ids=ask(executor, find)
+            context=CONTEXT,
+            event_id=row_id,
+            connection_id=opened.stored.connection_id,
+            event=event,
+            license_ids=ask(executor, find),
         )
         outcome: Outcome | Unfinished | None = do(executor, command)
         if not isinstance(outcome, Unfinished):

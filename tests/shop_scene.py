@@ -105,7 +105,13 @@ class Scene:
             event = MODULES[self.shop].complete(event, self.api)
         while True:
             found = ask(self.executor, FindSoldLicenses(connection_id=self.connection.id, event=event))
-            work = WorkShopEvent(context=context(), event_id=row_id, event=event, license_ids=found)
+            work = WorkShopEvent(
+                context=context(),
+                event_id=row_id,
+                connection_id=self.connection.id,
+                event=event,
+                license_ids=found,
+            )
             if not isinstance(do(self.executor, work), Unfinished):
                 return
 

@@ -123,8 +123,9 @@ def test_a_failing_api_is_told_from_one_that_declines(
     stub: ShopApiStub, fault: Fault, refusal: type[Refusal]
 ) -> None:
     stub.fault = fault
-    with pytest.raises(refusal):
+    with pytest.raises(refusal) as refused:
         complete(stub, ASKING[stub.shop])
+    assert getattr(refused.value, "retry_after", None) == (7 if fault is BUSY else None)
 
 
 def test_an_answer_that_is_a_page_may_be_json_later(stub: ShopApiStub) -> None:

@@ -25,6 +25,7 @@ from keywright.provisioning.shops.commands import (
     ListDueEvents,
     ListShopEvents,
     OpenConnection,
+    PostponeShopEvent,
     PurgeShopEvents,
     RemoveConnection,
     ReplayEvents,
@@ -35,6 +36,7 @@ from keywright.provisioning.shops.commands import (
 from keywright.provisioning.shops.model import (
     Change,
     Connection,
+    DueEvent,
     EventState,
     MappedProduct,
     Mode,
@@ -174,7 +176,7 @@ def test_an_unknown_product_waits_until_the_mapping_is_mended(shop: Executor, st
     mapping = (MappedProduct("pro", 1), MappedProduct("*", 1))
     do(shop, UpdateConnection(context=CONTEXT, connection_id=1, changes={"mapping": mapping}))
     assert do(shop, TryAgain(context=CONTEXT, connection_id=1, event_id=1)).state is EventState.WAITING
-    assert ask(shop, ListDueEvents(now=NOW)) == [(1, 0)]
+    assert ask(shop, ListDueEvents(now=NOW)) == [DueEvent(1, 1, 0)]
     work(shop, 1)
     assert len(list_licenses(storage)) == 2
     assert mails(storage) == ["your_license", "your_license"]
@@ -358,7 +360,7 @@ def test_a_renewal_without_a_sale_waits_for_it_and_then_for_a_person(
     assert ask(shop, ListDueEvents(now=NOW)) == []
     receive(shop, a_sale("in-1", subscription="sub-1"))
     assert the_license(storage).expires_at == NOW + 2 * YEAR
-    assert ask(shop, ListDueEvents(now=NOW)) == [(other, 1)]
+    assert ask(shop, ListDueEvents(now=NOW)) == [DueEvent(other, 1, 1)]
 
 
 # --- by hand --------------------------------------------------------------------------------------
@@ -479,6 +481,50 @@ def test_what_a_shop_sent_of_an_erased_customer_is_forgotten(shop: Executor, sto
     with storage.read() as tx:
         payloads = [shop_store.find_payload(tx, row_id) is None for row_id in (1, 2, 3)]
     assert payloads == [True, True, False]
+
+
+def test_a_sale_that_waits_for_a_person_is_forgotten_with_its_buyer(shop: Executor, storage: Storage) -> None:
+    receive(shop, a_sale("1"))
+    do(shop, PurgeShopEvents(context=CONTEXT, before=NOW + DAY))
+    (license,) = list_licenses(storage)
+    assert license.customer_id is not None
+    unknown: dict[str, Any] = {"product": "unknown", "buyer": BUYER.__class__("ADA@example.com")}
+    waiting = [store(shop, an_event(a_sale(order, **unknown))) for order in ("2", "3")]
+    assert waiting[0] is not None
+    assert waiting[1] is not None
+    work(shop, waiting[0])
+    postpone = PostponeShopEvent(
+        context=CONTEXT,
+        event_id=waiting[1],
+        connection_id=1,
+        event=an_event(a_sale("3", **unknown)),
+        reason=Reason.API_KEY_MISSING,
+    )
+    do(shop, postpone)
+    do(shop, EraseCustomer(context=CONTEXT, customer_id=license.customer_id))
+    with storage.read() as tx:
+        assert [shop_store.find_payload(tx, row_id) for row_id in waiting if row_id] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("asked", "waits"),
+    [
+        (timedelta(0), timedelta(seconds=10)),
+        (timedelta(minutes=20), timedelta(minutes=20)),
+        (timedelta(days=9), timedelta(hours=1)),
+    ],
+)
+def test_a_shop_that_asks_for_time_gets_an_hour_at_most(
+    shop: Executor, asked: timedelta, waits: timedelta
+) -> None:
+    row_id = store(shop, an_event(a_sale()))
+    assert row_id is not None
+    reason = Reason.SHOP_UNAVAILABLE
+    do(
+        shop,
+        PostponeShopEvent(context=CONTEXT, event_id=row_id, connection_id=1, reason=reason, pause=asked),
+    )
+    assert list_events(shop)[0].next_attempt_at == NOW + waits
 
 
 def test_events_are_replayed_and_forgotten(shop: Executor, storage: Storage) -> None:

@@ -10,6 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
+from keywright.core.retry_after import parse_retry_after
 from keywright.delivery.webhooks import payloads, rules
 from keywright.delivery.webhooks.addresses import find_allowed, is_allowed, parse_target, parse_url
 from keywright.delivery.webhooks.model import Attempt, Payload
@@ -95,11 +96,11 @@ def test_retry_after_is_obeyed_within_a_day() -> None:
     assert rules.pause_after(3, failed(retry_after_seconds=120), 0.0) == timedelta(minutes=30)
     assert rules.pause_after(1, failed(retry_after_seconds=10**8), 0.0) == timedelta(hours=24)
     now = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
-    assert rules.parse_retry_after("120", now) == 120
-    assert rules.parse_retry_after("9" * 30, now) == 86_400
-    assert rules.parse_retry_after("Mon, 23 Nov 2026 06:10:00 GMT", now) == 600
-    assert rules.parse_retry_after("Mon, 23 Nov 2020 06:10:00 GMT", now) == 0
-    assert rules.parse_retry_after("soon", now) is None
+    assert parse_retry_after("120", now) == 120
+    assert parse_retry_after("9" * 30, now) == 86_400
+    assert parse_retry_after("Mon, 23 Nov 2026 06:10:00 GMT", now) == 600
+    assert parse_retry_after("Mon, 23 Nov 2020 06:10:00 GMT", now) == 0
+    assert parse_retry_after("soon", now) is None
 
 
 def test_an_endpoint_is_told_of_the_events_that_it_names() -> None:

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from keywright.background.loops import ORIGIN, READ_TIMEOUT, interrupting, read_clock
 from keywright.core.command import Context
 from keywright.core.errors import KeywrightError, ShuttingDown
+from keywright.core.retry_after import parse_retry_after
 from keywright.db import ReadTransaction, Storage, run_read
 from keywright.delivery.webhooks import rules, store
 from keywright.delivery.webhooks.addresses import Network
@@ -297,7 +298,7 @@ async def _attempt(
         answer = await sender.send(write_headers(delivery, body, now, known, signer.sign_bytes), body)
     except SendingFailed as problem:
         return Attempt(delivery.id, None, str(problem)[:_MAX_KEPT], 0)
-    retry_after = None if answer.retry_after is None else rules.parse_retry_after(answer.retry_after, now)
+    retry_after = None if answer.retry_after is None else parse_retry_after(answer.retry_after, now)
     return Attempt(delivery.id, answer.status, answer.text[:_MAX_KEPT], 0, retry_after)
 
 

@@ -3,18 +3,23 @@
 What this process has stored it works on at once. What another process has left, because it stopped, and what
 waits for another attempt, is found by a look at the table every few seconds; the next attempt is claimed
 before it begins. Two processes that work on one event do no harm: the second one finds it done.
+
+Events that need an answer of their shop's API wait in a queue of their own, so that a slow shop holds up no
+other.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 
 from keywright.background.loops import ORIGIN, read_clock
 from keywright.core.command import Context, Origin
 from keywright.core.errors import (
+    Fault,
     KeywrightError,
     Refusal,
     ShopRefused,
@@ -27,13 +32,17 @@ from keywright.provisioning.shops.client import open_api
 from keywright.provisioning.shops.commands import (
     ClaimShopEvent,
     FindSoldLicenses,
+    HoldShopEvents,
     ListDueEvents,
+    OpenConnection,
     OpenShopEvent,
     PostponeShopEvent,
     WorkShopEvent,
+    WorkShopEventAlone,
 )
 from keywright.provisioning.shops.model import (
     ApiAccess,
+    DueEvent,
     OpenedConnection,
     OpenedEvent,
     Reason,
@@ -41,22 +50,26 @@ from keywright.provisioning.shops.model import (
     Sale,
     ShopEvent,
     ShopModule,
-    StoredEvent,
 )
 from keywright.provisioning.shops.modules import MODULES
 from keywright.provisioning.shops.payloads import read_payload
-from keywright.provisioning.shops.rules import require_usable
+from keywright.provisioning.shops.rules import MAX_ATTEMPTS, require_usable
 from keywright.provisioning.shops.selling import Unfinished
+from keywright.provisioning.shops.store import AT_ONCE
 
 #: How long an attempt is this process's alone.
 CLAIM = timedelta(seconds=30)
 #: The time between two looks at the table, in seconds.
 _INTERVAL = 2.0
-#: The events that are worked on at a time, and how many of them may wait for a shop's API: the others must
-#: not wait for that.
-_WORKERS, _MAX_ASKING = 8, 4
-#: The most events that wait in memory; more are found in the table.
-_MAX_WAITING = 1_000
+#: The events that are worked on at a time, and the questions to shops' APIs beside them.
+_WORKERS, _QUESTIONS = 4, 4
+#: The most events that wait in memory, and those of them that need an answer of a shop; more are found in the
+#: table.
+_MAX_WAITING, _MAX_ASKING = 1_000, 500
+#: The most events in a queue that are kept there with what they say.
+_MAX_KEPT = 50
+#: The most units and licenses of an event that is decided together with other commands.
+_SMALL = 5
 #: How often an event is worked on again at once, and the pause when its licenses have changed meanwhile.
 _MAX_TURNS, _PAUSE = 200, 0.02
 #: The pause after an attempt that the database could not finish, in seconds.
@@ -65,21 +78,42 @@ _RETRY = 1.0
 log = logging.getLogger(__name__)
 
 
+@dataclass
+class _Task:
+    """An event to work on; without what it says, it is read from the table."""
+
+    event_id: int
+    connection_id: int
+    event: ShopEvent | None = None
+
+
 class ShopRunner:
     """Works on stored events, from when it is made. Belongs to one event loop."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._waiting: asyncio.Queue[int] = asyncio.Queue(_MAX_WAITING)
-        self._asking = 0
-        self._pool = ThreadPoolExecutor(_MAX_ASKING, thread_name_prefix="shops")
-        self._tasks = [asyncio.create_task(self._look())]
-        self._tasks += [asyncio.create_task(self._run()) for _ in range(_WORKERS)]
+        self._ready: asyncio.Queue[_Task] = asyncio.Queue()
+        self._asking: asyncio.Queue[_Task] = asyncio.Queue()
+        #: The IDs of the events that are in a queue here, or being worked on.
+        self._held: set[int] = set()
+        self._pool = ThreadPoolExecutor(_QUESTIONS, thread_name_prefix="shops")
+        loops = [self._look()]
+        loops += [self._run(self._ready, self._work) for _ in range(_WORKERS)]
+        loops += [self._run(self._asking, self._ask_and_work) for _ in range(_QUESTIONS)]
+        self._tasks = [asyncio.create_task(one) for one in loops]
 
-    def add(self, event_id: int) -> None:
-        """Work on this event, which was stored with a claim of this process."""
-        with suppress(asyncio.QueueFull):
-            self._waiting.put_nowait(event_id)
+    def add(self, event_id: int, connection_id: int, event: ShopEvent | None = None) -> None:
+        """Work on this event, which was stored with a claim of this process; ``event`` is what it says, where
+        that was just read.
+        """
+        if event_id not in self._held and len(self._held) < _MAX_WAITING:
+            self._held.add(event_id)
+            self._put(self._ready, _Task(event_id, connection_id, event))
+
+    def _put(self, queue: asyncio.Queue[_Task], task: _Task) -> None:
+        if queue.qsize() >= _MAX_KEPT:
+            task.event = None
+        queue.put_nowait(task)
 
     async def stop(self) -> None:
         """Stop; what is not finished is done by another process, or after the next start."""
@@ -88,97 +122,177 @@ class ShopRunner:
         await asyncio.wait(self._tasks)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
+    # --- what is due ------------------------------------------------------------------------------
+
     async def _look(self) -> None:
         """Claim what is due, and work on it."""
         while True:
+            is_more = False
             try:
-                now = read_clock()
-                for event_id, attempts in await self._desk.query(ListDueEvents(now=now)):
-                    if not self._waiting.full() and await self._claim(event_id, attempts):
-                        self.add(event_id)
+                is_more = await self._claim_due()
             except KeywrightError as fault:
                 log.debug("events of shops have to wait: %s", fault.code)
             except Exception as problem:
                 log.error("no event of a shop can be looked for", exc_info=problem)
-            await asyncio.sleep(_INTERVAL)
+            await asyncio.sleep(_PAUSE if is_more else _INTERVAL)
 
-    async def _claim(self, event_id: int, attempts: int) -> bool:
-        context = Context(read_clock(), ORIGIN)
-        claim = ClaimShopEvent(
-            context=context, event_id=event_id, attempts=attempts, next_attempt_at=context.now + CLAIM
-        )
-        return bool(await self._desk.execute(claim))
+    async def _claim_due(self) -> bool:
+        """Claim some of what is due; the claims on what this process has are renewed. Returns whether there
+        may be more.
+        """
+        now = read_clock()
+        due: list[DueEvent] = await self._desk.query(ListDueEvents(now=now))
+        context, until = Context(now, ORIGIN), now + CLAIM
+        held = [one.id for one in due if one.id in self._held]
+        if held:
+            await self._desk.execute(HoldShopEvents(context=context, event_ids=held, next_attempt_at=until))
+        others = [one for one in due if one.id not in self._held][: _MAX_WAITING - len(self._held)]
+        claims = [
+            ClaimShopEvent(context=context, event_id=one.id, attempts=one.attempts, next_attempt_at=until)
+            for one in others
+        ]
+        for one, is_claimed in zip(
+            others, await asyncio.gather(*map(self._desk.execute, claims)), strict=True
+        ):
+            if is_claimed:
+                self.add(one.id, one.connection_id)
+        return len(due) == AT_ONCE and len(self._held) < _MAX_WAITING
 
-    async def _run(self) -> None:
+    # --- the work ---------------------------------------------------------------------------------
+
+    async def _run(self, queue: asyncio.Queue[_Task], work: Callable[[_Task], Awaitable[bool]]) -> None:
+        """Work on what comes into a queue. ``work`` returns whether the attempt is over."""
         while True:
-            event_id = await self._waiting.get()
+            task = await queue.get()
             try:
-                await self._work(event_id)
+                if await self._attempt(task, work):
+                    self._held.discard(task.event_id)
             except Unavailable as fault:
-                log.warning("the event %d of a shop has to wait: %s", event_id, fault.code)
-                asyncio.get_running_loop().call_later(_RETRY, self.add, event_id)
+                log.warning("the event %d of a shop has to wait: %s", task.event_id, fault.code)
+                asyncio.get_running_loop().call_later(_RETRY, queue.put_nowait, task)
             except Exception as problem:
-                log.error("the event %d of a shop met an unexpected error", event_id, exc_info=problem)
+                log.error("the event %d of a shop cannot be postponed", task.event_id, exc_info=problem)
+                self._held.discard(task.event_id)
 
-    async def _work(self, event_id: int) -> None:
-        """One attempt. Raises ``Unavailable``: the event is found in the table again."""
-        opened: OpenedEvent | None = await self._desk.query(OpenShopEvent(event_id=event_id))
-        if opened is None:
-            return
+    async def _attempt(self, task: _Task, work: Callable[[_Task], Awaitable[bool]]) -> bool:
+        """One attempt; returns whether it is over. Raises ``Unavailable``: it can be repeated at once."""
         try:
-            await self._do(opened)
+            return await work(task)
         except _Postponed as postponed:
             reason, detail = postponed.args
-            await self._postpone(opened.stored, reason, detail)
+            await self._postpone(task, reason, detail)
         except Refusal as refusal:
-            await self._postpone(opened.stored, *_reason_of(refusal))
+            reason, detail = _reason_of(refusal)
+            seconds = refusal.retry_after if isinstance(refusal, ShopUnavailable) else None
+            await self._postpone(task, reason, detail, timedelta(seconds=seconds or 0))
+        except Unavailable:
+            raise
+        except Exception as problem:
+            log.error("the event %d of a shop met an unexpected error", task.event_id, exc_info=problem)
+            detail = str(problem) if isinstance(problem, Fault) else type(problem).__name__
+            await self._postpone(task, Reason.FAILED, detail)
+        return True
 
-    async def _do(self, opened: OpenedEvent) -> None:
-        """Read the event, complete it, and do what it says. Raises ``Refusal``, ``_Postponed``."""
-        stored = opened.stored
-        if opened.payload is None:
-            raise _Postponed(Reason.FORGOTTEN, None)
-        event = read_payload(opened.payload, opened.opened.connection)
-        if event.needs_api:
-            if self._asking >= _MAX_ASKING:
-                return
-            event = await self._complete(event, opened.opened)
-        find = FindSoldLicenses(connection_id=stored.connection_id, event=event)
-        for _ in range(_MAX_TURNS):
-            command = WorkShopEvent(
-                context=_context(stored.connection_id),
-                event_id=stored.id,
-                event=event,
-                license_ids=await self._desk.query(find),
-            )
-            if not isinstance(await self._desk.execute(command), Unfinished):
-                return
-            await asyncio.sleep(_PAUSE)
+    async def _work(self, task: _Task) -> bool:
+        """Do what an event says, unless its shop has to be asked first. Raises ``Refusal``, ``_Postponed``,
+        ``Unavailable``.
+        """
+        event = await self._read(task)
+        if event is not None and event.needs_api:
+            if self._asking.qsize() >= _MAX_ASKING:
+                raise _Postponed(Reason.SHOP_UNAVAILABLE, "too many questions wait for an answer")
+            self._put(self._asking, task)
+            return False
+        if event is not None:
+            await self._decide(task, event)
+        return True
+
+    async def _ask_and_work(self, task: _Task) -> bool:
+        """Ask the shop for what an event leaves out, and do what it says. Raises as ``_work``."""
+        event = await self._read(task)
+        if event is not None:
+            opened = await self._desk.query(OpenConnection(connection_id=task.connection_id))
+            task.event = await self._complete(event, opened) if event.needs_api else event
+            await self._decide(task, task.event)
+        return True
+
+    async def _read(self, task: _Task) -> ShopEvent | None:
+        """What an event says; None for one that is not there any more. Raises ``UnreadableEvent``,
+        ``_Postponed``.
+        """
+        if task.event is None:
+            opened: OpenedEvent | None = await self._desk.query(OpenShopEvent(event_id=task.event_id))
+            task.event = None if opened is None else _read(opened)
+        return task.event
 
     async def _complete(self, event: ShopEvent, opened: OpenedConnection) -> ShopEvent:
         """Ask the shop for what the event leaves out. A state is known without that, too."""
         module = MODULES[opened.connection.shop]
         access = module.find_api(opened.connection, opened.api_key) if opened.api_key else None
-        if access is None:
-            if isinstance(event.change, Sale | Renewal):
-                raise _Postponed(Reason.API_KEY_MISSING, None)
-            return event
-        self._asking += 1
-        try:
+        if access is not None:
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._pool, _ask, module, access, event)
-        finally:
-            self._asking -= 1
+        if isinstance(event.change, Sale | Renewal):
+            raise _Postponed(Reason.API_KEY_MISSING, None)
+        return event
 
-    async def _postpone(self, stored: StoredEvent, reason: Reason, detail: str | None) -> None:
-        context = _context(stored.connection_id)
-        await self._desk.execute(
-            PostponeShopEvent(context=context, event_id=stored.id, reason=reason, detail=detail)
+    async def _decide(self, task: _Task, event: ShopEvent) -> None:
+        """Do what an event says: in several turns where that is much, or where its licenses change
+        meanwhile.
+        """
+        find = FindSoldLicenses(connection_id=task.connection_id, event=event)
+        # A sale seldom has licenses; where it has some, the second turn knows them.
+        license_ids: frozenset[int] = frozenset()
+        for turn in range(_MAX_TURNS):
+            if turn or not isinstance(event.change, Sale):
+                license_ids = await self._desk.query(find)
+            kind = WorkShopEvent if self._is_small(event, license_ids) else WorkShopEventAlone
+            command = kind(
+                context=_context(task.connection_id),
+                event_id=task.event_id,
+                connection_id=task.connection_id,
+                event=event,
+                license_ids=license_ids,
+            )
+            if not isinstance(await self._desk.execute(command), Unfinished):
+                return
+            await asyncio.sleep(_PAUSE if turn else 0)
+        raise _Postponed(Reason.FAILED, "its licenses change again and again")
+
+    def _is_small(self, event: ShopEvent, license_ids: frozenset[int]) -> bool:
+        """Whether an event is decided together with other commands: in place, that takes less time than a
+        transaction of its own. Elsewhere, it would hold the locks of the others.
+        """
+        lines = event.change.lines if isinstance(event.change, Sale) else ()
+        units = sum(max(1, one.quantity) for one in lines)
+        return self._desk.is_local and max(units, len(license_ids)) <= _SMALL
+
+    async def _postpone(
+        self, task: _Task, reason: Reason, detail: str | None, pause: timedelta = timedelta(0)
+    ) -> None:
+        command = PostponeShopEvent(
+            context=_context(task.connection_id),
+            event_id=task.event_id,
+            connection_id=task.connection_id,
+            event=task.event,
+            reason=reason,
+            detail=detail,
+            pause=pause,
         )
+        await self._desk.execute(command)
 
 
 class _Postponed(Exception):
     """The attempt is over, with a reason and a detail."""
+
+
+def _read(opened: OpenedEvent) -> ShopEvent:
+    """What an event says. Raises ``UnreadableEvent``, ``_Postponed``."""
+    if opened.payload is None:
+        raise _Postponed(Reason.FORGOTTEN, None)
+    if opened.stored.attempts > MAX_ATTEMPTS:
+        raise _Postponed(Reason.FAILED, "its attempts do not come to an end")
+    return read_payload(opened.payload, opened.opened.connection)
 
 
 def _reason_of(refusal: Refusal) -> tuple[Reason, str | None]:

@@ -89,6 +89,11 @@ class Desk:
             self._beside.popitem()[1].close()
 
     @property
+    def is_local(self) -> bool:
+        """Whether outcomes come at once, without a wait for a network."""
+        return self._executor.is_local
+
+    @property
     def waiting(self) -> int:
         """The number of calls that wait now, without lists."""
         return len(self._changes) + len(self._queries)

@@ -114,7 +114,9 @@ class ShopRefused(Refusal):
 
 
 class ShopUnavailable(Refusal):
-    """The shop's API does not answer, or is busy; another attempt may succeed."""
+    """The shop's API does not answer, or is busy; another attempt may succeed; after ``retry_after``
+    seconds, if the shop says so.
+    """
 
     code = "shop.unavailable"
     status = 503
@@ -123,6 +125,7 @@ class ShopUnavailable(Refusal):
     v2 = None
     example = ("no answer within 10 seconds",)
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, retry_after: int | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.retry_after = retry_after

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
+from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
+from keywright.core.retry_after import MAX_RETRY_AFTER
 from keywright.delivery.webhooks.model import Attempt, Delivery, Endpoint, State
 from keywright.events.model import Event
 
@@ -17,8 +17,6 @@ SCHEDULE = tuple(
 )
 #: Each pause is longer by up to this part of it, so that receivers are not called by all at once.
 JITTER = 0.1
-#: The longest pause that a receiver can ask for.
-MAX_RETRY_AFTER = timedelta(hours=24)
 #: After so long without a success, a delivery is given up, and an endpoint disabled.
 GIVE_UP_AFTER = timedelta(days=5)
 #: How long deliveries are kept, and how old an event can be that an endpoint is told of.
@@ -65,19 +63,6 @@ def retry_after_of(attempt: Attempt) -> timedelta | None:
     """The pause that the receiver has asked for, at most 24 hours."""
     seconds = attempt.retry_after_seconds
     return None if not seconds else min(timedelta(seconds=seconds), MAX_RETRY_AFTER)
-
-
-def parse_retry_after(text: str, now: datetime) -> int | None:
-    """``Retry-After`` (RFC 9110 §10.2.3) in seconds, at most 24 hours; None for anything else."""
-    most = int(MAX_RETRY_AFTER.total_seconds())
-    if text.isascii() and text.isdigit():
-        return min(int(text[:9]), most)
-    try:
-        moment = parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return min(max(0, int((moment - now).total_seconds())), most)
 
 
 def begun_again(delivery: Delivery, now: datetime) -> Delivery:

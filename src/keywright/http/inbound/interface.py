@@ -125,7 +125,7 @@ class Inbound:
         )
         row_id: int | None = await self.desk.execute(command, call)
         if row_id is not None and event is not None:
-            self._runner.add(row_id)
+            self._runner.add(row_id, connection_id, event)
         return Answer(200, _RECEIVED)
 
 

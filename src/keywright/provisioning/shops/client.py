@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from keywright.core.errors import ShopRefused, ShopUnavailable
+from keywright.core.retry_after import parse_retry_after
 from keywright.provisioning.shops.model import ApiAccess, ShopApi
 
 if TYPE_CHECKING:
@@ -32,11 +34,11 @@ class HttpApi:
         import httpx
 
         try:
-            status, body = self._ask(path.removeprefix("/"), parameters)
+            status, body, retry_after = self._ask(path.removeprefix("/"), parameters)
         except (httpx.HTTPError, httpx.InvalidURL) as problem:
             raise ShopUnavailable(type(problem).__name__) from None
         if status in _PASSING or status >= 500:
-            raise ShopUnavailable(f"{status} for {path}")
+            raise ShopUnavailable(f"{status} for {path}", parse_retry_after(retry_after, datetime.now(UTC)))
         if status != 200:
             raise ShopRefused(f"{status} for {path}")
         try:
@@ -45,8 +47,10 @@ class HttpApi:
             # A page that says that the site is being maintained, say.
             raise ShopUnavailable(f"no JSON for {path}") from None
 
-    def _ask(self, path: str, parameters: Mapping[str, str | int] | None) -> tuple[int, bytes]:
-        """The status and the body; each wait for bytes has a timeout, and so has the whole answer."""
+    def _ask(self, path: str, parameters: Mapping[str, str | int] | None) -> tuple[int, bytes, str]:
+        """The status, the body and ``Retry-After``. Each wait for bytes has a timeout, and so has the whole
+        answer.
+        """
         end = monotonic() + self._timeout
         with self._client.stream("GET", path, params=parameters) as answer:
             body = bytearray()
@@ -56,7 +60,7 @@ class HttpApi:
                     raise ShopRefused(f"an answer of more than {MAX_BYTES} bytes for {path}")
                 if monotonic() > end:
                     raise ShopUnavailable(f"no whole answer within {self._timeout:g} seconds")
-            return answer.status_code, bytes(body)
+            return answer.status_code, bytes(body), answer.headers.get("Retry-After", "")
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Commands and queries about connections to shops, and about what shops sent."""
 
 from collections.abc import Collection, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from keywright.core.command import Command, Cost, Query
@@ -68,14 +68,22 @@ class ClaimShopEvent(Command, frozen=True, kw_only=True):
     next_attempt_at: datetime
 
 
+class HoldShopEvents(Command, frozen=True, kw_only=True):
+    """Events that wait in the sender's memory are not due before then; no attempt is counted."""
+
+    is_internal = True
+
+    event_ids: Collection[int]
+    next_attempt_at: datetime
+
+
 class WorkShopEvent(Command, frozen=True, kw_only=True):
     """Do what a stored event says. ``license_ids`` are those of the licenses that it may change, as
     ``FindSoldLicenses`` has found them.
     """
 
-    cost = Cost.ALONE
-
     event_id: int
+    connection_id: int
     event: ShopEvent
     license_ids: frozenset[int] = frozenset()
 
@@ -85,12 +93,23 @@ class WorkShopEvent(Command, frozen=True, kw_only=True):
         return self.license_ids
 
 
+class WorkShopEventAlone(WorkShopEvent, frozen=True, kw_only=True):
+    """The same for one that is about many licenses, or where locks would hold up other commands."""
+
+    cost = Cost.STEP
+
+
 class PostponeShopEvent(Command, frozen=True, kw_only=True):
-    """An attempt at an event could not be finished: the next one comes later, or a person has to look."""
+    """An attempt at an event could not be finished: the next one comes later, not before ``pause`` has
+    passed, or a person has to look. ``event`` is what it says, as far as that is known.
+    """
 
     event_id: int
+    connection_id: int
+    event: ShopEvent | None = None
     reason: Reason
     detail: str | None = None
+    pause: timedelta = timedelta(0)
 
 
 class TryAgain(Command, frozen=True, kw_only=True):
@@ -152,7 +171,7 @@ class ListShopEvents(Query, frozen=True, kw_only=True):
 
 
 class ListDueEvents(Query, frozen=True, kw_only=True):
-    """The IDs and attempts of events whose next attempt is due, the longest due first; a bounded number."""
+    """Events whose next attempt is due, as ``DueEvent``, the longest due first; a bounded number."""
 
     now: datetime
 

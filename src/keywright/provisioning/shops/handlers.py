@@ -12,11 +12,13 @@ from keywright.core.command import Command
 from keywright.core.errors import ConnectionFieldInvalid, UnknownConnection, UnknownShopEvent
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing.unit_of_work import LicenseWork
+from keywright.provisioning.customers.store import find_customer_by_email
 from keywright.provisioning.policies.handlers import get_policy
 from keywright.provisioning.shops import rules, store
 from keywright.provisioning.shops.commands import (
     AddConnection,
     ClaimShopEvent,
+    HoldShopEvents,
     PostponeShopEvent,
     PurgeShopEvents,
     RemoveConnection,
@@ -25,6 +27,7 @@ from keywright.provisioning.shops.commands import (
     TryAgain,
     UpdateConnection,
     WorkShopEvent,
+    WorkShopEventAlone,
 )
 from keywright.provisioning.shops.connection_rules import require_usable_connection, require_usable_secret
 from keywright.provisioning.shops.model import (
@@ -35,6 +38,7 @@ from keywright.provisioning.shops.model import (
     Reason,
     Sale,
     Shop,
+    ShopEvent,
     StoredEvent,
 )
 from keywright.provisioning.shops.selling import Outcome, Selling, Unfinished
@@ -155,9 +159,14 @@ def claim_event(work: UnitOfWork, command: ClaimShopEvent) -> bool:
     return store.claim_event(work.tx, command.event_id, command.attempts, command.next_attempt_at)
 
 
+def hold_events(work: UnitOfWork, command: HoldShopEvents) -> None:
+    """Renew the claims of the sender."""
+    store.hold_events(work.tx, command.event_ids, command.next_attempt_at)
+
+
 def work_event(work: LicenseWork, command: WorkShopEvent) -> Outcome | Unfinished | None:
     """Do what an event says; None where it does not wait any more."""
-    found = _lock_waiting(work, command.event_id)
+    found = _lock_waiting(work, command)
     if found is None:
         return None
     connection, stored = found
@@ -173,7 +182,7 @@ def work_event(work: LicenseWork, command: WorkShopEvent) -> Outcome | Unfinishe
 
 def postpone_event(work: UnitOfWork, command: PostponeShopEvent) -> None:
     """Let an event wait, for another attempt or for a person."""
-    found = _lock_waiting(work, command.event_id)
+    found = _lock_waiting(work, command)
     if found is not None:
         _finish(work, command, *found, Outcome(EventState.UNMATCHED, command.reason, command.detail))
 
@@ -228,11 +237,12 @@ def _begin_again(work: UnitOfWork, command: Command, stored: StoredEvent, *, is_
     )
 
 
-def _lock_waiting(work: UnitOfWork, event_id: int) -> tuple[Connection, StoredEvent] | None:
+def _lock_waiting(
+    work: UnitOfWork, command: WorkShopEvent | PostponeShopEvent
+) -> tuple[Connection, StoredEvent] | None:
     """An event that waits, and its connection, which is locked first; None where it waits no more."""
-    stored = store.find_event(work.tx, event_id)
-    connection = None if stored is None else store.lock_connection(work.tx, stored.connection_id)
-    stored = None if connection is None else store.lock_event(work.tx, event_id)
+    connection = store.lock_connection(work.tx, command.connection_id)
+    stored = None if connection is None else store.lock_event(work.tx, command.event_id)
     if stored is None or connection is None or stored.state is not EventState.WAITING:
         return None
     return connection, stored
@@ -250,10 +260,12 @@ def _finish(
     is_failure = outcome.state is EventState.UNMATCHED
     delay: timedelta | None = None
     if is_failure and reason is not None:
-        delay = rules.next_delay(reason, stored.attempts)
+        pause = command.pause if isinstance(command, PostponeShopEvent) else timedelta(0)
+        delay = rules.next_delay(reason, stored.attempts, pause)
     others: dict[str, int | str | None] = {}
-    if outcome.customer_id is not None:
-        others["customer_id"] = outcome.customer_id
+    customer_id = outcome.customer_id or _find_buyer(work, command.event)
+    if customer_id is not None:
+        others["customer_id"] = customer_id
     if isinstance(command, WorkShopEvent):
         others["order_ref"] = rules.order_of(command.event.change)
     store.save_outcome(
@@ -274,6 +286,15 @@ def _finish(
     # Once for each event, however often a person tries again.
     if is_failure and delay is None and not stored.is_forced and reason is not None:
         _record_unmatched(work, command, stored, reason)
+
+
+def _find_buyer(work: UnitOfWork, event: ShopEvent | None) -> int | None:
+    """The customer with the buyer's address: what is kept of a sale is forgotten with them."""
+    change = None if event is None else event.change
+    if not isinstance(change, Sale) or change.buyer is None:
+        return None
+    customer = find_customer_by_email(work.tx, change.buyer.email.strip())
+    return None if customer is None else customer.id
 
 
 def _save_progress(
@@ -302,7 +323,9 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = {
     RemoveConnection: remove_connection,
     StoreShopEvent: store_event,
     ClaimShopEvent: claim_event,
+    HoldShopEvents: hold_events,
     WorkShopEvent: work_event,
+    WorkShopEventAlone: work_event,
     PostponeShopEvent: postpone_event,
     TryAgain: try_again,
     ReplayEvents: replay,

@@ -16,7 +16,13 @@ from keywright.provisioning.shops.commands import (
     OpenConnection,
     OpenShopEvent,
 )
-from keywright.provisioning.shops.model import Connection, OpenedConnection, OpenedEvent, StoredEvent
+from keywright.provisioning.shops.model import (
+    Connection,
+    DueEvent,
+    OpenedConnection,
+    OpenedEvent,
+    StoredEvent,
+)
 
 
 def list_connections(read: Any, query: ListConnections) -> list[Connection]:
@@ -47,7 +53,7 @@ def list_events(read: Any, query: ListShopEvents) -> ItemPage[StoredEvent]:
     return store.list_events(read.tx, query)
 
 
-def list_due(read: Any, query: ListDueEvents) -> list[tuple[int, int]]:
+def list_due(read: Any, query: ListDueEvents) -> list[DueEvent]:
     """Events whose next attempt is due."""
     return store.list_due(read.tx, query.now)
 

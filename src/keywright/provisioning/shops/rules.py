@@ -41,6 +41,8 @@ MAX_LICENSES, MAX_LINES = 1_000, 100
 #: an event is about has not come.
 _FIRST_DELAY, _LONGEST_DELAY = timedelta(seconds=10), timedelta(hours=1)
 _MAX_SHOP_ATTEMPTS, _MAX_SALE_ATTEMPTS = 80, 9
+#: More attempts than any reason has: something keeps them from coming to an end.
+MAX_ATTEMPTS = 100
 Fact = TypeVar("Fact", Payment, Subscription)
 
 
@@ -135,13 +137,15 @@ def to_milliseconds(moment: datetime) -> int:
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
-def next_delay(reason: Reason, attempts: int) -> timedelta | None:
-    """The wait before another attempt after so many; None when a person has to look."""
+def next_delay(reason: Reason, attempts: int, pause: timedelta = timedelta(0)) -> timedelta | None:
+    """The wait before another attempt after so many, as long as the ``pause`` that the shop asks for, within
+    bounds; None when a person has to look.
+    """
     most = {Reason.SHOP_UNAVAILABLE: _MAX_SHOP_ATTEMPTS, Reason.UNKNOWN_ORDER: _MAX_SALE_ATTEMPTS}
     if attempts >= most.get(reason, 0):
         return None
     doubled: int = 2 ** min(max(attempts, 1) - 1, 10)
-    return min(_FIRST_DELAY * doubled, _LONGEST_DELAY)
+    return min(max(_FIRST_DELAY * doubled, pause), _LONGEST_DELAY)
 
 
 # --- facts ----------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Statements about connections, and about the events of shops."""
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +19,7 @@ from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.provisioning.shops.commands import ListShopEvents
 from keywright.provisioning.shops.model import (
     Connection,
+    DueEvent,
     EventState,
     MappedProduct,
     Mode,
@@ -32,7 +34,7 @@ from keywright.provisioning.shops.rules import to_milliseconds
 #: The most connections of an installation.
 MAX_CONNECTIONS = 200
 #: The most rows that a step reads, claims or deletes.
-_AT_ONCE = 50
+AT_ONCE = 50
 _CONNECTION = [connections.c[name] for name in Connection.__struct_fields__]
 _EVENT = [shop_events.c[name] for name in StoredEvent.__struct_fields__]
 _decode_mapping = msgspec.json.Decoder(tuple[MappedProduct, ...]).decode
@@ -192,12 +194,13 @@ def list_events(tx: ReadTransaction, query: ListShopEvents) -> ItemPage[StoredEv
     return read_page(tx, select(*_EVENT).where(*conditions), query.paging, _event_of)
 
 
-def list_due(tx: ReadTransaction, now: datetime) -> list[tuple[int, int]]:
-    """The IDs and attempts of some events whose next attempt is due, the longest due first."""
+def list_due(tx: ReadTransaction, now: datetime) -> list[DueEvent]:
+    """Some events whose next attempt is due, the longest due first."""
     column = shop_events.c
-    query = select(column.id, column.attempts).where(column.next_attempt_at <= to_seconds(now))
-    rows = tx.connection.execute(query.order_by(column.next_attempt_at).limit(_AT_ONCE))
-    return [(row.id, row.attempts) for row in rows]
+    query = select(column.id, column.connection_id, column.attempts)
+    query = query.where(column.next_attempt_at <= to_seconds(now))
+    rows = tx.connection.execute(query.order_by(column.next_attempt_at).limit(AT_ONCE))
+    return [DueEvent(*row) for row in rows]
 
 
 def claim_event(tx: WriteTransaction, row_id: int, attempts: int, until: datetime) -> bool:
@@ -208,6 +211,13 @@ def claim_event(tx: WriteTransaction, row_id: int, attempts: int, until: datetim
     )
     claimed = query.values(attempts=attempts + 1, next_attempt_at=to_seconds(until))
     return tx.connection.execute(claimed).rowcount == 1
+
+
+def hold_events(tx: WriteTransaction, row_ids: Collection[int], until: datetime) -> None:
+    """Let events that wait not be due before then."""
+    column = shop_events.c
+    query = update(shop_events).where(column.id.in_(row_ids), column.next_attempt_at.is_not(None))
+    tx.connection.execute(query.values(next_attempt_at=to_seconds(until)))
 
 
 def hasten(tx: WriteTransaction, connection_id: int, subscription: str, now: datetime) -> None:
@@ -249,7 +259,7 @@ def list_received(
     column = shop_events.c
     conditions = (column.connection_id == connection_id, column.id > after_id)
     query = select(*_EVENT).where(*conditions, column.received_at >= to_seconds(since))
-    return [_event_of(row) for row in tx.connection.execute(query.order_by(column.id).limit(_AT_ONCE))]
+    return [_event_of(row) for row in tx.connection.execute(query.order_by(column.id).limit(AT_ONCE))]
 
 
 def forget_events(tx: WriteTransaction, before: datetime) -> int:
@@ -261,7 +271,7 @@ def forget_events(tx: WriteTransaction, before: datetime) -> int:
     query = select(column.id, column.state).where(
         is_old, column.reason.is_distinct_from(Reason.FORGOTTEN.value)
     )
-    found = tx.connection.execute(query.order_by(column.received_at).limit(_AT_ONCE)).all()
+    found = tx.connection.execute(query.order_by(column.received_at).limit(AT_ONCE)).all()
     over = (EventState.DONE.value, EventState.IGNORED.value)
     tx.connection.execute(
         delete(shop_events).where(column.id.in_([row.id for row in found if row.state in over]))
