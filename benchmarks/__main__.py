@@ -28,6 +28,7 @@ from benchmarks import (
     throughput,
     v3,
     visits,
+    webhooks,
     wrk,
 )
 from benchmarks import processes as process
@@ -44,6 +45,7 @@ _PARTS = (
     "lag",
     "leases",
     "shops",
+    "webhooks",
     "pages",
     "visits",
     "sizes",
@@ -123,6 +125,10 @@ class _Bench:
             report.clients = clients.measure(self.folder, _say)
         if "shops" in parts:
             report.shops = shops.measure(self.filled(report.licenses), report.seconds, report.rounds, _say)
+        if "webhooks" in parts:
+            report.webhooks = webhooks.measure(
+                self.filled(report.licenses), report.seconds, report.rounds, _say
+            )
         if "leases" in parts:
             report.leases = leases.measure(self.filled(report.licenses), report.seconds, report.rounds, _say)
 

@@ -21,6 +21,7 @@ from benchmarks.sizes import Sizes
 from benchmarks.throughput import CONSTANT, Row, Throughput
 from benchmarks.v3 import V3Ratio
 from benchmarks.visits import Visits
+from benchmarks.webhooks import DEAD, ENDPOINTS, Webhooks
 
 
 class Report(msgspec.Struct):
@@ -47,6 +48,7 @@ class Report(msgspec.Struct):
     contention: Contention | None = None
     leases: Leases | None = None
     shops: Shops | None = None
+    webhooks: Webhooks | None = None
     capacity: Capacity | None = None
     attacks: Attacks | None = None
     v3: list[V3Ratio] = []
@@ -152,7 +154,7 @@ def _meanwhile(found: Visits) -> Table:
 def _figures(report: Report) -> Table:
     table = Table(show_header=False)
     rows = [*_memory(report), *_times(report), *_doctor(report.doctor), *_sizes(report.sizes)]
-    rows += [*_lag(report), *_leases(report.leases), *_shops(report.shops)]
+    rows += [*_lag(report), *_leases(report.leases), *_shops(report.shops), *_webhooks(report.webhooks)]
     for name, figure in [*rows, *_beside([*report.beside, *report.against])]:
         table.add_row(name, figure)
     for one in report.v3:
@@ -254,6 +256,24 @@ def _shops(found: Shops | None) -> list[tuple[str, str]]:
         (f"sale to license, beside {found.activated_per_second:,.0f} activations/s", times),
         ("activate beside sales ÷ without", f"{found.ratio:.3f}"),
     ]
+
+
+def _webhooks(found: Webhooks | None) -> list[tuple[str, str]]:
+    if found is None:
+        return []
+    each = "not known here" if found.processor_ms is None else f"{found.processor_ms:.2f} ms"
+    rows = [
+        (f"deliveries to {ENDPOINTS} endpoints, {DEAD} of them dead", f"{found.per_second:,.0f}/s"),
+        ("processor time of each", each),
+    ]
+    for one in found.beside:
+        rates = " ÷ ".join(f"{rate:,.0f}/s" for rate in one.rates)
+        rows += [
+            (f"{one.case} beside deliveries ÷ without", f"{one.ratio:.3f}, median of {one.pairs} pairs"),
+            ("medians", f"{rates}, {one.delivered_per_second:,.0f} deliveries/s"),
+            ("its processor time", _ratio(one.processor_ratio)),
+        ]
+    return rows
 
 
 def _sizes(sizes: Sizes | None) -> list[tuple[str, str]]:

@@ -97,10 +97,10 @@ def keywright(*arguments: str) -> list[str]:
 
 
 @contextmanager
-def running(filled: Filled) -> Iterator[Server]:
+def running(filled: Filled, settings: Mapping[str, str] = UNLIMITED) -> Iterator[Server]:
     """The server of this installation, with the constant answer; it has given its first answer."""
     start = [sys.executable, "-P", str(_WITH_CONSTANT), str(filled.constant_file)]
-    with started(start, filled.data_dir) as server:
+    with started(start, filled.data_dir, settings) as server:
         validated = get(server.url, f"{LICENSES}/validate/{filled.constant_key}")
         if validated != get(server.url, f"{LICENSES}/constant/x"):
             raise RuntimeError("the constant answer is not what the server answers")

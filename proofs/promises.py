@@ -359,9 +359,9 @@ PROMISES = (
         "No sale lost, none doubled",
         "each sale that a shop was told is received has its licenses, once; over 100 kills and 20 restarts "
         "of the database",
-        "Shops send sales, renewals and refunds, each twice and in any order, while the server is killed and "
-        "the database restarts. Every sale that was accepted must have its licenses and its mail, each once, "
-        "with the expiry that was paid for.",
+        "Shops send sales, renewals and refunds, each twice and in any order, to a server, or on PostgreSQL "
+        "to one of two, while these are killed and the database restarts. Every sale that was accepted must "
+        "have its licenses and its mail, each once, with the expiry that was paid for.",
         ("tests/faults/test_shops_killed.py",),
         headline=("kills", "restarts", "orders"),
         bounds=_none("sales lost", "licenses doubled"),

@@ -5,10 +5,23 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Row, and_, delete, exists, func, insert, literal, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    update,
+)
 
 from keywright.core.paging import ItemPage
-from keywright.db.bulk import Values, bulk_insert, bulk_update
+from keywright.db.bulk import Lookup, Values, bulk_insert, bulk_update
 from keywright.db.keyset import read_page
 from keywright.db.rows import to_columns, to_datetime, to_optional_seconds, to_seconds, with_datetimes
 from keywright.db.schema import events, webhook_deliveries, webhook_endpoints, webhook_secrets
@@ -21,6 +34,7 @@ from keywright.delivery.webhooks.model import (
     DisabledReason,
     Endpoint,
     Payload,
+    State,
 )
 from keywright.events.model import Event
 from keywright.events.store import EVENT, event_of
@@ -34,6 +48,9 @@ _CLAIM = [
 ]
 _column = webhook_deliveries.c
 _IS_WAITING = _column.finished_at.is_(None)
+_IS_OF_ENDPOINT = _column.endpoint_id == bindparam("of_endpoint")
+_STATE = Delivery.__struct_fields__.index("state")
+_TIMES = [place for place, name in enumerate(Delivery.__struct_fields__) if name.endswith("_at")]
 _INSERT = bulk_insert(webhook_deliveries, without="id")
 _SAVE = bulk_update(
     webhook_deliveries,
@@ -42,6 +59,14 @@ _SAVE = bulk_update(
         *("state", "attempts", "next_attempt_at", "first_attempt_at", "last_attempt_at"),
         *("duration_ms", "status", "answer", "finished_at"),
     ],
+)
+_BEGIN = bulk_update(webhook_deliveries, ["id"], ["next_attempt_at"])
+_WAITING_BY_ID = Lookup(select(*_DELIVERY).where(_IS_WAITING), _column.id)
+_BY_EVENTS = Lookup(select(*_DELIVERY).where(_IS_OF_ENDPOINT), _column.event_id)
+_BUSY = Lookup(select(_column.license_id).where(_IS_OF_ENDPOINT, _IS_WAITING).distinct(), _column.license_id)
+_HEADS = Lookup(
+    select(func.min(_column.event_id)).where(_IS_OF_ENDPOINT, _IS_WAITING).group_by(_column.license_id),
+    _column.license_id,
 )
 
 
@@ -179,8 +204,7 @@ def list_deliveries(tx: ReadTransaction, query: ListDeliveries) -> ItemPage[Deli
 
 def find_deliveries(tx: ReadTransaction, ids: Collection[int]) -> list[Delivery]:
     """The deliveries with these ids that wait."""
-    query = select(*_DELIVERY).where(_column.id.in_(ids), _IS_WAITING)
-    return [_delivery_of(row) for row in tx.connection.execute(query)]
+    return [_delivery_of(row) for row in _WAITING_BY_ID.find_rows(tx.connection, ids)]
 
 
 def list_due(
@@ -196,7 +220,7 @@ def list_due(
     )
     found = []
     for row in tx.connection.execute(query):
-        delivery = _delivery_from(row[: len(_DELIVERY)])
+        delivery = _delivery_of(row[: len(_DELIVERY)])
         if delivery.id not in without:
             rest = row[len(_DELIVERY) :]
             found.append((delivery, None if rest[0] is None else event_of(rest)))
@@ -211,30 +235,35 @@ def count_waiting(tx: ReadTransaction, endpoint_id: int, *, limit: int) -> int:
 
 def list_busy_licenses(tx: ReadTransaction, endpoint_id: int, ids: Collection[int]) -> set[int]:
     """Those of these licenses that have a waiting delivery."""
-    query = select(_column.license_id).where(
-        _column.endpoint_id == endpoint_id, _IS_WAITING, _column.license_id.in_(ids)
-    )
-    return set(tx.connection.execute(query.distinct()).scalars())
+    return {number for (number,) in _BUSY.find_rows(tx.connection, ids, of_endpoint=endpoint_id)}
 
 
 def find_by_events(tx: ReadTransaction, endpoint_id: int, ids: Collection[int]) -> dict[int, Delivery]:
     """The deliveries of these events that there are already, by event."""
-    query = select(*_DELIVERY).where(_column.endpoint_id == endpoint_id, _column.event_id.in_(ids))
-    found = map(_delivery_of, tx.connection.execute(query))
+    found = map(_delivery_of, _BY_EVENTS.find_rows(tx.connection, ids, of_endpoint=endpoint_id))
     return {one.event_id: one for one in found}
 
 
 def save_new_deliveries(tx: WriteTransaction, new: Sequence[Delivery]) -> None:
     """Insert deliveries."""
-    _INSERT.execute(tx.connection, [_delivery_values(one) for one in new])
+    _INSERT.execute(tx.connection, [to_columns(one) for one in new])
 
 
 def save_deliveries(tx: WriteTransaction, changed: Sequence[Delivery]) -> None:
     """Update what an attempt changes."""
-    names = ("endpoint_id", "event_id", "license_id", "name", "created_at")
     rows = [
-        {name: value for name, value in _delivery_values(one).items() if name not in names}
-        | {"where_id": one.id}
+        {
+            "where_id": one.id,
+            "state": one.state,
+            "attempts": one.attempts,
+            "next_attempt_at": to_optional_seconds(one.next_attempt_at),
+            "first_attempt_at": to_optional_seconds(one.first_attempt_at),
+            "last_attempt_at": to_optional_seconds(one.last_attempt_at),
+            "duration_ms": one.duration_ms,
+            "status": one.status,
+            "answer": one.answer,
+            "finished_at": to_optional_seconds(one.finished_at),
+        }
         for one in changed
     ]
     _SAVE.execute(tx.connection, rows)
@@ -245,19 +274,10 @@ def begin_next(tx: WriteTransaction, endpoint_id: int, licenses_done: Iterable[i
     ids = sorted(set(licenses_done))
     if not ids:
         return
-    heads = (
-        select(func.min(_column.event_id))
-        .where(_column.endpoint_id == endpoint_id, _IS_WAITING, _column.license_id.in_(ids))
-        .group_by(_column.license_id)
-    )
-    is_head = (
-        _column.endpoint_id == endpoint_id,
-        _column.event_id.in_(list(tx.connection.execute(heads).scalars())),
-        _column.next_attempt_at.is_(None),
-        _IS_WAITING,
-    )
-    query = update(webhook_deliveries).where(*is_head)
-    tx.connection.execute(query.values(next_attempt_at=to_seconds(now)))
+    heads = [number for (number,) in _HEADS.find_rows(tx.connection, ids, of_endpoint=endpoint_id)]
+    waiting = find_by_events(tx, endpoint_id, heads).values() if heads else ()
+    new = [one.id for one in waiting if one.next_attempt_at is None]
+    _BEGIN.execute(tx.connection, [{"where_id": one, "next_attempt_at": to_seconds(now)} for one in new])
 
 
 def bring_forward(tx: WriteTransaction, endpoint_id: int, now: datetime) -> None:
@@ -330,24 +350,10 @@ def _endpoint_values(endpoint: Endpoint) -> Values:
     return to_columns(endpoint) | {"events": msgspec.json.encode(endpoint.events).decode()}
 
 
-def _delivery_of(row: Row[Any]) -> Delivery:
-    return _delivery_from(tuple(row))
-
-
-def _delivery_from(values: Sequence[Any]) -> Delivery:
-    fields = dict(zip(Delivery.__struct_fields__, values, strict=True))
-    return msgspec.convert(_with_times(fields), Delivery)
-
-
-def _with_times(fields: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: to_datetime(value) if name.endswith("_at") and value is not None else value
-        for name, value in fields.items()
-    }
-
-
-def _delivery_values(delivery: Delivery) -> Values:
-    return to_columns(delivery) | {
-        name: to_optional_seconds(getattr(delivery, name))
-        for name in ("next_attempt_at", "first_attempt_at", "last_attempt_at", "finished_at")
-    }
+def _delivery_of(row: Sequence[Any]) -> Delivery:
+    fields = list(row)
+    fields[_STATE] = State(fields[_STATE])
+    for place in _TIMES:
+        if fields[place] is not None:
+            fields[place] = to_datetime(fields[place])
+    return Delivery(*fields)
