@@ -12,7 +12,7 @@ from keywright.db.schema import mail_outbox
 from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.events.model import Event
-from keywright.licensing.licenses.commands import ExtendLicense
+from keywright.licensing.licenses.commands import ExtendLicense, UpdateLicense
 from keywright.licensing.licenses.model import Status
 from keywright.licensing.moments import handlers
 from keywright.licensing.moments.commands import FindMoments, PassMoments, Place
@@ -172,6 +172,21 @@ def test_a_renewal_is_an_event_beside_the_change(executor: Executor, storage: St
     extend = ExtendLicense(context=Context(NOW, an_origin()), license=KEY, days=30)
     do(executor, extend)
     assert [one.name for one in happened(storage, "license.")][1:] == ["license.updated", "license.renewed"]
+
+
+@pytest.mark.parametrize(("before", "after", "is_renewed"), [
+    (NOW + DAY, NOW + 2 * DAY, True),
+    (NOW + DAY, NOW, False),
+    (NOW + DAY, NOW + DAY, False),
+    (NOW + DAY, None, False),
+    (None, NOW + DAY, False),
+])  # fmt: skip
+def test_an_end_that_is_put_off_in_any_way_is_a_renewal(
+    executor: Executor, storage: Storage, before: datetime | None, after: datetime | None, *, is_renewed: bool
+) -> None:
+    do(executor, create(KEY, expires_at=before))
+    do(executor, UpdateLicense(context=Context(NOW, an_origin()), license=KEY, changes={"expires_at": after}))
+    assert ("license.renewed" in [one.name for one in happened(storage, "license.")]) is is_renewed
 
 
 def refuse(executor: Executor, now: datetime) -> None:

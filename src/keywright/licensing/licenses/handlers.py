@@ -113,7 +113,11 @@ def update(work: LicenseWork, command: UpdateLicense) -> LicenseRecord:
         changes |= order_fields(_change_order(work, license, command.order))
     if command.metadata is not UNSET:
         changes["metadata"] = merge_metadata(license.metadata, command.metadata)
-    return apply_changes(work, command, license, changes)
+    record = apply_changes(work, command, license, changes)
+    if rules.is_renewed(license, record.license):
+        details = {"expires_at": record.license.expires_at}
+        work.record_license_event("license.renewed", record.license, command, details=details)
+    return record
 
 
 def apply_terms(work: LicenseWork, command: ApplyTerms) -> LicenseRecord:
@@ -207,10 +211,7 @@ def extend(work: LicenseWork, command: ExtendLicense) -> LicenseRecord:
     if begin is None or command.is_from_now or (command.is_from_later and now > begin):
         begin = now
     expires_at = command.until or rules.expiry_after(begin, command.days)
-    record = update(work, _update(command, expires_at=rules.require_later(license, expires_at)))
-    details = {"expires_at": record.license.expires_at}
-    work.record_license_event("license.renewed", record.license, command, details=details)
-    return record
+    return update(work, _update(command, expires_at=rules.require_later(license, expires_at)))
 
 
 def raise_limit(work: LicenseWork, command: RaiseLimit) -> LicenseRecord:

@@ -162,6 +162,15 @@ def require_later(license: License, expires_at: datetime) -> datetime:
     return expires_at
 
 
+def is_renewed(before: License, after: License) -> bool:
+    """Whether the license has an end, as before, and it was put off."""
+    return (
+        before.expires_at is not None
+        and after.expires_at is not None
+        and after.expires_at > before.expires_at
+    )
+
+
 def raised_limit(license: License, places: int) -> int:
     """The limit with so many more places. Raises ``NoLimit``, ``InvalidParameters``."""
     if license.times_activated_max is None:
