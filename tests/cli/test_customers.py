@@ -34,6 +34,8 @@ def test_of_an_unknown_customer_there_is_nothing_to_export(keywright: Keywright)
         "customer": None,
         "events": [],
         "licenses": [],
+        "mails": [],
+        "shop_events": [],
     }
 
 

@@ -39,6 +39,7 @@ def filled(executor: Executor, storage: Storage) -> None:
             sealed_payload=b"sealed",
             happened_at=1,
             received_at=1,
+            is_forced=0,
             attempts=1,
         )
         add(

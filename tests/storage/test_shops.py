@@ -17,6 +17,7 @@ from keywright.licensing.licenses.commands import DeleteLicense, UpdateLicense
 from keywright.licensing.licenses.model import License, Status, order_of
 from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.maintenance.commands import EraseCustomer
+from keywright.maintenance.personal_data import find_customer_data
 from keywright.provisioning.policies.commands import UpdatePolicy
 from keywright.provisioning.shops import store as shop_store
 from keywright.provisioning.shops.commands import (
@@ -253,6 +254,9 @@ def test_a_renewal_moves_the_expiry_and_its_refund_moves_it_back(shop: Executor,
     license = the_license(storage)
     assert (license.expires_at, license.status) == (NOW + YEAR, Status.ACTIVE)
     assert mails(storage) == ["your_license", "renewed"]
+    with storage.read() as tx:
+        renewed = tx.connection.execute(select(events.c.actor).where(events.c.name == "license.renewed"))
+        assert len(list(renewed)) == 1
 
 
 @pytest.mark.parametrize(
@@ -475,9 +479,7 @@ def test_what_a_shop_sent_of_an_erased_customer_is_forgotten(shop: Executor, sto
     subscribe(shop)
     receive(shop, a_renewal(NOW + 2 * YEAR, order="in-2"), 1)
     receive(shop, a_sale("other", buyer=BUYER.__class__("bob@example.com")))
-    customer_id = list_licenses(storage)[0].customer_id
-    assert customer_id is not None
-    do(shop, EraseCustomer(context=CONTEXT, customer_id=customer_id))
+    do(shop, EraseCustomer(context=CONTEXT, customer_id=the_buyer(storage)))
     with storage.read() as tx:
         payloads = [shop_store.find_payload(tx, row_id) is None for row_id in (1, 2, 3)]
     assert payloads == [True, True, False]
@@ -525,6 +527,33 @@ def test_a_shop_that_asks_for_time_gets_an_hour_at_most(
         PostponeShopEvent(context=CONTEXT, event_id=row_id, connection_id=1, reason=reason, pause=asked),
     )
     assert list_events(shop)[0].next_attempt_at == NOW + waits
+
+
+def test_a_customer_gets_what_shops_sent_and_the_vendors_export_its_words(
+    shop: Executor, storage: Storage
+) -> None:
+    receive(shop, a_sale())
+    receive(shop, a_sale("other", buyer=BUYER.__class__("bob@example.com")))
+    customer_id = the_buyer(storage)
+    with storage.read() as tx:
+        vendors = find_customer_data(tx, customer_id)
+        found = find_customer_data(tx, customer_id, for_customer=True)
+    (event,) = vendors.shop_events
+    assert (event["order_ref"], event["state"]) == ("1001", "done")
+    assert BUYER.email in event["body"]
+    assert [one["order_ref"] for one in found.shop_events] == ["1001"]
+    assert BUYER.email not in str(found.shop_events)
+    assert [(one["template"], one["state"]) for one in found.mails] == [("your_license", "waiting")]
+    do(shop, EraseCustomer(context=CONTEXT, customer_id=customer_id))
+    with storage.read() as tx:
+        left = find_customer_data(tx, customer_id)
+    assert (left.mails, left.shop_events[0]["body"]) == ([], None)
+
+
+def the_buyer(storage: Storage) -> int:
+    customer_id = list_licenses(storage)[0].customer_id
+    assert customer_id is not None
+    return customer_id
 
 
 def test_events_are_replayed_and_forgotten(shop: Executor, storage: Storage) -> None:

@@ -29,11 +29,13 @@ from keywright.provisioning.customers.model import Customer
 from keywright.provisioning.customers.rules import change_note
 from keywright.provisioning.customers.store import find_customer
 from keywright.provisioning.portal.store import end_all
-from keywright.provisioning.shops.store import forget_customer
+from keywright.provisioning.shops.store import find_payload, forget_customer
 
 #: How many activations, and how many events, are looked at, forgotten or erased in one transaction.
 AT_ONCE = 250
 _LICENSES_AT_ONCE = 100
+#: The most mails, and the most events of shops, that are handed out.
+_MAX_ROWS = 1_000
 
 #: What forgets a customer in other tables, each in a transaction with the last of what is erased.
 _FORGET: tuple[Callable[[WriteTransaction, int], object], ...] = (
@@ -52,16 +54,20 @@ class LicenseData(msgspec.Struct, frozen=True):
 
 
 class CustomerData(msgspec.Struct, frozen=True):
-    """Everything stored about a customer: the customer, the events about it, and the licenses."""
+    """Everything stored about a customer: the customer, the events about it, the licenses, the latest mails,
+    and the latest of what shops sent.
+    """
 
     customer: Customer | None
     events: list[Event]
     licenses: list[LicenseData]
+    mails: list[dict[str, Any]]
+    shop_events: list[dict[str, Any]]
 
 
 def find_customer_data(tx: ReadTransaction, customer_id: int, *, for_customer: bool = False) -> CustomerData:
     """Everything stored about the customer with this number; ``for_customer``, without what is the vendor's
-    own: notes and tags, refused calls, and what receivers of webhooks answered.
+    own: notes and tags, refused calls, what receivers of webhooks answered, and a shop's own words.
     """
     found: list[LicenseData] = []
     after_id = 0
@@ -81,7 +87,16 @@ def find_customer_data(tx: ReadTransaction, customer_id: int, *, for_customer: b
         events = personal_data_store.list_events_of(tx, license_id)
         found.append(LicenseData(license_of(snapshot, license_id), [], events, snapshot.rows))
     customer = find_customer(tx, customer_id)
-    stored = CustomerData(customer, personal_data_store.list_customer_events(tx, customer_id), found)
+    stored = CustomerData(
+        customer,
+        personal_data_store.list_customer_events(tx, customer_id),
+        found,
+        personal_data_store.list_mails_of(tx, customer_id, limit=_MAX_ROWS),
+        [
+            _with_payload(tx, one)
+            for one in personal_data_store.list_shop_events_of(tx, customer_id, limit=_MAX_ROWS)
+        ],
+    )
     return _leave_out_vendors(stored) if for_customer else stored
 
 
@@ -91,6 +106,12 @@ def count_of_customer(tx: ReadTransaction, customer_id: int, *, most: int) -> in
     """
     own = LicenseFilter(customer_id=customer_id)
     return count_licenses(tx, own, most=most) + count_deleted_of_customer(tx, customer_id, most=most)
+
+
+def _with_payload(tx: ReadTransaction, event: dict[str, Any]) -> dict[str, Any]:
+    """An event of a shop with what the shop sent; None once that was forgotten."""
+    payload = find_payload(tx, event["id"])
+    return event | {"body": None if payload is None else payload.body.decode(errors="replace")}
 
 
 def _leave_out_vendors(found: CustomerData) -> CustomerData:
@@ -106,13 +127,14 @@ def _leave_out_vendors(found: CustomerData) -> CustomerData:
         )
         for one in found.licenses
     ]
-    return replace(found, customer=customer, licenses=licenses)
+    shop_events = [{name: one[name] for name in one if name != "body"} for one in found.shop_events]
+    return replace(found, customer=customer, licenses=licenses, shop_events=shop_events)
 
 
 def export_customer(read: Any, query: ExportCustomer) -> CustomerData:
     """Everything stored about a customer. Raises ``NotFound`` where that is nothing."""
     found = find_customer_data(read.tx, query.customer_id)
-    if found.customer is None and not found.licenses:
+    if found.customer is None and not (found.licenses or found.mails or found.shop_events):
         raise NotFound(f"customer {query.customer_id}")
     return found
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
-from sqlalchemy import ColumnElement, Row, and_, bindparam, delete, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Row, Select, and_, bindparam, delete, or_, select, tuple_, update
 
 from keywright.db import rows
 from keywright.db.bulk import Lookup, Values, bulk_delete, bulk_update
@@ -30,6 +30,7 @@ from keywright.db.schema import (
     portal_releases,
     refusals,
     search_terms,
+    shop_events,
     trials,
     webhook_deliveries,
 )
@@ -84,6 +85,9 @@ _OTHERS = (
 )
 #: Of these, those that tell of the vendor's people and servers: they are not for the customer.
 OF_VENDOR = frozenset(one.name for one in (license_notes, license_tags, refusals, webhook_deliveries))
+#: What is shown of a customer's mails, and of what shops sent.
+_MAIL_COLUMNS = [mail_outbox.c[name] for name in "template language state created_at finished_at".split()]
+_SHOP_COLUMNS = [shop_events.c[name] for name in "id connection_id name order_ref state received_at".split()]
 _NOT_SHOWN = ("license_id", "fingerprint_hmac", "sealed_fingerprint")
 
 
@@ -196,6 +200,24 @@ def list_other_rows_of(tx: ReadTransaction, license_id: int) -> dict[str, list[d
         ]
         for table in _OTHERS
     }
+
+
+def list_mails_of(tx: ReadTransaction, customer_id: int, *, limit: int) -> list[dict[str, Any]]:
+    """The latest mails to the customer; a mail's text is not stored."""
+    query = select(*_MAIL_COLUMNS).where(mail_outbox.c.customer_id == customer_id)
+    return _list_latest(tx, query.order_by(mail_outbox.c.id.desc()), limit)
+
+
+def list_shop_events_of(tx: ReadTransaction, customer_id: int, *, limit: int) -> list[dict[str, Any]]:
+    """The latest events that shops sent about the customer, without their payloads."""
+    query = select(*_SHOP_COLUMNS).where(shop_events.c.customer_id == customer_id)
+    return _list_latest(tx, query.order_by(shop_events.c.id.desc()), limit)
+
+
+def _list_latest(tx: ReadTransaction, query: Select[Any], limit: int) -> list[dict[str, Any]]:
+    """The first rows of a query, the last one first."""
+    found = [rows.with_datetimes(row) for row in tx.connection.execute(query.limit(limit))]
+    return found[::-1]
 
 
 def list_customer_events(tx: ReadTransaction, customer_id: int) -> list[Event]:

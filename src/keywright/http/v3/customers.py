@@ -92,6 +92,10 @@ class CustomerExport(Struct):
     licenses: Annotated[
         list[dict[str, Any]], about("Each license with its activations, events and other rows.", [])
     ]
+    mails: Annotated[list[dict[str, Any]], about("The latest 1,000 mails; their texts are not stored.", [])]
+    shop_events: Annotated[
+        list[dict[str, Any]], about("The latest 1,000 events of shops, with what the shop sent.", [])
+    ]
 
 
 class Erased(Struct):
@@ -264,7 +268,11 @@ async def make_portal_link(call: Call) -> Answer:
 def _show(found: CustomerData) -> CustomerExport:
     customer = None if found.customer is None else show(found.customer)
     return CustomerExport(
-        customer, list(map(asdict, found.events)), [_show_license(one) for one in found.licenses]
+        customer,
+        list(map(asdict, found.events)),
+        [_show_license(one) for one in found.licenses],
+        found.mails,
+        found.shop_events,
     )
 
 
