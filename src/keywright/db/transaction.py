@@ -38,9 +38,11 @@ class ReadTransaction:
         self.key_ring = key_ring
         self.is_postgres = is_postgres(connection)
 
-    def first(self, query: Select[Any], convert: Callable[[Row[Any]], Item]) -> Item | None:
+    def first(
+        self, query: Select[Any], convert: Callable[[Row[Any]], Item], **parameters: Any
+    ) -> Item | None:
         """Execute a query, and convert its first row; None without a row."""
-        row = self.connection.execute(query).first()
+        row = self.connection.execute(query, parameters).first()
         return None if row is None else convert(row)
 
     def ping(self) -> None:

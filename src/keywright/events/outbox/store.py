@@ -27,6 +27,13 @@ HOLD_WAITING = (
 )
 #: The most administrators who get a notice.
 _MAX_ADMINISTRATORS = 50
+_QUEUE = {
+    is_postgres: insert_one(mail_outbox)
+    .on_conflict_do_nothing(index_elements=["unique_text"])
+    .inline()
+    .execution_options(preserve_rowcount=True)
+    for is_postgres, insert_one in ((True, insert_on_postgres), (False, insert_on_sqlite))
+}
 
 
 def queue_mail(tx: WriteTransaction, mail: QueuedMail, now: datetime) -> bool:
@@ -54,10 +61,7 @@ def queue_mail(tx: WriteTransaction, mail: QueuedMail, now: datetime) -> bool:
         "created_at": to_seconds(now),
         "next_attempt_at": to_seconds(now),
     }
-    insert = (insert_on_postgres if tx.is_postgres else insert_on_sqlite)(mail_outbox)
-    statement = insert.values(values).on_conflict_do_nothing(index_elements=["unique_text"])
-    counted = statement.inline().execution_options(preserve_rowcount=True)
-    is_new = tx.connection.execute(counted).rowcount == 1
+    is_new = tx.connection.execute(_QUEUE[tx.is_postgres], values).rowcount == 1
     tx.has_queued = tx.has_queued or is_new
     return is_new
 

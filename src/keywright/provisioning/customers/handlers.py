@@ -23,6 +23,10 @@ from keywright.provisioning.portal import store as portal_store
 def create_customer(work: UnitOfWork, command: CreateCustomer) -> Customer:
     """Make a customer. Raises ``AlreadyExists``."""
     _require_free_email(work, command.email)
+    return _add(work, command)
+
+
+def _add(work: UnitOfWork, command: CreateCustomer) -> Customer:
     customer_id = command.id
     if customer_id is None:
         customer_id = work.tx.ids.next("customer")
@@ -64,8 +68,11 @@ def find_or_make(
     customer = _find(work, id, email)
     if customer is not None:
         return customer
+    create = CreateCustomer(context=command.context, id=id, email=email, name=name)
+    if id is None:
+        return _add(work, create)
     try:
-        return create_customer(work, CreateCustomer(context=command.context, id=id, email=email, name=name))
+        return create_customer(work, create)
     except AlreadyExists:
         # Another transaction may have made it between the two statements.
         customer = _find(work, id, email)

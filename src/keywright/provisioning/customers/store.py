@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import Row, delete, exists, func, insert, select, update
+from sqlalchemy import Row, bindparam, delete, exists, func, insert, select, update
 
 from keywright.core.paging import ItemPage
 from keywright.db.bulk import Lookup, Values
@@ -23,6 +23,8 @@ _TITLES = Lookup(
 #: So many customers who ask to be erased are listed.
 _MAX_TO_ERASE = 100
 _CUSTOMER = [customers.c[name] for name in Customer.__struct_fields__]
+_BY_EMAIL = select(*_CUSTOMER).where(customers.c.email_folded == bindparam("email"))
+_INSERT = insert(customers)
 
 
 def find_customer(tx: ReadTransaction, customer_id: int) -> Customer | None:
@@ -32,8 +34,7 @@ def find_customer(tx: ReadTransaction, customer_id: int) -> Customer | None:
 
 def find_customer_by_email(tx: ReadTransaction, email: str) -> Customer | None:
     """The customer with this e-mail address, in any case."""
-    query = select(*_CUSTOMER).where(customers.c.email_folded == fold_email(email))
-    return tx.first(query, _customer_of)
+    return tx.first(_BY_EMAIL, _customer_of, email=fold_email(email))
 
 
 def find_titles(tx: ReadTransaction, customer_ids: Collection[int]) -> dict[int, str]:
@@ -70,7 +71,7 @@ def list_to_erase(tx: ReadTransaction) -> list[Customer]:
 
 def save_new_customer(tx: WriteTransaction, customer: Customer) -> None:
     """Insert a customer."""
-    tx.connection.execute(insert(customers).values(_values(customer) | {"id": customer.id}))
+    tx.connection.execute(_INSERT, _values(customer) | {"id": customer.id})
     terms_store.save_terms(tx, NameKind.CUSTOMER, customer.id)
 
 

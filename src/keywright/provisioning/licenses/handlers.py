@@ -35,8 +35,14 @@ class Issued(msgspec.Struct, frozen=True):
 
 
 def issue(work: LicenseWork, command: IssueLicenses) -> Issued:
-    """Make licenses, but for order lines that have theirs. Raises ``PolicyArchived``, ``LicenseKeyTaken``,
-    ``InvalidTerms``, ``NotFound`` or ``OrderLineTaken``.
+    """Make licenses, but for order lines that have theirs. Raises as ``make``."""
+    licenses, is_new = make(work, command)
+    return Issued(tuple(list_managed(work.tx, licenses, command.context.now)), is_new)
+
+
+def make(work: LicenseWork, command: IssueLicenses) -> tuple[list[License], bool]:
+    """The licenses of a command, and whether any of them is new: order lines that have theirs get no other.
+    Raises ``PolicyArchived``, ``LicenseKeyTaken``, ``InvalidTerms``, ``NotFound`` or ``OrderLineTaken``.
     """
     policy = None if command.policy_id is None else _get_usable_policy(work, command)
     only, product_id = command.only_product_id, command.product_id
@@ -53,8 +59,7 @@ def issue(work: LicenseWork, command: IssueLicenses) -> Issued:
         command = replace(command, product_id=product_id, customer_id=customer_id)
         for i, key in zip(missing, _new_keys(work, command, policy, len(missing)), strict=True):
             present[i] = _add(work, command, key, orders[i], terms)
-    shown = list_managed(work.tx, [present[i] for i in range(command.quantity)], command.context.now)
-    return Issued(tuple(shown), is_new=bool(missing))
+    return [present[i] for i in range(command.quantity)], bool(missing)
 
 
 def rotate_key(work: LicenseWork, command: RotateKey) -> LicenseRecord:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, delete, exists, false, func, or_, select, update
+from sqlalchemy import ColumnElement, Row, bindparam, delete, exists, false, func, or_, select, update
 
 from keywright.core.paging import ItemPage
 from keywright.db import rows
@@ -19,7 +19,7 @@ from keywright.provisioning.policies.model import Policy, TermsGroup
 
 def find_policy(tx: ReadTransaction, policy_id: int) -> Policy | None:
     """The policy with this id."""
-    return tx.first(select(*POLICY).where(policies.c.id == policy_id), _policy_of)
+    return tx.first(_BY_ID, _policy_of, id=policy_id)
 
 
 def list_policies(tx: ReadTransaction, *, product_id: int | None = None) -> list[Policy]:
@@ -111,6 +111,9 @@ def policy_values(policy: Policy) -> Values:
 
 
 POLICY = [policies.c[name] for name in Policy.__struct_fields__]
+
+
+_BY_ID = select(*POLICY).where(policies.c.id == bindparam("id"))
 
 
 def _policy_of(row: Row[Any]) -> Policy:

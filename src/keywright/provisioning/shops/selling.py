@@ -1,7 +1,8 @@
 """Do what the events of shops say: make licenses for sales, and change them as payments come and go."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from enum import Enum, auto
+from itertools import islice
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -15,7 +16,7 @@ from keywright.licensing.licenses.model import License, Order, Status
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning.customers.rules import parse_email
 from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses
-from keywright.provisioning.licenses.handlers import issue
+from keywright.provisioning.licenses.handlers import make
 from keywright.provisioning.policies.model import Policy
 from keywright.provisioning.policies.store import find_policy
 from keywright.provisioning.shops import rules, sold_store
@@ -340,7 +341,7 @@ class Selling:
             expires_at=None if wanted.expires_at is UNSET else wanted.expires_at,
             has_expiry=wanted.expires_at is not UNSET,
         )
-        made = [one.license for one in issue(self._work, command).licenses]
+        made, _ = make(self._work, command)
         return [
             replace(
                 nothing,
@@ -359,27 +360,29 @@ class Selling:
         named = self._connection.mail_template
         return MailTemplate.YOUR_LICENSE if named is None else MailTemplate(named)
 
-    def _licenses_of(self, sold: Collection[SoldLicense]) -> list[License]:
+    def _licenses_of(self, sold: Collection[SoldLicense]) -> Iterator[License]:
+        """Those of them that there are, one after another."""
         found = (self._work.find_license(one.license_id) for one in sold if one.license_id)
-        return [one for one in found if one is not None]
+        return (one for one in found if one is not None)
 
     def _find_customer(self, sold: Collection[SoldLicense]) -> int | None:
-        return next((one.customer_id for one in self._licenses_of(sold)), None)
+        found = (one.customer_id for one in self._licenses_of(sold))
+        return next((one for one in found if one is not None), None)
 
     def _queue_mail(
         self, template: MailTemplate, sold: Collection[SoldLicense], unique: str, language: str | None = None
     ) -> None:
         """Queue a mail about these licenses, if the connection sends any and they have a customer."""
-        found = self._licenses_of(sold)
-        customer_id = next((one.customer_id for one in found if one.customer_id is not None), None)
-        if not self._connection.sends_mail or customer_id is None:
+        customer_id = self._find_customer(sold) if self._connection.sends_mail else None
+        if customer_id is None:
             return
+        found = list(islice(self._licenses_of(sold), MAX_LICENSES_OF_MAIL))
         mail = QueuedMail(
             template=template,
             unique=f"shop {unique} {template.value}",
             customer_id=customer_id,
             product_id=found[0].product_id,
             language=None if language is None else language.replace("-", "_"),
-            subject=Subject(license_ids=tuple(one.id for one in found[:MAX_LICENSES_OF_MAIL])),
+            subject=Subject(license_ids=tuple(one.id for one in found)),
         )
         queue_mail(self._tx, mail, self._command.context.now)

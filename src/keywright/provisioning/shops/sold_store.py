@@ -5,11 +5,11 @@ from datetime import datetime
 from typing import Any
 
 from msgspec.structs import asdict
-from sqlalchemy import Row, delete, select
+from sqlalchemy import BindParameter, Executable, Row, Table, bindparam, delete, select
 from sqlalchemy.dialects.postgresql import insert as insert_on_postgres
 from sqlalchemy.dialects.sqlite import insert as insert_on_sqlite
 
-from keywright.db.bulk import Values, bulk_insert, bulk_update
+from keywright.db.bulk import bulk_insert, bulk_update
 from keywright.db.rows import to_datetime, to_optional_seconds
 from keywright.db.schema import payments, sold_licenses, subscriptions
 from keywright.db.transaction import ReadTransaction, WriteTransaction
@@ -21,18 +21,36 @@ _INSERT_SOLD = bulk_insert(sold_licenses)
 _UPDATE_SOLD = bulk_update(
     sold_licenses, ["connection_id", "order_ref", "line", "number"], ["status", "expires_at"]
 )
+_OF: BindParameter[int] = bindparam("connection_id")
+_REF: BindParameter[str] = bindparam("ref")
+#: The licenses of an order, of a subscription; payments and subscriptions by what the shop calls them.
+_SOLD_BY = {
+    name: select(sold_licenses)
+    .where(sold_licenses.c.connection_id == _OF, sold_licenses.c[name] == _REF)
+    .order_by(sold_licenses.c.license_id)
+    .limit(_MAX_SOLD)
+    for name in ("order_ref", "subscription_ref")
+}
+_PAYMENT = select(payments).where(payments.c.connection_id == _OF, payments.c.order_ref == _REF)
+_PAYMENTS = (
+    select(payments)
+    .where(payments.c.connection_id == _OF, payments.c.subscription_ref == _REF)
+    .order_by(payments.c.paid_at.desc())
+    .limit(_MAX_PAYMENTS)
+)
+_SUBSCRIPTION = select(subscriptions).where(
+    subscriptions.c.connection_id == _OF, subscriptions.c.subscription_ref == _REF
+)
 
 
 def list_sold(
     tx: ReadTransaction, connection_id: int, order: str | None, subscription: str | None
 ) -> list[SoldLicense]:
     """The licenses of an order, and of a subscription."""
-    column = sold_licenses.c
     found: dict[tuple[str, str, int], SoldLicense] = {}
-    for name, ref in ((column.order_ref, order), (column.subscription_ref, subscription)):
+    for name, ref in (("order_ref", order), ("subscription_ref", subscription)):
         if ref is not None:
-            query = select(sold_licenses).where(column.connection_id == connection_id, name == ref)
-            rows = tx.connection.execute(query.order_by(column.license_id).limit(_MAX_SOLD))
+            rows = tx.connection.execute(_SOLD_BY[name], {"connection_id": connection_id, "ref": ref})
             found |= {(row.order_ref, row.line, row.number): _sold_of(row) for row in rows}
     return list(found.values())
 
@@ -94,32 +112,29 @@ def delete_unlicensed(tx: WriteTransaction, connection_id: int, order: str, line
 
 def find_payment(tx: ReadTransaction, connection_id: int, order: str) -> Payment | None:
     """What is known of the payment that the shop names so."""
-    is_one = (payments.c.connection_id == connection_id, payments.c.order_ref == order)
-    return tx.first(select(payments).where(*is_one), _payment_of)
+    return tx.first(_PAYMENT, _payment_of, connection_id=connection_id, ref=order)
 
 
 def list_payments(tx: ReadTransaction, connection_id: int, subscription: str) -> list[Payment]:
     """The newest payments of a subscription."""
-    column = payments.c
-    is_one = (column.connection_id == connection_id, column.subscription_ref == subscription)
-    query = select(payments).where(*is_one).order_by(column.paid_at.desc()).limit(_MAX_PAYMENTS)
-    return [_payment_of(row) for row in tx.connection.execute(query)]
+    rows = tx.connection.execute(_PAYMENTS, {"connection_id": connection_id, "ref": subscription})
+    return [_payment_of(row) for row in rows]
 
 
 def save_payment(tx: WriteTransaction, connection_id: int, payment: Payment) -> None:
     """Insert or update."""
     values = asdict(payment) | {"until": to_optional_seconds(payment.until), "state": payment.state.value}
     values["order_ref"], values["subscription_ref"] = values.pop("order"), values.pop("subscription")
-    _save(tx, payments, ["connection_id", "order_ref"], values | {"connection_id": connection_id})
+    tx.connection.execute(_SAVE_PAYMENT[tx.is_postgres], values | {"connection_id": connection_id})
 
 
 def find_subscription(tx: ReadTransaction, connection_id: int, ref: str) -> Subscription | None:
     """What is known of a subscription."""
-    column = subscriptions.c
-    is_one = (column.connection_id == connection_id, column.subscription_ref == ref)
     return tx.first(
-        select(subscriptions).where(*is_one),
+        _SUBSCRIPTION,
         lambda row: Subscription(ref=ref, state=SaleState(row.state), state_at=row.state_at),
+        connection_id=connection_id,
+        ref=ref,
     )
 
 
@@ -131,13 +146,22 @@ def save_subscription(tx: WriteTransaction, connection_id: int, subscription: Su
         "state": subscription.state.value,
         "state_at": subscription.state_at,
     }
-    _save(tx, subscriptions, ["connection_id", "subscription_ref"], values)
+    tx.connection.execute(_SAVE_SUBSCRIPTION[tx.is_postgres], values)
 
 
-def _save(tx: WriteTransaction, table: Any, keys: list[str], values: Values) -> None:
-    insert_one = (insert_on_postgres if tx.is_postgres else insert_on_sqlite)(table).values(values)
-    changed = {name: value for name, value in values.items() if name not in keys}
-    tx.connection.execute(insert_one.on_conflict_do_update(index_elements=keys, set_=changed))
+def _upsert(table: Table, *keys: str) -> dict[bool, Executable]:
+    """Insert or update a row; for PostgreSQL, or not."""
+
+    def upsert(insert_one: Any) -> Executable:
+        changed = {one.name: insert_one.excluded[one.name] for one in table.c if one.name not in keys}
+        statement: Executable = insert_one.on_conflict_do_update(index_elements=keys, set_=changed)
+        return statement
+
+    return {True: upsert(insert_on_postgres(table)), False: upsert(insert_on_sqlite(table))}
+
+
+_SAVE_PAYMENT = _upsert(payments, "connection_id", "order_ref")
+_SAVE_SUBSCRIPTION = _upsert(subscriptions, "connection_id", "subscription_ref")
 
 
 def _payment_of(row: Row[Any]) -> Payment:

@@ -2,10 +2,11 @@
 
 from collections.abc import Collection
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 import msgspec
-from sqlalchemy import Row, delete, literal, select, update
+from sqlalchemy import Row, Update, bindparam, delete, literal, select, update
 from sqlalchemy.dialects.postgresql import insert as insert_on_postgres
 from sqlalchemy.dialects.sqlite import insert as insert_on_sqlite
 
@@ -37,6 +38,28 @@ MAX_CONNECTIONS = 200
 AT_ONCE = 50
 _CONNECTION = [connections.c[name] for name in Connection.__struct_fields__]
 _EVENT = [shop_events.c[name] for name in StoredEvent.__struct_fields__]
+_CONNECTION_BY_ID = select(*_CONNECTION).where(connections.c.id == bindparam("id"))
+_OPENED = _CONNECTION_BY_ID.add_columns(connections.c.sealed_secret, connections.c.sealed_api_key)
+_LOCKED_CONNECTION = _CONNECTION_BY_ID.with_for_update()
+_EVENT_BY_ID = select(*_EVENT).where(shop_events.c.id == bindparam("id"))
+_LOCKED_EVENT = _EVENT_BY_ID.with_for_update()
+_PAYLOAD = select(shop_events.c.sealed_payload).where(shop_events.c.id == bindparam("id"))
+_SAVE_PAYLOAD = (
+    update(shop_events)
+    .where(shop_events.c.id == bindparam("where_id"))
+    .values(sealed_payload=bindparam("sealed_payload"))
+)
+_SAVE_PROGRESS = (
+    update(connections)
+    .where(connections.c.id == bindparam("where_id"))
+    .values(last_event_at=bindparam("last_event_at"), failures=bindparam("failures"))
+)
+_INSERT_EVENT = {
+    is_postgres: insert_one(shop_events)
+    .on_conflict_do_nothing(index_elements=["connection_id", "event_id"])
+    .returning(shop_events.c.id)
+    for is_postgres, insert_one in ((True, insert_on_postgres), (False, insert_on_sqlite))
+}
 _decode_mapping = msgspec.json.Decoder(tuple[MappedProduct, ...]).decode
 _decode_states = msgspec.json.Decoder(tuple[str, ...]).decode
 _decode_payload = msgspec.msgpack.Decoder(Payload).decode
@@ -53,18 +76,16 @@ def list_connections(tx: ReadTransaction) -> list[Connection]:
 
 def find_connection(tx: ReadTransaction, connection_id: int) -> Connection | None:
     """The connection with this ID."""
-    return tx.first(select(*_CONNECTION).where(connections.c.id == connection_id), _connection_of)
+    return tx.first(_CONNECTION_BY_ID, _connection_of, id=connection_id)
 
 
 def lock_connection(tx: WriteTransaction, connection_id: int) -> Connection | None:
     """The same, locked until the end of the transaction: one event of a connection is worked on at a time."""
-    query = select(*_CONNECTION).where(connections.c.id == connection_id).with_for_update()
-    return tx.first(query, _connection_of)
+    return tx.first(_LOCKED_CONNECTION, _connection_of, id=connection_id)
 
 
 def open_connection(tx: ReadTransaction, connection_id: int) -> OpenedConnection | None:
     """The connection with its secrets."""
-    sealed = (connections.c.sealed_secret, connections.c.sealed_api_key)
 
     def opened(row: Row[Any]) -> OpenedConnection:
         secret, api_key = (
@@ -73,7 +94,7 @@ def open_connection(tx: ReadTransaction, connection_id: int) -> OpenedConnection
         )
         return OpenedConnection(_connection_of(row), secret, api_key)
 
-    return tx.first(select(*_CONNECTION, *sealed).where(connections.c.id == connection_id), opened)
+    return tx.first(_OPENED, opened, id=connection_id)
 
 
 def save_new_connection(tx: WriteTransaction, connection: Connection, secret: str, api_key: str) -> int:
@@ -109,8 +130,8 @@ def save_progress(
     """Update when the last event came, and how many have failed in a row, of a connection that is locked."""
     if (connection.last_event_at, connection.failures) == (last_event_at, failures):
         return
-    query = update(connections).where(connections.c.id == connection.id)
-    tx.connection.execute(query.values(last_event_at=to_seconds(last_event_at), failures=failures))
+    values = {"last_event_at": to_seconds(last_event_at), "failures": failures}
+    tx.connection.execute(_SAVE_PROGRESS, values | {"where_id": connection.id})
 
 
 def delete_connection(tx: WriteTransaction, connection_id: int) -> None:
@@ -147,10 +168,8 @@ def _connection_values(connection: Connection) -> Values:
 
 def save_new_event(tx: WriteTransaction, event: StoredEvent, payload: Payload) -> int | None:
     """Insert; returns its ID. None, and nothing changes, for an event that the connection has."""
-    insert_one = (insert_on_postgres if tx.is_postgres else insert_on_sqlite)(shop_events)
     values = _event_values(event) | {"sealed_payload": b""}
-    statement = insert_one.values(values).on_conflict_do_nothing(index_elements=["connection_id", "event_id"])
-    row_id = tx.connection.execute(statement.returning(shop_events.c.id)).scalar()
+    row_id: int | None = tx.connection.execute(_INSERT_EVENT[tx.is_postgres], values).scalar()
     if row_id is not None:
         _save_payload(tx, row_id, msgspec.msgpack.encode(payload))
     return row_id
@@ -158,7 +177,7 @@ def save_new_event(tx: WriteTransaction, event: StoredEvent, payload: Payload) -
 
 def find_event(tx: ReadTransaction, row_id: int) -> StoredEvent | None:
     """The event with this ID."""
-    return tx.first(select(*_EVENT).where(shop_events.c.id == row_id), _event_of)
+    return tx.first(_EVENT_BY_ID, _event_of, id=row_id)
 
 
 def find_event_id(tx: ReadTransaction, connection_id: int, event_id: str) -> int | None:
@@ -171,14 +190,12 @@ def find_event_id(tx: ReadTransaction, connection_id: int, event_id: str) -> int
 
 def lock_event(tx: WriteTransaction, row_id: int) -> StoredEvent | None:
     """The event with this ID, locked until the end of the transaction."""
-    return tx.first(select(*_EVENT).where(shop_events.c.id == row_id).with_for_update(), _event_of)
+    return tx.first(_LOCKED_EVENT, _event_of, id=row_id)
 
 
 def find_payload(tx: ReadTransaction, row_id: int) -> Payload | None:
     """What the shop sent; None once it was forgotten."""
-    sealed = tx.connection.execute(
-        select(shop_events.c.sealed_payload).where(shop_events.c.id == row_id)
-    ).scalar_one()
+    sealed = tx.connection.execute(_PAYLOAD, {"id": row_id}).scalar_one()
     plain = tx.key_ring.unseal(sealed, shop_event_associated_data(row_id))
     return _decode_payload(plain) if plain else None
 
@@ -243,13 +260,20 @@ def save_outcome(
     **others: int | str | None,
 ) -> None:
     """Update the state of an event, and other columns."""
-    values = {
+    values: Values = {
         "state": state.value,
         "reason": None if reason is None else reason.value,
         "detail": None if detail is None else detail[:400],
         "next_attempt_at": to_optional_seconds(next_attempt_at),
     }
-    tx.connection.execute(update(shop_events).where(shop_events.c.id == row_id).values(values | others))
+    values |= others
+    tx.connection.execute(_save_columns(tuple(values)), values | {"where_id": row_id})
+
+
+@lru_cache
+def _save_columns(names: tuple[str, ...]) -> Update:
+    query = update(shop_events).where(shop_events.c.id == bindparam("where_id"))
+    return query.values({name: bindparam(name) for name in names})
 
 
 def list_received(
@@ -301,7 +325,7 @@ def forget_payload(tx: WriteTransaction, row_id: int) -> None:
 
 def _save_payload(tx: WriteTransaction, row_id: int, plain: bytes) -> None:
     sealed = tx.sealing.seal(plain, shop_event_associated_data(row_id))
-    tx.connection.execute(update(shop_events).where(shop_events.c.id == row_id).values(sealed_payload=sealed))
+    tx.connection.execute(_SAVE_PAYLOAD, {"where_id": row_id, "sealed_payload": sealed})
 
 
 def _event_of(row: Row[Any]) -> StoredEvent:
