@@ -15,16 +15,16 @@ from benchmarks import servers, wrk
 from benchmarks.installations import Filled, copied, opened
 from keywright.core.command import Context, Origin
 from keywright.core.errors import KeywrightError
+from keywright.core.standard_webhooks import sign
 from keywright.db import Storage, run_read
 from keywright.licensing.licenses.keys import UNAMBIGUOUS
 from keywright.provisioning.policies.commands import CreatePolicy
-from keywright.provisioning.shops import generic
 from keywright.provisioning.shops.commands import AddConnection
 from keywright.provisioning.shops.model import ANY_PRODUCT, Connection, MappedProduct, Shop
 from keywright.provisioning.shops.sold_store import list_sold
 from keywright.registry import open_executor
 
-_SECRET = "whsec_Zm9yIHRlc3RzIG9ubHk="
+_SECRET = "whsec_Zm9yIGJlbmNobWFya3MsIG5vdGhpbmcgZWxzZQ=="
 #: The pause between two sales, and between two looks for a license, in seconds.
 _BETWEEN, _LOOK = 0.2, 0.001
 #: So many connections with this mean pause activate about 300 times a second.
@@ -119,7 +119,7 @@ def _sell(url: str, storage: Storage, connection_id: int) -> float:
     headers = {
         "webhook-id": order,
         "webhook-timestamp": str(seconds),
-        "webhook-signature": generic.sign(_SECRET, order, seconds, body),
+        "webhook-signature": sign(order, seconds, body, [_SECRET]),
     }
     began = time.monotonic()
     with urlopen(Request(f"{url}/in/generic/{connection_id}", body, headers)):  # noqa: S310

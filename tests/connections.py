@@ -9,8 +9,8 @@ from typing import Any
 
 from keywright.core.command import Context
 from keywright.core.errors import KeywrightError
+from keywright.core.standard_webhooks import sign
 from keywright.engine.executor import Executor
-from keywright.provisioning.shops import generic
 from keywright.provisioning.shops.commands import (
     AddConnection,
     FindSoldLicenses,
@@ -36,7 +36,7 @@ from keywright.provisioning.shops.payloads import payload_of
 from keywright.provisioning.shops.selling import Outcome, Unfinished
 from tests.makers import NOW, an_origin
 
-SECRET = "whsec_" + base64.b64encode(b"for tests only").decode()
+SECRET = "whsec_" + base64.b64encode(b"for tests only, of 24 bytes").decode()
 BUYER = Buyer("ada@example.com", "Ada", "de")
 CONTEXT = Context(NOW, an_origin())
 
@@ -174,6 +174,6 @@ def signed(body: bytes, at: datetime, message_id: str, secret: str = SECRET) -> 
     return {
         "webhook-id": message_id,
         "webhook-timestamp": str(seconds),
-        "webhook-signature": generic.sign(secret, message_id, seconds, body),
+        "webhook-signature": sign(message_id, seconds, body, [secret]),
         "content-type": "application/json",
     }

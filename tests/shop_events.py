@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from keywright.provisioning.shops import generic
+from keywright.core import standard_webhooks
 from keywright.provisioning.shops.model import Shop
 
 FOLDER = Path(__file__).parent / "data" / "shops"
@@ -22,7 +22,7 @@ SECRETS: Mapping[Shop, str] = {
     Shop.PADDLE: "pdl_ntfset_for-tests-only",
     Shop.WOOCOMMERCE: "a secret of tests & nothing else",
     Shop.LEMONSQUEEZY: "for-tests-only",
-    Shop.GENERIC: generic.SECRET_PREFIX + base64.b64encode(b"for tests only, of 24 bytes").decode(),
+    Shop.GENERIC: "whsec_" + base64.b64encode(b"for tests only, of 24 bytes").decode(),
 }
 
 
@@ -83,7 +83,7 @@ def sign(shop: Shop, body: bytes, secret: str, at: datetime | None = None) -> di
             return {"x-signature": hmac.digest(key, body, "sha256").hex()}
         case Shop.GENERIC:
             message = f"msg_{hmac.digest(key, body, 'sha256').hex()[:16]}"
-            signature = generic.sign(secret, message, seconds, body)
+            signature = standard_webhooks.sign(message, seconds, body, [secret])
             return {
                 "webhook-id": message,
                 "webhook-timestamp": str(seconds),

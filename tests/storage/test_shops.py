@@ -1,6 +1,8 @@
 """Sales of shops: licenses made once, changed as payments come and go, in any order, and kept by hand."""
 
+import base64
 import itertools
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
 
@@ -21,6 +23,7 @@ from keywright.maintenance.personal_data import find_customer_data
 from keywright.provisioning.policies.commands import UpdatePolicy
 from keywright.provisioning.shops import store as shop_store
 from keywright.provisioning.shops.commands import (
+    AddConnection,
     ClaimShopEvent,
     GetConnection,
     ListDueEvents,
@@ -467,6 +470,16 @@ def test_a_connection_is_added_changed_and_removed(shop: Executor, storage: Stor
 def test_a_connection_that_cannot_be_is_refused(shop: Executor, fields: dict[str, Any]) -> None:
     with pytest.raises(ConnectionFieldInvalid):
         connect(shop, **fields)
+
+
+def test_a_secret_of_our_own_shop_is_long_enough(shop: Executor) -> None:
+    made = do(shop, AddConnection(context=CONTEXT, connection=a_connection())).secret
+    for size, is_good in ((23, False), (24, True), (64, True), (65, False)):
+        secret = "whsec_" + base64.b64encode(b"x" * size).decode()
+        for one in (secret, secret.removeprefix("whsec_")):
+            with nullcontext() if is_good and one is secret else pytest.raises(ConnectionFieldInvalid):
+                do(shop, UpdateConnection(context=CONTEXT, connection_id=1, secret=one))
+    do(shop, UpdateConnection(context=CONTEXT, connection_id=1, secret=made))
 
 
 def test_a_mapping_names_policies_that_there_are(shop: Executor) -> None:

@@ -11,10 +11,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from keywright.core.retry_after import parse_retry_after
+from keywright.core.standard_webhooks import new_secret, parse_secret, sign, write_public_key
 from keywright.delivery.webhooks import payloads, rules
 from keywright.delivery.webhooks.addresses import find_allowed, is_allowed, parse_target, parse_url
 from keywright.delivery.webhooks.model import Attempt, Payload
-from keywright.delivery.webhooks.signatures import new_secret, parse_secret, sign, write_public_key
 from keywright.signing.jws import Signer, decode_base64url, new_private_key
 from tests.makers import KEY, NOW, a_delivery, a_license, an_endpoint, an_event
 

@@ -11,6 +11,7 @@ from keywright.cli.installation import Installation
 from keywright.cli.options import DemoKind
 from keywright.config import Settings
 from keywright.config.installation import open_installation
+from keywright.core.standard_webhooks import decode_secret
 from keywright.db import run_read
 from keywright.identity.api_keys import new_secrets
 from keywright.identity.commands import IssueApiKey
@@ -23,7 +24,6 @@ from keywright.licensing.licenses.model import LicenseFilter, LicenseSource, Sta
 from keywright.provisioning.policies.commands import CreatePolicy, GenerateLicenses
 from keywright.provisioning.policies.model import Policy
 from keywright.provisioning.shops.commands import AddConnection, ListConnections, OpenConnection
-from keywright.provisioning.shops.generic import decode_secret
 from keywright.provisioning.shops.model import (
     ANY_PRODUCT,
     Connection,

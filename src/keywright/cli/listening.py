@@ -12,8 +12,8 @@ from keywright.cli import output
 from keywright.cli.events import follow
 from keywright.cli.installation import Installation, InstallationOptions, open_here
 from keywright.cli.options import WrongUsage, command, with_options
+from keywright.core.standard_webhooks import new_secret, parse_secret, sign
 from keywright.delivery.webhooks.addresses import parse_target
-from keywright.delivery.webhooks.signatures import new_secret, parse_secret, sign
 from keywright.events.feed import FeedEvent, ListFeed, subject_of
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from keywright.core.command import Command
 from keywright.core.errors import NotFound, TooManyEndpoints
+from keywright.core.standard_webhooks import new_secret
 from keywright.delivery.webhooks import rules, store
 from keywright.delivery.webhooks.commands import (
     CreateEndpoint,
@@ -21,7 +22,6 @@ from keywright.delivery.webhooks.commands import (
     WorkOnEndpoint,
 )
 from keywright.delivery.webhooks.model import DisabledReason, Endpoint, NewEndpoint
-from keywright.delivery.webhooks.signatures import new_secret
 from keywright.delivery.webhooks.working import work_on_endpoint
 from keywright.events import store as event_store
 from keywright.events.unit_of_work import UnitOfWork

@@ -8,8 +8,8 @@ import msgspec
 
 from keywright.core.crypto import mask
 from keywright.core.metadata import read_metadata
+from keywright.core.standard_webhooks import sign
 from keywright.delivery.webhooks.model import Delivery, Due, Payload
-from keywright.delivery.webhooks.signatures import sign
 from keywright.events.feed import subject_of
 from keywright.events.model import Event
 from keywright.licensing.licenses.model import License, Status, order_of

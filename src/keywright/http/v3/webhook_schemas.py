@@ -4,10 +4,10 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from keywright.core.standard_webhooks import parse_secret
 from keywright.delivery.webhooks import rules
 from keywright.delivery.webhooks.addresses import MAX_URL, parse_url
 from keywright.delivery.webhooks.model import DisabledReason, Payload, State
-from keywright.delivery.webhooks.signatures import parse_secret
 from keywright.http.v3.fields import Body, Id, Parse, Time
 from keywright.http.v3.lists import ListQuery
 from keywright.http.v3.members import Name

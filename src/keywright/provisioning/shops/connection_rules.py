@@ -2,8 +2,8 @@
 
 from keywright.core.errors import ConnectionFieldInvalid
 from keywright.core.parsing import is_storable, parse_name, parse_shop_address
+from keywright.core.standard_webhooks import parse_secret
 from keywright.events.outbox.model import MailTemplate
-from keywright.provisioning.shops import generic
 from keywright.provisioning.shops.model import Connection, Shop
 from keywright.provisioning.shops.rules import MAX_REF
 
@@ -41,7 +41,7 @@ def require_usable_secret(shop: Shop, secret: str) -> None:
         raise ConnectionFieldInvalid("secret", f"must have {_MIN_SECRET} to {_MAX_SECRET} ASCII characters")
     if shop is Shop.GENERIC:
         try:
-            generic.decode_secret(secret)
+            parse_secret(secret)
         except ValueError as problem:
             raise ConnectionFieldInvalid("secret", str(problem)) from None
 

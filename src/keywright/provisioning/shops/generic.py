@@ -4,9 +4,6 @@
 The body is documented in docs/how-to/connect-your-own-shop.md.
 """
 
-import base64
-import binascii
-import hmac
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
@@ -16,6 +13,7 @@ from msgspec import field
 from msgspec.structs import replace
 
 from keywright.core.errors import BadSignature, UnreadableEvent
+from keywright.core.standard_webhooks import sign
 from keywright.provisioning.shops.model import (
     ApiAccess,
     Buyer,
@@ -39,8 +37,6 @@ from keywright.provisioning.shops.reading import (
     require_signature,
 )
 
-#: What a secret begins with; the rest is base64.
-SECRET_PREFIX = "whsec_"  # noqa: S105
 _STATES = {
     "payment_failed": SaleState.GRACE,
     "suspended": SaleState.SUSPENDED,
@@ -94,27 +90,13 @@ def is_ping(headers: Mapping[str, str], body: bytes) -> bool:
     return False
 
 
-def decode_secret(secret: str) -> bytes:
-    """The bytes of a secret ``whsec_<base64>``. Raises ``ValueError``."""
-    try:
-        return base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
-    except binascii.Error:
-        raise ValueError("must be whsec_ and base64") from None
-
-
-def sign(secret: str, message_id: str, seconds: int, body: bytes) -> str:
-    """The header ``webhook-signature`` of a body."""
-    signed = f"{message_id}.{seconds}.".encode() + body
-    return "v1," + base64.b64encode(hmac.digest(decode_secret(secret), signed, "sha256")).decode()
-
-
 def verify(headers: Mapping[str, str], body: bytes, secret: str, now: datetime) -> None:
     """``webhook-signature: v1,<base64> [v1,<base64>]`` over ``<webhook-id>.<webhook-timestamp>.<body>``."""
     names = ("webhook-id", "webhook-timestamp", "webhook-signature")
     message_id, seconds, signatures = (require_header(headers, name) for name in names)
     require_recent(seconds, now)
     try:
-        expected = sign(secret, message_id, int(seconds), body)
+        expected = sign(message_id, int(seconds), body, [secret])
     except (ValueError, UnicodeError):
         raise BadSignature("the connection's secret, or the message's ID, cannot be used") from None
     require_signature(expected, signatures.split())

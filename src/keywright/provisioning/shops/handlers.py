@@ -1,6 +1,5 @@
 """Decide the commands about connections, and about what shops sent."""
 
-import base64
 import secrets
 from collections.abc import Callable
 from datetime import timedelta
@@ -10,6 +9,7 @@ from msgspec.structs import replace
 
 from keywright.core.command import Command
 from keywright.core.errors import ConnectionFieldInvalid, UnknownConnection, UnknownShopEvent
+from keywright.core.standard_webhooks import new_secret
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning.customers.store import find_customer_by_email
@@ -53,7 +53,7 @@ _SECRET_BYTES = 20
 def add_connection(work: UnitOfWork, command: AddConnection) -> OpenedConnection:
     """Add a connection. Raises ``ConnectionFieldInvalid``, ``UnknownPolicy``."""
     now = command.context.now
-    secret = command.secret or _new_secret(command.connection.shop)
+    secret = command.secret or _make_secret(command.connection.shop)
     connection = replace(
         command.connection,
         has_api_key=bool(command.api_key),
@@ -108,9 +108,8 @@ def remove_connection(work: UnitOfWork, command: RemoveConnection) -> None:
     work.record_event("connection.removed", command, {"number": connection.id, "name": connection.name})
 
 
-def _new_secret(shop: Shop) -> str:
-    random = secrets.token_bytes(_SECRET_BYTES)
-    return "whsec_" + base64.b64encode(random).decode() if shop is Shop.GENERIC else random.hex()
+def _make_secret(shop: Shop) -> str:
+    return new_secret() if shop is Shop.GENERIC else secrets.token_hex(_SECRET_BYTES)
 
 
 def _require_usable(work: UnitOfWork, connection: Connection) -> None:

@@ -1,10 +1,12 @@
-"""Secrets and signatures (Standard Webhooks 1.0). Pure, but for new secrets."""
+"""Secrets and signatures of webhooks that come in and go out. Pure, but for new secrets.
+
+https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+"""
 
 import hashlib
 import hmac
 import secrets
 from base64 import b64decode, b64encode, urlsafe_b64decode
-from binascii import Error
 from collections.abc import Callable, Sequence
 
 _PREFIX, _PUBLIC_PREFIX = "whsec_", "whpk_"
@@ -20,12 +22,17 @@ def new_secret() -> str:
 def parse_secret(text: str) -> str:
     """A secret that was made elsewhere. Raises ``ValueError``."""
     try:
-        raw = b64decode(text.removeprefix(_PREFIX), validate=True)
-    except Error:
+        raw = decode_secret(text)
+    except ValueError:
         raw = b""
     if not text.startswith(_PREFIX) or not _MIN_BYTES <= len(raw) <= _MAX_BYTES:
         raise ValueError(f"must be whsec_ and base64 of {_MIN_BYTES} to {_MAX_BYTES} bytes")
     return text
+
+
+def decode_secret(text: str) -> bytes:
+    """The bytes of a secret. Raises ``ValueError``."""
+    return b64decode(text.removeprefix(_PREFIX), validate=True)
 
 
 def sign(
@@ -35,10 +42,12 @@ def sign(
     known_secrets: Sequence[str],
     sign_ed25519: Callable[[bytes], bytes] | None = None,
 ) -> str:
-    """The header ``webhook-signature``: one signature for each secret, and one with the private key."""
+    """The header ``webhook-signature``: one signature for each secret, and one with the private key. Raises
+    ``ValueError`` for a secret that is none.
+    """
     signed = b"%b.%d.%b" % (message_id.encode(), timestamp, body)
     found = [
-        "v1," + b64encode(hmac.digest(b64decode(one.removeprefix(_PREFIX)), signed, hashlib.sha256)).decode()
+        "v1," + b64encode(hmac.digest(decode_secret(one), signed, hashlib.sha256)).decode()
         for one in known_secrets
     ]
     if sign_ed25519 is not None:
