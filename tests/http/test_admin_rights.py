@@ -111,11 +111,14 @@ def test_the_menu_shows_what_can_be_opened(visitors: dict[str, Visitor], who: st
         assert 'aria-current="page"' in answer.text
 
 
-def test_every_entry_of_the_menu_has_an_icon_and_a_page() -> None:
-    for section in SECTIONS:
-        if section.in_menu:
-            assert section.icon != Section.icon
-            assert "" in {one.path for one in section.pages.values()}
+def test_every_entry_of_the_menu_has_an_icon_of_its_own_and_a_page() -> None:
+    entries = [section for section in SECTIONS if section.in_menu]
+    icons = [section.icon for section in entries]
+    # The buttons below the menu have these.
+    assert sorted({*icons, "sun", "moon", "system"}) == sorted([*icons, "sun", "moon", "system"])
+    for section in entries:
+        assert section.icon != Section.icon
+        assert "" in {one.path for one in section.pages.values()}
 
 
 def test_a_page_without_a_right_cannot_even_be_written() -> None:

@@ -24,7 +24,7 @@ class PortalAndBrand(Section):
 
     label = N_("Portal & brand")
     path = "/portal"
-    icon = "home"
+    icon = "globe"
     right = Right.ADMINISTER
 
     @page("")

@@ -81,7 +81,7 @@ class Connections(Section):
 
     label = N_("Shops")
     path = "/connections"
-    icon = "download"
+    icon = "cart"
     right = Right.LOOK
 
     @page("")

@@ -52,7 +52,7 @@ class System(Section):
 
     label = N_("System")
     path = "/system"
-    icon = "system"
+    icon = "sliders"
     right = Right.ADMINISTER
 
     def __init__(self, site: AdminSite) -> None:

@@ -64,7 +64,7 @@ class Webhooks(Section):
 
     label = N_("Webhooks")
     path = "/webhooks"
-    icon = "activity"
+    icon = "send"
     right = Right.ADMINISTER
 
     @page("")
