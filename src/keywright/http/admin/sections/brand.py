@@ -65,6 +65,7 @@ def _render(request: PageRequest, inputs: Inputs) -> Response:
         "portal.html",
         errors=inputs.errors,
         values=values,
+        color=brand.color,
         logo=brand.logo,
         logo_type=brand.logo_type,
         is_served=request.site.settings.portal,
