@@ -98,9 +98,10 @@ def test_a_policy_makes_several_licenses_for_an_order_once(app: App) -> None:
 
 
 def test_the_customer_is_found_by_the_address_or_made(app: App) -> None:
-    first = make(app, customer={"email": "ada@example.com", "name": "Ada"}).json
+    first = make(app, customer={"email": "ada@example.com", "name": "Ada", "language": "de"}).json
     second = make(app, key="KEY-0002", customer={"email": "ADA@example.com"}).json
     assert first["customer_id"] == second["customer_id"] >= 1_000_000_000
+    assert app.ask("GET", f"/customers/{first['customer_id']}").json["language"] == "de"
 
 
 @pytest.mark.parametrize(

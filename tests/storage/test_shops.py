@@ -52,6 +52,7 @@ from keywright.provisioning.shops.model import (
     Shop,
     StoredEvent,
 )
+from keywright.provisioning.shops.rules import require_usable
 from tests.connections import (
     BUYER,
     CONTEXT,
@@ -148,6 +149,17 @@ def test_a_customer_is_found_by_the_address_in_any_case(shop: Executor, storage:
     receive(shop, a_sale("1"))
     receive(shop, a_sale("2", buyer=BUYER.__class__("ADA@example.com")))
     assert len({one.customer_id for one in list_licenses(storage)}) == 1
+
+
+@pytest.mark.parametrize(("said", "kept"), [("pt_br", "pt-BR"), ("de", "de"), ("?", None), (None, None)])
+def test_a_new_customer_has_the_language_of_the_sale(
+    shop: Executor, storage: Storage, said: str | None, kept: str | None
+) -> None:
+    for order, language in (("1", said), ("2", "ja")):
+        event = require_usable(an_event(a_sale(order, buyer=replace(BUYER, language=language))))
+        receive(shop, event.change)
+    with storage.read() as tx:
+        assert list(tx.connection.execute(select(customers.c.language)).scalars()) == [kept]
 
 
 def test_a_quantity_makes_keys_or_one_license_for_more_devices(shop: Executor, storage: Storage) -> None:

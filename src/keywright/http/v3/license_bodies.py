@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from keywright.core.parsing import MAX_COUNT, MAX_ID
 from keywright.http.v3 import lists
-from keywright.http.v3.customers import Email
+from keywright.http.v3.customers import Email, Language
 from keywright.http.v3.fields import Body, Id, LicenseKey, Time
 from keywright.http.v3.license_schemas import StatusName
 from keywright.http.v3.members import Metadata, Name, OwnId
@@ -41,6 +41,7 @@ class CustomerBody(Body):
     id: Annotated[OwnId | None, about("The customer's number.", 1000000042)] = None
     email: Annotated[Email | None, about("The customer's address.", "ada@example.com")] = None
     name: Annotated[Name | None, about("The name of a new customer.", "Ada")] = None
+    language: Annotated[Language | None, about("The language of a new customer's mails.", "pt-BR")] = None
 
 
 class NewLicense(Body):

@@ -242,7 +242,7 @@ def _build_customer(body: CustomerBody | None) -> CustomerReference | None:
         return None
     if body.id is None and body.email is None:
         raise InvalidBody([FieldError("/customer/id", "missing", "is missing, and so is email")])
-    return CustomerReference(body.id, body.email, body.name)
+    return CustomerReference(body.id, body.email, body.name, body.language)
 
 
 def _build_order(body: OrderBody) -> Order:

@@ -58,6 +58,7 @@ def find_or_make(
     id: int | None = None,
     email: str | None = None,
     name: str | None = None,
+    language: str | None = None,
 ) -> Customer:
     """The customer with this id or, without one, this e-mail address; a new one if there is none.
 
@@ -68,7 +69,7 @@ def find_or_make(
     customer = _find(work, id, email)
     if customer is not None:
         return customer
-    create = CreateCustomer(context=command.context, id=id, email=email, name=name)
+    create = CreateCustomer(context=command.context, id=id, email=email, name=name, language=language)
     if id is None:
         return _add(work, create)
     try:

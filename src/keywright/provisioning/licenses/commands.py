@@ -15,11 +15,14 @@ MAX_QUANTITY = 1_000
 
 
 class CustomerReference(msgspec.Struct, frozen=True):
-    """The customer with this id or this e-mail address; a new one, if there is none."""
+    """The customer with this id or this e-mail address; a new one with this name and language, if there is
+    none.
+    """
 
     id: int | None = None
     email: str | None = None
     name: str | None = None
+    language: str | None = None
 
 
 class IssueLicenses(NewLicenseCommand, frozen=True, kw_only=True):

@@ -107,7 +107,9 @@ def _find_customer(work: LicenseWork, command: IssueLicenses) -> int | None:
     named = command.customer
     if named is None:
         return command.customer_id
-    return find_or_make(work, command, id=named.id, email=named.email, name=named.name).id
+    return find_or_make(
+        work, command, id=named.id, email=named.email, name=named.name, language=named.language
+    ).id
 
 
 def _new_keys(work: LicenseWork, command: IssueLicenses, policy: Policy | None, amount: int) -> Iterator[str]:

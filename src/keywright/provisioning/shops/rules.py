@@ -15,6 +15,7 @@ from keywright.core.errors import UnreadableEvent
 from keywright.core.parsing import MAX_COUNT, is_storable
 from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.licenses.rules import END_OF_TIME
+from keywright.provisioning.customers.rules import parse_language
 from keywright.provisioning.shops.model import (
     ANY_PRODUCT,
     Buyer,
@@ -116,7 +117,14 @@ def _cut(text: str, most: int) -> str:
 
 def _cut_buyer(buyer: Buyer) -> Buyer:
     name = _cut(buyer.name or "", MAX_TITLE).strip() or None
-    return replace(buyer, name=name, language=_cut(buyer.language or "", 35) or None)
+    return replace(buyer, name=name, language=_language_of(buyer))
+
+
+def _language_of(buyer: Buyer) -> str | None:
+    try:
+        return parse_language(buyer.language or "")
+    except ValueError:
+        return None
 
 
 def _whole_seconds(moment: datetime | None) -> datetime | None:

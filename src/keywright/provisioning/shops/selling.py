@@ -336,7 +336,9 @@ class Selling:
             quantity=amount,
             policy_id=line.policy.id,
             terms=terms,
-            customer=CustomerReference(email=order.buyer.email, name=order.buyer.name),
+            customer=CustomerReference(
+                email=order.buyer.email, name=order.buyer.name, language=order.buyer.language
+            ),
             order=Order(source, sale.order, number, first),
             expires_at=None if wanted.expires_at is UNSET else wanted.expires_at,
             has_expiry=wanted.expires_at is not UNSET,
