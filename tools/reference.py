@@ -180,7 +180,7 @@ def _describe_list(route: Route) -> str:
 
 
 def _name(route: Route) -> str:
-    return f"`{route.method} /v3{route.path.replace(':text', '')}`"
+    return f"`{route.method} /v3{route.public_path}`"
 
 
 def _codes(names: Iterable[str]) -> str:

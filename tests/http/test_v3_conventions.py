@@ -27,7 +27,8 @@ def test_the_index_needs_no_credentials_and_names_the_routes_and_documents(app: 
     index = app.ask("GET", "", token=None)
     assert index.status == 200
     assert "POST /v3/check" not in index.json["faces"]["client"]  # It is the tests' own.
-    assert "GET /v3/me" in index.json["faces"]["management"]
+    management = index.json["faces"]["management"]
+    assert {"GET /v3/me", "DELETE /v3/licenses/{license_id}/leases/{lease_id}"} <= set(management)
     assert index.json["documents"]["openapi"] == "/openapi/v3.json"
 
 
@@ -269,6 +270,13 @@ def test_a_query_parameter_of_a_wrong_value_is_named(app: App) -> None:
         ("color", "invalid_value"),
         ("count", "wrong_type"),
     ]
+
+
+def test_a_query_that_cannot_be_read_is_refused_as_a_whole(app: App) -> None:
+    for query, detail in (("%ff=1", "must be UTF-8"), ("a=1&" * 1000, "must have at most 1000 parameters")):
+        reply = app.ask("GET", f"/things?{query}")
+        assert (reply.code, reply.places[0][0]) == ("invalid_parameter", "")
+        assert reply.json["detail"] == f"Wrong in the request: the query {detail}."
 
 
 def test_a_list_goes_on_where_its_cursor_says(app: App) -> None:

@@ -53,6 +53,8 @@ def test_events_are_filtered(app: App) -> None:
     assert types(app, "?type=license.created") == ["license.created"]
     assert types(app, "?subject=license:1") == ["license.created", "license.activated"]
     assert types(app, "?subject=policy:1") == ["policy.created"]
+    app.ask("POST", "/connections", {"shop": "generic", "name": "Shop"})
+    assert types(app, "?subject=connection:1") == ["connection.added"]
     assert types(app, "?until=2020-01-01T00:00:00Z") == []
     assert types(app, "?since=2020-01-01T00:00:00Z&type=policy.*") == ["policy.created"]
     for query in ("type=license", "subject=license", "wait_seconds=31", "limit=0"):

@@ -12,9 +12,12 @@ from keywright.events.model import Event
 #: The detail that is the id of what an event is about, by the first word of its name.
 _IDS: Mapping[str, str] = {
     "api_key": "api_key_id",
+    "connection": "number",
     "customer": "number",
     "job": "job_id",
+    "mail": "mail",
     "name": "number",
+    "order": "event",
     "policy": "policy_id",
     "product": "product_id",
     "user": "user_id",

@@ -25,8 +25,9 @@ class InvalidFields(BadRequest):
     def facts(self) -> dict[str, Any]:
         """``first`` is the first error in words, ``number`` says how many there are."""
         first = self.errors[0]
+        whole = "the body" if self.is_body else "the query"
         more = f", and {len(self.errors) - 1} more" if len(self.errors) > 1 else ""
-        return super().facts() | {"first": f"{first.pointer or 'the body'} {first.detail}{more}"}
+        return super().facts() | {"first": f"{first.pointer or whole} {first.detail}{more}"}
 
 
 class InvalidBody(InvalidFields):

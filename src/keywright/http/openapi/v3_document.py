@@ -69,7 +69,7 @@ def build(settings: Settings, routes: Sequence[Route] = ROUTES) -> dict[str, Any
     builder = _Builder(routes, is_open=not settings.require_api_key)
     paths: dict[str, Schema] = defaultdict(dict)
     for route in routes:
-        paths[_path(route)][route.method.lower()] = builder.build_operation(route)
+        paths[route.public_path][route.method.lower()] = builder.build_operation(route)
     tags = dict.fromkeys(_tag(one) for one in sorted(routes, key=lambda one: not one.is_client))
     return {
         "openapi": "3.1.1",
@@ -184,15 +184,11 @@ def example_url(route: Route, base: str) -> str:
     words = {name: _example_word(route, name) for name, _ in route.parameters}
     is_query = route.body is None and route.example
     query = f"?{urlencode({name: _to_text(one) for name, one in route.example.items()})}" if is_query else ""
-    return base + _path(route).format(**words) + query
+    return base + route.public_path.format(**words) + query
 
 
 def _to_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _path(route: Route) -> str:
-    return route.path.replace(":text}", "}")
 
 
 def _tag(route: Route) -> str:

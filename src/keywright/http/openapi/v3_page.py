@@ -35,7 +35,7 @@ def render_problems() -> str:
 
 def _describe(route: Route, document: _Part, base: str) -> _Part:
     """The facts about a route that the template shows."""
-    path = next(one for one in document["paths"] if one == route.path.replace(":text}", "}"))
+    path = next(one for one in document["paths"] if one == route.public_path)
     operation = document["paths"][path][route.method.lower()]
     successes = {status: one for status, one in operation["responses"].items() if status < "300"}
     answer = successes[str(route.status)].get("content", {}).get(JSON_TYPE, {})

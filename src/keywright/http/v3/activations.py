@@ -80,7 +80,7 @@ async def list_activations(call: Call, query: ActivationQuery) -> Answer:
     asked = ListActivations(
         **_about(call),
         limit=query.limit,
-        after=lists.read_cursor(call, tuple[int, int]),
+        after=lists.read_cursor(call, tuple[lists.Number, lists.Number]),
         is_descending=query.sort == "-created_at",
         is_active=query.is_active,
         is_counted=query.count,

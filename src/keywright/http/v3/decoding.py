@@ -125,8 +125,11 @@ class StructDecoder(Generic[AnyStruct]):
 
 def split_query(query: bytes) -> list[tuple[str, str]]:
     """The parameters of a query; an empty one counts as not sent. Raises ``InvalidQuery``."""
+    if query.count(b"&") >= _MAX_PAIRS:
+        detail = f"must have at most {_MAX_PAIRS} parameters"
+        raise InvalidQuery([FieldError("", "out_of_range", detail)])
     try:
-        return parse_qsl(query.decode(), errors="strict", max_num_fields=_MAX_PAIRS)
+        return parse_qsl(query.decode(), errors="strict")
     except ValueError:
         raise InvalidQuery([FieldError("", "invalid_value", "must be UTF-8")]) from None
 

@@ -68,10 +68,11 @@ async def list_events(call: Call, query: EventQuery) -> Answer:
     where few of very many match. A cursor that is older than what is kept is refused (400, `too_old`); of
     one license's activations by programs, at most 1,000 a day are kept.
     """
+    after = lists.read_cursor(call, tuple[lists.Number, lists.Number])
     asked = ListFeed(
         now=call.now,
         limit=query.limit,
-        after=lists.read_cursor(call, Reached),
+        after=None if after is None else Reached(*after),
         name=None if query.type is None else query.type.removesuffix("*"),
         subject=None if query.subject is None else _parse_subject(query.subject),
         since=query.since,

@@ -2,9 +2,7 @@
 
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Any
-
-from msgspec import Meta
+from typing import Any
 
 from keywright.http.answer import Answer
 from keywright.http.client_license import ClientLicense, show_license
@@ -24,8 +22,6 @@ from keywright.licensing.leases.commands import EndLease, ListLeases, ReleaseLea
 from keywright.licensing.leases.model import GrantedLease, Lease, ReleasedLease
 from keywright.licensing.views.model import LicenseView
 from keywright.signing.rules import Said, hash_key
-
-_Second = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 def show(lease: Lease, now: datetime) -> schemas.Lease:
@@ -97,7 +93,7 @@ async def list_leases(call: Call, query: ListQuery) -> Answer:
     """
     asked = ListLeases(
         license_id=call.path["license_id"],
-        before=lists.read_cursor(call, tuple[_Second, schemas.LeaseId]),
+        before=lists.read_cursor(call, tuple[lists.Number, schemas.LeaseId]),
         limit=query.limit + 1,
         only_product_id=call.only_product_id,
         is_counted=query.count,

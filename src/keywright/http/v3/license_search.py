@@ -67,7 +67,7 @@ async def search_licenses(call: Call, body: LicenseSearch) -> Answer:
     query = SearchManaged(
         now=call.now,
         limit=body.limit,
-        after=lists.read_cursor(call, tuple[int, int]),
+        after=lists.read_cursor(call, tuple[lists.Number, lists.Number]),
         only_product_id=call.only_product_id,
         **ways,
     )

@@ -121,7 +121,7 @@ async def list_licenses(call: Call, query: LicenseQuery) -> Answer:
         search=search,
         now=call.now,
         limit=query.limit,
-        after=lists.read_cursor(call, tuple[int, int]),
+        after=lists.read_cursor(call, tuple[lists.Number, lists.Number]),
         is_backward=is_backward,
         is_counted=query.count,
     )

@@ -19,7 +19,8 @@ from keywright.http.v3.fields import Query
 from keywright.http.v3.schemas import Page, about
 
 MAX_LIMIT = 200
-_Number = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+#: An integer of the database.
+Number = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 _Text = Annotated[str, Meta(pattern="^[^\\x00]*$")]
 Item = TypeVar("Item")
 Position = TypeVar("Position")
@@ -100,7 +101,7 @@ def read_paging(call: Call) -> Paging:
     Raises ``InvalidQuery``.
     """
     asked = call.asked
-    position: Any = tuple[_Number, _Number] if asked.sort.endswith("_at") else tuple[_Text, _Number]
+    position: Any = tuple[Number, Number] if asked.sort.endswith("_at") else tuple[_Text, Number]
     return Paging(asked.sort, read_cursor(call, position), asked.limit, asked.count)
 
 

@@ -83,6 +83,11 @@ class Route:
         return handler
 
     @property
+    def public_path(self) -> str:
+        """The path as documents show it: without the kinds of its parameters."""
+        return self.path.replace(":text}", "}")
+
+    @property
     def words(self) -> tuple[str | None, ...]:
         """The words of the path; None stands for a parameter."""
         words = self.path.strip("/").split("/")

@@ -36,7 +36,7 @@ async def get_index(call: Call) -> Answer:
     The version of the server, the routes of its two faces, and where the documents are.
     """
     client, management = (
-        [f"{one.method} {call.root}{one.path}" for one in ROUTES if one.is_client is is_client]
+        [f"{one.method} {call.root}{one.public_path}" for one in ROUTES if one.is_client is is_client]
         for is_client in (True, False)
     )
     faces = {"client": client, "management": management}
