@@ -178,3 +178,26 @@ def test_terms_are_applied_to_a_license_once(executor: Executor) -> None:
     changed, again = executor.execute([apply, apply])
     assert (changed.license.times_activated_max, changed.license.terms) == (1, '{"grace_days":9}')
     assert isinstance(again, NothingToChange)
+
+
+def test_own_numbers_pass_over_those_of_shops(executor: Executor) -> None:
+    given = [make_customer(id=FIRST + n) for n in (0, 1, 2, 4, 9)]
+    executor.execute([*given, make_customer(id=2**53 - 1), create("K", customer_id=FIRST + 5)])
+    one, other = executor.execute([make_customer(), make_customer()])
+    assert not {0, 1, 2, 4, 5, 9} & {one.id - FIRST, other.id - FIRST}
+    assert FIRST < one.id < other.id < FIRST + 20
+
+
+def test_own_numbers_of_products_pass_over_those_that_are_named(executor: Executor) -> None:
+    executor.execute(
+        [
+            make_product(id=FIRST),
+            make_product(id=2**53 - 1),
+            create("K", product_id=FIRST + 2),
+            create_policy(product_id=FIRST + 4),
+        ]
+    )
+    made = [one.id for one in executor.execute([make_product() for _ in range(3)])]
+    assert not {FIRST, FIRST + 2, FIRST + 4} & set(made)
+    assert made == sorted(made)
+    assert made[-1] < FIRST + 20

@@ -29,6 +29,19 @@ class IdGenerator(Protocol):
         """Save the last IDs."""
 
 
+def take_free_id(ids: IdGenerator, kind: str, is_taken: Callable[[int], bool]) -> int:
+    """The next ID of this kind that is not taken.
+
+    IDs that a shop has given may lie ahead: they are passed in ever longer steps, so that a long row of them
+    costs few look-ups.
+    """
+    number, step = ids.next(kind), 1
+    while is_taken(number):
+        ids.skip(kind, number + step)
+        number, step = ids.next(kind), 2 * step
+    return number
+
+
 class ReadTransaction:
     """A transaction that sees one moment of the database and changes nothing."""
 

@@ -4,6 +4,7 @@ Events do not say names and e-mail addresses: what is erased must not be left th
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 from keywright.core.command import Command
 from keywright.core.errors import AlreadyExists, NotFound, StillInUse
 from keywright.core.metadata import merge_metadata
-from keywright.db.schema import FIRST_OWN_ID
+from keywright.db.transaction import take_free_id
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.provisioning.customers import store as customer_store
 from keywright.provisioning.customers.commands import CreateCustomer, DeleteCustomer, UpdateCustomer
@@ -29,11 +30,9 @@ def create_customer(work: UnitOfWork, command: CreateCustomer) -> Customer:
 def _add(work: UnitOfWork, command: CreateCustomer) -> Customer:
     customer_id = command.id
     if customer_id is None:
-        customer_id = work.tx.ids.next("customer")
+        customer_id = take_free_id(work.tx.ids, "customer", partial(customer_store.is_number_taken, work.tx))
     elif customer_store.find_customer(work.tx, customer_id) is not None:
         raise AlreadyExists("customer", "id")
-    elif customer_id >= FIRST_OWN_ID:
-        work.tx.ids.skip("customer", customer_id)
     customer = Customer(
         id=customer_id,
         email=command.email,

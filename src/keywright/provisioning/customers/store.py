@@ -24,6 +24,10 @@ _TITLES = Lookup(
 _MAX_TO_ERASE = 100
 _CUSTOMER = [customers.c[name] for name in Customer.__struct_fields__]
 _BY_EMAIL = select(*_CUSTOMER).where(customers.c.email_folded == bindparam("email"))
+_NUMBER = bindparam("number")
+_IS_TAKEN = select(
+    exists().where(customers.c.id == _NUMBER) | exists().where(licenses.c.customer_id == _NUMBER)
+)
 _INSERT = insert(customers)
 
 
@@ -93,6 +97,11 @@ def has_licenses(tx: ReadTransaction, customer_id: int) -> bool:
     """Whether a license is of this customer."""
     query = select(exists().where(licenses.c.customer_id == customer_id))
     return bool(tx.connection.execute(query).scalar_one())
+
+
+def is_number_taken(tx: ReadTransaction, number: int) -> bool:
+    """Whether there is a customer of this number, or a license that a shop sold to one."""
+    return bool(tx.connection.execute(_IS_TAKEN, {"number": number}).scalar_one())
 
 
 def _customer_of(row: Row[Any]) -> Customer:

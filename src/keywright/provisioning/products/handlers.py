@@ -1,6 +1,7 @@
 """Decide the commands about products."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -8,7 +9,7 @@ from msgspec.structs import replace
 from keywright.core.command import Command
 from keywright.core.errors import AlreadyExists, NotFound, StillInUse
 from keywright.core.metadata import merge_metadata
-from keywright.db.schema import FIRST_OWN_ID
+from keywright.db.transaction import take_free_id
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.provisioning.products import rules
 from keywright.provisioning.products import store as product_store
@@ -67,11 +68,9 @@ def delete_product(work: UnitOfWork, command: DeleteProduct) -> None:
 
 def _choose_id(work: UnitOfWork, wanted: int | None) -> int:
     if wanted is None:
-        return work.tx.ids.next("product")
+        return take_free_id(work.tx.ids, "product", partial(product_store.is_number_taken, work.tx))
     if product_store.find_product(work.tx, wanted) is not None:
         raise AlreadyExists("product", "id")
-    if wanted >= FIRST_OWN_ID:
-        work.tx.ids.skip("product", wanted)
     return wanted
 
 

@@ -79,6 +79,11 @@ def has_policies(tx: ReadTransaction, product_id: int) -> bool:
     return _exists(tx, policies.c.product_id == product_id)
 
 
+def is_number_taken(tx: ReadTransaction, number: int) -> bool:
+    """Whether there is a product of this number, or a license or a policy for one."""
+    return _exists(tx, products.c.id == number) or has_licenses(tx, number) or has_policies(tx, number)
+
+
 def _exists(tx: ReadTransaction, condition: Any) -> bool:
     return bool(tx.connection.execute(select(exists().where(condition))).scalar_one())
 
