@@ -102,6 +102,8 @@ def test_the_customer_is_found_by_the_address_or_made(app: App) -> None:
     second = make(app, key="KEY-0002", customer={"email": "ADA@example.com"}).json
     assert first["customer_id"] == second["customer_id"] >= 1_000_000_000
     assert app.ask("GET", f"/customers/{first['customer_id']}").json["language"] == "de"
+    other = make(app, key="KEY-0003", customer={"id": 5, "email": "ada@example.com"})
+    assert (other.code, other.places) == ("already_exists", [("/customer/email", "already_exists")])
 
 
 @pytest.mark.parametrize(
@@ -232,7 +234,9 @@ def test_a_key_for_one_product_knows_no_other_license(app: App) -> None:
     ):
         assert app.ask(method, path, body, token=own).code == "not_found"
     assert app.ask("POST", "/licenses", {"key": "K", "product_id": 6}, token=own).code == "not_found"
-    assert app.ask("PATCH", "/licenses/1", {"product_id": 6}, token=own).code == "not_found"
+    for product in (6, None):
+        moved = app.ask("PATCH", "/licenses/1", {"product_id": product}, token=own)
+        assert moved.json["detail"] == "There is no other product for this API key."
     assert app.ask("POST", "/licenses", {"key": "KEY-0003"}, token=own).json["product_id"] == 5
     reader = app.issue_token(Permissions.READ)
     assert app.ask("PATCH", "/licenses/1", {"status": "disabled"}, token=reader).code == "not_permitted"

@@ -197,6 +197,8 @@ def test_trials_of_an_address_are_limited_but_those_it_has_had(tmp_path: Path) -
                 body = {"product": 17, "fingerprint": f"a device {device}"}
                 reply = await client.post("/v3/trials", json=body)
                 found.append((reply.status_code, reply.headers.get("retry-after")))
+                if reply.status_code == 429:
+                    assert reply.json()["detail"].startswith("Too many trials were started from this")
             body = {"product": 17, "fingerprint": "a device 4"}
             headers = {"Authorization": f"Bearer {app.token}"}
             found.append(((await client.post("/v3/trials", json=body, headers=headers)).status_code, None))

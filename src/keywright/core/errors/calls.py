@@ -91,6 +91,23 @@ class TooManyChanges(RateLimited):
     v2 = V2(429, "rate_limited", "Too many activations in a short time. Please try again later.")
 
 
+class TooManyTrials(RateLimited):
+    """Too many trials were started from this address."""
+
+    code = "access.too_many_trials"
+    problem = "too_many_requests"
+    problem_detail = "Too many trials were started from this address. Wait {seconds}."
+
+
+class TooManyKeptAnswers(RateLimited):
+    """Too many calls with an idempotency key came for this license, or from this address."""
+
+    code = "access.too_many_kept_answers"
+    problem = "too_many_requests"
+    problem_detail = "Too many calls with an idempotency key in a short time. Wait {seconds}."
+    v2 = V2(429, "rate_limited", "Too many calls with an idempotency key. Please try again later.")
+
+
 class BadRequest(KeywrightError):
     """The request does not name something that can be done."""
 

@@ -171,14 +171,17 @@ class AlreadyExists(Refusal):
     v2 = None
     example: ClassVar[tuple[Any, ...]] = ("customer", "email")
 
-    def __init__(self, thing: str, field: str) -> None:
+    def __init__(self, thing: str, field: str, parent: str = "") -> None:
+        """``parent`` is the JSON Pointer of the object that has the field; the body itself has none."""
         super().__init__(thing, field)
-        self.thing, self.field = thing, field
+        self.thing, self.field, self.parent = thing, field, parent
 
     def problem_members(self) -> dict[str, Any]:
         """``errors`` names the field."""
         detail = f"is that of another {self.thing}"
-        return {"errors": [{"pointer": f"/{self.field}", "code": "already_exists", "detail": detail}]}
+        return {
+            "errors": [{"pointer": f"{self.parent}/{self.field}", "code": "already_exists", "detail": detail}]
+        }
 
 
 class StillInUse(Refusal):

@@ -7,7 +7,14 @@ moment cannot pass a limit. Each server process counts for itself.
 from time import monotonic
 
 from keywright.config import Settings
-from keywright.core.errors import KeywrightError, RateLimited, TooManyChanges, UnknownLicense
+from keywright.core.errors import (
+    KeywrightError,
+    RateLimited,
+    TooManyChanges,
+    TooManyKeptAnswers,
+    TooManyTrials,
+    UnknownLicense,
+)
 from keywright.http.middleware.attempts import Attempt, Attempts, digest
 from keywright.http.middleware.call import Call, Charge, Token
 from keywright.http.middleware.rate_limits import RateLimit
@@ -36,8 +43,8 @@ class CallLimits:
         self.address_changes = RateLimit(
             settings.address_change_limit, burst=ADDRESS_BURST, error=TooManyChanges
         )
-        self.kept_answers = RateLimit(_KEPT_LIMIT, burst=KEPT_BURST, error=TooManyChanges)
-        self.trials = RateLimit(settings.trial_limit, period=_HOUR)
+        self.kept_answers = RateLimit(_KEPT_LIMIT, burst=KEPT_BURST, error=TooManyKeptAnswers)
+        self.trials = RateLimit(settings.trial_limit, period=_HOUR, error=TooManyTrials)
 
     async def begin(self, call: Call, *, takes_place: bool) -> None:
         """Take the tokens of a core call. Raises ``RateLimited``; call ``end`` after that, too."""

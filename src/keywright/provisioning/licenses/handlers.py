@@ -7,7 +7,13 @@ import msgspec
 from msgspec.structs import replace
 
 from keywright.core.command import Command
-from keywright.core.errors import LicenseKeyTaken, NotFound, OrderLineTaken, PolicyArchived
+from keywright.core.errors import (
+    AlreadyExists,
+    LicenseKeyTaken,
+    NotFound,
+    OrderLineTaken,
+    PolicyArchived,
+)
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import handlers as licenses
 from keywright.licensing.licenses import store as license_store
@@ -49,7 +55,7 @@ def make(work: LicenseWork, command: IssueLicenses) -> tuple[list[License], bool
     if product_id is None:
         product_id = only if policy is None or policy.product_id is None else policy.product_id
     if only is not None and product_id != only:
-        raise NotFound(f"product {product_id}")
+        raise NotFound("other product for this API key")
     terms = merge_terms(Terms() if policy is None else policy.terms, command.terms)
     orders = [replace(command.order, index=command.order.index + i) for i in range(command.quantity)]
     present = _find_of_orders(work, command, orders)
@@ -75,7 +81,7 @@ def change_and_show(work: LicenseWork, command: ChangeAndShow) -> ManagedLicense
     only = command.change.only_product_id
     product_id = getattr(command.change, "changes", {}).get("product_id", only)
     if only is not None and product_id != only:
-        raise NotFound(f"product {product_id}")
+        raise NotFound("other product for this API key")
     changed: LicenseRecord = _CHANGES[type(command.change)](work, command.change)
     return list_managed(work.tx, [changed.license], command.context.now)[0]
 
@@ -107,9 +113,12 @@ def _find_customer(work: LicenseWork, command: IssueLicenses) -> int | None:
     named = command.customer
     if named is None:
         return command.customer_id
-    return find_or_make(
-        work, command, id=named.id, email=named.email, name=named.name, language=named.language
-    ).id
+    try:
+        return find_or_make(
+            work, command, id=named.id, email=named.email, name=named.name, language=named.language
+        ).id
+    except AlreadyExists as taken:
+        raise AlreadyExists(taken.thing, taken.field, "/customer") from None
 
 
 def _new_keys(work: LicenseWork, command: IssueLicenses, policy: Policy | None, amount: int) -> Iterator[str]:
