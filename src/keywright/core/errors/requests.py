@@ -169,11 +169,11 @@ class AlreadyExists(Refusal):
     problem = "already_exists"
     problem_detail = "There is a {thing} with this {field} already."
     v2 = None
-    example: ClassVar[tuple[Any, ...]] = ("customer", "email")
+    example: ClassVar[tuple[Any, ...]] = ("customer", "email", "")
 
     def __init__(self, thing: str, field: str, parent: str = "") -> None:
         """``parent`` is the JSON Pointer of the object that has the field; the body itself has none."""
-        super().__init__(thing, field)
+        super().__init__(thing, field, parent)
         self.thing, self.field, self.parent = thing, field, parent
 
     def problem_members(self) -> dict[str, Any]:

@@ -123,9 +123,9 @@ class ShopUnavailable(Refusal):
     sentence = "The shop's API does not answer: {reason}."
     hint = "the shop's API does not answer: {reason}. Try again."
     v2 = None
-    example = ("no answer within 10 seconds",)
+    example = ("no answer within 10 seconds", None)
 
     def __init__(self, reason: str, retry_after: int | None = None) -> None:
-        super().__init__(reason)
+        super().__init__(reason, retry_after)
         self.reason = reason
         self.retry_after = retry_after

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import Row, bindparam, delete, exists, func, insert, select, update
+from sqlalchemy import BindParameter, Row, bindparam, delete, exists, func, insert, select, update
 
 from keywright.core.paging import ItemPage
 from keywright.db.bulk import Lookup, Values
@@ -24,7 +24,7 @@ _TITLES = Lookup(
 _MAX_TO_ERASE = 100
 _CUSTOMER = [customers.c[name] for name in Customer.__struct_fields__]
 _BY_EMAIL = select(*_CUSTOMER).where(customers.c.email_folded == bindparam("email"))
-_NUMBER = bindparam("number")
+_NUMBER: BindParameter[int] = bindparam("number")
 _IS_TAKEN = select(
     exists().where(customers.c.id == _NUMBER) | exists().where(licenses.c.customer_id == _NUMBER)
 )
