@@ -24,6 +24,14 @@ _AUTHORIZATIONS = {shop: f"Bearer {key}" for shop, key in API_KEYS.items()} | {
     Shop.WOOCOMMERCE: "Basic Y2tfZm9yLXRlc3RzOmNzX29ubHk="
 }
 
+#: Where each shop lists its orders, or events.
+_LISTS = {
+    Shop.STRIPE: "/v1/events",
+    Shop.PADDLE: "/events",
+    Shop.WOOCOMMERCE: "/wp-json/wc/v3/orders",
+    Shop.LEMONSQUEEZY: "/v1/orders",
+}
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -69,6 +77,20 @@ class ShopApiStub:
         self.released.set()
         self._server.shutdown()
         self._server.server_close()
+
+    def spoil_an_order(self) -> bytes:
+        """Let one order of the list be not as documented; returns what its body has now."""
+        path = _LISTS[self.shop]
+        page = next(one.contents for one in self._answers if (one.request or "").startswith(f"GET {path}?"))
+        order = page[0] if isinstance(page, list) else page["data"][0]
+        match self.shop:
+            case Shop.WOOCOMMERCE:
+                order["line_items"] = "spoiled"
+            case Shop.LEMONSQUEEZY:
+                order["attributes"]["first_order_item"] = "spoiled"
+            case _:
+                order["data"] = {"object": "spoiled"}
+        return b"spoiled"
 
     def answer(self, asked: str, authorization: str | None) -> tuple[int, bytes, dict[str, str]]:
         """The status, the body and the headers for a request."""

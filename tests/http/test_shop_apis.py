@@ -21,6 +21,7 @@ from keywright.provisioning.shops.model import (
     Shop,
     ShopEvent,
     StateChange,
+    UnreadableOrder,
 )
 from keywright.provisioning.shops.modules import MODULES
 from tests.shop_apis import API_KEYS, BUSY, DOWN, GIANT, HTML, REDIRECT, Fault, ShopApiStub, running_api
@@ -65,7 +66,9 @@ def orders(stub: ShopApiStub, since: datetime = LONG_AGO) -> list[ShopEvent]:
     access = module.find_api(connection(stub), API_KEYS[stub.shop])
     assert access is not None
     with open_api(access, timeout=30) as api:
-        return list(module.list_orders(api, connection(stub), since))
+        listed = list(module.list_orders(api, connection(stub), since))
+    assert [one for one in listed if isinstance(one, UnreadableOrder)] == []
+    return [one for one in listed if isinstance(one, ShopEvent)]
 
 
 def change_of(shop: Shop, name: str) -> Any:
@@ -185,6 +188,24 @@ def test_a_shop_lists_its_orders_over_all_pages_oldest_first(stub: ShopApiStub) 
     assert len(sold) == 2
     assert sold == sorted(sold, key=lambda one: str(one.at))
     assert not [one for one in listed if isinstance(one.change, Nothing)]
+
+
+def test_an_order_that_cannot_be_read_stops_no_other(stub: ShopApiStub) -> None:
+    sold = {one.id for one in orders(stub) if isinstance(one.change, Sale)}
+    spoiled = stub.spoil_an_order()
+    module = MODULES[stub.shop]
+    access = module.find_api(connection(stub), API_KEYS[stub.shop])
+    assert access is not None
+    with open_api(access, timeout=30) as api:
+        listed = list(module.list_orders(api, connection(stub), LONG_AGO))
+    (unreadable,) = [one for one in listed if isinstance(one, UnreadableOrder)]
+    assert spoiled in unreadable.body
+    assert unreadable.reason
+    left = {one.id for one in listed if isinstance(one, ShopEvent) and isinstance(one.change, Sale)}
+    assert left < sold
+    assert len(left) == len(sold) - 1
+    with pytest.raises(UnreadableEvent):
+        module.read({}, unreadable.body, connection(stub))
 
 
 def test_a_listed_order_is_the_event_that_the_shop_sent(stub: ShopApiStub) -> None:

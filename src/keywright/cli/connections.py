@@ -42,6 +42,8 @@ app = typer.Typer(
     help="Shops that send their sales here, and what became of what they sent.",
 )
 _LATER = "A running server works on it within seconds."
+#: The most orders of which the reason is shown why they cannot be read.
+_MAX_SHOWN = 20
 
 
 def _parse_mapped(text: str) -> MappedProduct:
@@ -327,20 +329,25 @@ def reconcile(
 ) -> None:
     """Ask a shop's API for what it sold in the last days, and bring in what did not arrive.
 
-    It needs the connection's API key. What is known already is not made again.
+    It needs the connection's API key. What is known already is not made again. What cannot be read waits in
+    the list of events.
     """
     opened = here.ask(OpenConnection(connection_id=connection_id))
     total = missing = 0
+    unreadable: list[str] = []
     for one in list_sold(opened, here.now - timedelta(days=days), here.context):
         total += 1
         missing += here.change(one) is not None
+        if one.event is None:
+            unreadable.append(one.detail or "")
     if as_json:
-        output.print_json({"found": total, "missing": missing})
+        output.print_json({"found": total, "missing": missing, "unreadable": unreadable})
         return
-    output.print_line(
-        f"The shop told of {total:,} changes, of which {missing:,} were missing. "
-        "A running server works on them within seconds."
-    )
+    output.print_line(f"The shop told of {total:,} changes, of which {missing:,} were missing. {_LATER}")
+    for reason in unreadable[:_MAX_SHOWN]:
+        output.print_line(f"One cannot be read, and waits in the list of events: {reason}")
+    if len(unreadable) > _MAX_SHOWN:
+        output.print_line(f"{len(unreadable):,} cannot be read.")
 
 
 def _print(connection: Connection, heading: str, as_json: bool) -> None:

@@ -27,6 +27,7 @@ from keywright.provisioning.shops.model import (
     ShopApi,
     ShopEvent,
     StateChange,
+    UnreadableOrder,
 )
 from keywright.provisioning.shops.reading import (
     convert,
@@ -130,7 +131,9 @@ def complete(event: ShopEvent, api: ShopApi) -> ShopEvent:
     return event
 
 
-def list_orders(api: ShopApi, connection: Connection, since: datetime) -> Iterator[ShopEvent]:
+def list_orders(
+    api: ShopApi, connection: Connection, since: datetime
+) -> Iterator[ShopEvent | UnreadableOrder]:
     """It has no API."""
     return iter(())
 

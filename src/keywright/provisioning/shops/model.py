@@ -173,6 +173,13 @@ class ShopEvent(msgspec.Struct, frozen=True, kw_only=True):
     lookup: str | None = None
 
 
+class UnreadableOrder(msgspec.Struct, frozen=True):
+    """An order of a shop's list that cannot be read: ``body`` is what ``read`` does not understand."""
+
+    body: bytes
+    reason: str
+
+
 # --- what the module of a shop does ---------------------------------------------------------------
 
 
@@ -222,9 +229,11 @@ class ShopModule(Protocol):
         ``ShopUnavailable``, ``ShopRefused``, ``UnreadableEvent``.
         """
 
-    def list_orders(self, api: ShopApi, connection: Connection, since: datetime) -> Iterator[ShopEvent]:
+    def list_orders(
+        self, api: ShopApi, connection: Connection, since: datetime
+    ) -> "Iterator[ShopEvent | UnreadableOrder]":
         """An event for each order that changed since then, oldest first, each with the ``id`` that
-        ``read`` gives the same event. Raises as ``complete``.
+        ``read`` gives the same event. Raises as ``complete``; an order that cannot be read stops no other.
         """
 
 

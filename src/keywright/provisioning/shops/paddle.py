@@ -26,11 +26,14 @@ from keywright.provisioning.shops.model import (
     ShopApi,
     ShopEvent,
     StateChange,
+    UnreadableOrder,
 )
 from keywright.provisioning.shops.reading import (
     convert,
     decode,
     from_text,
+    is_before,
+    read_each,
     require_header,
     require_timed_signature,
 )
@@ -173,19 +176,23 @@ def complete(event: ShopEvent, api: ShopApi) -> ShopEvent:
     return replace(event, needs_api=False)
 
 
-def list_orders(api: ShopApi, connection: Connection, since: datetime) -> Iterator[ShopEvent]:
+def list_orders(
+    api: ShopApi, connection: Connection, since: datetime
+) -> Iterator[ShopEvent | UnreadableOrder]:
     """The events that Paddle has kept (90 days), oldest first, as it sent them."""
-    events: list[ShopEvent] = []
+    events: list[ShopEvent | UnreadableOrder] = []
     after: dict[str, str | int] = {}
     for _ in range(_MAX_PAGES):
         question: dict[str, str | int] = {"per_page": _PAGE, "order_by": "id[DESC]"}
         answer = convert(api.get("/events", question | after), _Events)
-        recent = [one for one in answer.found if from_text(convert(one, _Event).occurred_at) >= since]
-        events += [read({}, msgspec.json.encode(one), connection) for one in recent]
+        recent = [one for one in answer.found if not is_before(one, "occurred_at", since)]
+        events += read_each(recent, lambda body: read({}, body, connection))
         if not recent or len(recent) < len(answer.found) or not answer.meta.pagination.has_more:
             break
-        after = {"after": events[-1].id}
-    yield from (one for one in reversed(events) if not isinstance(one.change, Nothing))
+        after = {"after": convert(answer.found[-1].get("event_id"), str)}
+    for one in reversed(events):
+        if isinstance(one, UnreadableOrder) or not isinstance(one.change, Nothing):
+            yield one
 
 
 def _read_transaction(shown: ShopEvent, paid: _Transaction) -> ShopEvent:

@@ -41,11 +41,14 @@ def read_payload(payload: Payload, connection: Connection) -> ShopEvent:
 
 
 def find_event(payload: Payload, connection: Connection) -> tuple[str, ShopEvent | None, str | None]:
-    """The ID under which an event is kept, the event, and what is wrong with one that cannot be read: it is
-    kept under the hash of its body.
-    """
+    """The ID under which an event is kept, the event, and what is wrong with one that cannot be read."""
     try:
         event = read_payload(payload, connection)
     except UnreadableEvent as problem:
-        return f"sha256:{hashlib.sha256(payload.body).hexdigest()}", None, problem.reason
+        return unreadable_id(payload.body), None, problem.reason
     return event.id, event, None
+
+
+def unreadable_id(body: bytes) -> str:
+    """The ID under which an event that cannot be read is kept: the hash of its body."""
+    return f"sha256:{hashlib.sha256(body).hexdigest()}"

@@ -1,13 +1,14 @@
 """What the modules of shops share: decode a body, compare signatures, read moments. Pure."""
 
 import hmac
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from keywright.core.errors import BadSignature, UnreadableEvent
+from keywright.provisioning.shops.model import ShopEvent, UnreadableOrder
 
 Decoded = TypeVar("Decoded")
 
@@ -74,6 +75,26 @@ def convert(value: object, kind: type[Decoded]) -> Decoded:
         return msgspec.convert(value, kind)
     except (msgspec.MsgspecError, RecursionError) as problem:
         raise UnreadableEvent(_describe(problem)) from None
+
+
+def read_each(
+    found: Iterable[object], read: Callable[[bytes], ShopEvent]
+) -> Iterator[ShopEvent | UnreadableOrder]:
+    """Read each order of a list, whatever the others are."""
+    for one in found:
+        body = msgspec.json.encode(one)
+        try:
+            yield read(body)
+        except UnreadableEvent as problem:
+            yield UnreadableOrder(body, problem.reason)
+
+
+def is_before(found: Mapping[str, Any], name: str, since: datetime) -> bool:
+    """Whether the moment with this name is before; False for what is no moment."""
+    try:
+        return from_text(str(found.get(name))) < since
+    except UnreadableEvent:
+        return False
 
 
 def from_seconds(seconds: float) -> datetime:

@@ -2,14 +2,23 @@
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Any
+
+import msgspec
 
 from keywright.core.command import Context
-from keywright.core.errors import ConnectionFieldInvalid
+from keywright.core.errors import ConnectionFieldInvalid, UnreadableEvent
 from keywright.provisioning.shops.client import open_api
 from keywright.provisioning.shops.commands import StoreShopEvent
-from keywright.provisioning.shops.model import ApiAccess, OpenedConnection
+from keywright.provisioning.shops.model import (
+    ApiAccess,
+    OpenedConnection,
+    Payload,
+    ShopEvent,
+    UnreadableOrder,
+)
 from keywright.provisioning.shops.modules import MODULES
-from keywright.provisioning.shops.payloads import payload_of
+from keywright.provisioning.shops.payloads import payload_of, unreadable_id
 from keywright.provisioning.shops.rules import require_usable
 
 
@@ -26,17 +35,27 @@ def find_access(opened: OpenedConnection) -> ApiAccess:
 
 def list_sold(opened: OpenedConnection, since: datetime, context: Context) -> Iterator[StoreShopEvent]:
     """A command for each order or event that the shop has changed since then: those that are known change
-    nothing. Raises ``ConnectionFieldInvalid``, ``ShopUnavailable``, ``ShopRefused``, ``UnreadableEvent``.
+    nothing. One that cannot be read has no ``event``: it waits for a person. Raises
+    ``ConnectionFieldInvalid``, ``ShopUnavailable``, ``ShopRefused``, ``UnreadableEvent``.
     """
     connection = opened.connection
     with open_api(find_access(opened)) as api:
         for found in MODULES[connection.shop].list_orders(api, connection, since):
-            event = require_usable(found)
             yield StoreShopEvent(
                 context=context,
                 connection_id=connection.id,
-                event_id=event.id,
-                event=event,
-                payload=payload_of(event),
                 next_attempt_at=context.now,
+                **_what_is_kept(found),
             )
+
+
+def _what_is_kept(found: ShopEvent | UnreadableOrder) -> dict[str, Any]:
+    """The fields of the command that say what an order is."""
+    if not isinstance(found, UnreadableOrder):
+        try:
+            event = require_usable(found)
+            return {"event_id": event.id, "event": event, "payload": payload_of(event)}
+        except UnreadableEvent as problem:
+            found = UnreadableOrder(msgspec.json.encode(found), problem.reason)
+    payload = Payload({}, found.body)
+    return {"event_id": unreadable_id(found.body), "event": None, "payload": payload, "detail": found.reason}

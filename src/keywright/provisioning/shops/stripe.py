@@ -27,11 +27,13 @@ from keywright.provisioning.shops.model import (
     ShopApi,
     ShopEvent,
     StateChange,
+    UnreadableOrder,
 )
 from keywright.provisioning.shops.reading import (
     convert,
     decode,
     from_seconds,
+    read_each,
     require_header,
     require_timed_signature,
 )
@@ -219,18 +221,20 @@ def complete(event: ShopEvent, api: ShopApi) -> ShopEvent:
     return replace(event, change=change, needs_api=False)
 
 
-def list_orders(api: ShopApi, connection: Connection, since: datetime) -> Iterator[ShopEvent]:
+def list_orders(
+    api: ShopApi, connection: Connection, since: datetime
+) -> Iterator[ShopEvent | UnreadableOrder]:
     """The events that Stripe has kept (30 days), oldest first, as it sent them."""
-    events: list[ShopEvent] = []
+    events: list[ShopEvent | UnreadableOrder] = []
     after: dict[str, str | int] = {}
     begin = {"created[gte]": int(since.timestamp()), "limit": _PAGE}
     for _ in range(_MAX_PAGES):
         page = convert(api.get("/v1/events", begin | after), _Events)
-        found = [convert(one, _Event) for one in page.found]
-        events += [_show(one) for one in found if one.type in _READERS]
-        if not found or not page.has_more:
+        needed = [one for one in page.found if one.get("type") in _READERS]
+        events += read_each(needed, lambda body: read({}, body, connection))
+        if not page.found or not page.has_more:
             break
-        after = {"starting_after": found[-1].id}
+        after = {"starting_after": convert(page.found[-1].get("id"), str)}
     yield from reversed(events)
 
 

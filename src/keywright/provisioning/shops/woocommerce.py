@@ -35,11 +35,13 @@ from keywright.provisioning.shops.model import (
     ShopApi,
     ShopEvent,
     StateChange,
+    UnreadableOrder,
 )
 from keywright.provisioning.shops.reading import (
     convert,
     decode,
     from_text,
+    read_each,
     require_header,
     require_signature,
 )
@@ -161,20 +163,22 @@ def complete(event: ShopEvent, api: ShopApi) -> ShopEvent:
     return replace(event, change=change, needs_api=False)
 
 
-def list_orders(api: ShopApi, connection: Connection, since: datetime) -> Iterator[ShopEvent]:
+def list_orders(
+    api: ShopApi, connection: Connection, since: datetime
+) -> Iterator[ShopEvent | UnreadableOrder]:
     """The orders and the subscriptions that changed since then, each in the order of their numbers.
 
     WooCommerce sends an event once: what did not arrive is found so.
     """
-    yield from (read({}, one, connection) for one in _list(api, "orders", since))
+    yield from read_each(_list(api, "orders", since), lambda body: read({}, body, connection))
     try:
-        yield from (read({}, one, connection) for one in _list(api, "subscriptions", since))
+        yield from read_each(_list(api, "subscriptions", since), lambda body: read({}, body, connection))
     except ShopRefused:
         # Without WooCommerce Subscriptions, there is no such address.
         return
 
 
-def _list(api: ShopApi, what: str, since: datetime) -> Iterator[bytes]:
+def _list(api: ShopApi, what: str, since: datetime) -> Iterator[dict[str, Any]]:
     # In the order of numbers, what changes meanwhile moves nothing out of the pages to come.
     question: dict[str, str | int] = {
         "modified_after": f"{since:%Y-%m-%dT%H:%M:%S}",
@@ -188,7 +192,7 @@ def _list(api: ShopApi, what: str, since: datetime) -> Iterator[bytes]:
         if not page:
             # A site may give shorter pages than it was asked for: only an empty one is the last.
             return
-        yield from map(msgspec.json.encode, page)
+        yield from page
 
 
 def _read_deletion(topic: str, number: object) -> ShopEvent:
