@@ -233,7 +233,8 @@ def test_events_of_a_customer_or_a_product_are_found_by_number_or_name(
     one = make(server, product_id=product)
     activate(server, both, label="laptop-olga")
     told = "Larch Street Clinic · Lumen Server · "
-    of_customer = [f"{told}laptop-olga activated (1 of 2)", f"{told}License created"]
+    named = f"Customer {customer} named Name: no name → , now Larch Street Clinic"
+    of_customer = [f"{told}laptop-olga activated (1 of 2)", f"{told}License created", named]
     for query in (
         f"customer={customer}",
         "customer=Larch+Street+Clinic",

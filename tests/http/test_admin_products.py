@@ -63,7 +63,9 @@ def test_a_customer_is_made_changed_and_deleted(bob: Visitor) -> None:
     assert "3131 Ada Third@example.com" in page
     assert title(bob.get("/customers/3131/edit")) == "Edit customer 3131"
     bob.post("/customers/3131/edit", name="", email="third@example.com", note="Pays late.")
-    assert "Pays late." in said(bob.get("/customers/3131"))
+    shown = said(bob.get("/customers/3131"))
+    assert "Pays late." in shown
+    assert "Customer 3131 changed: name, e-mail address, note and metadata by bob" in shown
     assert "3131 no name third@example.com" in said(bob.get("/customers"))
     assert (
         last_event(bob, "customer.updated")

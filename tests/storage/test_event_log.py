@@ -4,15 +4,18 @@ from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from typing import Any
 
+import pytest
+
 from keywright.db import ReadTransaction, Storage, run_read, run_write
 from keywright.db.migrate import HEAD
 from keywright.engine.executor import Executor
 from keywright.events import store as event_store
+from keywright.licensing.licenses.store import save_new_licenses
 from keywright.maintenance import measuring
 from keywright.search import event_pages
 from keywright.search.event_pages import EventPage
 from keywright.search.store import EventFilter, find_first_event_id
-from tests.makers import NOW, TOKEN, an_event, an_event_filter, create_user, start_session
+from tests.makers import NOW, TOKEN, a_license, an_event, an_event_filter, create_user, start_session
 
 MIDNIGHT = datetime(2026, 1, 15, tzinfo=UTC)
 
@@ -82,6 +85,29 @@ def test_kinds_and_people_can_be_asked_for_by_their_beginning(storage: Storage) 
     assert names(name="name.saved", actor="cli:") == ["name.saved"]
     assert names(actor="cl_:") == []
     assert names(name="%.") == []
+
+
+@pytest.mark.parametrize("most", [10_000, 0])
+def test_the_events_about_a_customer_are_among_its_own(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    # Gathered by the index, or looked for among all.
+    monkeypatch.setattr(event_pages, "_MAX_GATHERED", most)
+    run_write(storage, lambda tx: save_new_licenses(tx, [a_license(id=1, customer_id=7, product_id=2)]))
+    about = {"license_id": 0, "details": {"number": 7}}
+    happened(storage, NOW, name="customer.updated", **about)
+    happened(storage, NOW, name="license.created", license_id=1)
+    happened(storage, NOW, name="customer.updated", license_id=0, details={"number": 8})
+    happened(storage, NOW, name="name.saved", license_id=0, details={"kind": "product", "number": 7})
+    happened(storage, NOW, name="name.saved", license_id=0, details={"kind": "customer", "number": 7})
+
+    def names(**asked: Any) -> list[str]:
+        page = run_read(storage, lambda tx: event_pages.list_events(tx, EventFilter(**asked), limit=9))
+        return [one.event.name for one in page.events]
+
+    assert names(customer_id=7) == ["name.saved", "license.created", "customer.updated"]
+    assert names(customer_id=7, name="customer.") == ["customer.updated"]
+    assert names(customer_id=7, product_id=2) == ["license.created"]
 
 
 def test_a_database_says_what_it_is(storage: Storage, database: str) -> None:

@@ -47,7 +47,18 @@ def save_events(tx: WriteTransaction, happened: Sequence[Event]) -> None:
     if tx.is_postgres and any(not one.license_id for one in happened):
         # The transaction has a number before its events have; those of a license were written after it.
         tx.connection.execute(BEGIN_TO_WRITE)
-    INSERT_EVENTS.execute(tx.connection, list(map(event_values, happened)))
+    values = list(map(event_values, happened))
+    if not all(one.license_id for one in happened):
+        values = [row | {"customer_id": customer_of(one)} for row, one in zip(values, happened, strict=True)]
+    INSERT_EVENTS.execute(tx.connection, values)
+
+
+def customer_of(event: Event) -> int | None:
+    """The customer that the event itself is about, and not a license."""
+    details = event.details or {}
+    is_name = event.name == "name.saved" and details.get("kind") == "customer"
+    number = details.get("number") if is_name or event.name.startswith("customer.") else None
+    return number if isinstance(number, int) else None
 
 
 EVENT = [events.c[name] for name in Event.__struct_fields__]
@@ -61,7 +72,7 @@ def event_of(row: Sequence[Any]) -> Event:
 
 
 def event_values(event: Event) -> Values:
-    """Every column of the event but its number."""
+    """Every column of the event but its number and its customer."""
     return {
         "occurred_at": to_seconds(event.occurred_at),
         "name": event.name,

@@ -10,6 +10,7 @@ from keywright.db import ReadTransaction
 from keywright.search import scan_store
 from keywright.search import store as browsing
 from keywright.search.store import EventFilter, EventRecord
+from keywright.search.terms_store import newest_license
 
 #: The time budget, in seconds; and the most events in a step, which are read in any case. The first steps are
 #: shorter, because matches are often near.
@@ -18,6 +19,8 @@ _STEP = 5_000
 _FIRST_STEP = 200
 #: The most events, and licenses, of a customer or a product that are looked up in the index on licenses.
 _MAX_GATHERED = 10_000
+#: An owner of so many licenses, and of one in so many of all, has many of the newest events.
+_MANY_OWNED, _FREQUENT = 1_000, 100
 #: The number of events that are read by their ids at once.
 _AT_ONCE = 500
 #: The largest difference between the clocks of servers with one database.
@@ -87,7 +90,17 @@ def _gather(tx: ReadTransaction, where: EventFilter, before_id: int | None) -> l
         return None
     if where.from_id is not None and before_id is not None and before_id - where.from_id <= _MAX_GATHERED:
         return None
+    owned = browsing.count_owned(tx, where, most=_MAX_GATHERED + 1)
+    if owned > _MAX_GATHERED or _is_frequent(tx, where, owned):
+        return None
     return browsing.gather_event_ids(tx, where, before_id=before_id, most=_MAX_GATHERED)
+
+
+def _is_frequent(tx: ReadTransaction, where: EventFilter, owned: int) -> bool:
+    """Whether a look at every event finds a page of the newest soon."""
+    if owned < _MANY_OWNED or (where.name, where.actor, where.from_id) != (None, None, None):
+        return False
+    return owned * _FREQUENT >= newest_license(tx)
 
 
 def _page_of(tx: ReadTransaction, where: EventFilter, ids: list[int], limit: int) -> EventPage:

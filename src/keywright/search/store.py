@@ -52,7 +52,7 @@ class Owner(NamedTuple):
 class EventFilter(msgspec.Struct, frozen=True):
     """Conditions for events; None is none. A name ending with a dot, an actor with a colon, is a prefix. The
     events of a customer or a product are those of the licenses that they have now; of a customer, also of
-    those that were deleted and can be brought back.
+    those that were deleted and can be brought back, and those about the customer.
     """
 
     license_id: int | None = None
@@ -133,31 +133,42 @@ def list_events(
     if where.license_id is not None:
         span.append(events.c.license_id == where.license_id)
     order = _sort_key(tx, where).desc()
-    some = select(events.c.id, *EVENT).where(*span).order_by(order).limit(size).subquery()
-    query = select(some).where(*_conditions(some.c, where), *_of_licenses(some.c.license_id, where))
+    columns = (events.c.id, *EVENT, events.c.customer_id)
+    some = select(*columns).where(*span).order_by(order).limit(size).subquery()
+    query = select(some).where(*_conditions(some.c, where), *_of_owner(some.c, where))
     latest = tx.connection.execute(query.order_by(some.c.id.desc()).limit(limit))
-    found = [EventRecord(row.id, event_of(row[1:])) for row in latest]
+    found = [EventRecord(row.id, event_of(row[1:-1])) for row in latest]
     if len(found) == limit:
         return found, found[-1].id
     last = select(events.c.id).where(*span).order_by(order).offset(size - 1).limit(1)
     return found, tx.connection.execute(last).scalar_one_or_none()
 
 
+def count_owned(tx: ReadTransaction, where: EventFilter, *, most: int) -> int:
+    """The number of licenses that a customer or a product has, at most ``most``."""
+    some = _licenses_of(where, most)
+    return int(tx.connection.execute(select(func.count()).select_from(some)).scalar_one())
+
+
 def gather_event_ids(
     tx: ReadTransaction, where: EventFilter, *, before_id: int | None, most: int
 ) -> list[int] | None:
-    """The ids of all events of the licenses of a customer or a product, newest first, without regard to the
-    other conditions but the ids; None where there are more than ``most`` licenses or events.
+    """The ids of all events of a customer or a product, newest first, without regard to the other conditions
+    but the ids; None where there are more than ``most``. There must not be more licenses than that.
     """
-    some = _licenses_of(where, most + 1)
-    if int(tx.connection.execute(select(func.count()).select_from(some)).scalar_one()) > most:
-        return None
+    some = _licenses_of(where, most)
     # By the index on licenses, whatever the planner thinks of the ids.
     number = events.c.id + 0
     bounds = [] if before_id is None else [number < before_id]
     bounds += [] if where.from_id is None else [number >= where.from_id]
-    query = select(events.c.id).join(some, some.c.id == events.c.license_id).where(*bounds).limit(most + 1)
-    found = tx.connection.execute(query).scalars().all()
+    queries = [select(events.c.id).join(some, some.c.id == events.c.license_id)]
+    if _includes_own(where):
+        queries.append(select(events.c.id).where(events.c.customer_id == where.customer_id))
+    found = [
+        number
+        for query in queries
+        for number in tx.connection.execute(query.where(*bounds).limit(most + 1)).scalars()
+    ]
     return None if len(found) > most else sorted(found, reverse=True)
 
 
@@ -173,7 +184,7 @@ def list_events_by_id(
 def _licenses_of(where: EventFilter, most: int) -> FromClause:
     """The licenses of a customer or a product; of a customer, also those that can be brought back."""
     of_them = select(licenses.c.id).where(*_has_owner(where)).limit(most)
-    if where.customer_id is None or where.product_id is not None:
+    if not _includes_own(where):
         return of_them.subquery()
     deleted = select(deleted_licenses.c.license_id).where(deleted_licenses.c.customer_id == where.customer_id)
     return union_all(select(of_them.subquery()), select(deleted.limit(most).subquery())).subquery()
@@ -186,19 +197,27 @@ def _has_owner(where: EventFilter) -> Iterator[ColumnElement[bool]]:
         yield licenses.c.product_id == where.product_id
 
 
-def _of_licenses(license_id: ColumnElement[int], where: EventFilter) -> Iterator[ColumnElement[bool]]:
+def _includes_own(where: EventFilter) -> bool:
+    """Whether events about the customer, and of deleted licenses, are among those that match."""
+    return where.customer_id is not None and where.product_id is None
+
+
+def _of_owner(
+    columns: ReadOnlyColumnCollection[str, Any], where: EventFilter
+) -> Iterator[ColumnElement[bool]]:
     """Look up the license of each event: as values, because PostgreSQL would read all licenses of the
     customer for an EXISTS.
     """
     if not (conditions := [*_has_owner(where)]):
         return
-    theirs = select(licenses.c.id).where(licenses.c.id == license_id, *conditions)
-    found = [theirs.scalar_subquery()]
-    if where.customer_id is not None and where.product_id is None:
-        columns = deleted_licenses.c
-        is_theirs = (columns.license_id == license_id, columns.customer_id == where.customer_id)
-        found.append(select(columns.license_id).where(*is_theirs).scalar_subquery())
-    yield or_(*(one.is_not(None) for one in found))
+    theirs = select(licenses.c.id).where(licenses.c.id == columns.license_id, *conditions)
+    found = [theirs.scalar_subquery().is_not(None)]
+    if _includes_own(where):
+        deleted = deleted_licenses.c
+        is_theirs = (deleted.license_id == columns.license_id, deleted.customer_id == where.customer_id)
+        found.append(select(deleted.license_id).where(*is_theirs).scalar_subquery().is_not(None))
+        found.append(columns.customer_id == where.customer_id)
+    yield or_(*found)
 
 
 def _sort_key(tx: ReadTransaction, where: EventFilter) -> ColumnElement[int]:

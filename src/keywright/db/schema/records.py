@@ -28,7 +28,11 @@ events = Table(
     Column("actor", String(80), nullable=False),
     Column("ip_address", String(45), nullable=False),
     Column("details", Text),
+    # The customer that the event itself is about, and not a license.
+    Column("customer_id", BigInteger),
     Index(None, "license_id"),
+    # Activations are not in it, and pay nothing for it.
+    partial_index("ix_events_customer_id", "customer_id", "id", where="customer_id IS NOT NULL"),
     sqlite_autoincrement=True,
 )
 

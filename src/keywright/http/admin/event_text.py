@@ -53,7 +53,7 @@ EVENTS: dict[str, dict[str, str]] = {
         "product.updated": N_("Product {product} changed"),
         "product.deleted": N_("Product {product} deleted"),
         "customer.created": N_("Customer {number} created"),
-        "customer.updated": N_("Customer {number} changed"),
+        "customer.updated": N_("Customer {number} changed: {fields}"),
         "customer.deleted": N_("Customer {number} deleted"),
         "name.saved": N_("{kind} {number} named"),
         "customer.erased": N_("Personal data of customer {number} erased"),
@@ -132,6 +132,7 @@ _DEFAULTS = {
     "file": "",
     "kid": "",
     "url": "",
+    "fields": "",
 }
 _OTHERS = N_("{others} more devices deactivated")
 _JOBS = {
@@ -146,6 +147,13 @@ _PERMISSIONS = {
     "write": N_("may write"),
     "read_write": N_("may read and write"),
     "client": N_("for programs of customers"),
+}
+#: What can change of a customer; an event does not say the values.
+_FIELDS_OF_CUSTOMER = {
+    "name": N_("name"),
+    "email": N_("e-mail address"),
+    "metadata": N_("note and metadata"),
+    "language": N_("language"),
 }
 #: The prefix of events about users, and the prefixes of actors that are people who use the pages.
 _ABOUT_USERS, PEOPLE = "user.", ("user:", "visitor")
@@ -207,6 +215,10 @@ def _find_words(event: Event, names: EventNames) -> tuple[str, dict[str, Any]]:
         details.setdefault("api_key", names.api_keys.get(details["api_key_id"], details["api_key_id"]))
     if "job_id" in details:
         details["job"] = _(_JOBS.get(str(details.pop("kind", "")), N_("long work")))
+    if event.name == "customer.updated":
+        details["fields"] = ", ".join(
+            _(_FIELDS_OF_CUSTOMER[one]) for one in _FIELDS_OF_CUSTOMER if one in details
+        )
     if (place := (event.license_id, event.activation_id)) in names.devices:
         details["device"] = names.devices[place]
     written = _Details(

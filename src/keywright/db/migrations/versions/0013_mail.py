@@ -1,4 +1,6 @@
-"""Tables for mail: the outbox of mails, and templates."""
+"""Tables for mail: the outbox of mails, and templates; and the customers that events are about."""
+
+import json
 
 import sqlalchemy as sa
 from alembic import op
@@ -12,6 +14,7 @@ def upgrade() -> None:
     _create_templates()
     op.add_column("users", sa.Column("email", sa.String(320)))
     op.add_column("customers", sa.Column("unsubscribed_at", sa.BigInteger))
+    _name_customers_of_events()
 
 
 def _create_outbox() -> None:
@@ -71,3 +74,25 @@ def _create_templates() -> None:
         sa.PrimaryKeyConstraint("name", "product_id", "language", name="pk_mail_templates"),
         sqlite_with_rowid=False,
     )
+
+
+def _name_customers_of_events() -> None:
+    """As ``events.store.customer_of`` does, for the events there are."""
+    op.add_column("events", sa.Column("customer_id", sa.BigInteger))
+    is_of_customer = sa.text("customer_id IS NOT NULL")
+    op.create_index(
+        "ix_events_customer_id",
+        "events",
+        ["customer_id", "id"],
+        sqlite_where=is_of_customer,
+        postgresql_where=is_of_customer,
+    )
+    query = sa.text(
+        "SELECT id, name, details FROM events WHERE license_id = 0 AND details IS NOT NULL"
+        " AND (name = 'name.saved' OR name LIKE 'customer.%')"
+    )
+    change = sa.text("UPDATE events SET customer_id = :number WHERE id = :id")
+    for row in op.get_bind().execute(query).all():
+        details = json.loads(row.details)
+        if row.name != "name.saved" or details.get("kind") == "customer":
+            op.get_bind().execute(change, {"id": row.id, "number": details.get("number")})
