@@ -158,7 +158,7 @@ def test_a_filter_takes_the_name_for_the_number(server: RunningServer, bob: Visi
         ("customer=9223372036854775808", "It must be an integer from 0 to 9223372036854775807."),
         ("expiring=-1", "It must be an integer from 0 to 2147483647."),
         ("places=some", "It must be full or unused."),
-        ("sort=random", "It must be one of newest, oldest, expires, created."),
+        ("sort=random", "It must be one of newest, oldest, expires, created, latest"),
         ("found=made-up", "It is not valid here; search again."),
         ("found=%F0%9F%94%91", "It is not valid here; search again."),
     ],

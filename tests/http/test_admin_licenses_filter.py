@@ -5,9 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from keywright.licensing.licenses.model import Status
-from tests.http.admin_browser import Visitor, asked, said
-from tests.http.admin_licenses import a_number, make, where_to
+from keywright.licensing.licenses.model import Order, Status
+from keywright.provisioning.licenses.commands import IssueLicenses
+from tests.http.admin_browser import Visitor, asked, decide, said
+from tests.http.admin_licenses import a_key, a_number, make, where_to
 from tests.server import RunningServer
 
 
@@ -103,3 +104,26 @@ def test_a_user_has_at_most_twenty_views(server: RunningServer, carol: Visitor) 
         carol.post("/licenses/views/delete", name=name)
     carol.post("/licenses/views", name=" ")
     assert "A view needs a name" in said(carol.get("/licenses"))
+
+
+def test_a_list_is_sorted_by_customer_and_by_last_use(server: RunningServer, bob: Visitor) -> None:
+    product = a_number()
+    owners = {"Zeppelin Works": a_number(), "antler Press": a_number()}
+    for name, number in owners.items():
+        bob.post("/customers/new", number=str(number), name=name)
+        make(server, product_id=product, customer_id=number)
+    page = said(bob.get(f"/licenses?product={product}&sort=customer"))
+    assert "Customer ↑" in page
+    assert page.index("antler Press") < page.index("Zeppelin Works")
+    page = said(bob.get(f"/licenses?product={product}&sort=unseen"))
+    assert "Last seen ↑" in page
+    assert page.index("Zeppelin Works") < page.index("antler Press")
+
+
+def test_the_order_of_a_shop_is_shown_by_its_text(server: RunningServer, bob: Visitor) -> None:
+    order = Order(source="stripe", id="cs_live_7")
+    (issued,) = decide(server, IssueLicenses(**asked(status=Status.ACTIVE, key=a_key(), order=order)))
+    license = issued.licenses[0].license
+    page = bob.get("/licenses?order=cs_live_7")
+    assert "cs_live_7</a>" in page.text
+    assert "cs_live_7</a>" in bob.get(f"/licenses/{license.id}").text

@@ -84,7 +84,7 @@ def matching(search: Search, some: Iterable[LicenseWithTerms], now: datetime = N
     found = [one.license for one in some if _is_wanted(search, one, now)]
     if search.order == Order.EXPIRES:
         return sorted(found, key=lambda one: (one.expires_at is None, one.expires_at or now, one.id))
-    return sorted(found, key=lambda one: one.id, reverse=search.order == Order.NEWEST)
+    return sorted(found, key=lambda one: one.id, reverse=search.order.is_descending)
 
 
 def _is_wanted(search: Search, one: LicenseWithTerms, now: datetime) -> bool:

@@ -16,7 +16,7 @@ from keywright.licensing.activations import store as activation_store
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License, Status
 from keywright.search import scan
-from keywright.search.filters import Order, Search
+from keywright.search.filters import SORTED, Order, Search
 from keywright.search.license_pages import MatchingIds, Page, find_matching_ids, find_page
 from tests.databases import a_postgres_url
 from tests.makers import KEY_RING, NOW, a_license, url_of
@@ -69,6 +69,7 @@ def numbers(*usual: int) -> st.SearchStrategy[int | None]:
     return st.sampled_from((None, None, *usual, *usual, -1, 2**63 - 1, 2**63, 10**30))
 
 
+WALKED = [one for one in Order if one not in SORTED]
 ASKED: dict[str, st.SearchStrategy[Any]] = {
     "status": numbers(*Status),
     "product_id": numbers(1, 2),
@@ -89,7 +90,7 @@ def searches(draw: st.DrawFn) -> Search:
     values: dict[str, Any] = {name: draw(ASKED[name]) for name in names}
     if "term" in values:
         values["term"], values["is_prefix"] = values["term"]
-    return Search(**values, order=draw(st.sampled_from(Order)))
+    return Search(**values, order=draw(st.sampled_from(WALKED)))
 
 
 class Sizes(NamedTuple):
@@ -286,7 +287,7 @@ def test_a_cursor_tells_nothing_of_what_was_searched_for(shelf: Shelf) -> None:
 # --- while others change things -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("order", Order)
+@pytest.mark.parametrize("order", WALKED)
 @pytest.mark.parametrize("seed", range(5))
 def test_what_is_added_and_deleted_between_pages_neither_hides_nor_doubles_the_others(
     storage: Storage, order: Order, seed: int

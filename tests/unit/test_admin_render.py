@@ -5,7 +5,7 @@ from jinja2 import UndefinedError
 from markupsafe import Markup
 
 from keywright.http.admin.app import TEMPLATES
-from keywright.http.admin.texts import license_state
+from keywright.http.admin.texts import FUNCTIONS, license_state
 from keywright.http.pages.render import browser_name, build_environment, has_right
 from keywright.http.pages.urls import url
 from keywright.identity.model import Role
@@ -21,7 +21,7 @@ def part(call: str, **context: object) -> str:
     name = call.partition("(")[0]
     source = f'{{% from "parts.html" import {name} with context %}}{{{{ {call} }}}}'
     return (
-        build_environment(TEMPLATES, STATICS, license_state=license_state)
+        build_environment(TEMPLATES, STATICS, **FUNCTIONS)
         .from_string(source)
         .render(now=NOW, csrf_token="t0k3n", current_path="/", **context)
     )
@@ -126,6 +126,4 @@ def test_whatever_comes_in_is_a_text_and_no_tag(call: str) -> None:
 
 def test_a_template_that_uses_what_is_not_there_fails() -> None:
     with pytest.raises(UndefinedError):
-        build_environment(TEMPLATES, STATICS, license_state=license_state).from_string(
-            "{{ mistyped }}"
-        ).render()
+        build_environment(TEMPLATES, STATICS, **FUNCTIONS).from_string("{{ mistyped }}").render()

@@ -10,10 +10,9 @@ import msgspec
 
 from keywright.core.errors import SetupOver
 from keywright.db import ReadTransaction
-from keywright.identity import second_factor_store
 from keywright.identity import store as identity_store
 from keywright.identity.model import Session, User
-from keywright.identity.store import find_session, find_user_by_id, has_users
+from keywright.identity.store import find_session_with_user, has_users
 
 #: The clock of the server that began a session may be ahead by less than this.
 MAX_AHEAD = timedelta(minutes=30)
@@ -74,13 +73,10 @@ def hash_session_token(token: str) -> bytes:
 
 def find_signed_in(tx: ReadTransaction, token: str, now: datetime) -> SignedIn | None:
     """The session with this token, and its user; None when it is unknown or over, or the user disabled."""
-    session = find_session(tx, hash_session_token(token))
-    if session is None or is_over(session, now):
+    found = find_session_with_user(tx, hash_session_token(token))
+    if found is None or is_over(found.session, now) or found.user.disabled_at is not None:
         return None
-    user = find_user_by_id(tx, session.user_id)
-    if user is None or user.disabled_at is not None:
-        return None
-    return SignedIn(user, session, second_factor_store.has_factor(tx, user.id))
+    return SignedIn(found.user, found.session, found.has_factor)
 
 
 def list_sessions(tx: ReadTransaction, user_id: int, now: datetime) -> list[Session]:

@@ -1,13 +1,21 @@
 """API keys, users and sessions in the database."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Row, and_, bindparam, delete, exists, insert, or_, select, update
+from sqlalchemy import Row, Select, and_, bindparam, delete, exists, insert, or_, select, update
 
 from keywright.db import rows
 from keywright.db.rows import with_datetimes
-from keywright.db.schema import api_keys, installation, invitations, saved_views, sessions, users
+from keywright.db.schema import (
+    api_keys,
+    installation,
+    invitations,
+    saved_views,
+    second_factors,
+    sessions,
+    users,
+)
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.identity.model import ApiKey, Permissions, Role, SavedView, Session, User
 
@@ -62,6 +70,16 @@ def revoke_api_key(tx: WriteTransaction, api_key_id: int, now: datetime) -> bool
 
 
 _SESSION = [sessions.c[name] for name in Session.__struct_fields__]
+_SESSION_WITH_USER: Select[Any] = (
+    select(
+        *(one.label(f"session_{one.name}") for one in _SESSION),
+        *(one.label(f"user_{one.name}") for one in USER),
+        second_factors.c.user_id.label("factor"),
+    )
+    .join(users, users.c.id == sessions.c.user_id)
+    .outerjoin(second_factors, second_factors.c.user_id == users.c.id)
+    .where(sessions.c.token_hash == bindparam("token"))
+)
 _ADMINISTERS = and_(users.c.role == Role.ADMINISTRATOR, users.c.disabled_at.is_(None))
 
 
@@ -124,6 +142,25 @@ def save_new_user(tx: WriteTransaction, user: User) -> int:
 def find_session(tx: ReadTransaction, token_hash: bytes) -> Session | None:
     """The session with this token."""
     return tx.first(select(*_SESSION).where(sessions.c.token_hash == token_hash), _session_of)
+
+
+class FoundSession(NamedTuple):
+    """A session, its user, and whether the user has a second factor."""
+
+    session: Session
+    user: User
+    has_factor: bool
+
+
+def find_session_with_user(tx: ReadTransaction, token_hash: bytes) -> FoundSession | None:
+    """The session with this token, in one question: every page asks it."""
+    row = tx.connection.execute(_SESSION_WITH_USER, {"token": token_hash}).first()
+    if row is None:
+        return None
+    values = with_datetimes(row)
+    session = Session(**{name: values[f"session_{name}"] for name in Session.__struct_fields__})
+    user = {name: values[f"user_{name}"] for name in User.__struct_fields__}
+    return FoundSession(session, User(**user | {"role": Role(user["role"])}), values["factor"] is not None)
 
 
 def list_sessions(tx: ReadTransaction, user_id: int) -> list[Session]:

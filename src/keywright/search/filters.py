@@ -26,14 +26,29 @@ Conditions = tuple[ColumnElement[bool], ...]
 
 
 class Order(StrEnum):
-    """The order of a list: by id, newest first or oldest first; soonest expiry first and never last; or by
-    creation, oldest first, which for imported licenses is not the order of ids.
+    """The order of a list: by id, newest first or oldest first; soonest expiry first and never last; by
+    creation, oldest first or latest first, which for imported licenses is not the order of ids; by the names
+    of customers or of products; or by the last use, the latest first, or those seen never and long ago.
     """
 
     NEWEST = "newest"
     OLDEST = "oldest"
     EXPIRES = "expires"
     CREATED = "created"
+    LATEST = "latest"
+    CUSTOMER = "customer"
+    PRODUCT = "product"
+    SEEN = "seen"
+    UNSEEN = "unseen"
+
+    @property
+    def is_descending(self) -> bool:
+        """Whether the largest position is the first; of those that are not ``SORTED``."""
+        return self in (Order.NEWEST, Order.LATEST)
+
+
+#: The orders that no index has: all that match are read and sorted, so there must not be many.
+SORTED = frozenset({Order.CUSTOMER, Order.PRODUCT, Order.SEEN, Order.UNSEEN})
 
 
 class Search(msgspec.Struct, frozen=True):

@@ -1,5 +1,5 @@
 """Pages of licenses that match a search. A cursor is a position in the list: a license that is added or
-deleted between two pages makes none of them skip or repeat another license.
+deleted between two pages makes none of them skip or repeat another license, but in the orders of ``SORTED``.
 """
 
 import base64
@@ -56,7 +56,8 @@ def find_page(
     """The page at a cursor; the first one without a cursor, or with one of another order or an invalid one.
 
     ``budget`` is in seconds, for the scan; counting and reading take some more. ``by_status``, where it is
-    known, gives totals that would take long to count.
+    known, gives totals that would take long to count. Raises ``InvalidParameters`` where more than 10,000
+    licenses would have to be sorted.
     """
     scan = Scan(tx, search, now, budget)
     is_backward, start = _read_cursor(cursor, search.order)
@@ -119,5 +120,5 @@ def _read_cursor(cursor: str | None, order: str) -> tuple[bool, Position | None]
 def _just_before(place: Position, order: str, *, is_backward: bool) -> Position:
     """The position from which this one comes first in the other direction."""
     value, number = place
-    is_descending = (order == Order.NEWEST) != is_backward
+    is_descending = Order(order).is_descending != is_backward
     return value, number - 1 if is_descending else number + 1

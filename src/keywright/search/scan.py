@@ -5,6 +5,7 @@ from datetime import datetime
 from time import monotonic
 from typing import NamedTuple
 
+from keywright.core.errors import InvalidParameters
 from keywright.db import ReadTransaction
 from keywright.search import scan_store
 from keywright.search.filters import (
@@ -14,6 +15,7 @@ from keywright.search.filters import (
     ENDLESS,
     EVERYTHING,
     NEVER,
+    SORTED,
     Order,
     Search,
     Track,
@@ -46,6 +48,8 @@ class Scan:
         self._search = search
         scan_store.set_planner_options(tx)
         sources = sources_of(search, now)
+        if search.order in SORTED and not sources:
+            sources = [EVERYTHING]
         counts = scan_store.count_each(tx, sources, MAX_COUNTED + 1)
         ranked = sorted(range(len(sources)), key=counts.__getitem__)
         #: The sources, the one with the fewest rows first; and the number of its rows.
@@ -73,8 +77,12 @@ class Scan:
         return self._count(MAX_COUNTED), True
 
     def find(self, start: Position | None, limit: int, *, is_backward: bool) -> Found:
-        """The first matching licenses after a position; fewer at the end of the list or of the time."""
-        is_descending = (self._search.order == Order.NEWEST) != is_backward
+        """The first matching licenses after a position; fewer at the end of the list or of the time. Raises
+        ``InvalidParameters`` where too many would have to be sorted.
+        """
+        if self._search.order in SORTED:
+            return Found(self._find_sorted(start, limit, is_backward=is_backward), None)
+        is_descending = self._search.order.is_descending != is_backward
         if self._fewest <= MAX_COUNTED:
             some = scan_store.gather(
                 self._tx,
@@ -93,6 +101,20 @@ class Scan:
                 return Found(found, reached)
         return Found(found, None)
 
+    def _find_sorted(self, start: Position | None, limit: int, *, is_backward: bool) -> list[Position]:
+        if self._fewest > MAX_COUNTED:
+            reason = f"is too long to be sorted so; narrow the search to at most {MAX_COUNTED:,} licenses"
+            raise InvalidParameters({"sort": reason})
+        return scan_store.gather_sorted(
+            self._tx,
+            self._sources,
+            self._search.order,
+            after=start,
+            is_backward=is_backward,
+            most=MAX_COUNTED,
+            limit=limit,
+        )
+
     def _count(self, rows: int) -> int:
         """The number of matches among so many rows of the smallest index."""
         if len(self._sources) > 1:
@@ -105,7 +127,7 @@ class Scan:
         self, start: Position | None, *, is_backward: bool
     ) -> list[tuple[Track, Position | None]]:
         """The tracks to scan in turn, each with the position to start after, or None."""
-        if self._search.order == Order.CREATED:
+        if self._search.order in (Order.CREATED, Order.LATEST):
             return [(BY_CREATION, start)]
         if self._search.order != Order.EXPIRES:
             return [(BY_ID, start)]

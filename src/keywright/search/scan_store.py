@@ -8,10 +8,24 @@ that, however rare the matches are. The statements return ids and positions.
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, Subquery, exists, func, literal, not_, select, text, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    Subquery,
+    Table,
+    Text,
+    cast,
+    exists,
+    func,
+    literal,
+    not_,
+    select,
+    text,
+    tuple_,
+)
 
 from keywright.db import rows
-from keywright.db.schema import licenses, search_terms
+from keywright.db.schema import customers, last_seen, licenses, products, search_terms
 from keywright.db.transaction import ReadTransaction
 from keywright.search.filters import (
     BY_CREATION,
@@ -42,8 +56,8 @@ _PLANNER_OPTIONS = text(
     "set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)"
 )
 
-#: A license's position in a list: its expiry (``NEVER`` for none) or its creation, in seconds, or 0 where the
-#: order is that of ids; and its id.
+#: A license's position in a list: its expiry (``NEVER`` for none) or its creation, in seconds, 0 where the
+#: order is that of ids, or its place where no index has the order; and its id.
 Position = tuple[int, int]
 
 
@@ -113,12 +127,46 @@ def gather(
     """The first licenses after a position that match all sources, the first of which has at most ``most``
     rows.
     """
-    driver, *_ = sources
-    some = _candidates(driver, (), (), limit=most)
+    some, filters = _gathered(sources, _COLUMNS.get(order), most)
     key = [some.c.id] if order in _BY_ID else [_VALUES[order](some), some.c.id]
     beyond = [] if after is None else [_is_beyond(key, after, is_descending=is_descending)]
-    query = select(_VALUES[order](some), some.c.id).where(*_filters(some, driver, sources), *beyond)
+    query = select(_VALUES[order](some), some.c.id).where(*filters, *beyond)
     return _positions(tx, query.order_by(*_order_by(key, is_descending=is_descending)).limit(limit))
+
+
+def gather_sorted(
+    tx: ReadTransaction,
+    sources: Sequence[Source],
+    order: Order,
+    *,
+    after: Position | None,
+    is_backward: bool,
+    most: int,
+    limit: int,
+) -> list[Position]:
+    """The same in an order that no index has. Positions are places in the list, from 0, with the ids: names
+    must not be in addresses.
+    """
+    some, filters = _gathered(sources, _COLUMNS.get(order), most)
+    place = -1 if after is None else after[0]
+    start = max(0, place - limit) if is_backward else place + 1
+    query = select(some.c.id).where(*filters).order_by(*_SORT_KEYS[order](some))
+    found = tx.connection.execute(query.offset(start).limit(place - start if is_backward else limit))
+    places = list(enumerate((int(number) for number in found.scalars()), start))
+    return places[::-1] if is_backward else places
+
+
+def _gathered(
+    sources: Sequence[Source], column: str | None, most: int
+) -> tuple[Subquery, list[ColumnElement[bool]]]:
+    """The candidates, with a column that sorts them, and what is left to filter them by."""
+    driver, *others = sources
+    if others or driver.number is not licenses.c.id:
+        some = _candidates(driver, (), (), limit=most)
+        return some, _filters(some, driver, sources)
+    # Its index says all that is asked for: no row is read, unless for the column.
+    columns = [licenses.c[name] for name in ("id", column) if name is not None]
+    return select(*columns).where(*driver.where).limit(most).subquery("some"), []
 
 
 def count_gathered(tx: ReadTransaction, sources: Sequence[Source], most: int) -> int:
@@ -267,11 +315,41 @@ def _expiry(some: Subquery) -> Any:
     return func.coalesce(some.c.expires_at, NEVER)
 
 
+_LATEST_SEEN = select(func.max(last_seen.c.seen_at))
+
+
+def _seen(some: Subquery) -> Any:
+    return func.coalesce(_LATEST_SEEN.where(last_seen.c.license_id == some.c.id).scalar_subquery(), 0)
+
+
+def _by_name(some: Subquery, table: Table, column: str, *names: str) -> list[Any]:
+    """By the name in this table, else the number; those without a number come last."""
+    number = some.c[column]
+    name = func.coalesce(*(table.c[one] for one in names), cast(table.c.id, Text))
+    named = select(name).where(table.c.id == number).scalar_subquery()
+    return [number.is_(None), func.lower(func.coalesce(named, cast(number, Text))), some.c.id]
+
+
 _BY_ID = (Order.NEWEST, Order.OLDEST)
+#: What sorts by the orders that no index has, and the columns of licenses that the orders need.
+_SORT_KEYS: dict[Order, Callable[[Subquery], list[Any]]] = {
+    Order.CUSTOMER: lambda some: _by_name(some, customers, "customer_id", "name", "email"),
+    Order.PRODUCT: lambda some: _by_name(some, products, "product_id", "name"),
+    Order.SEEN: lambda some: [_seen(some).desc(), some.c.id.desc()],
+    Order.UNSEEN: lambda some: [_seen(some), some.c.id],
+}
+_COLUMNS = {
+    Order.CUSTOMER: "customer_id",
+    Order.PRODUCT: "product_id",
+    Order.EXPIRES: "expires_at",
+    Order.CREATED: "created_at",
+    Order.LATEST: "created_at",
+}
 #: The value in the positions of an order, and the order of each track.
 _VALUES: dict[Order, Callable[[Subquery], Any]] = {
     Order.EXPIRES: _expiry,
     Order.CREATED: lambda some: some.c.created_at,
+    Order.LATEST: lambda some: some.c.created_at,
     Order.NEWEST: lambda _: literal(0),
     Order.OLDEST: lambda _: literal(0),
 }

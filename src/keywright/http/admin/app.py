@@ -37,7 +37,7 @@ from keywright.http.admin.sections.system import System
 from keywright.http.admin.sections.users import Users
 from keywright.http.admin.sections.webhooks import Webhooks
 from keywright.http.admin.site import AdminSite
-from keywright.http.admin.texts import ROLE_TEXTS, license_state, refusal_text
+from keywright.http.admin.texts import FUNCTIONS, ROLE_TEXTS
 from keywright.http.middleware.body import BodyReader
 from keywright.http.pages.error_messages import NOT_ALLOWED, Message
 from keywright.http.pages.kept_form import KeptForm, read_unsent
@@ -97,9 +97,7 @@ def build_app(
     site = AdminSite(
         settings=settings,
         runner=runner,
-        templates=build_environment(
-            TEMPLATES, static_files.urls, license_state=license_state, refusal_text=refusal_text
-        ),
+        templates=build_environment(TEMPLATES, static_files.urls, **FUNCTIONS),
         menu=tuple(section.menu_item() for section in SECTIONS if section.in_menu),
         languages=Languages(CATALOGS),
         body_reader=body_reader,

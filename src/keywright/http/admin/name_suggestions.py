@@ -6,15 +6,20 @@ from keywright.core import parsing
 from keywright.db import ReadTransaction
 from keywright.http.pages.request import PageRequest
 from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.catalog.store import find_numbers, list_names, names_of
+from keywright.provisioning.catalog.store import find_numbers, has_more_names, list_names, names_of
 
 _MAX_SUGGESTIONS = 200
 
 
 def suggest_names(tx: ReadTransaction) -> Mapping[str, Mapping[int, str]]:
-    """The first names of products and of customers, by number."""
-    kinds = {"product": NameKind.PRODUCT, "customer": NameKind.CUSTOMER}
-    return {name: list_names(tx, kind, after=-1, limit=_MAX_SUGGESTIONS) for name, kind in kinds.items()}
+    """The names of products and of customers, by number; none of a kind that has too many to choose from."""
+    return {"product": suggest(tx, NameKind.PRODUCT), "customer": suggest(tx, NameKind.CUSTOMER)}
+
+
+def suggest(tx: ReadTransaction, kind: NameKind) -> Mapping[int, str]:
+    """The names of products, or of customers, by number; none where there are too many to choose from."""
+    has_too_many = has_more_names(tx, kind, than=_MAX_SUGGESTIONS)
+    return {} if has_too_many else list_names(tx, kind, after=-1, limit=_MAX_SUGGESTIONS)
 
 
 def read_number(tx: ReadTransaction, kind: NameKind, text: str) -> int | None:

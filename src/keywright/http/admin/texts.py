@@ -1,11 +1,13 @@
 """Words for roles and for the states of licenses, marked for ``_``."""
 
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from typing import Any
 
 from keywright.events.outbox.model import MailTemplate
 from keywright.http.pages.languages import N_, _
 from keywright.identity.model import Role
-from keywright.licensing.licenses.model import License, State, Status
+from keywright.licensing.licenses.model import License, State, Status, order_of
 from keywright.licensing.licenses.rules import state
 
 #: What each role may do, in a sentence.
@@ -50,6 +52,10 @@ _REFUSALS = {
 }
 
 
+#: The colors of the states of licenses.
+_TONES = {"active": "good", "grace": "warn", "expired": "warn", "inactive": "soft", "disabled": "bad"}
+
+
 def license_state(license: License, now: datetime) -> str:
     """The state of a license in one word: its status, or ``expired`` or ``grace`` where that says more."""
     now_is = state(license, now)
@@ -59,3 +65,22 @@ def license_state(license: License, now: datetime) -> str:
 def refusal_text(code: str) -> str:
     """Why a call was refused, in words; an unknown code as it is."""
     return _(_REFUSALS[code]) if code in _REFUSALS else code
+
+
+def state_tone(state: str) -> str:
+    """The color of a badge with this state of a license."""
+    return _TONES.get(state, "plain")
+
+
+def order_text(license: License) -> str | None:
+    """The ID of the order that a license was sold with, as its shop has it."""
+    return order_of(license).id
+
+
+#: What templates may call, or use as filters.
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "license_state": license_state,
+    "state_tone": state_tone,
+    "order_text": order_text,
+    "refusal_text": refusal_text,
+}

@@ -1,17 +1,29 @@
 """Numbers, days and times as the reader's language writes them. Times are in UTC."""
 
 from datetime import UTC, date, datetime
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from keywright.core.parsing import format_size
 from keywright.http.pages.languages import _, current_language
 
+if TYPE_CHECKING:
+    from babel import Locale
+
+#: Babel takes 30 µs for a number or a day, and a page has a hundred, most of them again and again.
+_KEPT = 5_000
+
 
 def write_number(value: Any) -> str:
     """``12,345``; ``0.5``."""
+    return _format_number(value, current_language().locale)
+
+
+@lru_cache(maxsize=_KEPT, typed=True)
+def _format_number(value: Any, locale: "Locale") -> str:
     from babel.numbers import format_decimal
 
-    return format_decimal(value, locale=current_language().locale)
+    return format_decimal(value, locale=locale)
 
 
 def write_size(size: int) -> str:
@@ -33,9 +45,14 @@ def write_moment(moment: datetime) -> str:
 
 def write_day(day: date) -> str:
     """``Nov 23, 2026``."""
+    return _format_day(day.toordinal(), current_language().locale)
+
+
+@lru_cache(maxsize=_KEPT)
+def _format_day(ordinal: int, locale: "Locale") -> str:
     from babel.dates import format_date
 
-    return format_date(day, "medium", locale=current_language().locale)
+    return format_date(date.fromordinal(ordinal), "medium", locale=locale)
 
 
 def write_short_day(day: date) -> str:

@@ -47,6 +47,7 @@ SENTENCES = (
     N_("It is neither a number nor the name of one."),
     N_("It is the name of %(one)s and of %(other)s: type the number."),
     N_("It is not valid here; search again."),
+    N_("It is too long to be sorted so; narrow the search to at most %(most)s licenses."),
     N_("It must be full or unused."),
     N_("It must be one of %(names)s."),
     N_("It is neither the number nor the name of a policy."),

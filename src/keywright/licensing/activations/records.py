@@ -8,10 +8,11 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import func, select, text
 
 from keywright.db import rows
-from keywright.db.bulk import Values, json_text, select_by_arrays
+from keywright.db.bulk import Lookup, Values, json_text, select_by_arrays
+from keywright.db.schema import last_seen
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.licensing.activations import rules
 from keywright.licensing.activations import store as activation_store
@@ -38,6 +39,13 @@ _SIZE = len(LICENSE)
 _END_OF_FIRST = _SIZE + len(ACTIVATION)
 #: After every moment.
 _END = 2**63 - 1
+
+_LICENSES_LAST_SEEN = Lookup(
+    select(last_seen.c.license_id, func.max(last_seen.c.seen_at).label("seen_at")).group_by(
+        last_seen.c.license_id
+    ),
+    last_seen.c.license_id,
+)
 
 # The oldest of a license's records that were given up, if that was long enough ago.
 _OLDEST = """
@@ -202,6 +210,12 @@ def find_last_seen(tx: ReadTransaction, activations: Iterable[Activation]) -> di
     """When these were seen last, by id, as far as it is known."""
     wanted = [(one.license_id, one.id) for one in activations]
     return {row[0]: rows.to_datetime(row[1]) for row in LAST_SEEN_WITH.find_rows(tx.connection, wanted)}
+
+
+def find_licenses_last_seen(tx: ReadTransaction, license_ids: Iterable[int]) -> dict[int, datetime]:
+    """When a device of these licenses was seen last, by license, as far as it is known."""
+    found = _LICENSES_LAST_SEEN.find_rows(tx.connection, license_ids)
+    return {row.license_id: rows.to_datetime(row.seen_at) for row in found}
 
 
 def _has_few(license: License) -> bool:

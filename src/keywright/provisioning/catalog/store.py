@@ -32,6 +32,13 @@ def list_names(tx: ReadTransaction, kind: NameKind, *, after: int, limit: int) -
     return {row.id: row.name for row in found}
 
 
+def has_more_names(tx: ReadTransaction, kind: NameKind, *, than: int) -> bool:
+    """Whether more numbers than this have names."""
+    table = TABLES[kind]
+    query = select(table.c.id).where(table.c.name.is_not(None)).order_by(table.c.id).offset(than).limit(1)
+    return tx.connection.execute(query).first() is not None
+
+
 def find_numbers(tx: ReadTransaction, kind: NameKind, name: str) -> list[int]:
     """The smallest numbers that have exactly this name, at most two."""
     if not name.isprintable():

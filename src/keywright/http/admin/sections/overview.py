@@ -8,7 +8,6 @@ from starlette.responses import Response
 from keywright.db import ReadTransaction
 from keywright.http.admin import event_text, event_views
 from keywright.http.admin.activity import read_activity
-from keywright.http.admin.name_suggestions import suggest_names
 from keywright.http.admin.site import AdminSite
 from keywright.http.pages.inputs import parse_number
 from keywright.http.pages.languages import N_
@@ -17,10 +16,15 @@ from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
 from keywright.identity.store import list_api_keys
 from keywright.licensing.licenses.model import Status
+from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.catalog.store import list_names
 from keywright.provisioning.policies import store as policy_store
 from keywright.search import projector, statistics
 from keywright.search.owned_store import MAX_COUNTED, count_licenses
 from keywright.search.projector import Lag
+
+#: The most products to choose from.
+_MAX_PRODUCTS = 200
 
 
 class FirstSteps(NamedTuple):
@@ -105,7 +109,7 @@ def _read(tx: ReadTransaction, request: PageRequest, figures: statistics.RecentF
 
 def _read_product(tx: ReadTransaction, product_id: int | None) -> dict[str, Any]:
     """The product that the figures are of, if it is one, and the products to choose from."""
-    products = suggest_names(tx)["product"]
+    products = list_names(tx, NameKind.PRODUCT, after=-1, limit=_MAX_PRODUCTS)
     if product_id is None:
         return {"product_id": None, "licenses": None, "has_more_licenses": False, "products": products}
     licenses = count_licenses(tx, product_id=product_id)

@@ -51,6 +51,8 @@ USER = "user:"
 EXPIRED = "expired"
 #: The choice for "not seen", in days, and the most days.
 UNSEEN_DAYS, _MAX_UNSEEN_DAYS = 90, 36_500
+#: The conditions that an index on the creation of licenses finds.
+_ABOUT_CREATION = frozenset({"unseen_for_days", "created"})
 #: Names by number, for products and customers.
 Names = Mapping[str, Mapping[int, str]]
 
@@ -138,6 +140,9 @@ def read(tx: ReadTransaction, fields: Mapping[str, str]) -> Filter:
         except ValueError as reason:
             errors[name] = explain(reason)
     search_text = values.pop("search_text", None)
+    if "order" not in values and values.keys() & _ABOUT_CREATION:
+        # Their index is in this order, which for all but imported licenses is the usual one.
+        values["order"] = Order.LATEST
     return Filter(Search(**values), texts, errors, search_text)
 
 

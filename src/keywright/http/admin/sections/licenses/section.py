@@ -1,10 +1,13 @@
 """Licenses: the list, and the page of one license with its history."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, NamedTuple
 
+import msgspec
 from starlette.responses import Response
 
+from keywright.core.errors import InvalidParameters
 from keywright.core.parsing import parse_text
 from keywright.db import ReadTransaction
 from keywright.http.admin import event_views
@@ -27,10 +30,11 @@ from keywright.http.pages import languages
 from keywright.http.pages.inputs import Inputs, parse_number
 from keywright.http.pages.languages import N_, _, ngettext
 from keywright.http.pages.page import Section, page
+from keywright.http.pages.reasons import explain
 from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
 from keywright.identity.store import list_api_keys, list_users
-from keywright.licensing.activations.records import find_last_seen
+from keywright.licensing.activations.records import find_last_seen, find_licenses_last_seen
 from keywright.licensing.leases.store import list_leases
 from keywright.licensing.licenses.commands import ShowKey
 from keywright.licensing.licenses.model import License, Status
@@ -40,10 +44,11 @@ from keywright.licensing.notes.store import find_notes
 from keywright.licensing.terms.words import describe_meter, describe_terms
 from keywright.provisioning.policies import store as policy_store
 from keywright.search import event_pages, license_pages, projector
-from keywright.search.filters import Search
+from keywright.search.filters import SORTED, Order, Search
 from keywright.search.license_details import LicenseDetails
 from keywright.search.license_pages import Page
 from keywright.search.projector import Lag
+from keywright.search.scan import MAX_COUNTED
 from keywright.search.statistics import RecentFigures
 from keywright.search.store import EventFilter
 
@@ -61,7 +66,10 @@ class LicenseList(NamedTuple):
     page: Page
     names: Names
     suggestions: Names
-    lag: Lag
+    #: None where the filter needs no search terms.
+    lag: Lag | None
+    #: When the licenses were seen last, where that is what the list is about.
+    seen_at: Mapping[int, datetime] | None
 
 
 class Licenses(Bulk, Changes, Creation, Files, Imports, LicenseTerms, Noting, Undo, Views, Section):
@@ -85,6 +93,8 @@ class Licenses(Bulk, Changes, Creation, Files, Imports, LicenseTerms, Noting, Un
             status=422 if data.filter.errors else 200,
             **data._asdict(),
             chips=data.filter.chips(data.names),
+            can_sort=_has_few(data.page),
+            is_too_long="sort" in data.filter.errors and data.filter.search.order in SORTED,
             status_options=[(one.name.lower(), one.name.capitalize()) for one in Status],
             expiring_options=_expiring_options(data.filter),
             chosen=_option_values(data.filter),
@@ -180,19 +190,39 @@ def _read_history(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
 
 def _read_list(tx: ReadTransaction, request: PageRequest, figures: RecentFigures) -> LicenseList:
     filter_ = license_filter.read(tx, request.query)
-    if filter_.errors:
-        found = Page((), None, None, None, total_is_least=False, is_incomplete=False)
-    else:
-        found = license_pages.find_page(
-            tx,
-            filter_.search,
-            cursor=request.query.get("cursor"),
-            limit=_PAGE_SIZE,
-            now=request.now,
-            by_status=figures.get(tx, request.now).by_status if _has_only_status(filter_.search) else None,
-        )
-    names = license_filter.find_names(tx, found.licenses, filter_.search)
-    return LicenseList(filter_, found, names, suggest_names(tx), projector.lag(tx))
+    found = Page((), None, None, None, total_is_least=False, is_incomplete=False)
+    if not filter_.errors:
+        try:
+            found = _find_page(tx, request, filter_.search, figures)
+        except InvalidParameters as refusal:
+            # Too many for this order.
+            reasons = {name: explain(reason) for name, reason in refusal.reasons.items()}
+            filter_ = msgspec.structs.replace(filter_, errors=reasons)
+    return LicenseList(
+        filter=filter_,
+        page=found,
+        names=license_filter.find_names(tx, found.licenses, filter_.search),
+        suggestions=suggest_names(tx),
+        lag=projector.lag(tx) if filter_.uses_search_terms else None,
+        seen_at=_find_last_seen(tx, filter_.search, found),
+    )
+
+
+def _find_page(tx: ReadTransaction, request: PageRequest, search: Search, figures: RecentFigures) -> Page:
+    return license_pages.find_page(
+        tx,
+        search,
+        cursor=request.query.get("cursor"),
+        limit=_PAGE_SIZE,
+        now=request.now,
+        by_status=figures.get(tx, request.now).by_status if _has_only_status(search) else None,
+    )
+
+
+def _find_last_seen(tx: ReadTransaction, search: Search, found: Page) -> Mapping[int, datetime] | None:
+    if search.order not in (Order.SEEN, Order.UNSEEN) and search.unseen_for_days is None:
+        return None
+    return find_licenses_last_seen(tx, [one.id for one in found.licenses])
 
 
 def _expiring_options(filter_: Filter) -> list[tuple[str, str]]:
@@ -216,6 +246,11 @@ def _option_values(filter_: Filter) -> Mapping[str, str]:
     if search.expiring_within_days is not None:
         chosen["expiring"] = str(search.expiring_within_days)
     return chosen
+
+
+def _has_few(found: Page) -> bool:
+    """Whether all that match can be sorted by anything."""
+    return found.total is not None and not found.total_is_least and found.total <= MAX_COUNTED
 
 
 def _has_only_status(search: Search) -> bool:
