@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page
@@ -13,6 +14,7 @@ from keywright.cli.demo_data import fill
 from tests.browser.axe import Axe
 from tests.browser.camera import Camera
 from tests.browser.chromium import a_browser
+from tests.browser.connected import fill_connected
 from tests.browser.watching import Visitor, a_visitor
 from tests.http import admin_browser
 from tests.http.admin_browser import make_users, opened
@@ -58,9 +60,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 @pytest.fixture(scope="module")
 def busy_server(server: RunningServer) -> RunningServer:
-    """The same server with weeks of demo data."""
+    """The same server with weeks of demo data, shops, webhooks and mails."""
     with opened(server) as storage:
         fill(storage, datetime.now(UTC).replace(microsecond=0), licenses=120, days=40)
+        fill_connected(storage)
     return server
 
 
@@ -78,12 +81,14 @@ def page(visitor: Visitor) -> Page:
 
 
 @pytest.fixture
-def signed_in(browser: Browser, server: RunningServer) -> Iterator[Callable[[str], Visitor]]:
-    """Open another browser, signed in as a user, without the form: that takes a browser a second."""
+def signed_in(browser: Browser, server: RunningServer) -> Iterator[Callable[..., Visitor]]:
+    """Open another browser, signed in as a user, without the form: that takes a browser a second. Other
+    arguments are those of ``a_visitor``.
+    """
     with ExitStack() as stack:
 
-        def open_as(name: str) -> Visitor:
-            visitor = stack.enter_context(a_visitor(browser, server.base_url))
+        def open_as(name: str, **how: Any) -> Visitor:
+            visitor = stack.enter_context(a_visitor(browser, server.base_url, **how))
             with admin_browser.Visitor(server) as there:
                 token = there.sign_in(name).token
             visitor.context.add_cookies(

@@ -39,7 +39,7 @@ def walk(page: Page, start: str = START) -> Iterator[str]:
 
 def menu(page: Page) -> list[str]:
     """The addresses in the menu."""
-    links = page.get_by_role("navigation", name="Main menu").get_by_role("link").all()
+    links = page.locator("nav.menu a").all()
     return [link.get_attribute("href") or "" for link in links]
 
 

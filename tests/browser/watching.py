@@ -93,15 +93,17 @@ class Visitor:
 
 
 @contextmanager
-def a_visitor(browser: Browser, base_url: str, *, has_scripts: bool = True) -> Iterator[Visitor]:
-    """Open a browser at this server, with scripts or without. Fails at the end on a complaint: an error or a
-    warning on the console, an uncaught error, a failed request, a status of 500 or more, a request to any
-    other host, or a dialog.
+def a_visitor(
+    browser: Browser, base_url: str, *, has_scripts: bool = True, locale: str = "en-US"
+) -> Iterator[Visitor]:
+    """Open a browser at this server, with scripts or without, in a language. Fails at the end on a complaint:
+    an error or a warning on the console, an uncaught error, a failed request, a status of 500 or more, a
+    request to any other host, or a dialog.
     """
     context = browser.new_context(
         base_url=base_url,
         java_script_enabled=has_scripts,
-        locale="en-US",
+        locale=locale,
         timezone_id=ZONE,
         reduced_motion="reduce",
         viewport={"width": 1280, "height": 800},

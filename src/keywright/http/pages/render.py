@@ -42,6 +42,7 @@ def build_environment(
     environment.filters.update(
         functions,
         translated=_,
+        first_upper=lambda text: text[:1].upper() + text[1:],
         browser=browser_name,
         mask=crypto.mask,
         utc=write_time,

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from keywright.core import parsing
 from keywright.core.errors import NotFound
 from keywright.core.paging import Paging, Position, position_of
+from keywright.db import ReadTransaction
 from keywright.delivery.webhooks import queries, rules, store
 from keywright.delivery.webhooks.addresses import parse_url
 from keywright.delivery.webhooks.commands import (
@@ -35,6 +36,7 @@ from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
 from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.catalog.store import names_of
 
 #: How much a delivery says, in a sentence.
 PAYLOADS: dict[Payload, tuple[str, str]] = {
@@ -45,9 +47,9 @@ PAYLOADS: dict[Payload, tuple[str, str]] = {
     Payload.THIN: (N_("Numbers alone"), N_("What happened, and the numbers of what it is about.")),
 }
 STATES = {
-    State.WAITING: (N_("waiting"), "warn"),
-    State.DELIVERED: (N_("delivered"), "good"),
-    State.GIVEN_UP: (N_("given up"), "bad"),
+    State.WAITING: (N_("Waiting"), "warn"),
+    State.DELIVERED: (N_("Delivered"), "good"),
+    State.GIVEN_UP: (N_("Given up"), "bad"),
 }
 REASONS = {
     "by_hand": N_("It was disabled by hand."),
@@ -99,6 +101,7 @@ class Webhooks(Section):
         return request.render(
             "webhooks/show.html",
             endpoint=endpoint,
+            product=request.ask(lambda tx: _find_product_name(tx, endpoint)),
             deliveries=shown,
             state=state,
             states=STATES,
@@ -214,6 +217,11 @@ class _Read:
 
 def _with_tx(ask: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda tx: ask(_Read(tx))
+
+
+def _find_product_name(tx: ReadTransaction, endpoint: Endpoint) -> str | None:
+    number = endpoint.product_id
+    return None if number is None else names_of(tx, NameKind.PRODUCT, [number]).get(number)
 
 
 def _get(request: PageRequest) -> Endpoint:

@@ -95,7 +95,7 @@ class Licenses(Bulk, Changes, Creation, Files, Imports, LicenseTerms, Noting, Un
             chips=data.filter.chips(data.names),
             can_sort=_has_few(data.page),
             is_too_long="sort" in data.filter.errors and data.filter.search.order in SORTED,
-            status_options=[(one.name.lower(), one.name.capitalize()) for one in Status],
+            status_options=[(one.name.lower(), _(one.name.lower()).capitalize()) for one in Status],
             expiring_options=_expiring_options(data.filter),
             chosen=_option_values(data.filter),
             makers=request.ask(_list_makers),
