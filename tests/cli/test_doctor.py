@@ -90,3 +90,14 @@ def test_the_target_of_a_copy_has_to_be_a_database_url(used: Keywright) -> None:
     assert used.refused("copy", "mysql://root:pw@host/x").startswith(
         "the database URL 'mysql://…@host/x' cannot be used"
     )
+
+
+def test_what_does_not_get_through_is_a_warning_and_not_a_fault(used: Keywright) -> None:
+    used("webhook", "add", "https://crm.example.com/secret", "--event", "*")
+    with closing(sqlite3.connect(used.data_dir / "keywright.db")) as connection:
+        connection.execute("UPDATE webhook_endpoints SET disabled_at = 0, disabled_reason = 'gone'")
+        connection.commit()
+    warning, verdict = used("doctor").splitlines()
+    assert warning.startswith("Warning: the webhook 1 (crm.example.com) was disabled at ")
+    assert verdict.endswith(": everything is as it has to be.")
+    assert used.json("doctor")["warnings"] == [warning.removeprefix("Warning: ")]

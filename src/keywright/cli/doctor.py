@@ -34,7 +34,9 @@ def doctor(
 
     Every counter is the number of active activations and within the limit, every license key can be read and
     is found, every activation has its license, the events agree, no number is given twice, and an SQLite file
-    is sound. Nothing is changed without --repair. Risky settings are named, too.
+    is sound. Nothing is changed without --repair. Warnings name risky settings, and what does not get
+    through: sales of shops that wait for a decision, mails that wait or were given up, mail templates that
+    cannot be used, webhooks whose receivers take nothing.
 
     Status 0: nothing is wrong, or everything was repaired; there may be warnings. Status 1: something is
     wrong.
@@ -75,10 +77,30 @@ def _warn(here: Installation, *, is_silent: bool) -> list[str]:
     from keywright.config.risks import risks
     from keywright.maintenance.doctor import proxy_warnings
 
-    warnings = risks(here.settings) + proxy_warnings(here.storage, here.now)
+    warnings = risks(here.settings) + proxy_warnings(here.storage, here.now) + _list_stuck(here)
     for warning in () if is_silent else warnings:
         output.print_line(f"Warning: {warning}")
     return warnings
+
+
+def _list_stuck(here: Installation) -> list[str]:
+    """Warn about sales, mails and webhooks that do not get through."""
+    from keywright.background.mailer import house_of
+    from keywright.db import run_read
+    from keywright.delivery.mail.template_check import list_unusable
+    from keywright.delivery.webhooks.rules import MAX_WAITING
+    from keywright.maintenance import stuck
+
+    has_server, house = here.settings.smtp_server is not None, house_of(here.settings)
+    return run_read(
+        here.storage,
+        lambda tx: [
+            *stuck.list_shop_warnings(tx, here.now),
+            *stuck.list_mail_warnings(tx, here.now, has_server=has_server),
+            *list_unusable(tx, house, here.now),
+            *stuck.list_webhook_warnings(tx, here.now, max_waiting=MAX_WAITING),
+        ],
+    )
 
 
 def _json(
