@@ -252,11 +252,12 @@ def test_changes_of_a_product_are_undone_and_its_deletion(server: RunningServer,
     assert "8403 Lumen https://example.com lumen pro Edit" in said(bob.get("/products"))
 
 
-def test_changes_of_a_policy_are_undone(server: RunningServer, ada: Visitor, bob: Visitor) -> None:
+def test_changes_of_a_policy_are_undone_and_its_deletion(
+    server: RunningServer, ada: Visitor, bob: Visitor
+) -> None:
     keys = {"charset": "0123456789ABCDEF", "chunks": 4, "chunk_length": 5, "separator": "-"}
     (policy,) = decide(server, CreatePolicy(**asked(name="Yearly", terms={"max_activations": 3}, **keys)))
     path = f"/policies/{policy.id}"
-    assert "This cannot be undone." in said(ada.get(f"{path}/delete"))
     ada.post(f"{path}/edit", **keys | {"name": "Monthly", "prefix": "M", "max_activations": "1"})
     form = undo_form(ada.get("/policies"))
     assert bob.post(form).status_code == 403
@@ -268,6 +269,20 @@ def test_changes_of_a_policy_are_undone(server: RunningServer, ada: Visitor, bob
     ada.post(undo_form(ada.get("/policies")))
     now = look_up(server, lambda tx: find_policy(tx, policy.id))
     assert now.archived_at is None
+    ada.post(f"{path}/archive")
+    assert "You can undo this right afterwards." in said(ada.get(f"{path}/delete"))
+    ada.post(f"{path}/delete")
+    back = undo_form(ada.get("/policies"))
+    assert bob.post(back).status_code == 403
+    ada.post(back)
+    now = look_up(server, lambda tx: find_policy(tx, policy.id))
+    times = {"created_at": now.created_at, "updated_at": now.updated_at, "archived_at": now.archived_at}
+    assert now == replace(policy, **times)
+    assert now.archived_at is not None
+    ada.post(back)
+    assert "There is a policy with this id already." in said(ada.get("/policies"))
+    (following,) = decide(server, CreatePolicy(**asked(name="Next", **keys)))
+    assert following.id > policy.id
 
 
 def test_what_happened_to_a_deleted_license_stays_with_its_customer(

@@ -10,7 +10,8 @@ from keywright.licensing.licenses.commands import NewLicenseCommand
 
 
 class CreatePolicy(Command, frozen=True, kw_only=True):
-    """Make a policy; ``is_weak_allowed`` permits keys that could be guessed.
+    """Make a policy; ``is_weak_allowed`` permits keys that could be guessed. With ``id``, bring back one that
+    had it.
 
     ``terms`` are a JSON merge patch of the default terms. With ``only_product_id``, the policy is for that
     product. ``key_path`` is the path of the key format in what the caller sent, for refusals.
@@ -28,6 +29,8 @@ class CreatePolicy(Command, frozen=True, kw_only=True):
     is_weak_allowed: bool = False
     only_product_id: int | None = None
     key_path: str = ""
+    id: int | None = None
+    is_archived: bool = False
 
 
 class UpdatePolicy(Command, frozen=True, kw_only=True):

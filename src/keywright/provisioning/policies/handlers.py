@@ -8,6 +8,7 @@ from msgspec.structs import asdict, replace
 
 from keywright.core.command import Command
 from keywright.core.errors import (
+    AlreadyExists,
     InvalidParameters,
     NotFound,
     PolicyArchived,
@@ -40,9 +41,11 @@ _DRAWS_PER_KEY = 10
 
 
 def create_policy(work: LicenseWork, command: CreatePolicy) -> Policy:
-    """Make a policy."""
+    """Make a policy. Raises ``AlreadyExists`` where the one to bring back is there."""
+    if command.id is not None and policy_store.find_policy(work.tx, command.id) is not None:
+        raise AlreadyExists("policy", "id")
     policy = Policy(
-        id=0,
+        id=command.id or 0,
         name=command.name,
         charset=command.charset,
         chunks=command.chunks,
@@ -56,6 +59,7 @@ def create_policy(work: LicenseWork, command: CreatePolicy) -> Policy:
         updated_by=None,
         product_id=_own_product(command, command.product_id),
         terms=merge_terms(Terms(), command.terms),
+        archived_at=command.context.now if command.is_archived else None,
     )
     require_sound(policy, is_weak_allowed=command.is_weak_allowed, path=command.key_path)
     policy = replace(policy, id=policy_store.save_new_policy(work.tx, policy))

@@ -84,8 +84,9 @@ def _of_policy(policy_id: int, product_id: int | None) -> list[ColumnElement[boo
 
 
 def save_new_policy(tx: WriteTransaction, policy: Policy) -> int:
-    """Insert a policy; returns its id."""
-    return tx.insert(policies, policy_values(policy))
+    """Insert a policy, without an id as the next one; returns its id."""
+    own_id = {"id": policy.id} if policy.id else {}
+    return tx.insert(policies, policy_values(policy) | own_id)
 
 
 def lock_policy(tx: WriteTransaction, policy_id: int) -> Policy | None:

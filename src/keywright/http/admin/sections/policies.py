@@ -7,13 +7,13 @@ policy, because a weak one makes keys that can be guessed.
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from msgspec import to_builtins
 from msgspec.structs import replace
 from starlette.responses import Response
 
 from keywright.core import parsing
 from keywright.core.errors import InvalidParameters, PolicyArchived, PolicyTooWeak, Refusal
 from keywright.http.admin.name_suggestions import number_parser, suggest_names, write_number
+from keywright.http.admin.policy_undo import fields_of, to_undo
 from keywright.http.admin.terms_form import (
     read_terms,
     terms_patch,
@@ -21,7 +21,7 @@ from keywright.http.admin.terms_form import (
     translate_choices,
     write_terms,
 )
-from keywright.http.admin.undo_forms import Past, read_past, refuse_undo, undo_form
+from keywright.http.admin.undo_forms import read_past, refuse_undo, say_whether_undone, undo_form
 from keywright.http.pages import languages
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.inputs import Inputs, parse_positive, require_id
@@ -36,7 +36,6 @@ from keywright.jobs.orders import MAX_GENERATED, Generate
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses.model import Status, parse_status
 from keywright.licensing.terms.model import Terms
-from keywright.licensing.terms.rules import copy_terms
 from keywright.licensing.terms.words import describe_terms
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import names_of
@@ -140,8 +139,8 @@ class Policies(Section):
             is_weak_allowed=form.is_weak_allowed,
         )
         request.change(change)
-        after = _fields_of(replace(policy, **form.values, terms=form.terms))
-        undo = undo_form(request, f"/policies/{policy.id}", _fields_of(policy), after)
+        after = fields_of(replace(policy, **form.values, terms=form.terms))
+        undo = undo_form(request, f"/policies/{policy.id}", fields_of(policy), after)
         message = _("The policy %(name)s is changed.", name=form.values["name"])
         return request.redirect("/policies", message, undo)
 
@@ -154,15 +153,17 @@ class Policies(Section):
     def delete(self, request: PageRequest) -> Response:
         """Delete a policy."""
         policy = _get(request)
+        undo = undo_form(request, f"/policies/{policy.id}", fields_of(policy), None)
         if request.is_post:
             request.change(DeletePolicy(context=request.context, policy_id=policy.id))
-            return request.redirect("/policies", _("The policy %(name)s is deleted.", name=policy.name))
+            return request.redirect("/policies", _("The policy %(name)s is deleted.", name=policy.name), undo)
         return request.confirm(
             _("Delete the policy %(name)s?", name=policy.name),
             [
                 _("Licenses that it has made stay valid."),
                 _("A job that still uses it will fail."),
-                _("This cannot be undone. To keep the policy, archive it instead."),
+                _("To let it make no more licenses, archive it instead."),
+                say_whether_undone(undo),
             ],
             button=_("Delete"),
             back="/policies",
@@ -170,11 +171,11 @@ class Policies(Section):
 
     @page("/{id:number}/undo", methods=("POST",), right=Right.ADMINISTER)
     def undo(self, request: PageRequest) -> Response:
-        """Undo the change of a policy."""
-        policy = _get(request)
-        past = read_past(request, f"/policies/{policy.id}")
+        """Undo the change of a policy, or bring back one that was deleted a moment ago."""
+        number = require_id(request.path_params["id"])
+        past = read_past(request, f"/policies/{number}")
         try:
-            request.change(_to_undo(request, policy, past))
+            request.change(to_undo(request, number, past))
         except Refusal as refusal:
             return refuse_undo(request, "/policies", refusal)
         return request.redirect("/policies", _("Undone: the policy is as before."))
@@ -222,35 +223,13 @@ def _set_archived(request: PageRequest, *, is_archived: bool) -> Response:
         context=request.context, policy_id=policy.id, is_archived=is_archived, is_weak_allowed=True
     )
     request.change(change)
-    before = _fields_of(policy)
+    before = fields_of(policy)
     undo = undo_form(request, f"/policies/{policy.id}", before, before | {"is_archived": is_archived})
     if is_archived:
         message = _("The policy %(name)s is archived: it makes no more licenses.", name=policy.name)
     else:
         message = _("The policy %(name)s is in use again.", name=policy.name)
     return request.redirect("/policies", message, undo)
-
-
-def _fields_of(policy: Policy) -> dict[str, Any]:
-    """What can be changed of a policy, as it is in JSON."""
-    fields: dict[str, Any] = {name: getattr(policy, name) for name in _DEFAULTS}
-    terms: dict[str, Any] = to_builtins(policy.terms)
-    return fields | {"is_archived": policy.archived_at is not None} | terms
-
-
-def _to_undo(request: PageRequest, policy: Policy, past: Past) -> UpdatePolicy:
-    """The change that gives the policy its values of before; its keys may be as weak as they were."""
-    fields = past.fields
-    members = {name: fields[name] for name in to_builtins(policy.terms).keys() & fields}
-    return UpdatePolicy(
-        context=request.context,
-        policy_id=policy.id,
-        changes={name: fields[name] for name in _DEFAULTS.keys() & fields},
-        terms=terms_patch(policy.terms, copy_terms(policy.terms, members)),
-        is_archived=fields.get("is_archived"),
-        is_weak_allowed=True,
-        precondition=lambda one: past.require_unchanged(_fields_of(one)),
-    )
 
 
 def make_sample(policy: Policy, *, amount: int) -> Sample:
