@@ -150,8 +150,14 @@ def _paths(filled: Browsed) -> dict[str, Callable[[int], tuple[str, str]]]:
         "overview": fixed("/overview"),
         "licenses": fixed("/licenses"),
         "licenses that expire soonest": fixed("/licenses?sort=expires"),
-        "licenses, four conditions": fixed(f"/licenses?status=active&product=2&user={RESELLER}&places=full"),
+        "licenses, four conditions": fixed(
+            f"/licenses?status=active&product=2&customer={RESELLER}&places=full"
+        ),
         "a product's disabled licenses": fixed("/licenses?product=2&status=disabled"),
+        "licenses of a status": fixed("/licenses?status=active"),
+        "licenses of a product": fixed("/licenses?product=2"),
+        "licenses of a reseller": fixed(f"/licenses?customer={RESELLER}"),
+        "licenses not seen for 90 days": fixed("/licenses?seen=90"),
         "licenses without a free place": fixed("/licenses?places=full"),
         "licenses expiring in 30 days": fixed("/licenses?expiring=30&sort=expires"),
         "a license": lambda n: (f"/licenses/{filled.some_ids[n % 20]}", ""),

@@ -169,7 +169,9 @@ def _read_selection(tx: ReadTransaction, request: PageRequest) -> Selection:
     filter_ = license_filter.read(tx, request.form)
     if filter_.errors:
         raise MalformedForm
-    filter_ = replace(filter_, texts={**filter_.texts, **_number_texts(filter_.search)})
+    # Jobs have their own order, and what is many cannot be sorted by all that a list can.
+    search = replace(filter_.search, order=Search().order)
+    filter_ = replace(filter_, search=search, texts={**filter_.texts, **_number_texts(search)})
     found = license_pages.find_page(tx, filter_.search, cursor=None, limit=1, now=request.now)
     names = license_filter.find_names(tx, [], filter_.search)
     ids = () if _is_for_all(request) else tuple(map(_parse_id, request.form.all("id")))
