@@ -132,6 +132,12 @@ def test_a_stranger_is_limited(database: str, tmp_path: Path) -> None:
     assert answers == [404] * 5 + [429] * 3
 
 
-def test_the_log_has_no_address_and_no_secret(shop: RunningServer) -> None:
+def test_the_log_has_no_address_and_no_secret(shop: RunningServer, sender: Client) -> None:
+    body = a_paid_order("logged", now())
+    assert send(sender, body).status == 200
+    assert send(sender, b'{"email": "ada@example.com"}').status == 200
+    assert sender.post(PATH, body=body, headers={"webhook-id": "unsigned"}).status == 401
+    wait_until(lambda: sold(shop, "logged") == 1, "the license")
+    assert '"connection:1"' in shop.log
     assert "ada@example.com" not in shop.log
     assert SECRET not in shop.log

@@ -484,6 +484,25 @@ def test_a_connection_that_cannot_be_is_refused(shop: Executor, fields: dict[str
         connect(shop, **fields)
 
 
+def test_the_events_of_a_removed_connection_are_deleted_in_steps(
+    shop: Executor, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shop_store, "_MAX_DELETED", 2)
+    monkeypatch.setattr(shop_store, "AT_ONCE", 2)
+    for shop_id in (1, 2, 3):
+        connect(shop, name=f"{shop_id}")
+        for number in range(7):
+            store(shop, an_event(a_sale(f"{shop_id}-{number}")), shop_id)
+    for shop_id in (2, 3):
+        do(shop, RemoveConnection(context=CONTEXT, connection_id=shop_id))
+    assert {one.connection_id for one in list_events(shop)} == {1}
+    purge = PurgeShopEvents(context=CONTEXT, before=NOW - DAY)
+    assert list(iter(lambda: do(shop, purge), 0)) == [2, 2, 2]
+    with storage.read() as tx:
+        left = tx.connection.execute(select(shop_events.c.connection_id)).scalars()
+        assert list(left) == [1] * 7
+
+
 def test_a_secret_of_our_own_shop_is_long_enough(shop: Executor) -> None:
     made = do(shop, AddConnection(context=CONTEXT, connection=a_connection())).secret
     for size, is_good in ((23, False), (24, True), (64, True), (65, False)):

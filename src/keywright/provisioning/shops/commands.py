@@ -38,7 +38,11 @@ class UpdateConnection(Command, frozen=True, kw_only=True):
 
 
 class RemoveConnection(Command, frozen=True, kw_only=True):
-    """Remove a connection with the events that it brought. Licenses stay."""
+    """Remove a connection with the events that it brought: what is many is deleted later, in steps. Licenses
+    stay.
+    """
+
+    cost = Cost.ALONE
 
     connection_id: int
 
@@ -133,7 +137,7 @@ class ReplayEvents(Command, frozen=True, kw_only=True):
 
 class PurgeShopEvents(Command, frozen=True, kw_only=True):
     """Delete some of the events that were received before then; of those that nobody could use, the payload.
-    Returns how many.
+    After these, delete events of connections that were removed. Returns how many.
     """
 
     is_internal = True

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
-from sqlalchemy import Row, Update, bindparam, delete, literal, select, update
+from sqlalchemy import ColumnElement, Row, Select, Update, bindparam, delete, exists, literal, select, update
 from sqlalchemy.dialects.postgresql import insert as insert_on_postgres
 from sqlalchemy.dialects.sqlite import insert as insert_on_sqlite
 
@@ -36,6 +36,8 @@ from keywright.provisioning.shops.rules import to_milliseconds
 MAX_CONNECTIONS = 200
 #: The most rows that a step reads, claims or deletes.
 AT_ONCE = 50
+#: The most events that are deleted with their connection.
+_MAX_DELETED = 500
 _CONNECTION = [connections.c[name] for name in Connection.__struct_fields__]
 _EVENT = [shop_events.c[name] for name in StoredEvent.__struct_fields__]
 _CONNECTION_BY_ID = select(*_CONNECTION).where(connections.c.id == bindparam("id"))
@@ -135,9 +137,14 @@ def save_progress(
 
 
 def delete_connection(tx: WriteTransaction, connection_id: int) -> None:
-    """Delete the connection and its events; what it sold is still known, so that nothing is made twice."""
-    tx.connection.execute(delete(shop_events).where(shop_events.c.connection_id == connection_id))
+    """Delete the connection and some of its events, first those that wait: ``delete_left_events`` deletes the
+    others. What it sold is still known, so that nothing is made twice.
+    """
+    column = shop_events.c
     tx.connection.execute(delete(connections).where(connections.c.id == connection_id))
+    query = select(column.id).where(column.connection_id == connection_id)
+    for some in (query.where(column.next_attempt_at.is_not(None)), query):
+        _delete_events(tx, some.limit(_MAX_DELETED))
 
 
 def _connection_of(row: Row[Any]) -> Connection:
@@ -202,9 +209,13 @@ def find_payload(tx: ReadTransaction, row_id: int) -> Payload | None:
 
 def list_events(tx: ReadTransaction, query: ListShopEvents) -> ItemPage[StoredEvent]:
     """The page that is asked for."""
-    conditions = []
-    if query.connection_id is not None:
-        conditions.append(shop_events.c.connection_id == query.connection_id)
+    if query.connection_id is None:
+        # Events of a connection that was removed are deleted after a while.
+        conditions: list[ColumnElement[bool]] = [
+            exists().where(connections.c.id == shop_events.c.connection_id)
+        ]
+    else:
+        conditions = [shop_events.c.connection_id == query.connection_id]
     if query.state is not None:
         # No parameter: a partial index is used only for a value that is part of the statement.
         conditions.append(shop_events.c.state == literal(query.state.value, literal_execute=True))
@@ -305,6 +316,28 @@ def forget_events(tx: WriteTransaction, before: datetime) -> int:
             forget_payload(tx, row.id)
             save_outcome(tx, row.id, EventState.UNMATCHED, Reason.FORGOTTEN)
     return len(found)
+
+
+def delete_left_events(tx: WriteTransaction) -> int:
+    """Delete some of the events of connections that were removed. Returns how many."""
+    column = shop_events.c
+    known = [0, *tx.connection.execute(select(connections.c.id).order_by(connections.c.id)).scalars()]
+    for before, after in zip(known, [*known[1:], None], strict=True):
+        if after == before + 1:
+            continue
+        query = select(column.id).where(column.connection_id > before)
+        query = query if after is None else query.where(column.connection_id < after)
+        deleted = _delete_events(tx, query.order_by(column.connection_id).limit(AT_ONCE))
+        if deleted:
+            return deleted
+    return 0
+
+
+def _delete_events(tx: WriteTransaction, query: Select[Any]) -> int:
+    row_ids = tx.connection.execute(query).scalars().all()
+    if row_ids:
+        tx.connection.execute(delete(shop_events).where(shop_events.c.id.in_(row_ids)))
+    return len(row_ids)
 
 
 def forget_customer(tx: WriteTransaction, customer_id: int) -> None:
