@@ -92,7 +92,12 @@ def test_no_event_is_left_out_while_servers_are_killed(tmp_path: Path, database:
             writer.join()
         wanted = list_changes(storage)
         with suppress(AssertionError):
-            wait_until(lambda: wanted <= set(receiver.event_ids), "every event")
+            # As long as there is one after the other: how many are left depends on the machine.
+            while before := len(wanted - set(receiver.event_ids)):
+                wait_until(
+                    lambda before=before: len(wanted - set(receiver.event_ids)) < before,  # type: ignore[misc]
+                    "another event",
+                )
         left_out = wanted - set(receiver.event_ids)
         figures = {"kills": size(2, 100), "deliveries": len(receiver.received), "left out": len(left_out)}
         record("R25", database, figures)

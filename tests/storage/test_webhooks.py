@@ -77,6 +77,28 @@ def test_events_from_before_the_endpoint_are_not_delivered(executor: Executor) -
     assert names(deliver(executor, 1)) == [(1, "license.created")]
 
 
+def test_events_stay_in_the_log_while_enough_is_to_be_sent(executor: Executor, storage: Storage) -> None:
+    for key in "ABC":
+        do(executor, create(key))
+    first = take_step(executor, limit=2)
+    position = find_endpoint(storage).position
+    do(executor, create("D"))
+    taken = frozenset(one.delivery.id for one in first.due)
+    second = take_step(executor, limit=1, in_flight=taken)
+    assert (names([*first.due, *second.due]), find_endpoint(storage).position) == (
+        [(1, "license.created"), (2, "license.created"), (3, "license.created")],
+        position,
+    )
+    assert names(deliver(executor))[-1] == (4, "license.created")
+
+
+def test_events_of_other_types_do_not_hold_up_those_that_are_wanted(executor: Executor) -> None:
+    do(executor, create_endpoint("https://example.com/2", "license.deleted", "lease.*"))
+    executor.execute([create(f"KEY-{number}") for number in range(250)])
+    do(executor, delete("KEY-7"))
+    assert names([*take_step(executor, 2).due]) == [(8, "license.deleted")]
+
+
 def test_the_next_event_of_a_license_waits_for_the_one_before(executor: Executor) -> None:
     do(executor, create("A"))
     do(executor, activate("A"))
@@ -88,6 +110,21 @@ def test_the_next_event_of_a_license_waits_for_the_one_before(executor: Executor
     assert names(deliver(executor)) == [(2, "license.activated")]
     later = names(deliver(executor, now=NOW + timedelta(seconds=6)))
     assert later == [(1, "license.created"), (1, "license.activated"), (1, "license.activated")]
+
+
+def test_an_endpoint_that_takes_some_is_not_failing(executor: Executor, storage: Storage) -> None:
+    for key in "AB":
+        do(executor, create(key))
+    deliver(executor, receive=lambda one: 400 if one.delivery.license_id == 1 else 200)
+    assert find_endpoint(storage).failing_at is None
+
+
+def test_few_requests_at_a_time_find_out_whether_an_endpoint_is_back(executor: Executor) -> None:
+    executor.execute([create(f"KEY-{number}") for number in range(10)])
+    failed = tuple(Attempt(one.delivery.id, 500, "", 5) for one in take_step(executor, limit=1).due)
+    probes = take_step(executor, attempts=failed).due
+    taken = frozenset(one.delivery.id for one in probes)
+    assert (len(probes), take_step(executor, in_flight=taken).due) == (rules.PROBES, ())
 
 
 def test_attempts_follow_the_schedule(executor: Executor, storage: Storage) -> None:

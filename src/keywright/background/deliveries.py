@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from keywright.background.delivery_pace import Pace
 from keywright.background.loops import ORIGIN, READ_TIMEOUT, interrupting, read_clock
 from keywright.core.command import Context
 from keywright.core.errors import KeywrightError, ShuttingDown
@@ -41,8 +42,8 @@ Answer = TypeVar("Answer")
 #: The time between two searches for work, between two steps of an endpoint, and the longest between two steps
 #: while requests are on their way, in seconds.
 _INTERVAL, _STEP_INTERVAL, _HOLD_INTERVAL = 0.5, 0.25, 2.0
-#: The most requests to an endpoint at a time.
-_MAX_IN_FLIGHT = 24
+#: The most deliveries of an endpoint that a step takes, and the most requests to it at a time.
+_MAX_TAKEN, _MAX_IN_FLIGHT = 64, 24
 #: Requests of a step are not begun later than this, in seconds: then the claim holds until they have ended.
 _BEGIN_WITHIN = CLAIM.total_seconds() - TIMEOUT - 2.0
 #: An endpoint for which a step found nothing to do is left alone for so long, in seconds.
@@ -73,6 +74,7 @@ class Deliveries:
         self._name = f"{os.getpid()}-{secrets.token_hex(8)}"
         self._claims: Claims[Claim] = Claims(self._name, holds_for=CLAIM)
         self._keys = _SigningKeys(desk)
+        self._pace = Pace(lambda: desk.waiting)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="webhooks")
         self._workers: dict[int, asyncio.Task[None]] = {}
         self._rested_until: dict[int, float] = {}
@@ -91,6 +93,7 @@ class Deliveries:
 
     async def _run(self) -> None:
         while not self._is_stopping.is_set():
+            self._pace.look()
             try:
                 await self._look()
                 await self._clean_up()
@@ -118,6 +121,7 @@ class Deliveries:
             claim,
             claimed_by=self._name,
             keys=self._keys,
+            pace=self._pace,
             new_sender=self._new_sender,
             is_stopping=self._is_stopping,
         )
@@ -159,6 +163,7 @@ class _Worker:
         *,
         claimed_by: str,
         keys: "_SigningKeys",
+        pace: Pace,
         new_sender: Callable[[str], Sender],
         is_stopping: asyncio.Event,
     ) -> None:
@@ -166,13 +171,20 @@ class _Worker:
         self._claim = claim
         self._claimed_by = claimed_by
         self._keys = keys
+        self._pace = pace
+        self._slots = asyncio.Semaphore(_MAX_IN_FLIGHT)
         self._new_sender = new_sender
         self._is_stopping = is_stopping
         self._sender: Sender | None = None
         self._url = ""
+        #: The deliveries that were taken, and those of them that wait for their turn.
         self._in_flight: dict[int, asyncio.Task[None]] = {}
+        self._waiting: set[int] = set()
         self._attempts: list[Attempt] = []
-        self._is_done = asyncio.Event()
+        self._can_step = asyncio.Event()
+        #: When the claim was extended, and whether nothing can be delivered.
+        self._held_at = 0.0
+        self._is_failing = False
         #: Whether there was anything to do.
         self.has_worked = False
         #: Whether the last step could make no delivery, because as many wait as may.
@@ -201,19 +213,19 @@ class _Worker:
         """Take a step, and begin its requests. Returns False when the work is over."""
         if self._is_stopping.is_set():
             return False
-        began = monotonic()
-        step = await self._submit(limit=_MAX_IN_FLIGHT - len(self._in_flight))
+        step = await self._submit(limit=_MAX_TAKEN - len(self._in_flight))
         if step.is_over or step.endpoint is None:
             return False
         self.has_worked = self.has_worked or bool(step.due)
+        self._is_failing = step.endpoint.failing_at is not None
+        if self._is_failing or not _takes_requests(step.endpoint) or step.endpoint.url != self._url:
+            self._drop_waiting()
         if step.due:
-            signer = await self._keys.get()
-            if monotonic() - began < _BEGIN_WITHIN:
-                self._send_all(step, step.endpoint, signer)
+            self._send_all(step, step.endpoint, await self._keys.get())
         return True
 
     async def _submit(self, *, limit: int = 0, is_last: bool = False) -> Step:
-        attempts, self._attempts = tuple(self._attempts), []
+        began, attempts, self._attempts = monotonic(), tuple(self._attempts), []
         command = WorkOnEndpoint(
             context=Context(read_clock(), ORIGIN),
             claim=self._claim,
@@ -223,22 +235,33 @@ class _Worker:
             limit=limit,
             is_last=is_last,
         )
-        step: Step = await self._desk.execute(command)
+        self._pace.own_commands += 1
+        try:
+            step: Step = await self._desk.execute(command)
+        finally:
+            self._pace.own_commands -= 1
+        self._held_at = began
         self.has_worked = self.has_worked or bool(attempts)
         self.is_full = step.is_full
         return step
 
     async def _wait(self) -> None:
-        """Wait for results, and a moment for more of them."""
-        pause = asyncio.create_task(asyncio.sleep(_STEP_INTERVAL))
-        if self._in_flight and not self._attempts:
-            self._is_done.clear()
+        """Wait until all that was taken is begun and there are results, and a moment for more of them."""
+        is_seldom = self._is_failing or self._pace.is_busy
+        pause = asyncio.create_task(asyncio.sleep(_HOLD_INTERVAL if is_seldom else _STEP_INTERVAL))
+        if self._in_flight and not self._has_results:
+            self._can_step.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._is_done.wait(), _HOLD_INTERVAL)
+                await asyncio.wait_for(self._can_step.wait(), _HOLD_INTERVAL)
         await pause
+
+    @property
+    def _has_results(self) -> bool:
+        return bool(self._attempts) and not self._waiting
 
     async def _finish(self) -> None:
         """Wait a moment for requests on their way, save what came of them, and give up the claim."""
+        self._drop_waiting()
         if self._in_flight:
             await asyncio.wait([*self._in_flight.values()], timeout=_MAX_STOPPING)
         for task in self._in_flight.values():
@@ -246,26 +269,33 @@ class _Worker:
         self._in_flight.clear()
         await self._submit(is_last=True)
 
+    def _drop_waiting(self) -> None:
+        """Let go the deliveries that have not begun; they are taken again."""
+        for one in self._waiting:
+            self._in_flight.pop(one).cancel()
+        self._waiting.clear()
+
     def _send_all(self, step: Step, endpoint: Endpoint, signer: Signer) -> None:
         if self._sender is None or self._url != endpoint.url:
             self._sender, self._url = self._new_sender(endpoint.url), endpoint.url
         for due in step.due:
+            self._waiting.add(due.delivery.id)
             sending = self._send(due, endpoint, step.secrets, signer, self._sender)
             self._in_flight[due.delivery.id] = asyncio.create_task(sending)
 
     async def _send(
         self, due: Due, endpoint: Endpoint, known: tuple[str, ...], signer: Signer, sender: Sender
     ) -> None:
-        began = monotonic()
-        try:
-            attempt = await _attempt(due, endpoint, known, signer, sender)
-        except Exception as problem:
-            log.error("webhook %d met an unexpected error", endpoint.id, exc_info=problem)
-            attempt = Attempt(due.delivery.id, None, "an unexpected error; the server's log says more", 0)
-        finally:
-            self._in_flight.pop(due.delivery.id, None)
-        self._is_done.set()
-        self._attempts.append(replace(attempt, duration_ms=int((monotonic() - began) * 1000)))
+        number = due.delivery.id
+        async with self._slots:
+            await self._pace.wait()
+            self._waiting.discard(number)
+            # Later, the claim could end before the request does; then the delivery is taken again.
+            if monotonic() - self._held_at < _BEGIN_WITHIN:
+                self._attempts.append(await _time_attempt(due, endpoint, known, signer, sender))
+        del self._in_flight[number]
+        if self._has_results or not self._in_flight:
+            self._can_step.set()
 
 
 class _SigningKeys:
@@ -284,6 +314,23 @@ class _SigningKeys:
             self._signer = Signer(loaded.private_key, "EdDSA")
             self._known_until = monotonic() + _KEY_KNOWN_FOR
         return self._signer
+
+
+def _takes_requests(endpoint: Endpoint) -> bool:
+    """Whether it is enabled, and has not asked for quiet."""
+    return endpoint.disabled_at is None and endpoint.paused_until is None
+
+
+async def _time_attempt(
+    due: Due, endpoint: Endpoint, known: tuple[str, ...], signer: Signer, sender: Sender
+) -> Attempt:
+    began = monotonic()
+    try:
+        attempt = await _attempt(due, endpoint, known, signer, sender)
+    except Exception as problem:
+        log.error("webhook %d met an unexpected error", endpoint.id, exc_info=problem)
+        attempt = Attempt(due.delivery.id, None, "an unexpected error; the server's log says more", 0)
+    return replace(attempt, duration_ms=int((monotonic() - began) * 1000))
 
 
 async def _attempt(

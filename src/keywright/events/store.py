@@ -1,11 +1,11 @@
 """Events in the database: functions over a transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import Text, cast, func, select
+from sqlalchemy import Text, cast, func, or_, select
 
 from keywright.db.bulk import Values, bulk_insert, bulk_upsert
 from keywright.db.rows import to_datetime, to_json, to_seconds
@@ -105,10 +105,21 @@ BEGIN_TO_WRITE = select(cast(func.pg_current_xact_id(), Text))
 
 
 def list_feed(
-    tx: ReadTransaction, *, after_id: int, until_id: int, license_id: int | None, limit: int
+    tx: ReadTransaction,
+    *,
+    after_id: int,
+    until_id: int,
+    license_id: int | None,
+    limit: int,
+    names: Collection[str] = ("*",),
 ) -> list[FeedEvent]:
-    """The next events after an id, up to another, of a license or of all; the oldest first."""
+    """The next events after an id, up to another, of a license or of all; the oldest first. Of ``names``, one
+    that ends in ``*`` is the beginning of names.
+    """
     query = select(events.c.id, *EVENT).where(events.c.id > after_id, events.c.id <= until_id).limit(limit)
+    if "*" not in names:
+        starts = [events.c.name.startswith(one[:-1], autoescape=True) for one in names if one.endswith("*")]
+        query = query.where(or_(events.c.name.in_([one for one in names if not one.endswith("*")]), *starts))
     if license_id is None:
         query = query.order_by(events.c.id)
     else:

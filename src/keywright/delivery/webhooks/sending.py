@@ -1,7 +1,7 @@
 """Send one request to a receiver: the connection goes to an address that was checked, within a time, and no
 more of the answer is read than is kept.
 
-It is asyncio's streams and httptools, which the server has loaded: a delivery takes a tenth of the
+It is a protocol of asyncio and httptools, which the server has loaded: a delivery takes a tenth of the
 processor's time that a general client takes, and calls are answered beside it.
 """
 
@@ -12,7 +12,7 @@ import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import httptools
 
@@ -22,7 +22,6 @@ from keywright.delivery.webhooks.addresses import Network, Target, find_allowed,
 TIMEOUT, CONNECT_TIMEOUT = 10.0, 5.0
 #: The most bytes of an answer that are read, and the most addresses of a name that are tried.
 MAX_ANSWER, _MAX_ADDRESSES = 16_384, 3
-_CHUNK = 4_096
 
 #: Returns the addresses of a host name; raises ``OSError``.
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -130,8 +129,6 @@ class Sender:
         """Send and receive; None where the connection was closed before any answer."""
         try:
             answer = await connection.exchange(request)
-        except ConnectionError:
-            answer = None
         except BaseException:
             connection.close()
             raise
@@ -171,42 +168,76 @@ class Sender:
         if target.is_tls and self._tls is None:
             self._tls = await asyncio.to_thread(_tls_context)
         tls: dict[str, Any] = {"ssl": self._tls, "server_hostname": target.host} if target.is_tls else {}
-        reader, writer = await asyncio.open_connection(address, target.port, limit=MAX_ANSWER, **tls)
-        return _Connection(reader, writer)
+        loop = asyncio.get_running_loop()
+        _, connection = await loop.create_connection(_Connection, address, target.port, **tls)
+        return connection
 
 
-class _Connection:
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
-        self._can_be_kept = True
+class _Connection(asyncio.Protocol):
+    """One request after the other, each with its answer."""
 
-    @property
-    def is_open(self) -> bool:
-        """Whether another request can be sent over it."""
-        return self._can_be_kept and not self._reader.at_eof() and not self._writer.is_closing()
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._reading: _Reading | None = None
+        self._received = 0
+        self._answer: asyncio.Future[Answer | None] | None = None
+        #: Whether another request can be sent over it.
+        self.is_open = False
 
     def close(self) -> None:
-        # Without the farewell of TLS, for which a receiver could let it wait.
-        self._writer.transport.abort()
+        self.is_open = False
+        if self._transport is not None:
+            # Without the farewell of TLS, for which a receiver could let it wait.
+            self._transport.abort()
 
     async def exchange(self, request: bytes) -> Answer | None:
         """Send a request and read the answer; None where the connection is closed instead."""
-        self._writer.write(request)
-        await self._writer.drain()
-        reading, received = _Reading(), 0
-        while not reading.is_complete and received < MAX_ANSWER:
-            chunk = await self._reader.read(_CHUNK)
-            if not chunk:
-                self._can_be_kept = False
-                break
-            received += len(chunk)
-            reading.feed(chunk)
-        self._can_be_kept = self._can_be_kept and reading.is_complete and reading.keeps_alive
-        if not received:
+        if self._transport is None or not self.is_open:
             return None
-        if not reading.has_headers:
-            raise SendingFailed("the answer is not HTTP")
-        return reading.answer()
+        self._answer, self._reading, self._received = self._loop.create_future(), _Reading(), 0
+        self._transport.write(request)
+        return await self._answer
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # The server's event loop has transports of its own class.
+        self._transport, self.is_open = cast(asyncio.Transport, transport), True
+
+    def data_received(self, data: bytes) -> None:
+        reading = self._reading
+        if reading is None:
+            # Nothing was asked.
+            self.close()
+            return
+        room = MAX_ANSWER - self._received
+        self._received += len(data)
+        try:
+            reading.feed(data[:room])
+        except SendingFailed as problem:
+            self._end(problem)
+            return
+        if reading.is_complete:
+            self.is_open = self.is_open and reading.keeps_alive
+            self._end()
+        elif self._received >= MAX_ANSWER:
+            self.is_open = False
+            self._end()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_open = False
+        self._end()
+
+    def _end(self, problem: SendingFailed | None = None) -> None:
+        """Tell the outcome of the request on its way."""
+        reading, answer, self._reading = self._reading, self._answer, None
+        if reading is None or answer is None or answer.done():
+            return
+        if problem is None and self._received and not reading.has_headers:
+            problem = SendingFailed("the answer is not HTTP")
+        if problem is not None:
+            answer.set_exception(problem)
+        else:
+            answer.set_result(reading.answer() if self._received else None)
 
 
 class _Reading:

@@ -49,6 +49,34 @@ _CLAIM = [
 _column = webhook_deliveries.c
 _IS_WAITING = _column.finished_at.is_(None)
 _IS_OF_ENDPOINT = _column.endpoint_id == bindparam("of_endpoint")
+# Statements of every step are built once.
+_ENDPOINT_BY_ID = select(*_ENDPOINT).where(webhook_endpoints.c.id == bindparam("of_endpoint"))
+_CLAIM_ENDPOINT = (
+    update(webhook_endpoints)
+    .where(
+        webhook_endpoints.c.id == bindparam("of_endpoint"),
+        or_(
+            webhook_endpoints.c.claimed_by == bindparam("claims_as"),
+            and_(
+                webhook_endpoints.c.claimed_by.is_not_distinct_from(bindparam("claimed_before_by")),
+                webhook_endpoints.c.claimed_until.is_not_distinct_from(bindparam("claimed_before_until")),
+            ),
+        ),
+    )
+    .values(claimed_by=bindparam("claims_as"), claimed_until=bindparam("claims_until"))
+)
+_SECRETS = (
+    select(webhook_secrets.c.sealed_secret, webhook_secrets.c.valid_until)
+    .where(webhook_secrets.c.endpoint_id == bindparam("of_endpoint"))
+    .order_by(webhook_secrets.c.number.desc())
+)
+_DUE = (
+    select(*_DELIVERY, *EVENT)
+    .join_from(webhook_deliveries, events, events.c.id == _column.event_id, isouter=True)
+    .where(_IS_OF_ENDPOINT, _column.next_attempt_at <= bindparam("now"))
+    .order_by(_column.next_attempt_at, _column.id)
+    .limit(bindparam("most"))
+)
 _STATE = Delivery.__struct_fields__.index("state")
 _TIMES = [place for place, name in enumerate(Delivery.__struct_fields__) if name.endswith("_at")]
 _INSERT = bulk_insert(webhook_deliveries, without="id")
@@ -75,7 +103,8 @@ _HEADS = Lookup(
 
 def find_endpoint(tx: ReadTransaction, endpoint_id: int) -> Endpoint | None:
     """The endpoint with this id."""
-    return tx.first(select(*_ENDPOINT).where(webhook_endpoints.c.id == endpoint_id), _endpoint_of)
+    row = tx.connection.execute(_ENDPOINT_BY_ID, {"of_endpoint": endpoint_id}).first()
+    return None if row is None else _endpoint_of(row)
 
 
 def lock_endpoint(tx: WriteTransaction, endpoint_id: int) -> Endpoint | None:
@@ -117,12 +146,9 @@ def delete_endpoint(tx: WriteTransaction, endpoint_id: int) -> None:
 
 def list_secrets(tx: ReadTransaction, endpoint_id: int, now: datetime) -> list[str]:
     """The secrets that are good now, the newest first."""
-    of_endpoint = select(webhook_secrets.c.sealed_secret, webhook_secrets.c.valid_until).where(
-        webhook_secrets.c.endpoint_id == endpoint_id
-    )
     sealed = [
         row.sealed_secret
-        for row in tx.connection.execute(of_endpoint.order_by(webhook_secrets.c.number.desc()))
+        for row in tx.connection.execute(_SECRETS, {"of_endpoint": endpoint_id})
         if row.valid_until is None or row.valid_until > to_seconds(now)
     ]
     place = webhook_associated_data(endpoint_id)
@@ -165,14 +191,14 @@ def lock_claimed(tx: WriteTransaction, claim: Claim, *, claimed_by: str, until: 
     """The endpoint, locked and claimed; None where it is gone, or its claim is neither this one nor the
     process's own.
     """
-    column = webhook_endpoints.c
-    same = and_(
-        column.claimed_by.is_not_distinct_from(claim.claimed_by),
-        column.claimed_until.is_not_distinct_from(claim.claimed_until),
-    )
-    is_mine = (column.id == claim.endpoint_id, or_(same, column.claimed_by == claimed_by))
-    values = {"claimed_by": claimed_by, "claimed_until": to_seconds(until)}
-    if not tx.connection.execute(update(webhook_endpoints).where(*is_mine).values(values)).rowcount:
+    values = {
+        "of_endpoint": claim.endpoint_id,
+        "claimed_before_by": claim.claimed_by,
+        "claimed_before_until": claim.claimed_until,
+        "claims_as": claimed_by,
+        "claims_until": to_seconds(until),
+    }
+    if not tx.connection.execute(_CLAIM_ENDPOINT, values).rowcount:
         return None
     return find_endpoint(tx, claim.endpoint_id)
 
@@ -211,15 +237,9 @@ def list_due(
     tx: ReadTransaction, endpoint_id: int, now: datetime, *, without: Collection[int], limit: int
 ) -> list[tuple[Delivery, Event | None]]:
     """The deliveries whose time has come, each with its event, if that is kept."""
-    query = (
-        select(*_DELIVERY, *EVENT)
-        .join_from(webhook_deliveries, events, events.c.id == _column.event_id, isouter=True)
-        .where(_column.endpoint_id == endpoint_id, _column.next_attempt_at <= to_seconds(now))
-        .order_by(_column.next_attempt_at, _column.id)
-        .limit(limit + len(without))
-    )
+    values = {"of_endpoint": endpoint_id, "now": to_seconds(now), "most": limit + len(without)}
     found = []
-    for row in tx.connection.execute(query):
+    for row in tx.connection.execute(_DUE, values):
         delivery = _delivery_of(row[: len(_DELIVERY)])
         if delivery.id not in without:
             rest = row[len(_DELIVERY) :]

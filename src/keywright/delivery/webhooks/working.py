@@ -3,11 +3,13 @@
 import random
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from keywright.core.command import Command
 from keywright.db.rows import to_seconds
+from keywright.db.transaction import WriteTransaction
 from keywright.delivery.webhooks import rules, store
 from keywright.delivery.webhooks.commands import WorkOnEndpoint
 from keywright.delivery.webhooks.model import (
@@ -23,6 +25,7 @@ from keywright.delivery.webhooks.model import (
 from keywright.delivery.webhooks.payloads import show_license
 from keywright.events import store as event_store
 from keywright.events.feed import FeedEvent
+from keywright.events.model import Event
 from keywright.events.outbox.model import MailTemplate, Subject
 from keywright.events.outbox.store import queue_notices
 from keywright.events.unit_of_work import UnitOfWork
@@ -31,8 +34,8 @@ from keywright.search.feed import find_visible_id, select_of_product
 
 #: How long a claim holds: longer than a request may take, by the time in which one is begun.
 CLAIM = timedelta(seconds=16)
-#: The most events that are looked at in a step.
-_MAX_EVENTS = 200
+#: The most events that are made deliveries in a step, and among how many they are looked for.
+_MAX_EVENTS, _MAX_LOOKED = 200, 10_000
 #: After an outage of this length, what waits is sent as soon as something was delivered.
 _OUTAGE = timedelta(seconds=60)
 
@@ -44,18 +47,17 @@ def work_on_endpoint(work: UnitOfWork, command: WorkOnEndpoint) -> Step:
     if before is None:
         return Step(is_over=True)
     endpoint = _save_attempts(work, command, before) if command.attempts else before
-    has_more = is_full = False
-    due: tuple[Due, ...] = ()
+    found = _Next(endpoint)
     if endpoint.disabled_at is None and not command.is_last:
-        endpoint, has_more, is_full = _queue(work, endpoint, now)
-        due = _list_due(work, command, endpoint, now)
+        found = _find_next(work, command, endpoint)
+    endpoint, due = found.endpoint, _with_licenses(tx, found, now)
     if endpoint != before:
         store.save_endpoint(tx, endpoint)
-    is_over = not (due or has_more or command.in_flight)
+    is_over = not (due or found.has_more or command.in_flight)
     if is_over:
         store.release_claim(tx, endpoint.id)
     known = tuple(store.list_secrets(tx, endpoint.id, now)) if due else ()
-    return Step(due, endpoint, known, has_more, is_over, is_full)
+    return Step(due, endpoint, known, found.has_more, is_over, found.is_full)
 
 
 # --- what came of attempts ------------------------------------------------------------------------
@@ -69,7 +71,7 @@ def _save_attempts(work: UnitOfWork, command: WorkOnEndpoint, endpoint: Endpoint
     has_delivered = any(one.is_delivered for one in command.attempts)
     if has_delivered:
         failing_at = None
-    if has_failed:
+    elif has_failed:
         failing_at = failing_at or now
     changed = replace(endpoint, failing_at=failing_at, paused_until=_paused_until(endpoint, command))
     changed = _disable(work, command, changed)
@@ -139,16 +141,50 @@ def _disable(work: UnitOfWork, command: Command, endpoint: Endpoint) -> Endpoint
 # --- what is next ---------------------------------------------------------------------------------
 
 
-def _queue(work: UnitOfWork, endpoint: Endpoint, now: datetime) -> tuple[Endpoint, bool, bool]:
-    """Make deliveries of the next events; returns the endpoint, whether there are more events, and whether
-    these have to wait, because as many deliveries wait as may.
+class _Next(NamedTuple):
+    """The endpoint as it is then, the deliveries to attempt, whether there are more events, and whether these
+    have to wait, because as many deliveries wait as may.
     """
+
+    endpoint: Endpoint
+    due: Sequence[tuple[Delivery, Event | None]] = ()
+    has_more: bool = False
+    is_full: bool = False
+
+
+def _find_next(work: UnitOfWork, command: WorkOnEndpoint, endpoint: Endpoint) -> _Next:
+    now, in_flight = command.context.now, command.in_flight
+    is_quiet = endpoint.paused_until is not None and endpoint.paused_until > now
+    limit = 0 if is_quiet else command.limit
+    if endpoint.failing_at is not None:
+        # While nothing is delivered, few requests find out whether that has changed.
+        limit = min(limit, max(0, rules.PROBES - len(in_flight)))
+
+    def list_due() -> list[tuple[Delivery, Event | None]]:
+        return store.list_due(work.tx, endpoint.id, now, without=in_flight, limit=limit) if limit else []
+
+    due = list_due()
+    if len(due) == limit and not is_quiet:
+        # The events stay in the log: to look at them again and again would cost as much as to deliver.
+        return _Next(endpoint, due)
+    found = _queue(work, endpoint, now)
+    return found._replace(due=due if found.endpoint == endpoint else list_due())
+
+
+def _queue(work: UnitOfWork, endpoint: Endpoint, now: datetime) -> _Next:
+    """Make deliveries of the next events."""
     tx = work.tx
-    until_id = find_visible_id(tx, endpoint.position)
-    if until_id <= endpoint.position:
-        return endpoint, False, False
+    visible_id = find_visible_id(tx, endpoint.position)
+    if visible_id <= endpoint.position:
+        return _Next(endpoint)
+    until_id = min(visible_id, endpoint.position + _MAX_LOOKED)
     some = event_store.list_feed(
-        tx, after_id=endpoint.position, until_id=until_id, license_id=None, limit=_MAX_EVENTS
+        tx,
+        after_id=endpoint.position,
+        until_id=until_id,
+        license_id=None,
+        limit=_MAX_EVENTS,
+        names=(*endpoint.events, rules.TESTED),
     )
     oldest = rules.oldest_event_at(now)
     wanted = [
@@ -158,10 +194,10 @@ def _queue(work: UnitOfWork, endpoint: Endpoint, now: datetime) -> tuple[Endpoin
     if wanted:
         room = rules.MAX_WAITING - store.count_waiting(tx, endpoint.id, limit=rules.MAX_WAITING)
         if room < len(wanted):
-            return endpoint, False, True
+            return _Next(endpoint, is_full=True)
         _save_deliveries(work, endpoint, wanted, now)
     position = some[-1].id if len(some) == _MAX_EVENTS else until_id
-    return replace(endpoint, position=position, position_at=now), position < until_id, False
+    return _Next(replace(endpoint, position=position, position_at=now), has_more=position < visible_id)
 
 
 def _save_deliveries(
@@ -209,16 +245,10 @@ def _new_delivery(
     )
 
 
-def _list_due(
-    work: UnitOfWork, command: WorkOnEndpoint, endpoint: Endpoint, now: datetime
-) -> tuple[Due, ...]:
-    if not command.limit or (endpoint.paused_until is not None and endpoint.paused_until > now):
-        return ()
-    # While nothing is delivered, few requests find out whether that has changed.
-    limit = command.limit if endpoint.failing_at is None else min(command.limit, rules.PROBES)
-    found = store.list_due(work.tx, endpoint.id, now, without=command.in_flight, limit=limit)
-    ids = {one.license_id for one, _ in found if one.license_id}
-    is_full = endpoint.payload is Payload.FULL
-    known = find_licenses_by_id(work.tx, sorted(ids)) if is_full and ids else {}
+def _with_licenses(tx: WriteTransaction, found: _Next, now: datetime) -> tuple[Due, ...]:
+    """The deliveries, with what a full payload says of their licenses."""
+    ids = {one.license_id for one, _ in found.due if one.license_id}
+    is_full = found.endpoint.payload is Payload.FULL
+    known = find_licenses_by_id(tx, sorted(ids)) if is_full and ids else {}
     shown = {number: show_license(license, now) for number, license in known.items()}
-    return tuple(Due(one, event, shown.get(one.license_id)) for one, event in found)
+    return tuple(Due(one, event, shown.get(one.license_id)) for one, event in found.due)
