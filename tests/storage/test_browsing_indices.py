@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event
 
-from keywright.db import ReadTransaction, Storage
+from keywright.db import ReadTransaction, Storage, run_read
 from keywright.engine.executor import Executor
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.model import LicenseFilter
 from keywright.provisioning.shops import store as shop_store
 from keywright.provisioning.shops.commands import ListShopEvents
 from keywright.provisioning.shops.model import EventState
@@ -19,7 +20,7 @@ from keywright.registry import open_executor
 from keywright.search.filters import Order, Search
 from keywright.search.license_pages import find_page
 from tests.databases import execute
-from tests.makers import NOW, activate, create, deactivate, deactivate_all, reactivate
+from tests.makers import NOW, a_license, activate, create, deactivate, deactivate_all, reactivate
 from tests.storage.browsed import many_licenses_with_terms
 
 #: A statement and its parameters.
@@ -86,6 +87,25 @@ def test_every_search_has_its_index(
     else:
         assert "SCAN licenses" not in found
         assert "SCAN search_terms" not in found
+
+
+def test_the_licenses_of_a_customer_who_has_many_have_their_index(
+    storage: Storage, database: str, url: str
+) -> None:
+    """PostgreSQL would rather read every license until enough of them are the customer's."""
+    own = LicenseFilter(customer_id=1)
+    licenses = [
+        a_license(id=number, key=f"K-{number}", customer_id=1 if number % 2 == 0 else number)
+        for number in range(1, 4_001)
+    ]
+    with storage.write() as tx:
+        license_store.save_new_licenses(tx, licenses)
+    if database == "postgresql":
+        execute(url, "VACUUM ANALYZE licenses")
+    found = plans_of(storage, lambda tx: license_store.list_licenses(tx, own, limit=11))
+    assert "ix_licenses_customer_id" in found
+    listed = run_read(storage, lambda tx: license_store.list_licenses(tx, own, after_id=40, limit=3))
+    assert [one.id for one in listed] == [42, 44, 46]
 
 
 @pytest.mark.databases("sqlite")

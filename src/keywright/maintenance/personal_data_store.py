@@ -4,13 +4,12 @@ e-mail addresses of customers, holders of leases, and metadata of licenses. Its 
 metadata.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-import msgspec
 from msgspec.structs import replace
-from sqlalchemy import ColumnElement, Row, Select, and_, bindparam, delete, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Row, Select, and_, delete, or_, select, tuple_, update
 
 from keywright.db import rows
 from keywright.db.bulk import Lookup, Values, bulk_delete, bulk_update
@@ -61,22 +60,6 @@ _ERASE = bulk_update(activations, ["license_id", "token"], list(OF_ACTIVATIONS))
 _ERASE_METADATA = bulk_update(licenses, ["id"], ["metadata"])
 _DELETE_TERMS = bulk_delete(search_terms, "term", "license_id", "activation_id")
 _CLEAR_EVENTS = bulk_update(events, ["id"], ["ip_address"])
-_SET_DETAILS = bulk_update(events, ["id"], ["details"])
-_NAME_EVENTS = (
-    select(events.c.id, events.c.details)
-    .where(events.c.license_id == 0, events.c.name == "name.saved")
-    .order_by(events.c.id)
-)
-_CUSTOMER_EVENTS = (
-    select(*EVENT)
-    .where(
-        events.c.license_id == 0,
-        or_(events.c.name == "name.saved", events.c.name.startswith("customer.")),
-        # So that few of them are read: all customers have such events.
-        events.c.details.like(bindparam("like_number")),
-    )
-    .order_by(events.c.id)
-)
 #: Other tables that say something of a license.
 _OTHERS = (
     *(last_seen, leases, license_notes, license_tags, meter_usage),
@@ -222,15 +205,8 @@ def _list_latest(tx: ReadTransaction, query: Select[Any], limit: int) -> list[di
 
 def list_customer_events(tx: ReadTransaction, customer_id: int) -> list[Event]:
     """The events about the customer, oldest first, without addresses: those are of the vendor's people."""
-    found = map(
-        event_of, tx.connection.execute(_CUSTOMER_EVENTS, {"like_number": f'%"number"%{customer_id}%'})
-    )
-    return [
-        replace(one, ip_address="")
-        for one in found
-        if _is_name_event(one.details or {}, customer_id)
-        or (one.name != "name.saved" and (one.details or {}).get("number") == customer_id)
-    ]
+    query = select(*EVENT).where(events.c.customer_id == customer_id).order_by(events.c.id)
+    return [replace(event_of(row), ip_address="") for row in tx.connection.execute(query)]
 
 
 def erase_name(tx: WriteTransaction, customer_id: int) -> None:
@@ -240,16 +216,9 @@ def erase_name(tx: WriteTransaction, customer_id: int) -> None:
     before = lock_terms(tx, NameKind.CUSTOMER, customer_id)
     tx.connection.execute(update(customers).where(customers.c.id == customer_id).values(nothing))
     save_terms(tx, NameKind.CUSTOMER, customer_id, before)
-    name_events = [(row.id, msgspec.json.decode(row.details)) for row in tx.connection.execute(_NAME_EVENTS)]
+    is_named = and_(events.c.customer_id == customer_id, events.c.name == "name.saved")
     name_alone = rows.to_json({"kind": NameKind.CUSTOMER, "number": customer_id})
-    _SET_DETAILS.execute(
-        tx.connection,
-        [
-            {"where_id": number, "details": name_alone}
-            for number, details in name_events
-            if _is_name_event(details, customer_id)
-        ],
-    )
+    tx.connection.execute(update(events).where(is_named).values(details=name_alone))
 
 
 def delete_mails(tx: WriteTransaction, customer_id: int) -> None:
@@ -264,10 +233,6 @@ def clear_deliveries(tx: WriteTransaction, customer_id: int) -> None:
     own = select(licenses.c.id).where(licenses.c.customer_id == customer_id)
     of_own = and_(webhook_deliveries.c.license_id.in_(own), webhook_deliveries.c.answer.is_not(None))
     tx.connection.execute(update(webhook_deliveries).where(of_own).values(answer=None))
-
-
-def _is_name_event(details: Mapping[str, Any], customer_id: int) -> bool:
-    return details.get("kind") == NameKind.CUSTOMER and details.get("number") == customer_id
 
 
 def erase_some(tx: WriteTransaction, customer_id: int, *, limit: int) -> Erasure:

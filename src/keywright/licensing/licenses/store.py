@@ -81,6 +81,11 @@ def list_licenses(
         # Skipped as ids, which an index has, and not as whole rows.
         ids = select(licenses.c.id).where(is_after, *conditions).order_by(licenses.c.id)
         is_after = licenses.c.id >= ids.offset(skip).limit(1).scalar_subquery()
+    if where.customer_id is not None:
+        # As ids, too: PostgreSQL would read licenses in their order until there are enough of a customer who
+        # has many, and those of one who bought them yesterday are the last.
+        ids = select(licenses.c.id).where(is_after, *conditions).order_by(licenses.c.id)
+        is_after = licenses.c.id.in_(ids.limit(limit))
     query = select(*_SEALED).where(is_after, *conditions).order_by(licenses.c.id).limit(limit)
     return [_unseal(tx, row) for row in tx.connection.execute(query)]
 
