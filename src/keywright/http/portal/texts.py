@@ -10,7 +10,7 @@ STATES = {
     State.VALID: N_("Valid"),
     State.GRACE: N_("Expired, still usable"),
     State.EXPIRED: N_("Expired"),
-    State.INACTIVE: N_("Not active yet"),
+    State.INACTIVE: N_("Not active"),
     State.DISABLED: N_("Blocked"),
 }
 #: Said by what all pages share.
