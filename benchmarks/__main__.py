@@ -48,6 +48,7 @@ _PARTS = (
     "webhooks",
     "pages",
     "visits",
+    "portal",
     "sizes",
     "contention",
     "capacity",
@@ -164,6 +165,8 @@ class _Bench:
             report.pages = pages.measure(self.folder, self.database, large, _say)
         if "visits" in parts:
             report.visits = visits.measure(self.folder, self.database, large, report.rounds, _say)
+        if "portal" in parts:
+            report.portal = visits.measure_portal(self.folder, self.database, large, _say)
         if "sizes" in parts:
             both = self.filled(large), self.filled(_SMALL)
             report.sizes = sizes.compare(*both, report.seconds, _say)
@@ -227,7 +230,7 @@ def bench(
     """Measure, and print what was found; status 1 when a place was given out twice or not at all."""
     added = {"sizes": with_sizes, "contention": with_contention}
     parts = _parts(only) | {part for part, is_added in added.items() if is_added}
-    if parts - {"startup", "listing", "doctor", "pages", "contention", "attacks"}:
+    if parts - {"startup", "listing", "doctor", "pages", "portal", "contention", "attacks"}:
         wrk.require()
     if "against" in parts and other is None:
         raise typer.BadParameter("against what? Name the other keywright with --server", param_hint="--only")

@@ -34,7 +34,7 @@ PRODUCTS = 100
 #: One label in five begins with this, one in a hundred with the second.
 FREQUENT_LABEL, RARE_LABEL = "laptop", "render farm"
 #: One license is used in that many places.
-_BUSY_INDEX, _BUSY = 7, 20_000
+BUSY_INDEX, _BUSY = 7, 20_000
 _ORDER = '{"source":"shop","id":"WEB-%d","line":"1"}'
 #: Licenses besides, with keys of other ends than the many.
 _WITH_OTHER_ENDS = 200
@@ -112,8 +112,8 @@ def fill(folder: Path, database: Database, licenses: int, say: Callable[[str], N
                 _save(tx, told)
             activations += len(told.activations)
             some += chance.sample(told.activations, 2)
-            if start <= _BUSY_INDEX < start + _AT_ONCE:
-                busy_id = told.licenses[_BUSY_INDEX - start].id
+            if start <= BUSY_INDEX < start + _AT_ONCE:
+                busy_id = told.licenses[BUSY_INDEX - start].id
         with storage.write() as tx:
             others = _tell(tx, range(licenses, licenses + _WITH_OTHER_ENDS), licenses, now, chance)
             _save(tx, others)
@@ -167,7 +167,7 @@ def _license(id: int, index: int, amount: int, now: datetime, chance: random.Ran
         source=LicenseSource.API,
         status=_status(index, amount, chance),
         times_activated=0,
-        times_activated_max=None if index == _BUSY_INDEX else chance.choice(_LIMITS),
+        times_activated_max=None if index == BUSY_INDEX else chance.choice(_LIMITS),
         created_at=created_at,
         created_by=1,
         updated_at=created_at,
@@ -185,7 +185,7 @@ def _status(index: int, amount: int, chance: random.Random) -> Status:
 
 
 def _places(license: License, index: int, amount: int, chance: random.Random) -> int:
-    if index == _BUSY_INDEX:
+    if index == BUSY_INDEX:
         return min(_BUSY, amount // 50)
     limit, taken = license.times_activated_max, chance.choice((0, 0, 0, 0, 0, 1, 1, 1, 1, 3))
     return taken if limit is None else min(limit, taken)

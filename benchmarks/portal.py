@@ -8,7 +8,7 @@ from time import perf_counter
 
 import httpx
 
-from benchmarks.browsed import RESELLER
+from benchmarks.browsed import BUSY_INDEX, RESELLER
 from benchmarks.installations import key_of
 from benchmarks.servers import Server
 from keywright.core.command import Context, Origin
@@ -30,14 +30,20 @@ def make_links(storage: Storage) -> None:
     open_executor(storage).execute([reseller, *links])
 
 
-def time_pages(server: Server, times: int) -> Iterator[tuple[str, list[float]]]:
-    """The name of each page, and how long it took each time, in milliseconds; the first time is left out."""
+def time_pages(server: Server, times: int, *, middle_id: int) -> Iterator[tuple[str, list[float]]]:
+    """The name of each page, and how long it took each time, in milliseconds; the first time is left out.
+    ``middle_id`` is the ID of a license in the middle of all.
+    """
     with _visitor(server) as stranger, _visitor(server) as with_key, _visitor(server) as reseller:
-        _post(with_key, "/license", key=key_of(1))
         _post(reseller, f"/link/benchmark-{RESELLER}")
         yield "portal: sign-in", _time(lambda _: _get(stranger, ""), times)
-        yield "portal: a license with its key", _time(lambda _: _get(with_key, "/license"), times)
+        for name, index in (("a license", 1), ("the license in most places", BUSY_INDEX)):
+            _post(with_key, "/license", key=key_of(index))
+            yield f"portal: {name} with its key", _time(lambda _: _get(with_key, "/license"), times)
+            _post(with_key, "/license/forget")
         yield "portal: the most licenses", _time(lambda _: _get(reseller, ""), times)
+        middle = f"?after={middle_id}"
+        yield "portal: the most licenses, in the middle", _time(lambda _: _get(reseller, middle), times)
         yield "portal: account", _time(lambda _: _get(reseller, "/account"), times)
     customers = []
     for number in _CUSTOMERS[1:]:

@@ -44,6 +44,7 @@ class Report(msgspec.Struct):
     lag: ProjectorLag | None = None
     pages: Pages | None = None
     visits: Visits | None = None
+    portal: Visits | None = None
     sizes: Sizes | None = None
     contention: Contention | None = None
     leases: Leases | None = None
@@ -70,6 +71,8 @@ def show(report: Report, console: Console) -> None:
     if report.visits is not None:
         console.print(_visits(report, report.visits))
         console.print(_meanwhile(report.visits))
+    if report.portal is not None:
+        console.print(_visits(report, report.portal))
     console.print(_figures(report))
     if report.contention is not None:
         console.print(_contention(report.contention))

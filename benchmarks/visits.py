@@ -87,11 +87,26 @@ def measure(
             site = _Site(server, filled, visitor)
             say("visiting …")
             pages = [_page(visitor, name, paths) for name, paths in _paths(filled).items()]
-            pages += [_summarize(name, took) for name, took in portal.time_pages(server, _TIMES)]
+            pages += _visit_portal(server, filled)
             after = server.memory("VmRSS")
             meanwhile = [_meanwhile(site, name, rounds, say) for name in ("visitors", *_WORK)]
     database.remove(filled.data_dir)
     return Visits(filled.licenses, filled.activations, pages, meanwhile, before, after)
+
+
+def measure_portal(folder: Path, database: Database, licenses: int, say: Callable[[str], None]) -> Visits:
+    """The pages of customers alone, without the administration pages."""
+    filled = fill(folder, database, licenses, say)
+    with opened(filled.data_dir, database) as storage:
+        portal.make_links(storage)
+    with servers.started(servers.keywright(), filled.data_dir) as server:
+        servers.get(server.url, f"{servers.LICENSES}/validate/{key_of(1)}")
+        before = server.memory("VmRSS")
+        say("visiting …")
+        pages = _visit_portal(server, filled)
+        after = server.memory("VmRSS")
+    database.remove(filled.data_dir)
+    return Visits(filled.licenses, filled.activations, pages, [], before, after)
 
 
 # --- pages ----------------------------------------------------------------------------------------
@@ -189,6 +204,11 @@ def _paths(filled: Browsed) -> dict[str, Callable[[int], tuple[str, str]]]:
         "system": fixed("/system"),
         "account": fixed("/account"),
     }
+
+
+def _visit_portal(server: Server, filled: Browsed) -> list[Page]:
+    found = portal.time_pages(server, _TIMES, middle_id=filled.busy_id + filled.licenses // 2)
+    return [_summarize(name, took) for name, took in found]
 
 
 def _page(visitor: _Visitor, name: str, path_of: Callable[[int], tuple[str, str]]) -> Page:
