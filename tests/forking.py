@@ -14,10 +14,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from queue import SimpleQueue
+from runpy import run_path
 from typing import Any, NoReturn
 
 #: Modules that a server needs, or most of them.
@@ -108,10 +110,21 @@ class _Parent:
 _parent = lru_cache(maxsize=1)(_Parent)
 
 
-def fork(arguments: list[str], *, output: Path, folder: Path, environment: dict[str, str]) -> Forked:
-    """``keywright`` with these arguments; what it says is added to a file."""
+def fork(
+    arguments: Sequence[str],
+    *,
+    output: Path,
+    folder: Path,
+    environment: Mapping[str, str],
+    script: str | None = None,
+) -> Forked:
+    """``keywright`` with these arguments, or a ``script`` that alters it; what it says is added to a file."""
     return _parent().fork(
-        arguments=arguments, output=str(output), folder=str(folder), environment=environment
+        arguments=[*arguments],
+        output=str(output),
+        folder=str(folder),
+        environment={**environment},
+        script=script,
     )
 
 
@@ -172,6 +185,10 @@ def _become(request: dict[str, Any]) -> NoReturn:
     for descriptor in (1, 2):
         os.dup2(output, descriptor)
     os.close(output)
+    if request["script"] is not None:
+        sys.argv = [request["script"], *request["arguments"]]
+        run_path(request["script"], run_name="__main__")
+        sys.exit()
     from keywright.cli import main
 
     sys.argv = ["keywright", *request["arguments"]]

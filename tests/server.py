@@ -55,6 +55,21 @@ def wait_until(condition: Callable[[], Any], what: str) -> None:
         time.sleep(min(max(waited / 10, 0.005), 0.1))
 
 
+def _forkable(command: Sequence[str]) -> tuple[str | None, Sequence[str], dict[str, str]] | None:
+    """The script that runs Keywright altered (None: nothing is altered), its arguments, and more variables of
+    its environment; None for a command that has to be started as it is.
+    """
+    words, variables = [*command], dict[str, str]()
+    if words[0] == "env":
+        words = words[1:]
+        while "=" in words[0] and not words[0].startswith("LD_"):
+            name, _, value = words.pop(0).partition("=")
+            variables[name] = value
+    if words[0] == KEYWRIGHT:
+        return None, words[1:], variables
+    return (words[2], words[3:], variables) if words[:2] == [sys.executable, "-P"] else None
+
+
 def environment(**settings: object) -> dict[str, str]:
     """The environment of a Keywright process with these settings and no others."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("KEYWRIGHT_")}
@@ -83,8 +98,12 @@ class RunningServer:
         command = [*self._program, "serve", "--data-dir", str(self.data_dir), "--port", str(port)]
         before = len(self.log)
         folder, variables = self.data_dir.parent, environment(**self.settings)
-        if self._program == (KEYWRIGHT,) and not _IS_MEASURED:
-            self._process = fork(command[1:], output=self._log, folder=folder, environment=variables)
+        forkable = None if _IS_MEASURED else _forkable(command)
+        if forkable is not None:
+            script, arguments, more = forkable
+            self._process = fork(
+                arguments, output=self._log, folder=folder, environment=variables | more, script=script
+            )
         else:
             with self._log.open("ab") as log:
                 self._process = subprocess.Popen(command, cwd=folder, env=variables, stdout=log, stderr=log)

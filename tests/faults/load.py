@@ -14,6 +14,8 @@ from itertools import count
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
+import uvloop
+
 from tests.http.asking import V2, Reply, assert_refused, core
 from tests.server import RunningServer, wait_until
 
@@ -23,6 +25,8 @@ BUSY = "The first request with this Idempotency-Key is still running. Please try
 #: How long a careful program goes on asking after the load has ended, in seconds.
 _TIMEOUT = 40.0
 _PAUSE = 0.05
+#: For programs of tests that take as long as a trouble lasts: they leave the processor to other tests.
+RESTED = 0.03
 _numbers = count(1)
 
 
@@ -94,10 +98,13 @@ class Call:
 
 
 class Load:
-    """Running programs; ``journal`` grows while they run."""
+    """Running programs, which rest for so many seconds after each call; ``journal`` grows while they run."""
 
-    def __init__(self, server: RunningServer, keys: Sequence[str], programs: Programs) -> None:
+    def __init__(
+        self, server: RunningServer, keys: Sequence[str], programs: Programs, rest: float = 0.0
+    ) -> None:
         self._server = server
+        self._rest = rest
         self._keys = keys
         manners: dict[Manner, int] = {
             "careful": programs.careful,
@@ -109,7 +116,7 @@ class Load:
         self._timeout = _TIMEOUT
         self._successes: list[Answer] = []
         self.journal: list[Call] = []
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="load")
+        self._thread = threading.Thread(target=self._run_programs, name="load")
         self._thread.start()
 
     @property
@@ -150,6 +157,10 @@ class Load:
         self._timeout = 0.0
         self.finish()
 
+    def _run_programs(self) -> None:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(self._run())
+
     async def _run(self) -> None:
         programs = (self._program(number, one) for number, one in enumerate(self._manners))
         await asyncio.gather(*programs)
@@ -162,6 +173,8 @@ class Load:
             self.journal.append(call)
             await self._carry_out(call, connection, is_once=manner == "plain")
             turn += 1
+            if self._rest:
+                await asyncio.sleep(self._rest)
         connection.close()
 
     async def _carry_out(self, call: Call, connection: "_Connection", *, is_once: bool) -> None:
@@ -217,12 +230,17 @@ def longest_wait(journal: list[Call]) -> float:
 
 @contextmanager
 def run_load(
-    server: RunningServer, keys: Sequence[str], programs: Programs = MIXED, *, succeeding: bool = True
+    server: RunningServer,
+    keys: Sequence[str],
+    programs: Programs = MIXED,
+    *,
+    succeeding: bool = True,
+    rest: float = 0.0,
 ) -> Iterator[Load]:
     """Programs that run until the block ends, or until it says ``finish``; with ``succeeding``, not before
-    some of their calls were carried out.
+    some of their calls were carried out. Where a test waits for something else, they may ``rest``.
     """
-    load = Load(server, keys, programs)
+    load = Load(server, keys, programs, rest)
     try:
         if succeeding:
             load.wait_for_successes()

@@ -21,7 +21,7 @@ from keywright.registry import open_executor
 from tests.faults.altered import altering_command
 from tests.faults.disks import Disk, a_disk
 from tests.faults.judge import INNOCENT, Verdict, judge_calls
-from tests.faults.load import UNAVAILABLE, Call, Load, assert_answers_in_shape, run_load
+from tests.faults.load import RESTED, UNAVAILABLE, Call, Load, assert_answers_in_shape, run_load
 from tests.http.asking import Client, Reply, assert_refused, license_path
 from tests.makers import KEY_RING, NOW, SECRET, create, issue_api_key, url_of
 from tests.proving import record, size
@@ -100,7 +100,7 @@ def test_a_full_disk_refuses_changes_answers_questions_and_heals_by_itself(tmp_p
     refusals: list[Reply] = []
     waits = []
     with a_shop(tmp_path) as shop, Client(shop.server, shop.credentials) as vendor:
-        with run_load(shop.server, KEYS) as load:
+        with run_load(shop.server, KEYS, rest=RESTED) as load:
             for _ in range(rounds):
                 shop.disk.fill()
                 wait_until(lambda: change_little(vendor).status == 503, "a disk that is really full")
@@ -162,7 +162,7 @@ def test_a_disk_filled_by_activations_loses_none_of_them(tmp_path: Path) -> None
 
 def test_a_server_killed_on_a_full_disk_starts_there_and_heals(tmp_path: Path) -> None:
     with a_shop(tmp_path) as shop, Client(shop.server, shop.credentials) as vendor:
-        with run_load(shop.server, KEYS) as load:
+        with run_load(shop.server, KEYS, rest=RESTED) as load:
             shop.disk.fill()
             load.wait_for_refusal(time.monotonic())
             shop.server.kill()
@@ -282,7 +282,7 @@ def test_a_copy_that_finds_no_room_is_not_left_behind(tmp_path: Path, outdated: 
 
 def test_control_a_server_that_acknowledges_what_finds_no_room_is_found_out(tmp_path: Path) -> None:
     with a_shop(tmp_path, altering_command("acknowledging failures")) as shop:
-        with run_load(shop.server, KEYS) as load:
+        with run_load(shop.server, KEYS, rest=RESTED) as load:
             shop.disk.fill()
             load.wait_for_successes(200)
             shop.disk.make_room()

@@ -10,7 +10,7 @@ import psycopg
 
 from tests.faults.installations import Database
 from tests.faults.judge import assert_right
-from tests.faults.load import assert_answers_in_shape, longest_wait, run_load
+from tests.faults.load import RESTED, assert_answers_in_shape, longest_wait, run_load
 from tests.server import RunningServer, running, wait_until
 
 #: How long a call about a license that somebody holds may wait for its refusal, in seconds.
@@ -34,7 +34,10 @@ def hold_license(store: Database, key: str) -> Iterator[None]:
 
 def test_a_held_license_does_not_hold_up_the_others(keywright: RunningServer, store: Database) -> None:
     first, *others = store.keys
-    with run_load(keywright, others) as beside, run_load(keywright, [first]) as about:
+    with (
+        run_load(keywright, others, rest=RESTED) as beside,
+        run_load(keywright, [first], rest=RESTED) as about,
+    ):
         with hold_license(store, first):
             began = time.monotonic()
             about.wait_for_refusal(began)
@@ -61,8 +64,8 @@ def test_what_an_instance_held_when_it_stopped_moving_is_free_after_some_seconds
     settings = store.settings(application_name="keywright-stopped")
     with (
         running(tmp_path / "stopped", **settings) as stopped,
-        run_load(stopped, [first]) as its,
-        run_load(keywright, others) as beside,
+        run_load(stopped, [first], rest=RESTED) as its,
+        run_load(keywright, others, rest=RESTED) as beside,
     ):
         stop_inside_a_transaction(stopped, store)
         began = time.monotonic()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.faults.installations import Database
 from tests.faults.judge import assert_right
-from tests.faults.load import Call, Load, Programs, assert_answers_in_shape, longest_wait, run_load
+from tests.faults.load import RESTED, Call, Load, Programs, assert_answers_in_shape, longest_wait, run_load
 from tests.faults.proxy import Proxy, run_proxy
 from tests.faults.watch import watch_server
 from tests.server import RunningServer
@@ -44,7 +44,11 @@ def calling(server: RunningServer, store: Database, *, programs: int) -> Iterato
     """Programs whose calls are answered in time and in shape, whatever the block does; in the end, they
     succeed.
     """
-    with run_load(server, store.keys, Programs(programs, programs)) as load, watch_server(server) as watch:
+    manners = Programs(programs, programs)
+    with (
+        run_load(server, store.keys, manners, rest=RESTED) as load,
+        watch_server(server) as watch,
+    ):
         yield load
         assert load.wait_for_successes(1) < RECOVERY
         load.wait_for_successes()

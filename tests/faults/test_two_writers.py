@@ -12,7 +12,7 @@ import pytest
 
 from tests.concurrency.callers import calling
 from tests.concurrency.selling import acknowledgements_in, activate_path, shuffle_plan, tokens_in
-from tests.faults.load import run_load
+from tests.faults.load import RESTED, run_load
 from tests.faults.pairs import Pair, a_pair, is_stopped, stop_while_it_writes
 from tests.http.asking import Client
 from tests.proving import IS_LONG, record, size
@@ -50,7 +50,7 @@ def test_two_servers_on_one_file_sell_no_place_twice_and_never_write_at_once(pai
 def test_commands_beside_a_busy_server_wait_for_their_turn(pair: Pair) -> None:
     product, keys = pair.licenses()
     done = []
-    with run_load(pair.first, keys) as load:
+    with run_load(pair.first, keys, rest=RESTED) as load:
         for _ in range(size(1, 50)):
             commands = [pair.command("license", "create", "--product-id", "0") for _ in range(2)]
             done += [(one.communicate(timeout=60)[0], one.returncode, one.pid) for one in commands]
@@ -71,7 +71,11 @@ def test_who_holds_the_lock_and_stands_still_is_waited_for_and_the_others_refuse
     product, keys = pair.licenses()
     stopped, other = (pair.first, pair.second) if is_first_hurt else (pair.second, pair.first)
     waits = []
-    with run_load(stopped, keys) as its, run_load(other, keys) as others, Client(other) as program:
+    with (
+        run_load(stopped, keys, rest=RESTED) as its,
+        run_load(other, keys, rest=RESTED) as others,
+        Client(other) as program,
+    ):
         for _ in range(size(1, 10)):
             stop_while_it_writes(stopped, pair.lock)
             began = time.monotonic()
@@ -97,7 +101,7 @@ def test_who_holds_the_lock_and_is_killed_lets_the_others_go_on_at_once(
     product, keys = pair.licenses()
     killed, other = (pair.first, pair.second) if is_first_hurt else (pair.second, pair.first)
     waits = []
-    with run_load(killed, keys) as its, run_load(other, keys) as others:
+    with run_load(killed, keys, rest=RESTED) as its, run_load(other, keys, rest=RESTED) as others:
         for _ in range(size(1, 50)):
             stop_while_it_writes(killed, pair.lock)
             # From now on it does nothing any more.
@@ -116,7 +120,7 @@ def test_who_holds_the_lock_and_is_killed_lets_the_others_go_on_at_once(
 
 def test_a_command_that_holds_the_lock_and_stands_still_is_waited_for(pair: Pair) -> None:
     product, keys = pair.licenses()
-    with run_load(pair.first, keys) as load:
+    with run_load(pair.first, keys, rest=RESTED) as load:
         stopped = pair.command("license", "create", alterations=("standing still",))
         wait_until(lambda: is_stopped(stopped.pid), "a command that stands still")
         began = time.monotonic()
