@@ -30,7 +30,7 @@ def a_browser() -> Iterator[Browser]:
     """Chromium with a new profile, for as long as the block runs."""
     path = next(filter(None, map(shutil.which, _PROGRAMS)), None)
     if path is None:
-        give_up("chromium", "no Chromium here: apt install chromium")
+        give_up("chromium", "no Chromium here: apt install chromium-headless-shell")
     expect.set_options(timeout=TIMEOUT)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=_FLAGS, timeout=2 * TIMEOUT)
