@@ -22,7 +22,7 @@ from tests.shop import DEFUSE, SECRET, a_row, an_activation_row, write_dump
 
 pytestmark = pytest.mark.timeout(600)
 
-LICENSES, EACH = 6_000, 3
+LICENSES, EACH = size(3_000, 6_000), 3
 KILLS = size(3, 100)
 
 

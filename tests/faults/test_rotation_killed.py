@@ -29,7 +29,7 @@ from tests.server import KEYWRIGHT, NO_LIMITS, RunningServer, environment
 #: Each kill costs the start of a process.
 pytestmark = pytest.mark.timeout(600)
 
-LICENSES = 3_000
+LICENSES = size(1_500, 3_000)
 KILLS = size(4, 100)
 #: When it is killed, in seconds after it was started.
 SOONEST, LATEST = 0.2, 2.5

@@ -123,7 +123,7 @@ def grown(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[G
         server.assert_consistent()
 
 
-async def _grow(target: Target, records: int = 8_000) -> None:
+async def _grow(target: Target, records: int = size(3_000, 8_000)) -> None:
     await grow(Stranger(target, 0), records)
     await asyncio.sleep(0)
 

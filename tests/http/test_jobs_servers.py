@@ -32,13 +32,17 @@ from tests.jobs import (
     start_import,
 )
 from tests.makers import create, create_policy
+from tests.proving import size
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
 
 #: A busy machine takes its time for every start.
 pytestmark = [pytest.mark.timeout(600), pytest.mark.tier("rest")]
 
+#: What the process decides; that each database keeps who works at a job is shown in tests/storage/test_jobs.py.
+ON_ONE = pytest.mark.databases("postgresql")
+
 SECRET = "a secret of tests with 32 letters"
-LICENSES, GENERATED, IMPORTED, DAYS = 1_000, 5_000, 10_000, 30
+LICENSES, GENERATED, IMPORTED, DAYS = 1_000, 5_000, size(5_000, 10_000), 30
 KILLS = 4
 EXPIRY = datetime(2030, 1, 1, tzinfo=UTC)
 #: When it is killed, in seconds after a job has gone on.
@@ -164,6 +168,7 @@ def test_an_import_that_is_killed_brings_every_line_once(server: RunningServer, 
     assert failed == [f"LINE-{number}" for number in range(0, IMPORTED, 500)]
 
 
+@ON_ONE
 def test_a_server_that_is_told_to_stop_gives_its_job_back(server: RunningServer, vendor: Vendor) -> None:
     numbers = vendor.order(a_generation(GENERATED))
     wait_until(vendor.progress, "a step")
@@ -177,6 +182,7 @@ def test_a_server_that_is_told_to_stop_gives_its_job_back(server: RunningServer,
     assert "Traceback" not in server.log
 
 
+@ON_ONE
 def test_a_job_ends_in_the_middle_when_it_is_canceled(server: RunningServer, vendor: Vendor) -> None:
     numbers = vendor.order(a_generation(1_000_000))
     wait_until(vendor.progress, "a step")
@@ -187,6 +193,7 @@ def test_a_job_ends_in_the_middle_when_it_is_canceled(server: RunningServer, ven
     assert 0 < canceled.done < 1_000_000
 
 
+@ON_ONE
 def test_no_program_loses_its_place_to_a_job_that_deletes_what_was_never_activated(
     server: RunningServer, vendor: Vendor
 ) -> None:
