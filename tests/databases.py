@@ -14,6 +14,7 @@ from typing import Any
 
 import psycopg
 
+from keywright.core.crypto import KeyRing
 from keywright.db import open_storage
 from tests.makers import KEY_RING
 from tools.postgres import FAST, UNPRIVILEGED, PostgresServer
@@ -68,18 +69,18 @@ def stop_postgres() -> None:
 
 
 @cache
-def _template() -> str:
+def _template(key_ring: KeyRing) -> str:
     """The name of a database with all tables and nothing in them."""
     name = postgres().create_database()
-    open_storage(postgres().url(name), KEY_RING).close()
+    open_storage(postgres().url(name), key_ring).close()
     return name
 
 
 @contextmanager
-def a_postgres_url(*, empty: bool = False) -> Iterator[str]:
+def a_postgres_url(*, empty: bool = False, key_ring: KeyRing = KEY_RING) -> Iterator[str]:
     """The URL of a new database with all tables (``empty``: with none), dropped after the block."""
     server = postgres()
-    name = server.create_database() if empty else server.create_database(_template())
+    name = server.create_database() if empty else server.create_database(_template(key_ring))
     try:
         yield server.url(name)
     finally:

@@ -5,6 +5,7 @@ process of its own all the same, with its own environment and files, and ends by
 """
 
 import atexit
+import gc
 import json
 import os
 import select
@@ -200,6 +201,9 @@ if __name__ == "__main__":
 
     for _name in _MODULES:
         import_module(_name)
+    # What a server looks at when it is ready is copied then; these stay shared.
+    gc.collect()
+    gc.freeze()
     with socket.socket(fileno=int(sys.argv[1])) as _channel:
         _request = _serve(_channel)
     _become(_request)

@@ -1,7 +1,9 @@
 """A real server in a process of its own, for tests that come in from outside."""
 
+import atexit
 import os
 import re
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -10,14 +12,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import psycopg
 from filelock import FileLock
 
 from keywright.config import Settings
-from keywright.config.installation import open_installation
+from keywright.config.installation import load_key_ring, open_installation
 from keywright.db import Storage, database_path, run_read
 from keywright.identity import store as identity_store
 from keywright.identity.model import Permissions
@@ -228,6 +232,24 @@ class RunningServer:
             assert self.sql("PRAGMA integrity_check") == [("ok",)]
 
 
+class _Installation:
+    """A data directory with nothing in its database, to be copied: to make one takes most of a first start."""
+
+    def __init__(self) -> None:
+        self._folder = mkdtemp(prefix="keywright-")
+        atexit.register(shutil.rmtree, self._folder, ignore_errors=True)
+        settings = Settings(data_dir=Path(self._folder))
+        open_installation(settings).close()
+        self.key_ring = load_key_ring(settings)
+
+    def copy_to(self, data_dir: Path, *, with_database: bool) -> None:
+        ignored = shutil.ignore_patterns(*([] if with_database else ["keywright.db*"]))
+        shutil.copytree(self._folder, data_dir, ignore=ignored)
+
+
+_empty_installation = lru_cache(maxsize=1)(_Installation)
+
+
 def _now() -> datetime:
     return datetime.now(UTC).replace(microsecond=0)
 
@@ -240,8 +262,16 @@ def running(
     on that one.
     """
     with ExitStack() as stack:
+        is_new = not {"database_url", "secret"} & settings.keys() and not data_dir.exists()
         if database == "postgresql" and "database_url" not in settings:
-            settings["database_url"] = stack.enter_context(a_postgres_url(empty=True))
+            url = (
+                a_postgres_url(key_ring=_empty_installation().key_ring)
+                if is_new
+                else a_postgres_url(empty=True)
+            )
+            settings["database_url"] = stack.enter_context(url)
+        if is_new:
+            _empty_installation().copy_to(data_dir, with_database=database == "sqlite")
         server = RunningServer(data_dir, program=program, **settings)
         stack.callback(server.stop)
         yield server

@@ -4,7 +4,7 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -42,6 +42,18 @@ def url(database: str, tmp_path: Path) -> Iterator[str]:
         return
     with a_postgres_url() as url:
         yield url + ISOLATED.get(database, "")
+
+
+@contextmanager
+def a_storage(database: str, folder: Path) -> Iterator[Storage]:
+    """A database with nothing in it, for as long as the block runs; for modules whose tests only read."""
+    with ExitStack() as stack:
+        if database == "postgresql":
+            url = stack.enter_context(a_postgres_url())
+        else:
+            url = url_of(folder)
+            make_sqlite_file(url)
+        yield stack.enter_context(closing(open_storage(url, KEY_RING)))
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import random
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import msgspec
@@ -11,15 +11,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from keywright.db import Storage, open_storage, run_read
+from keywright.db import Storage, run_read
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License, Status
 from keywright.search import scan
 from keywright.search.filters import SORTED, Order, Search
 from keywright.search.license_pages import MatchingIds, Page, find_matching_ids, find_page
-from tests.databases import a_postgres_url
-from tests.makers import KEY_RING, NOW, a_license, url_of
+from tests.makers import NOW, a_license
 from tests.proving import size
 from tests.storage.browsed import (
     TERMS,
@@ -31,6 +30,7 @@ from tests.storage.browsed import (
     pages,
     pages_back,
 )
+from tests.storage.conftest import a_storage
 
 #: In seconds: for one step, and for all of them.
 NO_TIME, MUCH_TIME = 0.0, 60.0
@@ -58,11 +58,8 @@ class Shelf:
 @pytest.fixture(scope="module")
 def shelf(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
     """200 licenses."""
-    with ExitStack() as stack:
-        url = url_of(tmp_path_factory.mktemp("shelf"))
-        if database == "postgresql":
-            url = stack.enter_context(a_postgres_url())
-        yield Shelf(stack.enter_context(closing(open_storage(url, KEY_RING))), 200)
+    with a_storage(database, tmp_path_factory.mktemp("shelf")) as storage:
+        yield Shelf(storage, 200)
 
 
 def numbers(*usual: int) -> st.SearchStrategy[int | None]:

@@ -13,12 +13,20 @@ from keywright.search.event_pages import EventPage, list_events
 from keywright.search.statistics import overview
 from keywright.search.store import EventRecord
 from tests.makers import NOW, an_event, an_event_filter
+from tests.storage.conftest import a_storage
 
 NAMES = ("user.signed_in", "license.created", "user.created", "users.no", "user_created", "user")
 HIDDEN = ("user.signed_in", "user.created")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def storage(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Storage]:
+    """One database for all tests: they only read."""
+    with a_storage(database, tmp_path_factory.mktemp("hidden")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
 def happened(storage: Storage) -> list[EventRecord]:
     """200 events, the newest first; the 50 newest are about users."""
     chance = random.Random(4)

@@ -22,6 +22,7 @@ from keywright.search.license_pages import find_page
 from tests.databases import execute
 from tests.makers import NOW, a_license, activate, create, deactivate, deactivate_all, reactivate
 from tests.storage.browsed import many_licenses_with_terms
+from tests.storage.conftest import a_storage
 
 #: A statement and its parameters.
 Statement = tuple[str, Any]
@@ -61,6 +62,14 @@ def plans_of(storage: Storage, read: Callable[[ReadTransaction], object]) -> str
         )
 
 
+@pytest.fixture(scope="module")
+def shelf(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Storage]:
+    """200 licenses, for tests that only read."""
+    with a_storage(database, tmp_path_factory.mktemp("shelf")) as storage:
+        many_licenses_with_terms(storage, 200, seed=1)
+        yield storage
+
+
 @pytest.mark.parametrize(
     ("asked", "index"),
     [
@@ -77,10 +86,9 @@ def plans_of(storage: Storage, read: Callable[[ReadTransaction], object]) -> str
 )
 @pytest.mark.parametrize("order", Order)
 def test_every_search_has_its_index(
-    storage: Storage, asked: dict[str, Any], index: str, order: Order, database: str
+    shelf: Storage, asked: dict[str, Any], index: str, order: Order, database: str
 ) -> None:
-    many_licenses_with_terms(storage, 200, seed=1)
-    found = plans(storage, Search(**asked, order=order))
+    found = plans(shelf, Search(**asked, order=order))
     assert index in found
     if database == "postgresql":
         assert "Seq Scan" not in found

@@ -2,13 +2,12 @@
 
 import random
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple
 
 import pytest
 
-from keywright.db import Storage, open_storage, run_read
+from keywright.db import Storage, run_read
 from keywright.events import store as event_store
 from keywright.events.model import Event
 from keywright.licensing.activations import store as activation_store
@@ -17,8 +16,8 @@ from keywright.search import event_pages as records
 from keywright.search.event_pages import EventPage, list_events
 from keywright.search.license_details import LicenseDetails, get_license
 from keywright.search.store import EventFilter
-from tests.databases import a_postgres_url
-from tests.makers import KEY_RING, NOW, a_license, an_activation, an_event, an_event_filter, url_of
+from tests.makers import NOW, a_license, an_activation, an_event, an_event_filter
+from tests.storage.conftest import a_storage
 
 # --- a license ------------------------------------------------------------------------------------
 
@@ -89,11 +88,7 @@ class Past(NamedTuple):
 @pytest.fixture(scope="module")
 def past(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Past]:
     """100 events of ten days; some numbers are missing."""
-    with ExitStack() as stack:
-        url = url_of(tmp_path_factory.mktemp("past"))
-        if database == "postgresql":
-            url = stack.enter_context(a_postgres_url())
-        storage = stack.enter_context(closing(open_storage(url, KEY_RING)))
+    with a_storage(database, tmp_path_factory.mktemp("past")) as storage:
         yield Past(storage, happened(storage))
 
 

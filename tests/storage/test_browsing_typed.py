@@ -1,5 +1,8 @@
 """What is typed into the search box is found for what it can be."""
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 import pytest
 
 from keywright.db import Storage, run_read
@@ -12,13 +15,26 @@ from keywright.search.license_pages import find_page
 from keywright.search.query_parser import interpret
 from tests.makers import NOW, a_license, activate, an_origin, create
 from tests.storage.browsed import LicenseWithTerms, insert, insert_terms
+from tests.storage.conftest import a_storage
 
 ADDRESS, LONG_ADDRESS = "203.0.113.9", "2001:db8::9"
 
 
-@pytest.fixture
-def tokens(storage: Storage) -> list[str]:
-    """Those of two activations of the second license; there are six licenses."""
+class Six(NamedTuple):
+    """A database with six licenses, and the tokens of two activations of the second."""
+
+    storage: Storage
+    tokens: list[str]
+
+
+@pytest.fixture(scope="module")
+def six(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Six]:
+    """One for all tests that only read."""
+    with a_storage(database, tmp_path_factory.mktemp("six")) as storage:
+        yield Six(storage, make_six(storage))
+
+
+def make_six(storage: Storage) -> list[str]:
     executor = open_executor(storage)
     executor.execute(
         [
@@ -53,7 +69,6 @@ def meanings(storage: Storage, text: str) -> dict[str, list[int]]:
         }
 
 
-@pytest.mark.usefixtures("tokens")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -89,19 +104,18 @@ def meanings(storage: Storage, text: str) -> dict[str, list[int]]:
         ("x" * 100_000, {}),
     ],
 )
-def test_a_text_is_what_it_can_be(storage: Storage, text: str, expected: dict[str, list[int]]) -> None:
-    assert meanings(storage, text) == expected
+def test_a_text_is_what_it_can_be(six: Six, text: str, expected: dict[str, list[int]]) -> None:
+    assert meanings(six.storage, text) == expected
 
 
-def test_a_token_is_found_in_large_letters_too(storage: Storage, tokens: list[str]) -> None:
-    for token in tokens:
-        assert meanings(storage, f" {token.upper()}") == {"token": [2]}
-        assert meanings(storage, token[:-1]) == {}
+def test_a_token_is_found_in_large_letters_too(six: Six) -> None:
+    for token in six.tokens:
+        assert meanings(six.storage, f" {token.upper()}") == {"token": [2]}
+        assert meanings(six.storage, token[:-1]) == {}
 
 
-@pytest.mark.usefixtures("tokens")
-def test_what_it_can_be_is_said_with_the_likeliest_first(storage: Storage) -> None:
-    with storage.read() as tx:
+def test_what_it_can_be_is_said_with_the_likeliest_first(six: Six) -> None:
+    with six.storage.read() as tx:
         assert [(one.kind, one.search) for one in interpret(tx, "4")] == [
             ("order", Search(order_id=4)),
             ("customer", Search(customer_id=4)),
