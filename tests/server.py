@@ -233,7 +233,7 @@ class RunningServer:
 
 
 class _Installation:
-    """A data directory with nothing in its database, to be copied: to make one takes most of a first start."""
+    """A data directory with nothing in its database, to be copied: making one is most of a first start."""
 
     def __init__(self) -> None:
         self._folder = mkdtemp(prefix="keywright-")

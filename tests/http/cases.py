@@ -34,7 +34,7 @@ CHECKS = [
     checks.response_schema_conformance,
 ]
 #: Number of cases of an operation on each database: with valid data, and with invalid data.
-VALID, INVALID = size(14, 1_400), size(10, 1_000)
+VALID, INVALID = size(14, 1_400), size(20, 1_000)
 VALID_HEAD, INVALID_HEAD = size(5, 100), size(5, 100)
 OPERATIONS = [(path_of(address), method) for address in routes.ADDRESSES for method in address.methods]
 #: Growth of the server's memory during all cases, in MiB: most of it is the database's cache.

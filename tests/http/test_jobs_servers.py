@@ -38,7 +38,7 @@ from tests.server import NO_LIMITS, RunningServer, running, wait_until
 #: A busy machine takes its time for every start.
 pytestmark = [pytest.mark.timeout(600), pytest.mark.tier("rest")]
 
-#: What the process decides; that each database keeps who works at a job is shown in tests/storage/test_jobs.py.
+#: What the process decides; that both databases keep who works at a job, tests/storage/test_jobs.py shows.
 ON_ONE = pytest.mark.databases("postgresql")
 
 SECRET = "a secret of tests with 32 letters"

@@ -62,7 +62,7 @@ _VALIDATE = Action(
     changes=False,
     takes=schemas.TokenParameters,
     gives=schemas.ValidatedLicense,
-    refusals=(e.UnknownLicense, e.TokenNotActive),
+    refusals=(e.UnknownLicense, e.TokenNotActive, e.TooManyKeptAnswers),
     example={"token": examples.EXAMPLE_TOKEN},
 )
 _DEACTIVATE = Action(
@@ -71,7 +71,7 @@ _DEACTIVATE = Action(
     licenses.deactivate,
     takes=schemas.TokenParameters,
     gives=schemas.DeactivatedLicense,
-    refusals=(e.UnknownLicense, e.TokenNotActive, e.NothingActive),
+    refusals=(e.UnknownLicense, e.TokenNotActive, e.NothingActive, e.TooManyKeptAnswers),
     sayings={e.UnknownLicense: "License Key: {key} could not be found or is deactivated."},
     example={"token": examples.EXAMPLE_TOKEN},
 )
