@@ -45,6 +45,13 @@ def test_the_secret_of_a_new_connection_is_printed_once(connected: Keywright) ->
     assert "whsec_" not in connected("connection", "show", "2")
 
 
+def test_a_shop_that_makes_the_secret_is_not_given_one(connected: Keywright) -> None:
+    said = connected("connection", "add", "paddle")
+    assert "keywright connection edit 2 --secret -" in said
+    assert "cannot be shown again" not in said
+    assert "cannot be shown again" in connected("connection", "add", "paddle", "--secret", "pdl_ntfset_1")
+
+
 @pytest.mark.parametrize("mapped", ["pro", "pro=x", "=1", "pro=1:boxes"])
 def test_a_mapping_that_cannot_be_read_is_refused(keywright: Keywright, mapped: str) -> None:
     said = keywright.refused("connection", "add", "generic", "--map", mapped, status=2)

@@ -476,6 +476,7 @@ def test_a_connection_is_added_changed_and_removed(shop: Executor, storage: Stor
         {"mapping": (MappedProduct("", 1),)},
         {"url": "ftp://shop"},
         {"mail_template": "no such"},
+        {"mail_template": "sign_in_code"},
         {"paid_states": ("x" * 41,)},
     ],
 )

@@ -25,6 +25,7 @@ from keywright.provisioning.shops.commands import (
     UpdateConnection,
 )
 from keywright.provisioning.shops.model import (
+    MAKE_SECRETS,
     Connection,
     EventState,
     MappedProduct,
@@ -106,7 +107,8 @@ _Mail = Annotated[
     bool | None, typer.Option("--mail/--no-mail", help="Whether buyers get a mail with their keys.")
 ]
 _Template = Annotated[
-    str | None, typer.Option(metavar="NAME", help="The mail's template, where not the usual one.")
+    str | None,
+    typer.Option(metavar="NAME", help="The mail's template: your_license, the usual one, or your_keys."),
 ]
 
 
@@ -134,7 +136,7 @@ def add(
 ) -> None:
     """Add a connection to a shop, and print where the shop is to send its events.
 
-    The secret is printed now, and never again.
+    The secret is printed now, and never again. Stripe and Paddle make it themselves.
     """
     connection = Connection(
         id=0,
@@ -156,11 +158,17 @@ def add(
         output.print_json(output.connection_json(opened.connection) | {"secret": opened.secret})
         return
     output.print_heading(f"Connection {opened.connection.id} is made")
-    output.print_fields([*_fields(opened.connection), ("secret", opened.secret)])
+    is_made_there = shop in MAKE_SECRETS and secret is None
+    secrets = [] if is_made_there else [("secret", opened.secret)]
+    output.print_fields([*_fields(opened.connection), *secrets])
     output.print_line(
         "\nEnter your server's address with this path in the shop, as the address of its webhook."
-        "\nKeep the secret now: it cannot be shown again."
     )
+    if is_made_there:
+        output.print_line("The shop makes a secret for it. Save that one here:")
+        output.print_line(f"  keywright connection edit {opened.connection.id} --secret - < secret.txt")
+    else:
+        output.print_line("Keep the secret now: it cannot be shown again.")
 
 
 @command(app, name="list")

@@ -171,7 +171,11 @@ _TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
     MailTemplate.ENDPOINT_DISABLED: (
         N_("Keywright has disabled a webhook endpoint"),
         (
+            "{% if endpoint.is_gone %}",
+            N_("This address has answered 410 (gone), so that it was disabled at once:"),
+            "{% else %}",
             N_("For five days no delivery to this address has succeeded, so that it was disabled:"),
+            "{% endif %}",
             "",
             "    {{ endpoint.url }}",
             "",

@@ -12,6 +12,7 @@ from keywright.delivery.mail.defaults import Source, built_in, choose_language
 from keywright.delivery.mail.model import AttemptOutcome, Fate
 from keywright.delivery.mail.store import is_unsubscribed
 from keywright.delivery.mail.template_store import find_template
+from keywright.delivery.webhooks.model import DisabledReason
 from keywright.delivery.webhooks.store import find_endpoint
 from keywright.events.outbox.model import MailTemplate, OutboxMail
 from keywright.identity import sign_in_codes
@@ -120,7 +121,8 @@ def _read_values(
         if endpoint is None:
             return AttemptOutcome(Fate.DROPPED, "The endpoint is gone.")
         page = None if house.public_url is None else f"{house.public_url}/admin/webhooks/{endpoint.id}"
-        values["endpoint"] = {"url": endpoint.url, "page_url": page}
+        is_gone = endpoint.disabled_reason is DisabledReason.GONE
+        values["endpoint"] = {"url": endpoint.url, "page_url": page, "is_gone": is_gone}
     return values
 
 
@@ -149,7 +151,7 @@ def _common_values(house: House) -> dict[str, Any]:
         "portal_url": None if house.public_url is None else f"{house.public_url}/portal",
         "code": "",
         "sign_in_url": None,
-        "endpoint": {"url": "", "page_url": None},
+        "endpoint": {"url": "", "page_url": None, "is_gone": False},
     }
 
 
@@ -210,7 +212,11 @@ def sample_values(house: House, now: datetime) -> dict[str, Any]:
         "expires_at": expires_at,
         "code": "1234 5678",
         "sign_in_url": f"{url}/portal/sign-in/sample",
-        "endpoint": {"url": "https://example.com/hooks", "page_url": f"{url}/admin/webhooks"},
+        "endpoint": {
+            "url": "https://example.com/hooks",
+            "page_url": f"{url}/admin/webhooks",
+            "is_gone": False,
+        },
         "customer": {"name": "Dora Example"},
         "unsubscribe_url": f"{url}/mail/unsubscribe/sample",
     }

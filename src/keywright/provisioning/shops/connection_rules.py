@@ -9,6 +9,8 @@ from keywright.provisioning.shops.rules import MAX_REF
 
 #: The most products of a mapping, and the most order states that make licenses.
 MAX_MAPPED, MAX_STATES = 1_000, 20
+#: The templates that show buyers their keys.
+_WITH_KEYS = (MailTemplate.YOUR_LICENSE, MailTemplate.YOUR_KEYS)
 _MAX_STATE, _MIN_SECRET, _MAX_SECRET = 40, 8, 500
 
 
@@ -26,8 +28,8 @@ def require_usable_connection(connection: Connection) -> None:
         0 < len(one) <= _MAX_STATE and one.isprintable() for one in states
     ):
         raise ConnectionFieldInvalid("paid_states", "must be the names of order states")
-    if connection.mail_template is not None and connection.mail_template not in {*MailTemplate}:
-        raise ConnectionFieldInvalid("mail_template", "must be the name of a mail template")
+    if connection.mail_template is not None and connection.mail_template not in _WITH_KEYS:
+        raise ConnectionFieldInvalid("mail_template", f"must be {' or '.join(_WITH_KEYS)}")
     if connection.url is not None:
         try:
             parse_shop_address(connection.url)

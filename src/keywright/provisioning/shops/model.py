@@ -24,6 +24,10 @@ class Shop(StrEnum):
     GENERIC = "generic"
 
 
+#: These shops make the secret; the others are told one.
+MAKE_SECRETS = frozenset({Shop.STRIPE, Shop.PADDLE})
+
+
 class Mode(StrEnum):
     """Test events make nothing, unless the connection is a test one; and the other way round."""
 

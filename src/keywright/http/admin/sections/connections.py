@@ -26,6 +26,7 @@ from keywright.provisioning.shops.commands import (
     UpdateConnection,
 )
 from keywright.provisioning.shops.model import (
+    MAKE_SECRETS,
     Connection,
     EventState,
     MappedProduct,
@@ -225,11 +226,13 @@ def _address_of(request: PageRequest, connection: Connection) -> str:
 
 def _show_secret(request: PageRequest, opened: OpenedConnection, *, is_given: bool) -> Response:
     # The secret is in this answer only: no redirect, no cookie, no log.
+    is_made_there = opened.connection.shop in MAKE_SECRETS
     return request.render(
         "connections/added.html",
         connection=opened.connection,
         address=_address_of(request, opened.connection),
-        secret=None if is_given else opened.secret,
+        secret=None if is_given or is_made_there else opened.secret,
+        is_made_there=is_made_there and not is_given,
         **_TEXTS,
     )
 
