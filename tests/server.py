@@ -71,7 +71,8 @@ def _forkable(command: Sequence[str]) -> tuple[str | None, Sequence[str], dict[s
             variables[name] = value
     if words[0] == KEYWRIGHT:
         return None, words[1:], variables
-    return (words[2], words[3:], variables) if words[:2] == [sys.executable, "-P"] else None
+    is_script = words[:2] == [sys.executable, "-P"] and words[2] != "-c"
+    return (words[2], words[3:], variables) if is_script else None
 
 
 def environment(**settings: object) -> dict[str, str]:
