@@ -59,5 +59,9 @@ func main() {
 		fmt.Fprintln(os.Stderr, "refused:", err)
 		os.Exit(1)
 	}
+	if delivery.Data.LicenseID == nil { // It is about no license: a test, say.
+		fmt.Println(delivery.Type)
+		return
+	}
 	fmt.Println(delivery.Type, *delivery.Data.LicenseID)
 }

@@ -19,7 +19,7 @@ def verify(secret: str, id: str, timestamp: str, signature: str, body: bytes) ->
     signed = f"{id}.{timestamp}.".encode() + body
     expected = "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
     # While a secret is replaced, there are several signatures.
-    if not any([hmac.compare_digest(expected, one) for one in signature.split(" ")]):
+    if not any([hmac.compare_digest(expected.encode(), one.encode()) for one in signature.split(" ")]):
         raise ValueError("not signed with this secret")
     return json.loads(body)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from keywright.core.standard_webhooks import sign
 from tests.clients.test_servers import RECIPES
 from tests.deploy.programs import program
 from tests.receiver import Received, receiving
@@ -57,9 +58,15 @@ def test_a_recipe_takes_a_delivery_and_refuses_every_other(
         verify(secret, id, str(int(timestamp) - 1), signature),
         verify(secret, id, timestamp, signature, body=request.body + b" "),
         verify(secret, id, timestamp, ""),
+        verify(secret, id, timestamp, "v1,\u00e9"),
     ):
         assert refused[0] == 1
         assert "not signed with this secret" in refused[1]
     status, said = verify(secret, id, str(int(timestamp) - 600), signature)
     assert status == 1
     assert "too old" in said
+    of_no_license = b'{"type":"webhook.tested","timestamp":"2026-11-23T08:54:00Z","data":{"license_id":null}}'
+    status, said = verify(
+        secret, id, timestamp, sign(id, int(timestamp), of_no_license, [secret]), body=of_no_license
+    )
+    assert (status, said.split()[0]) == (0, "webhook.tested")
