@@ -79,6 +79,7 @@ def far(tmp_path: Path) -> Iterator[Observed]:
 @in_a_loop
 async def test_calls_that_arrive_together_share_a_transaction(storage: Observed) -> None:
     desk = a_desk(storage)
+    assert desk.is_local is storage.is_local
     outcomes = await results(*(desk.execute(activate()) for _ in range(100)))
     assert sorted(one.license.times_activated for one in outcomes) == list(range(1, 101))
     assert storage.writes == [storage.place]

@@ -8,7 +8,7 @@ from keywright.licensing.licenses.rules import expiry_of_applied
 from keywright.licensing.terms.model import Meter, Period, Starts, Terms
 from keywright.licensing.terms.rules import copy_terms, parse_term_name, select_terms
 from keywright.provisioning.customers.model import Customer
-from keywright.provisioning.customers.rules import change_note, parse_email, read_note
+from keywright.provisioning.customers.rules import change_note, parse_email, parse_language, read_note
 from keywright.provisioning.products.rules import derive_code, parse_code, parse_feature_code, parse_url
 from tests.makers import LATER, NOW, a_license
 
@@ -54,6 +54,19 @@ def test_no_other_text_is_an_email_address(text: str) -> None:
 
 def test_white_space_around_an_email_address_is_cut_off() -> None:
     assert parse_email(" Ada@Example.com\n") == "Ada@Example.com"
+
+
+@pytest.mark.parametrize(
+    ("text", "language"), [("DE", "de"), ("pt_br", "pt-BR"), ("zh-hant-tw", "zh-Hant-TW"), ("ast", "ast")]
+)
+def test_a_language_is_written_in_one_way(text: str, language: str) -> None:
+    assert parse_language(text) == language
+
+
+@pytest.mark.parametrize("text", ["", "d", "german", "de-", "de DE", "dé"])
+def test_what_is_no_language_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="must be a language such as de or pt-BR"):
+        parse_language(text)
 
 
 def test_applied_terms_take_the_place_of_the_named_ones_only() -> None:
