@@ -68,16 +68,18 @@ class CaseRunner:
     def close(self) -> None:
         self._session.close()
 
-    def run(self, path: str, method: str) -> None:
-        """Run all cases of an operation. Raises the failures of schemathesis, or ``AssertionError``."""
+    def run(self, path: str, method: str, *, times: int = 1) -> None:
+        """Run all cases of an operation, or so many times as many. Raises the failures of schemathesis, or
+        ``AssertionError``.
+        """
         self.statuses.clear()
         for mode, cases in zip(
             (GenerationMode.POSITIVE, GenerationMode.NEGATIVE), planned(method), strict=True
         ):
-            for done in range(0, cases, _BATCH):
+            for done in range(0, cases * times, _BATCH):
                 if IS_LONG and path in ("/licenses", "/generators"):
                     self._clear(path)
-                self._run(path, method, mode, min(_BATCH, cases - done))
+                self._run(path, method, mode, min(_BATCH, cases * times - done))
 
     def _run(self, path: str, method: str, mode: GenerationMode, cases: int) -> None:
         @settings(
