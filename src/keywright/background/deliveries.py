@@ -185,6 +185,8 @@ class _Worker:
         #: When the claim was extended, and whether nothing can be delivered.
         self._held_at = 0.0
         self._is_failing = False
+        #: Whether a delivery was taken.
+        self._has_delivered = False
         #: Whether there was anything to do.
         self.has_worked = False
         #: Whether the last step could make no delivery, because as many wait as may.
@@ -213,7 +215,9 @@ class _Worker:
         """Take a step, and begin its requests. Returns False when the work is over."""
         if self._is_stopping.is_set():
             return False
-        step = await self._submit(limit=_MAX_TAKEN - len(self._in_flight))
+        # Turns are shared: an endpoint that has taken nothing yet gets few of them.
+        most = _MAX_TAKEN if self._has_delivered else rules.PROBES
+        step = await self._submit(limit=max(0, most - len(self._in_flight)))
         if step.is_over or step.endpoint is None:
             return False
         self.has_worked = self.has_worked or bool(step.due)
@@ -226,6 +230,7 @@ class _Worker:
 
     async def _submit(self, *, limit: int = 0, is_last: bool = False) -> Step:
         began, attempts, self._attempts = monotonic(), tuple(self._attempts), []
+        self._has_delivered = self._has_delivered or any(one.is_delivered for one in attempts)
         command = WorkOnEndpoint(
             context=Context(read_clock(), ORIGIN),
             claim=self._claim,

@@ -217,7 +217,7 @@ class ShopRunner:
         return True
 
     async def _read(self, task: _Task) -> ShopEvent | None:
-        """What an event says; None for one that is not there any more. Raises ``UnreadableEvent``,
+        """The content of an event; None for one that has been deleted. Raises ``UnreadableEvent``,
         ``_Postponed``.
         """
         if task.event is None:
@@ -287,7 +287,7 @@ class _Postponed(Exception):
 
 
 def _read(opened: OpenedEvent) -> ShopEvent:
-    """What an event says. Raises ``UnreadableEvent``, ``_Postponed``."""
+    """The content of an event. Raises ``UnreadableEvent``, ``_Postponed``."""
     if opened.payload is None:
         raise _Postponed(Reason.FORGOTTEN, None)
     if opened.stored.attempts > MAX_ATTEMPTS:

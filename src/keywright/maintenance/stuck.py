@@ -29,7 +29,7 @@ _MAX_QUOTED = 150
 
 
 class _Waiting(NamedTuple):
-    """How many wait, and since when the first."""
+    """The number that wait, and when the oldest began to."""
 
     number: int
     since: datetime
@@ -166,7 +166,7 @@ def _measure(tx: ReadTransaction, query: Select[Any], since: Any) -> _Waiting | 
 
 
 def _quote(tx: ReadTransaction, query: Select[Any]) -> str:
-    """What was answered, on one line, as the end of a clause; nothing where nothing was."""
+    """The answer on one line, to end a clause with; empty where there was none."""
     row = tx.connection.execute(query.limit(1)).first()
     text = "" if row is None else " ".join((row.detail or "").split())[:_MAX_QUOTED]
     return f", with “{text}”" if text else ""

@@ -142,7 +142,7 @@ class Sender:
         """One look at a time: a name server that does not answer keeps one thread busy, not one a request."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.ensure_future(self._resolve(self._target.host, self._target.port))
-            # Nobody may be left who waits for it.
+            # Its caller may have been canceled.
             self._looking.add_done_callback(lambda one: one.cancelled() or one.exception())
         return await asyncio.shield(self._looking)
 

@@ -18,7 +18,7 @@ FIELDS = ("name", "charset", "chunks", "chunk_length", "separator", "prefix", "s
 
 
 def fields_of(policy: Policy) -> dict[str, Any]:
-    """What can be changed of a policy, as it is in JSON."""
+    """The fields of a policy that can be changed, as JSON."""
     fields: dict[str, Any] = {name: getattr(policy, name) for name in FIELDS}
     terms: dict[str, Any] = to_builtins(policy.terms)
     return fields | {"is_archived": policy.archived_at is not None} | terms

@@ -90,7 +90,7 @@ def withdraw_erasure(request: PortalRequest) -> Response:
 
 
 def _find_stored(tx: ReadTransaction, customer_id: int) -> CustomerData | None:
-    """What the export has; None where there are too many licenses."""
+    """The content of the export; None where there are too many licenses."""
     if count_of_customer(tx, customer_id, most=_MAX_EXPORTED + 1) > _MAX_EXPORTED:
         return None
     return find_customer_data(tx, customer_id, for_customer=True)

@@ -60,7 +60,7 @@ def mark(
 
 
 def find_marks(tx: ReadTransaction, license_ids: Sequence[int]) -> dict[tuple[int, str], int]:
-    """What the last moments of these licenses were about, by license and kind."""
+    """The expiry or limit that the last moment of each kind was about, by license and kind."""
     column = license_moments.c
     query = select(column.license_id, column.kind, column.about).where(column.license_id.in_(license_ids))
     return {(row.license_id, row.kind): row.about for row in tx.connection.execute(query)}

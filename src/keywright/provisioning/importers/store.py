@@ -5,10 +5,10 @@ from collections.abc import Collection, Iterator
 from sqlalchemy import bindparam, func, select, text
 
 from keywright.db.bulk import Lookup, bulk_upsert
-from keywright.db.schema import activations, api_keys, checkpoints, events, licenses, policies
+from keywright.db.schema import activations, api_keys, checkpoints, events, licenses
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.provisioning.policies.model import Policy
-from keywright.provisioning.policies.store import policy_values, save_new_policy
+from keywright.provisioning.policies.store import save_new_policy
 
 #: Names in ``checkpoints``: imports may give activations the ids after the first, up to the second.
 _AFTER, _UNTIL = "imported_ids_after", "imported_ids_until"
@@ -71,9 +71,7 @@ def has_api_key(tx: ReadTransaction, consumer_key_hash: str) -> bool:
 
 def save_policy(tx: WriteTransaction, policy: Policy) -> int:
     """Insert a policy with its id, or with a new one for id 0; returns the id."""
-    if not policy.id:
-        return save_new_policy(tx, policy)
-    tx.insert(policies, policy_values(policy) | {"id": policy.id})
-    if tx.is_postgres:
-        tx.connection.execute(_SKIP_POLICIES, {"last": policy.id})
-    return policy.id
+    policy_id = save_new_policy(tx, policy)
+    if policy.id and tx.is_postgres:
+        tx.connection.execute(_SKIP_POLICIES, {"last": policy_id})
+    return policy_id

@@ -299,7 +299,7 @@ def _find_buyer(work: UnitOfWork, event: ShopEvent | None) -> int | None:
 def _save_progress(
     work: UnitOfWork, connection: Connection, stored: StoredEvent, state: EventState | None
 ) -> None:
-    """Count an event that nobody could use; one that was done ends the count, others leave it as it is."""
+    """Count failures in a row: an unmatched event adds one, a finished one resets the count."""
     failures = connection.failures + 1 if state is EventState.UNMATCHED else connection.failures
     last = max(stored.received_at, connection.last_event_at or stored.received_at)
     store.save_progress(work.tx, connection, last, 0 if state is EventState.DONE else failures)

@@ -40,7 +40,7 @@ _MAX_NOTE_LENGTH = 2_000
 
 
 class _Deleted(msgspec.Struct, frozen=True):
-    """What comes back of a customer who was deleted; an address is to be verified again."""
+    """The fields of a deleted customer that Undo restores; the address has to be verified again."""
 
     name: str | None
     email: str | None
