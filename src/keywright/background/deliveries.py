@@ -19,7 +19,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from keywright.background.delivery_pace import Pace
-from keywright.background.loops import ORIGIN, READ_TIMEOUT, interrupting, read_clock
+from keywright.background.loops import ORIGIN, READ_TIMEOUT, Waits, interrupting, read_clock
 from keywright.core.command import Context
 from keywright.core.errors import KeywrightError, ShuttingDown
 from keywright.core.retry_after import parse_retry_after
@@ -75,6 +75,7 @@ class Deliveries:
         self._claims: Claims[Claim] = Claims(self._name, holds_for=CLAIM)
         self._keys = _SigningKeys(desk)
         self._pace = Pace(lambda: desk.waiting)
+        self._waits, self._worker_waits = Waits("webhooks have to wait"), Waits("a webhook has to wait")
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="webhooks")
         self._workers: dict[int, asyncio.Task[None]] = {}
         self._rested_until: dict[int, float] = {}
@@ -97,10 +98,11 @@ class Deliveries:
             try:
                 await self._look()
                 await self._clean_up()
+                self._waits.reset()
             except ShuttingDown:
                 return
             except KeywrightError as fault:
-                log.warning("webhooks have to wait: %s", str(fault) or fault.code)
+                self._waits.log(fault)
             except Exception as problem:
                 log.error("no webhook can be delivered", exc_info=problem)
             with suppress(TimeoutError):
@@ -122,6 +124,7 @@ class Deliveries:
             claimed_by=self._name,
             keys=self._keys,
             pace=self._pace,
+            waits=self._worker_waits,
             new_sender=self._new_sender,
             is_stopping=self._is_stopping,
         )
@@ -164,6 +167,7 @@ class _Worker:
         claimed_by: str,
         keys: "_SigningKeys",
         pace: Pace,
+        waits: Waits,
         new_sender: Callable[[str], Sender],
         is_stopping: asyncio.Event,
     ) -> None:
@@ -172,6 +176,7 @@ class _Worker:
         self._claimed_by = claimed_by
         self._keys = keys
         self._pace = pace
+        self._waits = waits
         self._slots = asyncio.Semaphore(_MAX_IN_FLIGHT)
         self._new_sender = new_sender
         self._is_stopping = is_stopping
@@ -202,7 +207,7 @@ class _Worker:
         except ShuttingDown:
             pass
         except KeywrightError as fault:
-            log.warning("a webhook has to wait: %s", str(fault) or fault.code)
+            self._waits.log(fault)
         except Exception as problem:
             log.error("webhook %d met an unexpected error", self._claim.endpoint_id, exc_info=problem)
         finally:
@@ -245,6 +250,7 @@ class _Worker:
             step: Step = await self._desk.execute(command)
         finally:
             self._pace.own_commands -= 1
+        self._waits.reset()
         self._held_at = began
         self.has_worked = self.has_worked or bool(attempts)
         self.is_full = step.is_full

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from keywright.background.address_clean_up import AddressCleanUp
 from keywright.background.job_clean_up import JobCleanUp
-from keywright.background.loops import ORIGIN, READ_TIMEOUT, interrupting, read_clock
+from keywright.background.loops import ORIGIN, READ_TIMEOUT, Waits, interrupting, read_clock
 from keywright.core.command import Context
 from keywright.core.errors import Refusal, ShuttingDown, TookTooLong, Unavailable
 from keywright.db import ReadTransaction, Storage, run_read
@@ -75,6 +75,7 @@ class JobRunner:
         self._timeouts: Counter[int] = Counter()
         self._halvings: Counter[int] = Counter()
         self._claims: Claims[Claim] = Claims(self._name)
+        self._waits = Waits("jobs have to wait")
         self._next_clean_up = 0.0
         self._job_clean_up = JobCleanUp(self._read, desk.execute, lambda: self._is_stopping)
         self._address_clean_up = AddressCleanUp(self._read, desk.execute, keep_addresses_days)
@@ -100,10 +101,11 @@ class JobRunner:
             try:
                 has_worked = await self._work()
                 await self._clean_up()
+                self._waits.reset()
             except ShuttingDown:
                 return
             except Unavailable as fault:
-                log.warning("jobs have to wait: %s", str(fault) or fault.code)
+                self._waits.log(fault)
             except Exception as problem:
                 log.error("no job can be worked on", exc_info=problem)
             if not has_worked and not self._is_stopping:

@@ -1,19 +1,26 @@
 """Shared by the loops in the background: their origin, their clock, and a task around a block."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from functools import partial
+from time import monotonic
 from typing import Any
 
 from keywright.core.command import Origin
+from keywright.core.errors import KeywrightError, Unavailable
 from keywright.db import Storage
 
 #: The origin of commands that no user and no caller has sent.
 ORIGIN = Origin("keywright", "", "")
 #: How long a read may take, in seconds, and how long while the server stops; then its connection is closed.
 READ_TIMEOUT, LAST_READ_TIMEOUT = 60.0, 2.0
+#: How long a loop may have to wait for the database before it is worth a warning, in seconds.
+_USUAL_WAIT = 60.0
+
+log = logging.getLogger(__name__)
 
 
 def read_clock() -> datetime:
@@ -52,3 +59,28 @@ def interrupting(storage: Storage, after: float = LAST_READ_TIMEOUT) -> Iterator
         yield
     finally:
         timeout.cancel()
+
+
+class Waits:
+    """What the log says while a loop has to wait for the database. Calls come first, and a restart of the
+    database takes its time: only when it goes on is it worth a warning, and then one a minute.
+    """
+
+    def __init__(self, sentence: str) -> None:
+        self._sentence = sentence
+        self._warns_from: float | None = None
+
+    def log(self, fault: KeywrightError) -> None:
+        """A turn came to nothing. Anything but a busy or absent database is a warning at once."""
+        level, now = logging.WARNING, monotonic()
+        if isinstance(fault, Unavailable):
+            if self._warns_from is None:
+                level = logging.INFO
+            elif now < self._warns_from:
+                return
+            self._warns_from = now + _USUAL_WAIT
+        log.log(level, "%s: %s", self._sentence, str(fault) or fault.say(fault.sentence))
+
+    def reset(self) -> None:
+        """A turn came to its end."""
+        self._warns_from = None

@@ -19,7 +19,7 @@ from functools import partial
 from time import monotonic
 from typing import TypeVar
 
-from keywright.background.loops import ORIGIN, READ_TIMEOUT, interrupting, read_clock
+from keywright.background.loops import ORIGIN, READ_TIMEOUT, Waits, interrupting, read_clock
 from keywright.config import Settings
 from keywright.core.command import Context
 from keywright.core.errors import KeywrightError, ShuttingDown, Unavailable
@@ -77,6 +77,7 @@ class Mailer:
         self._house = house_of(settings)
         self._name = f"{os.getpid()}-{secrets.token_hex(8)}"
         self._claims: Claims[MailClaim] = Claims(self._name)
+        self._waits = Waits("mails have to wait")
         self._loop = asyncio.get_running_loop()
         self._is_woken = asyncio.Event()
         self._is_stopping = False
@@ -115,10 +116,11 @@ class Mailer:
             has_worked = False
             try:
                 has_worked = monotonic() >= self._pause_until and await self._work()
+                self._waits.reset()
             except ShuttingDown:
                 return
             except Unavailable as fault:
-                log.debug("mails have to wait: %s", str(fault) or fault.code)
+                self._waits.log(fault)
             except Exception as problem:
                 log.error("no mail can be sent", exc_info=problem)
             if not has_worked and not self._is_stopping:

@@ -6,7 +6,7 @@ from time import monotonic
 
 from msgspec.structs import replace
 
-from keywright.background.loops import ORIGIN, read_clock
+from keywright.background.loops import ORIGIN, Waits, read_clock
 from keywright.core.command import Context
 from keywright.core.errors import KeywrightError, ShuttingDown
 from keywright.engine.desk import Desk
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 async def pass_moments(desk: Desk, days: tuple[int, ...], *, tells_customers: bool) -> None:
     """Look again and again, until this is cancelled. ``days`` are those before an expiry."""
-    looks_again_at, has_waited = 0.0, False
+    looks_again_at, waits = 0.0, Waits("expiries have to wait")
     while True:
         now = read_clock()
         step = PassMoments(context=Context(now, ORIGIN), days=days, tells_customers=tells_customers)
@@ -32,14 +32,11 @@ async def pass_moments(desk: Desk, days: tuple[int, ...], *, tells_customers: bo
             if monotonic() >= looks_again_at:
                 await _look_again(desk, step)
                 looks_again_at = monotonic() + _LOOK_AGAIN_INTERVAL
-            has_waited = False
+            waits.reset()
         except ShuttingDown:
             return
         except KeywrightError as fault:
-            # Once is what a restart of the database takes, or a long change on the terminal.
-            level = logging.WARNING if has_waited else logging.INFO
-            log.log(level, "expiries have to wait: %s", str(fault) or fault.code)
-            has_waited = True
+            waits.log(fault)
         except Exception as problem:
             log.error("expiries cannot be looked for", exc_info=problem)
         await asyncio.sleep(_INTERVAL)

@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
-from keywright.background.loops import ORIGIN, read_clock
+from keywright.background.loops import ORIGIN, Waits, read_clock
 from keywright.core.command import Context, Origin
 from keywright.core.errors import (
     Fault,
@@ -92,6 +92,8 @@ class ShopRunner:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
+        self._waits = Waits("events of shops have to wait")
+        self._task_waits = Waits("an event of a shop has to wait")
         self._ready: asyncio.Queue[_Task] = asyncio.Queue()
         self._asking: asyncio.Queue[_Task] = asyncio.Queue()
         #: The IDs of the events that are in a queue here, or being worked on.
@@ -130,8 +132,9 @@ class ShopRunner:
             is_more = False
             try:
                 is_more = await self._claim_due()
+                self._waits.reset()
             except KeywrightError as fault:
-                log.debug("events of shops have to wait: %s", fault.code)
+                self._waits.log(fault)
             except Exception as problem:
                 log.error("no event of a shop can be looked for", exc_info=problem)
             await asyncio.sleep(_PAUSE if is_more else _INTERVAL)
@@ -167,8 +170,9 @@ class ShopRunner:
             try:
                 if await self._attempt(task, work):
                     self._held.discard(task.event_id)
+                self._task_waits.reset()
             except Unavailable as fault:
-                log.warning("the event %d of a shop has to wait: %s", task.event_id, fault.code)
+                self._task_waits.log(fault)
                 asyncio.get_running_loop().call_later(_RETRY, queue.put_nowait, task)
             except Exception as problem:
                 log.error("the event %d of a shop cannot be postponed", task.event_id, exc_info=problem)
