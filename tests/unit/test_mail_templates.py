@@ -42,7 +42,9 @@ def test_every_built_in_template_renders_in_every_language(code: str, name: Mail
 @pytest.mark.parametrize(("is_gone", "said"), [(True, "answered 410"), (False, "For five days")])
 def test_a_notice_says_why_an_endpoint_was_disabled(said: str, *, is_gone: bool) -> None:
     source = built_in(MailTemplate.ENDPOINT_DISABLED, choose_language("en", "en"))
-    text = say(source.text, endpoint={"url": "https://example.com", "page_url": None, "is_gone": is_gone})
+    endpoint = {"id": 3, "url": "https://example.com", "page_url": None, "is_gone": is_gone}
+    text = say(source.text, endpoint=endpoint)
+    assert "It is endpoint 3." in text
     assert [one for one in ("answered 410", "For five days") if one in text] == [said]
 
 

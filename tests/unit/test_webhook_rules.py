@@ -193,6 +193,20 @@ def test_an_endpoint_is_shown_in_logs_without_its_path() -> None:
     assert rules.shown_url("https://example.com/hooks/secret?token=1") == "https://example.com"
 
 
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://example.com", "https://example.com"),
+        ("https://example.com:8443/hooks", "https://example.com:8443/hooks"),
+        ("https://example.com/services/T0/s3cret", "https://example.com/service…"),
+        ("https://example.com/hooks?token=s3cret", "https://example.com/hooks…"),
+        ("HTTPS://example.com?token=s3cret", "https://example.com…"),
+    ],
+)
+def test_an_endpoint_is_named_to_people_without_its_secrets(url: str, shown: str) -> None:
+    assert rules.short_url(url) == shown
+
+
 def test_the_id_of_a_message_is_the_same_for_every_attempt() -> None:
     assert a_delivery(endpoint_id=3, event_id=9).message_id == "msg_3_9"
 

@@ -178,6 +178,7 @@ _TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
             "{% endif %}",
             "",
             "    {{ endpoint.url }}",
+            N_("It is endpoint {{ endpoint.id }}."),
             "",
             N_(
                 "Events are kept for 30 days. Enable the endpoint again once it works: it goes on where it "

@@ -13,6 +13,7 @@ from keywright.delivery.mail.model import AttemptOutcome, Fate
 from keywright.delivery.mail.store import is_unsubscribed
 from keywright.delivery.mail.template_store import find_template
 from keywright.delivery.webhooks.model import DisabledReason
+from keywright.delivery.webhooks.rules import short_url
 from keywright.delivery.webhooks.store import find_endpoint
 from keywright.events.outbox.model import MailTemplate, OutboxMail
 from keywright.identity import sign_in_codes
@@ -122,7 +123,8 @@ def _read_values(
             return AttemptOutcome(Fate.DROPPED, "The endpoint is gone.")
         page = None if house.public_url is None else f"{house.public_url}/admin/webhooks/{endpoint.id}"
         is_gone = endpoint.disabled_reason is DisabledReason.GONE
-        values["endpoint"] = {"url": endpoint.url, "page_url": page, "is_gone": is_gone}
+        url = short_url(endpoint.url)
+        values["endpoint"] = {"id": endpoint.id, "url": url, "page_url": page, "is_gone": is_gone}
     return values
 
 
@@ -135,13 +137,15 @@ def _find_licenses(tx: ReadTransaction, mail: OutboxMail) -> list[License]:
 
 
 def _is_worth_a_word(template: MailTemplate, license: License, now: datetime) -> bool:
+    if template is MailTemplate.YOUR_KEYS:
+        return True
+    # Refunded meanwhile: a mail would thank for a purchase that is undone, or ask for another payment.
+    if license.status == Status.DISABLED:
+        return False
     if template is MailTemplate.EXPIRED:
         return license_rules.is_expired(license, now)
     if template is MailTemplate.EXPIRING:
-        is_disabled = license.status == Status.DISABLED
-        return (
-            license.expires_at is not None and not license_rules.is_expired(license, now) and not is_disabled
-        )
+        return license.expires_at is not None and not license_rules.is_expired(license, now)
     return True
 
 
@@ -151,7 +155,7 @@ def _common_values(house: House) -> dict[str, Any]:
         "portal_url": None if house.public_url is None else f"{house.public_url}/portal",
         "code": "",
         "sign_in_url": None,
-        "endpoint": {"url": "", "page_url": None, "is_gone": False},
+        "endpoint": {"id": 0, "url": "", "page_url": None, "is_gone": False},
     }
 
 
@@ -213,8 +217,9 @@ def sample_values(house: House, now: datetime) -> dict[str, Any]:
         "code": "1234 5678",
         "sign_in_url": f"{url}/portal/sign-in/sample",
         "endpoint": {
+            "id": 7,
             "url": "https://example.com/hooks",
-            "page_url": f"{url}/admin/webhooks",
+            "page_url": f"{url}/admin/webhooks/7",
             "is_gone": False,
         },
         "customer": {"name": "Dora Example"},

@@ -33,6 +33,7 @@ GONE, ASKING_FOR_QUIET = 410, (429, 503)
 PROBES = 4
 #: The event that tests one endpoint.
 TESTED = "webhook.tested"
+_SHOWN_OF_PATH = 8
 _TYPE = re.compile(r"\*|[a-z_]{1,38}\.(\*|[a-z_]{1,38})")
 
 
@@ -81,6 +82,13 @@ def shown_url(url: str) -> str:
     """A URL for logs and events: its path may be a secret."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
+
+
+def short_url(url: str) -> str:
+    """A URL for people who know it: with the beginning of its path, too little to give a secret away."""
+    path, query = urlsplit(url)[2:4]
+    is_whole = len(path) <= _SHOWN_OF_PATH and not query
+    return f"{shown_url(url)}{path[:_SHOWN_OF_PATH]}{'' if is_whole else '…'}"
 
 
 def oldest_event_at(now: datetime) -> datetime:

@@ -1,0 +1,85 @@
+"""What a mail says is read when it is sent: what has happened since it was queued counts."""
+
+import pytest
+
+from keywright.db import Storage, run_read
+from keywright.delivery.mail.letters import House, Letter, read_letter
+from keywright.delivery.mail.model import Fate
+from keywright.engine.executor import Executor
+from keywright.events.outbox.model import MailState, MailTemplate, OutboxMail, Subject
+from keywright.licensing.licenses.model import Status
+from keywright.provisioning.customers.commands import CreateCustomer
+from tests.connections import CONTEXT, do
+from tests.makers import NOW, change_user, create, create_endpoint, create_user, update
+
+#: What is read is the same on every database.
+DATABASES = ("sqlite",)
+
+
+def read(storage: Storage, template: MailTemplate, subject: Subject, **recipient: int) -> Letter | Fate:
+    """The letter, or what becomes of the mail instead."""
+    mail = OutboxMail(
+        id=1,
+        template=template,
+        unique_text="x",
+        customer_id=recipient.get("customer_id"),
+        user_id=recipient.get("user_id"),
+        product_id=None,
+        language=None,
+        subject=subject,
+        message_id="1",
+        state=MailState.WAITING,
+        attempts=0,
+        unanswered=0,
+        created_at=NOW,
+        next_attempt_at=NOW,
+        finished_at=None,
+        error=None,
+        claimed_by="a",
+        claimed_until=NOW,
+    )
+    house = House("Example", "https://keys.example.com", "en")
+    found = run_read(storage, lambda tx: read_letter(tx, mail, house, NOW))
+    return found if isinstance(found, Letter) else found.fate
+
+
+@pytest.mark.parametrize(
+    ("template", "is_sent"),
+    [
+        (MailTemplate.YOUR_LICENSE, False),
+        (MailTemplate.RENEWED, False),
+        (MailTemplate.EXPIRED, False),
+        (MailTemplate.PAYMENT_FAILED, False),
+        (MailTemplate.YOUR_KEYS, True),
+    ],
+)
+def test_nothing_is_said_of_a_license_that_was_refunded_meanwhile(
+    template: MailTemplate, executor: Executor, storage: Storage, *, is_sent: bool
+) -> None:
+    customer = do(executor, CreateCustomer(context=CONTEXT, email="ada@example.com"))
+    keys = ["LEFT", "REFUNDED"]
+    left, refunded = (
+        do(executor, create(key, customer_id=customer.id, expires_at=NOW)).license for key in keys
+    )
+    about = {"storage": storage, "template": template, "customer_id": customer.id}
+    both, one = Subject(license_ids=(left.id, refunded.id)), Subject(license_ids=(refunded.id,))
+    assert isinstance(read(subject=one, **about), Letter)
+    do(executor, update("REFUNDED", status=Status.DISABLED))
+    letter = read(subject=both, **about)
+    assert isinstance(letter, Letter)
+    assert [one["key"] for one in letter.values["licenses"]] == keys[: 1 + is_sent]
+    assert is_sent or read(subject=one, **about) is Fate.DROPPED
+
+
+def test_a_notice_about_an_endpoint_gives_no_secret_away(executor: Executor, storage: Storage) -> None:
+    endpoint = do(executor, create_endpoint("https://example.com/services/T0/s3cret?token=s3cret")).endpoint
+    user_id = do(executor, create_user()).id
+    do(executor, change_user(user_id, email="ada@example.com"))
+    letter = read(storage, MailTemplate.ENDPOINT_DISABLED, Subject(endpoint_id=endpoint.id), user_id=user_id)
+    assert isinstance(letter, Letter)
+    assert letter.values["endpoint"] == {
+        "id": endpoint.id,
+        "url": "https://example.com/service…",
+        "page_url": f"https://keys.example.com/admin/webhooks/{endpoint.id}",
+        "is_gone": False,
+    }
