@@ -3,7 +3,7 @@
 import pytest
 
 from keywright.db import Storage, run_read
-from keywright.delivery.mail.letters import House, Letter, read_letter
+from keywright.delivery.mail.letters import Letter, MailSettings, read_letter
 from keywright.delivery.mail.model import Fate
 from keywright.engine.executor import Executor
 from keywright.events.outbox.model import MailState, MailTemplate, OutboxMail, Subject
@@ -38,8 +38,8 @@ def read(storage: Storage, template: MailTemplate, subject: Subject, **recipient
         claimed_by="a",
         claimed_until=NOW,
     )
-    house = House("Example", "https://keys.example.com", "en")
-    found = run_read(storage, lambda tx: read_letter(tx, mail, house, NOW))
+    settings = MailSettings("Example", "https://keys.example.com", "en")
+    found = run_read(storage, lambda tx: read_letter(tx, mail, settings, NOW))
     return found if isinstance(found, Letter) else found.fate
 
 

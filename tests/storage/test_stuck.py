@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from keywright.db import Storage, run_read, run_write
 from keywright.delivery.mail import store as mail_store
 from keywright.delivery.mail import template_store
-from keywright.delivery.mail.letters import House
+from keywright.delivery.mail.letters import MailSettings
 from keywright.delivery.mail.model import OwnTemplate
 from keywright.delivery.mail.template_check import list_unusable
 from keywright.delivery.webhooks import store as webhook_store
@@ -131,7 +131,7 @@ def test_a_template_that_cannot_be_used_is_named(storage: Storage) -> None:
     bad = replace(good, product_id=7, language="de", text="Hallo {{ vendr }}")
     for one in (good, bad):
         run_write(storage, partial(template_store.save_template, template=one))
-    [warning] = run_read(storage, lambda tx: list_unusable(tx, House("Larch", None, "en"), NOW))
+    [warning] = run_read(storage, lambda tx: list_unusable(tx, MailSettings("Larch", None, "en"), NOW))
     assert warning.startswith("your mail template expired (de, product 7) cannot be used: ")
     assert "vendr" in warning
 

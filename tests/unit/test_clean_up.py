@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from keywright.background.clean_up import _INTERVAL, _MOST_GIVEN_WAY, _PAUSE_WHEN_BUSY, _Turns
+from keywright.background.clean_up import _INTERVAL, _MAX_BUSY, _PAUSE_WHEN_BUSY, _Turns
 from keywright.core.errors import Fault, StoreUnavailable, WaitedTooLong
 
 HOUR = _INTERVAL.total_seconds()
@@ -23,20 +23,18 @@ def test_a_turn_that_gives_way_to_calls_is_repeated_soon_and_is_no_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     turns = _Turns()
-    assert [turns.pause_after(WaitedTooLong()) for _ in range(_MOST_GIVEN_WAY)] == (
-        [_PAUSE_WHEN_BUSY] * _MOST_GIVEN_WAY
-    )
+    assert [turns.pause_after(WaitedTooLong()) for _ in range(_MAX_BUSY)] == ([_PAUSE_WHEN_BUSY] * _MAX_BUSY)
     assert set(levels(caplog)) == {"INFO"}
 
 
 def test_it_is_a_warning_when_it_goes_on_and_only_then(caplog: pytest.LogCaptureFixture) -> None:
     turns = _Turns()
     for _ in range(2):
-        for _ in range(_MOST_GIVEN_WAY):
+        for _ in range(_MAX_BUSY):
             turns.pause_after(WaitedTooLong())
         turns.reset()
     assert "WARNING" not in levels(caplog)
-    pauses = [turns.pause_after(WaitedTooLong()) for _ in range(_MOST_GIVEN_WAY + 2)]
+    pauses = [turns.pause_after(WaitedTooLong()) for _ in range(_MAX_BUSY + 2)]
     assert levels(caplog)[-3:] == ["INFO", "WARNING", "WARNING"]
     assert pauses[-3:] == [_PAUSE_WHEN_BUSY, HOUR, HOUR]
 

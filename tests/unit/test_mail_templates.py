@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from keywright.delivery.mail import html, letters, message, rules, sandbox
 from keywright.delivery.mail.defaults import CODES, Source, built_in, choose_language
-from keywright.delivery.mail.letters import House, Letter
+from keywright.delivery.mail.letters import Letter, MailSettings
 from keywright.delivery.mail.message import build_envelope, compose, render_source
 from keywright.delivery.mail.model import AttemptOutcome, Fate
 from keywright.delivery.mail.sandbox import BadTemplate
@@ -17,8 +17,8 @@ from keywright.events.outbox.model import MailState, MailTemplate, OutboxMail, S
 from keywright.provisioning.brand.model import Brand
 from tests.makers import NOW
 
-HOUSE = House("Example & Söhne", "https://keys.example.com", "en")
-VALUES = letters.sample_values(HOUSE, NOW)
+SETTINGS = MailSettings("Example & Söhne", "https://keys.example.com", "en")
+VALUES = letters.sample_values(SETTINGS, NOW)
 ENGLISH = choose_language("en", "en")
 DAY = datetime(2026, 3, 1, tzinfo=UTC)
 

@@ -1,4 +1,6 @@
-"""Delete old idempotency records, sign-ins of customers, and events, every hour."""
+"""Delete what is kept for a time only, every hour: idempotency records, deleted licenses, sign-ins of
+customers, mails, events of shops, and events.
+"""
 
 import asyncio
 import logging
@@ -20,9 +22,9 @@ from keywright.provisioning.shops.commands import PurgeShopEvents
 #: How long the answers to calls with an idempotency key are kept.
 ANSWERS_KEPT = timedelta(hours=48)
 _INTERVAL = timedelta(hours=1)
-#: The pause after a turn that gave way to a busy database, in seconds, and how many of them in a row are
-#: nothing unusual.
-_PAUSE_WHEN_BUSY, _MOST_GIVEN_WAY = 60.0, 4
+#: The pause after a turn that the database was too busy for, in seconds, and how many such turns in a row are
+#: normal.
+_PAUSE_WHEN_BUSY, _MAX_BUSY = 60.0, 4
 #: The pause between two steps, in seconds, in which calls are answered.
 _PAUSE = 0.01
 #: A larger change of the clock is a jump.
@@ -111,29 +113,29 @@ async def _delete_events(desk: Desk, now: datetime, keep_days: int) -> bool:
 
 
 class _Turns:
-    """Turns that came to nothing, in a row. Calls come first: to give way to them is not worth a warning,
-    unless it goes on.
+    """Counts turns in a row that the database was too busy for. Calls come first: a turn like that is worth a
+    warning only when it happens again and again.
     """
 
     def __init__(self) -> None:
-        self._given_way = 0
+        self._busy_turns = 0
 
     def pause_after(self, fault: KeywrightError) -> float:
-        """The pause after a turn that ended so, in seconds; what is to be known is logged."""
+        """The pause after a turn that ended with this fault, in seconds; logs the fault."""
         reason = str(fault) or fault.say(fault.sentence)
         if not isinstance(fault, Unavailable):
             log.warning("old answers and events could not be deleted: %s", reason)
             return _INTERVAL.total_seconds()
-        self._given_way += 1
-        is_unusual = self._given_way > _MOST_GIVEN_WAY
+        self._busy_turns += 1
+        is_unusual = self._busy_turns > _MAX_BUSY
         log.log(
             logging.WARNING if is_unusual else logging.INFO,
             "old answers and events could not be deleted (turn %d in a row): %s",
-            self._given_way,
+            self._busy_turns,
             reason,
         )
         return _INTERVAL.total_seconds() if is_unusual else _PAUSE_WHEN_BUSY
 
     def reset(self) -> None:
-        """A turn came to its end."""
-        self._given_way = 0
+        """A turn was finished."""
+        self._busy_turns = 0

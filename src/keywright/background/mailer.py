@@ -26,7 +26,7 @@ from keywright.core.errors import KeywrightError, ShuttingDown, Unavailable
 from keywright.db import ReadTransaction, Storage, run_read
 from keywright.delivery.mail import letters, store
 from keywright.delivery.mail.commands import ClaimMail, FinishMail, HoldMail
-from keywright.delivery.mail.letters import House
+from keywright.delivery.mail.letters import MailSettings
 from keywright.delivery.mail.model import AttemptOutcome, Fate, MailClaim
 from keywright.delivery.mail.rules import without_addresses
 from keywright.delivery.mail.smtp import SmtpClient
@@ -49,10 +49,10 @@ _UNEXPECTED = AttemptOutcome(Fate.DELAYED, "An unexpected error; the server's lo
 log = logging.getLogger(__name__)
 
 
-def house_of(settings: Settings) -> House:
-    """What every mail of this installation needs."""
+def mail_settings_of(settings: Settings) -> MailSettings:
+    """What these settings say about every mail."""
     name, address = parseaddr(settings.mail_from or "")
-    return House(name or address.rpartition("@")[2], settings.public_url, settings.mail_language)
+    return MailSettings(name or address.rpartition("@")[2], settings.public_url, settings.mail_language)
 
 
 class Bell:
@@ -74,7 +74,7 @@ class Mailer:
         """Without an SMTP server in the settings, mails wait."""
         self._desk = desk
         self._settings = settings
-        self._house = house_of(settings)
+        self._mail_settings = mail_settings_of(settings)
         self._name = f"{os.getpid()}-{secrets.token_hex(8)}"
         self._claims: Claims[MailClaim] = Claims(self._name)
         self._waits = Waits("mails have to wait")
@@ -164,7 +164,9 @@ class Mailer:
         from keywright.delivery.mail import message
 
         now = read_clock()
-        letter = run_read(self._storage, partial(letters.read_letter, mail=mail, house=self._house, now=now))
+        letter = run_read(
+            self._storage, partial(letters.read_letter, mail=mail, settings=self._mail_settings, now=now)
+        )
         if isinstance(letter, AttemptOutcome):
             return letter
         composed = message.compose(letter)

@@ -85,19 +85,19 @@ def _warn(here: Installation, *, is_silent: bool) -> list[str]:
 
 def _list_stuck(here: Installation) -> list[str]:
     """Warn about sales, mails and webhooks that do not get through."""
-    from keywright.background.mailer import house_of
+    from keywright.background.mailer import mail_settings_of
     from keywright.db import run_read
     from keywright.delivery.mail.template_check import list_unusable
     from keywright.delivery.webhooks.rules import MAX_WAITING
     from keywright.maintenance import stuck
 
-    has_server, house = here.settings.smtp_server is not None, house_of(here.settings)
+    has_server, mail_settings = here.settings.smtp_server is not None, mail_settings_of(here.settings)
     return run_read(
         here.storage,
         lambda tx: [
             *stuck.list_shop_warnings(tx, here.now),
             *stuck.list_mail_warnings(tx, here.now, has_server=has_server),
-            *list_unusable(tx, house, here.now),
+            *list_unusable(tx, mail_settings, here.now),
             *stuck.list_webhook_warnings(tx, here.now, max_waiting=MAX_WAITING),
         ],
     )

@@ -79,7 +79,7 @@ def test(here: Installation, address: _Address) -> None:
     from contextlib import closing
     from secrets import token_hex
 
-    from keywright.background.mailer import house_of
+    from keywright.background.mailer import mail_settings_of
     from keywright.core.errors import ConfigurationError
     from keywright.delivery.mail import letters, message
     from keywright.delivery.mail.model import Fate
@@ -88,8 +88,8 @@ def test(here: Installation, address: _Address) -> None:
     server = here.settings.smtp_server
     if server is None or here.settings.mail_from is None:
         raise ConfigurationError("smtp_url is not set: set it, and mail_from, in the settings.")
-    house = house_of(here.settings)
-    letter = letters.sample_letter(house, address, here.context.now)
+    mail_settings = mail_settings_of(here.settings)
+    letter = letters.sample_letter(mail_settings, address, here.context.now)
     envelope = message.build_envelope(
         letter,
         message.compose(letter),

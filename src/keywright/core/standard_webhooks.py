@@ -6,10 +6,10 @@ https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-w
 import hashlib
 import hmac
 import secrets
-from base64 import b64decode, b64encode, urlsafe_b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
 
-_PREFIX, _PUBLIC_PREFIX = "whsec_", "whpk_"
+_PREFIX = "whsec_"
 #: The fewest and the most bytes of a secret.
 _MIN_BYTES, _MAX_BYTES, _NEW_BYTES = 24, 64, 32
 
@@ -53,8 +53,3 @@ def sign(
     if sign_ed25519 is not None:
         found.append("v1a," + b64encode(sign_ed25519(signed)).decode())
     return " ".join(found)
-
-
-def write_public_key(public_key: str) -> str:
-    """An Ed25519 public key, given as ``x`` of its JWK, as Standard Webhooks writes it."""
-    return _PUBLIC_PREFIX + b64encode(urlsafe_b64decode(public_key + "=")).decode()

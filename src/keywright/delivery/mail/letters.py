@@ -33,8 +33,8 @@ _REMINDERS = (MailTemplate.EXPIRING, MailTemplate.EXPIRED)
 _ABOUT_LICENSES = frozenset(MailTemplate) - {MailTemplate.SIGN_IN_CODE, MailTemplate.ENDPOINT_DISABLED}
 
 
-class House(NamedTuple):
-    """What every mail of this installation needs: how it signs, where its pages are, its usual language."""
+class MailSettings(NamedTuple):
+    """What the settings say about every mail: its signature, the address of the pages, the usual language."""
 
     vendor: str
     public_url: str | None
@@ -61,21 +61,21 @@ class _Recipient(NamedTuple):
 
 
 def read_letter(
-    tx: ReadTransaction, mail: OutboxMail, house: House, now: datetime
+    tx: ReadTransaction, mail: OutboxMail, settings: MailSettings, now: datetime
 ) -> Letter | AttemptOutcome:
     """What to send; or why nothing is sent."""
     recipient = _find_recipient(tx, mail)
     if not isinstance(recipient, _Recipient):
         return recipient
     brand = find_brand(tx)
-    house = house._replace(vendor=brand.name or house.vendor)
-    language = choose_language(mail.language or recipient.language, house.language)
+    settings = settings._replace(vendor=brand.name or settings.vendor)
+    language = choose_language(mail.language or recipient.language, settings.language)
     is_sample = mail.subject.is_sample
-    values = sample_values(house, now) if is_sample else _read_values(tx, mail, house, now)
+    values = sample_values(settings, now) if is_sample else _read_values(tx, mail, settings, now)
     if isinstance(values, AttemptOutcome):
         return values
     values["customer"] = {"name": _line(recipient.name)}
-    unsubscribe_url = _unsubscribe_url(tx, mail, house, language.code)
+    unsubscribe_url = _unsubscribe_url(tx, mail, settings, language.code)
     values["unsubscribe_url"] = unsubscribe_url
     own = find_template(tx, mail.template, mail.product_id, language.code)
     return Letter(
@@ -105,23 +105,23 @@ def _find_recipient(tx: ReadTransaction, mail: OutboxMail) -> _Recipient | Attem
 
 
 def _read_values(
-    tx: ReadTransaction, mail: OutboxMail, house: House, now: datetime
+    tx: ReadTransaction, mail: OutboxMail, settings: MailSettings, now: datetime
 ) -> dict[str, Any] | AttemptOutcome:
     licenses = _find_licenses(tx, mail)
     if mail.template in _ABOUT_LICENSES:
         licenses = [one for one in licenses if _is_worth_a_word(mail.template, one, now)]
         if not licenses:
             return AttemptOutcome(Fate.DROPPED, "There was nothing to say any more about its licenses.")
-    values = _common_values(house) | _license_values(tx, licenses, house, mail.product_id)
+    values = _common_values(settings) | _license_values(tx, licenses, settings, mail.product_id)
     if mail.template is MailTemplate.SIGN_IN_CODE:
         if mail.subject.sign_in_id is None:
             return AttemptOutcome(Fate.DROPPED, "There is no sign-in.")
-        values |= _sign_in_values(tx, mail.subject.sign_in_id, house)
+        values |= _sign_in_values(tx, mail.subject.sign_in_id, settings)
     if mail.subject.endpoint_id is not None:
         endpoint = find_endpoint(tx, mail.subject.endpoint_id)
         if endpoint is None:
             return AttemptOutcome(Fate.DROPPED, "The endpoint is gone.")
-        page = None if house.public_url is None else f"{house.public_url}/admin/webhooks/{endpoint.id}"
+        page = None if settings.public_url is None else f"{settings.public_url}/admin/webhooks/{endpoint.id}"
         is_gone = endpoint.disabled_reason is DisabledReason.GONE
         url = short_url(endpoint.url)
         values["endpoint"] = {"id": endpoint.id, "url": url, "page_url": page, "is_gone": is_gone}
@@ -149,10 +149,10 @@ def _is_worth_a_word(template: MailTemplate, license: License, now: datetime) ->
     return True
 
 
-def _common_values(house: House) -> dict[str, Any]:
+def _common_values(settings: MailSettings) -> dict[str, Any]:
     return {
-        "vendor": house.vendor,
-        "portal_url": None if house.public_url is None else f"{house.public_url}/portal",
+        "vendor": settings.vendor,
+        "portal_url": None if settings.public_url is None else f"{settings.public_url}/portal",
         "code": "",
         "sign_in_url": None,
         "endpoint": {"id": 0, "url": "", "page_url": None, "is_gone": False},
@@ -160,19 +160,19 @@ def _common_values(house: House) -> dict[str, Any]:
 
 
 def _license_values(
-    tx: ReadTransaction, licenses: list[License], house: House, product_id: int | None
+    tx: ReadTransaction, licenses: list[License], settings: MailSettings, product_id: int | None
 ) -> dict[str, Any]:
     numbers = {one.product_id for one in licenses} | {product_id}
     names = names_of(tx, NameKind.PRODUCT, [one for one in numbers if one is not None])
     ends = [one.expires_at for one in licenses if one.expires_at is not None]
     first = product_id if product_id in names else next((one.product_id for one in licenses), None)
     return {
-        "product": _line(names.get(first or 0)) or house.vendor,
+        "product": _line(names.get(first or 0)) or settings.vendor,
         "licenses": [
             {
                 "key": one.key,
                 "mask": mask(one.key),
-                "product": _line(names.get(one.product_id or 0)) or house.vendor,
+                "product": _line(names.get(one.product_id or 0)) or settings.vendor,
                 "expires_at": one.expires_at,
                 "max_activations": one.times_activated_max,
             }
@@ -183,20 +183,22 @@ def _license_values(
     }
 
 
-def _sign_in_values(tx: ReadTransaction, sign_in_id: str, house: House) -> dict[str, Any]:
+def _sign_in_values(tx: ReadTransaction, sign_in_id: str, settings: MailSettings) -> dict[str, Any]:
     code = sign_in_codes.derive_code(tx.key_ring, sign_in_id)
     path = sign_in_codes.link_path(tx.key_ring, sign_in_id)
-    url = None if house.public_url is None else f"{house.public_url}{path}"
+    url = None if settings.public_url is None else f"{settings.public_url}{path}"
     return {"code": f"{code[:4]} {code[4:]}", "sign_in_url": url}
 
 
-def _unsubscribe_url(tx: ReadTransaction, mail: OutboxMail, house: House, language: str) -> str | None:
-    if mail.template not in _REMINDERS or mail.customer_id is None or house.public_url is None:
+def _unsubscribe_url(
+    tx: ReadTransaction, mail: OutboxMail, settings: MailSettings, language: str
+) -> str | None:
+    if mail.template not in _REMINDERS or mail.customer_id is None or settings.public_url is None:
         return None
-    return house.public_url + unsubscribing.path_of(tx.key_ring, mail.customer_id, language)
+    return settings.public_url + unsubscribing.path_of(tx.key_ring, mail.customer_id, language)
 
 
-def sample_values(house: House, now: datetime) -> dict[str, Any]:
+def sample_values(settings: MailSettings, now: datetime) -> dict[str, Any]:
     """Plausible values for every template."""
     expires_at = now + timedelta(days=365)
     one = {
@@ -206,9 +208,9 @@ def sample_values(house: House, now: datetime) -> dict[str, Any]:
         "expires_at": expires_at,
         "max_activations": 3,
     }
-    url = house.public_url or "https://licenses.example.com"
+    url = settings.public_url or "https://licenses.example.com"
     return {
-        "vendor": house.vendor,
+        "vendor": settings.vendor,
         "portal_url": f"{url}/portal",
         "product": "Example Writer",
         "licenses": [one, one | {"key": "W3ZB-8NKF-5GJC-6PYL", "expires_at": None}],
@@ -227,11 +229,11 @@ def sample_values(house: House, now: datetime) -> dict[str, Any]:
     }
 
 
-def sample_letter(house: House, address: str, now: datetime) -> Letter:
+def sample_letter(settings: MailSettings, address: str, now: datetime) -> Letter:
     """A letter with sample values to this address."""
-    language = choose_language(house.language, ENGLISH)
+    language = choose_language(settings.language, ENGLISH)
     source = built_in(MailTemplate.YOUR_LICENSE, language)
-    return Letter(address, None, language, None, source, sample_values(house, now), Brand(), None)
+    return Letter(address, None, language, None, source, sample_values(settings, now), Brand(), None)
 
 
 def _line(text: str | None) -> str | None:

@@ -5,16 +5,16 @@ from datetime import datetime
 from keywright.core.languages import ENGLISH
 from keywright.db.transaction import ReadTransaction
 from keywright.delivery.mail.defaults import Source, choose_language
-from keywright.delivery.mail.letters import House, sample_values
+from keywright.delivery.mail.letters import MailSettings, sample_values
 from keywright.delivery.mail.message import render_source
 from keywright.delivery.mail.sandbox import BadTemplate
 from keywright.delivery.mail.template_store import list_templates
 from keywright.provisioning.brand.model import Brand
 
 
-def list_unusable(tx: ReadTransaction, house: House, now: datetime) -> list[str]:
+def list_unusable(tx: ReadTransaction, settings: MailSettings, now: datetime) -> list[str]:
     """A sentence about each template that plausible values cannot be put in."""
-    values, found = sample_values(house, now), list[str]()
+    values, found = sample_values(settings, now), list[str]()
     for own in list_templates(tx):
         language = choose_language(own.language, ENGLISH)
         source = Source(own.subject, own.text, own.html)

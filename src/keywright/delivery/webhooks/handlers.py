@@ -100,7 +100,7 @@ def resend_delivery(work: UnitOfWork, command: ResendDelivery) -> None:
     delivery = store.find_delivery(work.tx, endpoint.id, command.delivery_id)
     if delivery is None:
         raise NotFound(f"delivery {command.delivery_id}")
-    store.save_deliveries(work.tx, [rules.begun_again(delivery, now)])
+    store.save_deliveries(work.tx, [rules.restart(delivery, now)])
     _record(work, command, "webhook.resent", endpoint, {"event_id": delivery.event_id})
 
 
@@ -150,7 +150,7 @@ def _record(
     endpoint: Endpoint,
     details: Mapping[str, Any] | None = None,
 ) -> None:
-    about = {"endpoint_id": endpoint.id, "url": rules.shown_url(endpoint.url)}
+    about = {"endpoint_id": endpoint.id, "url": rules.hide_path(endpoint.url)}
     work.record_event(name, command, about | dict(details or {}))
 
 

@@ -66,7 +66,7 @@ def retry_after_of(attempt: Attempt) -> timedelta | None:
     return None if not seconds else min(timedelta(seconds=seconds), MAX_RETRY_AFTER)
 
 
-def begun_again(delivery: Delivery, now: datetime) -> Delivery:
+def restart(delivery: Delivery, now: datetime) -> Delivery:
     """The delivery as if it had not been attempted, with its first attempt now."""
     return replace(
         delivery,
@@ -78,7 +78,7 @@ def begun_again(delivery: Delivery, now: datetime) -> Delivery:
     )
 
 
-def shown_url(url: str) -> str:
+def hide_path(url: str) -> str:
     """A URL for logs and events: its path may be a secret."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
@@ -88,7 +88,7 @@ def short_url(url: str) -> str:
     """A URL for people who know it: with the beginning of its path, too little to give a secret away."""
     path, query = urlsplit(url)[2:4]
     is_whole = len(path) <= _SHOWN_OF_PATH and not query
-    return f"{shown_url(url)}{path[:_SHOWN_OF_PATH]}{'' if is_whole else '…'}"
+    return f"{hide_path(url)}{path[:_SHOWN_OF_PATH]}{'' if is_whole else '…'}"
 
 
 def oldest_event_at(now: datetime) -> datetime:

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from keywright.core.command import Command
 from keywright.db.rows import to_seconds
 from keywright.db.transaction import WriteTransaction
 from keywright.delivery.webhooks import rules, store
@@ -120,10 +119,9 @@ def _paused_until(endpoint: Endpoint, command: WorkOnEndpoint) -> datetime | Non
     return until if until is not None and until > command.context.now else None
 
 
-def _disable(work: UnitOfWork, command: Command, endpoint: Endpoint) -> Endpoint:
+def _disable(work: UnitOfWork, command: WorkOnEndpoint, endpoint: Endpoint) -> Endpoint:
     """Disable an endpoint that is gone, or that nothing could be delivered to for five days."""
     now = command.context.now
-    assert isinstance(command, WorkOnEndpoint)  # noqa: S101
     is_gone = any(one.status == rules.GONE for one in command.attempts)
     failing_at = endpoint.failing_at
     if endpoint.disabled_at is not None or not (
@@ -131,7 +129,7 @@ def _disable(work: UnitOfWork, command: Command, endpoint: Endpoint) -> Endpoint
     ):
         return endpoint
     reason = DisabledReason.GONE if is_gone else DisabledReason.FAILING
-    details = {"endpoint_id": endpoint.id, "url": rules.shown_url(endpoint.url), "reason": reason}
+    details = {"endpoint_id": endpoint.id, "url": rules.hide_path(endpoint.url), "reason": reason}
     work.record_event("webhook.disabled", command, details)
     unique = f"endpoint {endpoint.id} disabled {to_seconds(now)}"
     queue_notices(work.tx, MailTemplate.ENDPOINT_DISABLED, unique, Subject(endpoint_id=endpoint.id), now)
@@ -218,7 +216,7 @@ def _save_deliveries(
         if before is None:
             new.append(_new_delivery(endpoint, one, now, next_attempt_at))
         else:
-            again.append(replace(rules.begun_again(before, now), next_attempt_at=next_attempt_at))
+            again.append(replace(rules.restart(before, now), next_attempt_at=next_attempt_at))
     store.save_new_deliveries(tx, new)
     store.save_deliveries(tx, again)
 

@@ -11,7 +11,6 @@ from keywright.core.errors import (
     LimitReached,
     NeverExpires,
     NoLimit,
-    ProductMismatch,
     VersionNotCovered,
 )
 from keywright.core.parsing import MAX_COUNT
@@ -119,12 +118,6 @@ def is_other_product(license: License, product_id: int | None) -> bool:
     ``NO_PRODUCT`` is a code that no product has.
     """
     return product_id is not None and product_id != license.product_id
-
-
-def require_product(license: License, product_id: int | None) -> None:
-    """Raise ``ProductMismatch`` where ``is_other_product``."""
-    if is_other_product(license, product_id):
-        raise ProductMismatch
 
 
 def require_free_place(license: License) -> None:

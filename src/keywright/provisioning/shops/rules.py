@@ -277,6 +277,6 @@ def find_mapped(mapping: Collection[MappedProduct], line: SaleLine) -> MappedPro
     return next(found, None)
 
 
-def multiplied(limit: int | None, quantity: int) -> int | None:
+def multiply_limit(limit: int, quantity: int) -> int:
     """The limit of a license for so many times the devices; at most what a license can have."""
-    return None if limit is None else min(limit * quantity, MAX_COUNT)
+    return min(limit * quantity, MAX_COUNT)

@@ -328,7 +328,7 @@ class Selling:
         terms = {}
         limit = line.policy.terms.max_activations
         if line.mapped.quantity is QuantityRule.DEVICES and limit is not None:
-            terms = {"max_activations": rules.multiplied(limit, line.line.quantity)}
+            terms = {"max_activations": rules.multiply_limit(limit, line.line.quantity)}
         source = f"{self._connection.shop.value}:{self._connection.id}"
         command = IssueLicenses(
             context=self._command.context,

@@ -187,14 +187,6 @@ def find_event(tx: ReadTransaction, row_id: int) -> StoredEvent | None:
     return tx.first(_EVENT_BY_ID, _event_of, id=row_id)
 
 
-def find_event_id(tx: ReadTransaction, connection_id: int, event_id: str) -> int | None:
-    """The ID of the event that the shop names so."""
-    query = select(shop_events.c.id).where(
-        shop_events.c.connection_id == connection_id, shop_events.c.event_id == event_id
-    )
-    return tx.connection.execute(query).scalar()
-
-
 def lock_event(tx: WriteTransaction, row_id: int) -> StoredEvent | None:
     """The event with this ID, locked until the end of the transaction."""
     return tx.first(_LOCKED_EVENT, _event_of, id=row_id)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from starlette.responses import HTMLResponse, Response
 
-from keywright.background.mailer import house_of
+from keywright.background.mailer import mail_settings_of
 from keywright.core.errors import NoSuchAddress
 from keywright.db import ReadTransaction
 from keywright.delivery.mail import letters, template_store
@@ -135,10 +135,10 @@ class MailTemplates(Section):
     ) -> Composed | None:
         """The mail with sample values; None, and the errors of the fields, where it cannot be rendered."""
         brand = request.ask(find_brand)
-        house = house_of(self.site.settings)
-        vendor = brand.name or house.vendor or _("Your company")
-        house = house._replace(vendor=vendor, public_url=request.base_url)
-        values = letters.sample_values(house, request.now)
+        mail_settings = mail_settings_of(self.site.settings)
+        vendor = brand.name or mail_settings.vendor or _("Your company")
+        mail_settings = mail_settings._replace(vendor=vendor, public_url=request.base_url)
+        values = letters.sample_values(mail_settings, request.now)
         if not source.subject.strip() or len(source.subject) > _MAX_SUBJECT:
             errors["subject"] = _("Write a subject of at most %(number)s characters.", number=_MAX_SUBJECT)
         if not source.text.strip():
