@@ -61,6 +61,7 @@ from keywright.provisioning.products import queries as product_queries
 from keywright.provisioning.shops import handlers as shops
 from keywright.provisioning.shops import queries as shop_queries
 from keywright.provisioning.trials import handlers as trials
+from keywright.provisioning.trials import queries as trial_queries
 from keywright.search import feed, projector
 from keywright.search import licenses as license_lists
 from keywright.signing import handlers as license_files
@@ -126,6 +127,7 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     **product_queries.QUERY_HANDLERS,
     **customer_queries.QUERY_HANDLERS,
     **shop_queries.QUERY_HANDLERS,
+    **trial_queries.QUERY_HANDLERS,
     **signing_keys.QUERY_HANDLERS,
     **webhook_queries.QUERY_HANDLERS,
     **moments.QUERY_HANDLERS,

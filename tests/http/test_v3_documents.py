@@ -41,7 +41,12 @@ def test_every_problem_has_a_page_for_people_and_one_for_programs(program: Clien
 
 
 def test_another_code_has_no_page(program: Client) -> None:
-    assert program.get("/problems/nonsense").status == 404
+    page = program.get("/problems/nonsense", headers={"Accept": "text/html,*/*;q=0.8"})
+    assert (page.status, page.header("content-type")) == (404, "text/html; charset=utf-8")
+    assert 'href="../problems"' in page.body.decode()
+    read = program.get("/problems/nonsense", headers={"Accept": "application/json"})
+    assert (read.status, read.header("content-type")) == (404, "application/problem+json")
+    assert (read.json["code"], read.json["detail"]) == ("not_found", "There is no such problem code.")
 
 
 def test_a_problem_names_its_page(program: Client) -> None:

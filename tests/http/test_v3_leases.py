@@ -196,10 +196,13 @@ def test_the_vendor_sees_and_ends_leases(app: App) -> None:
     assert (second["id"], second["activation_id"], second["is_held"]) == (lost, None, False)
     assert (reply.json["next_cursor"], reply.json["total"]) == (None, 2)
     assert app.ask("DELETE", f"/licenses/1/leases/{held['id']}").status == 204
-    assert app.ask("DELETE", f"/licenses/1/leases/{held['id']}").code == "not_found"
-    problem = renew(app, held["id"])
+    assert [one["is_held"] for one in app.ask("GET", "/licenses/1/leases").json["items"]] == [False, False]
+    said = app.ask("POST", "/validate", {"license_key": KEY, "lease_id": held["id"]}, token=None)
+    assert (said.json["valid"], said.json["codes"]) == (False, ["lease_lost"])
+    assert app.ask("DELETE", f"/licenses/1/leases/{held['id']}").status == 204
+    assert renew(app, held["id"]).json["was_lost"]
+    problem = renew(app, "0" * 32)
     assert (problem.code, problem.json["detail"]) == ("not_found", "The license has no such lease.")
-    assert [one["id"] for one in app.ask("GET", "/licenses/1/leases").json["items"]] == [lost]
 
 
 def test_lists_of_leases_have_pages(app: App) -> None:
@@ -255,4 +258,4 @@ def test_a_repeated_call_takes_one_lease(app: App) -> None:
     again = app.ask("POST", "/leases", body, token=None, headers=headers)
     assert (again.status, again.body) == (201, first.body)
     assert again.headers["idempotency-replayed"] == "true"
-    assert app.ask("GET", "/licenses/1/leases").json["items"] == []
+    assert [one["is_held"] for one in app.ask("GET", "/licenses/1/leases").json["items"]] == [False]

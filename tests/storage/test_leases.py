@@ -242,13 +242,16 @@ def test_taken_and_released_in_one_batch(floating: Executor, storage: Storage) -
 
 def test_the_vendor_ends_a_lease_which_is_an_event(floating: Executor, storage: Storage) -> None:
     lease = take(floating)
-    do(floating, end_lease(lease.lease_id, 1))
-    assert list_stored(storage) == []
+    do(floating, end_lease(lease.lease_id, 1, now=NOW + SECOND))
+    do(floating, end_lease(lease.lease_id, 1, now=NOW + 2 * SECOND))
+    assert list_stored(storage) == [replace(lease, expires_at=NOW + SECOND, ended_at=NOW + SECOND)]
+    assert find_counter(storage) == LeaseCounter(1, 0, 2)
     with storage.read() as tx:
         names = tx.connection.execute(select(events.c.name).order_by(events.c.id)).scalars().all()
     assert names == ["license.created", "license.updated", "license.lease_ended"]
+    assert take(floating, now=NOW + 2 * SECOND).lease_id != lease.lease_id
     with pytest.raises(UnknownLease):
-        do(floating, end_lease(lease.lease_id, 1))
+        do(floating, end_lease("0" * 32, 1))
     with pytest.raises(UnknownLicense):
         do(floating, end_lease(lease.lease_id, 1, only_product_id=7))
 

@@ -57,4 +57,4 @@ def error_headers(error: e.KeywrightError) -> Headers:
 def to_response(answer: Answer) -> Response:
     """The answer as a Starlette response."""
     headers = {name.decode(): value.decode() for name, value in answer.headers}
-    return Response(answer.body, answer.status, headers, media_type=JSON[1].decode())
+    return Response(answer.body, answer.status, headers, media_type=answer.content_type[1].decode())

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from starlette.types import Receive, Scope
 
 from keywright.core.command import Command, Context, Origin, Query
-from keywright.core.errors import KeywrightError
+from keywright.core.errors import KeywrightError, RateLimited
 from keywright.core.parsing import MAX_USER_AGENT_LENGTH
 from keywright.engine.desk import Desk
 from keywright.engine.idempotency import IdempotencyRecord
@@ -91,13 +91,14 @@ class Interface(Protocol):
 class Charge:
     """The tokens that a call has taken; each is given back unless what it is for has happened."""
 
-    __slots__ = ("attempt", "for_kept_answer", "for_malformed", "for_success")
+    __slots__ = ("attempt", "for_kept_answer", "for_malformed", "for_success", "for_unknown")
 
     def __init__(self) -> None:
         self.attempt: Attempt | None = None
         self.for_kept_answer: tuple[Token, ...] = ()
         self.for_malformed: tuple[Token, ...] = ()
         self.for_success: tuple[Token, ...] = ()
+        self.for_unknown: tuple[Token, ...] = ()
 
 
 class Call:
@@ -129,6 +130,7 @@ class Call:
         "is_unchanged",
         "kept_address",
         "key",
+        "limited",
         "method",
         "only_product_id",
         "operation",
@@ -158,7 +160,7 @@ class Call:
         self.is_key_text = True
         #: What a successful answer says against the use of the license by the device that was named.
         self.finding: str | None = None
-        #: Whether a successful answer says that no license has the key.
+        #: Whether a successful answer says that no license has the key, or the device has had no trial.
         self.is_key_unknown = False
         self.method: str = scope["method"]
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
@@ -189,6 +191,8 @@ class Call:
         #: Whether the caller has an API key that may read or write; a client key is in shipped programs.
         self.has_secret_key = False
         self.charge: Charge | None = None
+        #: Why the call may start nothing new; it may still get what there is.
+        self.limited: RateLimited | None = None
         #: Whether the call asks for a change, and whether the desk has begun to decide it.
         self.is_change = False
         self.is_begun = False

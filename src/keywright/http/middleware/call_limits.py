@@ -63,9 +63,19 @@ class CallLimits:
             if not call.is_behind_unknown_proxy:
                 charge.for_success += _take(self.address_changes, sources[0])
         if call.operation == "start_trial" and not _is_shop(call) and not call.is_behind_unknown_proxy:
-            charge.for_success = _take(self.trials, sources[0])
+            self._take_for_trial(call, charge, sources[0])
         if b"idempotency-key" in call.headers and not takes_place and not _is_shop(call):
             self._take_for_kept_answer(call, charge, sources[0])
+
+    def _take_for_trial(self, call: Call, charge: Charge, address: str) -> None:
+        """Take the token for a new trial. Where there is none, the device may still get the one that it has
+        had, and pays for the look-up as for that of a license key.
+        """
+        try:
+            charge.for_success = _take(self.trials, address)
+        except TooManyTrials as limited:
+            charge.for_unknown = _take(self.keys.limit, address)
+            call.limited = limited
 
     def _take_for_kept_answer(self, call: Call, charge: Charge, address: str) -> None:
         if call.key:
@@ -94,6 +104,8 @@ class CallLimits:
             # An activation that changed nothing leaves its answer, too, if it has an idempotency key.
             if not is_success or (call.is_unchanged and not (is_kept and _is_kept_activation(call))):
                 _give_back(charge.for_success)
+            if not call.is_key_unknown:
+                _give_back(charge.for_unknown)
             if not is_malformed:
                 _give_back(charge.for_malformed)
         if is_malformed and not has_paid and not call.has_secret_key:

@@ -17,9 +17,11 @@ from starlette.types import Scope
 
 from keywright import __version__
 from keywright.config import Settings
+from keywright.core.errors import NotFound
 from keywright.core.errors.problems import PROBLEMS
+from keywright.http.answer import to_response
 from keywright.http.v3.media_types import is_admitted
-from keywright.http.v3.problems import describe_problem
+from keywright.http.v3.problems import describe_problem, write_problem
 
 _JSON = "application/json; charset=UTF-8"
 #: What every reader gets alike may be kept for a while.
@@ -131,12 +133,21 @@ async def _answer_problem(request: Request) -> Response:
     """Answer with the page about a problem code."""
     code = request.path_params["code"]
     if code not in PROBLEMS:
-        raise HTTPException(404)
+        return await _answer_no_problem(request)
     if _wants_json(request):
         return _json(describe_problem(code))
     from keywright.http.openapi.v3_page import render_problem
 
     return _html((await asyncio.to_thread(render_problem, code)).encode(), cache=_CACHED)
+
+
+async def _answer_no_problem(request: Request) -> Response:
+    """Answer that there is no such code."""
+    if _wants_json(request):
+        return to_response(write_problem(NotFound("such problem code")))
+    from keywright.http.openapi.v3_page import render_no_problem
+
+    return _html((await asyncio.to_thread(render_no_problem)).encode(), status=404)
 
 
 def _wants_json(request: Request) -> bool:
@@ -150,7 +161,7 @@ def _json(value: object) -> Response:
     )
 
 
-def _html(page: bytes, *, has_script: bool = False, cache: str = "no-store") -> Response:
+def _html(page: bytes, *, has_script: bool = False, cache: str = "no-store", status: int = 200) -> Response:
     from keywright.http.openapi.page import security_policy
 
     headers = {
@@ -158,4 +169,4 @@ def _html(page: bytes, *, has_script: bool = False, cache: str = "no-store") -> 
         "Referrer-Policy": "no-referrer",
         "Cache-Control": cache,
     }
-    return HTMLResponse(page, headers=headers)
+    return HTMLResponse(page, status, headers=headers)

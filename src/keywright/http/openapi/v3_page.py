@@ -28,6 +28,11 @@ def render_problem(code: str) -> str:
     return page.render("problem.html", code=code, problem=PROBLEMS[code])
 
 
+def render_no_problem() -> str:
+    """The page about a code that is none."""
+    return page.render("no_problem.html")
+
+
 def render_problems() -> str:
     """The page that lists the problem codes."""
     return page.render("problems.html", problems=PROBLEMS)

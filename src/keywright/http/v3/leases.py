@@ -89,7 +89,7 @@ async def release_lease(call: Call, body: schemas.ReleaseLease) -> Answer:
 async def list_leases(call: Call, query: ListQuery) -> Answer:
     """List the leases of a license.
 
-    The newest first, with the last of those that ended without being released.
+    The newest first, with the last of those that ended without being released, also by the vendor.
     """
     asked = ListLeases(
         license_id=call.path["license_id"],
@@ -113,7 +113,8 @@ async def list_leases(call: Call, query: ListQuery) -> Answer:
 async def end_lease(call: Call) -> Answer:
     """End a lease.
 
-    It is free at once. Its holder is told at the next renewal that there is no such lease.
+    It is free at once. Its program is told `lease_lost` when it validates, and a renewal takes the lease
+    again if one is free. A lease that has ended before stays so.
     """
     command = EndLease(
         context=call.context,

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlencode
 import msgspec
 from msgspec import UNSET, Meta
 
-from keywright.core.errors import FieldError, InvalidQuery
+from keywright.core.errors import FieldError, InvalidBody, InvalidQuery
 from keywright.core.paging import MAX_COUNTED, ItemPage, Paging, position_of
 from keywright.http.answer import Answer
 from keywright.http.v3.answers import encode
@@ -46,7 +46,8 @@ def write_cursor(call: Call, position: Sequence[int | str | None]) -> str:
 
 def read_cursor(call: Call, position: type[Position]) -> Position | None:
     """The position that ``write_cursor`` wrote, as this type, such as ``tuple[int, int]``; None on the first
-    page. Raises ``InvalidQuery`` for a text that is no cursor, or that of another list, order or filter.
+    page. Raises ``InvalidQuery``, or ``InvalidBody`` where the body has it, for a text that is no cursor, or
+    that of another list, order, filter or search.
     """
     cursor = call.asked.cursor
     if cursor is None:
@@ -58,7 +59,10 @@ def read_cursor(call: Call, position: type[Position]) -> Position | None:
             return msgspec.convert(values, position)
     except (ValueError, binascii.Error, msgspec.MsgspecError, RecursionError):
         pass
-    raise InvalidQuery([FieldError("cursor", "invalid_value", "must be a next_cursor of this list")])
+    detail = "must be a next_cursor of this list"
+    if call.asked is call.body:
+        raise InvalidBody([FieldError("/cursor", "invalid_value", detail)])
+    raise InvalidQuery([FieldError("cursor", "invalid_value", detail)])
 
 
 def answer_page(
@@ -112,10 +116,11 @@ def answer_items(call: Call, page: ItemPage[Any], show: Callable[[Any], Any]) ->
 
 
 def _tag(call: Call) -> str:
-    """The list, its order and its filters: a cursor of another one says another place."""
+    """The list, its order, its filters and its search: a cursor of another one says another place."""
     asked = msgspec.structs.asdict(call.asked)
     own = {name: value for name, value in asked.items() if name not in _OF_ANY_PLACE}
-    return hashlib.sha256(encode([call.operation, call.path, own])).hexdigest()[:12]
+    searched = None if call.body is call.asked else call.body
+    return hashlib.sha256(encode([call.operation, call.path, own, searched])).hexdigest()[:12]
 
 
 def _link(call: Call, next_cursor: str) -> bytes:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from keywright.core.errors import RateLimited
 from keywright.core.parsing import parse_text
 from keywright.http.answer import Answer
 from keywright.http.client_license import ClientLicense, show_license
@@ -17,7 +18,7 @@ from keywright.http.v3.fields import ClientBody, Id, Parse, Time
 from keywright.http.v3.route import Route
 from keywright.http.v3.schemas import about
 from keywright.licensing.activations.model import Device
-from keywright.provisioning.trials.commands import StartTrial
+from keywright.provisioning.trials.commands import HasTrial, StartTrial
 from keywright.provisioning.trials.model import StartedTrial as Outcome
 
 _FINGERPRINT, _TIME, _KEY = "device-7f3a9c0e12b4", "2026-11-22T08:54:00Z", "TRIAL-7Q2M-94TB-VH3C"
@@ -81,6 +82,8 @@ async def start_trial(call: Call, body: StartTrialBody) -> Answer:
     )
     call.idempotency_subject = ["trial", body.product, body.fingerprint]
     now, nonce = call.now, body.nonce
+    if call.limited is not None:
+        await _require_trial(call, call.limited, command)
 
     def write(outcome: Outcome) -> Answer:
         view, activation = outcome.view, outcome.activation
@@ -104,6 +107,18 @@ async def start_trial(call: Call, body: StartTrialBody) -> Answer:
     # The trial of an earlier call counts for no limit on trials.
     call.is_unchanged = answer.status == 200
     return answer
+
+
+async def _require_trial(call: Call, limited: RateLimited, command: StartTrial) -> None:
+    """Refuse a device that has had no trial, where its address may start no more."""
+    query = HasTrial(
+        product=command.product,
+        fingerprint=command.fingerprint,
+        only_product_id=command.only_product_id,
+    )
+    if not await call.desk.query(query, call):
+        call.is_key_unknown = True
+        raise limited
 
 
 ROUTES = (

@@ -60,13 +60,15 @@ def release_lease(work: LicenseWork, command: ReleaseLease) -> ReleasedLease:
 
 
 def end_lease(work: LicenseWork, command: EndLease) -> None:
-    """End a lease for its holder."""
+    """End a lease for its holder, who is told that it is lost; one that has ended before stays so."""
     license = work.get_license(command)
     _end_over(work, command, license)
     lease = work.leases.find_lease(license, command.lease_id)
     if lease is None:
         raise UnknownLease
-    work.leases.release(license, lease)
+    if lease.ended_at is not None:
+        return
+    work.leases.end(license, lease, command.context.now)
     work.record_license_event("license.lease_ended", license, command)
 
 

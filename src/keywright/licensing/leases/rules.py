@@ -17,7 +17,7 @@ from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.rules import require_activatable
 from keywright.licensing.terms.model import DeviceRule, Terms
 
-#: A license keeps so many leases that ended by themselves, or its limit where that is more.
+#: A license keeps so many leases that ended without being released, or its limit where that is more.
 MAX_ENDED = 100
 
 
@@ -87,6 +87,11 @@ def renew(
     return replace(taken, is_new=False, was_lost=True)
 
 
+def end(lease: Lease, now: datetime) -> Lease:
+    """A counted lease, ended before its time: its holder has lost it."""
+    return replace(lease, expires_at=min(lease.expires_at, now), ended_at=now)
+
+
 def release(lease: Lease, count: int) -> int:
     """The number of leases counted once this one is deleted."""
     return count if lease.ended_at is not None else count - 1
@@ -98,7 +103,7 @@ def renew_at(lease: Lease) -> datetime:
 
 
 def kept_ended(terms: Terms) -> int:
-    """The number of leases that ended by themselves and are kept, the latest of them."""
+    """The number of leases that ended without being released and are kept, the latest of them."""
     return max(MAX_ENDED, terms.max_leases or MAX_ENDED)
 
 

@@ -116,7 +116,9 @@ def delete_leases(tx: WriteTransaction, names: Iterable[tuple[int, str]]) -> Non
 
 
 def prune(tx: WriteTransaction, kept: Mapping[int, int]) -> None:
-    """Delete the oldest leases that ended by themselves, until each of these licenses has at most so many."""
+    """Delete the oldest leases that ended without being released, until each of these licenses has at most so
+    many.
+    """
     for license_id, most in kept.items():
         tx.connection.execute(_PRUNE, {"of_license": license_id, "kept": most})
 

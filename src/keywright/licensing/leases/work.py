@@ -37,7 +37,7 @@ class LeaseWork:
         self._ids: dict[Holding, str | None] = {}
         #: By license, the leases that end first, as the database has them.
         self._next_ends: dict[int, list[Lease]] = {}
-        #: The licenses some of whose leases ended by themselves.
+        #: The licenses some of whose leases ended without being released.
         self._pruned: set[int] = set()
         #: The number of commands.
         self._size = 0
@@ -143,6 +143,12 @@ class LeaseWork:
         """A lease that was taken or renewed, and the number that is counted now."""
         self._counts[leased.lease.license_id] = leased.count
         self._set(leased.lease)
+
+    def end(self, license: License, lease: Lease, now: datetime) -> None:
+        """End a lease that is counted, before its time."""
+        self._counts[license.id] = self.count(license) - 1
+        self._set(rules.end(lease, now))
+        self._pruned.add(license.id)
 
     def release(self, license: License, lease: Lease) -> None:
         """Delete a lease; it is counted no more."""

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from keywright.core.command import Command, Cost
+from keywright.core.command import Command, Cost, Query
 from keywright.licensing.activations.model import Device
 
 
@@ -20,4 +20,12 @@ class StartTrial(Command, frozen=True, kw_only=True):
     policy_id: int | None = None
     email: str | None = None
     built_at: datetime | None = None
+    only_product_id: int | None = None
+
+
+class HasTrial(Query, frozen=True, kw_only=True):
+    """Whether the device with this fingerprint has had its trial of a product (number or code)."""
+
+    product: int | str
+    fingerprint: str
     only_product_id: int | None = None

@@ -1,11 +1,10 @@
 """Decide the commands about trials."""
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 from keywright.core.command import Command
-from keywright.core.errors import TrialNotOffered, TrialUsed
+from keywright.core.errors import TrialUsed
 from keywright.licensing.activations.commands import ActivateDevice
 from keywright.licensing.activations.device_handlers import activate_device
 from keywright.licensing.activations.store import find_by_fingerprint
@@ -18,13 +17,9 @@ from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning.policies.handlers import draw_keys
 from keywright.provisioning.policies.model import Policy
 from keywright.provisioning.policies.store import find_policy, list_policies
-from keywright.provisioning.products.store import find_product_by_code
-from keywright.provisioning.trials import rules, store
+from keywright.provisioning.trials import queries, rules, store
 from keywright.provisioning.trials.commands import StartTrial
 from keywright.provisioning.trials.model import StartedTrial, Trial
-
-#: The number of a product, sent as a text.
-_NUMBER = re.compile("[1-9][0-9]{0,17}")
 
 
 def start_trial(work: LicenseWork, command: StartTrial) -> StartedTrial:
@@ -32,7 +27,8 @@ def start_trial(work: LicenseWork, command: StartTrial) -> StartedTrial:
     trial gets that one again. Two servers cannot start the same one: the later one meets a conflict, is run
     again, and finds it.
     """
-    product_id, now = _find_product(work, command), command.context.now
+    product_id = queries.find_product_id(work.tx, command.product, command.only_product_id)
+    now = command.context.now
     # Until the end, nothing is written with the other secret: what is not found now cannot come.
     _ = work.tx.sealing
     trial = store.find_trial(work.tx, product_id, command.fingerprint)
@@ -46,17 +42,6 @@ def start_trial(work: LicenseWork, command: StartTrial) -> StartedTrial:
     place = activate_device(work, activation)
     store.save_new_trial(work.tx, Trial(product_id, license.id, command.email, now), command.fingerprint)
     return StartedTrial(place.view, place.activation, is_new=True)
-
-
-def _find_product(work: LicenseWork, command: StartTrial) -> int:
-    """The number of the product. Raises ``TrialNotOffered`` for one that the caller may not see."""
-    product, only = command.product, command.only_product_id
-    if isinstance(product, str):
-        found = find_product_by_code(work.tx, product)
-        product = int(product) if found is None and _NUMBER.fullmatch(product) else getattr(found, "id", 0)
-    if not product or only not in (None, product):
-        raise TrialNotOffered
-    return product
 
 
 def _list_policies(work: LicenseWork, command: StartTrial, product_id: int) -> list[Policy]:
