@@ -5,7 +5,7 @@ import pytest
 from keywright.cli.installation import InstallationOptions, open_here
 from keywright.registry import open_executor
 from tests.cli.conftest import Keywright
-from tests.connections import a_sale, an_event, store, work
+from tests.connections import BUYER, a_sale, an_event, store, work
 
 
 @pytest.fixture
@@ -56,6 +56,16 @@ def test_a_shop_that_makes_the_secret_is_not_given_one(connected: Keywright) -> 
 def test_a_mapping_that_cannot_be_read_is_refused(keywright: Keywright, mapped: str) -> None:
     said = keywright.refused("connection", "add", "generic", "--map", mapped, status=2)
     assert "PRODUCT=POLICY" in said
+
+
+def test_an_event_that_names_an_erased_customer_is_forgotten(connected: Keywright) -> None:
+    options = InstallationOptions(str(connected.data_dir), None, None)
+    with open_here(options, is_made=False) as here:
+        assert store(open_executor(here.storage), an_event(a_sale())) is not None
+    connected("customer", "create", "--id", "8", "--email", BUYER.email)
+    connected("customer", "erase", "8", "--yes")
+    (event,) = connected.json("connection", "events", "1")
+    assert event["reason"] == "forgotten"
 
 
 def test_what_cannot_be_handled_is_listed_and_tried_again(connected: Keywright) -> None:

@@ -21,10 +21,12 @@ from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.maintenance.commands import EraseCustomer
 from keywright.maintenance.personal_data import find_customer_data
 from keywright.provisioning.policies.commands import UpdatePolicy
+from keywright.provisioning.shops import forgetting_store
 from keywright.provisioning.shops import store as shop_store
 from keywright.provisioning.shops.commands import (
     AddConnection,
     ClaimShopEvent,
+    FindShopEventsNaming,
     GetConnection,
     ListDueEvents,
     ListShopEvents,
@@ -551,6 +553,57 @@ def test_a_sale_that_waits_for_a_person_is_forgotten_with_its_buyer(shop: Execut
     do(shop, EraseCustomer(context=CONTEXT, customer_id=license.customer_id))
     with storage.read() as tx:
         assert [shop_store.find_payload(tx, row_id) for row_id in waiting if row_id] == [None, None]
+
+
+@pytest.mark.databases("sqlite")
+@pytest.mark.parametrize(
+    ("body", "is_named"),
+    [
+        (b'{"buyer": {"mail": "Ada@Example.com"}}', True),
+        (b'{"to": "Ada \\u003cada\\u0040example.com\\u003e"}', True),
+        (b'{"note": "Call me.\\nada@example.com"}', True),
+        (b"order=1&mail=ada%40example.com&name=Ada", True),
+        (b"\xff broken off {ada@example.com", True),
+        (b'{"mail": "ada@example.com.au", "other": "nada@example.com"}', False),
+        (b'{"mail": "x+ada@example.com"}', False),
+    ],
+)
+def test_what_names_an_erased_customer_and_belongs_to_none_is_found(
+    body: bytes, shop: Executor, storage: Storage, *, is_named: bool
+) -> None:
+    receive(shop, a_sale())
+    customer_id = the_buyer(storage)
+    row_id = do(
+        shop,
+        StoreShopEvent(
+            context=CONTEXT,
+            connection_id=1,
+            event_id="unreadable",
+            event=None,
+            payload=Payload({}, body),
+            next_attempt_at=NOW,
+        ),
+    )
+    naming = ask(shop, FindShopEventsNaming(customer_id=customer_id))
+    assert naming == ((row_id,) if is_named else (), None)
+    do(shop, EraseCustomer(context=CONTEXT, customer_id=customer_id, shop_event_ids=naming.event_ids))
+    with storage.read() as tx:
+        assert (shop_store.find_payload(tx, row_id) is None) is is_named
+    assert list_events(shop)[0].reason is (Reason.FORGOTTEN if is_named else Reason.UNREADABLE)
+    assert ask(shop, FindShopEventsNaming(customer_id=customer_id)) == ((), None)
+
+
+def test_events_that_name_a_customer_are_looked_for_in_steps(
+    shop: Executor, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forgetting_store, "_AT_ONCE", 2)
+    receive(shop, a_sale())
+    one, two, three = (store(shop, an_event(a_sale(f"{number}"))) for number in range(3))
+    assert two is not None
+    customer_id = the_buyer(storage)
+    first = ask(shop, FindShopEventsNaming(customer_id=customer_id))
+    assert first == ((one, two), two)
+    assert ask(shop, FindShopEventsNaming(customer_id=customer_id, after_id=two)) == ((three,), None)
 
 
 @pytest.mark.parametrize(

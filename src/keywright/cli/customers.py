@@ -32,6 +32,8 @@ from keywright.provisioning.customers.commands import (
 )
 from keywright.provisioning.customers.model import Customer
 from keywright.provisioning.customers.rules import parse_email, parse_language
+from keywright.provisioning.shops.commands import FindShopEventsNaming
+from keywright.provisioning.shops.model import Naming
 
 app = typer.Typer(
     name="customer",
@@ -193,7 +195,14 @@ def erase(
             f"Erase the name, e-mail, addresses, user agents, labels and metadata of customer {customer_id}?"
         )
         typer.confirm(question, abort=True, err=True)
-    while not here.change(EraseCustomer(context=here.context, customer_id=customer_id)).is_complete:
+    erase_some = EraseCustomer(context=here.context, customer_id=customer_id)
+    after_id: int | None = 0
+    while after_id is not None:
+        naming: Naming = here.ask(FindShopEventsNaming(customer_id=customer_id, after_id=after_id))
+        if naming.event_ids:
+            here.change(msgspec.structs.replace(erase_some, is_step=True, shop_event_ids=naming.event_ids))
+        after_id = naming.after_id
+    while not here.change(erase_some).is_complete:
         pass
     output.print_line(f"What told of customer {customer_id} is erased.")
     output.print_line(

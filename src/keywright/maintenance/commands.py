@@ -1,15 +1,19 @@
 """Maintenance commands: erase personal data, and delete old events and addresses."""
 
+from collections.abc import Collection
 from datetime import datetime
 
 from keywright.core.command import Command, Cost, Query
 
 
 class EraseCustomer(Command, frozen=True, kw_only=True):
-    """Erase some of the data of the customer with this number; with ``is_step``, not the last of it."""
+    """Erase some of the data of the customer with this number; with ``is_step``, not the last of it. Of these
+    events of shops, which belong to no customer, what was sent is erased, too.
+    """
 
     customer_id: int
     is_step: bool = False
+    shop_event_ids: Collection[int] = ()
 
 
 class ExportCustomer(Query, frozen=True, kw_only=True):

@@ -29,7 +29,8 @@ from keywright.provisioning.customers.model import Customer
 from keywright.provisioning.customers.rules import change_note
 from keywright.provisioning.customers.store import find_customer
 from keywright.provisioning.portal.store import end_all
-from keywright.provisioning.shops.store import find_payload, forget_customer
+from keywright.provisioning.shops.forgetting_store import forget_customer, forget_events
+from keywright.provisioning.shops.store import find_payload
 
 #: How many activations, and how many events, are looked at, forgotten or erased in one transaction.
 AT_ONCE = 250
@@ -141,6 +142,7 @@ def export_customer(read: Any, query: ExportCustomer) -> CustomerData:
 
 def erase_customer(work: UnitOfWork, command: EraseCustomer) -> Erasure:
     """Erase some of a customer's data. Licenses stay without their metadata; counters and events stay."""
+    forget_events(work.tx, command.shop_event_ids)
     erased = personal_data_store.erase_some(work.tx, command.customer_id, limit=AT_ONCE)
     if command.is_step or erased.total >= AT_ONCE:
         return erased

@@ -34,6 +34,7 @@ from keywright.provisioning.customers.model import Customer
 from keywright.provisioning.customers.rules import parse_email, parse_language
 from keywright.provisioning.portal.commands import MakePortalLink
 from keywright.provisioning.portal.model import PortalLink
+from keywright.provisioning.shops.commands import FindShopEventsNaming
 
 Email = Annotated[str, Meta(min_length=3, max_length=320), Parse(parse_email)]
 #: A tag of BCP 47.
@@ -235,6 +236,13 @@ async def erase_customer(call: Call) -> Answer:
     command = EraseCustomer(context=call.context, customer_id=call.path["customer_id"])
     await call.desk.query(ExportCustomer(customer_id=command.customer_id), call)
     steps = [Erasure()]
+    after_id: int | None = 0
+    while after_id is not None:
+        find = FindShopEventsNaming(customer_id=command.customer_id, after_id=after_id)
+        event_ids, after_id = await call.desk.query(find, call)
+        if event_ids:
+            step = replace(command, is_step=True, shop_event_ids=event_ids)
+            steps.append(await call.desk.execute(step, call))
     while steps[-1].total or len(steps) == 1:
         steps.append(await call.desk.execute(replace(command, is_step=True), call))
 

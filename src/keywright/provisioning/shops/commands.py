@@ -188,6 +188,17 @@ class OpenShopEvent(Query, frozen=True, kw_only=True):
     event_id: int
 
 
+class FindShopEventsNaming(Query, frozen=True, kw_only=True):
+    """Of some events that belong to no customer, those that have this customer's e-mail address in them, as
+    ``Naming``.
+    """
+
+    cost = Cost.LIST
+
+    customer_id: int
+    after_id: int = 0
+
+
 class FindSoldLicenses(Query, frozen=True, kw_only=True):
     """The IDs of the licenses that a change of a connection may change."""
 

@@ -6,7 +6,7 @@ A shop's module is ``provisioning.shops.<shop>``, with the functions of ``ShopMo
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -347,6 +347,13 @@ class SoldLicense(msgspec.Struct, frozen=True, kw_only=True):
     subscription: str | None
     status: int
     expires_at: datetime | None
+
+
+class Naming(NamedTuple):
+    """Some events that name a customer, and the ID after which to continue; None behind the last one."""
+
+    event_ids: tuple[int, ...]
+    after_id: int | None
 
 
 class OpenedConnection(msgspec.Struct, frozen=True):

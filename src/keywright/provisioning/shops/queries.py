@@ -6,8 +6,10 @@ from typing import Any
 from keywright.core.command import Query
 from keywright.core.errors import UnknownConnection
 from keywright.core.paging import ItemPage
-from keywright.provisioning.shops import sold_store, store
+from keywright.provisioning.customers.store import find_customer
+from keywright.provisioning.shops import forgetting_store, sold_store, store
 from keywright.provisioning.shops.commands import (
+    FindShopEventsNaming,
     FindSoldLicenses,
     GetConnection,
     ListConnections,
@@ -19,6 +21,7 @@ from keywright.provisioning.shops.commands import (
 from keywright.provisioning.shops.model import (
     Connection,
     DueEvent,
+    Naming,
     OpenedConnection,
     OpenedEvent,
     StoredEvent,
@@ -72,6 +75,14 @@ def find_sold(read: Any, query: FindSoldLicenses) -> frozenset[int]:
     return frozenset(sold_store.list_sold_ids(read.tx, query.connection_id, query.event.change))
 
 
+def find_naming(read: Any, query: FindShopEventsNaming) -> Naming:
+    """Events that name a customer; none of one who has no e-mail address."""
+    customer = find_customer(read.tx, query.customer_id)
+    if customer is None or customer.email is None:
+        return Naming((), None)
+    return forgetting_store.find_naming(read.tx, customer.email, query.after_id)
+
+
 QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     ListConnections: list_connections,
     GetConnection: get_connection,
@@ -80,4 +91,5 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     ListDueEvents: list_due,
     OpenShopEvent: open_event,
     FindSoldLicenses: find_sold,
+    FindShopEventsNaming: find_naming,
 }

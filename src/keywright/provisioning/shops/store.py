@@ -194,7 +194,11 @@ def lock_event(tx: WriteTransaction, row_id: int) -> StoredEvent | None:
 
 def find_payload(tx: ReadTransaction, row_id: int) -> Payload | None:
     """What the shop sent; None once it was forgotten."""
-    sealed = tx.connection.execute(_PAYLOAD, {"id": row_id}).scalar_one()
+    return unseal_payload(tx, row_id, tx.connection.execute(_PAYLOAD, {"id": row_id}).scalar_one())
+
+
+def unseal_payload(tx: ReadTransaction, row_id: int, sealed: bytes) -> Payload | None:
+    """The payload in the column of an event; None once it was forgotten."""
     plain = tx.key_ring.unseal(sealed, shop_event_associated_data(row_id))
     return _decode_payload(plain) if plain else None
 
@@ -330,17 +334,6 @@ def _delete_events(tx: WriteTransaction, query: Select[Any]) -> int:
     if row_ids:
         tx.connection.execute(delete(shop_events).where(shop_events.c.id.in_(row_ids)))
     return len(row_ids)
-
-
-def forget_customer(tx: WriteTransaction, customer_id: int) -> None:
-    """Empty the payloads of a customer's events; what waits cannot be worked off any more."""
-    column = shop_events.c
-    query = select(column.id, column.state).where(column.customer_id == customer_id)
-    over = (EventState.DONE.value, EventState.IGNORED.value)
-    for row in tx.connection.execute(query).all():
-        forget_payload(tx, row.id)
-        if row.state not in over:
-            save_outcome(tx, row.id, EventState.UNMATCHED, Reason.FORGOTTEN)
 
 
 def forget_payload(tx: WriteTransaction, row_id: int) -> None:
