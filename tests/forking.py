@@ -199,8 +199,11 @@ def _become(request: dict[str, Any]) -> NoReturn:
 if __name__ == "__main__":
     from importlib import import_module
 
+    from keywright.cli.program import command_tree
+
     for _name in _MODULES:
         import_module(_name)
+    command_tree()
     # What a server looks at when it is ready is copied then; these stay shared.
     gc.collect()
     gc.freeze()

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-import typer.main
 from msgspec.structs import fields
 
-from keywright.cli.program import app
+from keywright.cli.program import command_tree
 from keywright.config import Settings
 from keywright.config.sources import describe_values
 from keywright.core.errors import V2
@@ -40,7 +39,7 @@ _DO_NOT_EDIT = "<!-- Written by `python -m tools.reference` from the code; chang
 
 def commands() -> str:
     """Build the page about the commands."""
-    program: Any = typer.main.get_command(app)
+    program: Any = command_tree()
     parts = [
         "# Commands",
         _DO_NOT_EDIT,

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
-from keywright.cli.program import app, sentence
+from keywright.cli.program import command_tree, sentence
 from keywright.core import errors
 from keywright.db import sqlite
 from keywright.identity import store
@@ -32,7 +31,7 @@ def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
         yield from commands(one, (*path, name))
 
 
-COMMANDS = dict(commands(typer.main.get_command(app)))
+COMMANDS = dict(commands(command_tree()))
 
 
 # --- help -------------------------------------------------------------------------------------------

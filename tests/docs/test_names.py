@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import typer.main
-
-from keywright.cli.program import app
+from keywright.cli.program import command_tree
 from tests.docs.test_documents import DOCUMENTS, ROOT, blocks
 
 SOURCE = ROOT / "src" / "keywright"
@@ -16,7 +14,7 @@ TROUBLESHOOT = ROOT / "docs" / "how-to" / "troubleshoot.md"
 SPAN = re.compile(r"`([^`\n]+)`")
 #: A value in a sentence: of an f-string, of str.format, of a template, of a log message.
 VALUE = re.compile(r"\{\{.*?\}\}|\{[^{}]*\}|%\.?\d*[sdf]")
-PROGRAM: Any = typer.main.get_command(app)
+PROGRAM: Any = command_tree()
 
 
 def code(document: Path) -> list[str]:

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Annotated, Any, NamedTuple, NoReturn
 
 import typer
@@ -94,6 +95,12 @@ def keywright(
     """Take the options of the program itself; ``app`` has its help."""
 
 
+@cache
+def command_tree() -> Any:
+    """The tree of all commands, made once per process: that takes longer than many a command."""
+    return typer.main.get_command(app)
+
+
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the program and end it: status 0, 1 when it could not be done, 2 when it was used wrongly."""
     for stream in (sys.stdout, sys.stderr):
@@ -114,7 +121,7 @@ class _Failure(NamedTuple):
 
 def _run(arguments: Sequence[str] | None) -> int:
     try:
-        return app(arguments, prog_name="keywright", standalone_mode=False) or 0
+        return command_tree()(arguments, prog_name="keywright", standalone_mode=False) or 0
     except typer.TyperException as problem:
         failure = _wrong_usage(problem)
     except typer.Abort:
@@ -142,7 +149,7 @@ def _wrong_usage(problem: typer.TyperException) -> _Failure:
 
 def _command_of(words: Sequence[str]) -> str:
     """The command that was called, as far as the words before the first option tell."""
-    command: Any = typer.main.get_command(app)
+    command: Any = command_tree()
     path = ["keywright"]
     for word in words[1:]:
         command = getattr(command, "commands", {}).get(word)
