@@ -15,6 +15,7 @@ import msgspec
 from benchmarks import programs, servers
 from benchmarks.databases import Database
 from benchmarks.servers import Server
+from keywright.core.standard_webhooks import new_secret
 from tools.attacks import ATTACKS, with_few_descriptors
 from tools.attacks.__main__ import HONEST
 from tools.attacks.honest import Figures
@@ -119,6 +120,8 @@ def _make(data_dir: Path, database: Database, program: Sequence[str]) -> Target:
     """An installation made by the program itself."""
     vendor = programs.make(data_dir, database, program)
     programs.output(program, data_dir, _USER, _PASSWORD)
+    secret = new_secret()
+    programs.output(program, data_dir, f"connection add generic --name Shop --secret {secret}")
     keys = [f"BENCH-{number:04d}-A1B2-C3D4" for number in range(_LICENSES)]
     honest, changed, single, full = keys[:4]
     with servers.started(program, data_dir, {}) as server:
@@ -126,4 +129,4 @@ def _make(data_dir: Path, database: Database, program: Sequence[str]) -> Target:
         for key in (honest, full):
             servers.get(server.url, f"{servers.LICENSES}/activate/{key}")
     database.settle(data_dir)
-    return Target(0, honest, changed, single, full, _NAME, _PASSWORD)
+    return Target(0, honest, changed, single, full, _NAME, _PASSWORD, "/in/generic/1", secret)

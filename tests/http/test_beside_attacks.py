@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import psutil
 import pytest
 
+from keywright.registry import open_executor
+from tests.connections import SECRET, connect
 from tests.http.admin_browser import PASSWORD, make_users
 from tests.http.asking import Client
 from tests.proving import record, size
@@ -38,6 +40,9 @@ MOST_RECORDS = 1_240
 GUESSES = 60
 MOST_GUESSES = GUESSES * (1 + (SECONDS + 30) / 60)
 
+#: Sign-in codes in a quarter of an hour, for one address.
+MOST_CODES = 40
+
 
 class Seen(NamedTuple):
     """What came of an attack: for the honest caller, for the attackers, for the server."""
@@ -55,7 +60,9 @@ def a_target(server: RunningServer) -> Target:
         honest, changed = vendor.license(), vendor.license()
         single, full = vendor.license(times_activated_max=1), vendor.license(times_activated_max=1)
         vendor.activated(full)
-    return Target(server.port, honest, changed, single, full, "ada", PASSWORD)
+    with server.storage() as storage:
+        connect(open_executor(storage), mapping=())
+    return Target(server.port, honest, changed, single, full, "ada", PASSWORD, "/in/generic/1", SECRET)
 
 
 def attacked(server: RunningServer, target: Target, name: str) -> Seen:
@@ -211,6 +218,24 @@ def test_a_known_browser_signs_in_while_passwords_are_guessed(tmp_path: Path) ->
     assert_harmless(seen, "sqlite")
     assert seen.outcomes["browser let in"]
     assert not seen.outcomes["browser refused"]
+
+
+@pytest.mark.parametrize("name", ["A9-forged", "A9-large", "A9-slow"])
+def test_an_honest_shop_is_heard_beside_forged_events(name: str, tmp_path: Path) -> None:
+    seen = beside(name, tmp_path)
+    assert_harmless(seen, "sqlite")
+    assert seen.outcomes["sale taken"]
+    assert not seen.outcomes["sale refused"]
+    assert not seen.outcomes["200"]
+
+
+def test_customers_sign_in_beside_a_flood_of_sign_ins(tmp_path: Path) -> None:
+    seen = beside("A10", tmp_path)
+    assert_harmless(seen, "sqlite")
+    assert seen.outcomes["customer taken"]
+    assert seen.outcomes["sale taken"]
+    assert not seen.outcomes["customer refused"] + seen.outcomes["sale refused"]
+    assert seen.outcomes["200"] <= MOST_CODES
 
 
 # --- controls ---------------------------------------------------------------------------------------

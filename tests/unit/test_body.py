@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from keywright.core.errors import BodyTooLarge, MalformedJson, QueueFull
 from keywright.http.middleware.body import (
     LARGE,
     MAX_BYTES,
+    MAX_BYTES_OF_ADDRESS,
     RESERVED_BYTES,
     BodyReader,
     read_body,
@@ -74,9 +76,14 @@ class Sender:
 
 
 async def read(
-    reader: BodyReader, sender: Sender, *, is_trusted: bool, parse: Callable[[bytes], int] = len
+    reader: BodyReader,
+    sender: Sender,
+    *,
+    is_trusted: bool,
+    address: str = "192.0.2.1",
+    parse: Callable[[bytes], int] = len,
 ) -> int:
-    return await reader.read({}, sender.receive, MIB, parse, is_trusted=is_trusted)
+    return await reader.read({}, sender.receive, MIB, parse, address=address, is_trusted=is_trusted)
 
 
 def test_bodies_are_bounded_in_bytes_and_some_are_reserved_for_trusted_callers() -> None:
@@ -103,6 +110,26 @@ def test_bodies_are_bounded_in_bytes_and_some_are_reserved_for_trusted_callers()
         reader.close()
 
     asyncio.run(bodies())
+
+
+@pytest.mark.parametrize(
+    ("address", "is_trusted", "is_read"),
+    [("2001:db8::2", False, False), ("2001:db8::2", True, True), ("2001:db8:0:1::", False, True)],
+)
+def test_bodies_from_one_address_leave_room_for_those_of_others(
+    address: str, *, is_trusted: bool, is_read: bool
+) -> None:
+    async def body() -> None:
+        reader, sender = BodyReader(), Sender(2)
+        reader._bytes = reader._bytes_of["2001:db8::/64"] = MAX_BYTES_OF_ADDRESS - 1
+        before = dict(reader._bytes_of)
+        sender.go_on.set()
+        with nullcontext() if is_read else pytest.raises(QueueFull):
+            await read(reader, sender, is_trusted=is_trusted, address=address)
+        assert (reader._bytes, reader._bytes_of) == (MAX_BYTES_OF_ADDRESS - 1, before)
+        reader.close()
+
+    asyncio.run(body())
 
 
 def test_a_refused_body_holds_no_bytes() -> None:

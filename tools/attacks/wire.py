@@ -28,6 +28,9 @@ class Target(msgspec.Struct, frozen=True):
     #: A user of the administration pages.
     name: str
     password: str
+    #: A connection to a shop, and its secret.
+    shop_path: str
+    shop_secret: str
     host: str = "127.0.0.1"
 
     @property

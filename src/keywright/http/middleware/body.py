@@ -3,6 +3,7 @@ a time in a thread.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeVar
@@ -11,6 +12,7 @@ from starlette.types import Message, Receive
 
 from keywright.core.errors import BodyIncomplete, BodyTooLarge, EncodedBody, QueueFull, RequestTooSlow
 from keywright.http.middleware.thread_pool import ThreadPool
+from keywright.http.server.peers import source_of
 
 #: How long a body may take to arrive, in seconds.
 BODY_TIMEOUT = 10
@@ -18,6 +20,8 @@ BODY_TIMEOUT = 10
 MAX_UNTRUSTED_BODY = 64 * 1024
 #: The most bytes of bodies at once, and how many of them only trusted callers may use.
 MAX_BYTES, RESERVED_BYTES = 32 * 1024 * 1024, 8 * 1024 * 1024
+#: The most bytes of bodies at once that come from one address, of callers who are not trusted.
+MAX_BYTES_OF_ADDRESS = 4 * 1024 * 1024
 #: A longer body, in bytes, takes longer to parse than another call should wait.
 LARGE = 4 * 1024
 #: The most large bodies that wait for the thread, and how many places only trusted callers may use.
@@ -32,6 +36,8 @@ class BodyReader:
     def __init__(self) -> None:
         self._pool = ThreadPool(1, _MAX_WAITING, "parsing")
         self._bytes = 0
+        #: The bytes of bodies of callers who are not trusted, by where they come from.
+        self._bytes_of: Counter[str] = Counter()
 
     async def read(
         self,
@@ -40,16 +46,17 @@ class BodyReader:
         limit: int,
         parse: Callable[[bytes], Result],
         *,
+        address: str,
         is_trusted: bool,
         untrusted_limit: int = MAX_UNTRUSTED_BODY,
         timeout: float = BODY_TIMEOUT,
     ) -> Result:
         """The result of ``parse`` for a body of at most ``limit`` bytes. ``is_trusted`` says that the caller
         has an API key that may read or write, or is signed in; others may send ``untrusted_limit`` bytes.
-        ``timeout`` is in seconds. Raises what ``read_body`` and ``parse`` raise, and ``QueueFull`` when there
-        are too many bodies.
+        ``address`` is the client's; ``timeout`` is in seconds. Raises what ``read_body`` and ``parse`` raise,
+        and ``QueueFull`` when there are too many bodies, in all or from there.
         """
-        max_bytes, reserved = MAX_BYTES, 0
+        max_bytes, reserved, source = MAX_BYTES, 0, source_of(address)
         if not is_trusted:
             limit, max_bytes, reserved = (
                 min(limit, untrusted_limit),
@@ -60,10 +67,12 @@ class BodyReader:
 
         def hold(size: int) -> None:
             nonlocal held
-            if self._bytes + size > max_bytes:
+            is_too_much = not is_trusted and self._bytes_of[source] + size > MAX_BYTES_OF_ADDRESS
+            if is_too_much or self._bytes + size > max_bytes:
                 raise QueueFull
             held += size
             self._bytes += size
+            self._bytes_of[source] += 0 if is_trusted else size
 
         try:
             body = await read_body(headers, receive, limit, hold, timeout=timeout)
@@ -72,6 +81,9 @@ class BodyReader:
             return parse(body)
         finally:
             self._bytes -= held
+            self._bytes_of[source] -= 0 if is_trusted else held
+            if not self._bytes_of[source]:
+                del self._bytes_of[source]
 
     def close(self) -> None:
         """End the thread."""

@@ -201,6 +201,7 @@ class Pipeline:
             call.receive,
             interface.body_limit,
             partial(interface.parse_body, call),
+            address=call.client_address,
             is_trusted=call.has_secret_key,
             untrusted_limit=interface.untrusted_body_limit,
         )

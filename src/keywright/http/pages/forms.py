@@ -60,9 +60,16 @@ def parse_query(request: Request) -> Form:
 
 
 async def read_form(
-    request: Request, body_reader: BodyReader, limit: int, *, is_anonymous: bool, has_files: bool = False
+    request: Request,
+    body_reader: BodyReader,
+    limit: int,
+    *,
+    address: str,
+    is_anonymous: bool,
+    has_files: bool = False,
 ) -> Form:
-    """The form in a body of at most ``limit`` bytes; with ``has_files``, it may have files.
+    """The form in a body of at most ``limit`` bytes, from the client with this ``address``; with
+    ``has_files``, it may have files.
 
     Raises ``EncodedBody``, ``BodyTooLarge``, ``BodyIncomplete``, ``RequestTooSlow``, ``QueueFull`` or
     ``MalformedForm``.
@@ -74,7 +81,13 @@ async def read_form(
     headers = dict(request.scope["headers"])
     timeout = _UPLOAD_TIMEOUT if is_multipart else BODY_TIMEOUT
     return await body_reader.read(
-        headers, request.receive, limit, parse, is_trusted=not is_anonymous, timeout=timeout
+        headers,
+        request.receive,
+        limit,
+        parse,
+        address=address,
+        is_trusted=not is_anonymous,
+        timeout=timeout,
     )
 
 

@@ -41,7 +41,9 @@ async def read_unsent(request: Request, site: Site, browser: BrowserSession) -> 
     if request.method != "POST" or not browser.token:
         return None
     try:
-        form = await forms.read_form(request, site.body_reader, _MAX_BODY, is_anonymous=True)
+        form = await forms.read_form(
+            request, site.body_reader, _MAX_BODY, address=browser.address, is_anonymous=True
+        )
     except KeywrightError:
         return None
     if not is_own_form(request, browser, form.get("csrf_token", "")):

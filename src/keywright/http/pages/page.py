@@ -162,9 +162,14 @@ async def _read_form(site: Site, page: Page, http: Request) -> Form:
         limit = min(limit, _MAX_PUBLIC_FORM)
     elif page.max_upload:
         limit = page.max_upload + _MAX_AROUND_FILE
-    is_anonymous = http.state.browser.signed_in is None
+    browser: BrowserSession = http.state.browser
     return await forms.read_form(
-        http, site.body_reader, limit, is_anonymous=is_anonymous, has_files=page.max_upload > 0
+        http,
+        site.body_reader,
+        limit,
+        address=browser.address,
+        is_anonymous=browser.signed_in is None,
+        has_files=page.max_upload > 0,
     )
 
 

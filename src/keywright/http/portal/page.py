@@ -66,7 +66,9 @@ async def _answer(site: PortalSite, page: Page, http: Request) -> Response:
     if http.method != "POST":
         return await _run(site, PortalRequest(site, http, browser, None), partial(_make, page))
     try:
-        form = await forms.read_form(http, site.body_reader, _MAX_FORM, is_anonymous=True)
+        form = await forms.read_form(
+            http, site.body_reader, _MAX_FORM, address=browser.address, is_anonymous=True
+        )
     except KeywrightError as problem:
         error = problem
         return await _run(site, PortalRequest(site, http, browser, Form()), lambda one: one.error_page(error))
