@@ -12,6 +12,8 @@ from keywright.core.errors import KeywrightError, NoPortalReleases, TooManyRelea
 from keywright.db import Storage
 from keywright.db.schema import portal_releases
 from keywright.engine.executor import Executor
+from keywright.licensing.activations.commands import Deactivate, DeactivateAll, DeactivateDevice
+from keywright.licensing.activations.model import Device
 from keywright.licensing.releases.commands import ReleaseByCustomer
 from keywright.licensing.undo.commands import RestoreLicense
 from keywright.registry import open_executor
@@ -58,6 +60,24 @@ def test_releases_that_are_too_old_to_count_are_deleted(executor: Executor, stor
         decide(executor, free(device, NOW + month * 30 * A_DAY))
     with storage.read() as tx:
         assert len(tx.connection.execute(portal_releases.select()).all()) == 1
+
+
+def test_what_programs_free_counts_and_is_never_refused(executor: Executor, storage: Storage) -> None:
+    devices = make_license(executor, 2)
+    for second in (0, 0, 1, 2):
+        context = Context(NOW + timedelta(seconds=second), an_origin(actor="program"))
+        gone = DeactivateDevice(context=context, license=KEY, device=Device("device 0"))
+        assert decide(executor, gone).was_active
+        token = decide(executor, activate_device("device 0")).activation.token
+    with storage.read() as tx:
+        assert len(tx.connection.execute(portal_releases.select()).all()) == 2
+    assert codes(executor.execute([free(devices[1])])) == [TooManyReleases]
+    later = NOW + 30 * A_DAY
+    context = Context(later, an_origin(actor="program"))
+    decide(executor, Deactivate(context=context, license=KEY, token=token))
+    decide(executor, DeactivateAll(context=Context(later, an_origin(actor="user:1")), license=KEY))
+    with storage.read() as tx:
+        assert len(tx.connection.execute(portal_releases.select()).all()) == 2
 
 
 @pytest.mark.parametrize(("count", "expected"), [(None, None), (0, NoPortalReleases)])

@@ -4,7 +4,7 @@ A handler takes a command and the unit of work of its batch, applies the rules, 
 saved in the unit of work; it returns the outcome's value or raises a refusal.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from keywright.core import crypto
@@ -23,6 +23,9 @@ from keywright.licensing.activations.model import Activation, ActivationSource, 
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import License
 from keywright.licensing.unit_of_work import LicenseWork
+
+#: The actor of a program that calls without an API key.
+_PROGRAM = "program"
 
 
 def activate(work: LicenseWork, command: Activate) -> LicenseRecord:
@@ -61,6 +64,7 @@ def deactivate(work: LicenseWork, command: Deactivate) -> LicenseRecord:
     except UnknownToken:
         raise TokenNotActive(command.token) from None
     license, activation = activation_rules.deactivate(license, activation, command.context.now)
+    _count_releases(work, command, license, [activation])
     return _save(work, command, "license.deactivated", license, activation)
 
 
@@ -70,6 +74,7 @@ def deactivate_all(work: LicenseWork, command: DeactivateAll) -> LicenseRecord:
     license, ended = activation_rules.deactivate_all(before, work.list_active(before), command.context.now)
     work.deactivate_all(license, ended, command.context.now)
     listed = activation_rules.limit_listed(ended, work.limits.listed, activation_rules.MAX_LISTED_BYTES)
+    _count_releases(work, command, license, listed)
     for activation in listed:
         work.record_license_event("license.deactivated", license, command, activation)
     others = before.times_activated - len(listed)
@@ -98,6 +103,15 @@ def release(work: LicenseWork, command: ReleaseActivation) -> None:
     if activation.deactivated_at is None:
         license, activation = activation_rules.deactivate(license, activation, command.context.now)
         _save(work, command, "license.deactivated", license, activation)
+
+
+def _count_releases(
+    work: LicenseWork, command: Command, license: License, freed: Iterable[Activation]
+) -> None:
+    """Count what a program frees by itself among the releases that its customer has."""
+    if command.context.origin.actor == _PROGRAM:
+        for one in freed:
+            work.releases.add(license, one.id, command.context.now)
 
 
 def _save(

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import NamedTuple
 
-from sqlalchemy import bindparam, delete, select
+from sqlalchemy import bindparam, delete, func, or_, select
 
-from keywright.db.bulk import Lookup, bulk_insert
+from keywright.db.bulk import Lookup, bulk_upsert
 from keywright.db.rows import to_datetime, to_seconds
 from keywright.db.schema import portal_releases
 from keywright.db.transaction import ReadTransaction, WriteTransaction
@@ -13,10 +14,31 @@ from keywright.db.transaction import ReadTransaction, WriteTransaction
 _RELEASES = Lookup(
     select(portal_releases.c.license_id, portal_releases.c.released_at), portal_releases.c.license_id
 )
-_INSERT = bulk_insert(portal_releases)
-_DELETE_OLD = delete(portal_releases).where(
-    portal_releases.c.license_id == bindparam("where_id"), portal_releases.c.released_at <= bindparam("until")
+_INSERT = bulk_upsert(portal_releases, ["license_id", "released_at", "activation_id"])
+_IS_OF = portal_releases.c.license_id == bindparam("where_id")
+_NEWEST = (
+    select(portal_releases.c.released_at)
+    .where(_IS_OF)
+    .order_by(portal_releases.c.released_at.desc())
+    .limit(bindparam("most"))
+    .subquery()
 )
+_DELETE_OUTDATED = delete(portal_releases).where(
+    _IS_OF,
+    or_(
+        portal_releases.c.released_at <= bindparam("until"),
+        portal_releases.c.released_at < select(func.min(_NEWEST.c.released_at)).scalar_subquery(),
+    ),
+)
+
+
+class Outdated(NamedTuple):
+    """The releases of a license that do not count any more: those until then, and all but the ``most``
+    newest.
+    """
+
+    until: datetime
+    most: int
 
 
 def list_releases(tx: ReadTransaction, license_ids: Iterable[int]) -> dict[int, list[datetime]]:
@@ -28,14 +50,16 @@ def list_releases(tx: ReadTransaction, license_ids: Iterable[int]) -> dict[int, 
 
 
 def save_releases(
-    tx: WriteTransaction, new: Iterable[tuple[int, datetime, int]], old_until: Mapping[int, datetime]
+    tx: WriteTransaction, new: Iterable[tuple[int, datetime, int]], outdated: Mapping[int, Outdated]
 ) -> None:
-    """Insert releases (license, time, activation), and delete those of a license until the given time."""
+    """Insert releases (license, time, activation), of a device at most one in a second, and delete those that
+    do not count any more.
+    """
     rows = [
         {"license_id": license_id, "released_at": to_seconds(at), "activation_id": activation_id}
         for license_id, at, activation_id in new
     ]
-    old = [{"where_id": number, "until": to_seconds(until)} for number, until in old_until.items()]
-    if old:
-        tx.connection.execute(_DELETE_OLD, old)
     _INSERT.execute(tx.connection, rows)
+    for number, (until, most) in outdated.items():
+        of_license = {"where_id": number, "until": to_seconds(until), "most": most}
+        tx.connection.execute(_DELETE_OUTDATED, of_license)

@@ -1,4 +1,4 @@
-"""The releases by customers that a batch of commands needs."""
+"""The releases by customers that a batch of commands needs or adds; those by their programs count as well."""
 
 from collections.abc import Iterable, Sequence, Set
 from datetime import datetime, timedelta
@@ -7,6 +7,7 @@ from keywright.db.transaction import WriteTransaction
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.releases import store
+from keywright.licensing.releases.store import Outdated
 
 
 class ReleaseWork:
@@ -17,8 +18,8 @@ class ReleaseWork:
         self._released: dict[int, list[datetime]] = {}
         #: By license and activation: those that this batch adds.
         self._added: dict[tuple[int, int], datetime] = {}
-        #: By license: until when releases do not count any more.
-        self._old_until: dict[int, datetime] = {}
+        #: By license: which releases do not count any more.
+        self._outdated: dict[int, Outdated] = {}
 
     def load(self, license_ids: Iterable[int]) -> None:
         """Load the releases of these licenses."""
@@ -29,15 +30,15 @@ class ReleaseWork:
         return self._released.get(license.id, ())
 
     def add(self, license: License, activation_id: int, now: datetime) -> None:
-        """Keep that a customer has freed a device; only where the terms count that."""
+        """Keep that a customer or their program has freed a device; only where the terms count that."""
         allowance = terms_of(license).portal_releases
-        if allowance is not None:
+        if allowance is not None and allowance.count:
             self._released.setdefault(license.id, []).append(now)
             self._added[license.id, activation_id] = now
-            self._old_until[license.id] = now - timedelta(days=allowance.per_days)
+            self._outdated[license.id] = Outdated(now - timedelta(days=allowance.per_days), allowance.count)
 
     def save(self, deleted: Set[int]) -> None:
         """Write the new releases, but those of deleted licenses."""
         added = [(id, at, number) for (id, number), at in self._added.items() if id not in deleted]
         if added:
-            store.save_releases(self._tx, added, self._old_until)
+            store.save_releases(self._tx, added, self._outdated)
