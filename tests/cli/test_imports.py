@@ -193,6 +193,8 @@ def test_digital_license_manager_has_the_same_in_other_tables(keywright: Keywrig
     said = keywright.refused("import", "dlm", str(dump))
     assert "wp-content/uploads/dlm-files/" in said
     assert "DLM_PLUGIN_SECRET" in said
+    said = keywright.refused("import", "dlm", str(dump), "--defuse", "nope.txt", *SECRETS[2:])
+    assert "nope.txt: there is no such file" in said
 
 
 def test_addresses_are_stored_as_the_settings_say(

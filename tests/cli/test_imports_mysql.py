@@ -12,7 +12,7 @@ from keywright.provisioning.importers.mysql import MysqlDatabase
 from keywright.provisioning.importers.mysqldump import DumpFile
 from tests.cli.conftest import Done, run
 from tests.mysql import DATABASE, PASSWORD, USER, MariaDb, a_mariadb
-from tests.shop import DEFUSE, DUMP, SECRET, write_dump
+from tests.shop import DEFUSE, DUMP, SECRET, a_row, an_activation_row, write_dump
 from tools.postgres import free_port
 
 SECRETS = ("--defuse", str(DEFUSE), "--secret", str(SECRET))
@@ -68,6 +68,22 @@ def test_a_database_brings_the_same_as_its_dump(mariadb: MariaDb, tmp_path: Path
     assert without_lines(bring(tmp_path / "b", str(dump)).out) == done.out
     assert brought(tmp_path / "a") == brought(tmp_path / "b")
     assert brought(tmp_path / "a").count("\n") == 22
+
+
+@NEEDS_MARIADB
+def test_digital_license_manager_is_read_from_its_database_too(tmp_path: Path) -> None:
+    dump = write_dump(
+        tmp_path / "shop.sql",
+        dlm_licenses=[a_row(1, "DLM-0001", activations_limit=2)],
+        dlm_license_activations=[an_activation_row(1, 1)],
+    )
+    with a_mariadb(tmp_path, [dump]) as server:
+        place = ("--data-dir", str(tmp_path / "a"))
+        assert run("init", *place).status == 0
+        source = ("--mysql", server.url(), *SECRETS, *place)
+        done = run("import", "dlm", *source, DLM_MYSQL_PASSWORD=PASSWORD)
+    assert done.status == 0, done.err
+    assert "DLM-0001" in brought(tmp_path / "a")
 
 
 @NEEDS_MARIADB
@@ -145,4 +161,4 @@ def test_without_the_driver_it_says_how_to_get_it(tmp_path: Path) -> None:
     (tmp_path / "pymysql.py").write_text("raise ImportError")
     done = bring(tmp_path / "data", "--mysql", "mysql://user@localhost/shop", PYTHONPATH=str(tmp_path))
     assert done.status == 1
-    assert "pip install 'keywright[mysql]'" in done.err
+    assert "-m pip install pymysql" in done.err

@@ -4,6 +4,7 @@ import io
 import json
 import re
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -156,6 +157,19 @@ def test_show_tells_the_license_its_activations_and_its_events(keywright: Keywri
     for event in ("created", "activated", "deactivated", "updated"):
         assert f"license.{event}" in said
     assert "cli:" in said
+
+
+def test_show_tells_devices_by_their_names_or_fingerprints(keywright: Keywright, tmp_path: Path) -> None:
+    devices = [
+        {"token": "1" * 40, "fingerprint": "0123456789abcdef-and-more"},
+        {"token": "2" * 40, "fingerprint": "device-2", "label": "Laptop"},
+    ]
+    file = tmp_path / "licenses.jsonl"
+    file.write_text(json.dumps({"license_key": KEY, "activations": devices}))
+    keywright("import", "jsonl", str(file))
+    said = keywright("license", "show", KEY)
+    assert "0123456789abcdef…" in said
+    assert "Laptop" in said
 
 
 def test_show_answers_json_like_validate_and_adds_the_events(keywright: Keywright) -> None:

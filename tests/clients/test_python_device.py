@@ -110,6 +110,20 @@ def test_the_command_tells_fingerprint_and_status(
     assert '"state": "not_activated"' in said
 
 
+def test_the_command_says_what_is_wrong_with_its_arguments(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "file"
+    for arguments, said in (
+        (["explain", str(path)], "No such file"),
+        (["explain", str(path), "--public-key", "short"], "A public key is base64url of 32 bytes"),
+        (["check", "--product", "editor", "--public-key", "short"], "A public key is base64url of 32 bytes"),
+    ):
+        with pytest.raises(SystemExit):
+            __main__.main(arguments)
+        assert said in capsys.readouterr().err
+
+
 def test_the_command_explains_a_file(
     server: SigningServer, time: Time, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,6 +1,7 @@
 """The how-to pages about v3 are right: their commands run, and print what the pages show.
 
 A block of JSON shows a part of what the last command before it prints; "…" in it stands for any value.
+``$POLICY`` and ``$LICENSE`` are what a reader sets: the first ones that a page makes.
 """
 
 import json
@@ -41,7 +42,7 @@ def run(server: RunningServer, commands: list[str], token: str) -> list[list[Any
     done = subprocess.run(
         ["sh", "-e", "-c", script.replace("http://127.0.0.1:8000", server.base_url)],
         check=True,
-        env={**os.environ, "TOKEN": token},
+        env={**os.environ, "TOKEN": token, "POLICY": "1", "LICENSE": "1"},
         capture_output=True,
         text=True,
     )

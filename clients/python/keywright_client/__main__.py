@@ -9,7 +9,7 @@ import time
 
 from .client import Keywright
 from .errors import VerificationError
-from .verify import decode, unarmour, verify
+from .verify import decode, key_id, unarmour, verify
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -21,16 +21,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--product")
     parser.add_argument("--public-key", action="append", default=[])
     parser.add_argument("--folder", help="where the program keeps its license, if not in the usual place")
-    given = parser.parse_args(arguments)
-    if given.command == "explain":
-        return _explain(given.file, given.public_key, given.product)
-    keywright = Keywright(given.url, public_keys=given.public_key, product=given.product, folder=given.folder)
-    if given.command == "fingerprint":
-        print(keywright.fingerprint)
-        return 0
-    status = keywright.check()
-    print(json.dumps(status._asdict(), indent=2, default=str))
-    return 0 if status.valid else 1
+    args = parser.parse_args(arguments)
+    try:
+        _ = [key_id(key) for key in args.public_key]
+        if args.command == "explain":
+            return _explain(args.file, args.public_key, args.product)
+        program = Keywright(args.url, public_keys=args.public_key, product=args.product, folder=args.folder)
+        if args.command == "fingerprint":
+            print(program.fingerprint)
+            return 0
+        print(json.dumps((status := program.check())._asdict(), indent=2, default=str))
+        return 0 if status.valid else 1
+    except (OSError, ValueError) as wrong:
+        parser.error(str(wrong))
 
 
 def _explain(file: str | None, public_keys: list[str], product: str | None) -> int:
@@ -40,17 +43,14 @@ def _explain(file: str | None, public_keys: list[str], product: str | None) -> i
     try:
         for part in unarmour(text).split(".")[:2]:
             print(json.dumps(json.loads(decode(part)), indent=2, ensure_ascii=False))
-        if not public_keys:
-            print("Not verified: name the program's key with --public-key.")
-            return 0
-        verify(text, public_keys=public_keys, product=product, now=time.time())
+        if public_keys:
+            verify(text, public_keys=public_keys, product=product, now=time.time())
+        print("It is good." if public_keys else "Not verified: name the program's key with --public-key.")
+        return 0
     except VerificationError as error:
         print(f"It is NOT good ({error.code}). {error}")
     except (ValueError, RecursionError):
         print("It cannot be read: it is no license file, or damaged.")
-    else:
-        print("It is good.")
-        return 0
     return 1
 
 

@@ -48,7 +48,7 @@ def build_status(state: str, found: Any = None, detail: str = "", is_offline: bo
     claims = found if isinstance(found, dict) else {}
     is_valid, view = state in VALID_STATES, claims.get("license") or {}
     code = str(claims.get("code") or getattr(found, "code", state))
-    said = str(found) if found and not claims else "" if is_valid else f"The license server says: {code}."
+    said = str(found) if found and not claims else "" if is_valid else f"The license is not valid: {code}."
     moments = (view.get(name) for name in ("expires_at", "grace_until"))
     times = (claims.get(name) for name in ("iat", "next_check_at", "exp"))
     head = (is_valid, state, code, claims.get("codes") or [code], detail or said, is_offline)

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 app = typer.Typer(name="import", no_args_is_help=True, help="Bring licenses from other systems.")
 
 _MAX_SECRET_BYTES = 1_000
+_WHERE = "The plugin's secrets lie in wp-content/uploads/{}-files/ of the shop."
 _MISSING = (
     "The plugin's two secrets are needed: its license keys are sealed with them. Copy defuse.txt and "
     "secret.txt from wp-content/uploads/{0}-files/ of the shop, and give them as --defuse FILE --secret "
@@ -33,7 +34,8 @@ _MISSING = (
 Progress = Callable[[int], None]
 
 _File = Annotated[
-    Path, typer.Argument(metavar="FILE", help="What mysqldump wrote, also compressed; - is standard input.")
+    Path | None,
+    typer.Argument(metavar="[FILE]", help="What mysqldump wrote, also compressed; - is standard input."),
 ]
 _Defuse = Annotated[
     str | None, typer.Option(metavar="FILE|TEXT", help="The plugin's defuse.txt, or its text.")
@@ -70,16 +72,14 @@ _Mysql = Annotated[
         "names a socket, and ssl_ca=FILE the authority that signed the server's certificate.",
     ),
 ]
-_MysqlPassword = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE|TEXT",
-        envvar="LMFWC_MYSQL_PASSWORD",
-        show_envvar=False,
-        help="Its user's password, or a file with it. Without it: the environment variable "
-        "LMFWC_MYSQL_PASSWORD.",
-    ),
-]
+
+
+def _password_option(variable: str) -> Any:
+    """The option for the password of the database's user, or else the environment variable for it."""
+    said = f"Its user's password, or a file with it. Without it: the environment variable {variable}."
+    return typer.Option(metavar="FILE|TEXT", envvar=variable, show_envvar=False, help=said)
+
+
 _IsDryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")]
 
 
@@ -94,16 +94,13 @@ _IsDryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be d
 @with_installation
 def lmfwc(
     here: Installation,
-    file: Annotated[
-        Path | None,
-        typer.Argument(metavar="[FILE]", help="What mysqldump wrote, also compressed; - is standard input."),
-    ] = None,
+    file: _File = None,
     *,
     defuse: _Defuse = None,
     secret: _Secret = None,
     prefix: _Prefix = None,
     mysql: _Mysql = None,
-    mysql_password: _MysqlPassword = None,
+    mysql_password: Annotated[str | None, _password_option("LMFWC_MYSQL_PASSWORD")] = None,
     url: _Url = None,
     consumer_key: _ConsumerKey = None,
     consumer_secret: _ConsumerSecret = None,
@@ -151,29 +148,37 @@ def lmfwc(
     _import_dump(here, tables, LMFWC, secrets, prefix=prefix, is_dry_run=is_dry_run, as_json=as_json)
 
 
-@command(app, "keywright import dlm shop.sql --defuse defuse.txt --secret secret.txt --dry-run")
+@command(
+    app,
+    "keywright import dlm shop.sql --defuse defuse.txt --secret secret.txt --dry-run",
+    "keywright import dlm --mysql mysql://user@host/shop --mysql-password FILE --defuse … --secret …",
+)
 @with_installation
 def dlm(
     here: Installation,
-    file: _File,
+    file: _File = None,
     *,
     defuse: _Defuse = None,
     secret: _Secret = None,
     prefix: _Prefix = None,
+    mysql: _Mysql = None,
+    mysql_password: Annotated[str | None, _password_option("DLM_MYSQL_PASSWORD")] = None,
     is_dry_run: _IsDryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring a shop's licenses from Digital License Manager: a dump of its database.
+    """Bring a shop's licenses from Digital License Manager: a dump of its database, or with --mysql the
+    database itself.
 
     It does the same as `keywright import lmfwc`. Programs that were written for this plugin speak another
     interface than v2, and have to be changed.
     """
+    if (file is None) == (mysql is None):
+        raise WrongUsage("Name a file, or a database (--mysql URL).")
     from keywright.provisioning.importers.lmfwc_dump import DLM
 
     secrets = _load_secrets(DLM, defuse, secret)
-    _import_dump(
-        here, _open_tables(file), DLM, secrets, prefix=prefix, is_dry_run=is_dry_run, as_json=as_json
-    )
+    tables = _open_tables(file, mysql, mysql_password)
+    _import_dump(here, tables, DLM, secrets, prefix=prefix, is_dry_run=is_dry_run, as_json=as_json)
 
 
 def _load_secrets(family: "Family", defuse: str | None, secret: str | None) -> "Secrets":
@@ -181,12 +186,13 @@ def _load_secrets(family: "Family", defuse: str | None, secret: str | None) -> "
 
     if defuse is None or secret is None:
         raise SourceUnusable(_MISSING.format(family.name, family.name.upper()))
+    for given in (defuse, secret):
+        if given.endswith(".txt") and not Path(given).is_file():
+            raise SourceUnusable(f"{given}: there is no such file. {_WHERE.format(family.name)}")
     return Secrets(_read(defuse), _read(secret), family.name)
 
 
-def _open_tables(
-    file: Path | None, mysql: str | None = None, mysql_password: str | None = None
-) -> "RowSource":
+def _open_tables(file: Path | None, mysql: str | None, mysql_password: str | None) -> "RowSource":
     from keywright.provisioning.importers.mysql import MysqlDatabase
     from keywright.provisioning.importers.mysqldump import DumpFile
 

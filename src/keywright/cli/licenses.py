@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 app = typer.Typer(name="license", no_args_is_help=True, help="Make, show, change and activate licenses.")
 
 _LATEST_EVENTS = 10
+_MAX_SHOWN = 16
 
 _Max = Annotated[
     int | None,
@@ -171,7 +172,7 @@ def show(here: Installation, key: Key, *, as_json: AsJson = False) -> None:
     output.print_heading("Activations" if record.activations else "No activations")
     if record.activations:
         rows = [_activation_row(one) for one in record.activations]
-        output.print_table(("id", "token", "label", "state"), rows)
+        output.print_table(("id", "device", "token", "state"), rows)
     output.print_heading("Latest events")
     output.print_table(("at", "event", "activation", "by", "from"), [_event_row(one) for one in events])
 
@@ -346,7 +347,14 @@ def _activation_row(one: Activation) -> tuple[object, ...]:
     state = f"active since {parsing.write_time(since)}"
     if ended is not None:
         state = f"given up at {parsing.write_time(ended)}"
-    return (one.id, one.token, one.label, state)
+    return (one.id, one.label or _shorten(one.fingerprint), one.token, state)
+
+
+def _shorten(fingerprint: str | None) -> str | None:
+    """The beginning tells devices apart; ``keywright activation list`` has the whole."""
+    if fingerprint is None or len(fingerprint) <= _MAX_SHOWN:
+        return fingerprint
+    return f"{fingerprint[:_MAX_SHOWN]}…"
 
 
 def _event_row(one: Event) -> tuple[object, ...]:

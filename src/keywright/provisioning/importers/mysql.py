@@ -4,6 +4,7 @@ The driver, PyMySQL, is an optional extra: most shops give a dump.
 """
 
 import importlib
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
@@ -69,8 +70,7 @@ class MysqlDatabase:
             cursors = importlib.import_module("pymysql.cursors")
         except ImportError:
             raise SourceUnusable(
-                "--mysql needs the driver PyMySQL, which is not installed: pip install "
-                "'keywright[mysql]', or pip install pymysql."
+                f"--mysql needs the driver PyMySQL: {sys.executable} -m pip install pymysql"
             ) from None
         try:
             with closing(self._connect(driver, cursors.SSCursor)) as connection:
