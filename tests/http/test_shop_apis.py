@@ -1,7 +1,11 @@
 """What the modules of the shops ask the shops' APIs, and what becomes of it when these fail."""
 
+import gzip
+import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -10,6 +14,7 @@ from msgspec.structs import replace
 from keywright.core.errors import Refusal, ShopRefused, ShopUnavailable, UnreadableEvent
 from keywright.provisioning.shops.client import open_api
 from keywright.provisioning.shops.model import (
+    ApiAccess,
     Buyer,
     Connection,
     Mode,
@@ -147,6 +152,32 @@ def test_an_api_that_does_not_answer_is_given_up(stub: ShopApiStub) -> None:
     stub.is_slow = True
     with pytest.raises(ShopUnavailable):
         complete(stub, ASKING[stub.shop], timeout=0.1)
+
+
+def test_an_answer_that_comes_byte_by_byte_is_given_up() -> None:
+    """Also its headers: each wait for a byte is short."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def drip() -> None:
+            with listening.accept()[0] as caller, suppress(OSError):
+                caller.sendall(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+                while not is_over.wait(0.05):
+                    caller.sendall(b"x")
+
+        is_over = Event()
+        thread = Thread(target=drip, daemon=True)
+        thread.start()
+        access = ApiAccess(f"http://127.0.0.1:{listening.getsockname()[1]}", {})
+        with pytest.raises(ShopUnavailable), open_api(access, timeout=1.0) as api:
+            api.get("/orders")
+        is_over.set()
+        thread.join()
+
+
+def test_a_compressed_answer_is_not_unpacked(stub: ShopApiStub) -> None:
+    stub.fault = Fault(200, gzip.compress(b"{}"), {"Content-Encoding": "gzip"})
+    with pytest.raises(ShopUnavailable):
+        complete(stub, ASKING[stub.shop])
 
 
 def test_a_shop_that_is_away_is_given_up() -> None:

@@ -217,13 +217,16 @@ def test_a_product_can_be_mapped_to_nothing(shop: Executor, storage: Storage) ->
     [
         ({"buyer": None}, Reason.NO_ADDRESS),
         ({"buyer": BUYER.__class__("ada")}, Reason.BAD_ADDRESS),
+        ({"buyer": BUYER.__class__("ada\0@example.com")}, Reason.BAD_ADDRESS),
+        ({"product": "un\0known"}, Reason.UNKNOWN_PRODUCT),
+        ({"product": "unknown" * 100}, Reason.UNKNOWN_PRODUCT),
         ({"lines": ()}, Reason.UNKNOWN_PRODUCT),
     ],
 )
 def test_a_sale_that_cannot_be_handled_waits(
     shop: Executor, storage: Storage, fields: dict[str, Any], reason: Reason
 ) -> None:
-    outcome = receive(shop, a_sale(**fields))
+    outcome = receive(shop, require_usable(an_event(a_sale(**fields))).change)
     assert outcome is not None
     assert (outcome.state, outcome.reason, list_licenses(storage)) == (EventState.UNMATCHED, reason, [])
     assert ask(shop, GetConnection(connection_id=1)).failures == 1
@@ -468,6 +471,23 @@ def test_a_connection_is_added_changed_and_removed(shop: Executor, storage: Stor
     with storage.read() as tx:
         names = tx.connection.execute(select(events.c.name).where(events.c.name.like("connection.%")))
         assert [*names.scalars()] == ["connection.added", "connection.updated", "connection.removed"]
+
+
+def test_the_key_of_a_shops_api_goes_to_no_address_that_it_was_not_given_for(shop: Executor) -> None:
+    def update(api_key: str | None = None, **changes: Any) -> Connection:
+        command = UpdateConnection(context=CONTEXT, connection_id=1, changes=changes, api_key=api_key)
+        do(shop, command)
+        return connection(shop)
+
+    update("ck_1:cs_1", url="https://shop.example")
+    with pytest.raises(ConnectionFieldInvalid, match="api_key"):
+        update(url="https://other.example")
+    assert update(url="https://shop.example", name="EU").name == "EU"
+    assert update(url=None).has_api_key
+    with pytest.raises(ConnectionFieldInvalid, match="api_key"):
+        update(url="https://other.example")
+    assert update("ck_2:cs_2", url="https://other.example").url == "https://other.example"
+    assert not update("", url="https://shop.example").has_api_key
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,16 @@ def test_a_vendors_template_that_fails_is_replaced_by_the_built_in_one() -> None
     assert composed.problem is not None
 
 
+@pytest.mark.parametrize("name", ["Win at https://evil.example", "WWW.evil.example", "see http://x"])
+def test_a_name_with_a_link_is_not_greeted(name: str) -> None:
+    assert rules.greetable_name(name) is None
+
+
+@pytest.mark.parametrize("name", ["Ada Lovelace", "Booking.com B.V.", "Miller/Smith: Co", None])
+def test_other_names_are_greeted(name: str | None) -> None:
+    assert rules.greetable_name(name) == name
+
+
 def test_no_value_can_make_a_header() -> None:
     evil = "x\r\nBcc: eve@example.com\r\n\r\nbody"
     letter = a_letter(

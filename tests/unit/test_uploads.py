@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from keywright.core.errors import SourceUnusable
+from keywright.provisioning.importers import uploads
 from keywright.provisioning.importers.columns import guess_fields
 from keywright.provisioning.importers.model import ImportedLicense
 from keywright.provisioning.importers.rows import Defaults
@@ -70,6 +71,26 @@ def test_a_table_in_json_is_known_by_its_first_character() -> None:
 def test_a_file_without_usable_lines_is_refused(content: bytes) -> None:
     with pytest.raises(SourceUnusable):
         split_table(content, "a.csv")
+
+
+def test_a_table_is_no_wider_and_no_longer_than_a_page_can_bear(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploads, "_MAX_LINES", 3)
+    columns = [f"c{number}" for number in range(999)]
+    for header in (",".join(["key", *columns]), "key," + "c" * 60_000):
+        assert split_table(f"{header}\n1\n2\n3\n".encode(), "t.csv").amount == 3
+    for content in (
+        ",".join(["key", *columns, "one more"]) + "\n1\n",
+        "key," + "c" * 70_000 + "\n1\n",
+        "key\n1\n2\n3\n4\n",
+        '{"key":"1"}\n' * 4,
+    ):
+        with pytest.raises(SourceUnusable):
+            split_table(content.encode(), "t.csv")
+
+
+def test_of_very_many_names_in_json_the_first_thousand_can_have_a_field() -> None:
+    line = "{" + ",".join(f'"metadata.c{number}":1' for number in range(1_500)) + "}"
+    assert len(list_columns(Format.JSONL, b"", line.encode())) == 1_000
 
 
 def test_a_license_with_very_many_activations_is_left_to_the_command_line() -> None:

@@ -10,6 +10,7 @@ from keywright.db import ReadTransaction
 from keywright.delivery.mail import unsubscribing
 from keywright.delivery.mail.defaults import Source, built_in, choose_language
 from keywright.delivery.mail.model import AttemptOutcome, Fate
+from keywright.delivery.mail.rules import greetable_name
 from keywright.delivery.mail.store import is_unsubscribed
 from keywright.delivery.mail.template_store import find_template
 from keywright.delivery.webhooks.model import DisabledReason
@@ -101,7 +102,7 @@ def _find_recipient(tx: ReadTransaction, mail: OutboxMail) -> _Recipient | Attem
         return AttemptOutcome(Fate.DROPPED, "The customer has no e-mail address.")
     if mail.template in _REMINDERS and is_unsubscribed(tx, customer.id):
         return AttemptOutcome(Fate.DROPPED, "The customer wants no reminders.")
-    return _Recipient(customer.email, customer.name, customer.language)
+    return _Recipient(customer.email, greetable_name(customer.name), customer.language)
 
 
 def _read_values(

@@ -14,6 +14,15 @@ _WORTH_SENDING = timedelta(days=3)
 _SIGN_IN_WORTH = timedelta(minutes=15)
 _MAX_REASON = 500
 _ADDRESS = re.compile(r"[^\s<>@]+@[^\s<>]+")
+#: What mail programs make a link of.
+_LINK = re.compile(r"://|\bwww\.", re.IGNORECASE)
+
+
+def greetable_name(name: str | None) -> str | None:
+    """A customer's name; None for one with a link in it: whoever types a stranger's address and such a name
+    at a shop's checkout would have the vendor's server mail an advertisement.
+    """
+    return None if name is None or _LINK.search(name) else name
 
 
 def backoff(attempts: int) -> timedelta:

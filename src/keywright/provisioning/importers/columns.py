@@ -1,6 +1,7 @@
 """The columns of tables of licenses: which field each of them is, and how its values are read."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -74,7 +75,8 @@ def assign_fields(
     """
     wanted = {name.strip().lower(): _parse_field(field) for name, field in given.items()}
     columns = [name.strip().lower() for name in names]
-    missing = [name for name in given if name.strip().lower() not in columns]
+    there = {*columns}
+    missing = [name for name in given if name.strip().lower() not in there]
     if missing:
         raise ValueError(f"there is no column {missing[0]}")
     known = {} if preset is None else {name.lower(): field for name, field in preset.columns.items()}
@@ -133,7 +135,7 @@ def _guess(name: str) -> str | None:
 
 def _refuse_twice(names: Sequence[str], fields: list[str | None]) -> None:
     """Of two columns for one field, that with the field's own name is meant; without one, raise."""
-    for field in {one for one in fields if one is not None and fields.count(one) > 1}:
+    for field in [one for one, count in Counter(fields).items() if one is not None and count > 1]:
         places = [place for place, one in enumerate(fields) if one == field]
         own = [place for place in places if _letters(names[place]) in (_letters(field), _own_name(field))]
         if len(own) != 1:

@@ -209,7 +209,8 @@ class JsonLines(Table):
             return refuse_object(number, line, values, str(problem))
 
     def _make_rows(self, names: Sequence[str]) -> Rows:
-        given = {name: field for name, field in self._about.given.items() if name in names}
+        there = {*names}
+        given = {name: field for name, field in self._about.given.items() if name in there}
         used = ["" if name == ERROR else name for name in names]
         return Rows(assign_fields(used, given, self._about.preset), self._about.defaults, self._about.words)
 

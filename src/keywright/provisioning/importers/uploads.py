@@ -34,8 +34,11 @@ MAX_UPLOAD: Final = 8 * 1024 * 1024
 AS_METADATA: Final = "as_metadata"
 #: How many lines a part has, and how many bytes, if one line alone does not have more.
 _PART_LINES, _PART_BYTES = 25, 64 * 1024
-#: The longest line, in bytes.
-_MAX_LINE = 2**20
+#: The longest line, in bytes; the longest first line of CSV, which is read again for each part;
+#: and the most columns.
+_MAX_LINE, _MAX_HEADER, _MAX_COLUMNS = 2**20, 64 * 1024, 1_000
+#: The most lines: each part is kept by itself.
+_MAX_LINES: Final = 250_000
 _BOM = b"\xef\xbb\xbf"
 _TOO_MANY_ACTIVATIONS = f"it has more than {MAX_ACTIVATIONS:,} activations; keywright import jsonl brings it"
 
@@ -91,6 +94,8 @@ def split_table(content: bytes, name: str) -> TableParts:
         if not rows.columns:
             raise rows.refuse("its first line has to name the columns")
         header = _encode(rows.text)
+        if len(header) > _MAX_HEADER or len(rows.columns) > _MAX_COLUMNS:
+            raise rows.refuse(f"it has more than {_MAX_COLUMNS:,} columns, or their names are too long")
         found = TableParts(Format.CSV, header, list(_join(_csv_lines(rows), name)))
     if not found.parts:
         raise SourceUnusable(f"{name}: it has no lines with licenses. Nothing was imported.")
@@ -113,7 +118,9 @@ def _join(lines: Iterator[tuple[int, bytes]], name: str) -> Iterator[Part]:
     """The lines in parts. Empty lines between those of a part stay, so that they are counted."""
     first, follows, size, texts = 0, 0, 0, list[bytes]()
     amount = 0
-    for number, text in lines:
+    for place, (number, text) in enumerate(lines):
+        if place == _MAX_LINES:
+            raise SourceUnusable(f"{name}: it has more than {_MAX_LINES:,} lines. Nothing was imported.")
         if len(text) > _MAX_LINE:
             raise SourceUnusable(f"{name}, line {number}: the line is too long. Nothing was imported.")
         gap = max(0, number - follows)
@@ -138,7 +145,7 @@ def list_columns(format: Format, header: bytes, first_part: bytes) -> list[str]:
     if format is Format.CSV:
         return [name for name in CsvRows(BytesIO(header), "").names if name]
     names = dict.fromkeys(name for line in first_part.split(b"\n") for name in _object_names(line))
-    return [name for name in names if name != ERROR]
+    return list(islice((name for name in names if name != ERROR), _MAX_COLUMNS))
 
 
 def _object_names(line: bytes) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from time import monotonic
+from threading import Timer
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -48,19 +48,32 @@ class HttpApi:
             raise ShopUnavailable(f"no JSON for {path}") from None
 
     def _ask(self, path: str, parameters: Mapping[str, str | int] | None) -> tuple[int, bytes, str]:
-        """The status, the body and ``Retry-After``. Each wait for bytes has a timeout, and so has the whole
-        answer.
+        """The status, the body as it came, and ``Retry-After``. Each wait for bytes has a timeout, and so has
+        the whole answer, with its headers.
         """
-        end = monotonic() + self._timeout
-        with self._client.stream("GET", path, params=parameters) as answer:
+        with (
+            _deadline(self._client, self._timeout),
+            self._client.stream("GET", path, params=parameters) as answer,
+        ):
             body = bytearray()
-            for chunk in answer.iter_bytes():
+            # A few bytes that are compressed can become very many.
+            for chunk in answer.iter_raw():
                 body += chunk
                 if len(body) > MAX_BYTES:
                     raise ShopRefused(f"an answer of more than {MAX_BYTES} bytes for {path}")
-                if monotonic() > end:
-                    raise ShopUnavailable(f"no whole answer within {self._timeout:g} seconds")
             return answer.status_code, bytes(body), answer.headers.get("Retry-After", "")
+
+
+@contextmanager
+def _deadline(client: "httpx.Client", seconds: float) -> Iterator[None]:
+    """Hang up when this takes longer: no wait for bytes is long, but they may come one by one."""
+    timer = Timer(seconds, client.close)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 @contextmanager
@@ -68,7 +81,8 @@ def open_api(access: ApiAccess, *, timeout: float = TIMEOUT) -> Iterator[ShopApi
     """Ask this API until the end of the block."""
     import httpx
 
-    headers = {"Accept": "application/json", "User-Agent": "Keywright"} | dict(access.headers)
+    headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "Keywright"}
+    headers |= access.headers
     base_url = access.url.rstrip("/") + "/"
     with httpx.Client(base_url=base_url, headers=headers, timeout=timeout, trust_env=False) as client:
         yield HttpApi(client, timeout)

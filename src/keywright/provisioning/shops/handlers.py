@@ -12,6 +12,7 @@ from keywright.core.errors import ConnectionFieldInvalid, UnknownConnection, Unk
 from keywright.core.standard_webhooks import new_secret
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing.unit_of_work import LicenseWork
+from keywright.provisioning.customers.rules import parse_email
 from keywright.provisioning.customers.store import find_customer_by_email
 from keywright.provisioning.policies.handlers import get_policy
 from keywright.provisioning.shops import rules, store
@@ -87,6 +88,9 @@ def update_connection(work: UnitOfWork, command: UpdateConnection) -> Connection
     if changed == connection and command.secret is None and command.api_key is None:
         return connection
     _require_usable(work, changed)
+    if changed.url not in (None, connection.url) and changed.has_api_key and command.api_key is None:
+        # Who changes the address is not shown the key, and must not have it sent to a server of their own.
+        raise ConnectionFieldInvalid("api_key", "must be given again: it was for another address")
     changed = replace(changed, updated_at=command.context.now)
     store.save_connection(work.tx, changed)
     store.save_secrets(work.tx, changed.id, secret=command.secret, api_key=command.api_key)
@@ -292,7 +296,10 @@ def _find_buyer(work: UnitOfWork, event: ShopEvent | None) -> int | None:
     change = None if event is None else event.change
     if not isinstance(change, Sale) or change.buyer is None:
         return None
-    customer = find_customer_by_email(work.tx, change.buyer.email.strip())
+    try:
+        customer = find_customer_by_email(work.tx, parse_email(change.buyer.email))
+    except ValueError:
+        return None
     return None if customer is None else customer.id
 
 

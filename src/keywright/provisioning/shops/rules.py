@@ -91,7 +91,7 @@ def require_usable(event: ShopEvent) -> ShopEvent:
             raise UnreadableEvent("two lines of the order have the same number")
         change = replace(
             change,
-            lines=tuple(replace(line, title=_cut(line.title, MAX_TITLE)) for line in change.lines),
+            lines=tuple(map(_cut_line, change.lines)),
             buyer=None if change.buyer is None else _cut_buyer(change.buyer),
             until=_whole_seconds(change.until),
         )
@@ -113,6 +113,12 @@ def _require_refs(texts: Collection[str | None]) -> None:
 
 def _cut(text: str, most: int) -> str:
     return "".join(filter(str.isprintable, text))[:most]
+
+
+def _cut_line(line: SaleLine) -> SaleLine:
+    """The line without references that no mapping can name."""
+    refs = tuple(one for one in line.refs if 0 < len(one) <= MAX_REF and is_storable(one))
+    return replace(line, refs=refs, title=_cut(line.title, MAX_TITLE))
 
 
 def _cut_buyer(buyer: Buyer) -> Buyer:
