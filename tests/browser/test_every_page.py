@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.axe import Axe
-from tests.browser.camera import DESK, Camera, check_fits, viewport
+from tests.browser.camera import DESK, PHONE, Camera, check_fits, viewport
 from tests.browser.checks import Checks
 from tests.browser.walking import kind, menu, name_of, walk
 from tests.browser.watching import Visitor
@@ -36,6 +36,7 @@ def test_every_page_is_accessible_and_fits_on_a_phone(
         if name != "bob":
             checks.run(axe.check, page)
         if name == "ada":
+            checks.run(check_on_a_phone, page, axe)
             checks.run(check_contrast_in_the_dark, page, axe)
             checks.run(camera.take, page, name_of(address))
         else:
@@ -61,6 +62,12 @@ def test_what_is_not_there_or_not_allowed_is_said_on_a_page(
         expect(carol.page.get_by_role("navigation", name="Main menu")).to_be_visible()
     axe.check(carol.page)
     camera.take(carol.page, "refused")
+
+
+def check_on_a_phone(page: Page, axe: Axe) -> None:
+    """Check it as it is laid out on a phone."""
+    with viewport(page, PHONE):
+        axe.check(page)
 
 
 def check_contrast_in_the_dark(page: Page, axe: Axe) -> None:

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Page, expect
 from keywright.provisioning.brand.commands import SaveBrand
 from keywright.provisioning.brand.model import FooterLink
 from tests.browser.axe import Axe
-from tests.browser.camera import Camera
+from tests.browser.camera import PHONE, Camera, viewport
 from tests.browser.watching import a_visitor
 from tests.http.admin_browser import asked, decide
 from tests.portal import (
@@ -52,6 +52,8 @@ def test_every_page_is_accessible_and_fits(
 ) -> None:
     def look(name: str) -> None:
         axe.check(page)
+        with viewport(page, PHONE):
+            axe.check(page)
         camera.take(page, f"portal-{name}")
 
     page.goto("/portal")
