@@ -44,8 +44,7 @@ from keywright.licensing.unit_of_work import LicenseWork
 from keywright.licensing.usage import handlers as usage
 from keywright.licensing.validation.commands import ValidateLicense
 from keywright.licensing.views.store import Names
-from keywright.maintenance import personal_data, retention
-from keywright.maintenance.commands import ExportCustomer
+from keywright.maintenance import customer_export, personal_data, retention
 from keywright.provisioning.brand import handlers as brand
 from keywright.provisioning.catalog import handlers as catalog
 from keywright.provisioning.customers import handlers as customers
@@ -123,7 +122,7 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     GetJob: job_queries.get_job,
     FindApiKey: identity.find_api_key,
     health.CheckDatabase: health.check_database,
-    ExportCustomer: personal_data.export_customer,
+    **customer_export.QUERY_HANDLERS,
     **product_queries.QUERY_HANDLERS,
     **customer_queries.QUERY_HANDLERS,
     **shop_queries.QUERY_HANDLERS,

@@ -9,6 +9,7 @@ import pytest
 from keywright.core.command import Context
 from keywright.db.schema import trials
 from keywright.identity.model import Permissions
+from keywright.maintenance import customer_export
 from keywright.provisioning.portal.commands import RequestErasure
 from keywright.provisioning.shops.commands import AddConnection, StoreShopEvent
 from keywright.provisioning.shops.payloads import payload_of
@@ -159,6 +160,19 @@ def test_everything_stored_about_a_customer_is_exported(app: App) -> None:
     assert [one["name"] for one in license["events"]][:2] == ["license.created", "license.activated"]
     assert [one["email"] for one in license["trials"]] == ["CANARY@example.org"]
     assert app.ask("GET", "/customers/9/export").code == "not_found"
+
+
+def test_more_than_one_answer_holds_is_left_to_the_command_line(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_a_license(app)
+    monkeypatch.setattr(customer_export, "MAX_ROWS", 2)
+    refused = app.ask("GET", "/customers/8/export")
+    assert (refused.status, refused.code) == (422, "invalid")
+    assert "Run keywright customer export." in refused.json["detail"]
+    # Erasing reads nothing of it.
+    assert app.ask("POST", "/customers/8/erase").status == 200
+    assert app.ask("POST", "/customers/9/erase").code == "not_found"
 
 
 def test_an_erased_customer_is_a_number_with_licenses(app: App) -> None:

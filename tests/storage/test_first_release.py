@@ -1,7 +1,10 @@
-"""A database of the first release (revision 0008), every table filled, is upgraded with all its contents."""
+"""A database of the first release (revision 0008), every table filled, is upgraded with all its contents; of
+later revisions, what a migration fills in.
+"""
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +14,11 @@ from alembic.config import Config
 from sqlalchemy import Connection, LargeBinary, MetaData, String, Table, Text, insert, select, text
 
 from keywright.db import migrations, open_storage
-from keywright.db.schema import metadata
+from keywright.db.schema import events, metadata
+from keywright.events.model import Event
+from keywright.events.store import customer_of, event_values
 from tests.databases import a_postgres_url
-from tests.makers import KEY_RING, url_of
+from tests.makers import KEY_RING, NOW, url_of
 from tests.storage.test_postgres import an_engine
 
 _ROWS = 3
@@ -32,18 +37,25 @@ def url(database: str, tmp_path: Path) -> Iterator[str]:
         yield url
 
 
-def make_revision_8(url: str) -> dict[str, list[dict[str, Any]]]:
-    """Make the database; returns its rows by table."""
+@contextmanager
+def at_revision(url: str, revision: str) -> Iterator[tuple[Connection, MetaData]]:
+    """A transaction in a new database of this revision, and its tables; nothing is in them."""
     config = Config()
     config.set_main_option("script_location", str(next(iter(migrations.__path__))))
     with an_engine(url) as engine, engine.begin() as connection:
         config.attributes |= {"connection": connection, "key_ring": KEY_RING}
-        command.upgrade(config, "0008")
+        command.upgrade(config, revision)
         tables = MetaData()
         tables.reflect(connection)
         connection.execute(
             insert(tables.tables["installation"]).values(id=1, secret_id=KEY_RING.secret_id, created_at=1)
         )
+        yield connection, tables
+
+
+def make_revision_8(url: str) -> dict[str, list[dict[str, Any]]]:
+    """Make the database; returns its rows by table."""
+    with at_revision(url, "0008") as (connection, tables):
         connection.execute(text("UPDATE sequences SET last_id = 77"))
         for table in tables.sorted_tables:
             if table.name not in _FILLED:
@@ -128,6 +140,31 @@ def assert_names_are_products_and_customers(
     for kind in ("product", "customer"):
         expected = [(one["number"], one["name"]) for one in names if one["kind"] == kind]
         assert [(one["id"], one["name"]) for one in after.pop(f"{kind}s")] == sorted(expected)
+
+
+def test_old_events_are_of_the_customer_they_are_about(url: str) -> None:
+    happened = [
+        an_event("name.saved", details={"kind": "customer", "number": 8, "name": [None, "Dora"]}),
+        an_event("name.saved", details={"kind": "product", "number": 9, "name": [None, "Studio"]}),
+        an_event("customer.created", details={"number": 10}),
+        an_event("customer.erased", details={"number": 8}),
+        an_event("customer.unheard_of", details={"another": "detail"}),
+        an_event("customer.signed_out"),
+        an_event("product.created", details={"product_id": 8, "number": 8}),
+        an_event("license.created", license_id=1, details={"number": 8}),
+    ]
+    with at_revision(url, "0012") as (connection, tables):
+        connection.execute(insert(tables.tables["events"]), list(map(event_values, happened)))
+    open_storage(url, KEY_RING).close()
+    with an_engine(url) as engine, engine.connect() as connection:
+        found = connection.execute(select(events.c.customer_id).order_by(events.c.id)).scalars().all()
+    assert found == [8, None, 10, 8, None, None, None, None]
+    # As they are written from then on; of a license, its own row names the customer.
+    assert found[:-1] == [customer_of(one) for one in happened[:-1]]
+
+
+def an_event(name: str, *, license_id: int = 0, details: dict[str, Any] | None = None) -> Event:
+    return Event(NOW, name, license_id, None, "program", "", details)
 
 
 def test_numbers_are_not_given_twice_after_the_migration(url: str) -> None:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from sqlalchemy import Table, select
 
 from keywright.core.command import Context
+from keywright.core.errors import TooMuchStored
 from keywright.db import Storage, run_read
 from keywright.db.schema import activations, customers, events, licenses, name_terms, refusals, search_terms
 from keywright.engine.executor import Executor
@@ -17,8 +18,9 @@ from keywright.licensing.activations.model import Activation
 from keywright.licensing.notes.commands import SaveNotes
 from keywright.licensing.notes.model import Notes
 from keywright.licensing.refusals.commands import SaveRefusals
-from keywright.maintenance import personal_data
+from keywright.maintenance import customer_export, personal_data
 from keywright.maintenance.commands import EraseCustomer, PurgeAddresses
+from keywright.maintenance.customer_export import CustomerData, find_customer_data, read_pieces
 from keywright.maintenance.personal_data_store import find_old_places, has_old_events
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.customers.commands import CreateCustomer
@@ -243,7 +245,7 @@ def test_an_erasure_is_written_down_once(executor: Executor, storage: Storage) -
 
 @pytest.mark.usefixtures("dora")
 def test_a_customer_gets_all_that_is_stored_about_them(executor: Executor, storage: Storage) -> None:
-    found = run_read(storage, lambda tx: personal_data.find_customer_data(tx, CUSTOMER))
+    found = run_read(storage, lambda tx: find_customer_data(tx, CUSTOMER))
     assert found.customer is not None
     assert found.customer.name == "Dora D. CANARY"
     assert [one.details for one in found.events] == [
@@ -267,8 +269,8 @@ def test_what_a_customer_gets_leaves_out_what_is_the_vendors(executor: Executor,
         decide(executor, SaveNotes(context=staff, license=key, notes=Notes("Pays late.", ("rude",))))
         decide(executor, SaveRefusals(context=staff, refused={key: [a_call(device_name="Refused laptop")]}))
     decide(executor, delete(2, context=staff))
-    vendors = run_read(storage, lambda tx: personal_data.find_customer_data(tx, CUSTOMER))
-    found = run_read(storage, lambda tx: personal_data.find_customer_data(tx, CUSTOMER, for_customer=True))
+    vendors = run_read(storage, lambda tx: find_customer_data(tx, CUSTOMER))
+    found = run_read(storage, lambda tx: find_customer_data(tx, CUSTOMER, for_customer=True))
     for text in ("Pays late.", "rude", "Refused laptop", "Rude on the phone."):
         assert (text in str(vendors), text in str(found)) == (True, False), text
     assert found.customer is not None
@@ -278,3 +280,39 @@ def test_what_a_customer_gets_leaves_out_what_is_the_vendors(executor: Executor,
         assert addresses["license.activated"] == THEIRS.ip_address
     assert [one.name for one in found.licenses[1].events][-1] == "license.deleted"
     assert staff.origin.ip_address not in str((vendors, found))
+
+
+@pytest.mark.usefixtures("dora")
+@pytest.mark.parametrize("at_once", [1, 2, 1_000])
+def test_what_is_read_piece_by_piece_is_the_same(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    expected = run_read(storage, lambda tx: find_customer_data(tx, CUSTOMER))
+    monkeypatch.setattr(customer_export, "_EVENTS_AT_ONCE", at_once)
+    monkeypatch.setattr(customer_export, "_LICENSES_AT_ONCE", at_once)
+    found = read_pieces(partial(run_read, storage), CUSTOMER)
+    assert (found.customer, list(found.events)) == (expected.customer, expected.events)
+    for one, other in zip(found.licenses, expected.licenses, strict=True):
+        assert (one.license, one.activations, one.others) == (other.license, other.activations, other.others)
+        assert list(one.events) == other.events
+
+
+@pytest.mark.usefixtures("dora")
+def test_more_than_one_answer_holds_is_refused_and_not_read_to_the_end(
+    executor: Executor, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find() -> CustomerData:
+        return run_read(storage, lambda tx: find_customer_data(tx, CUSTOMER))
+
+    monkeypatch.setattr(customer_export, "MAX_ROWS", 5)
+    with pytest.raises(TooMuchStored):
+        find()
+    monkeypatch.setattr(customer_export, "MAX_ROWS", 100)
+    monkeypatch.setattr(customer_export, "MAX_LICENSES", 3)
+    assert len(find().licenses) == 3
+    # Deleted licenses of which something is kept count, too.
+    decide(executor, delete(1))
+    assert len(find().licenses) == 3
+    monkeypatch.setattr(customer_export, "MAX_LICENSES", 2)
+    with pytest.raises(TooMuchStored):
+        find()

@@ -1,6 +1,8 @@
 """``keywright customer …``"""
 
+from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -23,6 +25,7 @@ from keywright.cli.paging import Limit, print_list
 from keywright.core import parsing
 from keywright.core.parsing import write_time
 from keywright.maintenance.commands import EraseCustomer
+from keywright.maintenance.customer_export import LicensePieces, read_pieces
 from keywright.provisioning.customers.commands import (
     CreateCustomer,
     DeleteCustomer,
@@ -167,10 +170,9 @@ def export(here: Installation, customer_id: _Number) -> None:
     sent of their sales.
     """
     from keywright.db import run_read
-    from keywright.maintenance.personal_data import find_customer_data
 
-    found = run_read(here.storage, lambda tx: find_customer_data(tx, customer_id))
-    output.print_json({"customer_id": customer_id} | _plain(found))
+    found = read_pieces(partial(run_read, here.storage), customer_id)
+    output.print_json_pieces(_plain({"customer_id": customer_id} | found._asdict()))
 
 
 @command(app, "keywright customer erase 17")
@@ -231,11 +233,15 @@ def _print(customer: Customer, heading: str, *, as_json: bool) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Fields by their names; times as the interface writes them."""
+    """Fields by their names; times as the interface writes them; of iterators, element by element."""
     if isinstance(value, msgspec.Struct):
         return {name: _plain(one) for name, one in msgspec.structs.asdict(value).items()}
+    if isinstance(value, LicensePieces):
+        return _plain(value._asdict())
     if isinstance(value, list):
         return [_plain(one) for one in value]
+    if isinstance(value, Iterator):
+        return map(_plain, value)
     if isinstance(value, dict):
         return {name: _plain(one) for name, one in value.items()}
     return write_time(value) if isinstance(value, datetime) else value

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -40,6 +40,30 @@ _UNLIMITED = 10_000
 def print_json(value: object) -> None:
     """One value, indented."""
     print(json.dumps(value, indent=2))
+
+
+def print_json_pieces(value: object) -> None:
+    """The same, where an iterator is an array: each element is printed before the next is asked for."""
+    _print_pieces(value, "\n")
+    print()
+
+
+def _print_pieces(value: object, line: str) -> None:
+    """Print a value whose lines begin as ``line`` does."""
+    if isinstance(value, Iterator):
+        parts, brackets = (("", one) for one in value), "[]"
+    elif isinstance(value, dict) and value:
+        parts, brackets = ((f"{json.dumps(name)}: ", one) for name, one in value.items()), "{}"
+    else:
+        print(json.dumps(value, indent=2).replace("\n", line), end="")
+        return
+    before = ""
+    print(brackets[0], end="")
+    for name, one in parts:
+        print(f"{before}{line}  {name}", end="")
+        _print_pieces(one, f"{line}  ")
+        before = ","
+    print((line if before else "") + brackets[1], end="")
 
 
 def print_json_array(values: Iterable[object]) -> None:

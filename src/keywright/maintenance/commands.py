@@ -24,6 +24,14 @@ class ExportCustomer(Query, frozen=True, kw_only=True):
     customer_id: int
 
 
+class RequireCustomerData(Query, frozen=True, kw_only=True):
+    """Whether anything is stored about the customer with this number."""
+
+    cost = Cost.LIST
+
+    customer_id: int
+
+
 class PurgeEvents(Command, frozen=True, kw_only=True):
     """Delete some events from before this moment (None: none), or find licenses that may have too many
     events; with a license, delete some of its surplus events.

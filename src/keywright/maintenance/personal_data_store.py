@@ -34,8 +34,8 @@ from keywright.db.schema import (
     webhook_deliveries,
 )
 from keywright.db.transaction import ReadTransaction, WriteTransaction
-from keywright.events.model import Event
-from keywright.events.store import EVENT, advance_checkpoint, event_of, find_checkpoint
+from keywright.events.feed import FeedEvent
+from keywright.events.store import EVENT, advance_checkpoint, event_of, find_checkpoint, list_feed
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.activations.store import ACTIVATION, activation_of
 from keywright.provisioning.catalog.model import NameKind
@@ -71,6 +71,8 @@ OF_VENDOR = frozenset(one.name for one in (license_notes, license_tags, refusals
 #: What is shown of a customer's mails, and of what shops sent.
 _MAIL_COLUMNS = [mail_outbox.c[name] for name in "template language state created_at finished_at".split()]
 _SHOP_COLUMNS = [shop_events.c[name] for name in "id connection_id name order_ref state received_at".split()]
+#: The id of no event.
+_NEWEST = 2**63 - 1
 _NOT_SHOWN = ("license_id", "fingerprint_hmac", "sealed_fingerprint")
 
 
@@ -163,11 +165,10 @@ def list_activations_of(tx: ReadTransaction, license_id: int) -> list[Activation
     return sorted(found, key=lambda one: one.id)
 
 
-def list_events_of(tx: ReadTransaction, license_id: int) -> list[Event]:
-    """Every event of the license, oldest first, without the addresses of the vendor's people."""
-    query = select(*EVENT).where(events.c.license_id == license_id).order_by(events.c.id)
-    found = map(event_of, tx.connection.execute(query))
-    return [replace(one, ip_address="") if one.actor.startswith("user:") else one for one in found]
+def list_events_of(tx: ReadTransaction, license_id: int, *, after_id: int, limit: int) -> list[FeedEvent]:
+    """The license's next events after an id, oldest first, without the addresses of the vendor's people."""
+    found = list_feed(tx, after_id=after_id, until_id=_NEWEST, license_id=license_id, limit=limit)
+    return [_without_address(one) if one.event.actor.startswith("user:") else one for one in found]
 
 
 def list_other_rows_of(tx: ReadTransaction, license_id: int) -> dict[str, list[dict[str, Any]]]:
@@ -203,10 +204,19 @@ def _list_latest(tx: ReadTransaction, query: Select[Any], limit: int) -> list[di
     return found[::-1]
 
 
-def list_customer_events(tx: ReadTransaction, customer_id: int) -> list[Event]:
-    """The events about the customer, oldest first, without addresses: those are of the vendor's people."""
-    query = select(*EVENT).where(events.c.customer_id == customer_id).order_by(events.c.id)
-    return [replace(event_of(row), ip_address="") for row in tx.connection.execute(query)]
+def list_customer_events(
+    tx: ReadTransaction, customer_id: int, *, after_id: int, limit: int
+) -> list[FeedEvent]:
+    """The next events about the customer after an id, oldest first, without addresses: those are of the
+    vendor's people.
+    """
+    is_next = and_(events.c.customer_id == customer_id, events.c.id > after_id)
+    query = select(events.c.id, *EVENT).where(is_next).order_by(events.c.id).limit(limit)
+    return [_without_address(FeedEvent(row[0], event_of(row[1:]))) for row in tx.connection.execute(query)]
+
+
+def _without_address(found: FeedEvent) -> FeedEvent:
+    return replace(found, event=replace(found.event, ip_address=""))
 
 
 def erase_name(tx: WriteTransaction, customer_id: int) -> None:

@@ -147,3 +147,14 @@ class TooManyEndpoints(Refusal):
     status = 409
     sentence = "There are 100 webhooks, which is the most. Delete one first."
     v2 = None
+
+
+class TooMuchStored(Refusal):
+    """More is stored about the customer than one answer holds: 1,000 licenses, or 20,000 rows in all."""
+
+    code = "customer.too_much_stored"
+    problem = "invalid"
+    problem_detail = "More is stored than one answer holds. Run keywright customer export."
+    status = 422
+    sentence = "More is stored about this customer than one answer holds."
+    v2 = None

@@ -5,20 +5,16 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from keywright.core.errors import Refusal
+from keywright.core.errors import Refusal, TooMuchStored
 from keywright.core.parsing import parse_name
-from keywright.db import ReadTransaction
-from keywright.http.pages.formats import write_number
 from keywright.http.pages.languages import _
 from keywright.http.portal.page import Needs, Page
 from keywright.http.portal.request import PortalRequest
-from keywright.maintenance.personal_data import CustomerData, count_of_customer, find_customer_data
+from keywright.maintenance.customer_export import find_customer_data
 from keywright.provisioning.customers.commands import UpdateCustomer
 from keywright.provisioning.portal.commands import MailKeys, RequestErasure
 
 _HERE = "/account"
-#: An export has at most so many licenses: all of it is in memory.
-_MAX_EXPORTED = 1_000
 
 
 def show_account(request: PortalRequest) -> Response:
@@ -60,14 +56,10 @@ def export(request: PortalRequest) -> Response:
     """All that is stored about the customer, as JSON."""
     number = request.customer.id
     request.take("export", str(number))
-    found = request.ask(lambda tx: _find_stored(tx, number))
-    if found is None:
-        sentence = _(
-            "You have more than %(count)s licenses: that is too much for a file here. Please write to the "
-            "vendor, who will make it for you.",
-            count=write_number(_MAX_EXPORTED),
-        )
-        return request.redirect(_HERE, sentence, is_error=True)
+    try:
+        found = request.ask(lambda tx: find_customer_data(tx, number, for_customer=True))
+    except TooMuchStored as error:
+        return request.refuse(_HERE, error)
     content = msgspec.json.format(msgspec.json.encode(found), indent=2)
     return request.download("my-data.json", content, "application/json")
 
@@ -87,13 +79,6 @@ def withdraw_erasure(request: PortalRequest) -> Response:
     command = RequestErasure(context=request.context, customer_id=request.customer.id, is_withdrawn=True)
     request.change(command)
     return request.redirect(_HERE, _("Your data are kept."))
-
-
-def _find_stored(tx: ReadTransaction, customer_id: int) -> CustomerData | None:
-    """The content of the export; None where there are too many licenses."""
-    if count_of_customer(tx, customer_id, most=_MAX_EXPORTED + 1) > _MAX_EXPORTED:
-        return None
-    return find_customer_data(tx, customer_id, for_customer=True)
 
 
 def _render(request: PortalRequest, name: str, *, has_error: bool = False) -> Response:

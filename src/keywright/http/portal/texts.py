@@ -27,6 +27,9 @@ _SENTENCES: dict[type[e.KeywrightError], str] = {
     e.LicenseInactive: _NOT_USABLE,
     e.NotActivated: N_("This device is not activated any more."),
     e.NotFound: N_("This device is not there any more."),
+    e.TooMuchStored: N_(
+        "Too much is stored for a file here. Please write to the vendor, who will make it for you."
+    ),
     e.UnknownLicenseId: N_("This license is not there any more."),
 }
 _OTHERS: dict[int, tuple[str, str]] = {

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import LargeBinary, Table, delete, func, select, update
+from sqlalchemy import LargeBinary, Table, and_, delete, func, select, update
 
 from keywright.db.bulk import Lookup, Values, bulk_insert
 from keywright.db.rows import to_datetime, to_seconds
@@ -138,11 +138,14 @@ def list_deleted(tx: ReadTransaction, *, before: tuple[int, int] | None, limit: 
     return found
 
 
-def list_of_customer(tx: ReadTransaction, customer_id: int) -> list[tuple[int, Snapshot]]:
-    """What is kept of the deleted licenses of a customer, by license."""
+def list_of_customer(
+    tx: ReadTransaction, customer_id: int, *, after_id: int, limit: int
+) -> list[tuple[int, Snapshot]]:
+    """What is kept of the next deleted licenses of a customer after an id, by license."""
     column = deleted_licenses.c
-    query = select(column.license_id, column.sealed_snapshot).where(column.customer_id == customer_id)
-    found = tx.connection.execute(query.order_by(column.license_id))
+    is_next = and_(column.customer_id == customer_id, column.license_id > after_id)
+    query = select(column.license_id, column.sealed_snapshot).where(is_next)
+    found = tx.connection.execute(query.order_by(column.license_id).limit(limit))
     return [(row.license_id, _unseal(tx, row.license_id, row.sealed_snapshot)) for row in found]
 
 
