@@ -13,20 +13,29 @@ from hypothesis import settings
 from tests.databases import KINDS, stop_postgres
 from tests.tiers import COLLECTED, OPTIONS, is_left_out, tier_of
 
-#: These take longest and start first, one in each worker, so that none of them is left for the end; of two
-#: neighbors, the one that takes longer is first.
-LONGEST = (
-    "tests/http/test_jobs_servers.py",
-    "tests/browser/test_every_page.py",
-    "tests/unit/test_proof_tools.py",
-    "tests/deploy/test_containers.py",
-    "tests/faults/test_failover.py",
-    "tests/docs/test_how_to.py",
-    "tests/faults/test_kills.py",
-    "tests/faults/test_hung_database.py",
-    "tests/browser/test_payloads.py",
-    "tests/deploy/test_rolling_restart.py",
-)
+#: How many seconds the longest tests take, about, by how their names begin. They start first, so that none of
+#: them is left for the end.
+LONGEST = {
+    "tests/unit/test_proof_tools.py::test_every_branch": 120,
+    "tests/faults/test_failover.py": 65,
+    "tests/deploy/test_containers.py::test_what_the_lock_file_names": 60,
+    "tests/http/test_jobs_servers.py::test_everything_is_done_once": 50,
+    "tests/browser/test_every_page.py::test_every_page_is_accessible_and_fits_on_a_phone[ada]": 100,
+    "tests/browser/test_every_page.py::test_every_page": 30,
+    "tests/concurrency/test_webhooks_killed.py": 45,
+    "tests/faults/test_shops_killed.py::test_no_sale_is_lost_or_doubled_when_servers": 40,
+    "tests/browser/test_payloads.py::test_no_page_runs_what_others": 40,
+    "tests/http/test_jobs_servers.py::test_an_import_that_is_killed": 30,
+    "tests/http/test_model.py::test_the_server_answers": 30,
+    "tests/docs/test_how_to.py::test_the_p": 30,
+    "tests/deploy/test_rolling_restart.py::test_a_rolling": 30,
+    "tests/http/test_jobs_servers.py::test_a_database_in_trouble": 30,
+    "tests/faults/test_hung_database.py": 25,
+    "tests/faults/test_kills.py::test_nothing": 25,
+    "tests/faults/test_backup_under_load.py::test_a_backup": 20,
+    "tests/faults/test_backup_broken_off.py::test_a_killed": 20,
+    "tests/power/test_power_loss.py::test_what_was_acknowledged": 20,
+}
 
 # No test fails because the machine is slow.
 settings.register_profile("keywright", deadline=None)
@@ -86,19 +95,30 @@ def _number_of_workers() -> int:
 
 def _dealt(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
     """The tests in parts of the same length: xdist gives each worker one, and who is done takes from the end
-    of another's. Each part begins with its share of the longest, with those of a file together, because they
-    may share a server.
+    of another's. Each part begins with its share of the longest.
     """
-    files = [[item for item in items if item.nodeid.startswith(path)] for path in LONGEST]
-    others = [item for item in items if not item.nodeid.startswith(LONGEST)]
+    parts: list[list[pytest.Item]] = [[] for _ in range(workers)]
+    seconds = [0] * workers
+    others = []
+    for item in sorted(items, key=_seconds_of, reverse=True):
+        if takes := _seconds_of(item):
+            least = seconds.index(min(seconds))
+            parts[least].append(item)
+            seconds[least] += takes
+        else:
+            others.append(item)
     dealt: list[pytest.Item] = []
-    for worker in range(workers):
-        part = [item for file in [one for one in files if one][worker::workers] for item in file]
-        length = (len(items) - len(dealt)) // (workers - worker)
+    for number, part in enumerate(parts):
+        length = (len(items) - len(dealt)) // (workers - number)
         room = max(length - len(part), 0)
         dealt += part + others[:room]
         del others[:room]
     return dealt + others
+
+
+def _seconds_of(item: pytest.Item) -> int:
+    """How long one of the longest takes; 0 for the others."""
+    return next((takes for name, takes in LONGEST.items() if item.nodeid.startswith(name)), 0)
 
 
 @pytest.fixture(scope="session")
