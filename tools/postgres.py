@@ -91,6 +91,7 @@ class PostgresServer:
         self.log = self.folder / "log"
         self._data = self.folder / "data"
         self._process: subprocess.Popen[bytes] | None = None
+        self._connection: psycopg.Connection[Any] | None = None
         self._settings = {"max_connections": "100", "shared_buffers": "64MB", **settings}
         if standby_of is None:
             options = ("--username=keywright", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
@@ -128,6 +129,7 @@ class PostgresServer:
 
     def stop(self, mode: StopMode = "fast") -> None:
         """End it as ``pg_ctl stop`` does."""
+        self._leave()
         if self._process is None:
             return
         signals = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
@@ -137,6 +139,7 @@ class PostgresServer:
 
     def kill(self) -> None:
         """``kill -9`` of all its processes at once."""
+        self._leave()
         process = self._signal(signal.SIGKILL)
         process.wait(_TIMEOUT)
         self._process = None
@@ -161,16 +164,33 @@ class PostgresServer:
     def create_database(self, template: str = "template1") -> str:
         """Make a database, and return its name."""
         name = f"kw_{os.getpid()}_{next(_numbers)}"
-        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-            words = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy")
-            connection.execute(words.format(sql.Identifier(name), sql.Identifier(template)))
+        words = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy")
+        self._execute(words.format(sql.Identifier(name), sql.Identifier(template)))
         return name
 
     def drop_database(self, name: str) -> None:
         """Drop it, whoever is connected."""
-        words = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
-        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-            connection.execute(words.format(sql.Identifier(name)))
+        self._execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+    def _execute(self, statement: sql.Composed) -> None:
+        """Run a statement on a connection that is kept: hundreds of databases are made and dropped."""
+        if self._connection is not None:
+            try:
+                self._connection.execute(statement)
+            except psycopg.OperationalError:
+                # The server may have been in trouble since.
+                if not self._connection.closed:
+                    raise
+            else:
+                return
+        self._connection = psycopg.connect(self.url("postgres"), autocommit=True)
+        self._connection.execute(statement)
+
+    def _leave(self) -> None:
+        """Close the kept connection: a server that ends in peace would wait for it."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     @property
     def pid(self) -> int:
