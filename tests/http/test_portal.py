@@ -359,6 +359,21 @@ def test_a_request_for_erasure_is_seen_by_administrators(
     assert "asks to be erased since" not in ada.get(f"/customers/{ada_id}").text
 
 
+def test_a_customer_cannot_make_the_events_many(server: RunningServer) -> None:
+    number = make_customer(server, "busy@portal.example")
+    license = make_license(server, f"{KEY}-BUSY", number)
+    with PortalVisitor(server) as visitor:
+        visitor.sign_in("busy@portal.example", number)
+        form = {"csrf_token": visitor.form_token, "name": "A"}
+        before, statuses = server.count("events"), set[int]()
+        for turn in range(40):
+            form["name"] = f"Name {turn}"
+            for path in ("account/save", f"licenses/{license}/key"):
+                statuses.add(visitor.http.post(f"/portal/{path}", data=form).status_code)
+    assert statuses == {303, 200, 429}
+    assert server.count("events") - before == 60
+
+
 def test_name_and_language_are_changed(server: RunningServer, with_mail: PortalVisitor) -> None:
     assert with_mail.post("/account/save", name="Ada King", language="de").status_code == 303
     page = with_mail.get("/account")

@@ -18,7 +18,7 @@ def count(limits: Limits, *, kind: str = "mail", address: str = "192.0.2.1", abo
     return MANY
 
 
-@pytest.mark.parametrize("kind", ["mail", "code", "key", "link", "file", "export", "erase"])
+@pytest.mark.parametrize("kind", ["mail", "code", "key", "link", "file", "change", "export", "erase"])
 def test_what_is_asked_about_is_limited_before_the_address_and_that_before_its_network(kind: str) -> None:
     limits = Limits()
     about = count(limits, kind=kind, about="ada@example.com")

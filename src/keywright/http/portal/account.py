@@ -33,6 +33,8 @@ def save_account(request: PortalRequest) -> Response:
     if language in request.site.languages:
         changes["language"] = language
         request.browser.set_language(language)
+    # Every change, and every key that is shown, is an event.
+    request.take("change", str(request.customer.id))
     change = UpdateCustomer(context=request.context, customer_id=request.customer.id, changes=changes)
     try:
         request.change(change)

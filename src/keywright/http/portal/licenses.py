@@ -54,6 +54,7 @@ def make_own_file(request: PortalRequest) -> Response:
 def show_key(request: PortalRequest) -> Response:
     """The whole key of a license."""
     license = request.ask(lambda tx: _get(tx, request))
+    request.take("change", str(request.customer.id))
     show = ShowKey(context=request.context, license=license.id, precondition=_require_own(request))
     shown = request.change(show)
     return request.render("key.html", license_id=license.id, key=shown.key, is_new=False)
