@@ -107,7 +107,7 @@ def test_a_customer_with_a_new_laptop_needs_four_steps(
         assert key not in page.content()
         page.get_by_role("button", name="Free Old laptop").click()
         steps += 1
-        expect(page.get_by_role("status")).to_contain_text("The device is free.")
+        expect(page.get_by_role("status")).to_contain_text("The device has been freed.")
         expect(page.get_by_text("You may free 1 more device now.")).to_be_visible()
         activate(server, key, "New laptop")
         steps += 1

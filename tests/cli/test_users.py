@@ -101,7 +101,7 @@ def test_a_name_is_given_once(keywright: Keywright, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{PASSWORD}\n"))
     keywright(*create)
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{PASSWORD}\n"))
-    assert "there is a user of this name already" in keywright.refused(*create)
+    assert "there is already a user with this name" in keywright.refused(*create)
 
 
 def test_a_user_needs_a_known_role(keywright: Keywright) -> None:
@@ -231,7 +231,7 @@ def test_a_user_s_role_can_be_changed_while_an_administrator_is_left(
 @pytest.mark.parametrize("typed", [("disable",), ("enable",), ("role", "reader"), ("password",)])
 def test_a_user_who_is_not_there_cannot_be_changed(typed: tuple[str, ...], keywright: Keywright) -> None:
     what, *rest = typed
-    assert keywright.refused("user", what, "nobody", *rest).startswith("there is no user of this name.")
+    assert keywright.refused("user", what, "nobody", *rest).startswith("there is no user with this name.")
 
 
 # --- link -------------------------------------------------------------------------------------------
@@ -282,4 +282,4 @@ def test_a_lost_second_factor_is_turned_off(keywright: Keywright, ada: User) -> 
     assert not is_signed_in(keywright.data_dir, token)
     assert list_user_events(keywright.data_dir)[-1].name == "user.second_factor_disabled"
     keywright("user", "reset-second-factor", "ada")
-    assert "there is no user of this name" in keywright.refused("user", "reset-second-factor", "bob")
+    assert "there is no user with this name" in keywright.refused("user", "reset-second-factor", "bob")

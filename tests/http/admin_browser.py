@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from html import unescape
+from time import monotonic
 from typing import Any, Self
 
 import httpx
@@ -12,7 +13,7 @@ import httpx
 from keywright.config import Settings
 from keywright.config.installation import open_installation
 from keywright.core.command import Command, Context, Origin
-from keywright.core.errors import KeywrightError
+from keywright.core.errors import KeywrightError, StoreBusy
 from keywright.db import ReadTransaction, Storage, run_read
 from keywright.identity.commands import CreateUser
 from keywright.identity.model import Role
@@ -37,9 +38,15 @@ def opened(server: RunningServer) -> Iterator[Storage]:
 
 
 def decide(server: RunningServer, *commands: Command) -> list[Any]:
-    """The outcomes of these commands, run beside the server; raises refusals and faults."""
+    """The outcomes of these commands, run beside the server; raises refusals and faults. Commands that do not
+    wait while the server is writing are run again.
+    """
+    end = monotonic() + 30
     with opened(server) as storage:
-        outcomes = open_executor(storage).execute(commands)
+        executor = open_executor(storage)
+        outcomes = executor.execute(commands)
+        while all(type(one) is StoreBusy for one in outcomes) and monotonic() < end:
+            outcomes = executor.execute(commands)
     for one in outcomes:
         if isinstance(one, KeywrightError):
             raise one

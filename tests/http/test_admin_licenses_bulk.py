@@ -190,7 +190,7 @@ def test_an_impossible_amount_is_said_beside_its_field(
 def test_nothing_is_done_where_nothing_was_chosen(server: RunningServer, bob: Visitor) -> None:
     license = make(server)
     for fields, sentence in (
-        ({"what": "delete", "status": "active"}, "Select the licenses first"),
+        ({"what": "delete", "status": "active"}, "First select the licenses"),
         ({"what": "", "id": str(license.id), "status": "active"}, "Choose what to do"),
         ({"what": "explode", "scope": "all", "status": "active"}, "Choose what to do"),
     ):

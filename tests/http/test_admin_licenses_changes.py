@@ -194,7 +194,7 @@ def test_a_key_is_given_once(server: RunningServer, bob: Visitor) -> None:
     license = make(server)
     answer = bob.post("/licenses/new", key=license.key, status="active", unlimited="yes")
     assert answer.status_code == 422
-    assert "Another license has this key already." in said(answer)
+    assert "Another license already has this key." in said(answer)
 
 
 # --- editing --------------------------------------------------------------------------------------
@@ -278,7 +278,7 @@ def test_a_license_gets_another_key(server: RunningServer, bob: Visitor, program
     license, another, key = make(server), make(server), a_key()
     answer = edit(bob, license, key=another.key)
     assert answer.status_code == 422
-    assert "Another license has this key already." in said(answer)
+    assert "Another license already has this key." in said(answer)
     edit(bob, license, key=key)
     assert found_by(server, key).id == license.id
     assert key not in str(latest(server, license))
@@ -294,7 +294,7 @@ def test_a_license_is_extended_from_its_end_or_from_today(server: RunningServer,
     answer = bob.post(f"/licenses/{license.id}/extend", days="30", begin="expiry")
     assert where_to(answer) == f"/licenses/{license.id}"
     until = " ".join(write_moment(end + timedelta(days=30)).split())
-    assert f"The license is good until {until}." in said_next(bob, f"/licenses/{license.id}")
+    assert f"The license is valid until {until}." in said_next(bob, f"/licenses/{license.id}")
     assert latest(server, license)[0] == "license.renewed"
     bob.post(f"/licenses/{license.id}/extend", days="100", begin="now")
     changed = found(server, license)
@@ -308,7 +308,7 @@ def test_what_cannot_be_extended_is_said_beside_the_days(server: RunningServer, 
     ending = make(server, expires_at=asked()["context"].now + timedelta(days=10))
     for license, days, begin, sentence in (
         (endless, "30", "expiry", "never expires"),
-        (ending, "5", "now", "good for longer"),
+        (ending, "5", "now", "valid for longer"),
         (ending, "0", "expiry", "It must be a whole number from 1 to 2,147,483,647."),
         (ending, "", "expiry", "It must be a whole number from 1 to 2,147,483,647."),
         (ending, "x", "expiry", "It must be a whole number from 1 to 2,147,483,647."),
@@ -345,7 +345,7 @@ def test_a_disabled_license_can_be_enabled_again(
     license = make(server)
     where_to(bob.post(f"/licenses/{license.id}/disable"))
     text = said_next(bob, f"/licenses/{license.id}")
-    assert "The license is disabled: it cannot be activated any more." in text
+    assert "The license is disabled: it can no longer be activated." in text
     assert "Enable" in text
     assert program.ask("GET", f"licenses/activate/{license.key}").status != 200
     where_to(bob.post(f"/licenses/{license.id}/enable"))
@@ -368,7 +368,7 @@ def test_one_place_is_given_up(server: RunningServer, bob: Visitor) -> None:
     assert latest(server, license)[0] == "license.deactivated"
     for token in (first.token, "0" * 40, ""):
         where_to(bob.post(f"{path}/deactivate", token=token))
-        assert "This place was given up already." in said_next(bob, path)
+        assert "This place has already been given up." in said_next(bob, path)
     assert second.token in bob.get(path).text
 
 

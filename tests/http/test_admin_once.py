@@ -136,7 +136,7 @@ def test_a_license_is_extended_once_by_a_form_that_is_sent_twice(server: Running
     fields = {"days": "30", "begin": "expiry", "once": value(bob.get(f"{path}/extend"))}
     for _ in range(3):
         assert where_to(bob.post(f"{path}/extend", **fields)) == path
-        assert "The license is good until" in said(bob.get(path))
+        assert "The license is valid until" in said(bob.get(path))
     changed = found(server, license)
     assert changed is not None
     assert changed.expires_at == end + timedelta(days=30)
@@ -153,7 +153,7 @@ def test_what_was_refused_is_asked_anew_and_then_done_once(server: RunningServer
     for _ in range(2):
         answer = bob.post(f"{path}/extend", **fields)
         assert answer.status_code == 422
-        assert "good for longer" in said(answer)
+        assert "valid for longer" in said(answer)
         assert value(answer) == fields["once"]
     earlier = {"expires_at": asked()["context"].now + timedelta(days=1)}
     decide(server, UpdateLicense(**asked(license=license.id, changes=earlier)))

@@ -102,7 +102,7 @@ def test_errors_are_plain_pages_for_who_is_not(
 
 
 def test_a_refusal_says_its_sentence(ada: Visitor) -> None:
-    assert "Another license has this key already." in said(ada.get("/odd/refused"))
+    assert "Another license already has this key." in said(ada.get("/odd/refused"))
 
 
 def test_what_can_be_tried_again_says_when(ada: Visitor) -> None:
@@ -126,7 +126,7 @@ def test_somebody_who_may_not_is_told_what_they_may(server: RunningServer) -> No
 def test_what_our_program_asks_is_answered_with_a_text(ada: Visitor, stranger: Visitor) -> None:
     ours = {"X-Requested-With": "keywright"}
     answer = ada.get("/odd/refused", **ours)
-    assert (answer.status_code, answer.text) == (409, "Another license has this key already.")
+    assert (answer.status_code, answer.text) == (409, "Another license already has this key.")
     # Not the page for signing in, which would be put into the page that asks.
     answer = stranger.get("/odd", **ours)
     assert (answer.status_code, answer.headers["content-type"]) == (401, "text/plain; charset=utf-8")

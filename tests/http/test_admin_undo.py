@@ -147,7 +147,7 @@ def test_a_license_whose_key_is_taken_stays_deleted(server: RunningServer, bob: 
     make(server, key=license.key)
     for path in (form, f"/licenses/{license.id}/restore"):
         assert where_to(bob.post(path)) == "/licenses/deleted"
-        assert "Another license has this key already." in said(bob.get("/licenses/deleted"))
+        assert "Another license already has this key." in said(bob.get("/licenses/deleted"))
 
 
 def test_a_new_license_shows_its_key_once(server: RunningServer, bob: Visitor) -> None:

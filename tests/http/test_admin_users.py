@@ -76,7 +76,7 @@ def test_a_new_user_sets_the_password_with_a_link_that_works_once(ada: Visitor) 
         nora.sign_in("nora", NEW)
         assert "Role support" in said(nora.get("/account"))
         again = accept(nora, link, "another good password")
-        assert (again.status_code, title(again)) == (403, "This link is not valid any more")
+        assert (again.status_code, title(again)) == (403, "This link is no longer valid")
     assert "nora support" in said(ada.get("/users"))
 
 
@@ -102,7 +102,7 @@ def test_a_link_ends_after_three_days_with_another_one_and_with_the_user(ada: Vi
     ("fields", "complaint"),
     [
         ({"name": ""}, "This field is required."),
-        ({"name": "ada"}, "There is a user of this name already."),
+        ({"name": "ada"}, "There is already a user with this name."),
         ({"name": "a\x7fb"}, "It must have 1 to 200 characters"),
         ({"role": "king"}, "It must be one of these."),
         ({"role": ""}, "This field is required."),

@@ -168,7 +168,7 @@ def test_a_running_job_shows_its_progress_until_it_is_canceled(server: RunningSe
     assert (answer.status_code, answer.headers["location"]) == (303, f"/admin/jobs/{number}")
     assert job(server, number).state is JobState.CANCELED
     assert "data-done" in bob.get(f"/jobs/{number}/progress").text
-    assert "The job has ended already." in said(bob.post(f"/jobs/{number}/cancel"))
+    assert "The job has already ended." in said(bob.post(f"/jobs/{number}/cancel"))
     ((actor,),) = server.sql("SELECT actor FROM events WHERE name = 'job.canceled'")
     ((bobs_number,),) = server.sql("SELECT id FROM users WHERE name = 'bob'")
     assert actor == f"user:{bobs_number}"

@@ -39,13 +39,13 @@ def test_every_built_in_template_renders_in_every_language(code: str, name: Mail
         assert composed.text != render_source(built_in(name, ENGLISH), VALUES, ENGLISH, Brand()).text
 
 
-@pytest.mark.parametrize(("is_gone", "said"), [(True, "answered 410"), (False, "For five days")])
+@pytest.mark.parametrize(("is_gone", "said"), [(True, "answered 410"), (False, "has failed for five days")])
 def test_a_notice_says_why_an_endpoint_was_disabled(said: str, *, is_gone: bool) -> None:
     source = built_in(MailTemplate.ENDPOINT_DISABLED, choose_language("en", "en"))
     endpoint = {"id": 3, "url": "https://example.com", "page_url": None, "is_gone": is_gone}
     text = say(source.text, endpoint=endpoint)
     assert "It is endpoint 3." in text
-    assert [one for one in ("answered 410", "For five days") if one in text] == [said]
+    assert [one for one in ("answered 410", "has failed for five days") if one in text] == [said]
 
 
 def test_there_are_six_languages_and_the_nearest_is_taken() -> None:

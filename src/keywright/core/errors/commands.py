@@ -66,7 +66,7 @@ class IdempotencyKeyBusy(Refusal):
     code = "idempotency.key_busy"
     problem = "idempotency_key_in_use"
     heading = "Please try again in a moment"
-    sentence = "This was sent before, and is being done."
+    sentence = "This was sent before, and is being worked on."
     v2 = V2(
         409,
         "idempotency_key_busy",

@@ -4,13 +4,13 @@ from keywright.core.errors.root import Refusal
 
 
 class UserExists(Refusal):
-    """There is a user of this name already."""
+    """There is already a user with this name."""
 
     code = "user.exists"
     problem = "already_exists"
-    problem_detail = "There is a user of this name."
-    sentence = "There is a user of this name already."
-    hint = "there is a user of this name already. Choose another name."
+    problem_detail = "There is already a user with this name."
+    sentence = "There is already a user with this name."
+    hint = "there is already a user with this name. Choose another name."
     v2 = None
 
 
@@ -22,7 +22,7 @@ class UnknownUser(Refusal):
     problem_detail = "There is no such user."
     status = 404
     sentence = "There is no such user."
-    hint = "there is no user of this name. `keywright user list` shows those there are."
+    hint = "there is no user with this name. `keywright user list` shows those there are."
     v2 = None
 
 
@@ -40,7 +40,7 @@ class InvitationOver(Refusal):
 
     code = "user.invitation_over"
     status = 403
-    heading = "This link is not valid any more"
+    heading = "This link is no longer valid"
     sentence = "It works once, for three days. Ask for a new one."
     v2 = None
 
@@ -50,7 +50,7 @@ class CustomerSignInOver(Refusal):
 
     code = "customer.sign_in_over"
     status = 403
-    sentence = "This code or link is not valid, or not any more."
+    sentence = "This code or link is not valid, or no longer valid."
     v2 = None
 
 
@@ -71,7 +71,7 @@ class SetupOver(Refusal):
     """The first administrator is made already."""
 
     code = "user.setup_over"
-    sentence = "The first administrator was made already. Sign in instead."
+    sentence = "The first administrator has already been created. Sign in instead."
     hint = (
         "there are users already, so no link makes the first administrator any more. "
         "`keywright user create` makes another user."

@@ -23,7 +23,7 @@ class JobOver(Refusal):
     """The job has ended."""
 
     code = "job.over"
-    sentence = "The job has ended already."
+    sentence = "The job has already ended."
     v2 = None
 
 
@@ -85,5 +85,5 @@ class FileGone(Refusal):
 
     code = "job.file_gone"
     status = 404
-    sentence = "There is no file here (any more): files are kept for 24 hours."
+    sentence = "There is no file here, or no longer: files are kept for 24 hours."
     v2 = None

@@ -143,8 +143,8 @@ class LicenseKeyTaken(ValueRefusal):
     problem = "already_exists"
     problem_detail = "Another license has this key."
     status = 409
-    sentence = "Another license has this key already."
-    hint = "another license has this key already. Choose another key."
+    sentence = "Another license already has this key."
+    hint = "another license already has this key. Choose another key."
     v2 = v2_data_error("This license key already exists.")
 
 
@@ -154,7 +154,7 @@ class OrderLineTaken(Refusal):
     code = "license.order_line_taken"
     problem = "already_exists"
     problem_detail = "Another license is of this order line and index."
-    sentence = "Another license is of this order line already."
+    sentence = "There is already a license for this order line."
     v2 = None
 
 
@@ -232,12 +232,12 @@ class NeverExpires(LicenseRefusal):
 
 
 class ExpiresLater(LicenseRefusal):
-    """The license is good for longer than that already."""
+    """The license is already valid for longer than that."""
 
     code = "license.expires_later"
     problem = "invalid"
     problem_detail = "The license expires later than that already; a renewal must put the expiry off."
-    sentence = "The license is good for longer than that already."
+    sentence = "The license is already valid for longer than that."
     v2 = None
 
 
@@ -264,7 +264,7 @@ class AlreadyActivated(TokenRefusal):
     """The activation is already active."""
 
     code = "activation.already_active"
-    sentence = "This place is taken already."
+    sentence = "This place is already taken."
     hint = "the activation {token} is active already."
     v2 = v2_data_error("Activation Token: {token} is already activated.")
 
@@ -274,7 +274,7 @@ class TokenNotActive(TokenRefusal):
 
     code = "activation.not_active"
     problem = "unknown_device"
-    sentence = "This place was given up already."
+    sentence = "This place has already been given up."
     hint = (
         "the license has no active place with the token {token}. "
         "`keywright license show KEY` lists its activations."

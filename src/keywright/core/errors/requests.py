@@ -156,7 +156,7 @@ class ChangedMeanwhile(Refusal):
 
     code = "request.changed_meanwhile"
     status = 412
-    sentence = "This was changed meanwhile. Look at it again first."
+    sentence = "This has been changed meanwhile. Look at it again first."
     problem = "changed_meanwhile"
     v2 = None
 

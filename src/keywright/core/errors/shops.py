@@ -50,7 +50,9 @@ class UnknownShopEvent(Refusal):
     problem = "not_found"
     problem_detail = "The connection has no event {event_id}."
     status = 404
-    sentence = "The connection has no such event. It may have been forgotten after its days."
+    sentence = (
+        "The connection has no such event. It may have been deleted after the days that events are kept."
+    )
     hint = "the connection has no event {event_id}. `keywright connection events` lists them."
     v2 = None
     example = (7,)

@@ -37,7 +37,7 @@ _KEYS = (
     "",
     "{% endfor %}",
     "{% if more_licenses %}",
-    N_("There are more; you find all of them in the portal."),
+    N_("There are more; the portal lists all of them."),
     "",
     "{% endif %}",
 )
@@ -60,7 +60,7 @@ _PORTAL = (
 _UNSUBSCRIBE = (
     "",
     "{% if unsubscribe_url %}",
-    N_("You do not want such reminders? Unsubscribe here: {{ unsubscribe_url }}"),
+    N_("To stop these reminders, unsubscribe here: {{ unsubscribe_url }}"),
     "{% endif %}",
 )
 _TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
@@ -78,17 +78,17 @@ _TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
             ),
             "",
             *_PORTAL,
-            N_("Please keep this mail: whoever has the key can use your license."),
+            N_("Please keep this mail safe: anyone who has the key can use your license."),
             "",
             _GREETING,
         ),
     ),
     MailTemplate.RENEWED: (
-        N_("Your license for {{ product }} is renewed"),
+        N_("Your license for {{ product }} has been renewed"),
         (
             _HELLO,
             "",
-            N_("Thank you: your license is renewed. There is nothing for you to do."),
+            N_("Thank you. Your license has been renewed; you do not need to do anything."),
             "",
             *_MASKED,
             *_PORTAL,
@@ -103,7 +103,7 @@ _TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
             N_("This is a reminder: your license for {{ product }} ends on {{ expires_at|day }}."),
             "",
             *_MASKED,
-            N_("If it renews by itself, there is nothing for you to do."),
+            N_("If it renews automatically, you do not need to do anything."),
             "",
             *_PORTAL,
             _GREETING,
@@ -129,8 +129,8 @@ _TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
             _HELLO,
             "",
             N_(
-                "The payment for {{ product }} did not go through. Please check your means of payment in the "
-                "shop where you bought it, so that your license does not end."
+                "The payment for {{ product }} did not go through. To keep your license, please check "
+                "your payment method in the shop where you bought it."
             ),
             "",
             *_MASKED,
@@ -141,7 +141,7 @@ _TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
     MailTemplate.SIGN_IN_CODE: (
         N_("Your sign-in code: {{ code }}"),
         (
-            N_("With this code you sign in to the portal of {{ vendor }}:"),
+            N_("Use this code to sign in to the portal of {{ vendor }}:"),
             "",
             "    {{ code }}",
             "",
@@ -151,8 +151,8 @@ _TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
             "",
             "{% endif %}",
             N_(
-                "It is good once, for 15 minutes. If you did not ask for it, you need not do anything: "
-                "nobody can sign in without this mail."
+                "It works once, within 15 minutes. If you did not ask for it, you can ignore this mail: "
+                "nobody can sign in without it."
             ),
         ),
     ),
@@ -172,17 +172,17 @@ _TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
         N_("Keywright has disabled a webhook endpoint"),
         (
             "{% if endpoint.is_gone %}",
-            N_("This address has answered 410 (gone), so that it was disabled at once:"),
+            N_("This address answered 410 (Gone), so it was disabled at once:"),
             "{% else %}",
-            N_("For five days no delivery to this address has succeeded, so that it was disabled:"),
+            N_("Every delivery to this address has failed for five days, so it was disabled:"),
             "{% endif %}",
             "",
             "    {{ endpoint.url }}",
             N_("It is endpoint {{ endpoint.id }}."),
             "",
             N_(
-                "Events are kept for 30 days. Enable the endpoint again once it works: it goes on where it "
-                "stood."
+                "Events are kept for 30 days. Enable the endpoint again once it works: deliveries "
+                "continue where they stopped."
             ),
             "",
             "{% if endpoint.page_url %}",
@@ -195,10 +195,13 @@ _TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
 
 #: The page to unsubscribe: its heading, what it says, its button, what it says afterwards or of a bad link.
 UNSUBSCRIBE_HEADING = N_("Unsubscribe from reminders")
-UNSUBSCRIBE_TEXT = N_("You get no more reminders that a license ends. Mails about your purchases still come.")
+UNSUBSCRIBE_TEXT = N_(
+    "You will get no more reminders that a license is about to end. You will still get mails about your "
+    "purchases."
+)
 UNSUBSCRIBE_BUTTON = N_("Unsubscribe")
-UNSUBSCRIBED = N_("You get no more reminders.")
-BAD_LINK = N_("This link is not complete. Open it from the mail again.")
+UNSUBSCRIBED = N_("You will get no more reminders.")
+BAD_LINK = N_("This link is incomplete. Open it from the mail again.")
 
 _LANGUAGES = {ENGLISH: Language(ENGLISH)} | {
     one.stem.replace("_", "-"): Language(one.stem.replace("_", "-"), one)

@@ -47,7 +47,7 @@ def mail_keys(request: PortalRequest) -> Response:
     """Mail the license keys to the customer."""
     email = request.customer.email
     if email is None:
-        return request.redirect(_HERE, _("We have no e-mail address of yours."), is_error=True)
+        return request.redirect(_HERE, _("We do not have an e-mail address for you."), is_error=True)
     request.take("mail", email)
     command = MailKeys(context=request.context, email=email, language=request.language.code)
     request.change(command)
@@ -72,7 +72,9 @@ def ask_for_erasure(request: PortalRequest) -> Response:
         return request.render("erase.html")
     request.take("erase", str(request.customer.id))
     request.change(RequestErasure(context=request.context, customer_id=request.customer.id))
-    return request.redirect(_HERE, _("Your request was passed on. You will hear from us within a month."))
+    return request.redirect(
+        _HERE, _("Your request has been passed on. You will hear from us within a month.")
+    )
 
 
 def withdraw_erasure(request: PortalRequest) -> Response:
@@ -80,7 +82,7 @@ def withdraw_erasure(request: PortalRequest) -> Response:
     request.take("erase", str(request.customer.id))
     command = RequestErasure(context=request.context, customer_id=request.customer.id, is_withdrawn=True)
     request.change(command)
-    return request.redirect(_HERE, _("Your data are kept."))
+    return request.redirect(_HERE, _("Your data will be kept."))
 
 
 def _render(request: PortalRequest, name: str, *, has_error: bool = False) -> Response:

@@ -29,7 +29,7 @@ def free_device(
         request.change(command)
     except Refusal as error:
         return request.refuse(back, error)
-    return request.redirect(back, _("The device is free. You can activate another one now."))
+    return request.redirect(back, _("The device has been freed. You can activate another one now."))
 
 
 def make_file(request: PortalRequest, license: License, back: str) -> Response:

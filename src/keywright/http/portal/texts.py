@@ -20,17 +20,17 @@ _NOT_USABLE = N_("This license cannot be used at the moment, so there is no lice
 _SENTENCES: dict[type[e.KeywrightError], str] = {
     e.NoPortalReleases: N_("Devices of this license cannot be freed here. Please write to the vendor."),
     e.OfflineNotAllowed: N_(
-        "This license has no license files: the program needs the internet now and then."
+        "This license allows no license files: the program needs the internet from time to time."
     ),
     e.LicenseExpired: N_("This license has expired, so there is no license file for it."),
     e.LicenseDisabled: _NOT_USABLE,
     e.LicenseInactive: _NOT_USABLE,
-    e.NotActivated: N_("This device is not activated any more."),
-    e.NotFound: N_("This device is not there any more."),
+    e.NotActivated: N_("This device is no longer activated."),
+    e.NotFound: N_("This device is no longer there."),
     e.TooMuchStored: N_(
         "Too much is stored for a file here. Please write to the vendor, who will make it for you."
     ),
-    e.UnknownLicenseId: N_("This license is not there any more."),
+    e.UnknownLicenseId: N_("This license is no longer there."),
 }
 _OTHERS: dict[int, tuple[str, str]] = {
     403: (N_("This is not allowed"), N_("Please go back, load the page again, and try once more.")),
@@ -39,7 +39,10 @@ _OTHERS: dict[int, tuple[str, str]] = {
     413: (N_("That was too long"), N_("Please go back and shorten what you have typed.")),
     429: (N_("Too many attempts"), N_("Please wait a while, and try again.")),
     500: (N_("Something went wrong"), N_("That is our fault, not yours. Please try again in a moment.")),
-    503: (N_("Please try again in a moment"), N_("There is much to do just now. Nothing was changed.")),
+    503: (
+        N_("Please try again in a moment"),
+        N_("The server is very busy at the moment. Nothing was changed."),
+    ),
 }
 
 
@@ -63,7 +66,7 @@ def message_for(error: e.KeywrightError) -> Message:
     if isinstance(error, e.CustomerSignInOver):
         return Message(
             error.status,
-            _("This link is not valid any more"),
+            _("This link is no longer valid"),
             _("It works once, and for a short time. Ask for a new one."),
         )
     return message._replace(sentence=explain(error) or message.sentence)

@@ -138,7 +138,7 @@ async def update_webhook(call: Call, body: WebhookChanges) -> Answer:
 async def delete_webhook(call: Call) -> Answer:
     """Delete a webhook.
 
-    Its deliveries go with it, also those that wait.
+    Its deliveries are deleted with it, including those that wait.
     """
     command = DeleteEndpoint(
         context=call.context, endpoint_id=call.path["webhook_id"], precondition=call.precondition(_etag)

@@ -65,7 +65,7 @@ REASONS = {
     Reason.SHOP_UNAVAILABLE: N_("The shop's API does not answer."),
     Reason.SHOP_REFUSED: N_("The shop's API refused the question."),
     Reason.FAILED: N_("An unexpected error; the server's log says more."),
-    Reason.FORGOTTEN: N_("It was forgotten after its days."),
+    Reason.FORGOTTEN: N_("It was deleted after the days that events are kept."),
     Reason.NOT_NEEDED: N_("Events of this kind are not needed."),
     Reason.OTHER_MODE: N_("A test, or a live event of a connection for tests."),
     Reason.NOT_LICENSED: N_("No license was sold with this order."),

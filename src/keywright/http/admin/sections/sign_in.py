@@ -44,7 +44,7 @@ _KEPT = N_("Your session has ended. Sign in; what you have typed is kept.")
 def redirect_to_sign_in(request: PageRequest, unsent: KeptForm | None) -> Response:
     """Redirect to the sign-in, which leads back afterwards, or offers to send the form again."""
     if request.is_from_script:
-        return request.text(_("You are not signed in any more."), status=401)
+        return request.text(_("You are no longer signed in."), status=401)
     if unsent is not None:
         return _render_form(request, "", kept=unsent, error=_(_KEPT), status=403)
     if request.is_post:
@@ -157,7 +157,7 @@ class SignIn(Section):
     def _refuse_setup(self, request: PageRequest) -> Response:
         if request.ask(has_users):
             return request.redirect(
-                "/sign-in", _("Keywright is set up already. Sign in instead."), is_error=True
+                "/sign-in", _("Keywright is already set up. Sign in instead."), is_error=True
             )
         return request.render("no_setup.html", status=403)
 

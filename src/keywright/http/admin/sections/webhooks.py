@@ -53,8 +53,8 @@ STATES = {
 }
 REASONS = {
     "by_hand": N_("It was disabled by hand."),
-    "gone": N_("The receiver answered 410: it is gone for good."),
-    "failing": N_("For five days, the receiver took nothing."),
+    "gone": N_("The receiver answered 410 (Gone)."),
+    "failing": N_("The receiver accepted nothing for five days."),
 }
 _ROWS = 50
 _NO_EVENTS: tuple[str, ...] = ()
@@ -133,7 +133,7 @@ class Webhooks(Section):
                 context=request.context, endpoint_id=endpoint.id, changes={"is_enabled": is_enabled}
             )
         )
-        said = _("The webhook goes on where it stood.") if is_enabled else _("The webhook is disabled.")
+        said = _("The webhook continues where it stopped.") if is_enabled else _("The webhook is disabled.")
         return request.redirect(_path(endpoint), said)
 
     @page("/{id:number}/test", methods=("POST",))
@@ -178,7 +178,7 @@ class Webhooks(Section):
             return request.redirect(self.path, _("The webhook is deleted."))
         return request.confirm(
             _("Delete this webhook?"),
-            [endpoint.url, _("Its deliveries go with it, also those that wait.")],
+            [endpoint.url, _("Its deliveries are deleted with it, including those that wait.")],
             button=_("Delete it"),
             back=_path(endpoint),
         )

@@ -76,7 +76,7 @@ def _find_licenses(tx: ReadTransaction, asked: Asked) -> Group:
     found = find_licenses_like(tx, asked.typed, after=asked.after, limit=asked.limit)
     names = find_names(tx, found.items)
     hits = [_license_hit(one, names, _(license_state(one, asked.now))) for one in found.items]
-    too_many = _("Too many keys end so to look at all of them. Type the whole key.")
+    too_many = _("Too many keys end like this to search all of them. Type the whole key.")
     return Group(hits, found.after, too_many if found.is_incomplete else "")
 
 

@@ -95,7 +95,7 @@ class Bulk:
         """Ask for the details of a change, and show what it will do; an export starts at once."""
         selection = request.ask(lambda tx: _read_selection(tx, request))
         if selection.is_all and not _is_for_all(request):
-            sentence = _("Select the licenses first that you want to change.")
+            sentence = _("First select the licenses that you want to change.")
             return request.redirect(selection.filter.path, sentence, is_error=True)
         operation = request.form.get("what", "")
         if operation == EXPORT:

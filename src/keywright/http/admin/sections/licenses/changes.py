@@ -106,8 +106,8 @@ class Changes:
     def disable(self, request: PageRequest) -> Response:
         """Disable a license."""
         message = _(
-            "The license is disabled: it cannot be activated any more. "
-            "Programs that look at its status notice it at their next validation."
+            "The license is disabled: it can no longer be activated. Programs that look at its status "
+            "notice it at their next validation."
         )
         return _update(request, get_license(request), {"status": Status.DISABLED}, message)
 
@@ -182,7 +182,7 @@ class Changes:
 
 def _to_extended_license(request: PageRequest, record: LicenseRecord) -> Redirect:
     until = record.license.expires_at
-    message = "" if until is None else _("The license is good until %(time)s.", time=write_moment(until))
+    message = "" if until is None else _("The license is valid until %(time)s.", time=write_moment(until))
     return Redirect(f"/licenses/{record.license.id}", message, undo_path(request, record.license.id))
 
 
