@@ -11,6 +11,8 @@ static class Example {
     }
 
     static void Show(Keywright.Status status) {
-        Console.WriteLine("{\"valid\": " + (status.Valid ? "true" : "false") + ", \"state\": \"" + status.State + "\"}");
+        var detail = status.Problem == null ? "" : status.Problem.Message.Replace('\\', '/').Replace('"', '\'');
+        var valid = status.Valid ? "true" : "false";
+        Console.WriteLine($"{{\"valid\": {valid}, \"state\": \"{status.State}\", \"detail\": \"{detail}\"}}");
     }
 }

@@ -7,7 +7,9 @@ require __DIR__ . '/keywright.php';
 
 [, $url, $licenseKey, $publicKey, $path, $device] = $argv;
 $keywright = new Keywright\Keywright($url, [$publicKey], $path, $device);
-$show = fn(object $status) => print(json_encode(['valid' => $status->valid, 'state' => $status->state]) . "\n");
+$show = function (object $status): void {
+    echo json_encode(['valid' => $status->valid, 'state' => $status->state, 'detail' => $status->detail]), "\n";
+};
 $show($keywright->check());
 $show($keywright->activate($licenseKey, 'Example'));
 $show($keywright->check());

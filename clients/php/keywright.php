@@ -268,7 +268,8 @@ final class Keywright {
     private function keep(object $answer): object {
         $beside = $this->path . '.' . bin2hex(random_bytes(6));
         $known = ['license_key' => $answer->license_key, 'answer' => $answer->answer, 'key_sets' => $answer->key_sets];
-        $file = fopen($beside, 'x');
+        $file = @fopen($beside, 'x');
+        $file || throw new \RuntimeException("The license cannot be kept: {$this->path} cannot be written.");
         chmod($beside, 0600);
         fwrite($file, json_encode($known));
         fclose($file);

@@ -20,7 +20,11 @@ func main() {
 		client.Check,
 	} {
 		told := status()
-		line, _ := json.Marshal(map[string]any{"valid": told.Valid, "state": told.State})
+		detail := ""
+		if told.Err != nil {
+			detail = told.Err.Error()
+		}
+		line, _ := json.Marshal(map[string]any{"valid": told.Valid, "state": told.State, "detail": detail})
 		fmt.Println(string(line))
 	}
 }
