@@ -20,6 +20,8 @@ from keywright.licensing.activations.commands import FindLicenses, ValidateAlone
 from keywright.licensing.activations.model import Activation, LicenseRecord, RecordLimits
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
+from keywright.licensing.validation.commands import ValidateLicense
+from keywright.licensing.validation.model import Validated
 from keywright.registry import open_executor
 from tests.databases import execute
 from tests.makers import (
@@ -324,11 +326,29 @@ def test_a_small_license_is_validated_without_its_large_neighbor(
     assert rows_read(storage, [question, validate("KEY-3"), validate("KEY-4")]) <= 10
 
 
+@pytest.mark.databases("postgresql")
+@pytest.mark.parametrize("names", [("fingerprint",), ("token",), ("fingerprint", "token")])
+def test_a_device_of_a_large_license_is_validated_without_its_others(
+    storage: Storage, url: str, names: tuple[str, ...]
+) -> None:
+    """With statistics that say that there are many licenses, and that each has few records."""
+    a_history(storage, 1, active=2_000, given_up=0)
+    with storage.write() as tx:
+        others = [a_license(id=number, key=f"KEY-{number}") for number in range(2, 5_000)]
+        license_store.save_new_licenses(tx, others)
+    execute(url, "UPDATE activations SET fingerprint = 'device-' || id")
+    execute(url, "ALTER TABLE activations ALTER license_id SET (n_distinct = 500)")
+    execute(url, "ANALYZE")
+    device: dict[str, Any] = dict.fromkeys(names, "f" * 40)
+    questions = [ValidateLicense(key=f"KEY-{number}", now=NOW, **device) for number in range(1, 21)]
+    assert rows_read(storage, [*questions]) == 0
+
+
 def rows_read(storage: Storage, questions: list[Query]) -> int:
     """How many activations PostgreSQL reads for these questions."""
     with note_statements() as statements:
         outcomes = open_executor(storage).query(questions)
-    assert any(isinstance(one, LicenseRecord) for one in outcomes)
+    assert any(isinstance(one, LicenseRecord | Validated) for one in outcomes)
     read = 0
     with storage.read() as tx:
         assert tx.is_postgres

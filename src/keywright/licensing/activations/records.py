@@ -22,8 +22,7 @@ from keywright.licensing.activations.store import (
     FEW_RECORDS,
     LAST_SEEN_WITH,
     RECORDS,
-    RECORDS_NAMED,
-    RECORDS_OF_DEVICES,
+    RECORDS_OF,
     SOME_ACTIVE,
     SOME_RECORDS,
     activation_of,
@@ -36,7 +35,8 @@ from keywright.licensing.licenses.store import LICENSE, license_of
 MAX_IN_LISTS = 100
 _BYTES_IN_LISTS = rules.MAX_LISTED_BYTES // 10
 _SIZE = len(LICENSE)
-_END_OF_FIRST = _SIZE + len(ACTIVATION)
+#: Where the records begin in a row of ``RECORDS_OF``.
+_STARTS = (_SIZE, _SIZE + len(ACTIVATION))
 #: After every moment.
 _END = 2**63 - 1
 
@@ -249,34 +249,42 @@ def _by_license(records: Iterable[Activation]) -> dict[int, list[Activation]]:
 def _find_devices(
     tx: ReadTransaction, named: Collection[tuple[str, str | None, str | None]]
 ) -> tuple[dict[str, License], dict[int, list[Activation]]]:
-    key_of = tx.key_ring.blind_indexes(key for key, _, _ in named)
+    asked = ("fingerprint", "token")
+    places = [i for i in (0, 1) if any(one[1 + i] is not None for one in named)]
     # No fingerprint and no token is empty.
-    wanted = [
-        (index, fingerprint or "", token or "")
-        for key, fingerprint, token in named
-        for index in tx.key_ring.blind_indexes([key])
-    ]
-    licenses: dict[str, License] = {}
-    records = []
-    for row in select_by_arrays(tx.connection, RECORDS_OF_DEVICES, wanted):
-        key = key_of[row[0]]
-        if key not in licenses:
-            licenses[key] = license_of(row[:_SIZE], key)
-        for part in (row[_SIZE:_END_OF_FIRST], row[_END_OF_FIRST:]):
-            if part[0] is not None:
-                records.append(activation_of(part))
+    wanted = [(key, *(device[i] or "" for i in places)) for key, *device in named]
+    licenses, records = _find_records_of(tx, tuple(asked[i] for i in places), wanted)
     return licenses, _by_license(records)
 
 
 def _find_named(
     tx: ReadTransaction, places: Collection[tuple[str, str]]
 ) -> tuple[dict[str, License], list[Activation]]:
-    blind_indexes = tx.key_ring.blind_indexes
-    key_of = blind_indexes(key for key, _ in places)
     # No database can hold a zero; what is found instead has another token.
-    wanted = [(one, token.replace("\0", "")) for key, token in places for one in blind_indexes([key])]
-    licenses, records = _by_key(select_by_arrays(tx.connection, RECORDS_NAMED, wanted), key_of)
-    return licenses, [one for some in records.values() for one in some]
+    return _find_records_of(tx, ("token",), [(key, token.replace("\0", "")) for key, token in places])
+
+
+def _find_records_of(
+    tx: ReadTransaction, names: tuple[str, ...], wanted: Sequence[tuple[str, ...]]
+) -> tuple[dict[str, License], list[Activation]]:
+    """The licenses of the keys that come first in ``wanted``, and those of their records that have one of the
+    values of these columns, which come after.
+    """
+    key_of = tx.key_ring.blind_indexes({key for key, *_ in wanted})
+    indexes: dict[str, list[bytes]] = {}
+    for index, key in key_of.items():
+        indexes.setdefault(key, []).append(index)
+    rows_wanted = [(index, *values) for key, *values in wanted for index in indexes[key]]
+    licenses: dict[str, License] = {}
+    found = []
+    for row in select_by_arrays(tx.connection, RECORDS_OF[names], rows_wanted):
+        key = key_of[row[0]]
+        if key not in licenses:
+            licenses[key] = license_of(row[:_SIZE], key)
+        for start in _STARTS[: len(names)]:
+            if row[start] is not None:
+                found.append(activation_of(row[start : start + len(ACTIVATION)]))
+    return licenses, found
 
 
 # --- what is kept ---------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 from msgspec.structs import replace
-from sqlalchemy import and_, bindparam, delete, func, literal_column, select, true, union_all, update
+from sqlalchemy import Select, bindparam, delete, func, literal_column, select, true, union_all, update
 
 from keywright.db.bulk import Lookup, Values, array_table, bulk_delete, bulk_insert, bulk_update, bulk_upsert
 from keywright.db.rows import to_datetime, to_json, to_optional_seconds, to_seconds
@@ -228,7 +228,6 @@ ACTIVATIONS_WITH = Lookup(ACTIVATIONS, activations.c.license_id, activations.c.t
 ACTIVATIONS_BY_ID = Lookup(ACTIVATIONS, activations.c.license_id, activations.c.id)
 FINGERPRINTS_WITH = Lookup(ACTIVATIONS, activations.c.license_id, activations.c.fingerprint)
 
-_RECORD = select(*LICENSE, *(one.label(f"of_{one.name}") for one in ACTIVATION))
 _IS_ITS = activations.c.license_id == licenses.c.id
 # Sorted and limited, so that PostgreSQL goes through the index of each license whatever it believes of how
 # many records a license has; a plan for the largest one would serve all.
@@ -263,38 +262,28 @@ SOME_RECORDS = (
 )
 #: At most so many active records of one license.
 SOME_ACTIVE = _SOME_ACTIVE.limit(bindparam("most"))
-_NAMED = array_table(licenses.c.key_hmac, activations.c.token)
-#: Licenses with the one record that has a token, or with a row of nothing. Only for PostgreSQL.
-RECORDS_NAMED = _RECORD.select_from(
-    _NAMED.join(licenses, licenses.c.key_hmac == _NAMED.c.key_hmac).outerjoin(
-        activations, and_(_IS_ITS, activations.c.token == _NAMED.c.token)
-    )
-)
-_KEYS_OF_DEVICES = array_table(licenses.c.key_hmac, activations.c.fingerprint, activations.c.token)
-_BY_FINGERPRINT, _BY_TOKEN = activations.alias("by_fingerprint"), activations.alias("by_token")
-#: Licenses with the record that has a fingerprint, and with the one that has a token; each may be nothing.
-#: Only for PostgreSQL.
-RECORDS_OF_DEVICES = select(
-    *LICENSE,
-    *(
-        some.c[one.name].label(f"{some.name}_{one.name}")
-        for some in (_BY_FINGERPRINT, _BY_TOKEN)
-        for one in ACTIVATION
-    ),
-).select_from(
-    _KEYS_OF_DEVICES.join(licenses, licenses.c.key_hmac == _KEYS_OF_DEVICES.c.key_hmac)
-    .outerjoin(
-        _BY_FINGERPRINT,
-        and_(
-            _BY_FINGERPRINT.c.license_id == licenses.c.id,
-            _BY_FINGERPRINT.c.fingerprint == _KEYS_OF_DEVICES.c.fingerprint,
-        ),
-    )
-    .outerjoin(
-        _BY_TOKEN,
-        and_(_BY_TOKEN.c.license_id == licenses.c.id, _BY_TOKEN.c.token == _KEYS_OF_DEVICES.c.token),
-    )
-)
+
+
+def _select_records_of(names: Sequence[str]) -> Select[Any]:
+    """Licenses of keys with, for each of these columns, the record that has the value named with the key, or
+    with nothing.
+    """
+    keys = array_table(licenses.c.key_hmac, *(activations.c[name] for name in names))
+    columns, source = list[Any](LICENSE), keys.join(licenses, licenses.c.key_hmac == keys.c.key_hmac)
+    for name in names:
+        # Limited, so that PostgreSQL looks for the one record, and not through all that a license has.
+        is_named = activations.c[name] == keys.c[name]
+        one = ACTIVATIONS.where(_IS_ITS, is_named).limit(literal_column("1")).correlate(licenses, keys)
+        record = one.lateral(f"by_{name}")
+        columns += [column.label(f"{record.name}_{column.name}") for column in record.c]
+        source = source.outerjoin(record, true())
+    return select(*columns).select_from(source)
+
+
+#: By the columns that are named: what nobody names is not read. Only for PostgreSQL.
+RECORDS_OF: dict[tuple[str, ...], Select[Any]] = {
+    names: _select_records_of(names) for names in ((), ("fingerprint",), ("token",), ("fingerprint", "token"))
+}
 INSERT_ACTIVATIONS = bulk_insert(activations)
 UPDATE_ACTIVATIONS = bulk_update(activations, ["license_id", "token"], ["updated_at", "deactivated_at"])
 REWRITE_ACTIVATIONS = bulk_update(activations, ["license_id", "token"], [one.name for one in activations.c])
