@@ -423,4 +423,5 @@ def test_looking_at_a_page_changes_nothing(server: RunningServer, bob: Visitor) 
         assert bob.get(f"/licenses/{license.id}/{page}").status_code == 200
     for page in ("disable", "enable", "deactivate", "key"):
         assert bob.get(f"/licenses/{license.id}/{page}").status_code == 405
-    assert names_of(server, license) == ["created"]
+    # That it has expired is written down in the background, sooner or later.
+    assert names_of(server, license) in (["created"], ["created", "expired"])
