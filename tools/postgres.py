@@ -24,7 +24,7 @@ from psycopg import sql
 
 #: PostgreSQL does not run as root; there it runs as this user.
 UNPRIVILEGED = "nobody"
-_TIMEOUT = 30.0
+_TIMEOUT = 90.0
 #: For tests: what is written need not survive the machine.
 FAST: dict[str, Any] = {"fsync": "off", "full_page_writes": "off"}
 _numbers = count(1)

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, expect, sync_playwright
 from tests.deploy.programs import give_up
 
 #: In milliseconds: a busy machine is no reason to fail.
-TIMEOUT = 30_000.0
+TIMEOUT = 60_000.0
 #: The first is the same browser without a window of its own, which takes half the processor time.
 _PROGRAMS = ("chromium-headless-shell", "chromium")
 _FLAGS = (

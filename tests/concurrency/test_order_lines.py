@@ -18,7 +18,7 @@ from keywright.registry import open_executor
 from tests.databases import a_postgres_url
 from tests.makers import KEY_RING, NOW, an_origin, create_policy, url_of
 
-SERVERS, LINES, TIMEOUT = 4, 25, 20
+SERVERS, LINES, TIMEOUT = 4, 25, 60
 CONTEXT = Context(NOW, an_origin(), 1)
 
 

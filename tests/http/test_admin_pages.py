@@ -285,14 +285,14 @@ def test_nothing_of_the_pages_is_loaded_before_somebody_comes(
 
 def test_pages_do_not_hold_up_each_other_or_the_calls(ada: Visitor) -> None:
     def ask_slowly() -> None:
-        ada.get(f"/odd/slow?until={time.time() + 3}")
+        ada.get(f"/odd/slow?until={time.time() + 5}")
 
     slow = [threading.Thread(target=ask_slowly) for _ in range(3)]
     with Client(ada.server, ada.server.api_key()) as vendor:
         key = vendor.license()
         for one in slow:
             one.start()
-        for _ in range(50):
+        for _ in range(20):
             assert vendor.get(f"licenses/validate/{key}").status == 200
         assert any(one.is_alive() for one in slow)
         for one in slow:

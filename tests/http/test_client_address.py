@@ -9,7 +9,7 @@ import pytest
 
 from tests.http.admin_browser import Visitor, make_users
 from tests.http.asking import Client, core, read_reply
-from tests.server import NO_LIMITS, RunningServer, running
+from tests.server import NO_LIMITS, RunningServer, running, wait_until
 
 PEER = "127.0.0.1"
 
@@ -164,7 +164,7 @@ def test_no_more_of_an_address_is_stored_than_the_setting_allows(
         (session,) = server.sql("SELECT ip_address FROM sessions")
         assert session[0] in of_events
         # The log says who it was.
-        assert "203.0.113.9" in server.log
+        wait_until(lambda: "203.0.113.9" in server.log, "the address in the log")
 
 
 def test_calls_through_a_proxy_that_is_not_trusted_are_told_by_the_log_and_the_doctor(

@@ -14,7 +14,7 @@ from tools import postgres
 from tools.postgres import FAST
 
 #: How long an idle server may take to stop, in seconds.
-SOON = 5.0
+SOON = 20.0
 WARNING = "the search of the administration pages waits for the database"
 
 

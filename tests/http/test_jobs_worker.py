@@ -408,7 +408,7 @@ async def test_a_job_that_was_claimed_while_a_clock_was_ahead_is_taken_over(
 async def test_a_step_that_takes_too_long_is_made_smaller_and_holds_up_no_other_change(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lane, "STEP_TIMEOUT", 0.3)
+    monkeypatch.setattr(lane, "STEP_TIMEOUT", 0.8)
     sizes = slow_steps(house, monkeypatch, lambda numbers: 60 in numbers and len(numbers) > 1)
     job = decide(house.executor, start(a_change("disable", license_ids=list(range(1, 121)))))
     async with house.open() as (desk, _):
@@ -426,7 +426,7 @@ async def test_a_step_that_takes_too_long_is_made_smaller_and_holds_up_no_other_
 async def test_a_step_that_takes_too_long_however_small_ends_its_job_with_a_sentence(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lane, "STEP_TIMEOUT", 0.2)
+    monkeypatch.setattr(lane, "STEP_TIMEOUT", 0.6)
     sizes = slow_steps(house, monkeypatch, lambda numbers: 60 in numbers)
     bad = decide(house.executor, start(a_change("disable")))
     async with house.open():

@@ -106,7 +106,7 @@ def test_it_ends_when_it_was_said_to_end(anyone: Client, known: str) -> None:
     told = int(limited.header("retry-after") or 0)
     started = time.monotonic()
     wait_until(lambda: anyone.validate(known, headers=here).status == 200, "the end of the limit")
-    assert time.monotonic() - started <= told + 5
+    assert time.monotonic() - started <= told + 15
 
 
 def test_addresses_of_one_ipv6_network_count_together(anyone: Client, known: str) -> None:

@@ -100,7 +100,7 @@ def test_a_caller_that_reads_slowly_but_in_time_gets_everything(monkeypatch: pyt
 
 
 def test_a_caller_that_has_read_its_answer_keeps_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "SEND_TIMEOUT", 0.05)
+    monkeypatch.setattr(protocol, "SEND_TIMEOUT", 0.5)
 
     async def served() -> None:
         async with serving(answering(1_000_000)) as (port, _):
@@ -109,7 +109,7 @@ def test_a_caller_that_has_read_its_answer_keeps_its_connection(monkeypatch: pyt
                 writer.write(ASK % b"")
                 await reader.readuntil(b"\r\n0\r\n\r\n")
                 # Longer than an answer may take that is not read.
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(0.7)
             writer.close()
 
     asyncio.run(served())

@@ -105,13 +105,13 @@ def test_a_server_that_cannot_be_reached_or_hangs_delays_the_mail() -> None:
 @pytest.mark.parametrize("answer", [CUT, HANG])
 def test_an_answer_that_does_not_arrive_is_told_apart(answer: str) -> None:
     with receiving(Mailbox(on_message=lambda _: answer)) as port:
-        [outcome] = send(a_server(port), to(), timeout=1)
+        [outcome] = send(a_server(port), to(), timeout=2)
     assert outcome.fate is Fate.UNANSWERED
 
 
 def test_a_connection_that_the_server_has_closed_is_opened_again() -> None:
     mailbox = Mailbox()
-    with receiving(mailbox, timeout=0.2) as port, closing(SmtpClient(a_server(port))) as client:
+    with receiving(mailbox, timeout=1.5) as port, closing(SmtpClient(a_server(port))) as client:
         assert client.send(to()).fate is Fate.SENT
         wait_for_end(client)
         assert client.send(to()).fate is Fate.SENT

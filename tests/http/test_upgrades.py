@@ -30,7 +30,7 @@ def framed(framing: str, body: bytes) -> tuple[str, bytes]:
 
 def statuses(server: RunningServer, pieces: list[bytes]) -> list[bytes]:
     """Send the pieces, each in a segment of its own; the status of every answer until the server hangs up."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for piece in pieces:
             connection.sendall(piece)
@@ -108,7 +108,7 @@ def test_a_broken_request_does_not_take_the_answer_of_the_one_before(
     "last", [b"\r\n", b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n1"]
 )
 def test_a_connection_on_which_nothing_more_comes_is_ended(server: RunningServer, last: bytes) -> None:
-    with socket.create_connection(("127.0.0.1", server.port), timeout=25) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
         connection.recv(65536)
         connection.sendall(last)
