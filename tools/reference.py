@@ -93,7 +93,8 @@ def _value(option: Any) -> str:
 
 
 def _metavar(parameter: Any) -> str:
-    return str(parameter.metavar or parameter.name.upper()).strip("[]").replace("|", " or ")
+    name = str(parameter.metavar or parameter.name.upper())
+    return (name[1:-1] if name.startswith("[") else name).replace("|", " or ")
 
 
 def _prose(text: str) -> str:

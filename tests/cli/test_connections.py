@@ -1,5 +1,7 @@
 """``keywright connection …``"""
 
+import io
+
 import pytest
 
 from keywright.cli.installation import InstallationOptions, open_here
@@ -16,7 +18,9 @@ def connected(keywright: Keywright) -> Keywright:
     return keywright
 
 
-def test_a_connection_is_added_changed_and_removed(connected: Keywright) -> None:
+def test_a_connection_is_added_changed_and_removed(
+    connected: Keywright, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mapped = ("--map", "price_1=1:devices", "--map", "*=none")
     added = connected.json(
         *("connection", "add", "stripe", "--secret", "whsec_abcdef", "--mode", "test", "--no-mail", *mapped)
@@ -34,7 +38,10 @@ def test_a_connection_is_added_changed_and_removed(connected: Keywright) -> None
     assert connected.json("connection", "show", "2") == changed
     assert "price_1" not in connected("connection", "show", "2")
     assert [one["name"] for one in connected.json("connection", "list")] == ["Our shop", "EU"]
-    assert "is removed" in connected("connection", "remove", "2")
+    remove = ("connection", "remove", "2")
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    assert "nothing was done" in connected.run(*remove, "--data-dir", str(connected.data_dir)).err
+    assert "is removed" in connected(*remove, "--yes")
     assert connected.refused("connection", "show", "2").startswith("there is no connection 2.")
 
 

@@ -51,9 +51,9 @@ def create(
 ) -> None:
     """Make an API key, and print its token, and its consumer key and secret: now, and never again.
 
-    read: look at licenses and policies. write: change them. client: only activate, deactivate and validate;
-    this one may be inside a program that you give away. With --product-id, nothing but that product, its
-    policies and its licenses exists for the key.
+    read: look at licenses and policies. write: change them. client: only what programs call, such as activate
+    and validate; this one may be inside a program that you give away. With --product-id, nothing but that
+    product, its policies and its licenses exists for the key.
     """
     from keywright.identity.api_keys import new_secrets
 

@@ -62,10 +62,10 @@ def backup(
     """Back up the database as it is at this moment into one file, from which `keywright restore` restores
     everything. The server keeps running.
 
-    Licenses, activations, their numbers, events, policies, API keys and users are in it. The secret that
-    license keys are sealed with is not, unless you ask for it: keep it elsewhere. The file gets its name only
-    when it is complete and on the disk; until then, there is a copy of the database beside it. The backup is
-    signed with the secret, so that `keywright restore` notices when it was altered.
+    Everything that is in the database is in it. The secret that license keys are sealed with is not, unless
+    you ask for it: keep it elsewhere. The file gets its name only when it is complete and on the disk; until
+    then, there is a copy of the database beside it. The backup is signed with the secret, so that `keywright
+    restore` notices when it was altered.
 
     A PostgreSQL database needs pg_dump, at least of the server's version.
     """

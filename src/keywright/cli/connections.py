@@ -9,7 +9,7 @@ import typer
 from keywright.cli import output
 from keywright.cli.events import parse_moment
 from keywright.cli.installation import Installation
-from keywright.cli.options import AsJson, command, with_installation, with_installation_made
+from keywright.cli.options import AsJson, IsSure, command, with_installation, with_installation_made
 from keywright.cli.paging import Limit, print_list
 from keywright.core.errors import NothingToChange
 from keywright.core.parsing import parse_name
@@ -253,8 +253,12 @@ def edit(
 
 @command(app, "keywright connection remove 1")
 @with_installation
-def remove(here: Installation, connection_id: ConnectionId) -> None:
-    """Remove a connection with the events that it brought. Its licenses stay."""
+def remove(here: Installation, connection_id: ConnectionId, *, is_sure: IsSure = False) -> None:
+    """Remove a connection with the events that it brought. Its licenses stay; what the shop sends from now on
+    is refused.
+    """
+    if not is_sure:
+        typer.confirm(f"Remove connection {connection_id} and its events?", abort=True, err=True)
     here.change(RemoveConnection(context=here.context, connection_id=connection_id))
     output.print_line(f"Connection {connection_id} is removed.")
 

@@ -46,7 +46,7 @@ def _parse_type(text: str) -> str:
     return text.removesuffix("*")
 
 
-Since = Annotated[
+_Since = Annotated[
     datetime | None,
     typer.Option(
         metavar="TIME",
@@ -83,7 +83,7 @@ def add_to(app: typer.Typer) -> None:
 def events(
     here: Installation,
     *,
-    since: Since = None,
+    since: _Since = None,
     type_: _Type = None,
     license: _License = None,
     limit: _Limit = None,

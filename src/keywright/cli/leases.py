@@ -45,7 +45,11 @@ def list_leases(here: Installation, key: Key, *, as_json: AsJson = False) -> Non
 @command(app, "keywright lease release KEY 0f1e2d3c4b5a69788796a5b4c3d2e1f0")
 @with_installation
 def release(here: Installation, key: Key, lease_id: _LeaseId) -> None:
-    """End a lease for its holder: it is free at once."""
+    """End a lease for its holder: it is free at once.
+
+    Its program is told that the lease is lost when it validates, and takes it again with its next renewal if
+    one is free. To stop a program for good, release its activation or disable the license.
+    """
     here.change(EndLease(context=here.context, license=key, lease_id=lease_id))
     output.print_line("The lease is ended.")
 

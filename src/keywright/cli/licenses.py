@@ -250,8 +250,9 @@ def delete(
 ) -> None:
     """Delete a license and its activations; the events of both are kept.
 
-    Programs that use it find their license unknown from then on. To stop them for a while, use
-    `keywright license update KEY --status disabled`.
+    Programs that use it find their license unknown from then on. The pages can bring it back for some days:
+    the setting keep_deleted_days. To stop programs for a while, use `keywright license update KEY --status
+    disabled`.
     """
     if not is_sure:
         license = here.get_license(key).license

@@ -153,9 +153,10 @@ def copy(
 ) -> None:
     """Copy everything into another database: from SQLite to PostgreSQL, when one file is not enough.
 
-    Licenses, activations, their numbers, events, policies, API keys, users and the names of products and
-    customers are copied, all or nothing, and the other database belongs to the same secret. Users of the
-    pages have to sign in again.
+    Licenses with their activations, leases, usage and numbers, products, policies, customers, events, API
+    keys, users, signing keys, connections to shops, webhooks and mails are copied, all or nothing. The other
+    database belongs to the same secret. Users of the pages, and customers in the portal, have to sign in
+    again.
 
     Stop the server first: what changes afterwards is not in the copy.
     """

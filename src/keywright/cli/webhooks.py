@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from keywright.cli import output
-from keywright.cli.events import Since
+from keywright.cli.events import parse_moment
 from keywright.cli.installation import Installation
 from keywright.cli.options import (
     AsJson,
@@ -131,7 +131,10 @@ def edit(
     payload: _Payload = None,
     is_enabled: Annotated[
         bool | None,
-        typer.Option("--enabled/--disabled", help="Enabled again, it goes on where it stood."),
+        typer.Option(
+            "--enabled/--disabled",
+            help="Whether events are delivered. Enabled again, it goes on where it stood.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -213,7 +216,14 @@ def resend(
         int | None,
         typer.Option("--delivery", metavar="ID", parser=parsing.parse_integer, help="This delivery."),
     ] = None,
-    since: Since = None,
+    since: Annotated[
+        datetime | None,
+        typer.Option(
+            metavar="TIME",
+            parser=parse_moment,
+            help="All since then: yesterday, today, 30m, 2h, 7d, or a time (UTC).",
+        ),
+    ] = None,
 ) -> None:
     """Send one delivery again, or all events since a moment in their order, of 30 days at most."""
     if (delivery_id is None) == (since is None):
