@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.databases import KINDS, stop_postgres
 from tests.tiers import COLLECTED, OPTIONS, is_left_out, tier_of
@@ -38,7 +38,7 @@ LONGEST = {
 }
 
 # No test fails because the machine is slow.
-settings.register_profile("keywright", deadline=None)
+settings.register_profile("keywright", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("keywright")
 
 # Without bytecode on the disk, each of the many servers that the tests start would compile Keywright again.

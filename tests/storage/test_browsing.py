@@ -111,7 +111,8 @@ SIZES = st.builds(
     st.sampled_from((NO_TIME, MUCH_TIME)),
 )
 examples = settings(
-    max_examples=size(20, 5_000), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=size(20, 5_000),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 
 

@@ -105,7 +105,7 @@ def test_a_license_is_found_by_its_key_as_it_was_saved(storage: Storage, license
         assert license_store.list_licenses(tx, ANY, after_id=0, limit=10) == [license]
 
 
-@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(any_license, any_activation)
 def test_every_license_and_activation_is_found_as_it_was_saved(
     storage: Storage, license: License, activation: Activation

@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
@@ -134,6 +134,4 @@ class LicenseOverTime(RuleBasedStateMachine):
 
 
 TestLicenseOverTime = LicenseOverTime.TestCase
-TestLicenseOverTime.settings = settings(
-    max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+TestLicenseOverTime.settings = settings(max_examples=150, stateful_step_count=40)

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
@@ -260,5 +260,5 @@ class LeasesOverTime(RuleBasedStateMachine):
 TestDevicesOverTime = DevicesOverTime.TestCase
 TestLeasesOverTime = LeasesOverTime.TestCase
 TestDevicesOverTime.settings = TestLeasesOverTime.settings = settings(
-    max_examples=300, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=300, stateful_step_count=40
 )
