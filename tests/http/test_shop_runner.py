@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from keywright.background.shop_runner import ShopRunner, running_shops
 from keywright.core.command import Context
 from keywright.core.paging import Paging
 from keywright.engine.desk import Desk
+from keywright.provisioning.shops.client import open_api
 from keywright.provisioning.shops.commands import AddConnection, GetConnection, ListShopEvents, StoreShopEvent
 from keywright.provisioning.shops.model import EventState, Reason, Shop, ShopEvent, StoredEvent
 from keywright.provisioning.shops.payloads import payload_of
@@ -133,6 +135,25 @@ def test_a_shop_that_does_not_answer_holds_up_no_other(
     with running_api(Shop.STRIPE) as stub:
         stub.is_slow = True
         run(tmp_path, test, api=stub.url)
+
+
+def test_a_shop_that_was_waited_for_in_vain_is_left_alone_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shop_runner, "open_api", partial(open_api, timeout=0.2))
+    monkeypatch.setattr(shop_runner, "_SLOW", 0.1)
+    monkeypatch.setattr(shop_runner, "_QUIET", 600.0)
+
+    async def test(process: Process) -> None:
+        asking = [an_event(a_sale(f"{number}"), needs_api=True, lookup="cs_1") for number in range(20)]
+        for row_id in [await process.receive(one, STRIPE) for one in asking]:
+            await process.until(row_id, lambda one: one.reason is Reason.SHOP_UNAVAILABLE)
+
+    with running_api(Shop.STRIPE) as stub:
+        stub.is_slow = True
+        run(tmp_path, test, api=stub.url)
+    # Those that were asked before the first of them was given up.
+    assert len(stub.asked) <= 4
 
 
 def test_an_event_that_meets_an_unexpected_error_waits_for_a_person(

@@ -5,7 +5,7 @@ waits for another attempt, is found by a look at the table every few seconds; th
 before it begins. Two processes that work on one event do no harm: the second one finds it done.
 
 Events that need an answer of their shop's API wait in a queue of their own, so that a slow shop holds up no
-other.
+event that needs none. A shop that was waited for in vain is left alone for a while, and others are asked.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from time import monotonic
 
 from keywright.background.loops import ORIGIN, Waits, read_clock
 from keywright.core.command import Context, Origin
@@ -72,6 +73,8 @@ _MAX_KEPT = 50
 _SMALL = 5
 #: How often an event is worked on again at once, and the pause when its licenses have changed meanwhile.
 _MAX_TURNS, _PAUSE = 200, 0.02
+#: A shop that was waited for so long in vain is asked nothing for a while, in seconds.
+_SLOW, _QUIET = 2.0, 15.0
 #: The pause after an attempt that the database could not finish, in seconds.
 _RETRY = 1.0
 
@@ -98,6 +101,8 @@ class ShopRunner:
         self._asking: asyncio.Queue[_Task] = asyncio.Queue()
         #: The IDs of the events that are in a queue here, or being worked on.
         self._held: set[int] = set()
+        #: Until when a connection's shop is asked nothing.
+        self._quiet_until: dict[int, float] = {}
         self._pool = ThreadPoolExecutor(_QUESTIONS, thread_name_prefix="shops")
         loops = [self._look()]
         loops += [self._run(self._ready, self._work) for _ in range(_WORKERS)]
@@ -234,11 +239,24 @@ class ShopRunner:
         module = MODULES[opened.connection.shop]
         access = module.find_api(opened.connection, opened.api_key) if opened.api_key else None
         if access is not None:
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._pool, _ask, module, access, event)
+            return await self._ask_shop(opened.connection.id, module, access, event)
         if isinstance(event.change, Sale | Renewal):
             raise _Postponed(Reason.API_KEY_MISSING, None)
         return event
+
+    async def _ask_shop(
+        self, connection_id: int, module: ShopModule, access: ApiAccess, event: ShopEvent
+    ) -> ShopEvent:
+        """Ask in a thread. Raises ``_Postponed`` where the shop is to be left alone."""
+        began = monotonic()
+        if self._quiet_until.get(connection_id, began) > began:
+            raise _Postponed(Reason.SHOP_UNAVAILABLE, "it did not answer in time a moment ago")
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._pool, _ask, module, access, event)
+        except ShopUnavailable:
+            if monotonic() - began >= _SLOW:
+                self._quiet_until[connection_id] = monotonic() + _QUIET
+            raise
 
     async def _decide(self, task: _Task, event: ShopEvent) -> None:
         """Do what an event says: in several turns where that is much, or where its licenses change
