@@ -13,7 +13,7 @@ from typing import Any
 from babel import Locale
 from babel.dates import format_date
 from babel.numbers import format_decimal
-from jinja2 import ChainableUndefined, StrictUndefined, TemplateError, TemplateSyntaxError, nodes
+from jinja2 import ChainableUndefined, StrictUndefined, Template, TemplateError, TemplateSyntaxError, nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from keywright.core.languages import ENGLISH
@@ -51,8 +51,7 @@ def render(
     """
     check(source)
     try:
-        lines = _TAGS_ALONE.sub(_without_line_break, source)
-        template = _environment(is_html, is_strict, language).from_string(lines)
+        template = _compile(source, language, is_html, is_strict)
         pieces: list[str] = []
         left = MAX_OUTPUT
         for piece in template.generate(values):
@@ -68,6 +67,13 @@ def render(
         raise BadTemplate(problem.message or type(problem).__name__, line) from problem
     except Exception as problem:
         raise BadTemplate(f"{type(problem).__name__}: {problem}"[:200], _line_of(problem)) from problem
+
+
+@lru_cache(maxsize=64)
+def _compile(source: str, language: str, is_html: bool, is_strict: bool) -> Template:
+    """The template; to compile it takes longer than everything else that a mail needs."""
+    lines = _TAGS_ALONE.sub(_without_line_break, source)
+    return _environment(is_html, is_strict, language).from_string(lines)
 
 
 def _without_line_break(line: re.Match[str]) -> str:
