@@ -124,6 +124,11 @@ def test_every_page_is_exported_once(seller: Keywright, monkeypatch: pytest.Monk
     assert {what: seller("export", what) for what in whole} == whole
 
 
+def test_a_folder_that_is_missing_is_said(keywright: Keywright, tmp_path: Path) -> None:
+    said = keywright.refused("export", "licenses", "-o", str(tmp_path / "nowhere" / "all.csv"))
+    assert f"{tmp_path / 'nowhere'}: there is no such folder" in said
+
+
 def test_an_export_that_fails_leaves_the_old_file(seller: Keywright, tmp_path: Path) -> None:
     file = tmp_path / "licenses.csv"
     file.write_text("old")

@@ -69,6 +69,7 @@ class PostgresPage:
             "/etc/keywright/": f"{self.folder}/etc/",
             "/var/lib/keywright": f"{self.folder}/data",
             "/backup/": f"{self.folder}/",
+            "sudo -u keywright ": "",
             # In place of the file in /etc, which is not changed yet when the page copies a database.
             ".venv/bin/keywright": f"env KEYWRIGHT_CONFIG={self.config} {KEYWRIGHT}",
             f"env KEYWRIGHT_CONFIG={self.config} {KEYWRIGHT} copy": f"{KEYWRIGHT} copy",

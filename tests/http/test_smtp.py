@@ -10,6 +10,7 @@ from keywright.delivery.mail.message import Envelope
 from keywright.delivery.mail.model import AttemptOutcome, Fate
 from keywright.delivery.mail.smtp import SmtpClient
 from tests.smtp_server import CUT, HANG, OK, Mailbox, make_certificate, receiving
+from tools.postgres import free_port
 
 MESSAGE = b"Subject: Hello\r\nMessage-ID: <1@x>\r\n\r\n.first\r\nlast\r\n"
 
@@ -65,6 +66,12 @@ def test_nothing_is_said_in_clear_text_where_tls_is_required() -> None:
         [outcome] = send(server, to())
     assert outcome == AttemptOutcome(Fate.DELAYED, "The server offers no STARTTLS.", is_servers_fault=True)
     assert (mailbox.logins, mailbox.messages) == ([], [])
+
+
+def test_a_port_at_which_nothing_listens_is_said() -> None:
+    [outcome] = send(a_server(free_port()), to())
+    assert (outcome.fate, outcome.is_servers_fault) == (Fate.DELAYED, True)
+    assert "nothing listens at its port" in (outcome.reason or "")
 
 
 def test_a_wrong_password_is_no_fault_of_the_mail(tmp_path: Path) -> None:

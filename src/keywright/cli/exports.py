@@ -1,15 +1,13 @@
 """``keywright export …``"""
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated
 
 import typer
 
+from keywright.cli.files import open_output
 from keywright.cli.installation import Installation
 from keywright.cli.options import WrongUsage, command, with_installation
 
@@ -78,25 +76,6 @@ def export(
             raise WrongUsage("--with-activations is for licenses with --format jsonl")
         table = pages.LICENSES_WITH_ACTIVATIONS
     write = pages.as_csv if format is Format.CSV else pages.as_json_lines
-    with _open(output) as file:
+    with open_output(output) as file:
         for chunk in write(partial(run_read, here.storage), table):
             file.write(chunk)
-
-
-@contextmanager
-def _open(path: Path | None) -> Iterator[BinaryIO]:
-    """Standard output, or a file for its owner only that gets its name when it is complete."""
-    from keywright.maintenance.backup.files import new_file, private_folder, rename_durably
-
-    if path is None:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-    elif path.exists() and not path.is_file():
-        # Such as a pipe.
-        with path.open("wb") as file:
-            yield file
-    else:
-        with private_folder(path.parent) as folder:
-            with new_file(folder / path.name) as file:
-                yield file
-            rename_durably(folder / path.name, path, is_overwriting=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from keywright.cli import output
+from keywright.cli.files import open_output
 from keywright.cli.installation import Installation, InstallationOptions, open_here
 from keywright.cli.options import AsJson, Key, WrongUsage, command, with_installation, with_options
 from keywright.core.errors import ConfigurationError
@@ -58,22 +59,21 @@ def _make_file(
     from keywright.licensing.activations.model import Device
     from keywright.signing.commands import MakeLicenseFile
 
-    made = here.change(
-        MakeLicenseFile(
-            context=here.context,
-            license=key,
-            device=Device(fingerprint),
-            show=show_signed_license,
-            alg=here.settings.signature_alg,
-            days=days,
-            is_recorded=True,
-        )
+    making = MakeLicenseFile(
+        context=here.context,
+        license=key,
+        device=Device(fingerprint),
+        show=show_signed_license,
+        alg=here.settings.signature_alg,
+        days=days,
+        is_recorded=True,
     )
-    if out is None:
-        output.print_line(made.content.decode().rstrip("\n"))
-        return
-    out.write_bytes(made.content)
-    output.print_line(f"{out} is good until {output.format_time(made.ends_at)} (UTC).")
+    # The file first: none is recorded as made that could not be written.
+    with open_output(out) as file:
+        made = here.change(making)
+        file.write(made.content)
+    if out is not None:
+        output.print_line(f"{out} is good until {output.format_time(made.ends_at)} (UTC).")
 
 
 def _explain(

@@ -49,8 +49,9 @@ def copy(source: "Storage", target: "Storage", progress: Callable[[str, int], No
         new.execute(delete(signing_keys))
         for table in _TABLES:
             if new.execute(select(table).limit(1)).first() is not None:
+                what = table.name.replace("_", " ")
                 raise StoreError(
-                    f"there are {table.name.replace('_', ' ')} already where you want to copy to."
+                    f"there are {what} already where you want to copy to. Name an empty database."
                 )
         for table in _TABLES:
             progress(table.name, _copy_table(table, old, new))

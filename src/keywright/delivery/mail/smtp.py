@@ -106,12 +106,7 @@ class SmtpClient:
     def _connect(self) -> None:
         server = self._server
         context = ssl.create_default_context(cafile=server.ca_file)
-        if server.is_encrypted:
-            smtp: smtplib.SMTP = smtplib.SMTP_SSL(
-                server.host, server.port, timeout=self._timeout, context=context
-            )
-        else:
-            smtp = smtplib.SMTP(server.host, server.port, timeout=self._timeout)
+        smtp = self._open(context)
         self._smtp, self._messages = smtp, 0
         try:
             smtp.ehlo_or_helo_if_needed()
@@ -126,6 +121,16 @@ class SmtpClient:
             self._smtp = None
             smtp.close()
             raise
+
+    def _open(self, context: ssl.SSLContext) -> smtplib.SMTP:
+        server = self._server
+        try:
+            if server.is_encrypted:
+                return smtplib.SMTP_SSL(server.host, server.port, timeout=self._timeout, context=context)
+            return smtplib.SMTP(server.host, server.port, timeout=self._timeout)
+        except ConnectionRefusedError:
+            said = "The server cannot be reached: nothing listens at its port."
+            raise _Trouble(_server_fault(said)) from None
 
     def _offer(self, smtp: smtplib.SMTP, envelope: "Envelope") -> AttemptOutcome | None:
         """Name the addresses; an outcome when they are refused."""
