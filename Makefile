@@ -75,9 +75,8 @@ test: setup-dev
 test-rest: setup-dev
 	@$(python) -m pytest -n 7 --dist worksteal --tier rest --durations 20 $(ARGS)
 
-# Those that wait run beside those that do not.
 test-all: setup-dev
-	@$(python) -m pytest -n 6 --dist worksteal --durations 20 $(ARGS)
+	@$(python) -m pytest -n 3 --dist worksteal --durations 20 $(ARGS)
 
 lint: setup-dev
 	$(venv)/bin/ruff check
