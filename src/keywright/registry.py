@@ -59,6 +59,7 @@ from keywright.provisioning.products import handlers as products
 from keywright.provisioning.products import queries as product_queries
 from keywright.provisioning.shops import handlers as shops
 from keywright.provisioning.shops import queries as shop_queries
+from keywright.provisioning.shops.commands import OpenConnection
 from keywright.provisioning.trials import handlers as trials
 from keywright.provisioning.trials import queries as trial_queries
 from keywright.search import feed, projector
@@ -141,6 +142,7 @@ SINGLE_MOMENT: frozenset[type[Query]] = frozenset(
         GetPolicy,
         ListPolicies,
         FindApiKey,
+        OpenConnection,
         health.CheckDatabase,
     }
 )

@@ -35,7 +35,14 @@ def lock_terms(tx: WriteTransaction, kind: NameKind, number: int) -> set[str]:
     return set() if row is None else terms_of_row(kind, *row)
 
 
-def save_terms(tx: WriteTransaction, kind: NameKind, number: int, before: Collection[str] = ()) -> None:
+def save_new_terms(tx: WriteTransaction, kind: NameKind, number: int, *texts: str | None) -> None:
+    """Store the terms of a new row, which has these texts."""
+    _INSERT.execute(
+        tx.connection, [{"term": one, "number": number} for one in sorted(terms_of_row(kind, *texts))]
+    )
+
+
+def save_terms(tx: WriteTransaction, kind: NameKind, number: int, before: Collection[str]) -> None:
     """Store the terms of a row after it changed; ``before`` are those that it had."""
     row = tx.connection.execute(_TEXTS[kind].where(TABLES[kind].c.id == number)).first()
     after = set() if row is None else terms_of_row(kind, *row)

@@ -76,7 +76,7 @@ def list_to_erase(tx: ReadTransaction) -> list[Customer]:
 def save_new_customer(tx: WriteTransaction, customer: Customer) -> None:
     """Insert a customer."""
     tx.connection.execute(_INSERT, _values(customer) | {"id": customer.id})
-    terms_store.save_terms(tx, NameKind.CUSTOMER, customer.id)
+    terms_store.save_new_terms(tx, NameKind.CUSTOMER, customer.id, customer.name, customer.email)
 
 
 def save_customer(tx: WriteTransaction, customer: Customer) -> None:

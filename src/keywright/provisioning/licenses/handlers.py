@@ -46,11 +46,15 @@ def issue(work: LicenseWork, command: IssueLicenses) -> Issued:
     return Issued(tuple(list_managed(work.tx, licenses, command.context.now)), is_new)
 
 
-def make(work: LicenseWork, command: IssueLicenses) -> tuple[list[License], bool]:
+def make(
+    work: LicenseWork, command: IssueLicenses, policy: Policy | None = None
+) -> tuple[list[License], bool]:
     """The licenses of a command, and whether any of them is new: order lines that have theirs get no other.
-    Raises ``PolicyArchived``, ``LicenseKeyTaken``, ``InvalidTerms``, ``NotFound`` or ``OrderLineTaken``.
+    ``policy`` is the command's, where it was just read. Raises ``PolicyArchived``, ``LicenseKeyTaken``,
+    ``InvalidTerms``, ``NotFound`` or ``OrderLineTaken``.
     """
-    policy = None if command.policy_id is None else _get_usable_policy(work, command)
+    if policy is None and command.policy_id is not None:
+        policy = _get_usable_policy(work, command)
     only, product_id = command.only_product_id, command.product_id
     if product_id is None:
         product_id = only if policy is None or policy.product_id is None else policy.product_id

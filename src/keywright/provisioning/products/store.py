@@ -52,7 +52,7 @@ def list_products(tx: ReadTransaction, query: ListProducts) -> ItemPage[Product]
 def save_new_product(tx: WriteTransaction, product: Product) -> None:
     """Insert a product."""
     tx.connection.execute(insert(products).values(_values(product) | {"id": product.id}))
-    terms_store.save_terms(tx, NameKind.PRODUCT, product.id)
+    terms_store.save_new_terms(tx, NameKind.PRODUCT, product.id, product.name, product.code)
 
 
 def save_product(tx: WriteTransaction, product: Product) -> None:

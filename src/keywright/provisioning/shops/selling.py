@@ -343,7 +343,7 @@ class Selling:
             expires_at=None if wanted.expires_at is UNSET else wanted.expires_at,
             has_expiry=wanted.expires_at is not UNSET,
         )
-        made, _ = make(self._work, command)
+        made, _ = make(self._work, command, line.policy)
         return [
             replace(
                 nothing,
