@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from sqlalchemy import BigInteger, and_, func, literal_column, or_, select
+from sqlalchemy import BigInteger, and_, case, func, literal_column, or_, select
 
 from keywright.db.schema import activations, licenses
 from keywright.db.transaction import ReadTransaction
@@ -78,18 +78,19 @@ def count_expiries(
     """
     columns = licenses.c
     first, end = first_day * _DAY, (first_day + days) * _DAY
+    query = select(columns.product_id, columns.expires_at)
     if is_big:
         in_time = (columns.expires_at >= first, columns.expires_at < end)
-        query = select(columns.product_id, columns.expires_at).where(*in_time).order_by(columns.expires_at)
-        some = query.limit(_MAX_EXPIRIES).subquery()
+        some = query.where(*in_time).order_by(columns.expires_at).limit(_MAX_EXPIRIES).subquery()
     else:
-        query = select(columns.product_id, columns.expires_at).where(columns.product_id == product_id)
-        some = query.limit(MAX_COUNTED).subquery()
+        some = query.where(columns.product_id == product_id).limit(MAX_COUNTED).subquery()
     day = some.c.expires_at // literal_column(str(_DAY), BigInteger)
-    is_wanted = (some.c.product_id == product_id, some.c.expires_at >= first, some.c.expires_at < end)
-    found = tx.connection.execute(select(day, func.count()).where(*is_wanted).group_by(day))
-    by_day = {int(one): int(amount) for one, amount in found}
-    if not is_big:
-        return Expiries(by_day, None)
-    amount, last = tx.connection.execute(select(func.count(), func.max(some.c.expires_at))).one()
-    return Expiries(by_day, int(last) // _DAY if amount == _MAX_EXPIRIES else None)
+    amounts = select(
+        day,
+        func.count().label("amount"),
+        func.sum(case((some.c.product_id == product_id, 1), else_=0)).label("own"),
+    ).where(some.c.expires_at >= first, some.c.expires_at < end)
+    found = list(tx.connection.execute(amounts.group_by(day)))
+    by_day = {int(row[0]): int(row.own) for row in found if row.own}
+    is_whole = not is_big or sum(row.amount for row in found) < _MAX_EXPIRIES
+    return Expiries(by_day, None if is_whole else max(int(row[0]) for row in found))
