@@ -6,13 +6,17 @@ python -m tools.screenshot /portal docs/images/portal.png    the customer's port
 
 import sys
 import tempfile
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from playwright.sync_api import Page, ViewportSize
+from playwright.sync_api import FloatRect, Page, ViewportSize
 
 from keywright.cli.demo_data import fill
+from keywright.core.command import Origin
 from keywright.http.pages.urls import PORTAL
+from keywright.licensing.activations.commands import ActivateDevice
+from keywright.licensing.activations.model import Device
+from keywright.provisioning.brand.commands import SaveBrand
 from keywright.provisioning.portal.commands import MakePortalLink
 from tests.browser.chromium import a_browser
 from tests.browser.people import sign_in
@@ -24,10 +28,19 @@ from tests.server import RunningServer, running
 OVERVIEW = Path(__file__).parent.parent / "docs" / "images" / "overview.png"
 #: The largest size of a picture in the documents, in bytes.
 MAX_BYTES = 150_000
-#: What the customer in the pictures of the portal has: products, keys, devices.
+#: The vendor of the demo data, and its color.
+_VENDOR, _COLOR = "Lumen Works", "#1f4fd8"
+#: What the customer in the pictures of the portal has: a product, its key, how many days ago it was bought;
+#: and devices, with their platforms and how many days ago they were activated.
+_IMAC, _MACBOOK = ("Studio iMac", "macOS 26", 211), ("MacBook", "macOS 26", 34)
 _OWNED = (
-    ("Photo Editor", "PHOTO-7QK2-M8VX-Z4RD", ("Ada's laptop", "Studio iMac")),
-    ("Sound Mixer", "SOUND-3HV9-R2TC-8KWM", ("Ada's laptop",)),
+    (
+        "Lumen Studio",
+        "STUDIO-7QK2-M8VX-Z4RD",
+        212,
+        (_IMAC, _MACBOOK),
+    ),
+    ("Lumen Field Kit", "FIELD-3HV9-R2TC-8KWM", 41, (("Ada's laptop", "Windows 11", 40),)),
 )
 _WINDOW: ViewportSize = {"width": 1280, "height": 860}
 
@@ -58,19 +71,40 @@ def _picture(page: Page, path: str) -> bytes:
 
 
 def _picture_of_portal(page: Page, server: RunningServer, path: str) -> bytes:
-    """The page as a customer sees it."""
+    """The page as a customer sees it, down to the choice of languages."""
     customer = make_customer(server, "ada@example.com", name="Ada Lovelace")
-    for product, key, devices in _OWNED:
-        terms = {"max_activations": 3, "portal_releases": {"count": 3, "per_days": 365}}
+    for product, key, bought, devices in _OWNED:
+        terms = {
+            "max_activations": 3,
+            "valid_for_days": 365,
+            "portal_releases": {"count": 3, "per_days": 365},
+        }
         number = make_product(server, product)
-        make_license(server, key, customer, devices=devices, terms=terms, product_id=number)
+        make_license(server, key, customer, terms=terms, product_id=number, now=_days_ago(bought))
+        for name, platform, days in devices:
+            device = Device(fingerprint=f"{name} of Ada", name=name, platform=platform)
+            origin = Origin("program", "192.0.2.7", "")
+            fields = asked(license=key, device=device, origin=origin, now=_days_ago(days))
+            decide(server, ActivateDevice(**fields))
+    decide(server, SaveBrand(**asked(name=_VENDOR, color=_COLOR, links=())))
     decide(server, MakePortalLink(**asked(customer_id=customer, token="picture")))
     page.set_viewport_size(_WINDOW)
     page.goto(f"{PORTAL}/link/picture")
     page.get_by_role("button", name="Sign in").click()
     page.get_by_role("link", name="Account").wait_for()
     page.goto(path)
-    return page.screenshot(animations="disabled")
+    # The server looks for changes of the brand every few seconds.
+    while not page.get_by_role("banner").get_by_text(_VENDOR).count():
+        page.wait_for_timeout(500)
+        page.reload()
+    footer = page.locator("footer").bounding_box()
+    height = min(footer["y"] if footer else _WINDOW["height"], _WINDOW["height"])
+    area: FloatRect = {"x": 0, "y": 0, "width": _WINDOW["width"], "height": height}
+    return page.screenshot(animations="disabled", clip=area)
+
+
+def _days_ago(days: int) -> datetime:
+    return datetime.now(UTC).replace(microsecond=0) - timedelta(days=days)
 
 
 def main(arguments: list[str]) -> int:
