@@ -16,7 +16,7 @@ from tests.browser.people import sign_in
 from tests.browser.waiting import follow, wait_until_done
 from tests.browser.watching import Visitor, a_visitor
 from tests.http.admin_browser import PASSWORD, asked, decide, make_users
-from tests.server import RunningServer, running
+from tests.server import RunningServer, running, wait_until
 
 SignedIn = Callable[[str], Visitor]
 
@@ -311,11 +311,14 @@ def test_a_backup_is_made_while_one_looks_and_downloaded(
 def test_without_programs_a_backup_is_made_too(plain: Page) -> None:
     plain.goto("/admin/system")
     plain.get_by_role("button", name="Back up now").click()
-    for _ in range(100):
+
+    def is_made() -> bool:
         if "Last backup:" in plain.locator("#backup").inner_text():
-            break
+            return True
         plain.get_by_role("main").get_by_role("link", name="Refresh").first.click()
-    expect(plain.locator("#backup")).to_contain_text("Last backup:")
+        return False
+
+    wait_until(is_made, "the backup")
     expect(plain.get_by_role("button", name="Back up now")).to_be_visible()
 
 

@@ -19,7 +19,7 @@ from tests.portal import (
     make_license,
     make_product,
 )
-from tests.server import RunningServer
+from tests.server import RunningServer, wait_until
 
 EMAIL = "ada@example.com"
 KEY = "PHOTO-7QK2-M8VX-Z4RD"
@@ -124,14 +124,14 @@ def test_the_brand_is_the_vendors(
         FooterLink("Help", "mailto:help@example.com"),
     )
     decide(server, SaveBrand(**asked(name="Aperture Works", color="#ffb000", links=links)))
-    expect_brand = page.get_by_role("banner").get_by_role("link", name="Aperture Works")
+    brand = page.get_by_role("banner").get_by_role("link", name="Aperture Works")
+
+    def is_shown() -> bool:
+        page.goto("/portal")
+        return brand.count() > 0
+
     try:
-        for _ in range(20):
-            page.goto("/portal")
-            if expect_brand.count():
-                break
-            page.wait_for_timeout(200)
-        expect(expect_brand).to_be_visible()
+        wait_until(is_shown, "the new name")
         axe.check(page)
         camera.take(page, "portal-brand")
         expect(page.get_by_role("link", name="Imprint")).to_have_attribute(

@@ -121,7 +121,7 @@ def test_when_all_are_held_the_refusal_says_when_to_try_again(app: App) -> None:
     take(app, "bob", seconds=60), take(app, "carol")
     for reply in (take(app, "dave"), renew(app, lost)):
         seconds = reply.json["retry_after_seconds"]
-        assert 50 <= seconds <= 60
+        assert 1 <= seconds <= 60
         assert reply.status == 409
         assert reply.json == {
             "type": "/problems/no_free_lease",
