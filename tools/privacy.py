@@ -54,7 +54,7 @@ KEPT = (
         ("refusals.ip_address", "refusals.fingerprint", "refusals.device_name"),
         "30 days, or " + _ERASED,
     ),
-    Kept("Who holds a lease", ("leases.holder",), _ERASED),
+    Kept("Who holds a lease", ("leases.holder",), f"{_ERASED} after the end of the lease"),
     Kept("The e-mail address that a trial was asked for with", ("trials.email",), _ERASED),
     Kept(
         "The device that had a trial, so that none has two",

@@ -11,7 +11,16 @@ from sqlalchemy import Table, select
 from keywright.core.command import Context
 from keywright.core.errors import TooMuchStored
 from keywright.db import Storage, run_read
-from keywright.db.schema import activations, customers, events, licenses, name_terms, refusals, search_terms
+from keywright.db.schema import (
+    activations,
+    customers,
+    events,
+    leases,
+    licenses,
+    name_terms,
+    refusals,
+    search_terms,
+)
 from keywright.engine.executor import Executor
 from keywright.events.model import Event
 from keywright.licensing.activations.model import Activation
@@ -38,6 +47,8 @@ from tests.makers import (
     delete,
     reactivate,
     save_name,
+    set_terms,
+    take_lease,
     validate,
 )
 from tests.storage.projected import assert_followed, follow_all
@@ -221,6 +232,18 @@ def test_of_an_erased_customer_nothing_is_left_but_licenses_and_counters(
     ]
     assert records(executor, "D-1").keys() == tokens
     assert [one.name for one in events_of(storage, 1)] == ["license.created", *["license.activated"] * 2]
+
+
+@pytest.mark.usefixtures("dora")
+def test_who_held_a_lease_that_is_over_is_erased_and_who_holds_one_is_not(
+    executor: Executor, storage: Storage
+) -> None:
+    terms = {"max_leases": 3}
+    executor.execute([set_terms(terms, "D-1"), take_lease("CANARY now", "D-1", now=NOW)])
+    executor.execute([take_lease("CANARY before", "D-1", now=NOW - DAY)])
+    erase(executor)
+    holders = select(leases.c.holder).order_by(leases.c.expires_at)
+    assert run_read(storage, lambda tx: tx.connection.execute(holders).scalars().all()) == ["", "CANARY now"]
 
 
 @pytest.mark.usefixtures("dora")

@@ -189,8 +189,9 @@ def erase(
 
     All metadata goes, also what an import brought that is not about a person: the two cannot be told apart.
 
-    A program that activates again sends its address and label again. To prevent that, delete the licenses
-    first. Run it again if it was interrupted.
+    Who holds a lease now is erased when that is over and this is run again. A program that activates again
+    sends its address and label again. To prevent that, delete the licenses first. Run it again if it was
+    interrupted.
     """
     if not is_sure:
         question = (

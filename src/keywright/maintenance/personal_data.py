@@ -27,7 +27,8 @@ _FORGET: tuple[Callable[[WriteTransaction, int], object], ...] = (
 def erase_customer(work: UnitOfWork, command: EraseCustomer) -> Erasure:
     """Erase some of a customer's data. Licenses stay without their metadata; counters and events stay."""
     forget_events(work.tx, command.shop_event_ids)
-    erased = personal_data_store.erase_some(work.tx, command.customer_id, limit=AT_ONCE)
+    now = command.context.now
+    erased = personal_data_store.erase_some(work.tx, command.customer_id, now, limit=AT_ONCE)
     if command.is_step or erased.total >= AT_ONCE:
         return erased
     for forget in _FORGET:

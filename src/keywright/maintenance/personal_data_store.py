@@ -245,9 +245,9 @@ def clear_deliveries(tx: WriteTransaction, customer_id: int) -> None:
     tx.connection.execute(update(webhook_deliveries).where(of_own).values(answer=None))
 
 
-def erase_some(tx: WriteTransaction, customer_id: int, *, limit: int) -> Erasure:
+def erase_some(tx: WriteTransaction, customer_id: int, now: datetime, *, limit: int) -> Erasure:
     """Erase personal data, and its search terms, in at most ``limit`` activations, events, licenses, leases
-    that are over, and trials of the customer, each.
+    that are over, and trials of the customer, each. Who holds a lease now is needed to go on with it.
     """
     own = select(licenses.c.id).where(licenses.c.customer_id == customer_id)
     telling = or_(*(_is_set(name) for name in OF_ACTIVATIONS))
@@ -258,7 +258,8 @@ def erase_some(tx: WriteTransaction, customer_id: int, *, limit: int) -> Erasure
     query = select(events.c.id).where(events.c.license_id.in_(own), events.c.ip_address != "").limit(limit)
     happened = list(tx.connection.execute(query).scalars())
     _CLEAR_EVENTS.execute(tx.connection, [{"where_id": number, "ip_address": ""} for number in happened])
-    own_leases = and_(leases.c.license_id.in_(own), leases.c.ended_at.is_not(None), leases.c.holder != "")
+    is_over = or_(leases.c.ended_at.is_not(None), leases.c.expires_at <= rows.to_seconds(now))
+    own_leases = and_(leases.c.license_id.in_(own), is_over, leases.c.holder != "")
     for table in (refusals, license_notes):
         tx.connection.execute(delete(table).where(table.c.license_id.in_(own)))
     # A receiver may have answered with what it was told.

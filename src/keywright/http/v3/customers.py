@@ -232,7 +232,8 @@ async def erase_customer(call: Call) -> Answer:
 
     Their name, e-mail address and metadata, the metadata of their licenses, addresses, user agents and labels
     of their activations, and their traces in events are gone. Licenses and counters stay, so that programs
-    keep working. The answer counts what was erased.
+    keep working. Who holds a lease now stays until that is over and the customer is erased again. The answer
+    counts what was erased.
     """
     command = EraseCustomer(context=call.context, customer_id=call.path["customer_id"])
     await call.desk.query(RequireCustomerData(customer_id=command.customer_id), call)
