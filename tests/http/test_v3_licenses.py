@@ -155,7 +155,9 @@ def test_licenses_are_listed_filtered_and_counted(app: App) -> None:
     assert [one["id"] for one in page.json["items"] + following.json["items"]] == [5, 3, 1]
     assert following.json["next_cursor"] is None
     assert app.ask("GET", "/licenses?statsu=active").code == "unknown_parameter"
-    assert app.ask("GET", "/licenses?status=sould").code == "invalid_parameter"
+    wrong = app.ask("GET", "/licenses?status=sould")
+    assert wrong.code == "invalid_parameter"
+    assert wrong.json["errors"][0]["detail"].endswith("inactive, sold")
 
 
 # --- changes ----------------------------------------------------------------------------------------

@@ -226,6 +226,7 @@ def print_ready(
             ("v2", api_url),
             ("its reference", f"{base_url}/openapi/v2"),
             ("pages", f"{admin_url}/admin" if settings.admin else "none (admin = false)"),
+            *_portal_line(settings, base_url),
             ("data directory", settings.data_dir.absolute()),
             ("database", without_password(settings.database_url_in_force)),
             *([("server processes", settings.workers)] if settings.workers > 1 else []),
@@ -242,6 +243,15 @@ def print_ready(
         print_sale(demo, base_url)
         print_management_call(demo, api_url, line(_NEW_API_KEY))
     output.print_line("\nCtrl-C stops the server.\n")
+
+
+def _portal_line(settings: "Settings", base_url: str) -> list[tuple[str, str]]:
+    """Where customers help themselves, and that they cannot sign in before mail is sent."""
+    if not settings.portal:
+        return []
+    if settings.smtp_server is not None:
+        return [("portal", f"{base_url}/portal")]
+    return [("portal", f"{base_url}/portal/license (by license key; codes by mail need smtp_url)")]
 
 
 def _print_next_steps(api_url: str, line: Callable[[str], str], curl: str) -> None:

@@ -155,7 +155,13 @@ def _list_repeated(pairs: list[tuple[str, str]], error: type[InvalidFields]) -> 
 
 
 def _as_places(errors: list[FieldError], error: type[InvalidFields]) -> list[FieldError]:
-    """The errors with the names of parameters in place of JSON Pointers, unless they are of a body."""
+    """The errors with the names of parameters in place of JSON Pointers, unless they are of a body.
+
+    Null is left out of what they must be: a query has none.
+    """
     if error.is_body:
         return errors
-    return [one._replace(pointer=one.pointer.removeprefix("/")) for one in errors]
+    return [
+        one._replace(pointer=one.pointer.removeprefix("/"), detail=one.detail.removesuffix(" or null"))
+        for one in errors
+    ]
