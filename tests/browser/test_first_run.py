@@ -71,7 +71,7 @@ def test_the_link_is_good_once(server: RunningServer, visitor: Visitor, browser:
     with a_visitor(browser, server.base_url) as another:
         another.page.goto(link(server))
         expect(another.page).to_have_url(re.compile("/admin/sign-in$"))
-        expect(another.page.get_by_role("alert")).to_contain_text("set up already")
+        expect(another.page.get_by_role("alert")).to_contain_text("already set up")
         sign_in(another.page, "ada")
 
 

@@ -112,7 +112,7 @@ def change_and_delete(page: Page, axe: Axe, camera: Camera) -> None:
     page.get_by_label("Days").fill("365")
     check(page, axe, camera, "extend")
     page.get_by_role("button", name="Extend").click()
-    expect(said).to_contain_text("good until")
+    expect(said).to_contain_text("valid until")
     page.get_by_role("link", name="Change limit").click()
     page.get_by_label("No limit").check()
     check(page, axe, camera, "limit")

@@ -42,7 +42,7 @@ def test_of_an_unknown_customer_there_is_nothing_to_export(keywright: Keywright)
 @pytest.mark.smoke
 def test_a_customer_is_erased_and_told_what_remains(keywright: Keywright, key: str) -> None:
     said = keywright("customer", "erase", "8", "--yes")
-    assert said.startswith("What told of customer 8 is erased.")
+    assert said.startswith("All that identified customer 8 is erased.")
     assert "backups" in said
     after = keywright("customer", "export", "8")
     assert key in after

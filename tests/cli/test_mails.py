@@ -27,7 +27,7 @@ def test_a_test_mail_says_what_the_server_answered(tmp_path: Path) -> None:
         config = tmp_path / "keywright.toml"
         config.write_text(f'smtp_url = "smtp://127.0.0.1:{port}"\nmail_from = "{SENDER}"\n')
         said = server.cli("mail", "test", "ada@example.com", "--config", str(config))
-    assert said == "127.0.0.1 has taken the test mail.\n"
+    assert said == "127.0.0.1 accepted the test mail.\n"
     assert mailbox.recipients == ["ada@example.com"]
 
 

@@ -16,7 +16,7 @@ def test_a_license_file_is_made_and_explained(keywright: Keywright, tmp_path: Pa
     keywright("license", "create", "--key", "KEY-1")
     file = tmp_path / "anna.license"
     said = keywright("license", "file", "KEY-1", "--days", "7", "--out", str(file))
-    assert said.startswith(f"{file} is good until ")
+    assert said.startswith(f"{file} is valid until ")
     explained = keywright.json("license", "explain", str(file))
     assert (explained["is_good"], explained["claims"]["code"]) == (True, "valid")
     assert explained["claims"]["exp"] - explained["claims"]["iat"] == 7 * 86_400

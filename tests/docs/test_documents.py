@@ -104,7 +104,7 @@ def test_the_tutorial_of_v3_ends_with_a_program_for_a_device_and_one_for_a_team(
     *online, at_once, offline, cheating = commands
     _key, sold, _copied, first, full, freed, expired, filed, in_turn = (run(server, one) for one in online)
     hello = "Hello! This device is one of 2.\n"
-    assert sold.startswith("HELLO-ALICE is good until 20")
+    assert sold.startswith("HELLO-ALICE is valid until 20")
     assert first == hello * 2
     said = re.compile(r"^[a-z_]+(?=:)|^Hello|^Please renew|^as", re.MULTILINE)
     assert said.findall(full) == ["Hello", "as", "as", "limit_reached", "not_activated"]

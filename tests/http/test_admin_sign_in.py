@@ -405,5 +405,5 @@ def test_the_link_is_good_once_and_only_as_it_is(new: RunningServer) -> None:
         make_users(new, "ada")
         for late in (visitor.get(way), visitor.post("/setup", token=token, **fields)):
             assert late.headers["location"] == "/admin/sign-in"
-        assert "set up already" in said(visitor.get("/sign-in"))
+        assert "already set up" in said(visitor.get("/sign-in"))
         assert new.sql("SELECT name FROM users") == [("ada",)]

@@ -100,7 +100,9 @@ _Url = Annotated[
 ]
 _States = Annotated[
     list[str] | None,
-    typer.Option("--paid-state", metavar="STATE", help="An order state that makes licenses. Repeat it."),
+    typer.Option(
+        "--paid-state", metavar="STATE", help="An order state that makes licenses; repeat it for more."
+    ),
 ]
 _Mode = Annotated[Mode | None, typer.Option(metavar="MODE", help="live or test: whose events make licenses.")]
 _Mail = Annotated[
@@ -313,7 +315,7 @@ def replay(
         typer.Option(
             metavar="TIME",
             parser=parse_moment,
-            help="From when on they were received: 2h, 7d, or a time (UTC).",
+            help="When the first of them was received: 2h, 7d, or a time (UTC).",
         ),
     ],
 ) -> None:

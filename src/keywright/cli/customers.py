@@ -207,7 +207,7 @@ def erase(
         after_id = naming.after_id
     while not here.change(erase_some).is_complete:
         pass
-    output.print_line(f"What told of customer {customer_id} is erased.")
+    output.print_line(f"All that identified customer {customer_id} is erased.")
     output.print_line(
         "What expires by itself: answers kept for repeated calls (48 hours), files of exports (24 hours). "
         "What you delete: backups, the server's and the proxy's logs."

@@ -51,7 +51,7 @@ _Since = Annotated[
     typer.Option(
         metavar="TIME",
         parser=parse_moment,
-        help="From when on: yesterday, today, 30m, 2h, 7d, or a time (UTC). Without it: the last day.",
+        help="The beginning: yesterday, today, 30m, 2h, 7d, or a time (UTC). Without it: the last day.",
     ),
 ]
 _Type = Annotated[

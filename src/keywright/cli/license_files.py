@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _MAX_DAYS = 36_500
 _Days = Annotated[
     int | None,
-    typer.Option(metavar="DAYS", min=1, max=_MAX_DAYS, help="How long it is good for, if the terms allow."),
+    typer.Option(metavar="DAYS", min=1, max=_MAX_DAYS, help="How long it is valid, if the terms allow."),
 ]
 _Fingerprint = Annotated[
     str | None, typer.Option(metavar="TEXT", help="The device that it is for; it must hold a place.")
@@ -52,7 +52,7 @@ def _make_file(
 ) -> None:
     """Make a license file for a machine without a network.
 
-    It fits only this key and, with --fingerprint, only that device. It is good for as long as the term
+    It fits only this key and, with --fingerprint, only that device. It is valid for as long as the term
     offline_days says, or for fewer --days, and never longer than the license.
     """
     from keywright.http.client_license import show_signed_license
@@ -73,7 +73,7 @@ def _make_file(
         made = here.change(making)
         file.write(made.content)
     if out is not None:
-        output.print_line(f"{out} is good until {output.format_time(made.ends_at)} (UTC).")
+        output.print_line(f"{out} is valid until {output.format_time(made.ends_at)} (UTC).")
 
 
 def _explain(
@@ -145,7 +145,7 @@ def _fields(claims: dict[str, Any]) -> list[tuple[str, object]]:
         ("license", claims.get("sub")),
         ("device", activation.get("fingerprint") if isinstance(activation, dict) else "any"),
         ("made at", _write_moment(claims.get("iat"))),
-        ("good until", _write_moment(claims.get("exp"))),
+        ("valid until", _write_moment(claims.get("exp"))),
         ("entitlements", ", ".join(map(str, claims.get("entitlements") or [])) or None),
         ("issuer", claims.get("iss")),
     ]

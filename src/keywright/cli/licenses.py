@@ -65,7 +65,7 @@ _ValidFor = Annotated[
     typer.Option(
         metavar="DAYS",
         parser=parsing.parse_days,
-        help="How many days it is good for, from its first activation.",
+        help="How many days it is valid, from its first activation.",
     ),
 ]
 

@@ -101,7 +101,7 @@ def test(here: Installation, address: _Address) -> None:
         outcome = client.send(envelope)
     if outcome.fate is not Fate.SENT:
         raise ConfigurationError(f"the test mail was not sent. {outcome.reason}")
-    output.print_line(f"{server.host} has taken the test mail.")
+    output.print_line(f"{server.host} accepted the test mail.")
 
 
 @command(app, "keywright mail templates")

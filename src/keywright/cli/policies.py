@@ -113,7 +113,7 @@ _OldExpiresIn = Annotated[
     typer.Option(
         metavar="DAYS",
         parser=parsing.parse_days,
-        help="How many days its licenses are good for, from their first activation.",
+        help="How many days its licenses are valid, from their first activation.",
     ),
 ]
 

@@ -93,7 +93,7 @@ def _retire_previous_secret(settings: "Settings") -> None:
     from keywright.config.rotation import retire_previous_secret
 
     kept = retire_previous_secret(settings)
-    output.print_line("The secret is rotated: the database does not need the previous one any more.")
+    output.print_line("The secret is rotated: the database no longer needs the previous one.")
     if kept is not None:
         output.print_line(f"It is in {kept.absolute()}: backups from before need it. Delete it with them.")
     output.print_line("Remove previous_secret, or the file secret.previous, wherever else you gave it.")

@@ -49,7 +49,7 @@ _OPTIONS: Mapping[str, Any] = {
         help="The number of places at a time; none: no limit.",
     ),
     "valid_for_days": _option(
-        metavar="DAYS", parse=parsing.parse_days, help="How many days they are good for; none: for ever."
+        metavar="DAYS", parse=parsing.parse_days, help="How many days they are valid; none: forever."
     ),
     "expires_in": _option(
         metavar="DAYS",

@@ -124,7 +124,7 @@ def reset_second_factor(here: Installation, *, name: _Name) -> None:
 def link(here: Installation) -> None:
     """Print a link to make the first administrator in a browser, as `keywright serve` does when it starts.
 
-    It is good for 30 minutes, and as long as there is no user.
+    It is valid for 30 minutes, and as long as there is no user.
     """
     from keywright.config.addresses import web_address
     from keywright.db import run_read

@@ -133,7 +133,7 @@ def edit(
         bool | None,
         typer.Option(
             "--enabled/--disabled",
-            help="Whether events are delivered. Enabled again, it goes on where it stood.",
+            help="Whether events are delivered. When it is enabled again, it continues where it stopped.",
         ),
     ] = None,
     as_json: AsJson = False,

@@ -113,7 +113,7 @@ class CustomerLink(Struct):
     """A link to the customer's portal."""
 
     url: Annotated[str, about("Signs the customer in, once.", "https://licenses.example.com/portal/link/…")]
-    expires_at: Annotated[datetime, about("The link is good until then.", "2026-11-23T08:54:00Z")]
+    expires_at: Annotated[datetime, about("The link is valid until then.", "2026-11-23T08:54:00Z")]
 
 
 def show(customer: Customer) -> catalog_schemas.Customer:

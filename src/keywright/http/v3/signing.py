@@ -29,7 +29,7 @@ async def make_license_file(call: Call, body: schemas.MakeFile) -> Answer:
     """Make a license file.
 
     The signed answer to `validate` as a text file, for machines without a network. It fits only this license
-    key, and only the device that is named, which must hold a place. It is good for `days`, at most for
+    key, and only the device that is named, which must hold a place. It is valid for `days`, at most for
     `offline_days` of the terms, and no longer than the license.
     """
     command = MakeLicenseFile(
