@@ -57,6 +57,10 @@ class Device(Protocol):
         """Its token."""
 
 
+#: The actor of what the server does by itself.
+_ITSELF = "keywright"
+
+
 class Named(NamedTuple):
     """A customer or a product, and what it is called."""
 
@@ -73,6 +77,8 @@ class EventView(NamedTuple):
     text: Markup
     changes: tuple[FieldChange, ...]
     actor: str
+    #: Whether it was not the server by itself.
+    is_by_somebody: bool
     address: str
     license_id: int | None
     #: The customer and the product of the license.
@@ -105,6 +111,7 @@ def to_view(record: EventRecord, names: EventNames = NO_NAMES, reader: User | No
         text=describe_in_html(event, names),
         changes=list_changes(event, names.products, names.customers),
         actor=describe_actor(event.actor, names),
+        is_by_somebody=event.actor != _ITSELF,
         address="" if is_address_hidden(event, reader) else event.ip_address,
         license_id=event.license_id or None,
         customer=None if owner is None else _name(owner.customer_id, names.customers),
