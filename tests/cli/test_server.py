@@ -96,10 +96,11 @@ def got(url: str) -> Any:
 
 def test_the_lines_that_the_demo_prints_can_be_pasted(nowhere: Keywright) -> None:
     with serving(nowhere.data_dir, "--demo=one") as server:
-        *answers, sold, listed = paste(server.lines_to_type)
+        *answers, device, checked, sold, listed = paste(server.lines_to_type)
         status, log = server.stop()
     activated, _, _, reactivated = answers
     assert [answer["success"] for answer in (*answers, listed)] == [True] * 5
+    assert (device["is_new"], checked["code"]) == (True, "valid")
     assert sold == {"received": True}
     counts = [answer["data"]["timesActivated"] for answer in answers]
     assert counts == [1, 1, 0, 1]
@@ -109,7 +110,7 @@ def test_the_lines_that_the_demo_prints_can_be_pasted(nowhere: Keywright) -> Non
     assert activated["data"]["licenseKey"] in [one["licenseKey"] for one in listed["data"]]
     assert status == 0
     requests = [json.loads(line) for line in log.splitlines()]
-    assert [one["status"] for one in requests] == [200] * 6
+    assert [one["status"] for one in requests] == [*[200] * 4, 201, *[200] * 3]
     for secret in (activated["data"]["licenseKey"], token, "cs_"):
         assert secret not in log
 
@@ -124,7 +125,7 @@ def test_the_demo_adds_its_data_once_and_finds_its_license_again(nowhere: Keywri
         assert "cs_" not in server.said
         assert "was shown when it was made" in server.said
         assert [one["data"]["timesActivated"] for one in paste(again[:6])] == [1, 1, 0, 1]
-        assert paste(again[6:10]) == [{"received": True}]
+        assert paste(again[8:12]) == [{"received": True}]
         wait_until(lambda: len(nowhere.json("license", "list")) == 2, "the license that was sold")
         server.stop()
     addresses = [line.split("/v2/")[1] for line in first if "/v2/licenses/" in line]
@@ -187,9 +188,9 @@ def test_the_lines_bring_an_api_key_where_one_is_required(nowhere: Keywright) ->
     nowhere("init")
     Path("strict.toml").write_text("require_api_key = true\n")
     with serving(nowhere.data_dir, "--demo=one", "--config", "strict.toml") as server:
-        assert [one.get("success") or one.get("received") for one in paste(server.lines_to_type)] == [
-            True
-        ] * 6
+        printed = paste(server.lines_to_type)
+        assert [{"success", "activation", "received"}.isdisjoint(one) for one in printed] == [False] * 8
+        assert not any("status" in one for one in printed)
         server.stop()
 
 

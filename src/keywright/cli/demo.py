@@ -1,5 +1,6 @@
 """``keywright serve --demo``: something to try the server with."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -108,6 +109,14 @@ def print_calls(demo: Demo, api_url: str, curl: str) -> None:
         ("Reactivate it:", f'{curl} "{activate}?token=$TOKEN"; echo'),
     ):
         output.print_line("\n  ".join([f"\n{what}", *lines]))
+
+
+def print_device_calls(demo: Demo, v3_url: str, curl: str) -> None:
+    """Print the calls of the client libraries: take a place for a device, and ask whether it may run."""
+    body = json.dumps({"license_key": demo.license_key, "fingerprint": "device-1"})
+    output.print_line("\nOver v3, as the client libraries do, for a device in place of a token:")
+    for call in ("activate", "validate"):
+        output.print_line(f"  {curl} '{v3_url}/{call}' -d '{body}'; echo")
 
 
 def print_sale(demo: Demo, base_url: str) -> None:

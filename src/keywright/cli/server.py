@@ -211,7 +211,13 @@ def print_ready(
     admin_url: str,
 ) -> None:
     """Print the addresses, the place of the data, and what to type next; ``line`` completes a command."""
-    from keywright.cli.demo import prepare, print_calls, print_management_call, print_sale
+    from keywright.cli.demo import (
+        prepare,
+        print_calls,
+        print_device_calls,
+        print_management_call,
+        print_sale,
+    )
     from keywright.db import without_password
 
     # Not before the server listens: the credentials that are made here are shown once.
@@ -240,6 +246,7 @@ def print_ready(
         _print_next_steps(api_url, line, curl)
     else:
         print_calls(demo, api_url, curl)
+        print_device_calls(demo, f"{base_url}/{settings.v3_root}", curl)
         print_sale(demo, base_url)
         print_management_call(demo, api_url, line(_NEW_API_KEY))
     output.print_line("\nCtrl-C stops the server.\n")
