@@ -37,3 +37,15 @@ def test_anything_but_a_busy_database_is_a_warning_at_once(caplog: pytest.LogCap
     for _ in range(2):
         waits.log(Fault("KeyError"))
     assert [one.levelname for one in caplog.records] == ["WARNING", "WARNING"]
+
+
+def test_an_error_at_every_turn_is_logged_once_a_minute(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = iter(range(1, 1_000))
+    monkeypatch.setattr(loops, "monotonic", lambda: float(next(seconds)))
+    waits = Waits("mails have to wait")
+    for _ in range(90):
+        waits.log_unexpected(KeyError("x"))
+    assert [one.getMessage() for one in caplog.records] == ["mails have to wait: an unexpected error"] * 2
+    assert all(one.exc_info for one in caplog.records)

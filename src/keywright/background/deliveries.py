@@ -104,7 +104,7 @@ class Deliveries:
             except KeywrightError as fault:
                 self._waits.log(fault)
             except Exception as problem:
-                log.error("no webhook can be delivered", exc_info=problem)
+                self._waits.log_unexpected(problem)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._is_stopping.wait(), _INTERVAL)
 
@@ -112,9 +112,10 @@ class Deliveries:
         """Begin to work on the endpoints that have something to be done and are no other process's."""
         workable = await self._read(partial(store.list_workable, now=read_clock()))
         now = monotonic()
+        self._rested_until = {one: until for one, until in self._rested_until.items() if until > now}
         for claim in self._claims.find_over(workable):
             endpoint_id = claim.endpoint_id
-            if endpoint_id not in self._workers and self._rested_until.get(endpoint_id, 0.0) <= now:
+            if endpoint_id not in self._workers and endpoint_id not in self._rested_until:
                 self._begin(claim)
 
     def _begin(self, claim: Claim) -> None:

@@ -69,6 +69,7 @@ class Waits:
     def __init__(self, sentence: str) -> None:
         self._sentence = sentence
         self._warns_from: float | None = None
+        self._errs_from = 0.0
 
     def log(self, fault: KeywrightError) -> None:
         """A turn came to nothing. Anything but a busy or absent database is a warning at once."""
@@ -80,6 +81,13 @@ class Waits:
                 return
             self._warns_from = now + _USUAL_WAIT
         log.log(level, "%s: %s", self._sentence, str(fault) or fault.say(fault.sentence))
+
+    def log_unexpected(self, problem: Exception) -> None:
+        """A turn met an error that nobody expects: one a minute, as turns that all meet it fill the disk."""
+        now = monotonic()
+        if now >= self._errs_from:
+            self._errs_from = now + _USUAL_WAIT
+            log.error("%s: an unexpected error", self._sentence, exc_info=problem)
 
     def reset(self) -> None:
         """A turn came to its end."""

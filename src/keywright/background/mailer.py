@@ -122,7 +122,7 @@ class Mailer:
             except Unavailable as fault:
                 self._waits.log(fault)
             except Exception as problem:
-                log.error("no mail can be sent", exc_info=problem)
+                self._waits.log_unexpected(problem)
             if not has_worked and not self._is_stopping:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._is_woken.wait(), _INTERVAL)

@@ -38,7 +38,7 @@ async def pass_moments(desk: Desk, days: tuple[int, ...], *, tells_customers: bo
         except KeywrightError as fault:
             waits.log(fault)
         except Exception as problem:
-            log.error("expiries cannot be looked for", exc_info=problem)
+            waits.log_unexpected(problem)
         await asyncio.sleep(_INTERVAL)
 
 

@@ -141,7 +141,7 @@ class ShopRunner:
             except KeywrightError as fault:
                 self._waits.log(fault)
             except Exception as problem:
-                log.error("no event of a shop can be looked for", exc_info=problem)
+                self._waits.log_unexpected(problem)
             await asyncio.sleep(_PAUSE if is_more else _INTERVAL)
 
     async def _claim_due(self) -> bool:
