@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from html import unescape
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any, Self
 
 import httpx
@@ -45,7 +45,8 @@ def decide(server: RunningServer, *commands: Command) -> list[Any]:
     with opened(server) as storage:
         executor = open_executor(storage)
         outcomes = executor.execute(commands)
-        while all(type(one) is StoreBusy for one in outcomes) and monotonic() < end:
+        while outcomes and all(type(one) is StoreBusy for one in outcomes) and monotonic() < end:
+            sleep(0.02)
             outcomes = executor.execute(commands)
     for one in outcomes:
         if isinstance(one, KeywrightError):

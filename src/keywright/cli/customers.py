@@ -25,7 +25,6 @@ from keywright.cli.paging import Limit, print_list
 from keywright.core import parsing
 from keywright.core.parsing import write_time
 from keywright.maintenance.commands import EraseCustomer
-from keywright.maintenance.customer_export import LicensePieces, read_pieces
 from keywright.provisioning.customers.commands import (
     CreateCustomer,
     DeleteCustomer,
@@ -170,6 +169,7 @@ def export(here: Installation, customer_id: _Number) -> None:
     sent of their sales.
     """
     from keywright.db import run_read
+    from keywright.maintenance.customer_export import read_pieces
 
     found = read_pieces(partial(run_read, here.storage), customer_id)
     output.print_json_pieces(_plain({"customer_id": customer_id} | found._asdict()))
@@ -237,7 +237,7 @@ def _plain(value: Any) -> Any:
     """Fields by their names; times as the interface writes them; of iterators, element by element."""
     if isinstance(value, msgspec.Struct):
         return {name: _plain(one) for name, one in msgspec.structs.asdict(value).items()}
-    if isinstance(value, LicensePieces):
+    if hasattr(value, "_asdict"):
         return _plain(value._asdict())
     if isinstance(value, list):
         return [_plain(one) for one in value]
