@@ -139,6 +139,11 @@ def test_a_holder_whose_lease_ended_goes_on_with_the_one_that_was_taken_since() 
     assert renewed == Leased(a_lease(lease_id="1" * 32), 2, was_lost=True)
 
 
+def test_a_lease_that_is_ended_before_its_time_is_lost_from_then_on() -> None:
+    assert rules.end(a_lease(), NOW) == a_lease(expires_at=NOW, ended_at=NOW)
+    assert rules.end(a_lease(expires_at=NOW - SECOND), NOW).expires_at == NOW - SECOND
+
+
 def test_a_released_lease_is_counted_no_more_and_an_ended_one_was_not_counted() -> None:
     assert rules.release(a_lease(), 2) == 1
     assert rules.release(ENDED, 2) == 2
