@@ -164,10 +164,11 @@ class Model:
             return LicenseKeyTaken
         one.limit = changes.get("times_activated_max", one.limit)
         one.status = changes.get("status", one.status)
-        one.expires_at = changes.get("expires_at", one.expires_at)
+        ended_at, one.expires_at = one.expires_at, changes.get("expires_at", one.expires_at)
+        is_renewed = ended_at is not None and one.expires_at is not None and one.expires_at > ended_at
         del self.sold[str(command.license)]
         self.sold[new_key] = one
-        self.events += 1
+        self.events += 2 if is_renewed else 1
         return one.said(0)
 
     def delete(self, _one: object, command: DeleteLicense, _: object) -> Said:

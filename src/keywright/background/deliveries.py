@@ -304,7 +304,9 @@ class _Worker:
             self._waiting.discard(number)
             # Later, the claim could end before the request does; then the delivery is taken again.
             if monotonic() - self._held_at < _BEGIN_WITHIN:
-                self._attempts.append(await _time_attempt(due, endpoint, known, signer, sender))
+                attempt = await _time_attempt(due, endpoint, known, signer, sender)
+                # Looked up only now: a step may have taken the list while the request was on its way.
+                self._attempts.append(attempt)
         del self._in_flight[number]
         if self._has_results or not self._in_flight:
             self._can_step.set()
