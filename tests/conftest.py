@@ -2,15 +2,18 @@
 
 import gc
 import os
+import random
 import signal
 import sys
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.databases import KINDS, stop_postgres
+from tests.proving import IS_LONG
 from tests.tiers import COLLECTED, OPTIONS, is_left_out, tier_of
 
 #: How many seconds the longest tests take, about, by how their names begin. They start first, so that none of
@@ -39,9 +42,12 @@ LONGEST = {
 
 _NAMES = tuple(LONGEST)
 
-# No test fails because the machine is slow.
-settings.register_profile("keywright", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("keywright")
+# No test fails because the machine is slow, and none by chance: each run draws the same examples. Fresh
+# ones are for `make prove`.
+_PATIENT = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", _PATIENT, derandomize=True, database=None)
+settings.register_profile("prove", _PATIENT)
+settings.load_profile("prove" if IS_LONG else "ci")
 
 # Without bytecode on the disk, each of the many servers that the tests start would compile Keywright again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -53,8 +59,22 @@ gc.disable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let ``--tier`` select tests."""
+    """Let ``--tier`` select tests, ``--reversed`` their order, and ``--seed`` what they draw."""
     parser.addoption("--tier", choices=OPTIONS, default="all", help="which tests to run (tests/tiers.py)")
+    parser.addoption("--reversed", action="store_true", help="run the last file first")
+    seed = str(random.randrange(2**32)) if IS_LONG else "0"
+    parser.addoption("--seed", default=seed, help="what tests draw depends on (always 0, but in make prove)")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Print what a run with the same draws needs."""
+    return f"seed: {config.option.seed} (--seed)"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let each test draw the same as in every run with this seed, whatever ran before it."""
+    random.seed(f"{item.config.option.seed} {item.nodeid}")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -85,7 +105,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.stash[COLLECTED] = list(items)
     tiers = OPTIONS[config.option.tier]
     config.hook.pytest_deselected(items=[item for item in items if tier_of(item) not in tiers])
-    items[:] = _dealt([item for item in items if tier_of(item) in tiers], _number_of_workers())
+    chosen = [item for item in items if tier_of(item) in tiers]
+    if config.option.reversed:
+        files = [list(tests) for _, tests in groupby(chosen, key=lambda item: item.path)]
+        items[:] = [item for tests in reversed(files) for item in tests]
+    else:
+        items[:] = _dealt(chosen, _number_of_workers())
     gc.freeze()
     gc.enable()
 
@@ -132,10 +157,15 @@ def database(request: pytest.FixtureRequest) -> str:
     return kind
 
 
-def pytest_configure() -> None:
-    """End as after Ctrl-C when told to end, also in the background, where a shell ignores Ctrl-C. Processes
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Let Hypothesis draw from the seed, too, where it draws anew.
+
+    End as after Ctrl-C when told to end, also in the background, where a shell ignores Ctrl-C. Processes
     that the tests start inherit this.
     """
+    if IS_LONG and config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = config.option.seed
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.default_int_handler)
 

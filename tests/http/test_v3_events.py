@@ -76,19 +76,24 @@ def test_a_key_for_one_product_sees_its_events_only(app: App) -> None:
 
 
 def test_a_call_waits_for_what_is_new(app: App) -> None:
-    async def scenario(client: httpx.AsyncClient) -> tuple[dict[str, Any], float]:
+    async def scenario(client: httpx.AsyncClient) -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {app.token}"}
         first = (await client.get("/v3/events?limit=200", headers=headers)).json()
-        began = monotonic()
         path = f"/v3/events?cursor={first['next_cursor']}&wait_seconds=30"
         waiting = asyncio.create_task(client.get(path, headers=headers))
+        in_vain = asyncio.create_task(client.get(f"{path}&type=product.*", headers=headers))
         await asyncio.sleep(0)
-        await client.patch("/v3/licenses/1", json={"status": "disabled"}, headers=headers)
-        return (await waiting).json(), monotonic() - began
+        changed = await client.patch("/v3/licenses/1", json={"status": "disabled"}, headers=headers)
+        assert changed.status_code == 200
+        await asyncio.wait((waiting, in_vain), return_when=asyncio.FIRST_COMPLETED)
+        assert not in_vain.done()
+        in_vain.cancel()
+        await asyncio.wait((in_vain,))
+        answer: dict[str, Any] = waiting.result().json()
+        return answer
 
-    found, seconds = app.run(scenario)
+    found = app.run(scenario)
     assert [one["type"] for one in found["items"]] == ["license.updated"]
-    assert seconds < 25
 
 
 def test_a_call_that_waits_ends_when_the_server_stops(tmp_path: Path) -> None:
@@ -96,7 +101,7 @@ def test_a_call_that_waits_ends_when_the_server_stops(tmp_path: Path) -> None:
         credentials = server.api_key()
 
         def ask(path: str) -> httpx.Response:
-            return httpx.get(f"{server.base_url}/v3/events{path}", auth=credentials, timeout=40)
+            return httpx.get(f"{server.base_url}/v3/events{path}", auth=credentials, timeout=25)
 
         cursor = ask("?limit=200").json()["next_cursor"]
         began = monotonic()
@@ -104,7 +109,6 @@ def test_a_call_that_waits_ends_when_the_server_stops(tmp_path: Path) -> None:
         wait_until(lambda: waiting.running() and monotonic() - began > 1, "the call to wait")
         server.signal(signal.SIGTERM)
         assert waiting.result().json()["items"] == []
-        assert monotonic() - began < 15
         server.signal(signal.SIGINT)
         assert server.wait() == 0
 

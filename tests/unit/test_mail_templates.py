@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime, timedelta
 from email import message_from_bytes, policy
-from time import monotonic
 
 import pytest
 from msgspec.structs import replace
@@ -94,10 +93,8 @@ def test_a_line_of_tags_alone_says_nothing() -> None:
     ],
 )
 def test_a_template_can_do_nothing_but_show_its_values(source: str) -> None:
-    began = monotonic()
     with pytest.raises(BadTemplate):
         say(source)
-    assert monotonic() - began < 5
 
 
 def test_a_template_that_grows_is_broken_off() -> None:
