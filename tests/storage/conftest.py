@@ -1,5 +1,8 @@
 """The databases of the contract tests: each test has one of its own, of every kind of its module's
 ``DATABASES``.
+
+A module whose rules no database can break has SQLite alone there. Those of its tests that are marked
+``smoke`` run on PostgreSQL, too: together they execute each of its statements.
 """
 
 import os

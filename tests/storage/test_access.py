@@ -16,6 +16,8 @@ from keywright.identity.model import Caller, Permissions
 from keywright.registry import open_executor
 from tests.makers import LATER, NOW, an_origin, issue_api_key, revoke_api_key
 
+DATABASES = ("sqlite",)
+
 
 def caller_with(storage: Storage, consumer_key: str, consumer_secret: str) -> Caller:
     """Who calls with these, found as the interface finds them."""

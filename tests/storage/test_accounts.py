@@ -54,9 +54,9 @@ from tests.makers import (
     show_key,
     start_session,
 )
-from tests.storage.conftest import EVERY_ISOLATION, RUN_AGAIN, Opener
+from tests.storage.conftest import EVERY_ISOLATION, Opener
 
-DATABASES = RUN_AGAIN
+DATABASES = ("sqlite", "serializable")
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
 
@@ -255,6 +255,7 @@ def test_the_link_is_good_for_thirty_minutes(storage: Storage, token: str) -> No
         assert not is_good(storage, token, NOW + after)
 
 
+@pytest.mark.smoke
 def test_a_forged_link_is_not_good(storage: Storage, token: str, open_again: Opener) -> None:
     issued, _, signature = token.partition(".")
     later = f"{int(issued, 16) + 600:x}"
@@ -335,6 +336,7 @@ def test_nobody_signs_in_who_is_unknown_or_disabled_or_had_another_password(
     ]
 
 
+@pytest.mark.smoke
 def test_a_session_ends_after_its_hours_however_often_it_is_used(
     storage: Storage, executor: Executor, alice: User
 ) -> None:
@@ -356,6 +358,7 @@ def test_a_session_of_a_clock_that_was_far_ahead_is_over(
     assert find_session_of(storage) is None
 
 
+@pytest.mark.smoke
 def test_who_signs_out_is_signed_out_and_nobody_else_is(
     storage: Storage, executor: Executor, alice: User
 ) -> None:
@@ -446,6 +449,7 @@ def test_a_refused_sign_in_is_told_with_the_name_of_a_user_and_with_no_other_tex
 # --- names and keys ---------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_a_number_has_the_name_that_was_saved_last(storage: Storage, executor: Executor) -> None:
     product, user = NameKind.PRODUCT, NameKind.CUSTOMER
     executor.execute([save_name(product, number, f"Product {number}") for number in (0, 7, 2**63 - 1)])

@@ -24,6 +24,8 @@ from tests.makers import (
 from tests.storage.test_copy import contents, fill
 from tests.storage.test_migrations import NEXT, use_scripts
 
+DATABASES = ("sqlite",)
+
 pytestmark = pytest.mark.usefixtures("programs")
 
 
@@ -83,6 +85,7 @@ def test_changes_after_the_backup_are_gone_and_their_numbers_are_not_reused(
         assert open_executor(old).query([validate("after")])[0].license.id == lost.license.id
 
 
+@pytest.mark.smoke
 def test_a_backup_of_an_older_schema_is_migrated(
     executor: Executor, url: str, file: Path, elsewhere: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,6 +35,8 @@ from tests.storage.test_copy import contents
 from tests.storage.test_secrecy import as_answer, find_in
 from tools.postgres import binaries
 
+DATABASES = ("sqlite",)
+
 pytestmark = pytest.mark.usefixtures("programs")
 OTHER = "another secret, 32 bytes or more"
 

@@ -51,9 +51,8 @@ from tests.makers import (
     update,
     validate,
 )
-from tests.storage.conftest import RUN_AGAIN
 
-DATABASES = RUN_AGAIN
+DATABASES = ("sqlite", "serializable")
 ANY = LicenseFilter()
 ABOUT_ONE_LICENSE: list[Callable[..., LicenseCommand]] = [
     activate,
@@ -310,6 +309,7 @@ def test_validation_reports_without_looking_at_status_or_expiry(executor: Execut
     assert executor.query([validate(token=second.token)])[0].activations == (second,)
 
 
+@pytest.mark.smoke
 def test_lists_come_with_all_activations(executor: Executor) -> None:
     executor.execute([create(f"key {n}", product_id=n % 2) for n in range(5)])
     executor.execute([activate("key 1"), activate("key 3"), deactivate_all("key 3")])
@@ -328,6 +328,7 @@ def test_lists_come_with_all_activations(executor: Executor) -> None:
     assert beyond == LicensePage((), 5)
 
 
+@pytest.mark.smoke
 def test_the_store_answers(executor: Executor) -> None:
     assert executor.query([CheckDatabase()]) == [None]
 

@@ -32,6 +32,8 @@ from tests.storage.browsed import (
 )
 from tests.storage.conftest import a_storage
 
+DATABASES = ("sqlite",)
+
 #: In seconds: for one step, and for all of them.
 NO_TIME, MUCH_TIME = 0.0, 60.0
 
@@ -138,6 +140,7 @@ def is_begun_again(forward: list[Page], backward: list[Page]) -> bool:
     return is_seen_before and backward[-1] == forward[0]
 
 
+@pytest.mark.smoke
 @pytest.mark.tier("ordinary")
 @examples
 @given(search=searches(), limit=st.sampled_from((4, 20, 60)), sizes=SIZES)
@@ -161,6 +164,7 @@ def test_all_pages_together_are_what_matches_forward_and_backward(
     assert licenses_on([*backward[::-1], forward[-1]]) == expected
 
 
+@pytest.mark.smoke
 @examples
 @given(search=searches(), sizes=SIZES)
 def test_a_total_is_what_matches_or_at_most_that(shelf: Shelf, search: Search, sizes: Sizes) -> None:
@@ -175,6 +179,7 @@ def test_a_total_is_what_matches_or_at_most_that(shelf: Shelf, search: Search, s
         assert page.total == matching
 
 
+@pytest.mark.smoke
 def test_counts_by_status_that_are_known_are_the_totals_of_long_lists(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,6 +197,7 @@ def test_counts_by_status_that_are_known_are_the_totals_of_long_lists(
     assert total(Search(license_id=10**6)) == (0, False)
 
 
+@pytest.mark.smoke
 @examples
 @given(search=searches(), limit=st.sampled_from((10, 40, 200)), sizes=SIZES)
 def test_all_numbers_that_match_come_in_their_order_whatever_the_search_s_is(
@@ -252,12 +258,14 @@ def test_a_cursor_that_is_none_leads_to_the_first_page(shelf: Shelf, cursor: str
     assert shelf.find_page(Search(), cursor) == shelf.find_page(Search())
 
 
+@pytest.mark.smoke
 @examples
 @given(search=searches(), cursor=st.text() | st.binary().map(lambda one: urlsafe_b64encode(one).decode()))
 def test_whatever_the_cursor_is_there_is_a_page(shelf: Shelf, search: Search, cursor: str) -> None:
     assert len(shelf.find_page(search, cursor, limit=5).licenses) <= 5
 
 
+@pytest.mark.smoke
 @examples
 @given(
     search=searches(),
@@ -285,6 +293,7 @@ def test_a_cursor_tells_nothing_of_what_was_searched_for(shelf: Shelf) -> None:
 # --- while others change things -------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("order", WALKED)
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_added_and_deleted_between_pages_neither_hides_nor_doubles_the_others(
@@ -353,6 +362,7 @@ def test_behind_what_was_deleted_one_can_go_back(storage: Storage) -> None:
         assert find_page(tx, Search(), cursor=empty.previous, limit=3, now=NOW).licenses == first.licenses
 
 
+@pytest.mark.smoke
 def test_nothing_is_found_where_there_is_nothing(storage: Storage) -> None:
     with storage.read() as tx:
         for order in Order:
@@ -360,6 +370,7 @@ def test_nothing_is_found_where_there_is_nothing(storage: Storage) -> None:
             assert page == Page((), None, None, 0, total_is_least=False, is_incomplete=False)
 
 
+@pytest.mark.smoke
 def test_search_terms_of_what_is_not_so_any_more_find_nothing(storage: Storage) -> None:
     was_full = a_license(id=1, key="1", times_activated=1, times_activated_max=2)
     was_unused = a_license(id=2, key="2", times_activated=1)
@@ -386,6 +397,7 @@ def test_search_terms_of_deleted_licenses_find_nothing(storage: Storage) -> None
             assert find_page(tx, search, cursor=None, limit=3, now=NOW).licenses == ()
 
 
+@pytest.mark.smoke
 def test_a_text_that_no_database_holds_is_found_nowhere(shelf: Shelf) -> None:
     for term in ("l\0", "l\ud800"):
         for is_prefix in (False, True):

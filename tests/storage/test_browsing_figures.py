@@ -21,6 +21,8 @@ from tests.makers import NOW, a_license, an_event
 from tests.storage.browsed import LicenseWithTerms, insert, many_licenses_with_terms
 from tests.storage.conftest import Opener
 
+DATABASES = ("sqlite",)
+
 TODAY = NOW.date()
 
 
@@ -72,6 +74,7 @@ def test_the_figures_are_what_counting_every_license_gives(storage: Storage) -> 
     )
 
 
+@pytest.mark.smoke
 def test_each_of_thirty_days_has_its_counts_and_today_is_the_last(storage: Storage) -> None:
     with storage.write() as tx:
         insert_counts(
@@ -95,6 +98,7 @@ def test_each_of_thirty_days_has_its_counts_and_today_is_the_last(storage: Stora
     assert of_product == {name: (0,) * 30 for name in names}
 
 
+@pytest.mark.smoke
 def test_the_licenses_refused_last_are_named_but_not_those_that_are_gone(storage: Storage) -> None:
     licenses = [a_license(id=number, key=f"{number}") for number in range(1, 15)]
     with storage.write() as tx:

@@ -19,6 +19,8 @@ from keywright.search.store import EventFilter
 from tests.makers import NOW, a_license, an_activation, an_event, an_event_filter
 from tests.storage.conftest import a_storage
 
+DATABASES = ("sqlite",)
+
 # --- a license ------------------------------------------------------------------------------------
 
 
@@ -143,6 +145,7 @@ def all_pages(storage: Storage, limit: int, budget: float, **asked: Any) -> list
                 return found
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("budget", [0.0, 60.0])
 @pytest.mark.parametrize(
     "asked",

@@ -16,6 +16,8 @@ from keywright.search.filters import Order, Search
 from keywright.search.license_pages import find_page
 from tests.makers import NOW, a_license, an_origin
 
+DATABASES = ("sqlite",)
+
 #: The customers and products of six licenses, by the ids of these.
 OWNERS = {1: (7, 1), 2: (None, None), 3: (8, 2), 4: (9, 1), 5: (7, 3), 6: (70, None)}
 #: When their devices were seen last.
@@ -67,6 +69,7 @@ def walk(storage: Storage, search: Search, limit: int) -> tuple[list[int], list[
     return forward, backward
 
 
+@pytest.mark.smoke
 @pytest.mark.usefixtures("executor")
 @pytest.mark.parametrize("limit", [2, 4, 9])
 @pytest.mark.parametrize(
@@ -89,6 +92,7 @@ def test_pages_are_sorted_forward_and_backward(
     assert walk(storage, Search(order=order, customer_id=7, product_id=3), limit) == (of_one, of_one)
 
 
+@pytest.mark.smoke
 @pytest.mark.usefixtures("executor")
 def test_many_licenses_are_not_sorted_until_the_search_is_narrower(
     storage: Storage, monkeypatch: pytest.MonkeyPatch

@@ -34,6 +34,8 @@ from tests.jobs import decide
 from tests.makers import NOW, an_origin, create, create_policy
 from tests.storage.conftest import Opener
 
+DATABASES = ("sqlite",)
+
 FIRST = 1_000_000_000
 
 
@@ -49,6 +51,7 @@ def make_customer(**fields: Any) -> CreateCustomer:
     return CreateCustomer(context=a_context(fields.pop("now", NOW)), **fields)
 
 
+@pytest.mark.smoke
 def test_a_product_is_found_as_it_was_saved(executor: Executor) -> None:
     features = (Feature("layers", "Layers"), Feature("pro", None, "All of it"))
     made = decide(
@@ -93,6 +96,7 @@ def test_a_precondition_is_asked_about_what_is_there_now(executor: Executor) -> 
     assert seen == [5]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("sort", ["created_at", "-created_at", "name", "-name"])
 def test_pages_in_a_row_are_the_whole_list_in_its_order(executor: Executor, sort: str) -> None:
     # Some share a moment, some a name.
@@ -116,6 +120,7 @@ def test_pages_in_a_row_are_the_whole_list_in_its_order(executor: Executor, sort
     assert found == expected
 
 
+@pytest.mark.smoke
 def test_an_email_is_found_in_any_case_and_is_unique(executor: Executor) -> None:
     made = decide(executor, make_customer(email="Ada@Example.com", name="Ada"))
     for email in ("ada@example.com", "ADA@EXAMPLE.COM"):
@@ -139,6 +144,7 @@ def test_a_customer_is_found_or_made(storage: Storage) -> None:
             find_or_make(work, command, id=18, email="ada@example.com")
 
 
+@pytest.mark.smoke
 def test_two_at_once_make_one_customer(open_again: Opener, storage: Storage) -> None:
     barrier = Barrier(2)
 
@@ -180,6 +186,7 @@ def test_terms_are_applied_to_a_license_once(executor: Executor) -> None:
     assert isinstance(again, NothingToChange)
 
 
+@pytest.mark.smoke
 def test_own_numbers_pass_over_those_of_shops(executor: Executor) -> None:
     given = [make_customer(id=FIRST + n) for n in (0, 1, 2, 4, 9)]
     executor.execute([*given, make_customer(id=2**53 - 1), create("K", customer_id=FIRST + 5)])
@@ -188,6 +195,7 @@ def test_own_numbers_pass_over_those_of_shops(executor: Executor) -> None:
     assert FIRST < one.id < other.id < FIRST + 20
 
 
+@pytest.mark.smoke
 def test_own_numbers_of_products_pass_over_those_that_are_named(executor: Executor) -> None:
     executor.execute(
         [

@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from sqlalchemy import select
 from sqlalchemy import update as update_rows
 
@@ -30,7 +31,6 @@ from keywright.maintenance.customer_export import find_customer_data
 from keywright.maintenance.doctor import examine
 from keywright.provisioning.licenses.commands import IssueLicenses, RotateKey
 from keywright.registry import open_executor
-from tests.databases import KINDS
 from tests.jobs import a_change, make_orderer, run_job
 from tests.makers import (
     KEY,
@@ -46,7 +46,7 @@ from tests.makers import (
     validate,
 )
 
-DATABASES = KINDS
+DATABASES = ("sqlite",)
 SOON = NOW + timedelta(days=1)
 #: What a deletion leaves of a license: what happened, and that it was there.
 _LEFT = ("events", "deleted_licenses", "sequences", "job_licenses", "pruned_activations")
@@ -91,6 +91,7 @@ def fill(executor: Executor) -> License:
     return license
 
 
+@pytest.mark.smoke
 def test_a_license_is_brought_back_as_it_was(storage: Storage, executor: Executor) -> None:
     license = fill(executor)
     before = contents(storage)
@@ -178,6 +179,7 @@ def test_nothing_is_kept_where_the_setting_says_so(storage: Storage) -> None:
     assert isinstance(do(executor, restore()), UnknownLicenseId)
 
 
+@pytest.mark.smoke
 def test_what_is_kept_goes_with_time_and_with_its_customer(storage: Storage, executor: Executor) -> None:
     for number, now in enumerate((NOW, SOON, SOON)):
         do(executor, create(f"KEY-{number}", customer_id=number))
@@ -191,6 +193,7 @@ def test_what_is_kept_goes_with_time_and_with_its_customer(storage: Storage, exe
     assert do(executor, restore(3)).key == "KEY-2"
 
 
+@pytest.mark.smoke
 def test_a_snapshot_is_sealed_and_the_doctor_sees_damage(storage: Storage, executor: Executor) -> None:
     do(executor, create("A-CANARY-OF-THE-DELETED"))
     do(executor, delete(1))

@@ -23,11 +23,10 @@ from keywright.licensing.validation.commands import ValidateLicense
 from keywright.licensing.validation.model import Code
 from keywright.licensing.views.store import Names, Views
 from keywright.registry import open_executor
-from tests.databases import KINDS
 from tests.makers import KEY, NOW, a_license_with, activate, create, deactivate_all, delete
 from tests.storage.conftest import Opener
 
-DATABASES = KINDS
+DATABASES = ("sqlite",)
 LAPTOP, DESKTOP, TABLET = "laptop-1", "desktop-1", "tablet-1"
 A_DAY = timedelta(days=1)
 
@@ -115,6 +114,7 @@ def test_servers_give_a_device_one_place(executor: Executor, open_again: Opener)
     assert (one.findings.code, one.view.license.times_activated) == (Code.VALID, 1)
 
 
+@pytest.mark.smoke
 def test_a_batch_of_validations_finds_each_device(executor: Executor) -> None:
     executor.execute([create(key) for key in ("a", "b")])
     of_a, of_b = executor.execute([on(LAPTOP, "a"), on(DESKTOP, "b")])
@@ -139,6 +139,7 @@ def test_a_batch_of_validations_finds_each_device(executor: Executor) -> None:
     assert unknown.findings.codes == (Code.UNKNOWN_LICENSE,)
 
 
+@pytest.mark.smoke
 def test_the_database_refuses_a_second_record_of_a_device(executor: Executor, storage: Storage) -> None:
     """The control of the tests above: what would happen if they were wrong."""
     executor.execute([create(KEY)])
@@ -148,6 +149,7 @@ def test_the_database_refuses_a_second_record_of_a_device(executor: Executor, st
         tx.connection.execute(insert(activations).values(**twin))
 
 
+@pytest.mark.smoke
 def test_new_devices_are_kept_as_long_as_the_terms_ask(executor: Executor, storage: Storage) -> None:
     put(storage, {"new_devices": {"count": 2, "per_days": 10}})
     assert changes(executor.execute([on(LAPTOP), on(DESKTOP), on(TABLET), on(LAPTOP)])) == [
@@ -194,6 +196,7 @@ def test_the_latest_time_is_kept_of_what_exists(executor: Executor, storage: Sto
     assert rows_of(storage, last_seen) == []
 
 
+@pytest.mark.smoke
 def test_records_that_are_deleted_take_along_when_they_were_seen(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,6 +30,8 @@ from tests.makers import (
     validate,
 )
 
+DATABASES = ("sqlite",)
+
 Broken = Callable[[str], None]
 
 
@@ -77,6 +79,7 @@ def test_licenses_are_examined_in_steps(sold: Storage, monkeypatch: pytest.Monke
     assert seen[-1] == Examined(licenses=22, activations=3)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [
@@ -102,6 +105,7 @@ def test_each_fault_is_found(sold: Storage, broken: Broken, statement: str, expe
     assert codes(sold) == expected
 
 
+@pytest.mark.smoke
 def test_a_number_that_was_given_already_is_found(sold: Storage, broken: Broken, database: str) -> None:
     if database == "sqlite":
         broken("UPDATE sequences SET last_id = 1 WHERE name = 'license'")
@@ -133,6 +137,7 @@ def test_a_counter_is_repaired_from_the_active_records(sold: Storage, broken: Br
     ]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("statement", "counted"),
     [
@@ -158,6 +163,7 @@ def test_a_counter_of_leases_is_repaired_from_the_leases(
     assert [type(one).__name__ for one in outcomes] == ["GrantedLease"] * (2 - counted[1]) + ["NoFreeLease"]
 
 
+@pytest.mark.smoke
 def test_a_counter_of_deactivated_records_is_repaired_from_the_records(sold: Storage, broken: Broken) -> None:
     broken("UPDATE licenses SET deactivated_count = 9 WHERE id = 1")
     (finding,) = findings(sold)

@@ -17,6 +17,8 @@ from keywright.provisioning.shops.store import find_payload
 from tests.jobs import decide
 from tests.makers import NOW, an_origin, create
 
+DATABASES = ("sqlite",)
+
 ERASED, OTHER = 7, 8
 
 
@@ -60,6 +62,7 @@ def add(storage: Storage, table: Table, **values: Any) -> None:
     run_write(storage, lambda tx: tx.connection.execute(insert(table).values(values)))
 
 
+@pytest.mark.smoke
 @pytest.mark.usefixtures("filled")
 def test_an_erased_customer_is_forgotten_everywhere(executor: Executor, storage: Storage) -> None:
     decide(executor, EraseCustomer(context=Context(NOW, an_origin()), customer_id=ERASED))

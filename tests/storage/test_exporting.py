@@ -13,12 +13,15 @@ from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.exporters import pages
 from tests.makers import _with_context, activate, create
 
+DATABASES = ("sqlite",)
+
 
 def objects(storage: Storage, export: pages.Export) -> list[dict[str, Any]]:
     lines = b"".join(pages.as_json_lines(partial(run_read, storage), export))
     return [msgspec.json.decode(line) for line in lines.splitlines()]
 
 
+@pytest.mark.smoke
 def test_exports_read_everything_once(
     executor: Executor, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

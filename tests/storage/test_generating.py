@@ -29,6 +29,8 @@ from tests.makers import (
     update_policy,
 )
 
+DATABASES = ("sqlite",)
+
 ANY = LicenseFilter()
 
 

@@ -38,6 +38,8 @@ from tests.makers import (
 from tests.storage.projected import assert_followed, follow_all, project
 from tests.storage.test_browsing_indices import note_statements
 
+DATABASES = ("sqlite",)
+
 DAY = timedelta(days=1)
 
 
@@ -146,6 +148,7 @@ def test_licenses_of_one_batch_are_pruned_each_for_itself(storage: Storage) -> N
         assert sorted(list_kept(storage, number)) == sorted(one.token for one in [some[0], *some[-5:]])
 
 
+@pytest.mark.smoke
 def test_what_is_gone_is_found_no_more(storage: Storage) -> None:
     executor = open_executor(storage, RecordLimits(kept=2))
     executor.execute([create(limit=1)])
@@ -234,6 +237,7 @@ def test_the_events_of_very_many_places_name_those_in_the_answer_and_count_the_o
     assert [one.details for one in happened if one.activation_id is None] == [{"others": 180}]
 
 
+@pytest.mark.smoke
 def test_places_taken_again_in_the_same_batch_stay_taken(storage: Storage) -> None:
     records = a_history(storage, 1, active=300, given_up=200)
     executor = open_executor(storage, RecordLimits(listed=10))

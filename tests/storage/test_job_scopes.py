@@ -8,6 +8,8 @@ from keywright.jobs.orders import Export
 from keywright.search.filters import Order, Search
 from tests.makers import NOW
 
+DATABASES = ("sqlite",)
+
 #: What is searched for, and the words for it.
 WORDS: list[tuple[Search, str]] = [
     (Search(), "All licenses"),

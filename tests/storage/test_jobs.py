@@ -62,6 +62,8 @@ from tests.makers import (
     update,
 )
 
+DATABASES = ("sqlite",)
+
 DAY = timedelta(days=1)
 
 
@@ -155,6 +157,7 @@ def test_no_more_orders_are_taken_than_can_wait(executor: Executor) -> None:
     decide(executor, start(a_change("delete")))
 
 
+@pytest.mark.smoke
 def test_jobs_are_listed_latest_first_piece_by_piece(executor: Executor, storage: Storage) -> None:
     started = executor.execute([start(a_change("delete"))] * 5)[::-1]
     assert run_read(storage, lambda tx: job_store.list_jobs(tx, before_id=None, limit=3)) == started[:3]
@@ -169,6 +172,7 @@ def test_jobs_are_listed_latest_first_piece_by_piece(executor: Executor, storage
 HELD = CLAIM.total_seconds()
 
 
+@pytest.mark.smoke
 def test_a_claimed_job_is_nobody_elses_until_the_claim_ends(executor: Executor, storage: Storage) -> None:
     job = decide(executor, start(a_change("delete")))
     claimed = decide(executor, claim(storage))
@@ -212,6 +216,7 @@ def test_who_has_slept_finds_no_claim_over_that_was_held_meanwhile() -> None:
     assert claims.find_over(free) == free
 
 
+@pytest.mark.smoke
 def test_a_claim_that_is_given_back_is_somebody_elses_at_once(executor: Executor, storage: Storage) -> None:
     job = decide(executor, start(a_change("delete")))
     decide(executor, claim(storage))
@@ -221,6 +226,7 @@ def test_a_claim_that_is_given_back_is_somebody_elses_at_once(executor: Executor
         decide(executor, hold(job.id))
 
 
+@pytest.mark.smoke
 def test_jobs_take_turns(executor: Executor, storage: Storage) -> None:
     first, second = executor.execute([start(a_change("delete"))] * 2)
     turns = []

@@ -42,6 +42,8 @@ from tests.jobs import (
 from tests.makers import LATER, NOW, activate, create, delete
 from tests.storage.test_secrecy import Everything, everything
 
+DATABASES = ("sqlite",)
+
 __all__ = ["everything"]
 
 CANARY = "CANARY-OF-EXPORTS"
@@ -181,6 +183,7 @@ def test_only_what_the_search_finds_is_in_the_file(executor: Executor, storage: 
     ]
 
 
+@pytest.mark.smoke
 def test_the_file_says_what_the_list_says(executor: Executor, storage: Storage) -> None:
     executor.execute([create(f"KEY-{n}", n or None, product_id=n % 2, status=n % 5 + 1) for n in range(60)])
     executor.execute([activate("KEY-3"), activate("KEY-13"), activate("KEY-13")])
@@ -227,6 +230,7 @@ def test_no_key_can_be_read_where_the_file_is_kept(
         assert b"OTHER,active" not in content, file
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("other", [{"job_id": 1, "number": 1}, {"job_id": 2, "number": 9}])
 def test_a_chunk_is_read_as_its_jobs_own_chunk_only(
     executor: Executor, storage: Storage, other: dict[str, int]

@@ -32,6 +32,8 @@ from tests.jobs import (
 from tests.makers import NOW, change_user
 from tests.storage.test_secrecy import Everything, everything
 
+DATABASES = ("sqlite",)
+
 __all__ = ["everything"]
 
 #: More lines than a step has.
@@ -62,6 +64,7 @@ def chunks(storage: Storage) -> int:
         return len(tx.connection.execute(select(job_file_chunks.c.number)).all())
 
 
+@pytest.mark.smoke
 def test_every_line_is_imported_in_steps_and_the_table_is_deleted_at_the_end(
     executor: Executor, storage: Storage
 ) -> None:
@@ -118,6 +121,7 @@ def test_nothing_is_imported_after_the_user_may_only_look(executor: Executor, st
     assert licenses(storage) == []
 
 
+@pytest.mark.smoke
 def test_a_draft_is_no_work_and_in_no_list_and_goes_after_a_day(executor: Executor, storage: Storage) -> None:
     draft = upload(executor, TABLE)
     with storage.read() as tx:

@@ -17,6 +17,8 @@ from keywright.jobs.orders import Export
 from tests.jobs import ALL, a_change, by_user, cancel, decide, events_of, make_orderer, run_job, start
 from tests.makers import LATER, NOW, create
 
+DATABASES = ("sqlite",)
+
 SOON = NOW + timedelta(seconds=1)
 
 
@@ -74,6 +76,7 @@ def test_the_number_of_a_forgotten_job_is_given_to_no_other(executor: Executor, 
     assert decide(executor, start(a_change("disable"))).id > old.id
 
 
+@pytest.mark.smoke
 def test_a_job_stays_as_long_as_it_has_a_file(executor: Executor, storage: Storage) -> None:
     executor.execute([create()])
     job = run_job(executor, storage, Export(search=ALL))
@@ -83,6 +86,7 @@ def test_a_job_stays_as_long_as_it_has_a_file(executor: Executor, storage: Stora
     assert forget(executor, SOON) == 1
 
 
+@pytest.mark.smoke
 def test_some_are_forgotten_at_a_time_and_all_in_the_end(executor: Executor, storage: Storage) -> None:
     """However many there are, and although as many as can wait are older."""
     job = run_job(executor, storage, a_change("disable"))

@@ -33,6 +33,8 @@ from tests.makers import NOW, activate, an_origin, create, deactivate_all, delet
 from tests.storage.conftest import Opener
 from tests.storage.projected import follow_all
 
+DATABASES = ("sqlite",)
+
 DAY = timedelta(days=1)
 UNUSED = Search(product_id=77, is_unused=True)
 Happens = Callable[[Executor], None]
@@ -154,6 +156,7 @@ def test_a_license_that_matches_no_more_when_its_turn_comes_stays_as_it_is(
     assert "license.deleted" not in [event.name for event in events_of(storage, 1)]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", LOST)
 def test_a_license_that_matches_no_more_is_not_exported(
     executor: Executor, storage: Storage, name: str
@@ -197,12 +200,14 @@ def test_a_field_of_a_license_is_compared(executor: Executor, storage: Storage, 
         assert find_unmatched(storage, search, one) == (set() if is_match else {one.id})
 
 
+@pytest.mark.smoke
 def test_only_what_a_job_has_changed_matches_it(executor: Executor, storage: Storage) -> None:
     executor.execute([create("KEY-1"), create("KEY-2")])
     job = run_job(executor, storage, a_change("set_limit", 5, license_ids=(2,)))
     assert find_unmatched(storage, Search(job_id=job.id), *licenses(storage).values()) == {1}
 
 
+@pytest.mark.smoke
 def test_only_what_a_user_has_made_matches_that_user(executor: Executor, storage: Storage) -> None:
     executor.execute([create("KEY-1"), create("KEY-2", origin=an_origin(actor="user:7"))])
     assert find_unmatched(storage, Search(made_by_user=7), *licenses(storage).values()) == {1}
@@ -270,6 +275,7 @@ def test_selected_licenses_are_changed_whatever_has_become_of_them(
     assert [one.times_activated_max for one in licenses(storage).values()] == [5, 5]
 
 
+@pytest.mark.smoke
 def test_a_license_that_was_found_by_a_term_still_has_it(executor: Executor, storage: Storage) -> None:
     make_matching(executor, UNUSED, 1, product_id=77)
     decide(executor, activate("KEY-1", label="Anna"))

@@ -26,6 +26,8 @@ from tests.jobs import (
 )
 from tests.makers import NOW, change_user, create, create_policy
 
+DATABASES = ("sqlite",)
+
 LICENSES = 2 * ROWS_PER_STEP
 ORDERS: list[Order] = [a_change("delete"), a_generation(LICENSES), Export(search=ALL)]
 
@@ -93,6 +95,7 @@ def test_who_may_not_delete_many_by_now_does_not_so_by_taking_back(
     assert (stopped.state, count(storage)) == (JobState.STOPPED, LICENSES + 3)
 
 
+@pytest.mark.smoke
 def test_a_user_who_is_gone_has_nothing_changed(executor: Executor, storage: Storage) -> None:
     decide(executor, start(a_change("delete")))
     run_write(storage, lambda tx: tx.connection.execute(delete(users)))

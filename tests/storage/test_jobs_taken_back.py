@@ -19,7 +19,6 @@ from keywright.licensing.licenses.model import LicenseFilter, Status
 from keywright.licensing.licenses.store import list_licenses
 from keywright.search.filters import Search
 from keywright.search.license_pages import find_page
-from tests.databases import KINDS
 from tests.jobs import (
     BY,
     Work,
@@ -36,7 +35,7 @@ from tests.jobs import (
 )
 from tests.makers import LATER, NOW, activate, an_origin, create, create_policy, update
 
-DATABASES = KINDS
+DATABASES = ("sqlite",)
 
 
 @pytest.fixture(autouse=True)
@@ -175,6 +174,7 @@ def test_new_licenses_are_taken_back_while_they_are_untouched(storage: Storage, 
     assert undone.refused == 2
 
 
+@pytest.mark.smoke
 def test_notes_go_with_their_job(storage: Storage, executor: Executor) -> None:
     make(executor, 3)
     job = run_job(executor, storage, a_change("disable"))
@@ -184,6 +184,7 @@ def test_notes_go_with_their_job(storage: Storage, executor: Executor) -> None:
     assert run_read(storage, lambda tx: job_store.list_job_licenses(tx, job.id, after_id=0, limit=9)) == []
 
 
+@pytest.mark.smoke
 def test_the_licenses_of_an_import_are_those_that_it_brought(storage: Storage, executor: Executor) -> None:
     make(executor, 1)
     start_import(executor, "Key,Status\nKEY-0,active\nNEW-1,active\nNEW-2,sold\n", "license_key", "status")

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from keywright.core import errors as e
 from keywright.core.command import Context
 from keywright.db import Storage
@@ -14,6 +16,8 @@ from keywright.provisioning.customers.commands import CreateCustomer
 from keywright.search.licenses import SearchManaged
 from tests.makers import KEY, NOW, activate, an_origin, create, deactivate_all, rename, validate
 from tests.storage.projected import assert_followed, follow_all
+
+DATABASES = ("sqlite",)
 
 CONTEXT = Context(NOW, an_origin(), 1)
 
@@ -83,6 +87,7 @@ def test_all_places_are_released_however_many(executor: Executor) -> None:
     assert taken(executor) == 0
 
 
+@pytest.mark.smoke
 def test_activations_are_listed_by_creation(executor: Executor) -> None:
     executor.execute([create(KEY), *[activate(KEY) for _ in range(3)], release(2)])
     executor.execute([release(2)])
@@ -103,6 +108,7 @@ def test_activations_are_listed_by_creation(executor: Executor) -> None:
 # --- search -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_a_license_is_found_by_its_key_however_it_is_typed(executor: Executor) -> None:
     executor.execute([create("AB-CD-1234"), create("ab-cd-1234"), create("XY-99-1234")])
     assert search(executor, key="AB-CD-1234") == [1]
@@ -142,6 +148,7 @@ def test_a_license_is_found_by_its_devices(executor: Executor, storage: Storage)
     assert search(executor, fingerprint="g" * 20) == [1]
 
 
+@pytest.mark.smoke
 def test_a_license_is_found_by_its_customer(executor: Executor) -> None:
     (ada,) = executor.execute([CreateCustomer(context=CONTEXT, email="ada@example.com", name="Ada")])
     executor.execute([create(KEY, customer_id=ada.id, product_id=5), create("OTHER", customer_id=7)])

@@ -29,7 +29,7 @@ from tests.makers import (
 )
 from tests.storage.webhooks import do
 
-DATABASES = ("sqlite", "postgresql")
+DATABASES = ("sqlite",)
 DAY = timedelta(days=1)
 DAYS = (7, 1)
 
@@ -99,6 +99,7 @@ def test_what_expired_before_the_first_time_is_the_past(executor: Executor, stor
     assert moments(storage) == []
 
 
+@pytest.mark.smoke
 def test_a_license_made_late_is_not_told_of_a_moment_before_it(executor: Executor, storage: Storage) -> None:
     do(executor, create(KEY, expires_at=NOW + 3 * DAY))
     pass_moments(executor, NOW, again=True)

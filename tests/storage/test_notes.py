@@ -12,11 +12,10 @@ from keywright.licensing.notes.model import Notes
 from keywright.licensing.notes.store import find_notes
 from keywright.search import license_pages
 from keywright.search.filters import Search
-from tests.databases import KINDS
 from tests.jobs import events_of
 from tests.makers import NOW, activate, create, delete
 
-DATABASES = KINDS
+DATABASES = ("sqlite",)
 WRITTEN = Notes("Asked for a refund.", ("refund", "vip"))
 
 
@@ -47,6 +46,7 @@ def test_a_note_and_tags_take_the_place_of_those_before(executor: Executor, stor
     assert [one.name for one in events_of(storage, 1)] == ["license.created", *["license.noted"] * 2]
 
 
+@pytest.mark.smoke
 def test_licenses_are_found_by_a_tag(executor: Executor, storage: Storage) -> None:
     executor.execute([create("A"), create("B"), create("C")])
     executor.execute([write("A", WRITTEN), write("C", Notes("", ("vip",)))])

@@ -45,6 +45,8 @@ from tests.makers import (
     purge_idempotency_records,
 )
 
+DATABASES = ("sqlite",)
+
 ANY = LicenseFilter()
 #: What is there already was perhaps made by somebody else a moment ago: on PostgreSQL one looks again.
 TAKEN = (RejectedByDatabase, StoreConflict)
@@ -239,6 +241,7 @@ def test_licenses_are_listed_oldest_first_piece_by_piece_and_by_page(storage: St
         assert license_store.count_licenses(tx, ANY) == 7
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("field", ["status", "product_id", "order_id", "customer_id"])
 def test_a_filter_lets_only_matching_licenses_through(storage: Storage, field: str) -> None:
     matching = a_license(id=1, key="1", **{field: 4})
@@ -254,6 +257,7 @@ def test_a_filter_lets_only_matching_licenses_through(storage: Storage, field: s
         assert license_store.count_licenses(tx, where) == 1
 
 
+@pytest.mark.smoke
 def test_conditions_of_a_filter_hold_together(storage: Storage) -> None:
     licenses = [a_license(id=n, key=str(n), product_id=n % 2, customer_id=n % 3) for n in range(1, 7)]
     with storage.write() as tx:

@@ -29,6 +29,8 @@ from tests.makers import (
 )
 from tests.storage.projected import follow_all, list_counts
 
+DATABASES = ("sqlite",)
+
 DAY = timedelta(days=1)
 
 
@@ -85,6 +87,7 @@ def test_events_are_kept_for_so_long(storage: Storage, executor: Executor) -> No
     assert len(list_events_left(storage, 1)) == 3
 
 
+@pytest.mark.smoke
 def test_what_has_not_been_followed_stays(storage: Storage, executor: Executor) -> None:
     save_events_of_days(storage, 1, [0, 1])
     save_events_of_days(storage, 2, [1] * 30)

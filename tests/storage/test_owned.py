@@ -10,9 +10,12 @@ from keywright.search import owned_store
 from keywright.search.owned_store import Expiries, count_expiries
 from tests.makers import NOW, a_license
 
+DATABASES = ("sqlite",)
+
 TODAY = int(NOW.timestamp()) // 86_400
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("is_big", [False, True])
 def test_expiries_are_counted_by_day_and_product(storage: Storage, *, is_big: bool) -> None:
     days = [(7, 0), (7, 2), (7, 2), (7, 30), (7, -1), (8, 2), (7, None)]

@@ -14,6 +14,8 @@ from keywright.licensing.queries import _MAX_LISTS, KNOWN_FOR, Pages
 from keywright.registry import open_executor
 from tests.makers import create, delete
 
+DATABASES = ("sqlite",)
+
 ANY = LicenseFilter()
 #: Beyond this many licenses, lists are long here.
 FEW = 10
@@ -63,6 +65,7 @@ def keys(
     return [one.key for one in pages.page(tx, where, skip=skip, limit=limit)]
 
 
+@pytest.mark.smoke
 @pytest.mark.usefixtures("executor")
 def test_pages_follow_each_other_without_a_gap(storage: Storage) -> None:
     pages = Pages()

@@ -54,6 +54,8 @@ from tests.makers import (
 from tests.storage.projected import assert_followed, follow_all
 from tests.unit.test_refusals import a_call
 
+DATABASES = ("sqlite",)
+
 DAY = timedelta(days=1)
 THEIRS = an_origin(ip_address="203.0.113.77", user_agent="CANARY/1.0 (of Dora)")
 OF_OTHERS = an_origin(ip_address="198.51.100.9", user_agent="another/1.0")
@@ -100,6 +102,7 @@ def forget(executor: Executor, storage: Storage, *, after_days: int = 90) -> int
 # --- what is old ----------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_of_places_given_up_long_ago_address_and_user_agent_are_forgotten_and_no_more(
     executor: Executor, storage: Storage
 ) -> None:
@@ -234,6 +237,7 @@ def test_of_an_erased_customer_nothing_is_left_but_licenses_and_counters(
     assert [one.name for one in events_of(storage, 1)] == ["license.created", *["license.activated"] * 2]
 
 
+@pytest.mark.smoke
 @pytest.mark.usefixtures("dora")
 def test_who_held_a_lease_that_is_over_is_erased_and_who_holds_one_is_not(
     executor: Executor, storage: Storage
@@ -282,6 +286,7 @@ def test_a_customer_gets_all_that_is_stored_about_them(executor: Executor, stora
     assert all(isinstance(one, Event) for one in first.events)
 
 
+@pytest.mark.smoke
 def test_what_a_customer_gets_leaves_out_what_is_the_vendors(executor: Executor, storage: Storage) -> None:
     staff = Context(NOW, an_origin(actor="user:1", ip_address="203.0.113.5"))
     metadata = '{"note":"Rude on the phone.","shop":"B"}'

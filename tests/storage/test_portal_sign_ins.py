@@ -37,9 +37,9 @@ from keywright.provisioning.portal.sessions import find_signed_in
 from keywright.registry import open_executor
 from tests.jobs import decide
 from tests.makers import KEY_RING, NOW, an_origin
-from tests.storage.conftest import EVERY_ISOLATION, Opener
+from tests.storage.conftest import ISOLATED, Opener
 
-DATABASES = EVERY_ISOLATION
+DATABASES = ("sqlite", *ISOLATED)
 EMAIL, STRANGER = "Ada@example.com", "eve@example.com"
 MINUTE = timedelta(minutes=1)
 _tokens = (f"token {number}" for number in count())
@@ -80,6 +80,7 @@ def is_refused(executor: Executor, command: Any) -> bool:
     return not isinstance(outcome, int)
 
 
+@pytest.mark.smoke
 def test_the_code_of_a_mail_starts_one_session(executor: Executor, storage: Storage, ada: int) -> None:
     code = code_of(ask(executor, 11))
     token = "a token of a browser"
@@ -146,6 +147,7 @@ def test_of_many_at_once_one_is_signed_in(
         assert sum(threads.map(sign_in, range(6))) == 1
 
 
+@pytest.mark.smoke
 def test_a_link_for_the_vendor_is_good_once_for_a_day(executor: Executor, ada: int) -> None:
     with pytest.raises(NotFound):
         decide(executor, MakePortalLink(**at(), customer_id=99, token="other"))
@@ -190,6 +192,7 @@ def test_every_address_costs_the_same_statements(executor: Executor, ada: int) -
     assert len(seen[EMAIL]) > 5
 
 
+@pytest.mark.smoke
 def test_strangers_fill_neither_sign_ins_nor_the_outbox(executor: Executor, storage: Storage) -> None:
     numbers = count(1)
     with storage.read() as tx:
@@ -208,6 +211,7 @@ def test_strangers_fill_neither_sign_ins_nor_the_outbox(executor: Executor, stor
         assert len(tx.connection.execute(select(mail_outbox.c.id)).all()) == 2
 
 
+@pytest.mark.smoke
 def test_a_mail_is_queued_for_each_sign_in_and_keys_once_in_a_while(
     executor: Executor, storage: Storage, ada: int
 ) -> None:
@@ -237,6 +241,7 @@ def end_by_time(executor: Executor) -> None:
     decide(executor, PurgeSignIns(**at(), before=NOW + timedelta(days=2)))
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("end", [end_by_email, end_by_deletion, end_by_erasure, end_by_time])
 def test_what_ends_sign_ins_links_and_sessions(
     executor: Executor, storage: Storage, ada: int, end: Any

@@ -17,12 +17,11 @@ from keywright.licensing.refusals import rules, store
 from keywright.licensing.refusals.commands import SaveRefusals
 from keywright.licensing.refusals.model import RefusedCall
 from keywright.registry import open_executor
-from tests.databases import KINDS
 from tests.makers import NOW, activate, create, delete, rename
 from tests.storage.conftest import Opener
 from tests.unit.test_refusals import a_call
 
-DATABASES = KINDS
+DATABASES = ("sqlite",)
 A_DAY = timedelta(days=1)
 
 
@@ -100,6 +99,7 @@ def _save_until_done(executor: Executor, command: SaveRefusals) -> object:
     return outcome
 
 
+@pytest.mark.smoke
 def test_a_key_that_was_replaced_names_the_license_and_a_key_of_none_nothing(
     executor: Executor, storage: Storage
 ) -> None:

@@ -19,9 +19,9 @@ from keywright.licensing.undo.commands import RestoreLicense
 from keywright.registry import open_executor
 from tests.jobs import decide
 from tests.makers import KEY, NOW, activate_device, an_origin, create, delete, set_terms
-from tests.storage.conftest import EVERY_ISOLATION, Opener
+from tests.storage.conftest import ISOLATED, Opener
 
-DATABASES = EVERY_ISOLATION
+DATABASES = ("sqlite", *ISOLATED)
 CUSTOMER = 7
 A_DAY = timedelta(days=1)
 
@@ -107,6 +107,7 @@ def test_servers_together_free_no_more_than_the_terms_allow(executor: Executor, 
     assert (found.count(None), found.count(TooManyReleases)) == (3, 5)
 
 
+@pytest.mark.smoke
 def test_a_license_that_was_brought_back_counts_on(executor: Executor) -> None:
     one, other, *_ = make_license(executor, 1)
     decide(executor, free(one))

@@ -46,6 +46,8 @@ from tests.server import wait_until
 from tests.storage.test_copy import contents, fill
 from tests.storage.test_secrecy import as_answer
 
+DATABASES = ("sqlite",)
+
 pytestmark = pytest.mark.tier("ordinary")
 
 pytestmark = pytest.mark.usefixtures("programs")
@@ -134,6 +136,7 @@ def test_each_key_is_found_and_is_taken_at_every_step_of_a_rotation(url: str) ->
         open_storage(url, KEY_RING)
 
 
+@pytest.mark.smoke
 def test_a_device_has_one_trial_at_every_step_of_a_rotation(url: str) -> None:
     first = [start_trial(f"device {number}") for number in range(210)]
     with open_with(url, KEY_RING) as storage:
@@ -162,6 +165,7 @@ def test_a_device_has_one_trial_at_every_step_of_a_rotation(url: str) -> None:
     assert steps > 3
 
 
+@pytest.mark.smoke
 def test_nothing_that_was_sealed_needs_the_old_secret_after_a_rotation(url: str) -> None:
     with open_with(url, KEY_RING) as storage:
         fill(storage)
@@ -288,6 +292,7 @@ def test_both_secrets_can_be_known_before_a_rotation_begins(url: str) -> None:
         assert find_progress(storage, BOTH) is Progress.FINISHED
 
 
+@pytest.mark.smoke
 def test_values_that_neither_secret_reads_are_counted_and_left_alone(url: str) -> None:
     sell(url, 3)
     start(url)
@@ -302,6 +307,7 @@ def test_values_that_neither_secret_reads_are_counted_and_left_alone(url: str) -
 # --- copies and backups ---------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("is_finished", [False, True])
 def test_a_copy_made_during_a_rotation_is_readable_like_its_source(
     url: str, tmp_path: Path, is_finished: bool, database: str

@@ -34,6 +34,8 @@ from tests.makers import (
 from tests.storage.conftest import Opener
 from tests.storage.test_secrecy import Everything, everything
 
+DATABASES = ("sqlite",)
+
 __all__ = ["everything"]
 
 ALICE = 1
@@ -155,6 +157,7 @@ def test_after_many_wrong_codes_only_a_recovery_code_is_taken(executor: Executor
     assert sign_in(executor, code(now), now) is not None
 
 
+@pytest.mark.smoke
 @pytest.mark.usefixtures("alice")
 def test_another_password_gives_all_attempts_again(executor: Executor) -> None:
     for _ in range(MAX_FAILURES):
@@ -172,6 +175,7 @@ def test_a_recovery_code_is_good_once_however_it_is_typed(executor: Executor, st
     assert used.details == {"user_id": ALICE, "user": "alice", "left": len(RECOVERY_CODES) - 1}
 
 
+@pytest.mark.smoke
 @pytest.mark.usefixtures("alice")
 def test_new_recovery_codes_end_the_old_ones_and_need_a_code(executor: Executor, storage: Storage) -> None:
     later = NOW + 10 * STEP

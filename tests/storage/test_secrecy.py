@@ -45,6 +45,8 @@ from tests.makers import (
 )
 from tools.postgres import binaries
 
+DATABASES = ("sqlite",)
+
 pytestmark = pytest.mark.tier("ordinary")
 
 #: Reads everything that somebody has who stole the database: files by name.
@@ -151,6 +153,7 @@ def test_no_generated_key_stands_in_the_database(executor: Executor, everything:
     assert [find_in(files, record.license.key) for record in records] == [[]] * 20
 
 
+@pytest.mark.smoke
 def test_a_kept_answer_is_sealed_for_its_call(storage: Storage, everything: Everything, canary: str) -> None:
     body = json.dumps({"licenseKey": f"{canary}-1", "activationData": {"token": canary}}).encode()
     with storage.write() as tx:

@@ -31,6 +31,8 @@ from tests.makers import (
     validate,
 )
 
+DATABASES = ("sqlite",)
+
 CONTEXT = Context(NOW, an_origin(), 1)
 EXPIRED = {"expires_at": NOW, "has_expiry": True}
 LINE = Order("shop", "1042", "7")

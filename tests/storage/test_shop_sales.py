@@ -22,6 +22,8 @@ from keywright.provisioning.shops.model import (
 from tests.connections import do
 from tests.shop_scene import SHOPS, Scene, context
 
+DATABASES = ("sqlite",)
+
 # Each event is several transactions.
 pytestmark = pytest.mark.tier("ordinary")
 
@@ -126,6 +128,7 @@ def test_an_unknown_product_waits_until_the_mapping_names_it(scene: Scene) -> No
     assert [one.state for one in scene.events()] == [EventState.DONE]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("shop", "name"), [(Shop.PADDLE, "transaction_two_products"), (Shop.WOOCOMMERCE, "order_two_products")]
 )
@@ -193,6 +196,7 @@ def test_what_is_in_dispute_is_suspended_until_it_is_won(
     assert scene.license() == (Status.ACTIVE, None)
 
 
+@pytest.mark.smoke
 def test_a_closed_inquiry_restores_no_refunded_license(executor: Executor, storage: Storage) -> None:
     scene = Scene(executor, storage, Shop.STRIPE)
     scene.tell("checkout_paid", "dispute_inquiry", "charge_refunded", "dispute_inquiry_closed")

@@ -12,6 +12,8 @@ from keywright.provisioning.shops.model import (
 )
 from tests.shop_scene import SHOPS, Scene, day
 
+DATABASES = ("sqlite",)
+
 # Each event is several transactions.
 pytestmark = pytest.mark.tier("ordinary")
 

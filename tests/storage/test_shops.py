@@ -74,6 +74,8 @@ from tests.connections import (
 )
 from tests.makers import NOW, an_origin, create_policy
 
+DATABASES = ("sqlite",)
+
 YEAR = timedelta(days=365)
 DAY = timedelta(days=1)
 
@@ -120,6 +122,7 @@ def change(executor: Executor, license: License, **changes: Any) -> None:
 # --- sales ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_a_sale_makes_a_license_for_its_buyer_and_queues_a_mail(shop: Executor, storage: Storage) -> None:
     outcome = receive(shop, a_sale())
     license = the_license(storage)
@@ -153,6 +156,7 @@ def test_a_customer_is_found_by_the_address_in_any_case(shop: Executor, storage:
     assert len({one.customer_id for one in list_licenses(storage)}) == 1
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(("said", "kept"), [("pt_br", "pt-BR"), ("de", "de"), ("?", None), (None, None)])
 def test_a_new_customer_has_the_language_of_the_sale(
     shop: Executor, storage: Storage, said: str | None, kept: str | None
@@ -182,6 +186,7 @@ def test_many_keys_are_made_in_steps_and_too_many_wait_for_a_person(shop: Execut
     assert len(list_licenses(storage)) == 230
 
 
+@pytest.mark.smoke
 def test_an_unknown_product_waits_until_the_mapping_is_mended(shop: Executor, storage: Storage) -> None:
     lines = (SaleLine("1", ("pro",)), SaleLine("2", ("price-7", "team")))
     receive(shop, a_sale(lines=lines))
@@ -265,6 +270,7 @@ def subscribe(executor: Executor) -> None:
     receive(executor, a_sale("in-1", subscription="sub-1", until=NOW + YEAR))
 
 
+@pytest.mark.smoke
 def test_a_renewal_moves_the_expiry_and_its_refund_moves_it_back(shop: Executor, storage: Storage) -> None:
     subscribe(shop)
     assert the_license(storage).expires_at == NOW + YEAR
@@ -362,6 +368,7 @@ def test_an_order_that_was_refunded_before_its_sale_came_makes_nothing(
     assert list_licenses(storage) == []
 
 
+@pytest.mark.smoke
 def test_a_renewal_without_a_sale_waits_for_it_and_then_for_a_person(
     shop: Executor, storage: Storage
 ) -> None:
@@ -402,6 +409,7 @@ def test_a_status_that_was_set_by_hand_waits_for_a_person(shop: Executor, storag
     assert the_license(storage).status == Status.DISABLED
 
 
+@pytest.mark.smoke
 def test_no_number_of_attempts_overwrites_what_was_done_by_hand(shop: Executor, storage: Storage) -> None:
     receive(shop, a_sale())
     change(shop, the_license(storage), status=Status.DELIVERED)
@@ -455,6 +463,7 @@ def test_a_connection_counts_the_events_that_failed_in_a_row(shop: Executor) -> 
     assert (connection(shop).last_event_at, connection(shop).failures) == (NOW, 1)
 
 
+@pytest.mark.smoke
 def test_a_connection_is_added_changed_and_removed(shop: Executor, storage: Storage) -> None:
     opened = ask(shop, OpenConnection(connection_id=1))
     assert (opened.secret, opened.api_key, opened.connection.has_api_key) == (SECRET, "", False)
@@ -507,6 +516,7 @@ def test_a_connection_that_cannot_be_is_refused(shop: Executor, fields: dict[str
         connect(shop, **fields)
 
 
+@pytest.mark.smoke
 def test_the_events_of_a_removed_connection_are_deleted_in_steps(
     shop: Executor, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -526,6 +536,7 @@ def test_the_events_of_a_removed_connection_are_deleted_in_steps(
         assert list(left) == [1] * 7
 
 
+@pytest.mark.smoke
 def test_a_secret_of_our_own_shop_is_long_enough(shop: Executor) -> None:
     made = do(shop, AddConnection(context=CONTEXT, connection=a_connection())).secret
     for size, is_good in ((23, False), (24, True), (64, True), (65, False)):
@@ -552,6 +563,7 @@ def test_what_a_shop_sent_of_an_erased_customer_is_forgotten(shop: Executor, sto
     assert payloads == [True, True, False]
 
 
+@pytest.mark.smoke
 def test_a_sale_that_waits_for_a_person_is_forgotten_with_its_buyer(shop: Executor, storage: Storage) -> None:
     receive(shop, a_sale("1"))
     do(shop, PurgeShopEvents(context=CONTEXT, before=NOW + DAY))
@@ -613,6 +625,7 @@ def test_what_names_an_erased_customer_and_belongs_to_none_is_found(
     assert ask(shop, FindShopEventsNaming(customer_id=customer_id)) == ((), None)
 
 
+@pytest.mark.smoke
 def test_events_that_name_a_customer_are_looked_for_in_steps(
     shop: Executor, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -674,6 +687,7 @@ def the_buyer(storage: Storage) -> int:
     return customer_id
 
 
+@pytest.mark.smoke
 def test_events_are_replayed_and_forgotten(shop: Executor, storage: Storage) -> None:
     receive_all(shop, [an_event(a_sale("1")), an_event(a_sale("2", product="unknown"))])
     replay = ReplayEvents(context=CONTEXT, connection_id=1, since=NOW)

@@ -46,9 +46,9 @@ from tests.makers import (
     update,
     withdraw_key,
 )
-from tests.storage.conftest import EVERY_ISOLATION, RUN_AGAIN, Opener
+from tests.storage.conftest import EVERY_ISOLATION, Opener
 
-DATABASES = RUN_AGAIN
+DATABASES = ("sqlite", "serializable")
 DAY = timedelta(days=1)
 DEVICE = "device-1-of-anna"
 
@@ -118,6 +118,7 @@ def test_a_program_that_knows_any_older_key_finds_the_newest(executor: Executor)
     assert read_sets(executor, later, keys) == {a.public_key: [c.public_key], b.public_key: [c.public_key]}
 
 
+@pytest.mark.smoke
 def test_a_key_that_was_withdrawn_signs_nothing_and_is_not_named(
     executor: Executor, storage: Storage
 ) -> None:
@@ -201,6 +202,7 @@ def test_a_key_that_was_replaced_has_no_file(executor: Executor) -> None:
     assert type(one(executor, make_license_file())) is KeyRotated
 
 
+@pytest.mark.smoke
 def test_the_doctor_finds_a_key_that_is_another_one(executor: Executor, storage: Storage) -> None:
     executor.execute([make_first_key(), update(KEY, status=Status.ACTIVE)])
     assert list(doctor.examine(storage, lambda _: None)) == []

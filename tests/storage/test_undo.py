@@ -23,7 +23,6 @@ from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.licensing.undo.commands import EnableLicense, UndoChanges, UndoEvent
 from keywright.provisioning.licenses.commands import RotateKey
-from tests.databases import KINDS
 from tests.makers import (
     LATER,
     NOW,
@@ -39,7 +38,7 @@ from tests.makers import (
     update,
 )
 
-DATABASES = KINDS
+DATABASES = ("sqlite",)
 SOON = NOW + timedelta(minutes=1)
 
 
@@ -135,6 +134,7 @@ def test_a_freed_device_needs_a_free_place(storage: Storage, executor: Executor)
     assert found(storage, license).times_activated == 1
 
 
+@pytest.mark.smoke
 def test_all_devices_that_were_freed_at_once_are_given_back_or_none(
     storage: Storage, executor: Executor
 ) -> None:

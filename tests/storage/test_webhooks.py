@@ -41,7 +41,7 @@ from tests.makers import (
 from tests.storage.conftest import Opener
 from tests.storage.webhooks import deliver, do, find_endpoint, list_all, names, take_step
 
-DATABASES = ("sqlite", "postgresql")
+DATABASES = ("sqlite",)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
@@ -141,6 +141,7 @@ def test_attempts_follow_the_schedule(executor: Executor, storage: Storage) -> N
     assert list_all(storage)[0].attempts == 10
 
 
+@pytest.mark.smoke
 def test_after_five_days_of_failure_an_endpoint_is_disabled_and_goes_on_later(
     executor: Executor, storage: Storage
 ) -> None:
@@ -305,6 +306,7 @@ def test_deliveries_are_deleted_when_they_are_old(executor: Executor, storage: S
     assert list_all(storage) == []
 
 
+@pytest.mark.smoke
 def test_a_deleted_endpoint_takes_its_deliveries_with_it(executor: Executor, storage: Storage) -> None:
     do(executor, create("A"))
     deliver(executor, receive=fail)
@@ -360,6 +362,7 @@ def claim_of(storage: Storage) -> Claim:
     return claim
 
 
+@pytest.mark.smoke
 def test_one_process_at_a_time_works_on_an_endpoint(executor: Executor, storage: Storage) -> None:
     do(executor, create("A"))
     free = claim_of(storage)
@@ -386,6 +389,7 @@ def test_what_is_on_its_way_is_not_sent_twice(executor: Executor) -> None:
 # --- what is seen, and forgotten ------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_a_delivery_is_shown_with_its_body(executor: Executor) -> None:
     do(executor, create("A"))
     (due,) = deliver(executor)
@@ -404,6 +408,7 @@ def test_a_delivery_whose_event_is_gone_is_given_up(executor: Executor, storage:
     assert find_endpoint(storage).failing_at is None
 
 
+@pytest.mark.smoke
 def test_answers_about_an_erased_customer_are_forgotten(executor: Executor, storage: Storage) -> None:
     do(executor, create("A", customer_id=7))
     do(executor, create("B", customer_id=8))
