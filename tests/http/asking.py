@@ -4,7 +4,7 @@ import base64
 import json
 import re
 import secrets
-import select
+import selectors
 import socket
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -149,11 +149,17 @@ class Client:
         connection = self._connection
         # Readable before anything was asked: the server has closed it.
         if connection is not None and connection.sock is not None:
-            if connection.port == self._server.port and not select.select([connection.sock], [], [], 0)[0]:
+            if connection.port == self._server.port and not _is_readable(connection.sock):
                 return connection
             connection.close()
         self._connection = HTTPConnection("127.0.0.1", self._server.port, timeout=30)
         return self._connection
+
+
+def _is_readable(sock: socket.socket) -> bool:
+    with selectors.DefaultSelector() as selector:
+        selector.register(sock, selectors.EVENT_READ)
+        return bool(selector.select(0))
 
 
 def _with_token(token: str | None, given: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.policies.commands import CreatePolicy, GenerateLicenses
 from tests.databases import KINDS
 from tests.http.admin_browser import Visitor, asked, decide, said, title
+from tests.http.admin_licenses import a_number
 from tests.server import wait_until
 
 DATABASES = ("sqlite",)
@@ -243,18 +244,19 @@ def test_a_deleted_policy_leaves_its_licenses(ada: Visitor) -> None:
 @pytest.mark.smoke
 def test_support_has_licenses_made_by_a_job(bob: Visitor) -> None:
     number = a_policy(bob, "For an order")
-    decide(bob.server, SaveName(**asked(kind=NameKind.CUSTOMER, number=88, name="Larch Street Clinic")))
+    customer, named = a_number(), f"Larch Street Clinic {number}"
+    decide(bob.server, SaveName(**asked(kind=NameKind.CUSTOMER, number=customer, name=named)))
     form = bob.get(f"/policies/{number}/generate")
-    assert '<option value="Larch Street Clinic">88</option>' in form.text
+    assert f'<option value="{named}">{customer}</option>' in form.text
     fields = {"amount": "60", "status": "sold", "order_id": "881", "product_id": "7"}
-    fields["customer_id"] = "Larch Street Clinic"
+    fields["customer_id"] = named
     answer = bob.post(f"/policies/{number}/generate", **fields)
     job = answer.headers["location"].removeprefix("/admin")
     assert re.fullmatch(r"/jobs/\d+", job)
     assert "60 licenses are being made." in said(bob.get(job))
     made = "SELECT status, product_id, customer_id FROM licenses WHERE order_id = 881"
     wait_until(lambda: len(bob.server.sql(made)) == 60, "the licenses")
-    assert set(bob.server.sql(made)) == {(1, 7, 88)}
+    assert set(bob.server.sql(made)) == {(1, 7, customer)}
     assert '"kind":"generate","total":60' in last_event(bob, "job.started")
 
 

@@ -1,6 +1,7 @@
 """The pages about products and customers."""
 
 import re
+from collections.abc import Iterator
 from datetime import timedelta
 from html import unescape
 from pathlib import Path
@@ -18,9 +19,18 @@ from keywright.provisioning.products.model import Feature
 from tests.databases import KINDS
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said, title
 from tests.http.admin_licenses import a_number, activate, make
-from tests.server import RunningServer, running
+from tests.http.conftest import assert_clean
+from tests.server import NO_LIMITS, RunningServer, running
 
 DATABASES = ("sqlite",)
+
+
+@pytest.fixture(scope="module")
+def server(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server of its own: the tests here look at whole lists of products and customers."""
+    with running(tmp_path_factory.mktemp("catalog") / "data", database, **NO_LIMITS) as server:
+        yield server
+    assert_clean(server)
 
 
 def last_event(visitor: Visitor, name: str) -> str:

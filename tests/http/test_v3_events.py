@@ -78,10 +78,14 @@ def test_a_key_for_one_product_sees_its_events_only(app: App) -> None:
 def test_a_call_waits_for_what_is_new(app: App) -> None:
     async def scenario(client: httpx.AsyncClient) -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {app.token}"}
-        first = (await client.get("/v3/events?limit=200", headers=headers)).json()
-        path = f"/v3/events?cursor={first['next_cursor']}&wait_seconds=30"
-        waiting = asyncio.create_task(client.get(path, headers=headers))
-        in_vain = asyncio.create_task(client.get(f"{path}&type=product.*", headers=headers))
+
+        async def wait(type: str) -> "asyncio.Task[httpx.Response]":
+            path = f"/v3/events?type={type}&limit=200"
+            first = (await client.get(path, headers=headers)).json()
+            path += f"&cursor={first['next_cursor']}&wait_seconds=30"
+            return asyncio.create_task(client.get(path, headers=headers))
+
+        waiting, in_vain = await wait("license.*"), await wait("product.*")
         await asyncio.sleep(0)
         changed = await client.patch("/v3/licenses/1", json={"status": "disabled"}, headers=headers)
         assert changed.status_code == 200

@@ -273,7 +273,8 @@ class App:
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[httpx.AsyncClient]:
-        desk = Desk(open_executor(self.storage.clone()), most_waiting=100)
+        executor = open_executor(self.storage.clone())
+        desk = Desk(executor, most_waiting=100)
         body_reader, counters = BodyReader(), Counters()
         steps = Middlewares(
             self.settings, counters, ApiKeyCache(), body_reader, AccessLog(is_json=True), count_call=None
@@ -287,6 +288,7 @@ class App:
         finally:
             body_reader.close()
             await desk.close()
+            executor.close()
 
 
 @contextmanager
