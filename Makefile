@@ -67,9 +67,9 @@ serve: setup
 quick: setup-dev
 	@$(python) -m pytest -n 2 --dist worksteal --tier quick $(ARGS)
 
-# Four processes for two cores: some of them always wait.
+# Four processes for two cores: some of them always wait. A file is run by one: its fixtures are made once.
 test: setup-dev
-	@$(python) -m pytest -n 4 --dist worksteal --tier ordinary $(ARGS)
+	@$(python) -m pytest -n 4 --dist loadfile --no-loadscope-reorder --tier ordinary $(ARGS)
 
 # Five for two cores: these wait most of the time, for a server that starts, for a disk, for a lease that ends.
 test-rest: setup-dev

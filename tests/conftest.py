@@ -16,9 +16,25 @@ from tests.databases import KINDS, stop_postgres
 from tests.proving import IS_LONG
 from tests.tiers import COLLECTED, OPTIONS, is_left_out, tier_of
 
-#: How many seconds the longest tests take, about, by how their names begin. They start first, so that none of
-#: them is left for the end.
+#: How many seconds the longest tests or files take, about, by how their names begin. They start first, so
+#: that none of them is left for the end.
 LONGEST = {
+    "tests/docs/test_documents.py": 50,
+    "tests/docs/test_shop_pages.py": 45,
+    "tests/http/test_shop_sales.py": 35,
+    "tests/http/test_counters.py": 33,
+    "tests/http/test_jobs_pages.py": 30,
+    "tests/cli/test_server.py": 30,
+    "tests/clients/test_servers.py": 24,
+    "tests/http/test_admin_system.py": 22,
+    "tests/http/test_webhooks_delivered.py": 22,
+    "tests/http/test_admin_overview.py": 21,
+    "tests/http/test_admin_pages.py": 21,
+    "tests/storage/test_browsing.py": 20,
+    "tests/http/test_jobs_worker.py": 19,
+    "tests/concurrency/test_selling.py": 19,
+    "tests/cli/test_mails.py": 17,
+    "tests/http/test_upgrades.py": 17,
     "tests/unit/test_proof_tools.py::test_every_branch": 120,
     "tests/faults/test_failover.py": 65,
     "tests/deploy/test_containers.py::test_what_the_lock_file_names": 60,
@@ -106,13 +122,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     tiers = OPTIONS[config.option.tier]
     config.hook.pytest_deselected(items=[item for item in items if tier_of(item) not in tiers])
     chosen = [item for item in items if tier_of(item) in tiers]
-    if config.option.reversed:
-        files = [list(tests) for _, tests in groupby(chosen, key=lambda item: item.path)]
-        items[:] = [item for tests in reversed(files) for item in tests]
+    if config.option.reversed or config.option.tier == "ordinary":
+        items[:] = _in_files(chosen, is_reversed=config.option.reversed)
     else:
         items[:] = _dealt(chosen, _number_of_workers())
     gc.freeze()
     gc.enable()
+
+
+def _in_files(items: list[pytest.Item], *, is_reversed: bool) -> list[pytest.Item]:
+    """The tests by file: the file that takes longest first, or the last one."""
+    files = [list(tests) for _, tests in groupby(items, key=lambda item: item.path)]
+    if is_reversed:
+        files.reverse()
+    else:
+        files.sort(key=lambda tests: max(map(_seconds_of, tests)), reverse=True)
+    return [item for tests in files for item in tests]
 
 
 def _number_of_workers() -> int:

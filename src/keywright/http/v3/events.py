@@ -152,6 +152,6 @@ ROUTES = (
         list_events,
         query=EventQuery,
         gives=Page[Event],
-        example={"type": "license.*", "wait_seconds": "30"},
+        example={"type": "license.*", "limit": "50"},
     ),
 )
