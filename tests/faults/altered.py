@@ -9,13 +9,16 @@ import json
 import os
 import re
 import select
+import shutil
 import signal
 import sqlite3
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
+from importlib import import_module
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -23,11 +26,26 @@ from typing import Any
 from msgspec.structs import replace
 
 from keywright.cli import main
-from keywright.db import session, sqlite
+from keywright.db import migrations, session, sqlite
 from keywright.http.middleware import attempts, call_limits
 from keywright.licensing.activations import rules
 from keywright.licensing.licenses.model import License
 
+# The package's function of this name hides the module.
+_MIGRATE = import_module("keywright.db.migrate")
+#: The revision of ``with a later schema``.
+LATER = "9000"
+_LATER_REVISION = f"""
+import sqlalchemy as sa
+from alembic import op
+
+revision = "{LATER}"
+down_revision = "{_MIGRATE.HEAD}"
+
+
+def upgrade() -> None:
+    op.add_column("licenses", sa.Column("later", sa.Text))
+"""
 _RECORD = "KEYWRIGHT_TESTS_RECORD"
 _LOCK_TIMEOUT = 1.0
 _CONNECT = sqlite3.connect
@@ -202,6 +220,15 @@ def _expiring_anew() -> None:
     _replace(rules, "with_place_taken", with_place_taken)
 
 
+def _with_a_later_schema() -> None:
+    """As a later version has it: one revision more."""
+    scripts = Path(tempfile.mkdtemp()) / "scripts"
+    shutil.copytree(next(iter(migrations.__path__)), scripts, ignore=shutil.ignore_patterns("__pycache__"))
+    (scripts / "versions" / "later.py").write_text(_LATER_REVISION)
+    _replace(_MIGRATE, "_SCRIPTS", str(scripts))
+    _replace(_MIGRATE, "HEAD", LATER)
+
+
 _ALTERATIONS: dict[str, Callable[[], None]] = {
     "committing later": _committing_later,
     "recording": _recording,
@@ -213,6 +240,7 @@ _ALTERATIONS: dict[str, Callable[[], None]] = {
     "sleeping by select": _sleeping_by_select,
     "limiting by the clock": _limiting_by_the_clock,
     "expiring anew": _expiring_anew,
+    "with a later schema": _with_a_later_schema,
 }
 
 

@@ -13,20 +13,18 @@ import pytest
 
 from keywright.db import open_storage
 from keywright.db.migrate import HEAD, read_file_state
-from keywright.db.pre_release import REVISION
 from keywright.identity.model import Permissions
 from keywright.licensing.activations import store as activation_store
 from keywright.maintenance.doctor import examine
 from keywright.registry import open_executor
-from tests.faults.altered import altering_command
+from tests.faults.altered import LATER, altering_command
 from tests.faults.disks import Disk, a_disk
 from tests.faults.judge import INNOCENT, Verdict, judge_calls
 from tests.faults.load import RESTED, UNAVAILABLE, Call, Load, assert_answers_in_shape, run_load
 from tests.http.asking import Client, Reply, assert_refused, license_path
-from tests.makers import KEY_RING, NOW, SECRET, create, issue_api_key, url_of
+from tests.makers import KEY_RING, NOW, SECRET, create, issue_api_key, make_sqlite_file, url_of
 from tests.proving import record, size
 from tests.server import KEYWRIGHT, NO_LIMITS, RunningServer, environment, running, wait_until
-from tests.storage import pre_release
 
 KEYS = [f"CANARY-{number}" for number in range(4)]
 SETTINGS = {"secret": SECRET.decode(), **NO_LIMITS}
@@ -198,10 +196,10 @@ def test_validations_go_on_while_the_log_cannot_be_written(tmp_path: Path) -> No
     assert set(statuses) == {200}
 
 
-def start(disk: Disk) -> "subprocess.CompletedProcess[str]":
+def start(disk: Disk, program: Sequence[str | Path] = (KEYWRIGHT,)) -> "subprocess.CompletedProcess[str]":
     """Make the database or bring it up to date, as a starting server does, and end."""
     return subprocess.run(
-        [*disk.enter, KEYWRIGHT, "init", "--data-dir", str(disk.folder)],
+        [*disk.enter, *program, "init", "--data-dir", str(disk.folder)],
         env=environment(secret=SECRET.decode()),
         capture_output=True,
         text=True,
@@ -215,8 +213,8 @@ def assert_fails_in_a_sentence(done: "subprocess.CompletedProcess[str]") -> None
     assert done.stderr.count("\n") == 1
 
 
-def assert_starts(disk: Disk) -> None:
-    done = start(disk)
+def assert_starts(disk: Disk, program: Sequence[str | Path] = (KEYWRIGHT,)) -> None:
+    done = start(disk, program)
     assert done.returncode == 0, done.stderr
 
 
@@ -250,34 +248,35 @@ def test_what_was_stopped_starts_on_a_full_disk_when_there_is_room(tmp_path: Pat
 
 @pytest.fixture
 def outdated(tmp_path: Path) -> Path:
-    """A folder with a database of the last version before the first release."""
+    """A folder with a database of this version, which a later one migrates."""
     folder = tmp_path / "outdated"
     folder.mkdir()
-    pre_release.make(url_of(folder))
+    make_sqlite_file(url_of(folder))
     return folder
 
 
 def test_a_migration_that_finds_no_room_changes_nothing_and_is_done_later(
     tmp_path: Path, outdated: Path
 ) -> None:
+    later = altering_command("with a later schema")
     with a_disk(tmp_path / "disk") as disk:
         disk.put(outdated)
         for number, leaving in enumerate((0, 40_000)):
             disk.fill(leaving=leaving)
-            assert_fails_in_a_sentence(start(disk))
-            assert revision(disk.take(tmp_path / f"found {number}")) == REVISION
+            assert_fails_in_a_sentence(start(disk, later))
+            assert revision(disk.take(tmp_path / f"found {number}")) == HEAD
             disk.make_room()
-        assert_starts(disk)
-        assert revision(disk.take(tmp_path / "found")) == HEAD
+        assert_starts(disk, later)
+        assert revision(disk.take(tmp_path / "found")) == LATER
 
 
 def test_a_copy_that_finds_no_room_is_not_left_behind(tmp_path: Path, outdated: Path) -> None:
     with a_disk(tmp_path / "disk") as disk:
         disk.put(outdated)
         disk.fill(leaving=60_000)
-        assert_fails_in_a_sentence(start(disk))
+        assert_fails_in_a_sentence(start(disk, altering_command("with a later schema")))
         copies = list((disk.take(tmp_path / "found") / "backups").iterdir())
-        assert [read_file_state(copy).revision for copy in copies] == [REVISION] * len(copies)
+        assert [read_file_state(copy).revision for copy in copies] == [HEAD] * len(copies)
 
 
 def test_control_a_server_that_acknowledges_what_finds_no_room_is_found_out(tmp_path: Path) -> None:

@@ -10,14 +10,14 @@ import pytest
 from sqlalchemy import Connection, Engine, create_engine
 
 from keywright.db import Storage
-from keywright.db.migrate import HEAD, OLDEST_COMPATIBLE
+from keywright.db.migrate import OLDEST_COMPATIBLE
 from keywright.db.schema import metadata
 from keywright.events import store as event_store
 from keywright.identity.store import find_user, list_api_keys
 from keywright.registry import open_executor
 from tests.makers import a_retry, activate, validate
 from tests.storage.conftest import Opener
-from tests.storage.recording import as_json, main
+from tests.storage.recording import as_json
 
 DATABASES = ("sqlite",)
 #: What the oldest release that may use the database runs; see ``recording.py``.
@@ -25,13 +25,9 @@ RECORDED = Path(__file__).with_name(f"release-{OLDEST_COMPATIBLE}.json")
 
 
 @pytest.fixture(scope="session")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
-    """What the previous release runs; what this one runs, as long as there is no other with its schema."""
-    file = RECORDED
-    if OLDEST_COMPATIBLE == HEAD:
-        file = tmp_path_factory.mktemp("recorded") / "statements.json"
-        main(file)
-    return json.loads(file.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+def recorded() -> list[Any]:
+    """The statements of the previous release."""
+    return json.loads(RECORDED.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import LockTimeout, RejectedByDatabase, SecretMissing, StoreError, StoreUnavailable
-from keywright.db import pre_release, sqlite
+from keywright.db import sqlite
 from keywright.db.retry import with_retries
 from keywright.db.schema import installation, metadata
 from keywright.db.secret_ids import SecretIds, describe_missing_secrets
@@ -28,9 +28,11 @@ if TYPE_CHECKING:
     from keywright.db.postgres import PostgresStorage
 
 #: The newest revision in ``migrations/versions``, as a test checks.
-HEAD = "0015"
+HEAD = "0016"
 #: The oldest revision whose code works with the schema of HEAD: that of the previous release.
-OLDEST_COMPATIBLE = "0015"
+OLDEST_COMPATIBLE = "0016"
+#: The first release's revision. Those before it were of versions that cannot be migrated.
+_FIRST = "0016"
 _SCRIPTS = "keywright.db:migrations"
 _VERSION = text("SELECT version_num FROM alembic_version")
 #: On PostgreSQL, a server that starts reads this table first, and waits until the transaction ends.
@@ -154,17 +156,15 @@ def _first(connection: Connection, query: TextClause) -> Row[Any] | None:
 
 def _is_current(state: DatabaseState, key_ring: KeyRing, name: str) -> bool:
     """Whether no migration is needed. Raises ``StoreError`` for a database that this version cannot use."""
+    _check_revision(state, name)
     if state.revision is None or state.revision < HEAD or state.secret_id is None:
         return False
-    _check_revision(state, name)
     _check_secret(state, key_ring, name)
     return True
 
 
 def _migrate(connection: Connection, key_ring: KeyRing, name: str) -> None:
     state = read_state(connection, name)
-    if state.revision is not None and state.revision <= pre_release.REVISION:
-        pre_release.convert(connection, state.revision, name)
     if state.revision is None or state.revision < HEAD:
         _upgrade(connection, key_ring)
         connection.execute(update(installation).values(oldest_compatible_revision=OLDEST_COMPATIBLE))
@@ -184,6 +184,12 @@ def _migrate(connection: Connection, key_ring: KeyRing, name: str) -> None:
 
 
 def _check_revision(state: DatabaseState, name: str) -> None:
+    if state.revision is not None and state.revision < _FIRST:
+        raise StoreError(
+            f"{name} was made by a version before the first release (its schema is {state.revision!r}), and "
+            "cannot be migrated; it was left alone. Export its licenses with that version "
+            "(keywright export), start with a new database, and import them (keywright import)."
+        )
     if state.revision is None or state.revision <= HEAD:
         return
     if state.oldest_compatible_revision is None or state.oldest_compatible_revision > HEAD:
