@@ -10,13 +10,13 @@ from sqlalchemy import insert
 from keywright.core.command import Command, Context
 from keywright.db import Storage, rows, run_read, run_write
 from keywright.db.schema import users
+from keywright.engine.claims import Claims
 from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.events.model import Event
 from keywright.identity.model import Role
 from keywright.jobs import orders
 from keywright.jobs import store as job_store
-from keywright.jobs.claims import Claims
 from keywright.jobs.commands import (
     AddToUpload,
     CancelJob,

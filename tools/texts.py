@@ -44,8 +44,8 @@ msgstr ""
 
 
 class Domain(NamedTuple):
-    """The texts that one site needs: the folders that say them, and the folder with its catalogs. With
-    ``has_errors``, also those of errors and imports.
+    """The texts that one site needs: the folders and files that say them, and the folder with its catalogs.
+    With ``has_errors``, also those of errors and imports.
     """
 
     folders: tuple[Path, ...]
@@ -53,10 +53,9 @@ class Domain(NamedTuple):
     has_errors: bool = True
 
 
-_TERMS = HTTP.parent / "licensing" / "terms"
 _MAIL = HTTP.parent / "delivery" / "mail"
 DOMAINS = {
-    "admin": Domain((HTTP / "pages", HTTP / "admin", _TERMS), HTTP / "admin" / "locale"),
+    "admin": Domain((HTTP / "pages", HTTP / "admin", HTTP / "terms_in_words.py"), HTTP / "admin" / "locale"),
     "portal": Domain((HTTP / "portal", HTTP / "public"), PORTAL_CATALOGS, has_errors=False),
     "mail": Domain((_MAIL,), _MAIL / "locale", has_errors=False),
 }
@@ -66,9 +65,11 @@ def collect(domain: Domain) -> Catalog:
     """The texts that the domain's folders say, and those of errors and imports, which pages show."""
     catalog = Catalog()
     for folder in domain.folders:
-        found = extract_from_dir(folder, _METHODS, _OPTIONS, _KEYWORDS)
+        # A folder whose only file is wanted is named by that file.
+        methods = _METHODS if folder.is_dir() else [(folder.name, "python"), ("**", "ignore")]
+        found = extract_from_dir(folder if folder.is_dir() else folder.parent, methods, _OPTIONS, _KEYWORDS)
         for name, _line, text, _comments, context in found:
-            place = (folder / name).relative_to(HTTP.parent).as_posix()
+            place = (folder / name if folder.is_dir() else folder).relative_to(HTTP.parent).as_posix()
             catalog.add(text, locations=[(place, 0)], context=context)
     if not domain.has_errors:
         return catalog
@@ -94,6 +95,8 @@ def load(path: Path) -> Catalog:
 def save(catalog: Catalog, path: Path) -> None:
     """Write a catalog, without what no code says any more."""
     path.parent.mkdir(exist_ok=True)
+    for message in catalog:
+        message.locations.sort()
     with path.open("wb") as file:
         file.write(_HEADER.format(comment=catalog.header_comment, catalog=catalog).encode())
         write_po(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from keywright.config.settings import Settings
 from keywright.core.command import Command, Query
 from keywright.db import Storage
 from keywright.delivery.mail import handlers as mails
@@ -160,6 +161,11 @@ def make_registry(limits: RecordLimits = _LIMITS) -> Registry:
         begin_queries=partial(licensing.QueryContext, limits=limits, pages=licensing.Pages(), names=Names()),
         find_holders=find_holders,
     )
+
+
+def record_limits(settings: Settings) -> RecordLimits:
+    """The limits on the activations that are kept and listed."""
+    return RecordLimits(settings.kept_records, settings.listed_records, settings.keep_deleted_days > 0)
 
 
 def open_executor(

@@ -394,7 +394,7 @@ async def test_addresses_are_kept_for_as_long_as_they_are_to_be(house: House, da
 async def test_a_job_that_was_claimed_while_a_clock_was_ahead_is_taken_over(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("keywright.jobs.claims.CLAIM", timedelta(0))
+    monkeypatch.setattr("keywright.engine.claims.CLAIM", timedelta(0))
     monkeypatch.setattr(job_runner, "_INTERVAL", 0.01)
     job = decide(house.executor, start(a_change("disable")))
     in_a_year = a_moment_ago() + timedelta(days=365)

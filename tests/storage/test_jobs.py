@@ -19,11 +19,11 @@ from keywright.core.errors import (
 )
 from keywright.core.parsing import MAX_COUNT
 from keywright.db import Storage, run_read
+from keywright.engine.claims import CLAIM, Claims
 from keywright.engine.executor import Executor
 from keywright.jobs import orders
 from keywright.jobs import store as job_store
-from keywright.jobs.claims import Claims
-from keywright.jobs.handlers import CLAIM, MAX_UNFINISHED
+from keywright.jobs.handlers import MAX_UNFINISHED
 from keywright.jobs.model import Claim, JobState
 from keywright.jobs.orders import MAX_SELECTED, Change, Order
 from keywright.jobs.planning import KEYS_PER_STEP, LICENSES_PER_STEP

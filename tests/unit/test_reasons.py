@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import keywright
-from keywright.core.languages import Language
 from keywright.http.pages.languages import speaking
 from keywright.http.pages.reasons import explain, find_sentence
+from keywright.languages import Language
 
 SOURCES = Path(keywright.__file__).parent
 #: The modules whose parsers forms use.

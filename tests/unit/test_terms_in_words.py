@@ -2,6 +2,7 @@
 
 import pytest
 
+from keywright.http.terms_in_words import describe_terms, format_seconds
 from keywright.licensing.terms.model import (
     AfterExpiry,
     Allowance,
@@ -13,7 +14,6 @@ from keywright.licensing.terms.model import (
     Terms,
 )
 from keywright.licensing.terms.texts import parse_allowance, parse_meter, write_allowance, write_meter
-from keywright.licensing.terms.words import describe_terms, format_seconds
 
 
 def test_the_usual_terms_are_two_parts() -> None:

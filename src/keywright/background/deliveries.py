@@ -31,8 +31,8 @@ from keywright.delivery.webhooks.model import Attempt, Claim, Due, Endpoint, Ste
 from keywright.delivery.webhooks.payloads import body_of, write_headers
 from keywright.delivery.webhooks.sending import TIMEOUT, Resolve, Sender, SendingFailed, resolve
 from keywright.delivery.webhooks.working import CLAIM
+from keywright.engine.claims import Claims
 from keywright.engine.desk import Desk
-from keywright.jobs.claims import Claims
 from keywright.signing.commands import LoadKeys, MakeFirstKey
 from keywright.signing.jws import Signer
 from keywright.signing.model import LoadedKeys

@@ -22,10 +22,10 @@ from keywright.background.loops import ORIGIN, READ_TIMEOUT, Waits, interrupting
 from keywright.core.command import Context
 from keywright.core.errors import Refusal, ShuttingDown, TookTooLong, Unavailable
 from keywright.db import ReadTransaction, Storage, run_read
+from keywright.engine.claims import Claims
 from keywright.engine.desk import Desk
 from keywright.jobs import orders
 from keywright.jobs import store as job_store
-from keywright.jobs.claims import Claims
 from keywright.jobs.commands import ClaimJob, FailJob, HoldJob
 from keywright.jobs.model import Claim, Job, JobState
 from keywright.jobs.planning import Plan

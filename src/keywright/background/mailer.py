@@ -30,9 +30,9 @@ from keywright.delivery.mail.letters import MailSettings
 from keywright.delivery.mail.model import AttemptOutcome, Fate, MailClaim
 from keywright.delivery.mail.rules import without_addresses
 from keywright.delivery.mail.smtp import SmtpClient
+from keywright.engine.claims import Claims
 from keywright.engine.desk import Desk
 from keywright.events.outbox.model import OutboxMail
-from keywright.jobs.claims import Claims
 
 Answer = TypeVar("Answer")
 

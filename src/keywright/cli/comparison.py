@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import typer
 
 from keywright.cli import output
-from keywright.cli.imports import progress_bar
 from keywright.cli.installation import Installation
 from keywright.core.errors import UnknownLicense
 from keywright.core.parsing import format_count
@@ -30,7 +29,7 @@ def compare_shop(here: Installation, client: "LmfwcClient", *, as_json: bool) ->
     from keywright.provisioning.importers.report import Report
 
     with closing(WebShop(client, Report(), now=here.now)) as shop:
-        with progress_bar("Reading the licenses", None) as progress:
+        with output.progress_bar("Reading the licenses", None) as progress:
             shop.load(progress)
         seen: set[bytes] = set()
         differences = [*_compare_theirs(here, shop, seen), *_list_others(here, seen)]
@@ -55,7 +54,7 @@ def compare_shop(here: Installation, client: "LmfwcClient", *, as_json: bool) ->
 
 
 def _compare_theirs(here: Installation, shop: "WebShop", seen: set[bytes]) -> Iterator[Difference]:
-    with progress_bar("Licenses", shop.total) as progress:
+    with output.progress_bar("Licenses", shop.total) as progress:
         for license in shop.licenses():
             seen.add(_digest(license.key))
             yield from compare(license, _find(here, license.key))

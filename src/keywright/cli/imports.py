@@ -1,8 +1,6 @@
 """``keywright import …``"""
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,7 +29,6 @@ _MISSING = (
     "FILE; or the texts of the constants {1}_PLUGIN_DEFUSE and {1}_PLUGIN_SECRET of wp-config.php."
 )
 
-Progress = Callable[[int], None]
 
 _File = Annotated[
     Path | None,
@@ -251,7 +248,7 @@ def _import(
     as_json: bool,
 ) -> None:
     with closing(source):
-        with progress_bar(what, None) as progress:
+        with output.progress_bar(what, None) as progress:
             source.load(progress)
         _bring(here, source, report, is_dry_run=is_dry_run)
     if as_json:
@@ -275,7 +272,7 @@ def _bring(here: Installation, source: "Dump | WebShop", report: "Report", *, is
         run_read(
             here.storage, lambda tx: source.keep_ids(after, until, list_activation_ids(tx, after, until))
         )
-    with progress_bar("Licenses", source.total) as progress:
+    with output.progress_bar("Licenses", source.total) as progress:
         run_import(source, here.change, here.context, report, is_dry_run=is_dry_run, progress=progress)
 
 
@@ -290,18 +287,3 @@ def _read(text: str) -> str:
     except (OSError, ValueError):
         # Too long for the name of a file.
         return text
-
-
-@contextmanager
-def progress_bar(what: str, total: int | None) -> Iterator[Progress]:
-    """A bar on a terminal; without one, nothing is shown."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda done: bar.update(task, completed=done)

@@ -33,12 +33,12 @@ class Installation:
 
     def __init__(self, storage: "Storage", settings: "Settings") -> None:
         # Imported here, like everything slow, so that --help and completion need not wait for it.
-        from keywright.registry import open_executor
+        from keywright.registry import open_executor, record_limits
 
         self.storage = storage
         self.settings = settings
         self.origin = Origin(actor=_actor(), ip_address=_HERE, user_agent="")
-        self._executor = open_executor(storage, settings.record_limits)
+        self._executor = open_executor(storage, record_limits(settings))
         self.now = datetime.now(UTC).replace(microsecond=0)
 
     @property

@@ -55,7 +55,6 @@ def _make_file(
     It fits only this key and, with --fingerprint, only that device. It is valid for as long as the term
     offline_days says, or for fewer --days, and never longer than the license.
     """
-    from keywright.http.client_license import show_signed_license
     from keywright.licensing.activations.model import Device
     from keywright.signing.commands import MakeLicenseFile
 
@@ -63,7 +62,6 @@ def _make_file(
         context=here.context,
         license=key,
         device=Device(fingerprint),
-        show=show_signed_license,
         alg=here.settings.signature_alg,
         days=days,
         is_recorded=True,

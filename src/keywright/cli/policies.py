@@ -22,10 +22,10 @@ from keywright.cli.options import (
 )
 from keywright.cli.terms import TermsGiven, with_terms
 from keywright.core import parsing
+from keywright.http.terms_in_words import describe_terms
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses.keys import UNAMBIGUOUS
 from keywright.licensing.licenses.model import Status
-from keywright.licensing.terms.words import describe_terms
 from keywright.provisioning.policies.commands import (
     CreatePolicy,
     DeletePolicy,

@@ -143,7 +143,7 @@ def _bring(here: Installation, order: _Order) -> None:
     report = Report()
     with closing(Rejects(path, report)) as rejects, _open(order.file) as stream:
         table = _open_table(here, order, stream, rejects)
-        with imports.progress_bar("Licenses", None) as progress:
+        with output.progress_bar("Licenses", None) as progress:
             run_import(table, here.change, here.context, report, is_dry_run=is_dry_run, progress=progress)
     _print(order, report, rejects, table)
     if rejects.amount:

@@ -10,8 +10,8 @@ from keywright import db
 from keywright.config.settings import MIN_SECRET_LENGTH, Settings
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import ConfigurationError
-from keywright.db import Storage, open_storage
-from keywright.maintenance.rotation import is_unfinished
+from keywright.db import Storage, open_storage, run_read
+from keywright.db.secret_ids import find_secret_ids, is_rotation_due
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +112,9 @@ def open_installation(settings: Settings) -> Storage:
         read_url=settings.read_database_url,
         read_lag_limit=settings.read_lag_limit,
     )
-    if is_unfinished(storage, key_ring):
+    if len(key_ring.rings) > 1 and is_rotation_due(
+        run_read(storage, lambda tx: find_secret_ids(tx.connection)), key_ring
+    ):
         log.warning("the rotation of the secret is not finished; run `keywright secret rotate`")
     return storage
 

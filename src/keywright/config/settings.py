@@ -28,7 +28,6 @@ from keywright.config.values import (
 )
 from keywright.config.webhook_settings import WebhookSettings
 from keywright.core.parsing import IpAddresses
-from keywright.licensing.activations.model import RecordLimits
 
 PREFIX = "KEYWRIGHT_"
 MIN_SECRET_LENGTH = 32
@@ -327,11 +326,6 @@ class Settings(MailSettings, WebhookSettings, PageSettings, LimitSettings):
             return None
         host, port = split_address(self.metrics_address)
         return host, range(port, port + self.workers)
-
-    @property
-    def record_limits(self) -> RecordLimits:
-        """The limits on the activations that are kept and listed."""
-        return RecordLimits(self.kept_records, self.listed_records, self.keep_deleted_days > 0)
 
     @property
     def secret_file(self) -> Path:

@@ -53,7 +53,7 @@ from keywright.http.v2.relay import open_relay
 from keywright.http.v3.interface import V3
 from keywright.identity.commands import RevokeApiKey
 from keywright.jobs.commands import StartImport, StartJob
-from keywright.registry import open_executor
+from keywright.registry import open_executor, record_limits
 
 #: The key of the application in the state that the lifespan shares with all requests.
 _APP = "app"
@@ -146,7 +146,7 @@ async def _open_desk(
     on_queued: Callable[[], None],
 ) -> AsyncIterator[Desk]:
     desk = Desk(
-        open_executor(storage, settings.record_limits, on_queued),
+        open_executor(storage, record_limits(settings), on_queued),
         most_waiting=settings.queue_limit,
         answer_within=settings.answer_within_seconds,
         observe=None if metrics is None else metrics.count_batch,

@@ -6,7 +6,6 @@ changed once.
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import timedelta
 from typing import Any
 
 from msgspec.structs import asdict, replace
@@ -23,6 +22,7 @@ from keywright.core.errors import (
     UnknownLicense,
     UnknownPolicy,
 )
+from keywright.engine.claims import CLAIM
 from keywright.identity.rights import Right, may
 from keywright.identity.store import share_api_key, share_user
 from keywright.jobs import files, matching, orders, taking_back
@@ -61,8 +61,6 @@ from keywright.search.terms_store import newest_license
 
 #: The most jobs that may wait or run.
 MAX_UNFINISHED = 100
-#: The time after which the claim of a worker that no longer extends it is over (see ``Claims``).
-CLAIM = timedelta(seconds=5)
 #: The most reasons for refusals that a job stores: what could not be taken back has to be looked at.
 _MAX_MESSAGES, _MAX_MESSAGES_OF_OTHERS = {"take_back": 200}, 5
 #: The most chunks, or jobs, that are deleted at once.

@@ -53,13 +53,6 @@ def find_progress(storage: Storage, key_ring: KeyRing) -> Progress:
     return Progress.FINISHED if secret_ids.current == key_ring.secret_id else Progress.PREPARED
 
 
-def is_unfinished(storage: Storage, key_ring: KeyRing) -> bool:
-    """Tell whether a rotation was prepared or begun, and is not finished."""
-    if len(key_ring.rings) == 1:
-        return False
-    return find_progress(storage, key_ring) in (Progress.PREPARED, Progress.BEGUN)
-
-
 def begin(url: str, key_ring: KeyRing, take_new: TakeNew) -> None:
     """Write everything with the secret that ``take_new`` returns, from this moment on.
 

@@ -1,12 +1,9 @@
 """Commands about signing keys and license files."""
 
-from collections.abc import Callable
 from datetime import datetime
-from typing import Any
 
 from keywright.core.command import Command, Query
 from keywright.licensing.activations.commands import ActivateDevice, ProgramCommand
-from keywright.licensing.views.model import LicenseView
 from keywright.signing.jws import SignatureAlg
 
 
@@ -34,11 +31,9 @@ class ExtendKey(Command, frozen=True, kw_only=True):
 class MakeLicenseFile(ProgramCommand, frozen=True, kw_only=True):
     """Make a license file for a device, or for every device where none is named.
 
-    ``show`` returns the public view of the license. ``days`` is the life asked for; None is all that the
-    terms give. With ``is_recorded``, it is an event.
+    ``days`` is the life asked for; None is all that the terms give. With ``is_recorded``, it is an event.
     """
 
-    show: Callable[[LicenseView, datetime], Any]
     alg: SignatureAlg
     days: int | None = None
     nonce: str | None = None
@@ -48,7 +43,6 @@ class MakeLicenseFile(ProgramCommand, frozen=True, kw_only=True):
 class ActivateForFile(ActivateDevice, frozen=True, kw_only=True):
     """Give a device its place, which it may have already, and make its license file: both, or neither."""
 
-    show: Callable[[LicenseView, datetime], Any]
     alg: SignatureAlg
 
 

@@ -15,6 +15,7 @@ from keywright.licensing.validation.model import Facts
 from keywright.licensing.validation.rules import next_check_at, validate
 from keywright.signing import keys, rules, store
 from keywright.signing.armor import write_license_file
+from keywright.signing.client_license import show_signed_license
 from keywright.signing.commands import ActivateForFile, MakeLicenseFile
 from keywright.signing.jws import Signer
 from keywright.signing.model import FileWithPlace, LicenseFile
@@ -46,7 +47,7 @@ def make_license_file(work: LicenseWork, command: MakeLicenseFile) -> LicenseFil
         findings=findings,
         now=now,
         view=view,
-        shown=command.show(view, now),
+        shown=show_signed_license(view, now),
         activation=activation,
         entitlements=terms.entitlements,
         next_check_at=next_check_at(facts),
@@ -75,7 +76,6 @@ def activate_for_file(work: LicenseWork, command: ActivateForFile) -> FileWithPl
         device=command.device,
         product=command.product,
         built_at=command.built_at,
-        show=command.show,
         alg=command.alg,
     )
     return FileWithPlace(make_license_file(work, making), place)

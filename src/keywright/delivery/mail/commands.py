@@ -1,15 +1,10 @@
 """The commands of the outbox, and of templates."""
 
-from datetime import timedelta
-
 import msgspec
 
 from keywright.core.command import Command
 from keywright.delivery.mail.model import AttemptOutcome, MailClaim
 from keywright.events.outbox.model import MailTemplate
-
-#: How long a claim on a mail holds, if it is not renewed.
-CLAIM = timedelta(seconds=5)
 
 
 class ClaimMail(Command, frozen=True, kw_only=True):

@@ -11,7 +11,6 @@ from keywright.core.command import Command
 from keywright.core.errors import NotFound
 from keywright.delivery.mail import rules, store, template_store
 from keywright.delivery.mail.commands import (
-    CLAIM,
     ClaimMail,
     DecideHeld,
     DeleteTemplate,
@@ -25,6 +24,7 @@ from keywright.delivery.mail.commands import (
     Unsubscribe,
 )
 from keywright.delivery.mail.model import OwnTemplate
+from keywright.engine.claims import CLAIM
 from keywright.events.outbox.model import MailState, OutboxMail, QueuedMail, Subject
 from keywright.events.outbox.store import queue_mail
 from keywright.events.unit_of_work import UnitOfWork

@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from keywright.core.crypto import mask
-from keywright.core.languages import ENGLISH, Language
 from keywright.db import ReadTransaction
 from keywright.delivery.mail import unsubscribing
 from keywright.delivery.mail.defaults import Source, built_in, choose_language
@@ -19,6 +18,7 @@ from keywright.delivery.webhooks.store import find_endpoint
 from keywright.events.outbox.model import MailTemplate, OutboxMail
 from keywright.identity import sign_in_codes
 from keywright.identity.store import find_user_by_id
+from keywright.languages import ENGLISH, Language
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import License, LicenseFilter, Status
 from keywright.licensing.licenses.store import find_licenses_by_id, list_licenses

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from keywright.core.languages import Language
 from keywright.delivery.mail import html, sandbox
 from keywright.delivery.mail.defaults import Source
 from keywright.delivery.mail.letters import Letter
 from keywright.delivery.mail.sandbox import BadTemplate
+from keywright.languages import Language
 from keywright.provisioning.brand.model import Brand
 
 _MAX_SUBJECT = 200

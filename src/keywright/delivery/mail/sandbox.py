@@ -16,7 +16,7 @@ from babel.numbers import format_decimal
 from jinja2 import ChainableUndefined, StrictUndefined, Template, TemplateError, TemplateSyntaxError, nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from keywright.core.languages import ENGLISH
+from keywright.languages import ENGLISH
 
 #: The most characters of a template, and of what it renders to.
 MAX_SOURCE, MAX_OUTPUT = 50_000, 300_000

@@ -2,13 +2,13 @@
 
 from datetime import datetime
 
-from keywright.core.languages import ENGLISH
 from keywright.db.transaction import ReadTransaction
 from keywright.delivery.mail.defaults import Source, choose_language
 from keywright.delivery.mail.letters import MailSettings, sample_values
 from keywright.delivery.mail.message import render_source
 from keywright.delivery.mail.sandbox import BadTemplate
 from keywright.delivery.mail.template_store import list_templates
+from keywright.languages import ENGLISH
 from keywright.provisioning.brand.model import Brand
 
 

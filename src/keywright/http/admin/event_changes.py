@@ -11,9 +11,9 @@ from keywright.events.model import Event
 from keywright.http.pages import languages
 from keywright.http.pages.formats import write_number
 from keywright.http.pages.languages import N_, _
+from keywright.http.terms_in_words import describe_allowance, describe_meter
 from keywright.licensing.licenses.model import Status
 from keywright.licensing.terms.model import Allowance, Meter
-from keywright.licensing.terms.words import describe_allowance, describe_meter
 
 #: A value in words, or a time, which pages show in the reader's time zone.
 Shown = str | datetime
@@ -33,6 +33,7 @@ _FIELDS: dict[str, tuple[str, str]] = {
     "order_id": (N_("Order"), N_("none")),
     "product_id": (N_("Product"), N_("none")),
     "customer_id": (N_("Customer"), N_("none")),
+    "policy_id": (N_("Policy"), N_("none")),
     "expires_at": (N_("Expires"), N_("never")),
     "valid_for_days": (N_("Valid for days"), N_("none")),
     "status": (N_("Status"), N_("none")),
@@ -49,8 +50,17 @@ _FIELDS: dict[str, tuple[str, str]] = {
     "code": (N_("Code"), N_("none")),
     "url": (N_("Address"), N_("none")),
     "max_activations": (N_("Limit"), N_("no limit")),
-    "max_leases": (N_("Leases"), N_("none")),
     "starts": (N_("Days counted from"), N_("none")),
+    "grace_days": (N_("Days of grace"), N_("none")),
+    "after_expiry": (N_("After the expiry"), N_("none")),
+    "device": (N_("Fingerprint"), N_("none")),
+    "max_leases": (N_("Leases"), N_("none")),
+    "lease_seconds": (N_("Seconds of a lease"), N_("none")),
+    "offline_days": (N_("Days offline"), N_("none")),
+    "next_check_seconds": (N_("Seconds to the next check"), N_("none")),
+    "entitlements": (N_("Entitlements"), N_("none")),
+    "meters": (N_("Meters"), N_("none")),
+    "trial": (N_("Trial"), N_("no")),
     "new_devices": (N_("New devices"), N_("any number")),
     "portal_releases": (N_("Releases by the customer"), N_("any number")),
     "archived_at": (N_("Archived"), N_("no")),
@@ -142,6 +152,7 @@ _TEXTS: dict[str, Callable[[Any], Shown]] = {
     "role": _words,
     "starts": _words,
     "after_expiry": _words,
+    "device": _words,
     "entitlements": _words,
     "meters": _meters,
     "new_devices": _allowance,

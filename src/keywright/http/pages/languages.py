@@ -14,7 +14,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from keywright.core.languages import ENGLISH, Language
+from keywright.languages import ENGLISH, Language
 
 #: The catalogs of the portal, and of other pages for customers.
 PORTAL_CATALOGS = Path(__file__).parent.parent / "portal" / "locale"

@@ -6,7 +6,6 @@ from starlette.responses import Response
 
 from keywright.core.errors import NotFound, Refusal
 from keywright.core.parsing import MAX_ID
-from keywright.http.client_license import show_signed_license
 from keywright.http.pages.languages import _
 from keywright.http.portal.request import PortalRequest
 from keywright.licensing.activations.model import Activation
@@ -42,7 +41,6 @@ def make_file(request: PortalRequest, license: License, back: str) -> Response:
                 context=request.context,
                 license=license.id,
                 token=device.token,
-                show=show_signed_license,
                 alg=request.site.settings.signature_alg,
                 is_recorded=True,
             )

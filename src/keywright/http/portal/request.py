@@ -10,7 +10,6 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from keywright.core.command import Command, Context
 from keywright.core.errors import KeywrightError
-from keywright.core.languages import Language
 from keywright.db import ReadTransaction
 from keywright.http.pages import flash
 from keywright.http.pages.flash import Flash
@@ -19,6 +18,7 @@ from keywright.http.pages.urls import PORTAL
 from keywright.http.portal.browser import PortalBrowser
 from keywright.http.portal.site import PortalSite
 from keywright.http.portal.texts import Message, explain, message_for
+from keywright.languages import Language
 from keywright.licensing.licenses.model import License
 from keywright.provisioning.customers.model import Customer
 

@@ -16,10 +16,8 @@ from starlette.types import Receive, Scope
 
 from keywright.core import errors as e
 from keywright.core.errors.problems import PROBLEMS
-from keywright.core.languages import Language
 from keywright.engine.desk import Desk
 from keywright.http.answer import Answer, Headers, error_headers
-from keywright.http.client_license import show_signed_license
 from keywright.http.middleware.call import Call
 from keywright.http.middleware.cors import CorsNames
 from keywright.http.middleware.routing import Address, Right
@@ -27,6 +25,7 @@ from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.languages import N_, PORTAL_CATALOGS, Languages, ngettext, speaking
 from keywright.http.pages.static_files import LOOK
 from keywright.http.signatures import Signatures
+from keywright.languages import Language
 from keywright.licensing.activations.model import Device, PlaceChange
 from keywright.licensing.refusals.model import NamedDevice
 from keywright.signing.commands import ActivateForFile
@@ -152,7 +151,6 @@ class Offline:
             device=Device(asked.fingerprint, asked.name),
             product=asked.product,
             built_at=asked.built_at,
-            show=show_signed_license,
             alg=self._signatures.alg,
         )
         call.is_change = True

@@ -4,7 +4,6 @@ from typing import Any
 
 from keywright.core.errors import FieldError, InvalidBody
 from keywright.http.answer import Answer
-from keywright.http.client_license import show_license, show_signed_license
 from keywright.http.middleware.routing import Right
 from keywright.http.v3 import client_schemas as schemas
 from keywright.http.v3.answers import encode
@@ -17,6 +16,7 @@ from keywright.licensing.activations.commands import ActivateDevice, DeactivateD
 from keywright.licensing.activations.model import Device, DevicePlace, PlaceChange, ReleasedPlace
 from keywright.licensing.validation.commands import ValidateLicense
 from keywright.licensing.validation.model import Code, Validated
+from keywright.signing.client_license import show_license, show_signed_license
 from keywright.signing.rules import Said
 
 _READING = (Permissions.READ, Permissions.READ_WRITE)

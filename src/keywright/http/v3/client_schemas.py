@@ -8,11 +8,11 @@ from msgspec import Meta, Struct, field
 
 from keywright.core.examples import EXAMPLE_KEY, EXAMPLE_TOKEN
 from keywright.core.parsing import MAX_ID, parse_metadata
-from keywright.http.client_license import ClientLicense
 from keywright.http.v3.fields import ClientBody, Id, LicenseKey, Parse, Time
 from keywright.http.v3.schemas import about
 from keywright.licensing.terms.rules import MAX_DAYS, MAX_ENTITLEMENTS
 from keywright.licensing.validation.model import Code
+from keywright.signing.client_license import ClientLicense
 
 MAX_TEXT, _MAX_TOKEN, _MAX_CODE, _MAX_LEASE_ID = 255, 64, 64, 32
 _EXAMPLE_TIME = "2026-11-22T08:54:00Z"

@@ -6,11 +6,11 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from keywright.core.parsing import parse_text
-from keywright.http.client_license import ClientLicense
 from keywright.http.v3.client_schemas import MAX_TEXT, ProgramCall
 from keywright.http.v3.fields import Id, Parse
 from keywright.http.v3.schemas import about
 from keywright.licensing.terms.rules import MAX_SECONDS, MIN_LEASE_SECONDS
+from keywright.signing.client_license import ClientLicense
 
 EXAMPLE_LEASE = "5b0e8c2f9d7a41e3b6c4d8f01a2b3c4d"
 _EXAMPLE_TIME, _EXAMPLE_END, _EXAMPLE_HALF = (f"2026-11-22T{one}:00Z" for one in ("08:54", "09:04", "08:59"))

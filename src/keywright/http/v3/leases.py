@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any
 
 from keywright.http.answer import Answer
-from keywright.http.client_license import ClientLicense, show_license
 from keywright.http.middleware.routing import Right
 from keywright.http.v3 import lease_schemas as schemas
 from keywright.http.v3 import lists
@@ -21,6 +20,7 @@ from keywright.licensing.leases import rules
 from keywright.licensing.leases.commands import EndLease, ListLeases, ReleaseLease, RenewLease, TakeLease
 from keywright.licensing.leases.model import GrantedLease, Lease, ReleasedLease
 from keywright.licensing.views.model import LicenseView
+from keywright.signing.client_license import ClientLicense, show_license
 from keywright.signing.rules import Said, hash_key
 
 

@@ -5,7 +5,6 @@ from typing import Annotated
 from msgspec import Struct
 
 from keywright.http.answer import Answer
-from keywright.http.client_license import show_signed_license
 from keywright.http.middleware.routing import Right
 from keywright.http.v3 import client_schemas as schemas
 from keywright.http.v3.answers import ok
@@ -40,7 +39,6 @@ async def make_license_file(call: Call, body: schemas.MakeFile) -> Answer:
         token=body.token,
         product=body.product,
         built_at=body.built_at,
-        show=show_signed_license,
         alg=call.signatures.alg,
         days=body.days,
         nonce=body.nonce,

@@ -7,7 +7,6 @@ from msgspec import Meta, Struct
 from keywright.core.errors import RateLimited
 from keywright.core.parsing import parse_text
 from keywright.http.answer import Answer
-from keywright.http.client_license import ClientLicense, show_license
 from keywright.http.middleware.routing import Right
 from keywright.http.v3.answers import encode
 from keywright.http.v3.call import Call
@@ -20,6 +19,7 @@ from keywright.http.v3.schemas import about
 from keywright.licensing.activations.model import Device
 from keywright.provisioning.trials.commands import HasTrial, StartTrial
 from keywright.provisioning.trials.model import StartedTrial as Outcome
+from keywright.signing.client_license import ClientLicense, show_license
 
 _FINGERPRINT, _TIME, _KEY = "device-7f3a9c0e12b4", "2026-11-22T08:54:00Z", "TRIAL-7Q2M-94TB-VH3C"
 _MAX_FINGERPRINT = 256

@@ -29,7 +29,7 @@ from keywright.licensing.activations.store import (
 )
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License
-from keywright.licensing.licenses.store import LICENSE, license_of
+from keywright.licensing.licenses.store import KEY_HASH, LICENSE, license_of
 
 #: A license in a list of licenses lists at most so many records, and about so many bytes of them.
 MAX_IN_LISTS = 100
@@ -168,7 +168,7 @@ def find_some(tx: ReadTransaction, license: License, most: int, most_bytes: int)
         deactivated = most - active
     values = {"where_id": license.id, "most_active": active, "most_deactivated": deactivated}
     found = tx.connection.execute(SOME_RECORDS, values).all()
-    if not found or found[0][0] not in tx.key_ring.blind_indexes([license.key]):
+    if not found or found[0][KEY_HASH] not in tx.key_ring.blind_indexes([license.key]):
         return None
     license = license_of(found[0][:_SIZE], license.key)
     records = [activation_of(row[_SIZE:]) for row in found if row[_SIZE] is not None]
@@ -228,7 +228,7 @@ def _by_key(
     licenses: dict[str, License] = {}
     records: dict[int, list[Activation]] = {}
     for row in found:
-        key = key_of[row[0]]
+        key = key_of[row[KEY_HASH]]
         if key not in licenses:
             licenses[key] = license_of(row[:_SIZE], key)
         if row[_SIZE] is not None:
@@ -278,7 +278,7 @@ def _find_records_of(
     licenses: dict[str, License] = {}
     found = []
     for row in select_by_arrays(tx.connection, RECORDS_OF[names], rows_wanted):
-        key = key_of[row[0]]
+        key = key_of[row[KEY_HASH]]
         if key not in licenses:
             licenses[key] = license_of(row[:_SIZE], key)
         for start in _STARTS[: len(names)]:

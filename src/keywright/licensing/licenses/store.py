@@ -22,7 +22,7 @@ def find_licenses(tx: ReadTransaction, keys: Iterable[str]) -> dict[str, License
     """The licenses that have these keys, by key."""
     key_of = tx.key_ring.blind_indexes(keys)
     return {
-        key_of[row[0]]: license_of(row, key_of[row[0]])
+        key_of[row[KEY_HASH]]: license_of(row, key_of[row[KEY_HASH]])
         for row in LICENSES_WITH.find_rows(tx.connection, key_of)
     }
 
@@ -105,13 +105,15 @@ def lock_licenses(tx: WriteTransaction, names: Iterable[str | int]) -> list[Lice
     key_of = tx.key_ring.blind_indexes([name for name in names if isinstance(name, str)])
     ids = [name for name in names if isinstance(name, int)]
     if not ids:
-        return [license_of(row, key_of[row[0]]) for row in LICENSES_LOCKED.find_rows(tx.connection, key_of)]
+        return [
+            license_of(row, key_of[row[KEY_HASH]]) for row in LICENSES_LOCKED.find_rows(tx.connection, key_of)
+        ]
     if key_of:
         # In one statement: batches must not lock crosswise.
-        ids += [row[1] for row in LICENSES_WITH.find_rows(tx.connection, key_of)]
+        ids += [row[_ID] for row in LICENSES_WITH.find_rows(tx.connection, key_of)]
     rows = LICENSES_LOCKED_BY_ID.find_rows(tx.connection, sorted({*ids}))
     unseal = tx.key_ring.unseal_key
-    return [license_of(row[:-1], key_of.get(row[0]) or unseal(row[-1], row[1])) for row in rows]
+    return [license_of(row[:-1], key_of.get(row[KEY_HASH]) or unseal(row[-1], row[_ID])) for row in rows]
 
 
 def find_holders(tx: WriteTransaction, names: Iterable[str | int]) -> dict[str | int, str]:
@@ -245,40 +247,22 @@ def new_license_values(tx: WriteTransaction, license: License) -> Values:
     }
 
 
-#: The columns that ``license_of`` reads.
-LICENSE = [
-    licenses.c[name]
-    for name in (
-        "key_hmac id order_id product_id customer_id expires_at valid_for_days source status "
-        "times_activated times_activated_max created_at created_by updated_at updated_by deactivated_count "
-        "metadata policy_id terms order_details"
-    ).split()
-]
+_NAMES = License.__struct_fields__
+#: The columns that ``license_of`` reads: one for each field, in their order. In the key's place is its hash.
+LICENSE = [licenses.c["key_hmac" if name == "key" else name] for name in _NAMES]
 _SEALED = [*LICENSE, licenses.c.sealed_key]
+_ID, KEY_HASH = map(_NAMES.index, ("id", "key"))
+_EXPIRES, _CREATED, _UPDATED = map(_NAMES.index, ("expires_at", "created_at", "updated_at"))
 
 
 def license_of(row: Sequence[Any], key: str) -> License:
     """The license of a row of ``LICENSE``, whose key is known already."""
-    (_, id, order, product, user, expires_at, days, source, status, taken, limit, *rest) = row
-    created_at, created_by, updated_at, updated_by, *others = rest
-    return License(
-        id,
-        key,
-        order,
-        product,
-        user,
-        None if expires_at is None else to_datetime(expires_at),
-        days,
-        source,
-        status,
-        taken,
-        limit,
-        to_datetime(created_at),
-        created_by,
-        to_datetime(updated_at),
-        updated_by,
-        *others,
-    )
+    values = [*row]
+    values[KEY_HASH] = key
+    if values[_EXPIRES] is not None:
+        values[_EXPIRES] = to_datetime(values[_EXPIRES])
+    values[_CREATED], values[_UPDATED] = to_datetime(values[_CREATED]), to_datetime(values[_UPDATED])
+    return License(*values)
 
 
 def license_values(license: License) -> Values:

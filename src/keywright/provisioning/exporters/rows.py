@@ -17,6 +17,7 @@ from keywright.licensing.notes.model import Notes
 
 Row = Sequence[Any]
 
+#: The columns of a license, in their order; ``key`` is called ``license_key``.
 LICENSE = (
     "id license_key status order_id product_id product customer_id customer times_activated "
     "times_activated_max created_at expires_at valid_for_days updated_at tags note source created_by "
@@ -26,6 +27,8 @@ ACTIVATION = (
     "id license_id token label source ip_address user_agent meta_data created_at updated_at deactivated_at "
     "fingerprint platform app_version"
 ).split()
+#: The fields that are texts of JSON objects.
+_JSON = ("metadata", "terms", "order_details")
 EVENT = "id occurred_at name license_id activation_id actor ip_address details".split()
 CUSTOMER = "customer_id name licenses".split()
 
@@ -37,31 +40,17 @@ def license_row(
     notes: Notes,
 ) -> Row:
     """The row of a license, with the names of its product and customer, its tags and its note."""
-    return (
-        license.id,
-        license.key,
-        Status(license.status).name.lower(),
-        license.order_id,
-        license.product_id,
-        products.get(license.product_id),
-        license.customer_id,
-        customers.get(license.customer_id),
-        license.times_activated,
-        license.times_activated_max,
-        license.created_at,
-        license.expires_at,
-        license.valid_for_days,
-        license.updated_at,
-        " ".join(notes.tags) or None,
-        notes.note or None,
-        license.source,
-        license.created_by,
-        license.updated_by,
-        _raw(license.metadata),
-        license.policy_id,
-        _raw(license.terms),
-        _raw(license.order_details),
-    )
+    fields = msgspec.structs.asdict(license) | {
+        "license_key": license.key,
+        "status": Status(license.status).name.lower(),
+        "product": products.get(license.product_id),
+        "customer": customers.get(license.customer_id),
+        "tags": " ".join(notes.tags) or None,
+        "note": notes.note or None,
+    }
+    for name in _JSON:
+        fields[name] = _raw(fields[name])
+    return [fields[name] for name in LICENSE]
 
 
 def activation_row(activation: Activation) -> Row:

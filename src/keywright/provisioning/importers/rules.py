@@ -20,6 +20,8 @@ _FIELDS = (
 )
 #: The same, where the source says that it has them: other systems do not.
 _OWN_FIELDS = ("policy_id", "terms", "order_details")
+#: The fields that come with a license.
+_COMING = {*License.__struct_fields__} & {*ImportedLicense.__struct_fields__}
 
 
 class Merged(NamedTuple):
@@ -106,27 +108,8 @@ def _known_fields(new: ImportedLicense) -> dict[str, Any]:
 
 def to_license(new: ImportedLicense, license_id: int) -> License:
     """A new license as it comes, without its activations."""
-    return License(
-        id=license_id,
-        key=new.key,
-        order_id=new.order_id,
-        product_id=new.product_id,
-        customer_id=new.customer_id,
-        expires_at=new.expires_at,
-        valid_for_days=new.valid_for_days,
-        source=new.source,
-        status=new.status,
-        times_activated=0,
-        times_activated_max=new.times_activated_max,
-        created_at=new.created_at,
-        created_by=new.created_by,
-        updated_at=new.updated_at,
-        updated_by=new.updated_by,
-        metadata=new.metadata,
-        policy_id=new.policy_id,
-        terms=new.terms,
-        order_details=new.order_details,
-    )
+    fields = {name: getattr(new, name) for name in _COMING}
+    return License(**fields | {"id": license_id, "times_activated": 0})
 
 
 def _merge_activation(

@@ -30,13 +30,13 @@ from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.reasons import explain
 from keywright.http.pages.request import PageRequest
+from keywright.http.terms_in_words import describe_terms
 from keywright.identity.rights import Right
 from keywright.jobs import orders
 from keywright.jobs.orders import MAX_GENERATED, Generate
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses.model import Status, parse_status
 from keywright.licensing.terms.model import Terms
-from keywright.licensing.terms.words import describe_terms
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import names_of
 from keywright.provisioning.policies import handlers as generating

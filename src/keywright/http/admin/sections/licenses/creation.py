@@ -19,12 +19,12 @@ from keywright.http.pages.languages import _
 from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
+from keywright.http.terms_in_words import describe_terms
 from keywright.identity.rights import Right
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses.commands import CreateLicense
 from keywright.licensing.licenses.model import Order
-from keywright.licensing.terms.words import describe_terms
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.licenses.commands import IssueLicenses
 from keywright.provisioning.licenses.handlers import Issued

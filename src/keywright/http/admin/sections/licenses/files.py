@@ -4,7 +4,6 @@ from starlette.responses import Response
 
 from keywright.core.errors import Refusal
 from keywright.http.admin.sections.licenses.forms import get_license
-from keywright.http.client_license import show_signed_license
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.inputs import parse_positive
 from keywright.http.pages.languages import _
@@ -56,7 +55,6 @@ def _download(request: PageRequest, license: License) -> Response:
             context=request.context,
             license=license.id,
             token=request.form.get("token", "") or None,
-            show=show_signed_license,
             alg=request.site.settings.signature_alg,
             days=parse_positive(days) if days else None,
             is_recorded=True,

@@ -32,6 +32,7 @@ from keywright.http.pages.languages import N_, _, ngettext
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.reasons import explain
 from keywright.http.pages.request import PageRequest
+from keywright.http.terms_in_words import describe_meter, describe_terms
 from keywright.identity.rights import Right
 from keywright.identity.store import list_api_keys, list_users
 from keywright.licensing.activations.records import find_last_seen, find_licenses_last_seen
@@ -41,7 +42,6 @@ from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.management.store import list_managed
 from keywright.licensing.notes.store import find_notes
-from keywright.licensing.terms.words import describe_meter, describe_terms
 from keywright.provisioning.policies import store as policy_store
 from keywright.search import event_pages, license_pages, projector
 from keywright.search.filters import SORTED, Order, Search

@@ -5,7 +5,8 @@ from datetime import timedelta
 from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
-from keywright.jobs.handlers import CLAIM
+#: How long a claim that its owner does not renew holds.
+CLAIM = timedelta(seconds=5)
 
 
 class _Claim(Protocol):

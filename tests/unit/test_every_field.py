@@ -1,0 +1,259 @@
+"""No field of a noun is forgotten where fields are listed: each is there, or a reason says why not."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import msgspec
+import pytest
+from msgspec import Struct
+from msgspec.structs import replace
+
+from keywright.http.admin import event_changes
+from keywright.http.v3 import activations as v3_activations
+from keywright.http.v3 import catalog_schemas, client_schemas, license_bodies, license_schemas
+from keywright.http.v3 import customers as v3_customers
+from keywright.http.v3 import policies as v3_policies
+from keywright.http.v3 import products as v3_products
+from keywright.http.v3 import terms as v3_terms
+from keywright.licensing.activations.model import Activation
+from keywright.licensing.activations.store import activation_values
+from keywright.licensing.licenses.model import License, LicenseSource, Status
+from keywright.licensing.licenses.store import license_values
+from keywright.licensing.notes.model import Notes
+from keywright.licensing.terms.model import Terms
+from keywright.licensing.undo import rules as undo
+from keywright.provisioning.customers.model import Customer
+from keywright.provisioning.exporters import rows
+from keywright.provisioning.importers import columns
+from keywright.provisioning.importers import rules as importing
+from keywright.provisioning.importers.model import ImportedActivation, ImportedLicense
+from keywright.provisioning.importers.rows import Defaults, Rows
+from keywright.provisioning.policies.model import Policy
+from keywright.provisioning.products.model import Product
+from tests.makers import LATER, NOW, a_license, a_license_with, an_activation
+
+
+class Place(NamedTuple):
+    """A list of the fields of a noun: those that it has, by the names there, and why the others are not."""
+
+    name: str
+    noun: type[Struct]
+    there: Iterable[str]
+    missing: Mapping[str, str] = {}
+    renamed: Mapping[str, str] = {}
+
+
+def fields(*types: type[Struct]) -> set[str]:
+    return {name for one in types for name in one.__struct_fields__}
+
+
+def reasons(**given: str) -> dict[str, str]:
+    """Why fields are missing, by reason: the fields of each are in one text."""
+    return {name: reason for reason, names in given.items() for name in names.split()}
+
+
+#: How the management API calls what is stored.
+V3_LICENSE = {"order_id": "order", "order_details": "order", "times_activated": "activations"}
+V3_TERMS = {"valid_for_days": "terms", "times_activated_max": "terms"}
+
+PLACES = [
+    Place(
+        "columns that are written",
+        License,
+        license_values(a_license()),
+        reasons(the_key_of_the_row="id", sealed_by_its_writer="key"),
+    ),
+    Place(
+        "undo",
+        License,
+        undo._FIELDS,
+        reasons(
+            never_changes="id source created_at created_by",
+            counted="times_activated deactivated_count",
+            written_by_every_change="updated_at updated_by",
+            masked_in_events="key",
+            not_in_events="metadata order_details",
+            term_by_term="terms",
+        ),
+    ),
+    Place(
+        "exported columns",
+        License,
+        rows.LICENSE,
+        reasons(counted_from_the_activations="deactivated_count"),
+        {"key": "license_key"},
+    ),
+    Place("imported columns", License, columns._NAMES, reasons(counted="times_activated deactivated_count")),
+    Place(
+        "imported licenses",
+        License,
+        fields(ImportedLicense),
+        reasons(counted="times_activated deactivated_count"),
+    ),
+    Place(
+        "what the newer side of an import decides",
+        License,
+        {*importing._FIELDS, *importing._OWN_FIELDS},
+        reasons(
+            never_changes="id source created_at created_by",
+            counted="times_activated deactivated_count",
+            says_which_is_newer="updated_at updated_by",
+        ),
+    ),
+    Place(
+        "labels in the history",
+        License,
+        event_changes._FIELDS,
+        reasons(
+            never_changes="id source created_at created_by",
+            not_in_events="metadata order_details updated_at updated_by deactivated_count",
+            term_by_term="terms",
+        ),
+    ),
+    Place(
+        "answers of v3",
+        License,
+        fields(license_schemas.License),
+        reasons(for_support="source created_by updated_by", shown_in_the_list="deactivated_count"),
+        V3_LICENSE | V3_TERMS,
+    ),
+    Place(
+        "changes over v3",
+        License,
+        fields(license_bodies.LicenseChanges),
+        reasons(
+            never_changes="id source created_at created_by",
+            counted="times_activated deactivated_count",
+            chosen_when_it_is_made="policy_id",
+            written_by_every_change="updated_at updated_by",
+        ),
+        V3_LICENSE | V3_TERMS,
+    ),
+    Place(
+        "new licenses over v3",
+        License,
+        fields(license_bodies.NewLicense),
+        reasons(
+            given="id source created_at created_by updated_at updated_by",
+            counted="times_activated deactivated_count",
+        ),
+        V3_LICENSE | V3_TERMS | {"customer_id": "customer"},
+    ),
+    Place("labels in the history", Terms, event_changes._FIELDS),
+    Place("answers of v3", Terms, fields(v3_terms.Terms)),
+    Place("columns that are written", Activation, activation_values(an_activation())),
+    Place("exported columns", Activation, rows.ACTIVATION),
+    Place("imported activations", Activation, fields(ImportedActivation), reasons(of_here="license_id")),
+    Place(
+        "answers of v3",
+        Activation,
+        fields(v3_activations.Activation),
+        reasons(in_the_path="license_id", internal="source updated_at"),
+        {"label": "name", "meta_data": "metadata"},
+    ),
+    Place(
+        "answers to programs",
+        Activation,
+        fields(client_schemas.ClientActivation),
+        reasons(personal="ip_address user_agent", internal="license_id source updated_at"),
+        {"label": "name", "meta_data": "metadata"},
+    ),
+    Place(
+        "answers of v3",
+        Customer,
+        fields(catalog_schemas.Customer),
+        reasons(the_customers_own_choice="unsubscribed_at"),
+    ),
+    Place(
+        "changes over v3",
+        Customer,
+        fields(v3_customers.CustomerChanges),
+        reasons(never_changes="id created_at", written_by_every_change="updated_at")
+        | reasons(the_customers_own="email_verified_at erasure_requested_at unsubscribed_at"),
+    ),
+    Place("answers of v3", Product, fields(catalog_schemas.Product)),
+    Place(
+        "changes over v3",
+        Product,
+        fields(v3_products.ProductChanges),
+        reasons(never_changes="id created_at", written_by_every_change="updated_at"),
+    ),
+    Place(
+        "answers of v3",
+        Policy,
+        fields(catalog_schemas.Policy, catalog_schemas.KeyFormat),
+        reasons(for_support="created_by updated_by"),
+    ),
+    Place(
+        "changes over v3",
+        Policy,
+        fields(v3_policies.PolicyChanges, v3_policies.KeyFormatChanges),
+        reasons(never_changes="id created_at created_by", written_by_every_change="updated_at updated_by"),
+        {"archived_at": "is_archived"},
+    ),
+]
+
+
+@pytest.mark.parametrize("noun", [License, Terms, Activation, Customer, Product, Policy])
+def test_every_field_is_in_every_list_of_fields_or_has_a_reason(noun: type[Struct]) -> None:
+    wrong = []
+    for place in (one for one in PLACES if one.noun is noun):
+        there = {*place.there}
+        forgotten = [
+            name
+            for name in noun.__struct_fields__
+            if place.renamed.get(name, name) not in there and name not in place.missing
+        ]
+        found_anyway = [name for name in place.missing if place.renamed.get(name, name) in there]
+        unknown = {*place.missing, *place.renamed} - {*noun.__struct_fields__}
+        if forgotten or found_anyway or unknown:
+            wrong.append((place.name, forgotten, found_anyway, unknown))
+    assert wrong == []
+
+
+def test_what_is_exported_and_imported_again_is_the_same_in_every_field() -> None:
+    activation = an_activation(
+        id=5,
+        label="Anna",
+        ip_address="192.0.2.1",
+        user_agent="Paint/4",
+        meta_data={"rack": 7},
+        updated_at=LATER,
+        deactivated_at=LATER,
+        fingerprint="device-1",
+        platform="macOS",
+        app_version="4.2",
+    )
+    license = a_license_with(
+        {"max_activations": 3, "valid_for_days": 30, "grace_days": 2},
+        id=8,
+        order_id=1042,
+        product_id=3,
+        customer_id=311,
+        expires_at=LATER,
+        source=LicenseSource.GENERATOR,
+        status=Status.SOLD,
+        created_by=2,
+        updated_at=LATER,
+        updated_by=4,
+        deactivated_count=1,
+        metadata='{"note":"gift"}',
+        policy_id=6,
+        order_details='{"source":"shop","id":"1042","line":"7"}',
+    )
+    # A field that is not set above would be the same when it is lost.
+    usual = (
+        a_license(times_activated=None),
+        an_activation(source=None, license_id=None, token="", ip_address=""),
+    )
+    for noun, default in zip((license, activation), usual, strict=True):
+        same = {n for n in noun.__struct_fields__ if getattr(noun, n) == getattr(default, n)}
+        assert same <= {"key", "created_at"}
+    row = [*rows.license_row(license, {}, {}, Notes()), [rows.activation_object(activation)]]
+    line = msgspec.json.decode(rows.to_json_lines([*rows.LICENSE, "activations"], [row]))
+    names = columns.assign_fields([*line], {})
+    imported = Rows(names, Defaults(NOW, lambda address, _: address, lambda _: True))
+    new = imported.license([*line.values()], "line 1")
+    merged = importing.merge(new, None, {}, license_id=8, now=LATER, kept_records=100)
+    assert merged.license == license
+    assert [after for _, after in merged.activations] == [replace(activation, license_id=8)]
