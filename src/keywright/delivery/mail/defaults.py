@@ -139,7 +139,7 @@ _TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     MailTemplate.SIGN_IN_CODE: (
-        N_("Your sign-in code: {{ code }}"),
+        N_("Your sign-in code for {{ vendor }}"),
         (
             N_("Use this code to sign in to the portal of {{ vendor }}:"),
             "",
@@ -151,8 +151,9 @@ _TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
             "",
             "{% endif %}",
             N_(
-                "It works once, within 15 minutes. If you did not ask for it, you can ignore this mail: "
-                "nobody can sign in without it."
+                "The code works for 15 minutes, in the browser that asked for it; the page for 90 minutes, "
+                "in every browser. If you did not ask for it, you can ignore this mail: nobody can sign in "
+                "without it."
             ),
         ),
     ),

@@ -22,7 +22,7 @@ from keywright.http.pages.urls import PORTAL
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.provisioning.customers.model import Customer
-from keywright.provisioning.portal.model import SESSION_TIME
+from keywright.provisioning.portal.model import CODE_TIME, SESSION_TIME
 from keywright.provisioning.portal.sessions import find_signed_in
 
 #: How long a browser keeps its language, in seconds.
@@ -30,6 +30,12 @@ _LANGUAGE_KEPT = 365 * 24 * 3600
 #: How far the clocks of two servers may be apart.
 _CLOCKS_APART = timedelta(minutes=1)
 _LANGUAGE, _TICKET = "keywright-language", "keywright-license"
+#: The sign-ins that this browser has asked for; and its mark, see ``sessions.browser_mark``.
+_SIGN_INS, _MARK = "keywright-sign-in", "keywright-customer"
+_SIGN_INS_KEPT = 4
+_SIGN_INS_FORM = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18}){0,3}", re.ASCII)
+#: How long a browser stays known to a customer, in seconds.
+_KNOWN_FOR = 365 * 24 * 3600
 _TICKET_FORM = re.compile(r"([0-9]{1,19})\.([0-9a-f]{1,9})\.([0-9a-f]{64})", re.ASCII)
 
 
@@ -46,6 +52,7 @@ class PortalBrowser(Browser):
         self.license: License | None = None
         self.language = self.read_cookie(_LANGUAGE)
         self._ticket = self.read_cookie(_TICKET)
+        self.mark = self.read_cookie(_MARK)
         self._new: dict[str, tuple[str, int | None]] = {}
 
     def find_customer(self, runner: Runner) -> None:
@@ -76,6 +83,21 @@ class PortalBrowser(Browser):
         """Let the browser see no license."""
         self.license = None
         self._new[_TICKET] = ("", None)
+
+    @property
+    def sign_in_ids(self) -> tuple[int, ...]:
+        """The last sign-ins that this browser has asked for."""
+        found = _SIGN_INS_FORM.fullmatch(self.read_cookie(_SIGN_INS))
+        return () if found is None else tuple(map(int, found[0].split(".")))
+
+    def add_sign_in(self, sign_in_id: int) -> None:
+        """Let the browser remember what it has asked for: a code is taken from nobody else."""
+        asked = (*self.sign_in_ids, sign_in_id)[-_SIGN_INS_KEPT:]
+        self._new[_SIGN_INS] = (".".join(map(str, asked)), int(CODE_TIME.total_seconds()))
+
+    def set_mark(self, mark: str) -> None:
+        """Let the browser remember that a customer has signed in with it."""
+        self._new[_MARK] = (mark, _KNOWN_FOR)
 
     def set_language(self, code: str) -> None:
         """Let the browser keep a language."""

@@ -8,13 +8,14 @@ from time import monotonic
 from keywright.core.errors import RateLimited
 from keywright.http.middleware.rate_limits import RateLimit
 from keywright.http.server.peers import site_of, source_of
-from keywright.provisioning.customers.rules import fold_email
 
 _QUARTER, _DAY = 900, 86_400
-#: How many in a quarter of an hour: from one address, from the network around it, and about one mail address,
-#: license or customer.
+#: How many in a quarter of an hour: from one address, from the network around it, and about one license,
+#: customer, sign-in or browser. Nothing is counted about a mail address: strangers know it, too, and would
+#: keep its owner out.
 _LIMITS = {
-    "mail": (40, 120, 5),
+    "mail": (40, 120, 40),
+    "known": (40, 120, 5),
     "code": (40, 120, 10),
     "key": (30, 90, 30),
     "link": (30, 90, 30),
@@ -39,14 +40,12 @@ class Limits:
         self._rotations = RateLimit(_ROTATIONS, period=_DAY)
         self._lock = Lock()
 
-    def take(self, kind: str, address: str, about: str) -> dict[str, str]:
+    def take(self, kind: str, address: str, about: str | None) -> dict[str, str]:
         """Count an attempt; returns what ``give_back`` takes. Raises ``RateLimited``."""
-        sources = {
-            f"{kind} address": source_of(address),
-            f"{kind} site": site_of(address),
+        sources = {f"{kind} address": source_of(address), f"{kind} site": site_of(address)}
+        if about is not None:
             # Hashed: it may be a license key.
-            f"{kind} about": sha256(fold_email(about).encode(errors="replace")).hexdigest(),
-        }
+            sources[f"{kind} about"] = sha256(about.encode(errors="replace")).hexdigest()
         taken: dict[str, str] = {}
         with self._lock:
             try:

@@ -73,7 +73,7 @@ class PortalRequest:
         """Submit the command and wait for its durable outcome. Raises its refusal or fault."""
         return self.site.runner.change(command)
 
-    def take(self, kind: str, about: str) -> dict[str, str]:
+    def take(self, kind: str, about: str | None = None) -> dict[str, str]:
         """Count an attempt. Raises ``RateLimited``."""
         return self.site.limits.take(kind, self.browser.address, about)
 

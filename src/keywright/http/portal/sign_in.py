@@ -22,6 +22,7 @@ from keywright.provisioning.portal.commands import (
     FollowPortalLink,
     MailKeys,
 )
+from keywright.provisioning.portal.sessions import browser_mark
 
 _MAX_CODE, _MAX_TOKEN = 20, 100
 
@@ -31,14 +32,20 @@ def ask_for_code(request: PortalRequest) -> Response:
     email = _read_email(request)
     if email is None:
         return _render_start(request, has_error=True)
-    request.take("mail", email)
+    mark = request.browser.mark
+    if mark:
+        request.take("known", mark)
+    else:
+        request.take("mail")
     command = AskToSignIn(
         context=request.context,
         email=email,
-        sign_in_id=secrets.randbits(62),
+        sign_in_id=secrets.randbelow(10**18),
+        mark=mark,
         language=request.language.code,
     )
     request.change(command)
+    request.browser.add_sign_in(command.sign_in_id)
     return request.render("code.html", email=email, is_wrong=False)
 
 
@@ -47,18 +54,20 @@ def enter_code(request: PortalRequest) -> Response:
     email = _read_email(request)
     if email is None:
         return request.redirect("")
-    taken = request.take("code", email)
+    asked = request.browser.sign_in_ids
+    taken = request.take("code", str(asked[-1:]))
     token = new_session_token()
     entered = EnterCode(
         context=request.context,
-        email=email,
+        sign_in_ids=asked,
         code=request.form.get("code", "")[:_MAX_CODE],
         token_hash=hash_session_token(token),
     )
-    if request.change(entered) is None:
+    customer_id = request.change(entered)
+    if customer_id is None:
         return request.render("code.html", status=403, email=email, is_wrong=True)
     request.site.limits.give_back(taken)
-    return _go_on(request, token)
+    return _go_on(request, customer_id, token)
 
 
 def open_mailed_link(request: PortalRequest) -> Response:
@@ -68,7 +77,7 @@ def open_mailed_link(request: PortalRequest) -> Response:
     taken = request.take("link", str(request.path_params["id"]))
     token = new_session_token()
     try:
-        request.change(
+        customer_id = request.change(
             FollowMailedLink(
                 context=request.context,
                 sign_in_id=min(request.path_params["id"], 2**63 - 1),
@@ -79,7 +88,7 @@ def open_mailed_link(request: PortalRequest) -> Response:
     except CustomerSignInOver as error:
         return request.error_page(error)
     request.site.limits.give_back(taken)
-    return _go_on(request, token)
+    return _go_on(request, customer_id, token)
 
 
 def open_portal_link(request: PortalRequest) -> Response:
@@ -89,7 +98,7 @@ def open_portal_link(request: PortalRequest) -> Response:
     link, token = request.path_params["token"][:_MAX_TOKEN], new_session_token()
     taken = request.take("link", link)
     try:
-        request.change(
+        customer_id = request.change(
             FollowPortalLink(
                 context=request.context,
                 link_hash=hash_session_token(link),
@@ -99,7 +108,7 @@ def open_portal_link(request: PortalRequest) -> Response:
     except CustomerSignInOver as error:
         return request.error_page(error)
     request.site.limits.give_back(taken)
-    return _go_on(request, token)
+    return _go_on(request, customer_id, token)
 
 
 def sign_out(request: PortalRequest) -> Response:
@@ -123,7 +132,7 @@ def mail_lost_keys(request: PortalRequest) -> Response:
         return request.render(
             "lost_keys.html", status=422, has_error=True, email=request.form.get("email", "")
         )
-    request.take("mail", email)
+    request.take("mail")
     request.change(MailKeys(context=request.context, email=email, language=request.language.code))
     return request.render("keys_mailed.html", email=email)
 
@@ -158,8 +167,9 @@ def _read_email(request: PortalRequest) -> str | None:
         return None
 
 
-def _go_on(request: PortalRequest, token: str) -> Response:
+def _go_on(request: PortalRequest, customer_id: int, token: str) -> Response:
     request.browser.set_token(token)
+    request.browser.set_mark(request.ask(lambda tx: browser_mark(tx.key_ring, customer_id)))
     return request.redirect("")
 
 

@@ -6,12 +6,14 @@ from keywright.core.command import Command, Cost
 
 
 class AskToSignIn(Command, frozen=True, kw_only=True):
-    """Mail a code and a link to the customer with this address, if there is one. ``sign_in_id`` is random;
+    """Mail a code and a link to the customer with this address, if there is one and no other mail went to it
+    just before. ``sign_in_id`` is random; ``mark`` is the browser's (see ``sessions.browser_mark``);
     ``language`` is that of the page.
     """
 
     email: str
     sign_in_id: int
+    mark: str = ""
     language: str | None = None
 
 
@@ -23,9 +25,9 @@ class MailKeys(Command, frozen=True, kw_only=True):
 
 
 class EnterCode(Command, frozen=True, kw_only=True):
-    """Start a session with the code that was mailed to this address."""
+    """Start a session with the code of one of the sign-ins that this browser asked for."""
 
-    email: str
+    sign_in_ids: tuple[int, ...]
     code: str
     token_hash: bytes
 

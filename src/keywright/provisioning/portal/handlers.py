@@ -30,24 +30,31 @@ from keywright.provisioning.portal.commands import (
     RequestErasure,
 )
 from keywright.provisioning.portal.model import (
+    KEPT_TIME,
     LINK_TIME,
     SESSION_TIME,
-    SIGN_IN_TIME,
     PortalLink,
     PortalSession,
     SignIn,
 )
+from keywright.provisioning.portal.sessions import is_marked
 
 #: The keys are mailed once in this time, in seconds, however often they are asked for.
-_KEYS_EVERY = 900
+_KEYS_EVERY = 3_600
 
 
 def ask_to_sign_in(work: UnitOfWork, command: AskToSignIn) -> None:
-    """Mail a code and a link; nothing says whether the address is known."""
+    """Mail a code and a link; nothing says whether the address is known, or was mailed before."""
     tx, now = work.tx, command.context.now
     number = _number_of(tx, command.email)
-    store.delete_sign_ins(tx, rules.surplus(store.lock_sign_ins(tx, number), now))
-    store.save_new_sign_in(tx, SignIn(command.sign_in_id, number, now + SIGN_IN_TIME))
+    before = store.lock_sign_ins(tx, number)
+    over = rules.surplus(before, now)
+    store.delete_sign_ins(tx, over)
+    # Whoever has signed in with this browser does not wait because strangers have asked.
+    is_known = is_marked(tx.key_ring, number, command.mark)
+    if not is_known and not rules.may_mail([one for one in before if one.id not in over], now):
+        return
+    store.save_new_sign_in(tx, SignIn(command.sign_in_id, number, now + KEPT_TIME))
     # One mail for all unknown addresses of a group; it is dropped when its turn comes.
     cause = command.sign_in_id if number >= 0 else number
     mail = QueuedMail(
@@ -75,13 +82,20 @@ def enter_code(work: UnitOfWork, command: EnterCode) -> int | None:
     asked for meanwhile.
     """
     tx, now = work.tx, command.context.now
-    number = _number_of(tx, command.email)
-    open_ones = [one for one in store.lock_sign_ins(tx, number) if rules.takes_code(one, now)]
-    is_right = [sign_in_codes.is_code(tx.key_ring, str(one.id), command.code) for one in open_ones]
-    if number < 0 or not any(is_right):
-        store.count_wrong_code(tx, number)
-        return None
-    return _start_session(work, command, number, command.token_hash)
+    asked = [store.lock_sign_in(tx, number) for number in sorted(command.sign_in_ids)]
+    is_right = [
+        sign_in_codes.is_code(tx.key_ring, str(one), command.code) for one in sorted(command.sign_in_ids)
+    ]
+    open_ones = [
+        (one, right)
+        for one, right in zip(asked, is_right, strict=True)
+        if one is not None and rules.takes_code(one, now)
+    ]
+    for sign_in, right in open_ones:
+        if right and sign_in.customer_id >= 0:
+            return _start_session(work, command, sign_in.customer_id, command.token_hash)
+    store.count_wrong_code(tx, [sign_in.id for sign_in, _ in open_ones])
+    return None
 
 
 def follow_mailed_link(work: UnitOfWork, command: FollowMailedLink) -> int:
@@ -89,7 +103,7 @@ def follow_mailed_link(work: UnitOfWork, command: FollowMailedLink) -> int:
     tx = work.tx
     sign_in = store.lock_sign_in(tx, command.sign_in_id)
     is_right = sign_in_codes.is_link_token(tx.key_ring, str(command.sign_in_id), command.link_token)
-    if sign_in is None or not is_right or not rules.is_open(sign_in, command.context.now):
+    if sign_in is None or not is_right or not rules.takes_link(sign_in, command.context.now):
         raise CustomerSignInOver
     return _start_session(work, command, sign_in.customer_id, command.token_hash)
 

@@ -1,7 +1,9 @@
-"""Who is signed in to the portal, and with which link one may be."""
+"""Who is signed in to the portal, and which browsers have signed in before."""
 
+import hmac
 from datetime import datetime
 
+from keywright.core.crypto import KeyRing
 from keywright.db import ReadTransaction
 from keywright.identity.sessions import MAX_AHEAD, hash_session_token
 from keywright.provisioning.customers.model import Customer
@@ -15,3 +17,16 @@ def find_signed_in(tx: ReadTransaction, token: str, now: datetime) -> Customer |
     if session is None or now >= session.expires_at or session.created_at - now >= MAX_AHEAD:
         return None
     return find_customer(tx, session.customer_id)
+
+
+def browser_mark(key_ring: KeyRing, customer_id: int) -> str:
+    """The mark of a browser in which this customer has signed in. Strangers that ask for codes in the
+    customer's name do not keep such a browser waiting.
+    """
+    return key_ring.sign("a known browser of a customer", str(customer_id)).hex()
+
+
+def is_marked(key_ring: KeyRing, customer_id: int, mark: str) -> bool:
+    """Whether a browser has this customer's mark; also one from before the secret was rotated."""
+    marks = [browser_mark(ring, customer_id) for ring in key_ring.rings]
+    return any([hmac.compare_digest(one.encode(), mark.encode(errors="replace")) for one in marks])

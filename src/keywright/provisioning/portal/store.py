@@ -33,11 +33,10 @@ def delete_session(tx: WriteTransaction, token_hash: bytes) -> bool:
 
 
 def lock_sign_ins(tx: WriteTransaction, customer_id: int) -> list[SignIn]:
-    """The sign-ins of a customer, the newest first; locked until the end of the transaction."""
+    """The sign-ins of a customer; locked until the end of the transaction."""
     query = select(*_SIGN_IN).where(portal_sign_ins.c.customer_id == customer_id)
     locked = query.order_by(portal_sign_ins.c.id).with_for_update()
-    found = [_sign_in_of(row) for row in tx.connection.execute(locked)]
-    return sorted(found, key=lambda one: one.expires_at, reverse=True)
+    return [_sign_in_of(row) for row in tx.connection.execute(locked)]
 
 
 def lock_sign_in(tx: WriteTransaction, sign_in_id: int) -> SignIn | None:
@@ -51,9 +50,9 @@ def save_new_sign_in(tx: WriteTransaction, sign_in: SignIn) -> None:
     tx.connection.execute(insert(portal_sign_ins).values(to_columns(sign_in) | {"id": sign_in.id}))
 
 
-def count_wrong_code(tx: WriteTransaction, customer_id: int) -> None:
-    """Count a wrong code for every sign-in of a customer."""
-    query = update(portal_sign_ins).where(portal_sign_ins.c.customer_id == customer_id)
+def count_wrong_code(tx: WriteTransaction, ids: Iterable[int]) -> None:
+    """Count a wrong code for these sign-ins."""
+    query = update(portal_sign_ins).where(portal_sign_ins.c.id.in_(list(ids)))
     tx.connection.execute(query.values(wrong_codes=portal_sign_ins.c.wrong_codes + 1))
 
 
