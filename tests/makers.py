@@ -354,7 +354,7 @@ def withdraw_key(kid: str, **fields: Any) -> WithdrawSigningKey:
 
 def make_license_file(key: str | int = KEY, **fields: Any) -> MakeLicenseFile:
     """The public view in it is nothing but the license's number."""
-    defaults: dict[str, Any] = {"show": lambda view, _: {"id": view.license.id}, "alg": "EdDSA"}
+    defaults: dict[str, Any] = {"alg": "EdDSA"}
     return MakeLicenseFile(**_with_context(license=key, **_with_device(defaults | fields)))
 
 

@@ -18,7 +18,7 @@ from tests.browser.connected import fill_connected
 from tests.browser.watching import Visitor, a_visitor
 from tests.http import admin_browser
 from tests.http.admin_browser import make_users, opened
-from tests.server import RunningServer, running
+from tests.server import MAIL_WAITS, RunningServer, running
 
 #: The folder for the pictures of the pages; without it, none are taken, which takes half as long.
 PICTURES = "TESTS_PICTURES"
@@ -52,7 +52,7 @@ def camera() -> Camera:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A server with ada, bob and carol, and nothing else."""
-    with running(tmp_path_factory.mktemp("browser") / "data") as started:
+    with running(tmp_path_factory.mktemp("browser") / "data", **MAIL_WAITS) as started:
         make_users(started)
         yield started
     started.assert_consistent()

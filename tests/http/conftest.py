@@ -7,7 +7,7 @@ import pytest
 
 from tests.http.admin_browser import Visitor, make_users
 from tests.http.asking import CANARY, Client
-from tests.server import NO_LIMITS, RunningServer, running
+from tests.server import MAIL_WAITS, NO_LIMITS, RunningServer, running
 
 #: What must never be in a log: a key that a test made, a token, a consumer key or secret, in clear or
 #: as in an Authorization header.
@@ -25,7 +25,7 @@ def assert_clean(server: RunningServer) -> None:
 
 @pytest.fixture(scope="session")
 def server(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    with running(tmp_path_factory.mktemp("server") / "data", database, **NO_LIMITS) as server:
+    with running(tmp_path_factory.mktemp("server") / "data", database, **NO_LIMITS, **MAIL_WAITS) as server:
         yield server
         server.assert_consistent()
     assert_clean(server)

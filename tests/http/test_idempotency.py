@@ -154,6 +154,8 @@ def management_calls(vendor: Client) -> dict[str, tuple[Callable[..., Reply], Ca
         f"generators/{vendor.post('generators', json_body=recipe).data['id']}" for _ in range(3)
     )
     new, newer = a_key(), a_key()
+    # Other licenses of the server expire meanwhile.
+    changes = "events WHERE name = 'license.updated'"
 
     def call(method: str, path: str, body: Any = None) -> Callable[..., Reply]:
         return lambda **given: vendor.ask(method, path, json_body=body, **given)
@@ -167,7 +169,7 @@ def management_calls(vendor: Client) -> dict[str, tuple[Callable[..., Reply], Ca
         "update": (
             call("PUT", license_path(key), {"order_id": 1}),
             call("PUT", license_path(key), {"order_id": 2}),
-            "events WHERE type = 'license.updated'",  # other licenses expire meanwhile
+            changes,
         ),
         "delete": (
             call("DELETE", license_path(gone)),
@@ -193,7 +195,7 @@ def management_calls(vendor: Client) -> dict[str, tuple[Callable[..., Reply], Ca
         "update by POST": (
             call("POST", license_path(other), {"status": "sold", "expires_at": "2050-01-01"}),
             call("POST", license_path(other), {"status": "sold", "expires_at": "2050-01-02"}),
-            "events",
+            changes,
         ),
     }
 

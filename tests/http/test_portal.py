@@ -16,7 +16,7 @@ from keywright.provisioning.brand.model import FooterLink
 from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses
 from keywright.provisioning.policies.commands import CreatePolicy
 from keywright.provisioning.portal.commands import MakePortalLink
-from tests.http.admin_browser import Visitor, asked, decide
+from tests.http.admin_browser import Visitor, asked, decide, make_users
 from tests.portal import (
     PortalVisitor,
     activate,
@@ -26,7 +26,7 @@ from tests.portal import (
     make_product,
     said,
 )
-from tests.server import RunningServer, running, wait_until
+from tests.server import MAIL_WAITS, RunningServer, running, wait_until
 
 #: A key that no log may have.
 KEY = "PORTAL-CANARY-KEY-1"
@@ -280,6 +280,20 @@ def test_the_vendors_server_asks_for_a_link(
     assert "Darkroom" in stranger.get("").text
 
 
+@pytest.mark.parametrize(
+    "host", ["licenses.example.com", "127.0.0.1.evil.example", "192.0.2.1:8000", "[", ""]
+)
+def test_a_link_begins_with_no_address_that_a_request_made_up(
+    server: RunningServer, ada: Visitor, ada_id: int, host: str
+) -> None:
+    with httpx.Client(base_url=server.base_url, auth=server.api_key(), verify=False) as vendor:  # noqa: S501
+        refused = vendor.post(f"/v3/customers/{ada_id}/portal-link", headers={"Host": host})
+        assert (refused.status_code, "public_url" in refused.text) == (403, True)
+        for name in ("localhost:1", "[::1]:1"):
+            made = vendor.post(f"/v3/customers/{ada_id}/portal-link", headers={"Host": name})
+            assert made.json()["url"].startswith(f"http://{name}/portal/link/")
+
+
 def test_the_only_license_is_shown_whole(server: RunningServer, stranger: PortalVisitor) -> None:
     number = make_customer(server, "one@portal.example")
     names = tuple(f"Device {letter}" for letter in "ABCDEFG")
@@ -295,7 +309,7 @@ def test_an_odd_place_in_the_list_is_its_beginning(with_mail: PortalVisitor, tex
 
 def test_who_is_at_every_limit_keeps_the_owner_of_an_address_out_of_nothing(tmp_path: Path) -> None:
     email = "owner@portal.example"
-    with running(tmp_path / "data", trusted_proxies="127.0.0.1") as server:
+    with running(tmp_path / "data", trusted_proxies="127.0.0.1", **MAIL_WAITS) as server:
         number = make_customer(server, email)
         with (
             PortalVisitor(server, **{"X-Forwarded-For": "198.51.100.1"}) as stranger,
@@ -314,6 +328,31 @@ def test_who_is_at_every_limit_keeps_the_owner_of_an_address_out_of_nothing(tmp_
             assert stranger.post("/sign-in", email=email).status_code == 429
             assert other.post("/sign-in", email=email).status_code == 200
             assert other.post(mailed_link(server, number).removeprefix("/portal")).status_code == 303
+
+
+def test_without_a_mail_server_the_key_is_the_way_in_and_pages_say_why(tmp_path: Path) -> None:
+    with running(tmp_path / "data", portal=True) as server:
+        make_users(server)
+        make_license(server, KEY, make_customer(server, "ada@portal.example"), devices=("Desk",))
+        with PortalVisitor(server) as visitor, Visitor(server).sign_in("ada") as ada:
+            page = visitor.get("").text
+            assert ("sends no mail" in page, "/portal/lost-keys" in page, 'type="email"' in page) == (
+                True,
+                False,
+                False,
+            )
+            fields = {
+                "email": "ada@portal.example",
+                "csrf_token": re.findall(r'csrf_token" value="(\w+)', page)[0],
+            }
+            for path in ("sign-in", "lost-keys"):
+                answer = visitor.http.post(f"/portal/{path}", data=fields)
+                assert (answer.status_code, answer.headers["location"]) == (303, "/portal")
+            assert server.count("mail_outbox") == 0
+            assert visitor.http.post("/portal/license", data=fields | {"key": KEY}).status_code == 303
+            for path in ("/mails", "/mail-templates", "/mail-templates/your_license", "/portal"):
+                text = ada.get(path).text
+                assert ("No mail is sent." in text, "Mails have no links." in text) == (True, True), path
 
 
 def test_a_form_of_another_site_is_refused(

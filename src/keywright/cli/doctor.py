@@ -92,11 +92,12 @@ def _list_stuck(here: Installation) -> list[str]:
     from keywright.maintenance import stuck
 
     has_server, mail_settings = here.settings.smtp_server is not None, mail_settings_of(here.settings)
+    has_address = here.settings.public_url is not None
     return run_read(
         here.storage,
         lambda tx: [
             *stuck.list_shop_warnings(tx, here.now),
-            *stuck.list_mail_warnings(tx, here.now, has_server=has_server),
+            *stuck.list_mail_warnings(tx, here.now, has_server=has_server, has_address=has_address),
             *list_unusable(tx, mail_settings, here.now),
             *stuck.list_webhook_warnings(tx, here.now, max_waiting=MAX_WAITING),
         ],

@@ -1,5 +1,7 @@
 """Addresses that the server listens at, as the settings write them and as links do."""
 
+from ipaddress import ip_address
+
 
 def split_address(text: str) -> tuple[str, int]:
     """Split ``HOST:PORT``; an IPv6 address is in brackets there."""
@@ -14,3 +16,11 @@ def web_address(host: str, port: int | str) -> str:
     # Nothing is bound here.
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether the host is a loopback address, or a name of one."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")

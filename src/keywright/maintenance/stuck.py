@@ -78,8 +78,15 @@ def _list_event_warnings(
 # --- mails ----------------------------------------------------------------------------------------
 
 
-def list_mail_warnings(tx: ReadTransaction, now: datetime, *, has_server: bool) -> Iterator[str]:
-    """Warn about mails that wait or were given up."""
+def list_mail_warnings(
+    tx: ReadTransaction, now: datetime, *, has_server: bool, has_address: bool
+) -> Iterator[str]:
+    """Warn about mails that wait, were given up, or lead nowhere."""
+    if has_server and not has_address:
+        yield (
+            "mails have no links, neither to the portal nor to stop reminders: set public_url, the address "
+            "at which browsers reach the server."
+        )
     column = mail_outbox.c
     mails = select(column.created_at, column.error.label("detail"))
     waiting = mails.where(column.state == MailState.WAITING.value)

@@ -54,6 +54,20 @@ class CustomerSignInOver(Refusal):
     v2 = None
 
 
+class PublicUrlMissing(Refusal):
+    """A link with a secret in it would begin with an address that the request names, and anybody may name."""
+
+    code = "link.public_url_missing"
+    problem = "not_permitted"
+    problem_detail = "Links need the setting public_url, the address at which browsers reach this server."
+    status = 403
+    sentence = (
+        "Links need the setting public_url, the address at which browsers reach this server. Without it, "
+        "they are made on this machine only."
+    )
+    v2 = None
+
+
 class TooManyViews(Refusal):
     """The user has as many saved views as there can be."""
 

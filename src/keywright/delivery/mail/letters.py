@@ -200,7 +200,7 @@ def _unsubscribe_url(
 
 
 def sample_values(settings: MailSettings, now: datetime) -> dict[str, Any]:
-    """Plausible values for every template."""
+    """Plausible values for every template; without an address of the server there are no links."""
     expires_at = now + timedelta(days=365)
     one = {
         "key": "K7QM-2XWP-9RTD-4HVN",
@@ -209,24 +209,27 @@ def sample_values(settings: MailSettings, now: datetime) -> dict[str, Any]:
         "expires_at": expires_at,
         "max_activations": 3,
     }
-    url = settings.public_url or "https://licenses.example.com"
+
+    def link(path: str) -> str | None:
+        return None if settings.public_url is None else settings.public_url + path
+
     return {
         "vendor": settings.vendor,
-        "portal_url": f"{url}/portal",
+        "portal_url": link("/portal"),
         "product": "Example Writer",
         "licenses": [one, one | {"key": "W3ZB-8NKF-5GJC-6PYL", "expires_at": None}],
         "more_licenses": False,
         "expires_at": expires_at,
         "code": "1234 5678",
-        "sign_in_url": f"{url}/portal/sign-in/sample",
+        "sign_in_url": link("/portal/sign-in/sample"),
         "endpoint": {
             "id": 7,
             "url": "https://example.com/hooks",
-            "page_url": f"{url}/admin/webhooks/7",
+            "page_url": link("/admin/webhooks/7"),
             "is_gone": False,
         },
         "customer": {"name": "Dora Example"},
-        "unsubscribe_url": f"{url}/mail/unsubscribe/sample",
+        "unsubscribe_url": link("/mail/unsubscribe/sample"),
     }
 
 

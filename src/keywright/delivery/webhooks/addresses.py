@@ -10,6 +10,8 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from keywright.config.addresses import is_this_machine
+
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
@@ -34,7 +36,7 @@ class Target(NamedTuple):
 def parse_url(text: str) -> str:
     """The URL of an endpoint: https, or http to this host. Raises ``ValueError``."""
     target = parse_target(text)
-    if not target.is_tls and not _is_this_host(target.host):
+    if not target.is_tls and not is_this_machine(target.host):
         raise ValueError("must begin with https://; http:// is only for this host, such as localhost")
     return text
 
@@ -90,10 +92,3 @@ def _inner_address(address: Address) -> Address:
     """The IPv4 address inside an IPv4-mapped one, else the address itself."""
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return address if mapped is None else mapped
-
-
-def _is_this_host(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
+from keywright.config import Settings
 from keywright.events.outbox.model import MailTemplate
 from keywright.http.pages.languages import N_, _
 from keywright.identity.model import Role
@@ -84,3 +85,21 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "order_text": order_text,
     "refusal_text": refusal_text,
 }
+
+
+def mail_gaps(settings: Settings) -> list[tuple[str, str]]:
+    """What the settings lack for mails: a title and what to do, for pages to warn of."""
+    gaps = []
+    if settings.smtp_server is None:
+        sentence = _(
+            "Set smtp_url and mail_from in the settings, and start the server again. Until then, mails wait; "
+            "one that waits longer than keep_mails_days is given up."
+        )
+        gaps.append((_("No mail is sent."), sentence))
+    if settings.public_url is None:
+        sentence = _(
+            "Set public_url, the address at which browsers reach this server, and start it again. Until "
+            "then, a mail leads neither to the portal nor to a page that stops reminders."
+        )
+        gaps.append((_("Mails have no links."), sentence))
+    return gaps

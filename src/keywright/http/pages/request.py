@@ -30,6 +30,7 @@ from keywright.http.pages.rights import has_right, may_open
 from keywright.http.pages.session import SCRIPT, BrowserSession
 from keywright.http.pages.site import MenuItem, Site
 from keywright.http.pages.urls import BASE
+from keywright.http.server.listening import base_of_links
 from keywright.identity.model import Session, User
 from keywright.identity.rights import Right
 
@@ -89,6 +90,11 @@ class PageRequest:
         """The address of this server for programs and people: the setting, or what the browser called."""
         scheme = "https" if self.browser.is_secure else "http"
         return self.site.settings.public_url or f"{scheme}://{self.http.headers.get('host', '')}"
+
+    def base_of_links(self) -> str:
+        """The address of this server for links with a secret in them. Raises ``PublicUrlMissing``."""
+        scheme = "https" if self.browser.is_secure else "http"
+        return base_of_links(self.site.settings.public_url, scheme, self.http.headers.get("host", ""))
 
     @property
     def takes_pieces(self) -> bool:

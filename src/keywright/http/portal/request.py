@@ -128,6 +128,7 @@ class PortalRequest:
             "csrf_token": self.browser.form_token,
             "flash": flash.load(self.browser),
             "brand": shown.brand,
+            "has_mail": self.site.has_mail,
             "brand_style": shown.style_url,
             "brand_logo": shown.logo_url,
             "languages": list(self.site.languages),

@@ -29,6 +29,8 @@ _MAX_CODE, _MAX_TOKEN = 20, 100
 
 def ask_for_code(request: PortalRequest) -> Response:
     """Mail a code to an address, and ask for it."""
+    if not request.site.has_mail:
+        return request.redirect("")
     email = _read_email(request)
     if email is None:
         return _render_start(request, has_error=True)
@@ -125,6 +127,8 @@ def sign_out(request: PortalRequest) -> Response:
 
 def mail_lost_keys(request: PortalRequest) -> Response:
     """Mail the license keys to an address."""
+    if not request.site.has_mail:
+        return request.redirect("")
     if not request.is_post:
         return request.render("lost_keys.html", has_error=False, email="")
     email = _read_email(request)
@@ -152,6 +156,8 @@ def render_start(request: PortalRequest) -> Response:
 
 
 def _render_start(request: PortalRequest, *, has_error: bool = False) -> Response:
+    if not request.site.has_mail:
+        return request.render("enter_key.html", is_wrong=False)
     return request.render(
         "sign_in.html",
         status=422 if has_error else 200,

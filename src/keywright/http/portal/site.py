@@ -84,3 +84,8 @@ class PortalSite:
     body_reader: BodyReader
     limits: Limits = field(default_factory=Limits)
     brand: BrandCache = field(default_factory=BrandCache)
+
+    @property
+    def has_mail(self) -> bool:
+        """Whether a code could be mailed: without that, a license key is the only way in."""
+        return self.settings.smtp_server is not None

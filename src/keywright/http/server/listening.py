@@ -1,15 +1,18 @@
 """The listening sockets of a server: one, and perhaps a second one for the administration pages."""
 
+import re
 import socket
 from contextlib import ExitStack
 from typing import Self
 
 from keywright.config import Settings
-from keywright.config.addresses import web_address
+from keywright.config.addresses import is_this_machine, web_address
 from keywright.core import errors as e
 
 #: The most connections that wait until they are accepted.
 BACKLOG = 2048
+#: A host, or an IPv6 address in brackets, with or without a port.
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([\w.-]+))(?::[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
 
 Address = tuple[str, int]
 
@@ -47,6 +50,16 @@ class ListeningSockets:
         """Stop listening in this process."""
         for one in self.sockets:
             one.close()
+
+
+def base_of_links(public_url: str | None, scheme: str, host: str) -> str:
+    """The beginning of links with a secret in them: the setting, or the ``Host`` of the request where that is
+    this machine itself; any other may be made up, and the secret would go there. Raises ``PublicUrlMissing``.
+    """
+    found = _HOST.fullmatch(host)
+    if public_url is None and (found is None or not is_this_machine(found[1] or found[2])):
+        raise e.PublicUrlMissing
+    return public_url or f"{scheme}://{host}"
 
 
 def is_at(server: Address | None, address: Address) -> bool:

@@ -13,6 +13,7 @@ from keywright.engine.idempotency import IdempotencyRecord
 from keywright.http.answer import Answer
 from keywright.http.middleware.call import REPLAYED, Interface
 from keywright.http.middleware.call import Call as AnyCall
+from keywright.http.server.listening import base_of_links
 from keywright.http.signatures import Signatures
 from keywright.http.v3 import kept_answers
 from keywright.http.v3.idempotency_keys import parse_idempotency_key
@@ -85,10 +86,10 @@ class Call(AnyCall):
             return answer
         return write(outcome)
 
-    def find_base_url(self) -> str:
-        """The address of this server: the setting, or what the caller called."""
+    def base_of_links(self) -> str:
+        """The address of this server. Raises ``PublicUrlMissing``."""
         host = self.headers.get(b"host", b"").decode("latin-1")
-        return self.public_url or f"{self.scope['scheme']}://{host}"
+        return base_of_links(self.public_url, self.scope["scheme"], host)
 
     async def ask(self, query: Query, write: Callable[[Any], Answer]) -> Answer:  # type: ignore[override]
         """Submit the query; ``write`` makes the answer from its outcome."""

@@ -263,7 +263,7 @@ async def make_portal_link(call: Call) -> Answer:
     Whoever opens it is signed in as this customer, once, within 24 hours: show it only to a customer who is
     signed in to your own site.
     """
-    base = call.find_base_url()
+    base = call.base_of_links()
     command = MakePortalLink(
         context=call.context, customer_id=call.path["customer_id"], token=new_session_token()
     )

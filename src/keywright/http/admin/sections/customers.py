@@ -115,14 +115,14 @@ class Customers(Section):
     @page("/{id:number}/portal-link", methods=("POST",), right=Right.CHANGE)
     def make_portal_link(self, request: PageRequest) -> Response:
         """Make a link that signs the customer in to the portal, once."""
-        customer = _get(request)
+        customer, base = _get(request), request.base_of_links()
         link = request.change(
             MakePortalLink(context=request.context, customer_id=customer.id, token=new_session_token())
         )
         return request.render(
             "customers/portal_link.html",
             number=customer.id,
-            link=f"{request.base_url}{PORTAL}/link/{link.token}",
+            link=f"{base}{PORTAL}/link/{link.token}",
             expires_at=link.expires_at,
         )
 

@@ -14,7 +14,7 @@ from keywright.delivery.mail.message import Composed, render_source
 from keywright.delivery.mail.model import EVERY_PRODUCT, OwnTemplate
 from keywright.delivery.mail.sandbox import MAX_SOURCE, BadTemplate
 from keywright.events.outbox.model import MailTemplate
-from keywright.http.admin.texts import MAIL_TEXTS
+from keywright.http.admin.texts import MAIL_TEXTS, mail_gaps
 from keywright.http.pages.inputs import parse_number
 from keywright.http.pages.languages import N_, _
 from keywright.http.pages.page import Section, page
@@ -66,6 +66,7 @@ class MailTemplates(Section):
             own=own,
             products=products,
             languages=_languages(),
+            gaps=mail_gaps(self.site.settings),
         )
 
     @page("/{name}", methods=("GET", "POST"))
@@ -102,6 +103,7 @@ class MailTemplates(Section):
             products=request.ask(_list_products),
             languages=_languages(),
             max_source=MAX_SOURCE,
+            gaps=mail_gaps(self.site.settings),
         )
 
     @page("/{name}/test", methods=("POST",))
@@ -137,7 +139,7 @@ class MailTemplates(Section):
         brand = request.ask(find_brand)
         mail_settings = mail_settings_of(self.site.settings)
         vendor = brand.name or mail_settings.vendor or _("Your company")
-        mail_settings = mail_settings._replace(vendor=vendor, public_url=request.base_url)
+        mail_settings = mail_settings._replace(vendor=vendor)
         values = letters.sample_values(mail_settings, request.now)
         if not source.subject.strip() or len(source.subject) > _MAX_SUBJECT:
             errors["subject"] = _("Write a subject of at most %(number)s characters.", number=_MAX_SUBJECT)

@@ -7,7 +7,7 @@ from keywright.delivery.mail import store
 from keywright.delivery.mail.commands import DecideHeld, SendAgain
 from keywright.events.outbox.model import MailState
 from keywright.http.admin.paging import PAGE_SIZE
-from keywright.http.admin.texts import MAIL_TEXTS
+from keywright.http.admin.texts import MAIL_TEXTS, mail_gaps
 from keywright.http.pages.inputs import parse_number, require_id
 from keywright.http.pages.languages import N_, _, ngettext
 from keywright.http.pages.page import Section, page
@@ -55,7 +55,7 @@ class Mails(Section):
             waiting=request.ask(lambda tx: store.count_mails(tx, MailState.WAITING, most=_MOST)),
             held=request.ask(lambda tx: store.count_mails(tx, MailState.HELD, most=_MOST)),
             most=_MOST,
-            has_server=self.site.settings.smtp_server is not None,
+            gaps=mail_gaps(self.site.settings),
         )
 
     @page("/{id:number}")

@@ -42,6 +42,8 @@ class Users(Section):
         """Create a user."""
         inputs = Inputs(request.form)
         if request.is_post:
+            # The user is made for the link.
+            request.base_of_links()
             name = inputs.require("name", parsing.parse_name, "")
             role = inputs.require("role", parse_choice(Role), Role.READER)
             if not inputs.errors and (user := _create(request, inputs, name, role)) is not None:
@@ -174,13 +176,13 @@ def _create(request: PageRequest, inputs: Inputs, name: str, role: Role) -> User
 
 def _invite(request: PageRequest, user: User) -> Response:
     """Show a new link, which is in this answer only."""
-    token = sessions.new_session_token()
+    base, token = request.base_of_links(), sessions.new_session_token()
     hash_ = sessions.hash_session_token(token)
     request.change(InviteUser(context=request.context, user_id=user.id, token_hash=hash_))
     return request.render(
         "users/invited.html",
         invited=user,
-        link=f"{request.base_url}{BASE}/invitation?token={token}",
+        link=f"{base}{BASE}/invitation?token={token}",
         expires_at=request.now + INVITATION_TIME,
     )
 
