@@ -151,4 +151,6 @@ $(venv)/.ready $(venv)/.ready-dev $(venv)/.ready-prove: pyproject.toml | $(venv)
 	@echo 'Installing what $(filter %.lock,$^) names (less than a minute) ...'
 	@$(pip) install --require-hashes -r $(filter %.lock,$^)
 	@$(pip) install --no-deps --no-build-isolation -e .
+	@# pip compiles all else: the first start need not.
+	@$(python) -m compileall -q src
 	@touch $@

@@ -12,7 +12,7 @@ from keywright.licensing.activations.commands import ReleaseActivation, ReleaseA
 from keywright.licensing.management.commands import ListActivations
 from keywright.licensing.management.model import ActivationPage, ManagedActivation
 
-app = typer.Typer(name="activation", no_args_is_help=True, help="Show and release the devices of a license.")
+app = typer.Typer(no_args_is_help=True)
 
 _MAX_ACTIVATIONS = 10_000
 

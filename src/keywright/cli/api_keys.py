@@ -18,7 +18,7 @@ from keywright.core.parsing import parse_name, parse_time
 from keywright.identity.commands import IssueApiKey, RevokeApiKey
 from keywright.identity.model import ApiKey, Permissions
 
-app = typer.Typer(name="apikey", no_args_is_help=True, help="Give programs access to the API, or revoke it.")
+app = typer.Typer(no_args_is_help=True)
 
 
 @command(

@@ -37,11 +37,7 @@ from keywright.provisioning.shops.model import (
 )
 from keywright.provisioning.shops.reconciling import list_sold
 
-app = typer.Typer(
-    name="connection",
-    no_args_is_help=True,
-    help="Shops that send their sales here, and what became of what they sent.",
-)
+app = typer.Typer(no_args_is_help=True)
 _LATER = "A running server works on it within seconds."
 #: The most orders of which the reason is shown why they cannot be read.
 _MAX_SHOWN = 20

@@ -37,11 +37,7 @@ from keywright.provisioning.customers.rules import parse_email, parse_language
 from keywright.provisioning.shops.commands import FindShopEventsNaming
 from keywright.provisioning.shops.model import Naming
 
-app = typer.Typer(
-    name="customer",
-    no_args_is_help=True,
-    help="Make, show and change customers; export or erase what is stored about one.",
-)
+app = typer.Typer(no_args_is_help=True)
 
 _Number = Annotated[
     int,

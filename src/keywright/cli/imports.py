@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from keywright.provisioning.importers.mysqldump import RowSource
     from keywright.provisioning.importers.report import Report
 
-app = typer.Typer(name="import", no_args_is_help=True, help="Bring licenses from other systems.")
+app = typer.Typer(no_args_is_help=True)
 
 _MAX_SECRET_BYTES = 1_000
 _WHERE = "The plugin's secrets lie in wp-content/uploads/{}-files/ of the shop."

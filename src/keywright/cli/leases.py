@@ -17,10 +17,8 @@ from keywright.licensing.management.commands import GetLicense
 from keywright.licensing.management.model import ManagedLicense
 from keywright.licensing.usage.rules import resets_at
 
-app = typer.Typer(name="lease", no_args_is_help=True, help="Show and end leases of floating licenses.")
-usage_app = typer.Typer(
-    name="usage", no_args_is_help=True, help="Show how much of its meters a license used."
-)
+app = typer.Typer(no_args_is_help=True)
+usage_app = typer.Typer(no_args_is_help=True)
 
 _MAX_LEASES = 10_000
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from keywright.cli import output
+from keywright.cli import license_lists, output
 from keywright.cli.files import open_output
 from keywright.cli.installation import Installation, InstallationOptions, open_here
 from keywright.cli.options import AsJson, Key, WrongUsage, command, with_installation, with_options
@@ -14,6 +14,9 @@ from keywright.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from keywright.signing.explanation import Explained
+
+#: ``keywright license``, with these commands, too.
+app = license_lists.app
 
 _MAX_DAYS = 36_500
 _Days = Annotated[
@@ -32,16 +35,12 @@ _PublicKey = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the commands to ``keywright license``."""
-    command(
-        app,
-        "keywright license file KEY --fingerprint device-7f3a9c0e12b4 --days 90 --out anna.license",
-        name="file",
-    )(with_installation(_make_file))
-    command(app, "keywright license explain anna.license", name="explain")(with_options(_explain))
-
-
+@command(
+    app,
+    "keywright license file KEY --fingerprint device-7f3a9c0e12b4 --days 90 --out anna.license",
+    name="file",
+)
+@with_installation
 def _make_file(
     here: Installation,
     key: Key,
@@ -74,6 +73,8 @@ def _make_file(
         output.print_line(f"{out} is valid until {output.format_time(made.ends_at)} (UTC).")
 
 
+@command(app, "keywright license explain anna.license", name="explain")
+@with_options
 def _explain(
     options: InstallationOptions,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A license file, or a signed answer.")],

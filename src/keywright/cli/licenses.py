@@ -43,7 +43,7 @@ from keywright.provisioning.licenses.commands import CustomerReference, IssueLic
 if TYPE_CHECKING:
     from keywright.provisioning.licenses.handlers import Issued
 
-app = typer.Typer(name="license", no_args_is_help=True, help="Make, show, change and activate licenses.")
+app = typer.Typer(no_args_is_help=True)
 
 _LATEST_EVENTS = 10
 _MAX_SHOWN = 16

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from keywright.cli import output
+from keywright.cli import output, webhooks
 from keywright.cli.events import follow
 from keywright.cli.installation import Installation, InstallationOptions, open_here
 from keywright.cli.options import WrongUsage, command, with_options
@@ -18,6 +18,9 @@ from keywright.events.feed import FeedEvent, ListFeed, subject_of
 
 if TYPE_CHECKING:
     import httpx
+
+#: ``keywright webhook``, with this command, too.
+app = webhooks.app
 
 _TIMEOUT, _WAIT_SECONDS = 10.0, 20
 
@@ -47,16 +50,12 @@ _Secret = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command to a group."""
-    add = command(
-        app,
-        "keywright webhook listen --forward http://localhost:9000",
-        "keywright webhook listen --forward http://localhost:9000 --server https://licenses.example",
-    )
-    add(with_options(listen))
-
-
+@command(
+    app,
+    "keywright webhook listen --forward http://localhost:9000",
+    "keywright webhook listen --forward http://localhost:9000 --server https://licenses.example",
+)
+@with_options
 def listen(
     options: InstallationOptions,
     *,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from keywright.events.outbox.model import OutboxMail
 
-app = typer.Typer(name="mail", no_args_is_help=True, help="Show what was mailed, and try the SMTP server.")
+app = typer.Typer(no_args_is_help=True)
 
 _MailId = Annotated[int, typer.Argument(metavar="ID", help="The mail, as `keywright mail list` numbers it.")]
 _State = Annotated[

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.markup import escape
 from typer.core import TyperCommand
 
+from keywright.cli.helptext import epilog, paragraphs
 from keywright.cli.installation import InstallationOptions, open_here
 from keywright.core import parsing
 from keywright.core.errors import InvalidLicenseKey, InvalidStatus
@@ -60,17 +60,6 @@ def command(
         return add_as(function)
 
     return add
-
-
-def paragraphs(text: str) -> str:
-    """The text with its paragraphs unwrapped: they are wrapped anew, to the width of the terminal."""
-    return "\n\n".join(" ".join(one.split()) for one in inspect.cleandoc(text).split("\n\n"))
-
-
-def epilog(*examples: str) -> str | None:
-    """The examples that end a command's help."""
-    lines = "\n".join(f"[dim]$[/dim] {escape(one)}" for one in examples)
-    return f"[bold]Examples[/bold]\n\n{lines}" if examples else None
 
 
 class DemoKind(StrEnum):

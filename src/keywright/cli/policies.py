@@ -37,13 +37,9 @@ from keywright.provisioning.policies.commands import (
 from keywright.provisioning.policies.model import Policy
 from keywright.provisioning.policies.rules import terms_from_first_activation
 
-app = typer.Typer(
-    name="policy", no_args_is_help=True, help="Make recipes for licenses, and licenses from them."
-)
+app = typer.Typer(no_args_is_help=True)
 #: The old name; its JSON is that of the v2 interface.
-generator_app = typer.Typer(
-    name="generator", no_args_is_help=True, help="The old name of `keywright policy`, with the JSON of v2."
-)
+generator_app = typer.Typer(no_args_is_help=True)
 
 _MAX_AMOUNT = 10_000
 _MAX_TEXT = 255

@@ -28,9 +28,7 @@ from keywright.provisioning.products.commands import (
 from keywright.provisioning.products.model import Feature, Product
 from keywright.provisioning.products.rules import parse_code, parse_feature_code, parse_url
 
-app = typer.Typer(
-    name="product", no_args_is_help=True, help="Make, show and change products: what licenses are for."
-)
+app = typer.Typer(no_args_is_help=True)
 
 
 def _parse_feature(text: str) -> Feature | None:

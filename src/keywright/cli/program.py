@@ -1,43 +1,115 @@
 """The program: all commands, and the messages about those that fail."""
 
+import gc
 import json
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, NamedTuple, NoReturn
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
 import typer
 import typer.main
+from typer.core import TyperCommand, TyperGroup
 
-from keywright.cli import (
-    activations,
-    api_keys,
-    backup,
-    connections,
-    customers,
-    doctor,
-    events,
-    exports,
-    leases,
-    license_files,
-    license_lists,
-    listening,
-    mails,
-    policies,
-    products,
-    secret,
-    server,
-    signing_keys,
-    status,
-    tables,
-    users,
-    webhooks,
-)
-from keywright.cli.options import epilog, paragraphs
-from keywright.core.errors import KeywrightError
+from keywright.cli.helptext import epilog, paragraphs
+
+if TYPE_CHECKING:
+    from keywright.core.errors import KeywrightError
+
+#: Every command and group of commands: the module and the name in it, and what the help of the program says.
+_COMMANDS = {
+    "serve": (
+        "server.add_to",
+        "Start the server; Ctrl-C or SIGTERM stops it, after it has answered what it has accepted.",
+    ),
+    "init": (
+        "server.add_to",
+        "Make the data directory, the secret and the database, and say what was made.",
+    ),
+    "copy": (
+        "server.add_to",
+        "Copy everything into another database: from SQLite to PostgreSQL, when one file is not enough.",
+    ),
+    "config": (
+        "server.add_to",
+        "Show every setting in force, and where its value came from; secrets are masked.",
+    ),
+    "version": ("server.add_to", "Show the version."),
+    "backup": (
+        "backup.add_to",
+        "Back up the database as it is at this moment into one file, from which `keywright restore` restores "
+        "everything. The server keeps running.",
+    ),
+    "restore": (
+        "backup.add_to",
+        "Restore everything from a backup into the installation that the settings name; then check it, as "
+        "`keywright doctor` does. Stop the server first.",
+    ),
+    "doctor": (
+        "doctor.add_to",
+        "Check that everything in the database is as it has to be; the server may run meanwhile.",
+    ),
+    "export": (
+        "exports.add_to",
+        "Write everything of a kind, with whole license keys and tokens, as CSV or JSON Lines.",
+    ),
+    "events": (
+        "events.add_to",
+        "List what happened, the oldest first: each event once, and none left out.",
+    ),
+    "status": ("status.add_to", "Show whether the server runs, and what is in its database."),
+    "license": ("license_files.app", "Make, show, change and activate licenses."),
+    "activation": ("activations.app", "Show and release the devices of a license."),
+    "lease": ("leases.app", "Show and end leases of floating licenses."),
+    "usage": ("leases.usage_app", "Show how much of its meters a license used."),
+    "policy": ("policies.app", "Make recipes for licenses, and licenses from them."),
+    "product": ("products.app", "Make, show and change products: what licenses are for."),
+    "customer": (
+        "customers.app",
+        "Make, show and change customers; export or erase what is stored about one.",
+    ),
+    "connection": (
+        "connections.app",
+        "Shops that send their sales here, and what became of what they sent.",
+    ),
+    "import": ("tables.app", "Bring licenses from other systems."),
+    "apikey": ("api_keys.app", "Give programs access to the API, or revoke it."),
+    "user": ("users.app", "Manage who may sign in to the administration pages."),
+    "secret": ("secret.app", "Change the secret."),
+    "signing-key": ("signing_keys.app", "Show and change the keys that sign answers."),
+    "webhook": ("listening.app", "Tell your systems of events: make, show and change webhooks."),
+    "mail": ("mails.app", "Show what was mailed, and try the SMTP server."),
+    "generator": ("policies.generator_app", "The old name of `keywright policy`, with the JSON of v2."),
+}
+#: Before this many new objects, the collector looks for garbage: imports make many, and no garbage.
+_OBJECTS_BEFORE_COLLECTION = 100_000
+
+
+class _Program(TyperGroup):
+    """All commands. The module of one is imported when it is called: a call needs one of them."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and _load(str(command.name)), rest
+
+
+@cache
+def _load(name: str) -> Any:
+    """Import a command, or a group of commands."""
+    module, _, part = _COMMANDS[name][0].partition(".")
+    found = getattr(import_module(f"keywright.cli.{module}"), part)
+    app = typer.Typer()
+    if isinstance(found, typer.Typer):
+        app.add_typer(found, name=name, help=_COMMANDS[name][1])
+    else:
+        found(app)
+    return typer.main.get_group(app).commands[name]
+
 
 app = typer.Typer(
     name="keywright",
+    cls=_Program,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -55,33 +127,12 @@ app = typer.Typer(
         "keywright license create --help   learn more about a command",
     ),
 )
-server.add_to(app)
-backup.add_to(app)
-doctor.add_to(app)
-exports.add_to(app)
-events.add_to(app)
-status.add_to(app)
-license_files.add_to(license_lists.app)
-listening.add_to(webhooks.app)
-for group in (
-    *(
-        license_lists.app,
-        activations.app,
-        leases.app,
-        leases.usage_app,
-        policies.app,
-        products.app,
-        customers.app,
-        connections.app,
-    ),
-    *(tables.app, api_keys.app, users.app, secret.app, signing_keys.app, webhooks.app, mails.app),
-    policies.generator_app,
-):
-    app.add_typer(group)
 
 
 def _print_version(is_wanted: bool) -> None:
     if is_wanted:
+        from keywright.cli import server
+
         server.version()
         raise typer.Exit
 
@@ -96,9 +147,19 @@ def keywright(
 
 
 @cache
+def program() -> Any:
+    """The program, whose commands are imported when they are called."""
+    group: Any = typer.main.get_command(app)
+    group.commands = {name: TyperCommand(name, help=text) for name, (_, text) in _COMMANDS.items()}
+    return group
+
+
+@cache
 def command_tree() -> Any:
-    """The tree of all commands, made once per process: that takes longer than many a command."""
-    return typer.main.get_command(app)
+    """The tree of all commands, for those who want to see each: all are imported."""
+    group: Any = typer.main.get_command(app)
+    group.commands = {name: _load(name) for name in _COMMANDS}
+    return group
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -107,6 +168,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         # A character that the terminal cannot show must not stop a command halfway.
         if reconfigure := getattr(stream, "reconfigure", None):
             reconfigure(errors="backslashreplace")
+    gc.set_threshold(_OBJECTS_BEFORE_COLLECTION)
     sys.exit(_run(arguments))
 
 
@@ -121,17 +183,13 @@ class _Failure(NamedTuple):
 
 def _run(arguments: Sequence[str] | None) -> int:
     try:
-        return command_tree()(arguments, prog_name="keywright", standalone_mode=False) or 0
+        return program()(arguments, prog_name="keywright", standalone_mode=False) or 0
     except typer.TyperException as problem:
         failure = _wrong_usage(problem)
     except typer.Abort:
         failure = _Failure("nothing was done.", "aborted")
-    except KeywrightError as problem:
-        failure = _Failure(sentence(problem), problem.problem, members=problem.problem_members())
-    except OSError as problem:
-        failure = _Failure(sentence(problem))
     except Exception as problem:
-        failure = _unexpected(problem)
+        failure = _describe(problem)
     _report(failure, as_json="--json" in (sys.argv if arguments is None else arguments))
     return failure.status
 
@@ -159,9 +217,14 @@ def _command_of(words: Sequence[str]) -> str:
     return " ".join(path)
 
 
-def _unexpected(problem: Exception) -> _Failure:
+def _describe(problem: Exception) -> _Failure:
     from keywright.config.sources import is_debugging
+    from keywright.core.errors import KeywrightError
 
+    if isinstance(problem, KeywrightError):
+        return _Failure(sentence(problem), problem.problem, members=problem.problem_members())
+    if isinstance(problem, OSError):
+        return _Failure(sentence(problem))
     if is_debugging():
         raise problem
     return _Failure(
@@ -170,7 +233,7 @@ def _unexpected(problem: Exception) -> _Failure:
     )
 
 
-def sentence(problem: KeywrightError | OSError) -> str:
+def sentence(problem: "KeywrightError | OSError") -> str:
     """The sentence about this problem: what is wrong, and what to do."""
     if isinstance(problem, OSError):
         where = f"{problem.filename}: " if problem.filename else ""

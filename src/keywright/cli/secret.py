@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from keywright.config import Settings
     from keywright.maintenance.rotation import Progress
 
-app = typer.Typer(name="secret", no_args_is_help=True, help="Change the secret.")
+app = typer.Typer(no_args_is_help=True)
 
 
 @command(app, "keywright secret rotate", "keywright secret rotate --begin-only")

@@ -12,9 +12,7 @@ from keywright.cli.options import AsJson, IsSure, WrongUsage, command, with_inst
 if TYPE_CHECKING:
     from keywright.signing.model import LoadedKeys, SigningKey
 
-app = typer.Typer(
-    name="signing-key", no_args_is_help=True, help="Show and change the keys that sign answers."
-)
+app = typer.Typer(no_args_is_help=True)
 
 _Kid = Annotated[
     str, typer.Argument(metavar="KID", help="The key, as `keywright signing-key show` lists it.")

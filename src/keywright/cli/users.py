@@ -13,11 +13,7 @@ from keywright.core.parsing import parse_name
 from keywright.identity.commands import ChangeUser, CreateUser, DisableSecondFactor
 from keywright.identity.model import Role, User
 
-app = typer.Typer(
-    name="user",
-    no_args_is_help=True,
-    help="Manage who may sign in to the administration pages.",
-)
+app = typer.Typer(no_args_is_help=True)
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", parser=parse_name, help="The name to sign in with.")]
 _IsFromStdin = Annotated[

@@ -37,9 +37,7 @@ from keywright.delivery.webhooks.commands import (
 )
 from keywright.delivery.webhooks.model import Delivery, Endpoint, NewEndpoint, Payload, State
 
-app = typer.Typer(
-    name="webhook", no_args_is_help=True, help="Tell your systems of events: make, show and change webhooks."
-)
+app = typer.Typer(no_args_is_help=True)
 
 _Id = Annotated[int, typer.Argument(metavar="ID", parser=parsing.parse_integer, help="The webhook's number.")]
 _Url = Annotated[str, typer.Argument(metavar="ADDRESS", parser=parse_url, help="Where deliveries are sent.")]

@@ -30,6 +30,8 @@ _GRACE = 30
 #: How long a thread may keep the interpreter while another one waits for it, in seconds, by
 #: ``storage.is_local``.
 _SWITCH_INTERVAL = {True: 0.00005, False: 0.0002}
+#: Python's defaults; the program starts with higher ones.
+_COLLECTION_THRESHOLDS = (700, 10, 10)
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +80,7 @@ class _Server(uvicorn.Server):
             # again: that takes tens of milliseconds each time, in which no call is answered.
             gc.collect()
             gc.freeze()
+            gc.set_threshold(*_COLLECTION_THRESHOLDS)
             self._when_ready()
 
     async def on_tick(self, counter: int) -> bool:
