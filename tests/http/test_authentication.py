@@ -35,7 +35,7 @@ NO_WRITE = "The API key provided does not have write permissions."
 
 
 class Route(NamedTuple):
-    """An address with a method, and what it needs: core, read or write."""
+    """An address with a method, and what it needs: core, one license, read or write."""
 
     method: str
     path: str
@@ -50,7 +50,7 @@ ROUTES = [
     Route("GET", "licenses", "read"),
     Route("HEAD", "licenses", "read"),
     Route("POST", "licenses", "write", {"license_key": ""}),
-    *(Route(method, "licenses/{key}", "read") for method in ("GET", "HEAD")),
+    *(Route(method, "licenses/{key}", "one") for method in ("GET", "HEAD")),
     *(Route(method, "licenses/{key}", "write", {"order_id": 1}) for method in ("PUT", "PATCH", "POST")),
     Route("DELETE", "licenses/{key}-no", "write"),
     *(Route(method, "generators", "read") for method in ("GET", "HEAD")),
@@ -63,19 +63,19 @@ ROUTES = [
 
 #: For every caller, what each need is answered: None is let through, UNKNOWN as if there were no license.
 CALLERS: dict[str, dict[str, str | None]] = {
-    "none": {"core": None, "read": MISSING, "write": MISSING},
-    "only the key": {"core": MISSING, "read": MISSING, "write": MISSING},
-    "only the secret": {"core": MISSING, "read": MISSING, "write": MISSING},
-    "wrong secret": {"core": INVALID, "read": INVALID, "write": INVALID},
-    "wrong key": {"core": INVALID, "read": INVALID, "write": INVALID},
-    "another's secret": {"core": INVALID, "read": INVALID, "write": INVALID},
-    "revoked": {"core": INVALID, "read": INVALID, "write": INVALID},
-    "read": {"core": None, "read": None, "write": NO_WRITE},
-    "write": {"core": NO_READ, "read": NO_READ, "write": None},
-    "read_write": {"core": None, "read": None, "write": None},
-    "client": {"core": None, "read": NO_READ, "write": NO_WRITE},
-    "client of the product": {"core": None, "read": NO_READ, "write": NO_WRITE},
-    "client of another product": {"core": UNKNOWN, "read": NO_READ, "write": NO_WRITE},
+    "none": {"core": None, "one": MISSING, "read": MISSING, "write": MISSING},
+    "only the key": {"core": MISSING, "one": MISSING, "read": MISSING, "write": MISSING},
+    "only the secret": {"core": MISSING, "one": MISSING, "read": MISSING, "write": MISSING},
+    "wrong secret": {"core": INVALID, "one": INVALID, "read": INVALID, "write": INVALID},
+    "wrong key": {"core": INVALID, "one": INVALID, "read": INVALID, "write": INVALID},
+    "another's secret": {"core": INVALID, "one": INVALID, "read": INVALID, "write": INVALID},
+    "revoked": {"core": INVALID, "one": INVALID, "read": INVALID, "write": INVALID},
+    "read": {"core": None, "one": None, "read": None, "write": NO_WRITE},
+    "write": {"core": NO_READ, "one": NO_READ, "read": NO_READ, "write": None},
+    "read_write": {"core": None, "one": None, "read": None, "write": None},
+    "client": {"core": None, "one": None, "read": NO_READ, "write": NO_WRITE},
+    "client of the product": {"core": None, "one": None, "read": NO_READ, "write": NO_WRITE},
+    "client of another product": {"core": UNKNOWN, "one": UNKNOWN, "read": NO_READ, "write": NO_WRITE},
 }
 
 Keys = dict[str, tuple[str, str] | None]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,7 @@ from tests.http.asking import (
     license_path,
     written,
 )
+from tests.server import NO_LIMITS, running
 
 DATABASES = ("sqlite",)
 
@@ -374,3 +376,23 @@ def _deactivated(program: Client, key: str) -> str:
     token = program.activated(key)
     program.deactivate(key, token)
     return token
+
+
+def test_validate_refuses_what_activate_does_where_the_setting_says_so(tmp_path: Path) -> None:
+    past = {"expires_at": "2020-01-01 00:00:00"}
+    with (
+        running(tmp_path / "data", v2_validate="refuse", **NO_LIMITS) as server,
+        Client(server, server.api_key()) as vendor,
+        Client(server) as program,
+    ):
+        for change, token_is_sent in [
+            (change, is_sent) for change in (past, {"status": 4}, {"status": 5}) for is_sent in (False, True)
+        ]:
+            key = vendor.license()
+            token = program.activated(key)
+            assert program.validate(key).status == 200
+            vendor.put(license_path(key), json_body=change)
+            refused = program.validate(key, token if token_is_sent else None)
+            assert (refused.status, refused.body) == (404, program.activate(key).body), change
+            assert vendor.get(license_path(key)).status == 200
+            assert program.deactivate(key, token).status == 200

@@ -74,6 +74,7 @@ BAD_VALUES = {
     "relay_consumer_secret": " ",
     "address_change_limit": "none",
     "signature_alg": "RS256",
+    "v2_validate": "maybe",
     "trial_limit": "few",
     "backup_daily_at": "24:00",
     "time_zone": "Mars/Olympus",

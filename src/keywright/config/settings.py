@@ -119,6 +119,14 @@ class Settings(MailSettings, WebhookSettings, PageSettings, LimitSettings):
         description="The second part of the path of every call, before v2.",
         json_schema_extra={"allowed": "a path of letters, digits, '-', '.', '_' and '~', such as lmfwc"},
     )
+    v2_validate: Literal["report", "refuse"] = Field(
+        default="report",
+        description=(
+            "The answer of v2's validate about a license that is expired, inactive or disabled: report, as "
+            "the plugin does, where the status is in the record; or refuse, what activate answers, which "
+            "stops shipped programs that look at `success` alone."
+        ),
+    )
     v3_root: UrlPath = Field(
         default="v3",
         description="The first part of the path of every call of the v3 interface.",

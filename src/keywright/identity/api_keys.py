@@ -85,7 +85,7 @@ def may_write(permissions: Permissions) -> bool:
 
 
 def may_call_core(permissions: Permissions) -> bool:
-    """Whether activate, reactivate, deactivate and validate are allowed."""
+    """Whether activate, reactivate, deactivate and validate are allowed, and one license by its key."""
     return permissions is not Permissions.WRITE
 
 

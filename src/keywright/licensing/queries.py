@@ -5,12 +5,15 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import NamedTuple
 
+from msgspec import structs
+
 from keywright.core.command import Cost, Query, Rerouted
 from keywright.core.errors import UnknownLicense
 from keywright.db import ReadTransaction
 from keywright.licensing.activations import records, rules
 from keywright.licensing.activations.commands import FindLicenses, ListLicenses, Validate, ValidateAlone
 from keywright.licensing.activations.model import LicensePage, LicenseRecord, RecordLimits
+from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License, LicenseFilter
 from keywright.licensing.validation.commands import ValidateLicense
@@ -127,17 +130,21 @@ class QueryContext:
 
 
 def validate(read: QueryContext, query: Validate) -> LicenseRecord | Rerouted:
-    """Report a license; never looks at status or expiry. Raises ``UnknownLicense``."""
+    """Report a license, whatever its status or expiry unless they are asked about. Raises ``UnknownLicense``,
+    and what ``require_in_force`` does.
+    """
     found: LicenseRecord | None
     if query.token is not None:
         found = read.named.get((query.key, query.token))
     else:
         found = read.whole.get(query.key)
         if found is None and query.key in read.whole:
-            return Rerouted(ValidateAlone(key=query.key, only_product_id=query.only_product_id))
+            return Rerouted(ValidateAlone(**structs.asdict(query)))
     only = query.only_product_id
     if found is None or (only is not None and found.license.product_id != only):
         raise UnknownLicense(query.key)
+    if query.refused_at is not None:
+        license_rules.require_in_force(found.license, query.refused_at)
     return LicenseRecord(found.license, rules.validate(found.activations, query.token))
 
 

@@ -1,5 +1,7 @@
 """Find out who calls, and check what the caller may do."""
 
+from collections.abc import Callable
+
 from keywright.background.counters import Counters
 from keywright.core import crypto
 from keywright.core.errors import (
@@ -18,7 +20,7 @@ from keywright.http.middleware.routing import Action, Right
 from keywright.http.server.peers import source_of
 from keywright.identity import api_keys
 from keywright.identity.commands import FindApiKey
-from keywright.identity.model import Caller
+from keywright.identity.model import Caller, Permissions
 
 #: Browsers announce a prefetch in one of these headers.
 _PREFETCH_HEADERS = (b"sec-purpose", b"purpose", b"x-moz")
@@ -82,6 +84,14 @@ class Authentication:
         return api_keys.caller_of(api_key, consumer_secret, call.now)
 
 
+#: What the permissions of an API key must allow.
+_NEEDS: dict[Right, Callable[[Permissions], bool]] = {
+    Right.ONE_LICENSE: api_keys.may_call_core,
+    Right.READ: api_keys.may_read,
+    Right.WRITE: api_keys.may_write,
+}
+
+
 def check_right(call: Call, action: Action) -> None:
     """Raise the error that forbids this caller the action, before anything is looked up."""
     right = action.right
@@ -93,10 +103,10 @@ def check_right(call: Call, action: Action) -> None:
     elif right is not Right.NONE:
         if call.caller is None:
             raise CredentialsMissing
-        if right is Right.READ and not api_keys.may_read(call.caller.permissions):
+        if right in _NEEDS and not _NEEDS[right](call.caller.permissions):
+            if right is Right.WRITE:
+                raise NoWritePermission
             raise NoReadPermission
-        if right is Right.WRITE and not api_keys.may_write(call.caller.permissions):
-            raise NoWritePermission
 
 
 def _is_prefetch(call: Call) -> bool:

@@ -16,6 +16,8 @@ class Right(Enum):
     API_KEY = "api_key"
     #: Nothing but the license key; an API key that is sent must be right, and must not be write-only.
     CORE = "core"
+    #: An API key that may read, or one for programs: the license is named by its key.
+    ONE_LICENSE = "one_license"
     READ = "read"
     WRITE = "write"
 

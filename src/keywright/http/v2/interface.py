@@ -18,7 +18,7 @@ from keywright.http.middleware.routing import Right
 from keywright.http.v2 import messages, parameters, wire
 from keywright.http.v2.paths import decode_words, join_key, parse_rest_route, parse_setting, to_text
 from keywright.http.v2.relay import Relay
-from keywright.http.v2.routes import ADDRESSES, Action, Address
+from keywright.http.v2.routes import ADDRESSES, Action, Address, refusing
 from keywright.licensing.refusals.model import NamedDevice, to_known_token
 
 #: The header and the parameter in which a POST names another method.
@@ -51,7 +51,11 @@ class V2:
         self._path_start = b"".join(b"/%b" % word for word in [*self._raw_prefix, b""])
         #: The address of the interface itself: programs call it to test the connection.
         index = Address((), {"GET": Action("index", Right.NONE, self._answer_index, changes=False)})
-        addresses = ADDRESSES if relay is None else [relay.wrap(one) for one in ADDRESSES]
+        addresses = list(ADDRESSES)
+        if settings.v2_validate == "refuse":
+            addresses = list(map(refusing, addresses))
+        if relay is not None:
+            addresses = list(map(relay.wrap, addresses))
         self._addresses = {one.words: one for one in (index, *addresses)}
         self._index = wire.encode(_describe("/".join(self._below_rest_route), self._addresses.values()))
 

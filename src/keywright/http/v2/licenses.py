@@ -5,6 +5,7 @@ A handler's docstring is its description in the OpenAPI document, in Markdown.
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
+from datetime import datetime
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -94,10 +95,20 @@ async def validate(call: Call) -> Answer:
     Reports the license and changes nothing. `activationData` lists its activations, deactivated ones
     included; with `token`, only the active one with that token.
 
-    An expired, inactive or disabled license is reported like any other: check `expiresAt` and `status`.
+    An expired, inactive or disabled license is reported like any other: check `expiresAt` and `status`. With
+    the setting `v2_validate = refuse` it is refused, as `activate` does.
     """
+    return await _validate(call, refused_at=None)
+
+
+async def validate_or_refuse(call: Call) -> Answer:
+    """Validate, with the setting that refuses what ``activate`` would refuse for the license's own sake."""
+    return await _validate(call, refused_at=call.now)
+
+
+async def _validate(call: Call, refused_at: datetime | None) -> Answer:
     token = _token(call.parameters)
-    query = Validate(key=call.key, token=token, only_product_id=call.only_product_id)
+    query = Validate(key=call.key, token=token, only_product_id=call.only_product_id, refused_at=refused_at)
     return await call.ask(query, wire.validation)
 
 

@@ -62,7 +62,7 @@ _VALIDATE = Action(
     changes=False,
     takes=schemas.TokenParameters,
     gives=schemas.ValidatedLicense,
-    refusals=(e.UnknownLicense, e.TokenNotActive, e.TooManyKeptAnswers),
+    refusals=(e.UnknownLicense, e.PlaceRefusal, e.TokenNotActive, e.TooManyKeptAnswers),
     example={"token": examples.EXAMPLE_TOKEN},
 )
 _DEACTIVATE = Action(
@@ -102,7 +102,7 @@ _CREATE = Action(
 )
 _GET = Action(
     "get_license",
-    Right.READ,
+    Right.ONE_LICENSE,
     licenses.get_license,
     changes=False,
     gives=schemas.LicenseWithActivations,
@@ -214,3 +214,12 @@ ADDRESSES: list[Address] = [
     ),
     Address(("generators", None, "generate"), {"POST": _GENERATE}),
 ]
+
+
+def refusing(address: Address) -> Address:
+    """The address, where ``validate`` refuses what ``activate`` does."""
+    actions = {
+        method: one._replace(answer=licenses.validate_or_refuse) if one.operation == "validate" else one
+        for method, one in address.actions.items()
+    }
+    return Address(address.words, actions)

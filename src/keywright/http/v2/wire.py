@@ -7,7 +7,7 @@ Licenses and generators are written in camelCase, activations in snake_case; mom
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -157,24 +157,18 @@ def _activation(one: Activation) -> schemas.Activation:
         one.source,
         one.ip_address,
         one.user_agent,
-        _texts(one.meta_data),
+        _meta_data(one),
         _text(one.created_at),
         _optional_text(one.updated_at),
         _optional_text(one.deactivated_at),
     )
 
 
-def _texts(meta_data: Mapping[str, Any] | None) -> Mapping[str, str] | None:
-    """The metadata of a device, whose values may be any JSON: all but texts are written as JSON."""
-    if meta_data is None:
+def _meta_data(one: Activation) -> Mapping[str, str] | None:
+    """The metadata that came over v2. A device of v3 has any JSON there, on which typed clients break."""
+    if one.meta_data is None or one.fingerprint or one.platform or one.app_version:
         return None
-    for value in meta_data.values():
-        if not isinstance(value, str):
-            break
-    else:
-        # As all of v2 are.
-        return meta_data
-    return {name: one if isinstance(one, str) else encode(one).decode() for name, one in meta_data.items()}
+    return one.meta_data if all(isinstance(value, str) for value in one.meta_data.values()) else None
 
 
 def _generator(one: Policy) -> schemas.Generator:

@@ -85,11 +85,14 @@ class SaveLastSeen(Command, frozen=True, kw_only=True):
 
 
 class Validate(Query, frozen=True, kw_only=True):
-    """Report the license with all its activations, or with the active one that has this token."""
+    """Report the license with all its activations, or with the active one that has this token. With
+    ``refused_at``, one that is expired, inactive or disabled then is refused.
+    """
 
     key: str
     token: str | None = None
     only_product_id: int | None = None
+    refused_at: datetime | None = None
 
 
 class ValidateAlone(Validate, frozen=True, kw_only=True):

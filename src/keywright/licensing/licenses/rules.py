@@ -76,8 +76,18 @@ def state(license: License, now: datetime) -> State:
 
 
 def require_usable(license: License, now: datetime) -> None:
-    """Raise ``LicenseExpired``, ``LicenseInactive`` or ``LicenseDisabled``, looked at in this order, and
-    ``LicenseInactive`` where the terms want a device: for v2, which knows no devices and no builds.
+    """Raise what ``require_in_force`` does, and ``LicenseInactive`` where the terms want a device or a lease:
+    for activations over v2, which knows neither.
+    """
+    require_in_force(license, now)
+    # Most licenses of v2 have none; this is called for every activation.
+    if license.terms is not None:
+        require_no_device(license)
+
+
+def require_in_force(license: License, now: datetime) -> None:
+    """Raise ``LicenseExpired``, ``LicenseInactive`` or ``LicenseDisabled``, looked at in this order: for v2,
+    which knows no builds.
     """
     expires_at = license.expires_at
     if expires_at is not None and now >= expires_at:
@@ -88,14 +98,15 @@ def require_usable(license: License, now: datetime) -> None:
         raise LicenseInactive(license.key)
     if license.status == Status.DISABLED:
         raise LicenseDisabled(license.key)
-    # Most licenses of v2 have none; this is called for every activation.
-    if license.terms is not None:
-        require_no_device(license)
 
 
 def require_no_device(license: License) -> None:
-    """Raise ``LicenseInactive`` where the terms want a device: for activations over v2."""
-    if terms_of(license).device is DeviceRule.REQUIRED:
+    """Raise ``LicenseInactive`` where the terms want a device, or bound the use by leases alone: for
+    activations over v2.
+    """
+    terms = terms_of(license)
+    is_floating = terms.max_leases is not None and terms.max_activations is None
+    if terms.device is DeviceRule.REQUIRED or is_floating:
         raise LicenseInactive(license.key)
 
 

@@ -20,6 +20,9 @@ def validate(facts: Facts) -> Findings:
         return Findings((Code.UNKNOWN_LICENSE,), "No license has this key.")
     if license_rules.is_other_product(license, facts.product_id):
         return Findings((Code.PRODUCT_MISMATCH,), "The license is for another product.")
+    if facts.is_key_rotated:
+        detail = "The license has a new key; this one is no longer accepted."
+        return Findings((Code.KEY_ROTATED,), detail)
     found = list(_find(facts, license))
     if not found:
         return Findings((Code.VALID,), _describe_valid(license))
@@ -47,9 +50,6 @@ def _find(facts: Facts, license: License) -> Iterator[tuple[Code, str]]:
         yield Code.DISABLED, "The license is disabled."
     elif license.status == Status.INACTIVE:
         yield Code.INACTIVE, "The license is inactive."
-    if facts.is_key_rotated:
-        yield Code.KEY_ROTATED, "The license has a new key; this one is no longer accepted."
-        return
     expiry = _find_expiry(facts, license, terms)
     is_expired = bool(expiry) and expiry[0][0] is Code.EXPIRED
     yield from expiry if is_expired else ()
