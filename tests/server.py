@@ -38,9 +38,9 @@ _IS_MEASURED = any(name.startswith("COVERAGE_PROCESS") for name in os.environ)
 TIMEOUT = 60.0
 _ADDRESS = re.compile(r"http://(?:127\.0\.0\.1|\[::1\]):(\d+)")
 
-#: Settings of a server that a test suite may call as often as it likes.
 #: A mail server that never answers: mails are queued, and wait.
 MAIL_WAITS: dict[str, Any] = {"smtp_url": "smtp://127.0.0.1:9", "mail_from": "keys@example.com"}
+#: Settings of a server that a test suite may call as often as it likes.
 NO_LIMITS: dict[str, Any] = {
     "unknown_key_limit": 0,
     "bad_credentials_limit": 0,

@@ -1,5 +1,6 @@
 """The pages of mails and their templates, and the page with which customers unsubscribe."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -14,7 +15,7 @@ from keywright.events.outbox.store import HOLD_WAITING, queue_mail
 from keywright.provisioning.customers.commands import CreateCustomer
 from tests.http.admin_browser import Visitor, asked, decide, opened, said
 from tests.makers import NOW
-from tests.server import RunningServer
+from tests.server import NO_LIMITS, RunningServer, running
 
 PATH = "/mail-templates/expiring?language=en&product=0"
 
@@ -41,6 +42,13 @@ def refuse(server: RunningServer, mail_id: int) -> None:
         decide(server, FinishMail(**asked(), mail_id=mail.id, claimed_by="a test", outcome=outcome))
         if mail.id == mail_id:
             return
+
+
+@pytest.fixture(scope="module")
+def server(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """Without a mail server: nothing but the test touches a mail."""
+    with running(tmp_path_factory.mktemp("mails") / "data", database, **NO_LIMITS) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")

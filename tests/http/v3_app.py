@@ -283,7 +283,7 @@ class App:
         interfaces = (V3(self.settings, desk, signatures, (*ROUTES, *OWN_ROUTES)), V2(self.settings, desk))
         transport = httpx.ASGITransport(Pipeline(interfaces, steps, _answer_page))
         try:
-            async with httpx.AsyncClient(transport=transport, base_url="http://keywright") as client:
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
                 yield client
         finally:
             body_reader.close()

@@ -105,6 +105,8 @@ def activate_v2(one: License, token: str, *, is_new: bool) -> int:
     if one.is_expired:
         raise Refused("expired")
     _require_usable(one)
+    if one.limit is None:  # Bound by leases alone, which v2 does not know.
+        raise Refused("disabled")
     known = [place for place in one.places.values() if place.token == token]
     if not is_new and (not known or known[0].is_active):
         raise Refused("already active")
