@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ PORTAL_CATALOGS = Path(__file__).parent.parent / "portal" / "locale"
 _TAG = re.compile(r"</?(b|code|em|kbd|a|span)( (class|href)='[^'<>]*')*>")
 #: More languages than this in a header are not looked at.
 _MAX_ACCEPTED = 20
+#: A page has hundreds of texts, most of them again and again.
+_KEPT = 10_000
 
 
 class Languages:
@@ -92,7 +95,15 @@ def gettext(text: str, /, **values: Any) -> str:
 
     A text with simple tags, or with a value that is HTML, is HTML; all other values are escaped in it.
     """
-    return _fill(text, current_language().translations.gettext(text), values)
+    language = _current.get()
+    if not values:
+        return _translate(language, text)
+    return _fill(text, language.translations.gettext(text), values)
+
+
+@lru_cache(maxsize=_KEPT)
+def _translate(language: Language, text: str) -> str:
+    return _fill(text, language.translations.gettext(text), {})
 
 
 def pgettext(context: str, text: str, /, **values: Any) -> str:
@@ -116,6 +127,8 @@ def _fill(original: str, text: str, values: dict[str, Any]) -> str:
     """``original`` decides what is HTML: a catalog cannot."""
     if "<" in original and "<" not in _TAG.sub("", original):
         return Markup(text) % values  # noqa: S704
-    if any(hasattr(one, "__html__") for one in values.values()):
-        return escape(text) % values
+    # Not any(): a generator is called once more for each value, and a page has hundreds.
+    for one in values.values():
+        if hasattr(one, "__html__"):
+            return escape(text) % values
     return text % values
