@@ -253,6 +253,7 @@ PROMISES = (
         (
             "tests/faults/test_backup_under_load.py",
             "tests/faults/test_backup_broken_off.py",
+            "tests/faults/test_upgrades_killed.py",
             "tests/storage/test_backup.py",
             "tests/storage/test_backup_altered.py",
             "tests/storage/test_backup_sqlite.py",

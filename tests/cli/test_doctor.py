@@ -2,11 +2,19 @@
 
 import json
 import re
+import shutil
 import sqlite3
 from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
 
+import pytest
+
+from keywright.db import look_at
+from keywright.db.migrate import HEAD, read_state
 from tests.cli.conftest import Keywright
 from tests.databases import a_postgres_url, from_afar
+from tests.storage.test_migrations import LATER, NEXT, use_scripts
 
 DATABASES = ("sqlite",)
 
@@ -101,3 +109,42 @@ def test_what_does_not_get_through_is_a_warning_and_not_a_fault(used: Keywright)
     assert warning.startswith("Warning: the webhook 1 (crm.example.com) was disabled at ")
     assert verdict.endswith(": everything is as it has to be.")
     assert used.json("doctor")["warnings"] == [warning.removeprefix("Warning: ")]
+
+
+# --- before an upgrade ----------------------------------------------------------------------------
+
+
+def test_before_an_upgrade_it_shows_what_is_pending_and_changes_nothing(
+    used: Keywright, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pending, size = f"{LATER} (Notes.)", (used.data_dir / "keywright.db").stat().st_size
+    free = used.json("doctor", "--before-upgrade")["free"]
+    assert used.json("doctor", "--before-upgrade") == {
+        "schema": HEAD,
+        "size": size,
+        "pending": [],
+        "free": pytest.approx(free, abs=10**9),
+        "has_room": True,
+        "is_reversible": True,
+    }
+    assert "nothing: this version uses it as it is" in used("doctor", "--before-upgrade")
+    use_scripts(tmp_path / "scripts", NEXT, monkeypatch)
+    assert used.json("doctor", "--before-upgrade")["pending"] == [pending]
+    said = used("doctor", "--before-upgrade")
+    assert pending in said
+    assert "the version before works with the new schema, too" in said
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=2 * size - 1))
+    done = used.run("doctor", "--before-upgrade", "--data-dir", str(used.data_dir))
+    assert done.status == 1
+    assert done.err.endswith("for a copy of it, and for its log. Make room first.\n")
+    assert look_at(f"sqlite:///{used.data_dir}/keywright.db", read_state).revision == HEAD
+    # The separate step says the same, and what it did.
+    done = used.run("init", "--data-dir", str(used.data_dir))
+    assert done.status == 0
+    assert [line.partition(" ")[0] for line in done.err.splitlines()] == ["saved", "migrating", "migrated"]
+    assert pending in done.err
+
+
+def test_where_there_is_no_database_there_is_nothing_to_upgrade(nowhere: Keywright) -> None:
+    assert "there is no database in " in nowhere.refused("doctor", "--before-upgrade")
+    assert not nowhere.data_dir.exists()

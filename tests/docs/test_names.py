@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from keywright import __version__
 from keywright.cli.program import command_tree
+from keywright.db.migrate import HEAD, OLDEST_COMPATIBLE
 from tests.docs.test_documents import DOCUMENTS, ROOT, blocks
 
 SOURCE = ROOT / "src" / "keywright"
 TROUBLESHOOT = ROOT / "docs" / "how-to" / "troubleshoot.md"
+ON_A_SERVER = ROOT / "docs" / "how-to" / "run-on-a-server.md"
 SPAN = re.compile(r"`([^`\n]+)`")
 #: A value in a sentence: of an f-string, of str.format, of a template, of a log message.
 VALUE = re.compile(r"\{\{.*?\}\}|\{[^{}]*\}|%\.?\d*[sdf]")
@@ -133,6 +136,13 @@ def test_every_source_file_that_a_document_names_exists() -> None:
     missing = {one for one in named if not any(file.endswith(f"/{one}") for file in files)}
     # The tutorials' own programs.
     assert missing == {"fake.py", "hello.py", "team.py"}
+
+
+def test_the_way_back_names_this_version_and_its_schema() -> None:
+    rows = re.findall(r"^\| (\d\S+) \| (\d+) \| (\S+) \|$", ON_A_SERVER.read_text(), re.MULTILINE)
+    schema_of = {version: schema for version, schema, _ in rows}
+    version, schema, oldest = rows[-1]
+    assert (version, schema, schema_of[oldest]) == (__version__, HEAD, OLDEST_COMPATIBLE)
 
 
 def test_every_decision_that_is_named_exists_and_is_in_the_index() -> None:

@@ -46,6 +46,9 @@ down_revision = "{_MIGRATE.HEAD}"
 def upgrade() -> None:
     op.add_column("licenses", sa.Column("later", sa.Text))
 """
+#: What else the revision does in ``with a slow later schema``: it writes every chunk again.
+_SLOW = """    op.execute("CREATE TABLE later AS SELECT * FROM job_file_chunks")
+"""
 _RECORD = "KEYWRIGHT_TESTS_RECORD"
 _LOCK_TIMEOUT = 1.0
 _CONNECT = sqlite3.connect
@@ -220,11 +223,11 @@ def _expiring_anew() -> None:
     _replace(rules, "with_place_taken", with_place_taken)
 
 
-def _with_a_later_schema() -> None:
+def _with_a_later_schema(more: str = "") -> None:
     """As a later version has it: one revision more."""
     scripts = Path(tempfile.mkdtemp()) / "scripts"
     shutil.copytree(next(iter(migrations.__path__)), scripts, ignore=shutil.ignore_patterns("__pycache__"))
-    (scripts / "versions" / "later.py").write_text(_LATER_REVISION)
+    (scripts / "versions" / "later.py").write_text(_LATER_REVISION + more)
     _replace(_MIGRATE, "_SCRIPTS", str(scripts))
     _replace(_MIGRATE, "HEAD", LATER)
 
@@ -241,6 +244,7 @@ _ALTERATIONS: dict[str, Callable[[], None]] = {
     "limiting by the clock": _limiting_by_the_clock,
     "expiring anew": _expiring_anew,
     "with a later schema": _with_a_later_schema,
+    "with a slow later schema": partial(_with_a_later_schema, _SLOW),
 }
 
 

@@ -1,9 +1,12 @@
 """The schema: the migrations lead to what the code declares, and a database is copied before it changes."""
 
+import logging
+import re
 import shutil
 import sqlite3
 import stat
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -22,6 +25,7 @@ from keywright.db.schema import metadata
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
 from tests.makers import KEY, a_license, a_storage
+from tests.server import wait_until
 
 # The package's function of this name hides the module.
 MIGRATE = sys.modules["keywright.db.migrate"]
@@ -29,6 +33,8 @@ SCRIPTS = Path(next(iter(migrations.__path__)))
 #: What a later version could bring: a column and a filled table.
 LATER = "9000"
 NEXT = f"""\
+'''Notes.'''
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -175,6 +181,74 @@ def test_the_copy_has_also_what_still_stands_in_the_log(
     (copy,) = (sold / "backups").iterdir()
     with closing(sqlite3.connect(copy)) as connection:
         assert connection.execute("SELECT count(*) FROM licenses").fetchone() == (2,)
+
+
+def test_an_attempt_that_was_broken_off_leaves_no_other_copy_and_no_part_of_one(
+    sold: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_scripts(tmp_path / "scripts", BROKEN, monkeypatch)
+    folder = sold / "backups"
+    folder.mkdir()
+    left = [folder / f".keywright.db.copy{end}" for end in ("", "-journal")]
+    for one in left:
+        one.write_bytes(b"part of a copy")
+    found = []
+    for number in range(3):
+        with pytest.raises(StoreUnavailable):
+            a_storage(sold)
+        found.append(sorted(folder.iterdir()))
+        if number == 1:
+            # A server of the version before was started in between, and has sold.
+            with closing(sqlite3.connect(sold / "keywright.db")) as connection:
+                connection.execute("UPDATE licenses SET order_id = 7")
+                connection.commit()
+            wait_for_another_second()
+    assert found[0] == found[1]
+    assert len(found[1]) == 1
+    assert len(found[2]) == 2
+    assert not any(one.exists() for one in left)
+    assert {read_file_state(one).revision for one in found[2]} == {HEAD}
+
+
+def wait_for_another_second() -> None:
+    """The names of copies have whole seconds."""
+    now = int(time.time())
+    wait_until(lambda: int(time.time()) > now, "the next second")
+
+
+def test_the_last_two_copies_are_kept_and_the_one_that_was_made_now_is_one_of_them(
+    sold: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_scripts(tmp_path / "scripts", NEXT, monkeypatch)
+    folder = sold / "backups"
+    folder.mkdir()
+    stamps = ("20250101T000000Z", "20250201T000000Z", "29990101T000000Z")
+    # The last of them was made while the clock was ahead.
+    others = [folder / f"keywright-schema-000{n}-{stamp}.db" for n, stamp in enumerate(stamps, 1)]
+    kept = [folder / "keywright-schema-0001.db", folder / "keywright-20250101-000000.tar"]
+    for one in (*others, *kept):
+        one.write_bytes(b"")
+    a_storage(sold).close()
+    (made,) = {*folder.iterdir()} - {*others, *kept}
+    assert read_file_state(made).revision == HEAD
+    assert {*folder.iterdir()} == {made, others[2], *kept}
+
+
+def test_the_log_says_what_is_pending_how_large_it_is_and_how_long_it_took(
+    sold: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    use_scripts(tmp_path / "scripts", NEXT, monkeypatch)
+    caplog.set_level(logging.INFO, "keywright")
+    a_storage(sold).close()
+    (copy,) = (sold / "backups").iterdir()
+    path = re.escape(str(sold / "keywright.db"))
+    wanted = (
+        rf"saved a copy before the migration: {re.escape(str(copy))} \(\d+\.\d s\)",
+        rf"migrating {path} \(\d+ kB\) from schema {HEAD}: {LATER} \(Notes\.\)",
+        rf"migrated {path} to schema {LATER} in \d+\.\d s",
+    )
+    for pattern, message in zip(wanted, caplog.messages, strict=True):
+        assert re.fullmatch(pattern, message), message
 
 
 def test_a_migration_that_fails_leaves_the_database_as_it_was(

@@ -13,8 +13,8 @@ from sqlalchemy import update as update_table
 
 from keywright.core.errors import LicenseKeyTaken, RejectedByDatabase, StoreConflict
 from keywright.db import Storage, database_path
+from keywright.db.copies import write_copy
 from keywright.db.schema import idempotency_records
-from keywright.db.sqlite import copy
 from keywright.engine import idempotency
 from keywright.engine.executor import Executor
 from keywright.engine.idempotency import IdempotencyRecord
@@ -141,7 +141,7 @@ def test_no_license_key_stands_in_a_copy_or_in_what_is_left_after_closing(
 ) -> None:
     with closing(a_storage(tmp_path)) as storage:
         open_executor(storage).execute([create(canary), activate(canary)])
-        copy(storage.path, tmp_path / "copy.db")
+        write_copy(storage.path, tmp_path / "copy.db")
     assert set(files_in(tmp_path)) == {"keywright.db", "keywright.db.lock", "copy.db"}
     assert find_in(files_in(tmp_path), canary) == []
 

@@ -9,6 +9,7 @@ import pytest
 
 from keywright.core.errors import StoreBusy, StoreUnavailable
 from keywright.db import ReadTransaction, sqlite
+from keywright.db.copies import write_copy
 from keywright.db.sqlite import SqliteStorage
 from keywright.engine.health import CheckDatabase
 from keywright.licensing.licenses import store as license_store
@@ -224,8 +225,8 @@ def test_a_reader_neither_moves_nor_shortens_the_log(storage: SqliteStorage, tmp
 def test_a_copy_is_made_while_others_write(storage: SqliteStorage, tmp_path: Path) -> None:
     with storage.write() as tx:
         license_store.save_new_licenses(tx, [a_license()])
-        sqlite.copy(storage.path, tmp_path / "before.db")
-    sqlite.copy(storage.path, tmp_path / "after.db")
+        write_copy(storage.path, tmp_path / "before.db")
+    write_copy(storage.path, tmp_path / "after.db")
     counts = []
     for name in ("before.db", "after.db"):
         with closing(sqlite3.connect(tmp_path / name)) as connection:

@@ -12,7 +12,7 @@ import typer
 
 from keywright import __version__
 from keywright.cli import output
-from keywright.cli.doctor import doctor
+from keywright.cli.doctor import examine_here
 from keywright.cli.installation import InstallationOptions, describe_database, open_here
 from keywright.cli.options import WrongUsage, command, with_options
 from keywright.core.errors import ConfigurationError
@@ -134,7 +134,7 @@ def restore(
     A PostgreSQL database has to exist; pg_restore is needed, at least of the version of the pg_dump that
     made the backup.
     """
-    from keywright.config.installation import make_data_dir
+    from keywright.config.installation import make_data_dir, write_secret
     from keywright.maintenance import backup as backups
 
     settings = options.read_settings()
@@ -150,7 +150,7 @@ def restore(
 
         def save_secret() -> None:
             if secret is not None:
-                backups.save_secret(secret, settings.secret_file)
+                write_secret(settings.secret_file, secret, is_overwriting=False)
 
         with _Progress() as progress:
             kept = backups.restore(
@@ -261,7 +261,7 @@ def _secret_to_use(backup: "Backup", settings: "Settings") -> str:
 def _examine(options: InstallationOptions) -> None:
     try:
         with open_here(options, is_made=False) as here:
-            doctor(here)
+            examine_here(here)
     except KeyboardInterrupt:
         _print_error("The backup is restored, but not all of it was checked: run `keywright doctor`.")
         raise typer.Exit(1) from None

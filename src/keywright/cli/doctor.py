@@ -6,27 +6,41 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from keywright.cli import output
-from keywright.cli.installation import Installation
-from keywright.cli.options import AsJson, command, with_installation
-from keywright.core.parsing import format_count
+from keywright.cli.installation import Installation, InstallationOptions, describe_database, open_here
+from keywright.cli.options import AsJson, command, with_options
+from keywright.core.errors import ConfigurationError
+from keywright.core.parsing import format_count, format_size
 
 if TYPE_CHECKING:
     from keywright.maintenance.doctor import Examined, Finding
+    from keywright.maintenance.upgrade import Upgrade
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the command to the program."""
     add = command(
-        app, "keywright doctor", "keywright doctor --repair", "keywright doctor --json | jq .findings"
+        app,
+        "keywright doctor",
+        "keywright doctor --repair",
+        "keywright doctor --before-upgrade",
+        "keywright doctor --json | jq .findings",
     )
-    add(with_installation(doctor))
+    add(with_options(doctor))
 
 
 def doctor(
-    here: Installation,
+    options: InstallationOptions,
     *,
     is_repairing: Annotated[
         bool, typer.Option("--repair", help="Repair what can be repaired without loss: counters.")
+    ] = False,
+    is_preview: Annotated[
+        bool,
+        typer.Option(
+            "--before-upgrade",
+            help="Only show what the first start of this version will do to the database, and whether there "
+            "is room for it; change nothing.",
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -41,6 +55,15 @@ def doctor(
     Status 0: nothing is wrong, or everything was repaired; there may be warnings. Status 1: something is
     wrong.
     """
+    if is_preview:
+        _preview_upgrade(options, as_json=as_json)
+        return
+    with open_here(options, is_made=False) as here:
+        examine_here(here, is_repairing=is_repairing, as_json=as_json)
+
+
+def examine_here(here: Installation, *, is_repairing: bool = False, as_json: bool = False) -> None:
+    """Print what is wrong; ends with status 1 if anything is."""
     from keywright.maintenance.doctor import Examined, examine, repair
 
     warnings = _warn(here, is_silent=as_json)
@@ -102,6 +125,42 @@ def _list_stuck(here: Installation) -> list[str]:
             *stuck.list_webhook_warnings(tx, here.now, max_waiting=MAX_WAITING),
         ],
     )
+
+
+def _preview_upgrade(options: InstallationOptions, *, as_json: bool) -> None:
+    from keywright.config.installation import has_database
+    from keywright.maintenance.upgrade import preview
+
+    settings = options.read_settings()
+    if not has_database(settings):
+        raise ConfigurationError(f"there is no database in {describe_database(settings)} to be upgraded.")
+    found = preview(settings.database_url_in_force)
+    fields = {**found._asdict(), "has_room": found.has_room, "is_reversible": found.is_reversible}
+    if as_json:
+        output.print_json(fields)
+    else:
+        output.print_fields(
+            [
+                ("database", f"{describe_database(settings)}  {format_size(found.size)}"),
+                ("schema", found.schema),
+                ("pending", "\n".join(found.pending) or "nothing: this version uses it as it is"),
+                ("going back", _way_back(found)),
+            ]
+        )
+    if not found.has_room:
+        raise ConfigurationError(
+            f"{format_size(found.free or 0)} are free beside the database, and the upgrade needs up to "
+            f"{format_size(2 * found.size)}: for a copy of it, and for its log. Make room first."
+        )
+
+
+def _way_back(upgrade: "Upgrade") -> str:
+    if not upgrade.pending:
+        return "the version before works with it, too"
+    kept = "the copy in backups" if upgrade.free is not None else "a backup, which you make first"
+    if upgrade.is_reversible:
+        return f"the version before works with the new schema, too; {kept} is for those before that"
+    return f"with {kept}; no earlier version works with the new schema"
 
 
 def _json(

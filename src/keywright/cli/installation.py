@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 #: Commands come from the machine that the database is on.
 _HERE = "127.0.0.1"
 _MAX_ACTOR_LENGTH = 80
+_MIGRATIONS = "keywright.db.migrate"
 
 log = logging.getLogger(__name__)
 
@@ -87,11 +88,9 @@ def open_here(options: InstallationOptions, *, is_made: bool) -> Iterator[Instal
     ``ConfigurationError`` is raised: a command that only reads was given the wrong place.
     """
     from keywright.config.installation import has_database, open_installation
-    from keywright.config.sources import is_debugging
     from keywright.db import without_password
 
-    _warnings.is_debugging = is_debugging()
-    logging.getLogger("keywright").addHandler(_warnings)
+    show_warnings()
     settings = options.read_settings()
     if not has_database(settings):
         missing, option = f"there is no installation in {settings.data_dir.absolute()}", "--data-dir"
@@ -108,6 +107,15 @@ def open_here(options: InstallationOptions, *, is_made: bool) -> Iterator[Instal
         yield Installation(storage, settings)
     finally:
         storage.close()
+
+
+def show_warnings() -> None:
+    """Print warnings on the terminal from now on, and what a migration does."""
+    from keywright.config.sources import is_debugging
+
+    _warnings.is_debugging = is_debugging()
+    logging.getLogger("keywright").addHandler(_warnings)
+    logging.getLogger(_MIGRATIONS).setLevel(logging.INFO)
 
 
 def _value(outcomes: list[Any]) -> Any:
@@ -134,7 +142,7 @@ def describe_database(settings: "Settings") -> str:
 
 
 class _Warnings(logging.Handler):
-    """Prints warnings on the terminal. Errors are the outcome of the command."""
+    """Prints warnings on the terminal, and what a migration does. Errors are the outcome of the command."""
 
     is_debugging = False
 
@@ -143,6 +151,8 @@ class _Warnings(logging.Handler):
             print(self.format(record), file=sys.stderr)
         elif record.levelno == logging.WARNING:
             print(f"Warning: {record.getMessage()}", file=sys.stderr)
+        elif record.name == _MIGRATIONS and record.levelno == logging.INFO:
+            print(record.getMessage(), file=sys.stderr)
 
 
 _warnings = _Warnings()

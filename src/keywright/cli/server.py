@@ -13,7 +13,7 @@ from typer.core import TyperCommand
 
 from keywright import __version__
 from keywright.cli import output
-from keywright.cli.installation import InstallationOptions, describe_database
+from keywright.cli.installation import InstallationOptions, describe_database, show_warnings
 from keywright.cli.options import AsJson, DemoKind, command, with_options
 from keywright.core.errors import ConfigurationError, SetupOver, Unavailable
 
@@ -120,11 +120,12 @@ def serve(
 def init(options: InstallationOptions) -> None:
     """Make the data directory, the secret and the database, and say what was made.
 
-    Nothing that exists is changed, except that the database is brought up to date. `keywright serve` does the
-    same by itself.
+    Nothing that exists is changed, except that the database is brought up to date: `keywright doctor
+    --before-upgrade` says how. `keywright serve` does the same by itself.
     """
     from keywright.config.installation import has_database, load_secret, make_data_dir, open_installation
 
+    show_warnings()
     settings = options.read_settings()
     make_data_dir(settings)
     said = {True: "was there already", False: "is made"}

@@ -1,7 +1,6 @@
 """An installation: a data directory, a secret, a database."""
 
 import logging
-import os
 import secrets
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +10,7 @@ from keywright.config.settings import MIN_SECRET_LENGTH, Settings
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import ConfigurationError
 from keywright.db import Storage, open_storage, run_read
+from keywright.db.files import new_file, private_folder, rename_durably
 from keywright.db.secret_ids import find_secret_ids, is_rotation_due
 
 log = logging.getLogger(__name__)
@@ -77,17 +77,21 @@ def add_previous_secret(settings: Settings, secret: bytes) -> KeyRing:
     return KeyRing(secret, None if text is None else _require_long_enough(text, path))
 
 
-def write_secret(path: Path, text: str) -> None:
-    """Write a secret into a file, for its owner only; replace a file. Raises ``ConfigurationError``."""
-    draft = path.with_name(f".secret-{secrets.token_hex(8)}")
+def write_secret(path: Path, text: str, *, is_overwriting: bool = True) -> None:
+    """Write a secret into a file, for its owner only.
+
+    Raises ``ConfigurationError`` when it cannot be written, ``FileExistsError`` for a name that is taken,
+    unless ``is_overwriting``.
+    """
     try:
-        _write_for_owner(draft, f"{text}\n")
-        draft.replace(path)
-        _sync_directory(path.parent)
+        with private_folder(path.absolute().parent) as folder:
+            with new_file(folder / "secret") as draft:
+                draft.write(f"{text}\n".encode())
+            rename_durably(folder / "secret", path, is_overwriting=is_overwriting)
+    except FileExistsError:
+        raise
     except OSError as problem:
         raise ConfigurationError(f"{path} cannot be written: {problem.strerror}.") from problem
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _require_long_enough(text: str, path: Path) -> bytes:
@@ -137,35 +141,11 @@ def _read_secret(path: Path) -> str | None:
 
 def _make_secret(path: Path) -> str:
     """Make the file unless another process does; return its content."""
-    draft = path.with_name(f".secret-{secrets.token_hex(8)}")
     try:
-        _write_for_owner(draft, f"{secrets.token_hex(32)}\n")
-        # Unlike a rename, a link never replaces an existing file, which is complete.
         with suppress(FileExistsError):
-            path.hardlink_to(draft)
-        _sync_directory(path.parent)
-    except OSError as problem:
+            write_secret(path, secrets.token_hex(32), is_overwriting=False)
+    except ConfigurationError as problem:
         raise ConfigurationError(
-            f"{path} cannot be made: {problem.strerror}. "
-            "Name another directory with --data-dir, or give the secret as KEYWRIGHT_SECRET."
+            f"{problem} Name another directory with --data-dir, or give the secret as KEYWRIGHT_SECRET."
         ) from problem
-    finally:
-        draft.unlink(missing_ok=True)
     return _read_secret(path) or ""
-
-
-def _write_for_owner(path: Path, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(descriptor)
-
-
-def _sync_directory(path: Path) -> None:
-    """Make a new name in it survive a power loss."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

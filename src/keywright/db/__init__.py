@@ -4,16 +4,20 @@
 the database asks for that.
 """
 
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, TypeVar, Union
 from urllib.parse import unquote
 
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
 from keywright.core.crypto import KeyRing
-from keywright.core.errors import ConfigurationError
+from keywright.core.errors import ConfigurationError, StoreUnavailable
 from keywright.db.migrate import migrate_postgres, migrate_sqlite, read_state
 from keywright.db.retry import run_read, run_write
-from keywright.db.sqlite import SqliteStorage, refuse_network_file_system
+from keywright.db.sqlite import SqliteStorage, make_engine, refuse_network_file_system
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.db.urls import find_unverified_hosts, without_password
 
@@ -27,11 +31,14 @@ __all__ = [
     "database_path",
     "find_unverified_hosts",
     "has_database",
+    "look_at",
     "open_storage",
     "run_read",
     "run_write",
     "without_password",
 ]
+
+Answer = TypeVar("Answer")
 
 #: A database. PostgreSQL's driver is imported when it is needed: it would slow down every start on an SQLite
 #: file.
@@ -57,12 +64,24 @@ def database_path(url: str) -> Path | None:
 def has_database(url: str) -> bool:
     """Whether the database exists. Raises the errors of ``open_storage``."""
     path = database_path(url)
-    if path is not None:
-        return path.exists()
-    from keywright.db.session import Session
+    return path.exists() if path is not None else look_at(url, read_state).revision is not None
 
-    with closing(Session(url)) as session, session.transaction() as connection:
-        return read_state(connection, without_password(url)).revision is not None
+
+def look_at(url: str, ask: Callable[[Connection, str], Answer]) -> Answer:
+    """Ask something of a database of any version, which is not migrated; ``ask`` gets its name, too. Raises
+    the errors of ``open_storage``.
+    """
+    path, name = database_path(url), without_password(url)
+    if path is None:
+        from keywright.db.session import Session
+
+        with closing(Session(url)) as session, session.transaction() as connection:
+            return ask(connection, name)
+    try:
+        with closing(make_engine(path, "ro").connect()) as connection, connection.begin():
+            return ask(connection, str(path))
+    except DBAPIError as problem:
+        raise StoreUnavailable(f"{path} cannot be used: {problem.orig}") from problem
 
 
 def open_storage(

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, Row, TextClause, insert, inspect, text, update
@@ -19,12 +20,16 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import LockTimeout, RejectedByDatabase, SecretMissing, StoreError, StoreUnavailable
+from keywright.core.parsing import format_size
 from keywright.db import sqlite
+from keywright.db.copies import make_copy
 from keywright.db.retry import with_retries
 from keywright.db.schema import installation, metadata
 from keywright.db.secret_ids import SecretIds, describe_missing_secrets
 
 if TYPE_CHECKING:
+    from alembic.config import Config
+
     from keywright.db.postgres import PostgresStorage
 
 #: The newest revision in ``migrations/versions``, as a test checks.
@@ -35,6 +40,10 @@ OLDEST_COMPATIBLE = "0016"
 _FIRST = "0016"
 _SCRIPTS = "keywright.db:migrations"
 _VERSION = text("SELECT version_num FROM alembic_version")
+_SIZE = {
+    "sqlite": text("SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"),
+    "postgresql": text("SELECT pg_database_size(current_database())"),
+}
 #: On PostgreSQL, a server that starts reads this table first, and waits until the transaction ends.
 LOCK_OUT_SERVERS = (
     "CREATE TABLE IF NOT EXISTS alembic_version (version_num VARCHAR(32) NOT NULL, "
@@ -69,7 +78,7 @@ def migrate_sqlite(storage: sqlite.SqliteStorage, key_ring: KeyRing) -> None:
                 sqlite.create_file(path)
             revision = read_file_state(path).revision
             if revision is not None and revision < HEAD:
-                log.info("saved a copy before the migration: %s", _back_up(path, revision))
+                _back_up(path, revision)
             with closing(_connect(path)) as connection, connection.begin():
                 _migrate(connection, key_ring, str(path))
     except (sqlite3.Error, SQLAlchemyError) as problem:
@@ -143,6 +152,11 @@ def read_state(connection: Connection, name: str = "this database") -> DatabaseS
     )
 
 
+def read_size(connection: Connection) -> int:
+    """The size of the database in bytes."""
+    return int(connection.execute(_SIZE[connection.dialect.name]).scalar_one())
+
+
 def _find_foreign_tables(connection: Connection, tables: set[str]) -> set[str]:
     """Find tables of other programs. On PostgreSQL, only those with names of Keywright's tables matter."""
     if connection.dialect.name == "sqlite":
@@ -166,7 +180,7 @@ def _is_current(state: DatabaseState, key_ring: KeyRing, name: str) -> bool:
 def _migrate(connection: Connection, key_ring: KeyRing, name: str) -> None:
     state = read_state(connection, name)
     if state.revision is None or state.revision < HEAD:
-        _upgrade(connection, key_ring)
+        _upgrade(connection, key_ring, state.revision, name)
         connection.execute(update(installation).values(oldest_compatible_revision=OLDEST_COMPATIBLE))
         state = read_state(connection, name)
     _check_revision(state, name)
@@ -207,26 +221,48 @@ def _check_secret(state: DatabaseState, key_ring: KeyRing, name: str) -> None:
         raise StoreError(message)
 
 
-def _upgrade(connection: Connection, key_ring: KeyRing) -> None:
+def list_pending(revision: str) -> list[str]:
+    """The revisions after this one, the first one first, and what each is about."""
+    if revision >= HEAD:
+        return []
+    from alembic.script import ScriptDirectory
+
+    scripts = ScriptDirectory.from_config(_read_config()).iterate_revisions("head", revision)
+    return [f"{one.revision} ({one.doc})" for one in reversed(list(scripts))]
+
+
+def _upgrade(connection: Connection, key_ring: KeyRing, revision: str | None, name: str) -> None:
     # Imported here: it takes a third of a second and ten megabytes, and is needed once for each release.
     from alembic import command
+
+    began = monotonic()
+    if revision is not None:
+        size = format_size(read_size(connection))
+        pending = ", ".join(list_pending(revision))
+        log.info("migrating %s (%s) from schema %s: %s", name, size, revision, pending)
+    config = _read_config()
+    config.attributes.update(connection=connection, key_ring=key_ring)
+    command.upgrade(config, "head")
+    if revision is not None:
+        log.info("migrated %s to schema %s in %.1f s", name, HEAD, monotonic() - began)
+
+
+def _read_config() -> Config:
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", _SCRIPTS)
-    config.attributes["connection"] = connection
-    config.attributes["key_ring"] = key_ring
-    command.upgrade(config, "head")
+    return config
 
 
 def _connect(path: Path, mode: str = "rw") -> Connection:
     return sqlite.make_engine(path, mode).connect()
 
 
-def _back_up(path: Path, revision: str) -> Path:
-    folder = path.parent / "backups"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    copy = folder / f"{path.stem}-schema-{revision}-{stamp}{path.suffix}"
-    sqlite.copy(path, copy)
-    return copy
+def _back_up(path: Path, revision: str) -> None:
+    began = monotonic()
+    copy, is_new = make_copy(path, revision)
+    if is_new:
+        log.info("saved a copy before the migration: %s (%.1f s)", copy, monotonic() - began)
+    else:
+        log.info("the database is as in the copy of an earlier attempt: %s", copy)

@@ -9,11 +9,10 @@ lock file and of its folder; readers are read-only and never checkpoint.
 import logging
 import os
 import re
-import shutil
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import monotonic, perf_counter
 from typing import Any
@@ -247,17 +246,6 @@ def create_file(path: Path) -> None:
     """Make an empty database that only its owner can read, unless it exists; finish an incomplete one."""
     path.touch(mode=0o600)
     connect(path, "rw").close()
-
-
-def copy(source: Path, target: Path) -> None:
-    """Copy a database as it is at one moment, also while it is read; make no incomplete copy."""
-    try:
-        with closing(connect(source, "ro")) as old, closing(sqlite3.connect(target)) as new:
-            old.backup(new)
-        shutil.copymode(source, target)
-    except BaseException:
-        target.unlink(missing_ok=True)
-        raise
 
 
 def refuse_network_file_system(path: Path) -> None:

@@ -6,13 +6,10 @@ import msgspec
 from sqlalchemy import func, select, text
 
 from keywright.db import rows
+from keywright.db.migrate import read_size
 from keywright.db.schema import sessions
 from keywright.db.transaction import ReadTransaction
 
-_SIZE = {
-    "sqlite": text("SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"),
-    "postgresql": text("SELECT pg_database_size(current_database())"),
-}
 _VERSION = {
     "sqlite": text("SELECT sqlite_version()"),
     "postgresql": text("SELECT split_part(current_setting('server_version'), ' ', 1)"),
@@ -32,10 +29,8 @@ class Measured(msgspec.Struct, frozen=True):
 def measure(tx: ReadTransaction) -> Measured:
     """Read the kind, version, revision and size of the database."""
     kind = tx.connection.dialect.name
-    size, version, revision = (
-        tx.connection.execute(query).scalar_one() for query in (_SIZE[kind], _VERSION[kind], _REVISION)
-    )
-    return Measured(kind, str(version), str(revision), int(size))
+    version, revision = (tx.connection.execute(query).scalar_one() for query in (_VERSION[kind], _REVISION))
+    return Measured(kind, str(version), str(revision), read_size(tx.connection))
 
 
 def count_sessions(tx: ReadTransaction, now: datetime) -> int:

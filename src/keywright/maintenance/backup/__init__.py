@@ -18,11 +18,11 @@ from sqlalchemy.exc import DBAPIError
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import StoreError
 from keywright.db import database_path
+from keywright.db.files import new_file, private_folder, rename_durably
 from keywright.db.migrate import HEAD, DatabaseState
 from keywright.db.secret_ids import SecretIds, describe_missing_secrets, is_rotation_due
 from keywright.maintenance.backup import archive, sqlite
 from keywright.maintenance.backup.archive import Backup, Progress
-from keywright.maintenance.backup.files import new_file, private_folder, rename_durably
 from keywright.maintenance.backup.manifest import Manifest, summarize
 
 __all__ = [
@@ -33,7 +33,6 @@ __all__ = [
     "make_backup",
     "require_compatible",
     "restore",
-    "save_secret",
     "summarize",
 ]
 
@@ -140,14 +139,6 @@ def restore(
             before_replacing=before_replacing,
             progress=progress,
         )
-
-
-def save_secret(secret: str, file: Path) -> None:
-    """Write the secret into a new file, for its owner only. Raises ``FileExistsError`` if there is one."""
-    with private_folder(file.absolute().parent) as folder:
-        with new_file(folder / "secret") as draft:
-            draft.write(f"{secret}\n".encode())
-        rename_durably(folder / "secret", file, is_overwriting=False)
 
 
 def _require_free(file: Path, *, is_overwriting: bool) -> None:

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from keywright.core.errors import NoSuchAddress
+from keywright.db.copies import name_pattern
 
 _NAME = re.compile(r"keywright-(?P<day>\d{8})-(?P<time>\d{6})(?P<daily>-daily)?\.tar", re.ASCII)
-#: The rest of the name of a copy, see ``storage.migrate``.
-_OF_COPY = r"-schema-(?P<schema>\w+)-(?P<day>\d{8})T(?P<time>\d{6})Z"
 #: The files of a backup in progress; a complete one has its final name.
 _UNFINISHED = ".keywright-*/*"
 _CHUNK_SIZE = 1 << 20
@@ -77,8 +76,7 @@ class Backups:
         """The folders and the names of the files in them that may be downloaded or deleted."""
         yield self.folder, _NAME
         if self._database is not None:
-            stem, suffix = re.escape(self._database.stem), re.escape(self._database.suffix)
-            yield self.folder_of_copies, re.compile(stem + _OF_COPY + suffix, re.ASCII)
+            yield self.folder_of_copies, name_pattern(self._database)
 
 
 def require_readable(path: Path) -> int:

@@ -13,11 +13,11 @@ from sqlalchemy.exc import DBAPIError
 
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import StoreBusy, StoreError
+from keywright.db.files import new_file, private_folder, rename_durably, sync_file, sync_folder
 from keywright.db.migrate import migrate_sqlite
 from keywright.db.sqlite import SqliteStorage, connect, make_engine, refuse_network_file_system
 from keywright.events.outbox.store import HOLD_WAITING
 from keywright.maintenance.backup.archive import Backup, Progress
-from keywright.maintenance.backup.files import new_file, private_folder, rename_durably, sync_folder
 from keywright.maintenance.backup.manifest import Description, describe, require_match, require_replaceable
 
 #: The number of pages of 4 KiB that are copied at once. Ctrl-C works between two copies.
@@ -188,8 +188,7 @@ def _last_numbers(connection: sqlite3.Connection | None, table: str, column: str
 def _replace(target: Path, new: Path, old: sqlite3.Connection | None, *, is_kept: bool) -> Path | None:
     """Give the new file the old one's name. At every moment, the file of that name is complete."""
     suffix = f".before-restore-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-    with new.open("rb+") as file:
-        os.fsync(file.fileno())
+    sync_file(new)
     if old is None:
         # SQLite would take the log of a database that was removed for the log of the new one.
         for leftover in (f"{target}-wal", f"{target}-journal", f"{target}-shm"):

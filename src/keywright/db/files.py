@@ -37,6 +37,12 @@ def rename_durably(draft: Path, path: Path, *, is_overwriting: bool) -> None:
     sync_folder(path.parent)
 
 
+def sync_file(path: Path) -> None:
+    """Make what is in a file survive a power loss."""
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder survive a power loss, where the file system can."""
     descriptor = os.open(folder, os.O_RDONLY)
