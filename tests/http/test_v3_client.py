@@ -266,14 +266,29 @@ def test_a_key_that_was_replaced_or_is_foreign_tells_nothing(app: App) -> None:
     assert license.key == KEY
 
 
-def test_a_client_key_of_another_product_meets_an_unknown_license(app: App) -> None:
-    put_license(app, product_id=17)
+def test_an_api_key_of_another_product_is_refused_and_no_verdict_on_the_license(app: App) -> None:
+    put_license(app, {"max_leases": 1, "max_activations": 1}, product_id=17)
+    rotated = {"license_id": 7, "sealed_key": b"", "rotated_at": 0}
+    with app.storage.write() as tx:
+        key_hmac = tx.sealing.blind_index("OLD")
+        tx.connection.execute(insert(rotated_keys).values(**rotated, key_hmac=key_hmac))
     own, other = (app.issue_token(Permissions.CLIENT, product_id=number) for number in (17, 18))
-    assert ask(app, "validate", token_of_key=own).json["code"] == "valid"
-    body = ask(app, "validate", token_of_key=other).json
-    assert (body["code"], body["license"]) == ("unknown_license", None)
-    assert activate(app, token_of_key=other).code == "unknown_license"
-    assert ask(app, "deactivate", fingerprint=LAPTOP, token_of_key=other).code == "unknown_license"
+    reader = app.issue_token(Permissions.READ, product_id=18)
+    assert ask(app, "validate", token_of_key=own).json["codes"] != ["unknown_license"]
+    body = {"fingerprint": LAPTOP, "holder": "anna", "meter": "pages", "lease_id": "a" * 32}
+    calls = "validate activate deactivate leases leases/renew leases/release usage license-file".split()
+    refused = {
+        (call, token, key, str(headers)): (reply.status, reply.code, reply.headers["content-type"])
+        for call in calls
+        for token in (other, reader)
+        for key in (KEY, "OLD")
+        for headers in ({}, {"Accept": "application/jwt, */*;q=0.1"})
+        for reply in [ask(app, call, license_key=key, token_of_key=token, headers=headers, **body)]
+    }
+    assert set(refused.values()) == {(403, "not_permitted", "application/problem+json")}
+    # What no license has is unknown to everybody.
+    assert ask(app, "validate", license_key="NO-KEY", token_of_key=other).json["code"] == "unknown_license"
+    assert activate(app, license_key="NO-KEY", token_of_key=other).code == "unknown_license"
 
 
 def test_unknown_keys_are_counted_by_the_limiter_also_where_the_answer_is_200(tmp_path: Path) -> None:
@@ -522,7 +537,7 @@ def test_an_idempotency_key_shows_no_answer_to_a_caller_who_may_not_have_it(app:
     assert activate(app, **key).status == 201
     other = app.issue_token(Permissions.CLIENT, product_id=18)
     own = app.issue_token(Permissions.CLIENT, product_id=17)
-    assert activate(app, token_of_key=other, **key).code == "unknown_license"
+    assert activate(app, token_of_key=other, **key).code == "not_permitted"
     assert activate(app, token_of_key=own, **key).status == 200
     # A refusal that is kept for the vendor names the devices.
     shop = app.issue_token(Permissions.READ_WRITE)

@@ -1,5 +1,6 @@
 """Signed answers: what each of them says, whole, and that nothing but the vendor's key can have said it."""
 
+import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import closing
@@ -110,6 +111,8 @@ def read_token(app: App, token: bytes) -> dict[str, Any]:
     assert now - 60 < issued <= now
     assert claims.pop("nbf") == issued - 300
     claims["exp"] -= issued
+    # Only license files answer no question.
+    assert len(claims.pop("asked", "-" * 43)) == 43
     next_check_at = claims.pop("next_check_at")
     assert (next_check_at is None) == (claims["code"] == "unknown_license")
     return claims
@@ -289,6 +292,48 @@ def test_an_answer_is_signed_where_that_is_asked_for(app: App, accept: str, kind
 def test_other_calls_have_no_signed_answer(app: App, call: str) -> None:
     body = {"fingerprint": LAPTOP, "meter": "x", "lease_id": "a" * 32}
     assert ask(app, call, **body).code == "not_acceptable"
+
+
+def asked_of(token: bytes) -> str:
+    """What the claims name as their question."""
+    return str(json.loads(decode_base64url(token.split(b".")[1]))["asked"])
+
+
+def hash_question(operation: str, body: bytes) -> str:
+    digest = hashlib.sha256(f"keywright-question:{operation}\n".encode() + body).digest()
+    return jws.encode_base64url(digest).decode()
+
+
+def test_every_signed_answer_names_its_question_by_the_bytes_that_came(app: App) -> None:
+    do(app, set_terms({"max_leases": 9}))
+    json_body = b'{ "license_key":"KEY-1", "fingerprint":"laptop-of-anna", "holder":"\\u00e4"}'
+    form = b"license_key=KEY-1&fingerprint=laptop-of-anna&holder=a%20b"
+    taken = ask(app, "leases", holder="anna")
+    lease_id = json.loads(decode_base64url(taken.body.split(b".")[1]))["lease"]["id"]
+    for operation, body in (
+        ("validate", json_body),
+        ("validate", form),
+        ("validate", b'{"license_key":"NO-KEY"}'),
+        ("activate", json_body),
+        ("leases", json_body),
+        ("leases", form),
+        ("leases/renew", json_body.replace(b"}", b',"lease_id":"%b"}' % lease_id.encode())),
+    ):
+        kind = "application/json" if body[:1] == b"{" else "application/x-www-form-urlencoded"
+        headers = JWT | {"Content-Type": kind}
+        reply = app.ask("POST", f"/{operation}?x=1", body, token=None, headers=headers)
+        assert asked_of(reply.body) == hash_question(operation, body), (operation, body)
+
+
+def test_a_repeated_call_with_other_bytes_is_answered_for_these(app: App) -> None:
+    once = JWT | {"Content-Type": "application/json", "Idempotency-Key": "once"}
+    for body in (
+        b'{"license_key":"KEY-1","fingerprint":"laptop-2"}',
+        b'{"fingerprint":"laptop-2", "license_key":"KEY-1"}',
+    ):
+        reply = app.ask("POST", "/activate", body, token=None, headers=once)
+        assert asked_of(reply.body) == hash_question("activate", body)
+    assert reply.headers["idempotency-replayed"] == "true"
 
 
 def test_a_repeated_call_has_the_same_token(app: App) -> None:

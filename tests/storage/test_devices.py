@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select
 
-from keywright.core.errors import KeyRotated, LimitReached, TooManyNewDevices, UnknownLicense
+from keywright.core.errors import KeyRotated, LimitReached, OtherProductKey, TooManyNewDevices, UnknownLicense
 from keywright.db import Storage
 from keywright.db.schema import activations, last_seen, new_devices, products, rotated_keys
 from keywright.engine.executor import Executor
@@ -180,7 +180,7 @@ def test_a_replaced_key_leads_to_its_license(executor: Executor, storage: Storag
     with storage.read() as tx:
         assert {key: one.id for key, one in find_rotated(tx, ["OLD", KEY]).items()} == {"OLD": 1_000}
     commands = [on(LAPTOP, "OLD"), on(LAPTOP, "OLD", only_product_id=18), on(LAPTOP, "NO")]
-    assert changes(executor.execute(commands)) == [KeyRotated, UnknownLicense, UnknownLicense]
+    assert changes(executor.execute(commands)) == [KeyRotated, OtherProductKey, UnknownLicense]
 
 
 def see(seen: dict[tuple[int, int], int]) -> SaveLastSeen:

@@ -149,7 +149,9 @@ def validate(read: QueryContext, query: Validate) -> LicenseRecord | Rerouted:
 
 
 def validate_license(read: QueryContext, query: ValidateLicense) -> Validated:
-    """Everything that is to be said to a program over v3; an unknown key is no refusal."""
+    """Everything that is to be said to a program over v3; an unknown key is no refusal. Raises
+    ``OtherProductKey``.
+    """
     assert read.validations is not None  # noqa: S101
     return read.validations.answer(query)
 

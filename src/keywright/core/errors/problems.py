@@ -60,8 +60,9 @@ PROBLEMS: dict[str, Problem] = {
         403,
         "The API key may not do this",
         "The API key is in force, but does not have the permission that the call needs: `read` for calls "
-        "that read, `write` for calls that change, any but `write` for client calls.",
-        "Use an API key with that permission. `GET /v3/me` tells what a key may do.",
+        "that read, `write` for calls that change, any but `write` for client calls; or a client call has an "
+        "API key for another product than the license.",
+        "Use an API key with that permission. `GET /v3/me` states what a key may do, and for which product.",
     ),
     "not_found": Problem(
         404,

@@ -56,6 +56,20 @@ class ProductMismatch(Refusal):
     v2 = None
 
 
+class OtherProductKey(Refusal):
+    """The API key is for another product than the license.
+
+    It is no verdict on the license: nothing that is signed depends on an API key.
+    """
+
+    code = "license.other_product_key"
+    problem = "not_permitted"
+    problem_detail = "The API key is for another product than the license."
+    status = 403
+    sentence = "The API key is for another product than the license."
+    v2 = None
+
+
 class KeyRotated(Refusal):
     """The license key was replaced by a new one."""
 

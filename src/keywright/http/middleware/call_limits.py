@@ -9,6 +9,7 @@ from time import monotonic
 from keywright.config import Settings
 from keywright.core.errors import (
     KeywrightError,
+    OtherProductKey,
     RateLimited,
     TooManyChanges,
     TooManyKeptAnswers,
@@ -92,7 +93,9 @@ class CallLimits:
         has_paid = False
         if charge is not None:
             is_success = error is None and not call.is_replayed and not call.is_key_unknown
-            is_looked_up = is_success or call.is_key_unknown or type(error) is UnknownLicense
+            is_looked_up = (
+                is_success or call.is_key_unknown or type(error) in (UnknownLicense, OtherProductKey)
+            )
             self.keys.end(charge.attempt, is_right=is_success if is_looked_up else None)
             has_paid = bool(charge.for_malformed)
             is_kept = is_success and call.is_change

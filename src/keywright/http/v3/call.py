@@ -37,6 +37,7 @@ class Call(AnyCall):
         "is_signed",
         "path",
         "public_url",
+        "raw_body",
         "root",
         "signatures",
     )
@@ -64,6 +65,8 @@ class Call(AnyCall):
         #: Whether the answer is to be signed.
         self.is_signed = False
         self.body: Any = None
+        #: The body as it came, after transfer coding.
+        self.raw_body = b""
         self.asked: Any = None
         #: The subject to which an idempotency key belongs beside the route; None is the caller.
         self.idempotency_subject: list[Any] | None = None

@@ -97,6 +97,8 @@ class V3:
         route = call.action
         if not isinstance(route, Route) or route.body is None:
             return None
+        assert isinstance(call, Call)  # noqa: S101
+        call.raw_body = body
         kind = call.headers.get(b"content-type", b"")
         if kind != media_types.JSON and media_types.is_form(route, kind, body):
             return route.body.decode_form(body)

@@ -1,5 +1,6 @@
 """Signed answers: the claims of an answer, and its signature."""
 
+import hashlib
 import secrets
 from collections.abc import Callable
 from datetime import datetime
@@ -9,13 +10,14 @@ from keywright.core.command import Command
 from keywright.http.answer import Answer
 from keywright.http.v3.answers import encode
 from keywright.http.v3.call import Call
-from keywright.http.v3.route import JWT_TYPE
+from keywright.http.v3.route import JWT_TYPE, Route
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.leases.model import Lease
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.validation.model import Facts
 from keywright.licensing.validation.rules import next_check_at, validate
 from keywright.licensing.views.model import LicenseView
+from keywright.signing.jws import encode_base64url
 from keywright.signing.rules import Said, build_claims
 
 _JWT = (b"content-type", JWT_TYPE.encode())
@@ -26,8 +28,8 @@ async def sign(call: Call, answer: Answer, said: Said) -> Answer:
     """The answer with a signed body, which says this."""
     context = call.context
     issuer = await call.signatures.find_issuer(context)
-    answer.body = encode(build_claims(said, issuer, secrets.token_urlsafe(_ID_BYTES)))
-    answer.body = await call.signatures.sign(answer.body, context)
+    claims = encode(build_claims(said, issuer, secrets.token_urlsafe(_ID_BYTES)))
+    answer.body = await call.signatures.sign(_with_question(call, claims), context)
     answer.content_type = _JWT
     return answer
 
@@ -53,8 +55,20 @@ async def change(
 
     answer = await call.change(command, write_claims)
     if answer.content_type == _JWT:
-        answer.body = await call.signatures.sign(answer.body, context)
+        answer.body = await call.signatures.sign(_with_question(call, answer.body), context)
     return answer
+
+
+def _with_question(call: Call, claims: bytes) -> bytes:
+    """The claims with ``asked``, a hash of the operation and of the bytes of the request's body.
+
+    A signed no need not name a license: without this, it would serve as the answer to another question.
+    """
+    # What is kept for a repeated call has no question: its bytes may be others.
+    assert isinstance(call.action, Route)  # noqa: S101
+    operation = call.action.path[1:].encode()
+    asked = hashlib.sha256(b"keywright-question:%b\n%b" % (operation, call.raw_body)).digest()
+    return b'%b,"asked":"%b"}' % (claims[:-1], encode_base64url(asked))
 
 
 def say_granted(

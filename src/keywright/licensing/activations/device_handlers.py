@@ -5,7 +5,7 @@ from typing import Any
 
 from keywright.core import crypto
 from keywright.core.command import Command
-from keywright.core.errors import KeyRotated, LimitReached, ProductMismatch, UnknownToken
+from keywright.core.errors import KeyRotated, LimitReached, OtherProductKey, ProductMismatch, UnknownToken
 from keywright.licensing.activations import devices, records, store
 from keywright.licensing.activations.commands import (
     ActivateDevice,
@@ -35,9 +35,14 @@ _EVENTS = {
 
 
 def get_license(work: LicenseWork, command: ProgramCommand) -> License:
-    """The license that a program names. Raises ``UnknownLicense``, ``ProductMismatch`` or ``KeyRotated``."""
-    is_rotated = work.find_license(command.license) is None
-    license = work.devices.get_rotated(command) if is_rotated else work.get_license(command)
+    """The license that a program names. Raises ``UnknownLicense``, ``OtherProductKey``, ``ProductMismatch``
+    or ``KeyRotated``.
+    """
+    found = work.find_license(command.license)
+    is_rotated = found is None
+    license = work.devices.get_rotated(command) if found is None else found
+    if command.only_product_id not in (None, license.product_id):
+        raise OtherProductKey
     if command.product is not None and not work.devices.views.is_product(license, command.product):
         raise ProductMismatch
     if is_rotated:

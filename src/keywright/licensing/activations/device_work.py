@@ -68,7 +68,7 @@ class DeviceWork:
     def get_rotated(self, command: ProgramCommand) -> License:
         """The license whose old key the command names. Raises ``UnknownLicense``."""
         license = self._rotated.get(str(command.license))
-        if license is None or command.only_product_id not in (None, license.product_id):
+        if license is None:
             raise UnknownLicense(str(command.license))
         return license
 

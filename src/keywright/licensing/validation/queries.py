@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from keywright.core.errors import OtherProductKey
 from keywright.db import ReadTransaction
 from keywright.licensing.activations import devices, records
 from keywright.licensing.activations.model import Activation
@@ -38,9 +39,11 @@ class LoadedValidations:
         self._load_leases([pair for pair in about if _is_floating(pair[1])])
 
     def answer(self, query: ValidateLicense) -> Validated:
-        """Everything that is to be said."""
+        """Everything that is to be said. Raises ``OtherProductKey``."""
         license = self._licenses.get(query.key) or self._rotated.get(query.key)
-        if license is None or query.only_product_id not in (None, license.product_id):
+        if license is not None and query.only_product_id not in (None, license.product_id):
+            raise OtherProductKey
+        if license is None:
             facts = Facts(license=None, now=query.now)
             return Validated(rules.validate(facts), None, None, None)
         is_device_named = query.is_device_named
