@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -313,21 +314,26 @@ def test_who_is_at_every_limit_keeps_the_owner_of_an_address_out_of_nothing(tmp_
         number = make_customer(server, email)
         with (
             PortalVisitor(server, **{"X-Forwarded-For": "198.51.100.1"}) as stranger,
-            PortalVisitor(server, **{"X-Forwarded-For": "192.0.2.1"}) as owner,
-            PortalVisitor(server, **{"X-Forwarded-For": "192.0.2.2"}) as other,
+            PortalVisitor(server, **{"X-Forwarded-For": "198.51.100.1"}) as owner,
+            PortalVisitor(server, **{"X-Forwarded-For": "198.51.100.1"}) as other,
         ):
             owner.sign_in(email, number)
             owner.post("/sign-out")
+            stranger.post("/sign-in", email=email)
+            link = mailed_link(server, number).removeprefix("/portal")
+            forged = f"sign-in/{stranger.http.cookies['keywright-sign-in']}/{'0' * 32}"
             fields = {"email": email, "code": "0", "csrf_token": stranger.form_token}
-            for path in ("sign-in", "sign-in/code", "lost-keys"):
+            for path in ("sign-in", "sign-in/code", "lost-keys", forged):
                 while stranger.http.post(f"/portal/{path}", data=fields).status_code != 429:
                     pass
-            # With a browser that the owner has used before.
+            # With any browser, and the link of a mail, whoever has asked for it.
+            assert other.post(link).status_code == 303
+            # And with a browser that the owner has used before; strangers cannot make its mark.
             owner.sign_in(email, number)
-            # And with any browser, and the link of the newest mail, whoever has asked for it.
-            assert stranger.post("/sign-in", email=email).status_code == 429
-            assert other.post("/sign-in", email=email).status_code == 200
-            assert other.post(mailed_link(server, number).removeprefix("/portal")).status_code == 303
+            mark = owner.http.cookies["keywright-customer"]
+            for made_up in (mark[:-1] + "g", f"{number + 1}{mark[mark.index('.') :]}", "\u0661." + mark):
+                stranger.http.cookies.set("keywright-customer", quote(made_up), path="/portal")
+                assert stranger.post("/sign-in", email=email).status_code == 429, made_up
 
 
 def test_without_a_mail_server_the_key_is_the_way_in_and_pages_say_why(tmp_path: Path) -> None:

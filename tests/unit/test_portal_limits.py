@@ -24,7 +24,14 @@ def test_nothing_is_counted_about_a_mail_address() -> None:
         limits.take("mail", f"198.51.{number}.1", None)
 
 
-@pytest.mark.parametrize("kind", ["code", "known", "key", "link", "file", "change", "export", "erase"])
+@pytest.mark.parametrize("kind", ["mail to known", "code of known", "mailed link"])
+def test_what_strangers_cannot_have_is_not_counted_by_address(kind: str) -> None:
+    limits = Limits()
+    assert count(limits, kind=kind) == MANY
+    assert count(limits, kind=kind, about="a mark") == count(Limits(), kind=kind, about="a mark") < MANY
+
+
+@pytest.mark.parametrize("kind", ["code", "key", "link", "file", "change", "export", "erase"])
 def test_what_is_asked_about_is_limited_before_the_address_and_that_before_its_network(kind: str) -> None:
     limits = Limits()
     about = count(limits, kind=kind, about="ada@example.com")
@@ -48,8 +55,8 @@ def test_an_attempt_that_was_right_is_not_counted() -> None:
 
 def test_a_refused_attempt_takes_nothing() -> None:
     limits = Limits()
-    assert count(limits, kind="known", about="a mark") == 5
+    assert count(limits, kind="code", about="a mark") == 10
     for _ in range(MANY):
         with pytest.raises(RateLimited):
-            limits.take("known", "192.0.2.1", "a mark")
-    assert count(limits, kind="known") == 40 - 5
+            limits.take("code", "192.0.2.1", "a mark")
+    assert count(limits, kind="code") == 40 - 10

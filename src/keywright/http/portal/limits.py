@@ -11,14 +11,17 @@ from keywright.http.server.peers import site_of, source_of
 
 _QUARTER, _DAY = 900, 86_400
 #: How many in a quarter of an hour: from one address, from the network around it, and about one license,
-#: customer, sign-in or browser. Nothing is counted about a mail address: strangers know it, too, and would
-#: keep its owner out.
+#: customer, sign-in or browser; 0 is no limit. Nothing is counted about a mail address: strangers know it,
+#: too, and would keep its owner out. What strangers cannot have, the mark of a known browser and the link in
+#: a mail, is not counted by address: a stranger may share it.
 _LIMITS = {
     "mail": (40, 120, 40),
-    "known": (40, 120, 5),
+    "mail to known": (0, 0, 5),
     "code": (40, 120, 10),
+    "code of known": (0, 0, 20),
     "key": (30, 90, 30),
     "link": (30, 90, 30),
+    "mailed link": (0, 0, 30),
     "file": (120, 360, 30),
     "change": (120, 360, 60),
     "export": (10, 30, 2),

@@ -12,6 +12,7 @@ from keywright.core.errors import CustomerSignInOver, KeywrightError
 from keywright.http.pages.languages import _
 from keywright.http.portal.page import Needs, Page
 from keywright.http.portal.request import PortalRequest
+from keywright.identity.sign_in_codes import is_link_token
 from keywright.identity.sessions import hash_session_token, new_session_token
 from keywright.provisioning.customers.rules import parse_email
 from keywright.provisioning.portal.commands import (
@@ -22,7 +23,7 @@ from keywright.provisioning.portal.commands import (
     FollowPortalLink,
     MailKeys,
 )
-from keywright.provisioning.portal.sessions import browser_mark
+from keywright.provisioning.portal.sessions import browser_mark, find_marked
 
 _MAX_CODE, _MAX_TOKEN = 20, 100
 
@@ -34,16 +35,11 @@ def ask_for_code(request: PortalRequest) -> Response:
     email = _read_email(request)
     if email is None:
         return _render_start(request, has_error=True)
-    mark = request.browser.mark
-    if mark:
-        request.take("known", mark)
-    else:
-        request.take("mail")
     command = AskToSignIn(
         context=request.context,
         email=email,
         sign_in_id=secrets.randbelow(10**18),
-        mark=mark,
+        mark=_take_for_mail(request),
         language=request.language.code,
     )
     request.change(command)
@@ -57,7 +53,8 @@ def enter_code(request: PortalRequest) -> Response:
     if email is None:
         return request.redirect("")
     asked = request.browser.sign_in_ids
-    taken = request.take("code", str(asked[-1:]))
+    mark = _find_mark(request)
+    taken = request.take("code of known", mark) if mark else request.take("code", str(asked[-1:]))
     token = new_session_token()
     entered = EnterCode(
         context=request.context,
@@ -76,19 +73,21 @@ def open_mailed_link(request: PortalRequest) -> Response:
     """Show the button of the link in a mail; press it."""
     if not request.is_post:
         return request.render("link.html")
-    taken = request.take("link", str(request.path_params["id"]))
+    number, link = str(request.path_params["id"]), request.path_params["token"][:_MAX_TOKEN]
+    # A right one is not refused because others have tried: strangers know the number of what they asked for.
+    is_right = request.ask(lambda tx: is_link_token(tx.key_ring, number, link))
+    taken = request.take("mailed link", number) if is_right else request.take("link")
+    if not is_right:
+        raise CustomerSignInOver
     token = new_session_token()
-    try:
-        customer_id = request.change(
-            FollowMailedLink(
-                context=request.context,
-                sign_in_id=min(request.path_params["id"], 2**63 - 1),
-                link_token=request.path_params["token"][:_MAX_TOKEN],
-                token_hash=hash_session_token(token),
-            )
+    customer_id = request.change(
+        FollowMailedLink(
+            context=request.context,
+            sign_in_id=int(number),
+            link_token=link,
+            token_hash=hash_session_token(token),
         )
-    except CustomerSignInOver as error:
-        return request.error_page(error)
+    )
     request.site.limits.give_back(taken)
     return _go_on(request, customer_id, token)
 
@@ -136,7 +135,7 @@ def mail_lost_keys(request: PortalRequest) -> Response:
         return request.render(
             "lost_keys.html", status=422, has_error=True, email=request.form.get("email", "")
         )
-    request.take("mail")
+    _take_for_mail(request)
     request.change(MailKeys(context=request.context, email=email, language=request.language.code))
     return request.render("keys_mailed.html", email=email)
 
@@ -164,6 +163,23 @@ def _render_start(request: PortalRequest, *, has_error: bool = False) -> Respons
         email=request.form.get("email", ""),
         has_error=has_error,
     )
+
+
+def _take_for_mail(request: PortalRequest) -> str:
+    """Count a mail; returns the browser's mark. Raises ``RateLimited``."""
+    mark = _find_mark(request)
+    if mark:
+        request.take("mail to known", mark)
+    else:
+        request.take("mail")
+    return mark
+
+
+def _find_mark(request: PortalRequest) -> str:
+    """The mark of the customer who has signed in with this browser; empty without a genuine one."""
+    mark = request.browser.mark
+    is_known = mark and request.ask(lambda tx: find_marked(tx.key_ring, mark)) is not None
+    return mark if is_known else ""
 
 
 def _read_email(request: PortalRequest) -> str | None:

@@ -37,10 +37,10 @@ from keywright.provisioning.portal.model import (
     PortalSession,
     SignIn,
 )
-from keywright.provisioning.portal.sessions import is_marked
+from keywright.provisioning.portal.sessions import find_marked
 
 #: The keys are mailed once in this time, in seconds, however often they are asked for.
-_KEYS_EVERY = 3_600
+_KEYS_EVERY = 4 * 3_600
 
 
 def ask_to_sign_in(work: UnitOfWork, command: AskToSignIn) -> None:
@@ -51,7 +51,7 @@ def ask_to_sign_in(work: UnitOfWork, command: AskToSignIn) -> None:
     over = rules.surplus(before, now)
     store.delete_sign_ins(tx, over)
     # Whoever has signed in with this browser does not wait because strangers have asked.
-    is_known = is_marked(tx.key_ring, number, command.mark)
+    is_known = find_marked(tx.key_ring, command.mark) == number
     if not is_known and not rules.may_mail([one for one in before if one.id not in over], now):
         return
     store.save_new_sign_in(tx, SignIn(command.sign_in_id, number, now + KEPT_TIME))

@@ -21,12 +21,16 @@ def find_signed_in(tx: ReadTransaction, token: str, now: datetime) -> Customer |
 
 def browser_mark(key_ring: KeyRing, customer_id: int) -> str:
     """The mark of a browser in which this customer has signed in. Strangers that ask for codes in the
-    customer's name do not keep such a browser waiting.
+    customer's name, or at the customer's address, do not keep such a browser waiting.
     """
-    return key_ring.sign("a known browser of a customer", str(customer_id)).hex()
+    return f"{customer_id}.{key_ring.sign('a known browser of a customer', str(customer_id)).hex()}"
 
 
-def is_marked(key_ring: KeyRing, customer_id: int, mark: str) -> bool:
-    """Whether a browser has this customer's mark; also one from before the secret was rotated."""
-    marks = [browser_mark(ring, customer_id) for ring in key_ring.rings]
-    return any([hmac.compare_digest(one.encode(), mark.encode(errors="replace")) for one in marks])
+def find_marked(key_ring: KeyRing, mark: str) -> int | None:
+    """The ID of the customer whose mark a browser has; also one from before the secret was rotated."""
+    number = mark.partition(".")[0]
+    if not (number.isascii() and number.isdigit() and len(number) < 20):
+        return None
+    marks = [browser_mark(ring, int(number)) for ring in key_ring.rings]
+    is_right = any([hmac.compare_digest(one.encode(), mark.encode(errors="replace")) for one in marks])
+    return int(number) if is_right else None
