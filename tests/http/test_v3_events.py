@@ -10,9 +10,13 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
 
-from keywright.http.v3 import events
+from keywright.core.errors import StoreUnavailable
+from keywright.http.v3 import waiting
 from keywright.identity.model import Permissions
+from keywright.search import feed
 from tests.http.v3_app import App, open_app
 from tests.server import running, wait_until
 
@@ -118,7 +122,99 @@ def test_a_call_that_waits_ends_when_the_server_stops(tmp_path: Path) -> None:
 
 
 def test_only_so_many_calls_wait(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "MAX_WAITING", 0)
     cursor = app.ask("GET", "/events?limit=200").json["next_cursor"]
-    refused = app.ask("GET", f"/events?cursor={cursor}&wait_seconds=5")
-    assert (refused.status, refused.code) == (503, "busy")
+    path, others = f"/events?limit=200&cursor={cursor}&wait_seconds=1", app.issue_token(Permissions.READ)
+    assert app.ask("GET", path).status == 200
+    monkeypatch.setattr(waiting, "MAX_OF_KEY", 1)
+
+    async def scenario(client: httpx.AsyncClient) -> list[httpx.Response]:
+        tokens = (app.token, app.token, others)
+        calls = [client.get(f"/v3{path}", headers={"Authorization": f"Bearer {one}"}) for one in tokens]
+        return await asyncio.gather(*calls)
+
+    first, second, other = app.run(scenario)
+    assert [one.status_code for one in (first, second, other)] == [200, 429, 200]
+    assert second.json()["code"] == "too_many_requests"
+    assert int(second.headers["retry-after"]) > 0
+    monkeypatch.setattr(waiting, "MAX_WAITING", 0)
+    assert app.ask("GET", path).code == "busy"
+
+
+def test_one_look_serves_all_calls_that_wait(app: App) -> None:
+    """As many as one API key may have wait for their product; they need neither a query each nor the lane of
+    lists.
+    """
+    headers = {"Authorization": f"Bearer {app.issue_token(Permissions.READ, product_id=5)}"}
+    statements: list[str] = []
+
+    def record(*given: Any) -> None:
+        statements.append(given[2])
+
+    async def scenario(client: httpx.AsyncClient) -> list[httpx.Response]:
+        first = (await client.get("/v3/events?limit=200", headers=headers)).json()
+        path = f"/v3/events?limit=200&cursor={first['next_cursor']}&wait_seconds=30"
+        event.listen(Engine, "after_cursor_execute", record)
+        calls = [asyncio.create_task(client.get(path, headers=headers)) for _ in range(waiting.MAX_OF_KEY)]
+        own = {"Authorization": f"Bearer {app.token}"}
+        for _ in range(20):
+            assert (await client.get("/v3/licenses", headers=own)).status_code == 200
+        await client.post("/v3/licenses", json={"key": "KEY-0006", "product_id": 6}, headers=own)
+        await client.patch("/v3/licenses/1", json={"status": "disabled"}, headers=own)
+        return list(await asyncio.gather(*calls))
+
+    try:
+        answers = app.run(scenario)
+    finally:
+        event.remove(Engine, "after_cursor_execute", record)
+    assert {one.status_code for one in answers} == {200}
+    found = {tuple(event["type"] for event in one.json()["items"]) for one in answers}
+    assert found == {("license.updated",)}
+    assert len([one for one in statements if "FROM events" in one]) < waiting.MAX_OF_KEY / 2
+
+
+def test_who_waits_again_and_again_gets_every_event_once(app: App) -> None:
+    headers = {"Authorization": f"Bearer {app.token}"}
+
+    async def follow(client: httpx.AsyncClient, subject: str) -> list[int]:
+        path, found = f"/v3/events?limit=3&wait_seconds=30{subject}", list[dict[str, Any]]()
+        cursor = ""
+        while not found or "status" not in found[-1]["details"]:
+            page = (await client.get(path + cursor, headers=headers)).json()
+            found += page["items"]
+            cursor = f"&cursor={page['next_cursor']}"
+        return [one["id"] for one in found]
+
+    async def scenario(client: httpx.AsyncClient) -> list[list[int]]:
+        followers = [asyncio.create_task(follow(client, one)) for one in ("", "&subject=license:1")]
+        for number in range(12):
+            key = {"key": f"KEY-1{number:03}", "product_id": 5 + number % 2}
+            await client.post("/v3/licenses", json=key, headers=headers)
+            await client.patch("/v3/licenses/1", json={"metadata": {"n": number}}, headers=headers)
+        await client.patch("/v3/licenses/1", json={"status": "disabled"}, headers=headers)
+        return list(await asyncio.gather(*followers))
+
+    followed = app.run(scenario)
+    happened = app.ask("GET", "/events?limit=200").json["items"]
+    own = [one["id"] for one in happened if one["license_id"] == 1]
+    assert (len(own), followed) == (15, [[one["id"] for one in happened], own])
+
+
+def test_a_call_that_waits_is_told_of_an_outage(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    cursor = app.ask("GET", "/events?limit=200").json["next_cursor"]
+
+    def fail(*_: object) -> int:
+        raise StoreUnavailable("gone")
+
+    async def scenario(client: httpx.AsyncClient) -> list[httpx.Response]:
+        path = f"/v3/events?limit=200&cursor={cursor}&wait_seconds=30"
+        headers = {"Authorization": f"Bearer {app.token}"}
+        calls = [asyncio.create_task(client.get(path, headers=headers)) for _ in range(3)]
+        # The first look goes well.
+        await asyncio.wait(calls, timeout=0.5)
+        monkeypatch.setattr(feed, "find_visible_id", fail)
+        return list(await asyncio.gather(*calls))
+
+    answers = app.run(scenario)
+    assert [(one.status_code, one.json()["code"]) for one in answers] == [(503, "database_unavailable")] * 3
+    monkeypatch.undo()
+    assert types(app, f"?limit=200&cursor={cursor}&wait_seconds=1") == []

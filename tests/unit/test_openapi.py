@@ -18,7 +18,7 @@ from keywright.http.v2.messages import PROBLEMS
 DOCUMENT = build(Settings())
 ACTIONS = {one.operation: one for address in routes.ADDRESSES for one in address.actions.values()}
 #: Errors that no call of this interface meets.
-NEVER = {e.PolicyTooWeak, e.TooManyTrials}
+NEVER = {e.PolicyTooWeak, e.TooManyTrials, e.TooManyWaiting}
 
 
 def test_every_address_and_method_is_in_the_document_and_no_other() -> None:

@@ -24,7 +24,7 @@ def test_nothing_is_counted_about_a_mail_address() -> None:
         limits.take("mail", f"198.51.{number}.1", None)
 
 
-@pytest.mark.parametrize("kind", ["mail to known", "code of known", "mailed link"])
+@pytest.mark.parametrize("kind", ["known", "known-code", "mailed"])
 def test_what_strangers_cannot_have_is_not_counted_by_address(kind: str) -> None:
     limits = Limits()
     assert count(limits, kind=kind) == MANY

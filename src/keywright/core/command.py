@@ -42,6 +42,8 @@ class Cost(Enum):
     STEP = auto()
     #: A question about very many licenses.
     LIST = auto()
+    #: A question about the events: many may wait for them.
+    FEED = auto()
     #: A question about a license with very many activations.
     LARGE = auto()
 

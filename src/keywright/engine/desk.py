@@ -1,8 +1,9 @@
 """The desk: group commit for calls that arrive together.
 
-Calls wait in a lane (for changes, questions, lists, licenses with very many records); a lane is served as a
-batch as soon as its last batch is done. Nothing waits for a clock: a batch of one is an ordinary call. While
-the event loop brings new calls turn by turn, the lane lets them join: a batch costs little more than a call.
+Calls wait in a lane (for changes, questions, lists, events, licenses with very many records); a lane is
+served as a batch as soon as its last batch is done. Nothing waits for a clock: a batch of one is an ordinary
+call. While the event loop brings new calls turn by turn, the lane lets them join: a batch costs little more
+than a call.
 """
 
 import asyncio
@@ -15,8 +16,8 @@ from keywright.core.errors import IdempotencyKeyBusy, KeywrightError
 from keywright.engine.executor import Executor, Outcome
 from keywright.engine.lane import ANSWER_WITHIN, NO_LISTENERS, Lane, Listeners, ObserveBatch, PendingCall
 
-#: The most calls that may wait in the lanes of lists, and of licenses with very many activations.
-_MAX_LISTS, _MAX_LARGE = 64, 256
+#: The most calls that may wait in the lanes of lists, of events, and of licenses with very many activations.
+_MAX_LISTS, _MAX_FEED, _MAX_LARGE = 64, 1024, 256
 #: The lanes that share the desk's executor; each of the others has its own. The lanes of changes.
 _SHARED_LANES, _WRITING_LANES = ("changes", "queries"), ("changes", "steps")
 
@@ -56,6 +57,7 @@ class Desk:
         self._changes: Lane[Command] = lane("changes", listeners=listeners)
         self._queries: Lane[Query] = lane("queries")
         self._lists: Lane[Query] = lane("lists", _MAX_LISTS)
+        self._feed: Lane[Query] = lane("feed", _MAX_FEED)
         self._large: Lane[Query] = lane("large", _MAX_LARGE)
         # Where several can write at once, a step of a job delays only calls about its licenses.
         self._steps: Lane[Command] = self._changes if executor.is_local else lane("steps")
@@ -73,7 +75,7 @@ class Desk:
 
     async def query(self, query: Query, waiting_call: PendingCall | None = None) -> Any:
         """The answer; raises the refusal that the query met, or a fault."""
-        lane = self._lists if query.cost is Cost.LIST else self._queries
+        lane = {Cost.LIST: self._lists, Cost.FEED: self._feed}.get(query.cost, self._queries)
         outcome = _value(await lane.submit(query, waiting_call))
         if type(outcome) is Rerouted:
             return _value(await self._large.submit(outcome.query, waiting_call))
@@ -81,7 +83,7 @@ class Desk:
 
     async def close(self) -> None:
         """Take no more calls; return when all that were accepted are answered."""
-        lanes = (self._changes, self._queries, self._lists, self._large)
+        lanes = (self._changes, self._queries, self._lists, self._feed, self._large)
         await asyncio.gather(*(one.close() for one in lanes))
         if self._steps is not self._changes:
             await self._steps.close()

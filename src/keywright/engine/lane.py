@@ -274,7 +274,7 @@ def _is_wanted(entry: _Entry[Any], latest: float) -> bool:
 def _timeout_for(cost: Cost) -> float:
     if cost is Cost.STEP:
         return STEP_TIMEOUT
-    return _LONG_TIMEOUT if cost in (Cost.LONG, Cost.LIST) else _TIMEOUT
+    return _LONG_TIMEOUT if cost in (Cost.LONG, Cost.LIST, Cost.FEED) else _TIMEOUT
 
 
 def _after_interrupt(outcome: Outcome) -> Outcome:

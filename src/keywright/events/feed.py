@@ -53,7 +53,7 @@ class ListFeed(Query, frozen=True, kw_only=True):
     ``until`` is not. ``only_product_id`` as in ``LicenseCommand``.
     """
 
-    cost = Cost.LIST
+    cost = Cost.FEED
 
     now: datetime
     limit: int
@@ -72,6 +72,25 @@ class Feed(msgspec.Struct, frozen=True):
 
     events: tuple[FeedEvent, ...]
     reached: Reached
+
+
+class LookAtFeed(Query, frozen=True, kw_only=True):
+    """What came after this id, whatever it is about; without one, only the id up to which all can be seen.
+    Products are looked up only ``with_products``.
+    """
+
+    cost = Cost.FEED
+
+    after_id: int | None
+    with_products: bool = False
+
+
+class Look(msgspec.Struct, frozen=True):
+    """Events with their products, and the id up to which all were looked at; ``has_more`` after it."""
+
+    events: tuple[tuple[FeedEvent, int | None], ...]
+    reached_id: int
+    has_more: bool = False
 
 
 def subject_of(event: Event) -> Subject:

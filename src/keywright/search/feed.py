@@ -12,7 +12,16 @@ from keywright.core.errors import CursorTooOld
 from keywright.db import ReadTransaction
 from keywright.db.rows import to_seconds
 from keywright.events import store as event_store
-from keywright.events.feed import Feed, FeedEvent, ListFeed, Reached, find_settled, is_wanted
+from keywright.events.feed import (
+    Feed,
+    FeedEvent,
+    ListFeed,
+    Look,
+    LookAtFeed,
+    Reached,
+    find_settled,
+    is_wanted,
+)
 from keywright.search import terms_store
 from keywright.search.store import find_first_event_id, list_products_of
 
@@ -46,6 +55,22 @@ def list_feed(read: Any, query: ListFeed) -> Feed:
         if monotonic() >= end:
             break
     return Feed(tuple(found), Reached(place, now))
+
+
+def look_at_feed(read: Any, query: LookAtFeed) -> Look:
+    """What came since the look before."""
+    tx: ReadTransaction = read.tx
+    until_id = find_visible_id(tx, query.after_id or 0)
+    if query.after_id is None or query.after_id >= until_id:
+        return Look((), max(until_id, query.after_id or 0))
+    some = event_store.list_feed(
+        tx, after_id=query.after_id, until_id=until_id, license_id=None, limit=_LONGEST_STEP
+    )
+    ids = {one.event.license_id for one in some if one.event.license_id} if query.with_products else set()
+    products = list_products_of(tx, ids)
+    has_more = len(some) == _LONGEST_STEP
+    reached_id = some[-1].id if has_more else until_id
+    return Look(tuple((one, _product_of(one, products)) for one in some), reached_id, has_more)
 
 
 def find_visible_id(tx: ReadTransaction, seen_id: int) -> int:
@@ -103,4 +128,7 @@ def _product_of(one: FeedEvent, products: dict[int, int | None]) -> int | None:
     return product_id if is_its and isinstance(product_id, int) else None
 
 
-QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {ListFeed: list_feed}
+QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
+    ListFeed: list_feed,
+    LookAtFeed: look_at_feed,
+}

@@ -91,6 +91,14 @@ class TooManyChanges(RateLimited):
     v2 = V2(429, "rate_limited", "Too many activations in a short time. Please try again later.")
 
 
+class TooManyWaiting(RateLimited):
+    """As many calls with this API key wait for events as may."""
+
+    code = "access.too_many_waiting"
+    problem = "too_many_requests"
+    problem_detail = "Too many calls with this API key wait for events. Try again in {seconds}."
+
+
 class TooManyTrials(RateLimited):
     """Too many trials were started from this address."""
 

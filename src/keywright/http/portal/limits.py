@@ -16,12 +16,12 @@ _QUARTER, _DAY = 900, 86_400
 #: a mail, is not counted by address: a stranger may share it.
 _LIMITS = {
     "mail": (40, 120, 40),
-    "mail to known": (0, 0, 5),
+    "known": (0, 0, 5),
     "code": (40, 120, 10),
-    "code of known": (0, 0, 20),
+    "known-code": (0, 0, 20),
     "key": (30, 90, 30),
     "link": (30, 90, 30),
-    "mailed link": (0, 0, 30),
+    "mailed": (0, 0, 30),
     "file": (120, 360, 30),
     "change": (120, 360, 60),
     "export": (10, 30, 2),

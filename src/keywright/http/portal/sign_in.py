@@ -12,8 +12,8 @@ from keywright.core.errors import CustomerSignInOver, KeywrightError
 from keywright.http.pages.languages import _
 from keywright.http.portal.page import Needs, Page
 from keywright.http.portal.request import PortalRequest
-from keywright.identity.sign_in_codes import is_link_token
 from keywright.identity.sessions import hash_session_token, new_session_token
+from keywright.identity.sign_in_codes import is_link_token
 from keywright.provisioning.customers.rules import parse_email
 from keywright.provisioning.portal.commands import (
     AskToSignIn,
@@ -54,7 +54,7 @@ def enter_code(request: PortalRequest) -> Response:
         return request.redirect("")
     asked = request.browser.sign_in_ids
     mark = _find_mark(request)
-    taken = request.take("code of known", mark) if mark else request.take("code", str(asked[-1:]))
+    taken = request.take("known-code", mark) if mark else request.take("code", str(asked[-1:]))
     token = new_session_token()
     entered = EnterCode(
         context=request.context,
@@ -76,7 +76,7 @@ def open_mailed_link(request: PortalRequest) -> Response:
     number, link = str(request.path_params["id"]), request.path_params["token"][:_MAX_TOKEN]
     # A right one is not refused because others have tried: strangers know the number of what they asked for.
     is_right = request.ask(lambda tx: is_link_token(tx.key_ring, number, link))
-    taken = request.take("mailed link", number) if is_right else request.take("link")
+    taken = request.take("mailed", number) if is_right else request.take("link")
     if not is_right:
         raise CustomerSignInOver
     token = new_session_token()
@@ -169,7 +169,7 @@ def _take_for_mail(request: PortalRequest) -> str:
     """Count a mail; returns the browser's mark. Raises ``RateLimited``."""
     mark = _find_mark(request)
     if mark:
-        request.take("mail to known", mark)
+        request.take("known", mark)
     else:
         request.take("mail")
     return mark

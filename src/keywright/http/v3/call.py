@@ -18,6 +18,7 @@ from keywright.http.signatures import Signatures
 from keywright.http.v3 import kept_answers
 from keywright.http.v3.idempotency_keys import parse_idempotency_key
 from keywright.http.v3.route import JWT_TYPE, Address, Route
+from keywright.http.v3.waiting import Waiters
 from keywright.identity.model import Permissions
 
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -40,6 +41,7 @@ class Call(AnyCall):
         "raw_body",
         "root",
         "signatures",
+        "waiters",
     )
 
     def __init__(
@@ -52,6 +54,7 @@ class Call(AnyCall):
         *,
         root: str,
         signatures: Signatures,
+        waiters: Waiters,
         public_url: str | None = None,
     ) -> None:
         """``root`` is the path of the interface, ``path`` has the parameters of the call's own;
@@ -61,6 +64,7 @@ class Call(AnyCall):
         self.path = path
         self.root = root
         self.signatures = signatures
+        self.waiters = waiters
         self.public_url = public_url
         #: Whether the answer is to be signed.
         self.is_signed = False

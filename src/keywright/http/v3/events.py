@@ -1,26 +1,18 @@
 """The events: what happened, in order."""
 
-import asyncio
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct, structs
+from msgspec import Meta, Struct
 
-from keywright.core.errors import QueueFull
 from keywright.events.feed import Feed, FeedEvent, ListFeed, Reached, Subject, subject_of
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
-from keywright.http.server.protocol import is_leaving
 from keywright.http.v3 import lists
 from keywright.http.v3.call import Call
 from keywright.http.v3.fields import Id, Query, Time
 from keywright.http.v3.route import Route
 from keywright.http.v3.schemas import Page, about
-
-#: The most calls of a process that wait for events, and how often they look, in seconds.
-MAX_WAITING = 200
-_INTERVAL = 0.5
 
 Limit = Annotated[int, Meta(ge=1, le=lists.MAX_LIMIT)]
 Type = Annotated[str, Meta(max_length=40, pattern=r"^[a-z_]+\.(\*|[a-z_]+)$")]
@@ -79,46 +71,13 @@ async def list_events(call: Call, query: EventQuery) -> Answer:
         until=query.until,
         only_product_id=call.only_product_id,
     )
-    feed: Feed = await call.desk.query(asked, call)
-    if not feed.events and query.wait_seconds:
-        feed = await _WAITERS.wait(call, asked, feed.reached, query.wait_seconds)
+    feed: Feed
+    if query.wait_seconds:
+        feed = await call.waiters.find(call, asked, query.wait_seconds)
+    else:
+        feed = await call.desk.query(asked, call)
     shown = [show(one) for one in feed.events]
     return lists.answer_found(call, Page(shown, None), feed.reached)
-
-
-class _Waiters:
-    """The calls that wait for events. None of them has a thread or a place in a lane."""
-
-    def __init__(self) -> None:
-        self._number = 0
-
-    async def wait(self, call: Call, asked: ListFeed, reached: Reached, seconds: int) -> Feed:
-        """Look again and again, until there is an event, the time is up, the caller has hung up, or the
-        server is about to stop. Raises ``QueueFull``.
-        """
-        if self._number >= MAX_WAITING:
-            raise QueueFull
-        self._number += 1
-        try:
-            return await self._look(call, asked, reached, seconds)
-        finally:
-            self._number -= 1
-
-    async def _look(self, call: Call, asked: ListFeed, reached: Reached, seconds: int) -> Feed:
-        loop = asyncio.get_running_loop()
-        end = loop.time() + seconds
-        feed = Feed((), reached)
-        while not feed.events and loop.time() < end and not call.is_gone and not is_leaving(call.scope):
-            await asyncio.sleep(min(_INTERVAL, end - loop.time()))
-            feed = await call.desk.query(_after(asked, feed.reached), call)
-        return feed
-
-
-_WAITERS = _Waiters()
-
-
-def _after(asked: ListFeed, reached: Reached) -> ListFeed:
-    return structs.replace(asked, after=reached, now=datetime.now(UTC))
 
 
 def _parse_subject(text: str) -> Subject:

@@ -21,6 +21,7 @@ from keywright.http.v3.decoding import require_known, split_query
 from keywright.http.v3.problems import write_problem
 from keywright.http.v3.route import Address, Route
 from keywright.http.v3.routes import ROUTES
+from keywright.http.v3.waiting import Waiters
 from keywright.licensing.refusals.model import NamedDevice, to_known_token
 
 #: The largest body, in bytes.
@@ -55,7 +56,11 @@ class V3:
         self, settings: Settings, desk: Desk, signatures: Signatures, routes: Sequence[Route] = ROUTES
     ) -> None:
         self.desk = desk
-        self._common: dict[str, Any] = {"signatures": signatures, "public_url": settings.public_url}
+        self._common: dict[str, Any] = {
+            "signatures": signatures,
+            "waiters": Waiters(desk),
+            "public_url": settings.public_url,
+        }
         self.root = f"/{settings.v3_root}"
         self._root = self.root.encode()
         by_words = defaultdict(list)

@@ -1,0 +1,174 @@
+"""The calls that wait for events. They need no thread and no place in a lane: one look serves all."""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import time
+from typing import Any
+
+from msgspec import structs
+
+from keywright.core.errors import KeywrightError, QueueFull, TooManyWaiting
+from keywright.engine.desk import Desk
+from keywright.events.feed import (
+    Feed,
+    FeedEvent,
+    ListFeed,
+    Look,
+    LookAtFeed,
+    Reached,
+    Subject,
+    is_wanted,
+    subject_of,
+)
+from keywright.http.middleware.call import Call
+from keywright.http.server.protocol import is_leaving
+
+#: The most calls of a process that wait: in all, and with one API key.
+MAX_WAITING, MAX_OF_KEY = 1_000, 200
+#: How often the server looks, and when a call that may not wait is to come again, in seconds.
+_INTERVAL, _COME_AGAIN = 1.0, 10
+
+
+class _Waiter:
+    """A call that waits for events after an id."""
+
+    def __init__(self, call: Call, asked: ListFeed, after_id: int) -> None:
+        self.call = call
+        self.asked = asked
+        self.after_id = after_id
+        self.found: asyncio.Future[Feed | KeywrightError] = asyncio.get_running_loop().create_future()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the caller has hung up, or the server is about to stop."""
+        return self.call.is_gone or is_leaving(self.call.scope)
+
+
+class Waiters:
+    """The calls of a server process that wait for events."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._waiting: set[_Waiter] = set()
+        #: How many calls with each API key wait, or are about to.
+        self._places: Counter[int | None] = Counter()
+        self._starting = asyncio.Lock()
+        self._looking: asyncio.Task[None] | None = None
+        #: The id up to which the last look has seen everything.
+        self._reached_id = 0
+
+    async def find(self, call: Call, asked: ListFeed, seconds: float) -> Feed:
+        """The events, as soon as there are any; none when the time is up, the caller has hung up, or the
+        server is about to stop. Raises ``TooManyWaiting``, ``QueueFull``, and what the query raises.
+        """
+        end = asyncio.get_running_loop().time() + seconds
+        with self._take_place(call.by):
+            await self._start(call)
+            after = asked.after
+            # Who asks again from where the last look ended costs no query.
+            is_current = after is not None and after.id == self._reached_id
+            feed = Feed((), after) if after and is_current else await self._desk.query(asked, call)
+            while not feed.events and feed.reached.id < self._reached_id and _is_before(end):
+                feed = await self._desk.query(structs.replace(asked, after=feed.reached), call)
+            return feed if feed.events else await self._wait(_Waiter(call, asked, feed.reached.id), end)
+
+    @contextmanager
+    def _take_place(self, api_key_id: int | None) -> Iterator[None]:
+        if self._places[api_key_id] >= MAX_OF_KEY:
+            raise TooManyWaiting(_COME_AGAIN)
+        if self._places.total() >= MAX_WAITING:
+            raise QueueFull
+        self._places[api_key_id] += 1
+        try:
+            yield
+        finally:
+            self._places[api_key_id] -= 1
+            # The server looks while there is a place left.
+            self._places += Counter()
+
+    async def _start(self, call: Call) -> None:
+        """Begin to look, unless the server does."""
+        async with self._starting:
+            if self._looking is None:
+                look: Look = await self._desk.query(LookAtFeed(after_id=None), call)
+                self._reached_id = look.reached_id
+                self._looking = asyncio.create_task(self._keep_looking())
+
+    async def _keep_looking(self) -> None:
+        pause = _INTERVAL
+        try:
+            while self._places:
+                await asyncio.sleep(pause)
+                with_products = any(one.asked.only_product_id is not None for one in self._waiting)
+                query = LookAtFeed(after_id=self._reached_id, with_products=with_products)
+                look: Look = await self._desk.query(query)
+                self._give(look)
+                pause = 0 if look.has_more else _INTERVAL
+        except KeywrightError as error:
+            for waiter in self._waiting:
+                _finish(waiter, error)
+        finally:
+            self._looking = None
+
+    def _give(self, look: Look) -> None:
+        """Give the waiting calls what they wait for."""
+        self._reached_id = look.reached_id
+        found = _Found(look)
+        for waiter in self._waiting:
+            events = found.select(waiter.asked, waiter.after_id)
+            if events or waiter.is_over:
+                shown = events[: waiter.asked.limit]
+                reached_id = shown[-1].id if len(events) > len(shown) else look.reached_id
+                _finish(waiter, Feed(tuple(shown), _reached(max(reached_id, waiter.after_id))))
+
+    async def _wait(self, waiter: _Waiter, end: float) -> Feed:
+        self._waiting.add(waiter)
+        try:
+            async with asyncio.timeout_at(end):
+                found = await waiter.found
+        except TimeoutError:
+            return Feed((), _reached(max(self._reached_id, waiter.after_id)))
+        finally:
+            self._waiting.discard(waiter)
+        if isinstance(found, KeywrightError):
+            raise found
+        return found
+
+
+class _Found:
+    """What a look has found, and those of it that were asked for: many ask alike."""
+
+    def __init__(self, look: Look) -> None:
+        self._all = look.events
+        self._of_subject: dict[Subject | None, list[tuple[FeedEvent, int | None]]] = defaultdict(list)
+        for pair in look.events:
+            self._of_subject[subject_of(pair[0].event)].append(pair)
+        self._selected: dict[Any, list[FeedEvent]] = {}
+
+    def select(self, asked: ListFeed, after_id: int) -> list[FeedEvent]:
+        """The events after this id that are asked for."""
+        if not self._all:
+            return []
+        only = asked.only_product_id
+        key = (asked.name, asked.subject, asked.since, asked.until, only)
+        if key not in self._selected:
+            pairs = self._all if asked.subject is None else self._of_subject.get(asked.subject, [])
+            self._selected[key] = [
+                one for one, product in pairs if is_wanted(one.event, asked) and only in (None, product)
+            ]
+        return [one for one in self._selected[key] if one.id > after_id]
+
+
+def _finish(waiter: _Waiter, found: Feed | KeywrightError) -> None:
+    if not waiter.found.done():
+        waiter.found.set_result(found)
+
+
+def _reached(event_id: int) -> Reached:
+    return Reached(event_id, int(time()))
+
+
+def _is_before(end: float) -> bool:
+    return asyncio.get_running_loop().time() < end
