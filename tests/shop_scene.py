@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from msgspec.structs import replace
 from sqlalchemy import select
 
 from keywright.core.command import Context
@@ -63,7 +64,7 @@ class Scene:
 
     def __init__(self, executor: Executor, storage: Storage, shop: Shop, **fields: Any) -> None:
         self.executor, self.storage, self.shop = executor, storage, shop
-        self.api = RecordedApi(shop)
+        self.api, self.has_api_key, self.now = RecordedApi(shop), True, NOW
         do(self.executor, create_policy(name="Editor", terms={"max_activations": 2}))
         do(self.executor, create_policy(name="Cloud", terms={"max_activations": 3}))
         mapping = (MappedProduct(EDITOR[shop], 1), MappedProduct(CLOUD[shop], 2))
@@ -85,7 +86,7 @@ class Scene:
         payload = keep_payload(found.headers, found.body)
         event_id, event, problem = find_event(payload, self.connection)
         command = StoreShopEvent(
-            context=context(),
+            context=replace(context(), now=self.now),
             connection_id=self.connection.id,
             event_id=event_id,
             event=event,
@@ -101,7 +102,7 @@ class Scene:
         opened: OpenedEvent = ask(self.executor, OpenShopEvent(event_id=row_id))
         assert opened.payload is not None
         event = read_payload(opened.payload, opened.opened.connection)
-        if event.needs_api:
+        if event.needs_api and self.has_api_key:
             event = MODULES[self.shop].complete(event, self.api)
         while True:
             found = ask(self.executor, FindSoldLicenses(connection_id=self.connection.id, event=event))

@@ -61,6 +61,7 @@ from keywright.provisioning.products import queries as product_queries
 from keywright.provisioning.shops import handlers as shops
 from keywright.provisioning.shops import queries as shop_queries
 from keywright.provisioning.shops.commands import OpenConnection
+from keywright.provisioning.shops.selling import apply_to_restored
 from keywright.provisioning.trials import handlers as trials
 from keywright.provisioning.trials import queries as trial_queries
 from keywright.search import feed, projector
@@ -157,7 +158,7 @@ def make_registry(limits: RecordLimits = _LIMITS) -> Registry:
         handlers=HANDLERS,
         query_handlers=QUERY_HANDLERS,
         single_moment=SINGLE_MOMENT,
-        begin=partial(LicenseWork, limits=limits, names=Names()),
+        begin=partial(LicenseWork, limits=limits, names=Names(), on_restored=apply_to_restored),
         begin_queries=partial(licensing.QueryContext, limits=limits, pages=licensing.Pages(), names=Names()),
         find_holders=find_holders,
     )

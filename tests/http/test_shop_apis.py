@@ -17,6 +17,7 @@ from keywright.provisioning.shops.model import (
     ApiAccess,
     Buyer,
     Connection,
+    Fact,
     Mode,
     Nothing,
     Renewal,
@@ -90,7 +91,7 @@ def test_stripe_is_asked_for_the_lines_of_an_order() -> None:
 
 
 def test_stripe_is_asked_which_invoice_a_refunded_payment_paid() -> None:
-    refunded = StateChange(state=SaleState.REFUNDED, order="in_000002")
+    refunded = StateChange(state=SaleState.REFUNDED, order="in_000002", fact=Fact.REFUND)
     assert change_of(Shop.STRIPE, "charge_of_renewal_refunded") == refunded
     assert change_of(Shop.STRIPE, "charge_refunded") == replace(refunded, order="pi_000001")
 
@@ -116,7 +117,7 @@ def test_lemon_squeezy_is_asked_which_order_an_invoice_is_of() -> None:
     until = datetime(2027, 1, 1, 13, tzinfo=UTC)
     renewal = Renewal(subscription="210", until=until, order="invoices/502")
     assert change_of(Shop.LEMONSQUEEZY, "subscription_payment_success") == renewal
-    refunded = StateChange(state=SaleState.REFUNDED, order="210")
+    refunded = StateChange(state=SaleState.REFUNDED, order="210", fact=Fact.REFUND)
     assert change_of(Shop.LEMONSQUEEZY, "subscription_first_payment_refunded") == refunded
 
 

@@ -102,6 +102,39 @@ def test_everything_is_there_after_the_migration(url: str) -> None:
         assert [{key: row[key] for key in rows[0]} for row in after[name]] == rows, name
 
 
+def test_the_newest_word_of_a_payment_becomes_a_fact(url: str) -> None:
+    shops = ("stripe", "woocommerce", "generic")
+    words = ("active", "suspended", "refunded")
+    with at_revision(url, FIRST) as (connection, tables):
+        for number, shop in enumerate(shops, start=1):
+            row = a_row(tables.tables["connections"], number) | {"shop": shop}
+            connection.execute(insert(tables.tables["connections"]), row)
+            payments = [
+                {"connection_id": number, "order_ref": word, "state": word, "state_at": 7} for word in words
+            ]
+            connection.execute(insert(tables.tables["payments"]), payments)
+    open_storage(url, KEY_RING).close()
+    with an_engine(url) as engine, engine.connect() as connection:
+        found = {
+            (shops[one.connection_id - 1], one.order_ref): [
+                (one.state, one.state_at),
+                (one.refund, one.refund_at),
+                (one.dispute, one.dispute_at),
+            ]
+            for one in connection.execute(select(metadata.tables["payments"]))
+        }
+    none = ("active", 0)
+    assert found == {
+        **{(shop, "active"): [("active", 7), none, none] for shop in shops},
+        ("stripe", "suspended"): [none, none, ("suspended", 7)],
+        ("stripe", "refunded"): [none, ("refunded", 7), none],
+        ("woocommerce", "suspended"): [("suspended", 7), none, none],
+        ("woocommerce", "refunded"): [("refunded", 7), none, none],
+        ("generic", "suspended"): [("suspended", 7), none, none],
+        ("generic", "refunded"): [none, ("refunded", 7), none],
+    }
+
+
 def test_a_database_from_before_the_first_release_is_left_alone(url: str) -> None:
     with at_revision(url, FIRST) as (connection, _):
         connection.execute(text("UPDATE alembic_version SET version_num = '0015'"))

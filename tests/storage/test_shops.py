@@ -358,14 +358,14 @@ def test_events_in_any_order_come_to_the_same(shop: Executor, storage: Storage) 
     assert ends == {(Status.ACTIVE, NOW + 2 * YEAR)}
 
 
-def test_an_order_that_was_refunded_before_its_sale_came_makes_nothing(
+def test_an_order_that_was_refunded_before_its_sale_came_makes_a_disabled_license(
     shop: Executor, storage: Storage
 ) -> None:
     receive(shop, a_state(SaleState.REFUNDED, order="1001"), 1)
     outcome = receive(shop, a_sale())
     assert outcome is not None
-    assert (outcome.state, outcome.reason) == (EventState.IGNORED, Reason.ALREADY_REFUNDED)
-    assert list_licenses(storage) == []
+    assert (outcome.state, outcome.reason) == (EventState.DONE, None)
+    assert (the_license(storage).status, mails(storage)) == (Status.DISABLED, [])
 
 
 @pytest.mark.smoke

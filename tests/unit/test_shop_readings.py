@@ -1,6 +1,7 @@
 """What each event of each shop means: the files in tests/data/shops, made after the shops' documentation."""
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +15,7 @@ from keywright.provisioning.shops.model import (
     Buyer,
     Change,
     Connection,
+    Fact,
     Mode,
     Nothing,
     Renewal,
@@ -25,6 +27,8 @@ from keywright.provisioning.shops.model import (
     StateChange,
 )
 from keywright.provisioning.shops.modules import MODULES
+from keywright.provisioning.shops.reading import period_end
+from tests.shop_apis import RecordedApi
 from tests.shop_events import names, recorded
 
 NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
@@ -42,8 +46,8 @@ def read(shop: Shop, name: str, **fields: Any) -> ShopEvent:
     return MODULES[shop].read(found.headers, found.body, connection(shop, **fields))
 
 
-def state(state: SaleState, **named: str) -> StateChange:
-    return StateChange(state=state, **named)
+def state(state: SaleState, fact: Fact = Fact.ORDER, **named: str) -> StateChange:
+    return StateChange(state=state, fact=fact, **named)
 
 
 def until(text: str, subscription: str, order: str | None = None) -> Renewal:
@@ -90,13 +94,14 @@ MEANINGS: dict[Shop, dict[str, Change]] = {
         "subscription_active_again": state(ACTIVE, subscription="sub_000001"),
         "subscription_ends_later": state(ACTIVE, subscription="sub_000001"),
         "subscription_collection_paused": state(ACTIVE, subscription="sub_000001"),
-        "charge_refunded": state(REFUNDED, order="pi_000001"),
-        "charge_of_renewal_refunded": state(REFUNDED, order="pi_000012"),
-        "charge_of_first_invoice_refunded": state(REFUNDED, order="pi_000011"),
-        "dispute_opened": state(SUSPENDED, order="pi_000001"),
-        "dispute_won": state(ACTIVE, order="pi_000001"),
-        "dispute_funds_withdrawn": state(SUSPENDED, order="pi_000001"),
-        "dispute_lost": state(REFUNDED, order="pi_000001"),
+        "refund_failed": state(ACTIVE, Fact.REFUND, order="pi_000001"),
+        "charge_refunded": state(REFUNDED, Fact.REFUND, order="pi_000001"),
+        "charge_of_renewal_refunded": state(REFUNDED, Fact.REFUND, order="pi_000012"),
+        "charge_of_first_invoice_refunded": state(REFUNDED, Fact.REFUND, order="pi_000011"),
+        "dispute_opened": state(SUSPENDED, Fact.DISPUTE, order="pi_000001"),
+        "dispute_won": state(ACTIVE, Fact.DISPUTE, order="pi_000001"),
+        "dispute_funds_withdrawn": state(SUSPENDED, Fact.DISPUTE, order="pi_000001"),
+        "dispute_lost": state(REFUNDED, Fact.DISPUTE, order="pi_000001"),
     },
     Shop.PADDLE: {
         "transaction_completed": Sale(
@@ -135,11 +140,11 @@ MEANINGS: dict[Shop, dict[str, Change]] = {
         "subscription_resumed": state(ACTIVE, subscription=SUB),
         "subscription_activated": state(ACTIVE, subscription=SUB),
         "subscription_updated": state(ACTIVE, subscription=SUB),
-        "adjustment_refunded": state(REFUNDED, order=TXN),
-        "adjustment_chargeback": state(SUSPENDED, order=TXN),
-        "adjustment_chargeback_reversed": state(ACTIVE, order=TXN),
-        "adjustment_of_renewal": state(REFUNDED, order=paddle_id("txn", 4)),
-        "adjustment_of_subscription": state(REFUNDED, order=paddle_id("txn", 3)),
+        "adjustment_refunded": state(REFUNDED, Fact.REFUND, order=TXN),
+        "adjustment_chargeback": state(SUSPENDED, Fact.DISPUTE, order=TXN),
+        "adjustment_chargeback_reversed": state(ACTIVE, Fact.DISPUTE, order=TXN),
+        "adjustment_of_renewal": state(REFUNDED, Fact.REFUND, order=paddle_id("txn", 4)),
+        "adjustment_of_subscription": state(REFUNDED, Fact.REFUND, order=paddle_id("txn", 3)),
     },
     Shop.WOOCOMMERCE: {
         **{
@@ -181,12 +186,13 @@ MEANINGS: dict[Shop, dict[str, Change]] = {
             for name in ("order_subscribed", "order_subscribed_edited")
         },
         # Of which order the subscription is, and until when, is asked of the shop.
-        "order_renewed": until("2026-12-01T13:01:00Z", "111", "120"),
+        "order_renewed": until("2026-12-01T13:00:00Z", "111", "120"),
         "order_renewal_failed": state(GRACE, subscription="111"),
         "order_renewal_refunded": state(REFUNDED, order="120"),
         "order_cancelled": state(SUSPENDED, order="101"),
         "order_failed": state(SUSPENDED, order="101"),
         "order_deleted": state(SUSPENDED, order="101"),
+        "order_deleted_again": state(SUSPENDED, order="101"),
         "order_refunded": state(REFUNDED, order="101"),
         "subscription_created": until("2026-12-01T13:00:00Z", "110"),
         "subscription_renewed": until("2027-01-01T13:00:00Z", "110"),
@@ -229,7 +235,7 @@ MEANINGS: dict[Shop, dict[str, Change]] = {
             buyer=ADA,
             subscription="210",
         ),
-        "order_refunded": state(REFUNDED, order="201"),
+        "order_refunded": state(REFUNDED, Fact.REFUND, order="201"),
         "subscription_created": until("2026-12-01T13:00:00Z", "210"),
         "subscription_updated": until("2027-01-01T13:00:00Z", "210"),
         "subscription_resumed": until("2027-01-01T13:00:00Z", "210"),
@@ -240,8 +246,8 @@ MEANINGS: dict[Shop, dict[str, Change]] = {
         "subscription_expired": state(ENDED, subscription="210"),
         # Which order, and until when, is asked of the shop.
         "subscription_payment_success": until("2026-12-01T13:00:15Z", "301", "invoices/502"),
-        "subscription_payment_refunded": state(REFUNDED, order="invoices/502"),
-        "subscription_first_payment_refunded": state(REFUNDED, order="invoices/501"),
+        "subscription_payment_refunded": state(REFUNDED, Fact.REFUND, order="invoices/502"),
+        "subscription_first_payment_refunded": state(REFUNDED, Fact.REFUND, order="invoices/501"),
     },
 }
 EVENTS = [(shop, name) for shop in SHOPS for name in names(shop) if name != "ping"]
@@ -337,6 +343,59 @@ def test_without_an_api_key_payments_of_subscriptions_mean_nothing(shop: Shop, n
     event = read(shop, name, has_api_key=False)
     assert isinstance(event.change, Nothing)
     assert not event.needs_api
+
+
+# --- asked late -----------------------------------------------------------------------------------
+
+
+class LateApi(RecordedApi):
+    """A shop that was paid for three more months meanwhile, or whose subscription is over since."""
+
+    later = "2027-04-01T13:00:00"
+
+    def get(self, path: str, parameters: Mapping[str, str | int] | None = None) -> Any:
+        answer = json.loads(json.dumps(super().get(path, parameters)))
+        if "/subscriptions/" in path:
+            (answer if "data" not in answer else answer["data"]["attributes"]).update(self.changes())
+        return answer
+
+    def changes(self) -> dict[str, str | None]:
+        return {"next_payment_date_gmt": self.later, "renews_at": f"{self.later}Z"}
+
+
+class EndedApi(LateApi):
+    def changes(self) -> dict[str, str | None]:
+        none = {"next_payment_date_gmt": None, "renews_at": None}
+        return none | {"end_date_gmt": self.later, "ends_at": f"{self.later}Z"}
+
+
+@pytest.mark.parametrize("api", [LateApi, EndedApi, RecordedApi])
+@pytest.mark.parametrize(
+    ("shop", "name"),
+    [(Shop.WOOCOMMERCE, "order_renewed"), (Shop.LEMONSQUEEZY, "subscription_payment_success")],
+)
+def test_a_payment_is_for_its_own_period_however_late_the_shop_is_asked(
+    shop: Shop, name: str, api: type[RecordedApi]
+) -> None:
+    change = MODULES[shop].complete(read(shop, name), api(shop)).change
+    assert isinstance(change, Renewal)
+    assert change.until == datetime(2027, 1, 1, 13, tzinfo=UTC)
+
+
+def test_periods_are_counted_as_calendars_do() -> None:
+    def end(next_at: str, paid_at: str, unit: str, amount: int | str) -> str:
+        moments = datetime.fromisoformat(next_at), datetime.fromisoformat(paid_at)
+        return period_end(*moments, unit, amount).date().isoformat()
+
+    assert end("2027-05-31", "2027-01-31", "month", 1) == "2027-02-28"
+    assert end("2027-05-31", "2027-02-26", "month", "1") == "2027-03-31"
+    assert end("2028-02-29", "2026-02-28", "year", 1) == "2027-02-28"
+    assert end("2027-03-01", "2027-01-05", "week", 2) == "2027-01-18"
+    assert end("2027-03-01", "2027-02-20", "day", 3) == "2027-02-23"
+    # Paid some days before it was due.
+    assert end("2027-03-01", "2027-01-28", "month", 1) == "2027-03-01"
+    for unit, amount in (("fortnight", 1), ("month", "often"), ("month", 0), ("day", 10**9)):
+        assert end("2027-03-01", "2026-02-20", unit, amount) == "2027-03-01"
 
 
 # --- whatever comes -------------------------------------------------------------------------------

@@ -292,7 +292,7 @@ def retry(
     connection_id: ConnectionId,
     event_id: Annotated[int, typer.Argument(metavar="EVENT", min=1, help="The event's number.")],
 ) -> None:
-    """Try an event again that waits for a decision, once the mapping is mended.
+    """Try an event again that waits for a decision, or changed nothing, once the mapping is mended.
 
     One that would undo what was done by hand does so now.
     """

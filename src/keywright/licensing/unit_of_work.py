@@ -1,6 +1,6 @@
 """The licenses and activations of a batch: loaded once, changed in memory command by command, saved once."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from datetime import datetime
 from typing import Any, get_args
 
@@ -36,6 +36,7 @@ from keywright.licensing.views.store import Names
 _Renames = dict[str | int, list[str | int]]
 #: The commands about some of the activations that exist.
 _ABOUT_SOME = (Reactivate, Deactivate, DeactivateAll)
+OnRestored = Callable[["LicenseWork", Any, License], None]
 #: A tuple is looked through faster than a union.
 _ABOUT_LEASES = get_args(LeaseCommand)
 
@@ -52,10 +53,14 @@ class LicenseWork(UnitOfWork):
         commands: Iterable[Command],
         limits: RecordLimits,
         names: Names | None = None,
+        on_restored: OnRestored = lambda *_: None,
     ) -> None:
-        """Lock and load what these commands touch: one query per table."""
+        """Lock and load what these commands touch: one query per table. ``on_restored`` is called with this,
+        the command and a license that it has restored.
+        """
         super().__init__(tx)
         self.limits = limits
+        self._on_restored = on_restored
         self.leases = LeaseWork(tx)
         self.usage = UsageWork(tx)
         self.releases = ReleaseWork(tx)
@@ -201,6 +206,13 @@ class LicenseWork(UnitOfWork):
                 self._replaced_keys[license.id, before.key] = (before, license)
         self._licenses[license.id] = license
         self._ids[license.key] = license.id
+
+    def restore(self, license: License, command: Command) -> License:
+        """A deleted license that is in the database again; returns it as it is now."""
+        self._loaded[license.id] = license
+        self.set_license(license)
+        self._on_restored(self, command, license)
+        return self._licenses[license.id]
 
     def set_imported(self, license: License) -> None:
         """A license as an import brings it: more places may be taken than its limit allows."""

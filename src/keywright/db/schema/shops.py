@@ -11,6 +11,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 
 from keywright.db.schema.base import Id, metadata, partial_index
@@ -88,6 +89,8 @@ sold_licenses = Table(
     Column("subscription_ref", String(255)),
     Column("status", SmallInteger, nullable=False),
     Column("expires_at", BigInteger),
+    # The expiry by the terms, for while the shop says none.
+    Column("terms_expire_at", BigInteger),
     PrimaryKeyConstraint("connection_id", "order_ref", "line", "number"),
     Index(None, "license_id"),
     partial_index(
@@ -99,7 +102,8 @@ sold_licenses = Table(
     sqlite_with_rowid=False,
 )
 
-#: Payments: orders, and renewals of subscriptions. Times of the shop are in milliseconds.
+#: Payments: orders, and renewals of subscriptions, with the newest state of the order, of its refund and of
+#: its dispute. Times of the shop are in milliseconds.
 payments = Table(
     "payments",
     metadata,
@@ -110,6 +114,10 @@ payments = Table(
     Column("until", BigInteger),
     Column("state", String(10), nullable=False),
     Column("state_at", BigInteger, nullable=False),
+    Column("refund", String(10), nullable=False, server_default="active"),
+    Column("refund_at", BigInteger, nullable=False, server_default=text("0")),
+    Column("dispute", String(10), nullable=False, server_default="active"),
+    Column("dispute_at", BigInteger, nullable=False, server_default=text("0")),
     PrimaryKeyConstraint("connection_id", "order_ref"),
     partial_index(
         "ix_payments_subscription_ref",

@@ -96,7 +96,7 @@ def restore_license(work: LicenseWork, command: LicenseCommand) -> License:
     if license.product_id is not None:
         details["product_id"] = license.product_id
     work.record_license_event(rules.RESTORED, license, command, details=details)
-    return license
+    return work.restore(license, command)
 
 
 def enable(work: LicenseWork, command: EnableLicense) -> LicenseRecord:

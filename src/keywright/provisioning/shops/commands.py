@@ -117,8 +117,8 @@ class PostponeShopEvent(Command, frozen=True, kw_only=True):
 
 
 class TryAgain(Command, frozen=True, kw_only=True):
-    """Work on an event that waits for a person now; one that would undo what was done by hand does so.
-    Returns the event.
+    """Work now on an event that waits for a person, or changed nothing; one that would undo what was done by
+    hand does so. Returns the event.
     """
 
     connection_id: int

@@ -19,6 +19,7 @@ from keywright.provisioning.shops.model import (
     Buyer,
     Change,
     Connection,
+    Fact,
     Nothing,
     Renewal,
     Sale,
@@ -44,7 +45,9 @@ _STATES = {
     "ended": SaleState.ENDED,
     "refunded": SaleState.REFUNDED,
     "restored": SaleState.ACTIVE,
+    "refund_canceled": SaleState.ACTIVE,
 }
+_OF_REFUNDS = frozenset({"refunded", "refund_canceled"})
 
 
 class _Customer(msgspec.Struct):
@@ -116,7 +119,7 @@ def read(headers: Mapping[str, str], body: bytes, connection: Connection) -> Sho
             subscription=renewal.subscription, until=from_text(renewal.until), order=renewal.order
         )
     elif noun in ("order", "subscription") and happened in _STATES:
-        change = _read_state(noun, _STATES[happened], convert(event.contents, _State))
+        change = _read_state(noun, happened, convert(event.contents, _State))
     shown = ShopEvent(id=headers.get("webhook-id", ""), name=event.type, at=from_text(event.timestamp))
     return replace(shown, is_test=event.test, change=change)
 
@@ -151,9 +154,11 @@ def _read_sale(sale: _Sale) -> Sale:
     )
 
 
-def _read_state(noun: str, state: SaleState, named: _State) -> StateChange:
+def _read_state(noun: str, happened: str, named: _State) -> StateChange:
+    state = _STATES[happened]
     if noun == "order" and named.order is not None:
-        return StateChange(state=state, order=named.order)
+        fact = Fact.REFUND if happened in _OF_REFUNDS else Fact.ORDER
+        return StateChange(state=state, order=named.order, fact=fact)
     if noun == "subscription" and named.subscription is not None:
         return StateChange(state=state, subscription=named.subscription)
     raise UnreadableEvent(f"data.{noun} is missing")

@@ -199,7 +199,7 @@ def try_again(work: UnitOfWork, command: TryAgain) -> StoredEvent:
     is_known = stored is not None and stored.connection_id == connection.id
     if stored is None or not is_known or stored.reason is Reason.FORGOTTEN:
         raise UnknownShopEvent(command.event_id)
-    if stored.state is not EventState.UNMATCHED and stored.next_attempt_at is None:
+    if stored.state is EventState.DONE:
         return stored
     return _begin_again(work, command, stored, is_forced=True)
 

@@ -7,6 +7,7 @@ but a subscription names its order: so the order's number stands for the subscri
 
 import hmac
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -14,11 +15,13 @@ import msgspec
 from msgspec import field
 from msgspec.structs import replace
 
+from keywright.core.errors import ShopRefused
 from keywright.provisioning.shops.model import (
     ApiAccess,
     Buyer,
     Change,
     Connection,
+    Fact,
     Nothing,
     Renewal,
     Sale,
@@ -34,6 +37,7 @@ from keywright.provisioning.shops.reading import (
     decode,
     from_text,
     is_before,
+    period_end,
     read_each,
     require_header,
     require_signature,
@@ -74,11 +78,17 @@ class _Order(msgspec.Struct):
     first_order_item: _Item | None = None
 
 
+class _SubscriptionItem(msgspec.Struct):
+    price_id: int
+
+
 class _Subscription(msgspec.Struct):
     order_id: int
     status: str
     updated_at: str
     renews_at: str | None = None
+    ends_at: str | None = None
+    first_subscription_item: _SubscriptionItem | None = None
 
 
 class _Invoice(msgspec.Struct):
@@ -86,6 +96,7 @@ class _Invoice(msgspec.Struct):
     billing_reason: str
     status: str
     updated_at: str
+    created_at: str | None = None
 
 
 class _Entity(msgspec.Struct):
@@ -130,6 +141,19 @@ class _SubscriptionAnswer(msgspec.Struct):
     entity: _SubscriptionEntity = field(name="data")
 
 
+class _Price(msgspec.Struct):
+    renewal_interval_unit: str | None = None
+    renewal_interval_quantity: int | None = None
+
+
+class _PriceEntity(msgspec.Struct):
+    attributes: _Price
+
+
+class _PriceAnswer(msgspec.Struct):
+    entity: _PriceEntity = field(name="data")
+
+
 def is_ping(headers: Mapping[str, str], body: bytes) -> bool:
     """Lemon Squeezy sends none."""
     return False
@@ -168,11 +192,24 @@ def complete(event: ShopEvent, api: ShopApi) -> ShopEvent:
     order = str(subscription.order_id)
     if isinstance(change, StateChange):
         change = replace(change, order=order)
-    elif isinstance(change, Renewal) and subscription.renews_at is not None:
-        change = replace(change, subscription=order, until=from_text(subscription.renews_at))
-    else:
-        change = Nothing("the subscription does not go on")
+    elif isinstance(change, Renewal):
+        change = _with_end(change, subscription, api)
     return replace(event, change=change, needs_api=False)
+
+
+def _with_end(renewal: Renewal, subscription: _Subscription, api: ShopApi) -> Change:
+    """The renewal until the end of the period that its invoice paid; ``until`` is when that was made."""
+    item, next_at = subscription.first_subscription_item, subscription.renews_at or subscription.ends_at
+    if next_at is None:
+        return Nothing("the subscription does not go on")
+    price = _Price()
+    # Without its price, the period is the one of now.
+    with suppress(ShopRefused):
+        if item is not None:
+            price = convert(api.get(f"/v1/prices/{item.price_id}"), _PriceAnswer).entity.attributes
+    unit, amount = price.renewal_interval_unit, price.renewal_interval_quantity or 0
+    end = period_end(from_text(next_at), renewal.until, unit, amount)
+    return replace(renewal, subscription=str(subscription.order_id), until=end)
 
 
 def list_orders(
@@ -216,7 +253,7 @@ def _read_order(name: str, entity: _Entity) -> ShopEvent:
         lines = () if order.first_order_item is None else (_line_of(order.first_order_item),)
         change = Sale(order=entity.id, lines=lines, buyer=buyer, subscription=entity.id)
     elif order.status == "refunded":
-        change = StateChange(state=SaleState.REFUNDED, order=entity.id)
+        change = StateChange(state=SaleState.REFUNDED, order=entity.id, fact=Fact.REFUND)
     elif order.status == "fraudulent":
         change = StateChange(state=SaleState.SUSPENDED, order=entity.id)
     # The list of orders has no names of events: the order's state tells them apart.
@@ -257,9 +294,10 @@ def _read_invoice(name: str, entity: _Entity, connection: Connection) -> ShopEve
     change: Change = Nothing("this kind of event is not needed")
     lookup = None
     if name == "subscription_payment_success" and invoice.billing_reason != "initial":
-        change, lookup = Renewal(subscription=subscription, until=at, order=paid), subscription
+        made_at = from_text(invoice.created_at or invoice.updated_at)
+        change, lookup = Renewal(subscription=subscription, until=made_at, order=paid), subscription
     elif name == "subscription_payment_refunded" and invoice.status == "refunded":
-        change = StateChange(state=SaleState.REFUNDED, order=paid)
+        change = StateChange(state=SaleState.REFUNDED, order=paid, fact=Fact.REFUND)
         lookup = subscription if invoice.billing_reason == "initial" else None
     if lookup is not None and not connection.has_api_key:
         change, lookup = Nothing("the API key of the shop is missing"), None

@@ -139,14 +139,25 @@ class SaleState(StrEnum):
     REFUNDED = "refunded"
 
 
+class Fact(StrEnum):
+    """What a state of a payment is about; the values are the names of fields of ``Payment``. A refund is
+    undone by nothing but a refund that was canceled (``ACTIVE``), a dispute by nothing but its end.
+    """
+
+    ORDER = "state"
+    REFUND = "refund"
+    DISPUTE = "dispute"
+
+
 class StateChange(msgspec.Struct, frozen=True, tag="state", kw_only=True):
     """An order, or a subscription, has this state since the event's ``at``. One of both is given: a refund
-    is of an order (the payment), a pause of a subscription.
+    is of an order (the payment), a pause of a subscription, whose state is about no ``fact``.
     """
 
     state: SaleState
     order: str | None = None
     subscription: str | None = None
+    fact: Fact = Fact.ORDER
 
 
 class Nothing(msgspec.Struct, frozen=True, tag="nothing"):
@@ -265,6 +276,7 @@ class Reason(StrEnum):
     UNUSABLE_POLICY = "unusable_policy"
     TOO_MANY = "too_many"
     UNKNOWN_ORDER = "unknown_order"
+    NO_QUANTITY = "no_quantity"
     CHANGED_BY_HAND = "changed_by_hand"
     API_KEY_MISSING = "api_key_missing"
     SHOP_UNAVAILABLE = "shop_unavailable"
@@ -317,8 +329,8 @@ class Payload(msgspec.Struct, frozen=True):
 
 
 class Payment(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a payment. Times of the shop are in milliseconds since 1970; ``paid_at`` is None while
-    only its state is known.
+    """What is known of a payment: when it was made, and the newest state of each fact. Times of the shop are
+    in milliseconds since 1970; ``paid_at`` is None while only a state is known.
     """
 
     order: str
@@ -327,6 +339,10 @@ class Payment(msgspec.Struct, frozen=True, kw_only=True):
     until: datetime | None = None
     state: SaleState = SaleState.ACTIVE
     state_at: int = 0
+    refund: SaleState = SaleState.ACTIVE
+    refund_at: int = 0
+    dispute: SaleState = SaleState.ACTIVE
+    dispute_at: int = 0
 
 
 class Subscription(msgspec.Struct, frozen=True, kw_only=True):
@@ -338,7 +354,9 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SoldLicense(msgspec.Struct, frozen=True, kw_only=True):
-    """A license that an order made, with what the shop last said of it."""
+    """A license that an order made, with what the shop last said of it, and the expiry that it has by its
+    terms, while the shop says none.
+    """
 
     order: str
     line: str
@@ -347,6 +365,7 @@ class SoldLicense(msgspec.Struct, frozen=True, kw_only=True):
     subscription: str | None
     status: int
     expires_at: datetime | None
+    terms_expire_at: datetime | None = None
 
 
 class Naming(NamedTuple):

@@ -17,6 +17,7 @@ from keywright.provisioning.shops.model import (
     Buyer,
     Change,
     Connection,
+    Fact,
     Mode,
     Nothing,
     Renewal,
@@ -227,15 +228,14 @@ def _read_subscription(subscription: _Subscription) -> Change:
 
 def _read_adjustment(adjustment: _Adjustment) -> Change:
     """A chargeback can be reversed: by an adjustment of its own, and by the state of the first one."""
-    state = None
-    if adjustment.status == "approved" and adjustment.type == "full":
-        state = {
-            "refund": SaleState.REFUNDED,
-            "chargeback": SaleState.SUSPENDED,
-            "chargeback_reverse": SaleState.ACTIVE,
-        }.get(adjustment.action)
-    elif adjustment.status == "reversed" and adjustment.action == "chargeback":
-        state = SaleState.ACTIVE
-    if state is None:
+    states = {
+        ("approved", "refund"): SaleState.REFUNDED,
+        ("approved", "chargeback"): SaleState.SUSPENDED,
+        ("approved", "chargeback_reverse"): SaleState.ACTIVE,
+        ("reversed", "chargeback"): SaleState.ACTIVE,
+    }
+    state = states.get((adjustment.status, adjustment.action))
+    if state is None or (adjustment.status == "approved" and adjustment.type != "full"):
         return Nothing("a part of it, a credit, or not approved")
-    return StateChange(state=state, order=adjustment.transaction_id)
+    fact = Fact.REFUND if adjustment.action == "refund" else Fact.DISPUTE
+    return StateChange(state=state, order=adjustment.transaction_id, fact=fact)

@@ -1,6 +1,7 @@
 """What the modules of shops share: decode a body, compare signatures, read moments. Pure."""
 
 import hmac
+from calendar import monthrange
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -14,6 +15,9 @@ Decoded = TypeVar("Decoded")
 
 #: How far the time in a signature may be from ours.
 TOLERANCE = timedelta(seconds=300)
+#: The days, or the months, of the units in which shops count periods; and the most periods to look back.
+_DAYS, _MONTHS = {"day": 1, "week": 7}, {"month": 1, "year": 12}
+_MAX_PERIODS = 1_000
 
 
 def require_header(headers: Mapping[str, str], name: str) -> str:
@@ -114,6 +118,32 @@ def from_text(text: str) -> datetime:
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
         raise UnreadableEvent("a time is not written as ISO 8601") from None
+
+
+def period_end(next_at: datetime, began_at: datetime, unit: str | None, amount: int | str) -> datetime:
+    """The end of the period that was paid at ``began_at``, where the next payment is due at ``next_at`` and a
+    period has so many of these units: a shop that is asked late has been paid for later periods since.
+    """
+    number = int(amount) if str(amount).isdecimal() else 0
+    end = next_at
+    try:
+        for i in range(1, _MAX_PERIODS if number else 0):
+            begin = _before(next_at, unit, i * number)
+            if begin - began_at < (end - begin) / 2:
+                break
+            end = begin
+    except OverflowError:
+        return next_at
+    return end
+
+
+def _before(moment: datetime, unit: str | None, amount: int) -> datetime:
+    """So many units before; the same moment for a unit that is not known."""
+    if unit not in _MONTHS:
+        return moment - timedelta(days=amount * _DAYS.get(unit or "", 0))
+    year, month = divmod(moment.year * 12 + moment.month - 1 - amount * _MONTHS[unit], 12)
+    day = min(moment.day, monthrange(max(year, 1), month + 1)[1])
+    return moment.replace(year=max(year, 1), month=month + 1, day=day)
 
 
 def _describe(problem: Exception) -> str:

@@ -11,8 +11,9 @@ from keywright.events.outbox.model import MAX_LICENSES as MAX_LICENSES_OF_MAIL
 from keywright.events.outbox.model import MailTemplate, QueuedMail, Subject
 from keywright.events.outbox.store import queue_mail
 from keywright.licensing.licenses import handlers as licenses
-from keywright.licensing.licenses.commands import UpdateLicense
+from keywright.licensing.licenses.commands import LicenseCommand, UpdateLicense
 from keywright.licensing.licenses.model import License, Order, Status
+from keywright.licensing.licenses.rules import expiry_of_new
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning.customers.rules import parse_email
 from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses
@@ -26,18 +27,18 @@ from keywright.provisioning.shops.model import (
     Connection,
     EventState,
     MappedProduct,
+    Nothing,
     Payment,
     QuantityRule,
     Reason,
     Renewal,
     Sale,
     SaleLine,
-    SaleState,
     SoldLicense,
     StateChange,
-    Subscription,
 )
-from keywright.provisioning.shops.rules import UNSET, Wanted
+from keywright.provisioning.shops.rules import Known, Wanted
+from keywright.provisioning.shops.store import lock_connection
 
 #: The most licenses that one transaction makes: others wait for it.
 _AT_ONCE = 100
@@ -59,12 +60,6 @@ class Unfinished(Enum):
     MORE = auto()
     #: It is about licenses that the command has not locked.
     NOT_LOCKED = auto()
-
-
-def _begins_grace(before: Subscription | None, after: Subscription | None) -> bool:
-    """Whether a payment has failed: shops tell of it several times."""
-    was = None if before is None else before.state
-    return after is not None and after.state is SaleState.GRACE and was is not SaleState.GRACE
 
 
 class _Line(NamedTuple):
@@ -114,87 +109,46 @@ class Selling:
     def apply(self) -> Outcome | Unfinished:
         """Apply the change of the event."""
         change = self._command.event.change
+        if isinstance(change, Nothing):
+            return Outcome(EventState.IGNORED, Reason.NOT_NEEDED, change.reason)
+        number, ref = self._connection.id, rules.payment_ref(change)
+        before = sold_store.find_known(self._tx, number, ref, change.subscription)
+        payment = before.payments.get(ref or "", Payment(order=""))
+        sold = self._list_sold(change.order, change.subscription or payment.subscription)
+        if sold is None:
+            return Unfinished.NOT_LOCKED
+        known = rules.learn(before, change, self._at)
+        sold_store.save_known(self._tx, number, before, known)
         if isinstance(change, Sale):
-            return self._sell(change)
-        if isinstance(change, Renewal):
-            return self._renew(change)
-        if isinstance(change, StateChange):
-            return self._change_state(change)
-        return Outcome(EventState.IGNORED, Reason.NOT_NEEDED, change.reason)
-
-    # --- what is known ----------------------------------------------------------------------------
-
-    def _add_payment(self, change: Sale | Renewal) -> Payment:
-        order = change.order
-        if order is None:
-            assert isinstance(change, Renewal)  # noqa: S101
-            order = rules.period_ref(change.subscription, change.until)
-        before = sold_store.find_payment(self._tx, self._connection.id, order)
-        payment = rules.add_payment(before, order, change.subscription, change.until, self._at)
-        if payment != before:
-            sold_store.save_payment(self._tx, self._connection.id, payment)
-        return payment
-
-    def _set_subscription(
-        self, ref: str | None, state: SaleState, at: int | None = None
-    ) -> Subscription | None:
-        """What is known of the subscription, after this state of it; since the event, or since ``at``."""
-        if ref is None:
-            return None
-        known = sold_store.find_subscription(self._tx, self._connection.id, ref)
-        changed = rules.with_state(known or Subscription(ref=ref), state, self._at if at is None else at)
-        if changed != known:
-            sold_store.save_subscription(self._tx, self._connection.id, changed)
-        return changed
-
-    def _wanted(self, payment: Payment | None, subscription: Subscription | None) -> Wanted:
-        payments = [] if payment is None else [payment]
-        if subscription is not None:
-            found = sold_store.list_payments(self._tx, self._connection.id, subscription.ref)
-            payments = found or payments
-        return rules.wanted(payments, subscription)
+            return self._sell(change, sold, rules.wanted(known))
+        if not sold:
+            return self._without_sold(change)
+        outcome = self._apply_to(sold, rules.wanted(known))
+        self._queue_mails(change, sold, before, known)
+        return outcome
 
     # --- renewals and states ----------------------------------------------------------------------
 
-    def _renew(self, change: Renewal) -> Outcome | Unfinished:
-        sold = self._list_sold(None, change.subscription)
-        if sold is None:
-            return Unfinished.NOT_LOCKED
-        payment = self._add_payment(change)
-        subscription = self._set_subscription(change.subscription, SaleState.ACTIVE)
-        if not sold:
+    def _without_sold(self, change: Renewal | StateChange) -> Outcome:
+        """What becomes of an event whose sale has not come, or made nothing."""
+        if isinstance(change, Renewal):
             return Outcome(EventState.UNMATCHED, Reason.UNKNOWN_ORDER, change.subscription)
-        outcome = self._apply_to(sold, self._wanted(payment, subscription))
-        if self._is_extended and self._is_later_payment(change.subscription):
-            self._queue_mail(MailTemplate.RENEWED, sold, f"renewal {self._command.event_id}")
-        return outcome
+        if self._command.event.needs_api:
+            # The shop may call the payment otherwise, and would have to be asked how.
+            return Outcome(EventState.UNMATCHED, Reason.API_KEY_MISSING)
+        return Outcome(EventState.IGNORED, Reason.NOT_LICENSED, rules.order_of(change))
 
-    def _is_later_payment(self, subscription: str) -> bool:
-        """Whether there was a period before: the first one comes with the sale."""
-        known = sold_store.list_payments(self._tx, self._connection.id, subscription)
-        return sum(one.until is not None for one in known) > 1
-
-    def _change_state(self, change: StateChange) -> Outcome | Unfinished:
-        payment, ref = None, change.subscription
-        if change.order is not None:
-            known = sold_store.find_payment(self._tx, self._connection.id, change.order)
-            ref = None if known is None else known.subscription
-            payment = rules.with_state(known or Payment(order=change.order), change.state, self._at)
-        sold = self._list_sold(change.order, ref)
-        if sold is None:
-            return Unfinished.NOT_LOCKED
-        before = None if ref is None else sold_store.find_subscription(self._tx, self._connection.id, ref)
-        if payment is not None:
-            sold_store.save_payment(self._tx, self._connection.id, payment)
-            subscription = before
-        else:
-            subscription = self._set_subscription(ref, change.state)
-        if not sold:
-            return Outcome(EventState.IGNORED, Reason.NOT_LICENSED, rules.order_of(change))
-        outcome = self._apply_to(sold, self._wanted(payment, subscription))
-        if _begins_grace(before, subscription):
-            self._queue_mail(MailTemplate.PAYMENT_FAILED, sold, f"grace {self._command.event_id}")
-        return outcome
+    def _queue_mails(
+        self, change: Renewal | StateChange, sold: Collection[SoldLicense], before: Known, known: Known
+    ) -> None:
+        event_id = self._command.event_id
+        if isinstance(change, Renewal):
+            # The first period comes with the sale.
+            is_later = sum(one.until is not None for one in known.payments.values()) > 1
+            if self._is_extended and is_later:
+                self._queue_mail(MailTemplate.RENEWED, sold, f"renewal {event_id}")
+        elif rules.begins_grace(before, known):
+            self._queue_mail(MailTemplate.PAYMENT_FAILED, sold, f"grace {event_id}")
 
     def _list_sold(self, order: str | None, subscription: str | None) -> list[SoldLicense] | None:
         """The licenses that the change is about; None where the command has not locked all of them."""
@@ -204,20 +158,25 @@ class Selling:
 
     def _apply_to(self, sold: Collection[SoldLicense], wanted: Wanted) -> Outcome:
         """Make these licenses what the shop wants, but for what was done by hand."""
-        changed, refused = [], 0
+        changed, revived, refused = [], list[SoldLicense](), 0
         for one in sold:
             license = self._work.find_license(one.license_id) if one.license_id else None
             if license is None:
-                # It was deleted by hand, or the line makes no license.
+                # It was deleted by hand (see ``apply_to_restored``), or the line makes no license.
                 continue
             decided = rules.decide(one, license, wanted, is_forced=self._is_forced)
             refused += decided.is_refused
             self._is_kept |= decided.is_kept
             if decided.changes:
                 self._update(license, decided)
+            if license.status == Status.DISABLED and "status" in decided.changes:
+                revived.append(one)
             if decided.sold != one:
                 changed.append(decided.sold)
         sold_store.save_sold(self._tx, self._connection.id, changed)
+        if revived:
+            # A license that was refunded before it was made has never been in a mail.
+            self._queue_mail(self._template, revived, f"sale {max(one.license_id for one in revived)}")
         customer_id = self._find_customer(sold)
         if refused:
             return Outcome(EventState.UNMATCHED, Reason.CHANGED_BY_HAND, customer_id=customer_id)
@@ -233,14 +192,7 @@ class Selling:
 
     # --- sales ------------------------------------------------------------------------------------
 
-    def _sell(self, sale: Sale) -> Outcome | Unfinished:
-        sold = self._list_sold(sale.order, sale.subscription)
-        if sold is None:
-            return Unfinished.NOT_LOCKED
-        payment = self._add_payment(sale)
-        # An order that is told of again, since somebody edited it, restores no subscription.
-        subscription = self._set_subscription(sale.subscription, SaleState.ACTIVE, payment.paid_at)
-        wanted = self._wanted(payment, subscription)
+    def _sell(self, sale: Sale, sold: Collection[SoldLicense], wanted: Wanted) -> Outcome | Unfinished:
         outcome = self._apply_to(sold, wanted)
         lines, problem = self._read_lines(sale)
         buyer = self._read_buyer(sale)
@@ -249,8 +201,6 @@ class Selling:
         if problem is not None and problem.reason is Reason.TOO_MANY:
             return problem
         own = [one for one in sold if one.order == sale.order]
-        if wanted.status is Status.DISABLED and not any(one.license_id for one in own):
-            return Outcome(EventState.IGNORED, Reason.ALREADY_REFUNDED)
         unfinished = self._make(_Paid(sale, buyer, wanted), lines, own)
         if unfinished is not None:
             return unfinished
@@ -281,6 +231,8 @@ class Selling:
                 problem = problem or Outcome(EventState.UNMATCHED, Reason.UNUSABLE_POLICY, detail)
             elif line.quantity > 0:
                 lines.append(_Line(line, mapped, policy))
+            elif policy is not None:
+                problem = problem or Outcome(EventState.UNMATCHED, Reason.NO_QUANTITY, str(line.quantity))
         amount = sum(one.quantity for one in lines)
         if amount > rules.MAX_LICENSES:
             problem = Outcome(EventState.UNMATCHED, Reason.TOO_MANY, str(amount))
@@ -307,7 +259,7 @@ class Selling:
         if not is_last:
             return Unfinished.MORE
         made = [one.license_id for one in new if one.license_id]
-        if made:
+        if made and order.wanted.status is not Status.DISABLED:
             self._queue_mail(self._template, own, f"sale {made[-1]}", order.buyer.language)
         return None
 
@@ -329,6 +281,7 @@ class Selling:
         limit = line.policy.terms.max_activations
         if line.mapped.quantity is QuantityRule.DEVICES and limit is not None:
             terms = {"max_activations": rules.multiply_limit(limit, line.line.quantity)}
+        of_terms = expiry_of_new(line.policy.terms, self._command.context.now)
         source = f"{self._connection.shop.value}:{self._connection.id}"
         command = IssueLicenses(
             context=self._command.context,
@@ -340,8 +293,8 @@ class Selling:
                 email=order.buyer.email, name=order.buyer.name, language=order.buyer.language
             ),
             order=Order(source, sale.order, number, first),
-            expires_at=None if wanted.expires_at is UNSET else wanted.expires_at,
-            has_expiry=wanted.expires_at is not UNSET,
+            expires_at=wanted.expiry(of_terms),
+            has_expiry=True,
         )
         made, _ = make(self._work, command, line.policy)
         return [
@@ -351,6 +304,7 @@ class Selling:
                 license_id=one.id,
                 status=one.status,
                 expires_at=one.expires_at,
+                terms_expire_at=of_terms,
             )
             for i, one in enumerate(made)
         ]
@@ -388,3 +342,16 @@ class Selling:
             subject=Subject(license_ids=tuple(one.id for one in found)),
         )
         queue_mail(self._tx, mail, self._command.context.now)
+
+
+def apply_to_restored(work: LicenseWork, command: LicenseCommand, license: License) -> None:
+    """Apply what shops have said of a license since it was deleted."""
+    for connection_id, sold in sold_store.list_of_license(work.tx, license.id):
+        # No event of the connection is worked on meanwhile.
+        lock_connection(work.tx, connection_id)
+        known = sold_store.find_known(work.tx, connection_id, sold.order, sold.subscription)
+        decided = rules.decide(sold, license, rules.wanted(known))
+        if decided.changes:
+            changed = UpdateLicense(context=command.context, license=license.id, changes=decided.changes)
+            licenses.update(work, changed)
+        sold_store.save_sold(work.tx, connection_id, [decided.sold])

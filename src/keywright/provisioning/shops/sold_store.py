@@ -1,6 +1,6 @@
 """Statements about what shops say of payments, subscriptions, and the licenses that were sold."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,13 +13,16 @@ from keywright.db.bulk import bulk_insert, bulk_update
 from keywright.db.rows import to_datetime, to_optional_seconds
 from keywright.db.schema import payments, sold_licenses, subscriptions
 from keywright.db.transaction import ReadTransaction, WriteTransaction
-from keywright.provisioning.shops.model import Change, Payment, SaleState, SoldLicense, Subscription
+from keywright.provisioning.shops.model import Change, Fact, Payment, SaleState, SoldLicense, Subscription
+from keywright.provisioning.shops.rules import Known
 
 #: The most payments of a subscription that count, the newest, and the most licenses of one.
 _MAX_PAYMENTS, _MAX_SOLD = 400, 2_000
 _INSERT_SOLD = bulk_insert(sold_licenses)
 _UPDATE_SOLD = bulk_update(
-    sold_licenses, ["connection_id", "order_ref", "line", "number"], ["status", "expires_at"]
+    sold_licenses,
+    ["connection_id", "order_ref", "line", "number"],
+    ["status", "expires_at", "terms_expire_at"],
 )
 _OF: BindParameter[int] = bindparam("connection_id")
 _REF: BindParameter[str] = bindparam("ref")
@@ -50,7 +53,7 @@ def list_sold(
     found: dict[tuple[str, str, int], SoldLicense] = {}
     for name, ref in (("order_ref", order), ("subscription_ref", subscription)):
         if ref is not None:
-            rows = tx.connection.execute(_SOLD_BY[name], {"connection_id": connection_id, "ref": ref})
+            rows = tx.connection.execute(_SOLD_BY[name], _of(connection_id, ref))
             found |= {(row.order_ref, row.line, row.number): _sold_of(row) for row in rows}
     return list(found.values())
 
@@ -59,10 +62,15 @@ def list_sold_ids(tx: ReadTransaction, connection_id: int, change: Change) -> se
     """The IDs of the licenses that a change is about, as far as is known."""
     order, subscription = getattr(change, "order", None), getattr(change, "subscription", None)
     if order is not None and subscription is None:
-        payment = find_payment(tx, connection_id, order)
-        subscription = None if payment is None else payment.subscription
+        subscription = tx.first(_PAYMENT, lambda row: row.subscription_ref, **_of(connection_id, order))
     sold = list_sold(tx, connection_id, order, subscription)
     return {one.license_id for one in sold if one.license_id}
+
+
+def list_of_license(tx: ReadTransaction, license_id: int) -> list[tuple[int, SoldLicense]]:
+    """What shops have said of a license, with the connection."""
+    query = select(sold_licenses).where(sold_licenses.c.license_id == license_id)
+    return [(row.connection_id, _sold_of(row)) for row in tx.connection.execute(query)]
 
 
 def save_new_sold(tx: WriteTransaction, connection_id: int, sold: Sequence[SoldLicense]) -> None:
@@ -79,6 +87,7 @@ def save_new_sold(tx: WriteTransaction, connection_id: int, sold: Sequence[SoldL
                 "subscription_ref": one.subscription,
                 "status": one.status,
                 "expires_at": to_optional_seconds(one.expires_at),
+                "terms_expire_at": to_optional_seconds(one.terms_expire_at),
             }
             for one in sold
         ],
@@ -97,6 +106,7 @@ def save_sold(tx: WriteTransaction, connection_id: int, sold: Collection[SoldLic
                 "where_number": one.number,
                 "status": one.status,
                 "expires_at": to_optional_seconds(one.expires_at),
+                "terms_expire_at": to_optional_seconds(one.terms_expire_at),
             }
             for one in sold
         ],
@@ -110,36 +120,47 @@ def delete_unlicensed(tx: WriteTransaction, connection_id: int, order: str, line
     tx.connection.execute(delete(sold_licenses).where(*is_line, column.license_id == 0))
 
 
-def find_payment(tx: ReadTransaction, connection_id: int, order: str) -> Payment | None:
-    """What is known of the payment that the shop names so."""
-    return tx.first(_PAYMENT, _payment_of, connection_id=connection_id, ref=order)
+def find_known(
+    tx: ReadTransaction, connection_id: int, payment_ref: str | None, subscription_ref: str | None
+) -> Known:
+    """What is known of a payment and of a subscription: of the payment's, where none is named."""
+    payment = None
+    if payment_ref is not None:
+        payment = tx.first(_PAYMENT, _payment_of, **_of(connection_id, payment_ref))
+    payments = {} if payment is None else {payment.order: payment}
+    ref = subscription_ref or (None if payment is None else payment.subscription)
+    if ref is None:
+        return Known(payments)
+    found = map(_payment_of, tx.connection.execute(_PAYMENTS, _of(connection_id, ref)))
+    subscription = tx.first(
+        _SUBSCRIPTION,
+        lambda row: Subscription(ref=ref, state=SaleState(row.state), state_at=row.state_at),
+        **_of(connection_id, ref),
+    )
+    return Known({one.order: one for one in found} | payments, subscription)
 
 
-def list_payments(tx: ReadTransaction, connection_id: int, subscription: str) -> list[Payment]:
-    """The newest payments of a subscription."""
-    rows = tx.connection.execute(_PAYMENTS, {"connection_id": connection_id, "ref": subscription})
-    return [_payment_of(row) for row in rows]
+def save_known(tx: WriteTransaction, connection_id: int, before: Known, after: Known) -> None:
+    """Insert or update what has changed."""
+    for ref, payment in after.payments.items():
+        if payment != before.payments.get(ref):
+            _save_payment(tx, connection_id, payment)
+    if after.subscription is not None and after.subscription != before.subscription:
+        _save_subscription(tx, connection_id, after.subscription)
 
 
-def save_payment(tx: WriteTransaction, connection_id: int, payment: Payment) -> None:
-    """Insert or update."""
-    values = asdict(payment) | {"until": to_optional_seconds(payment.until), "state": payment.state.value}
+def _of(connection_id: int, ref: str) -> Mapping[str, Any]:
+    return {"connection_id": connection_id, "ref": ref}
+
+
+def _save_payment(tx: WriteTransaction, connection_id: int, payment: Payment) -> None:
+    values = asdict(payment) | {"until": to_optional_seconds(payment.until)}
+    values |= {fact.value: values[fact.value].value for fact in Fact}
     values["order_ref"], values["subscription_ref"] = values.pop("order"), values.pop("subscription")
     tx.connection.execute(_SAVE_PAYMENT[tx.is_postgres], values | {"connection_id": connection_id})
 
 
-def find_subscription(tx: ReadTransaction, connection_id: int, ref: str) -> Subscription | None:
-    """What is known of a subscription."""
-    return tx.first(
-        _SUBSCRIPTION,
-        lambda row: Subscription(ref=ref, state=SaleState(row.state), state_at=row.state_at),
-        connection_id=connection_id,
-        ref=ref,
-    )
-
-
-def save_subscription(tx: WriteTransaction, connection_id: int, subscription: Subscription) -> None:
-    """Insert or update."""
+def _save_subscription(tx: WriteTransaction, connection_id: int, subscription: Subscription) -> None:
     values = {
         "connection_id": connection_id,
         "subscription_ref": subscription.ref,
@@ -172,6 +193,10 @@ def _payment_of(row: Row[Any]) -> Payment:
         until=_moment(row.until),
         state=SaleState(row.state),
         state_at=row.state_at,
+        refund=SaleState(row.refund),
+        refund_at=row.refund_at,
+        dispute=SaleState(row.dispute),
+        dispute_at=row.dispute_at,
     )
 
 
@@ -184,6 +209,7 @@ def _sold_of(row: Row[Any]) -> SoldLicense:
         subscription=row.subscription_ref,
         status=row.status,
         expires_at=_moment(row.expires_at),
+        terms_expire_at=_moment(row.terms_expire_at),
     )
 
 

@@ -19,6 +19,7 @@ from keywright.provisioning.shops.model import (
     Buyer,
     Change,
     Connection,
+    Fact,
     Nothing,
     Renewal,
     Sale,
@@ -148,9 +149,11 @@ class _Charge(msgspec.Struct):
     invoice: str | None = None
 
 
-class _Dispute(msgspec.Struct):
+class _OfCharge(msgspec.Struct):
+    """A dispute, or a refund."""
+
     id: str
-    status: str
+    status: str | None = None
     charge: str | None = None
     payment_intent: str | None = None
 
@@ -303,25 +306,37 @@ def _read_refund(found: dict[str, Any]) -> tuple[Change, str | None]:
     charge = convert(found, _Charge)
     if not charge.refunded:
         return Nothing("a part was refunded"), None
-    return _change_of_payment(SaleState.REFUNDED, charge.invoice, charge.payment_intent, charge.id)
+    refunded = StateChange(
+        state=SaleState.REFUNDED,
+        order=charge.invoice or charge.payment_intent or charge.id,
+        fact=Fact.REFUND,
+    )
+    # The API is asked whether the payment was an invoice's.
+    return refunded, None if charge.invoice is not None else charge.payment_intent
+
+
+def _read_changed_refund(found: dict[str, Any]) -> tuple[Change, str | None]:
+    """What was refunded is paid again; a refund of which a part failed is none in full."""
+    refund = convert(found, _OfCharge)
+    if refund.status not in ("failed", "canceled"):
+        return Nothing("the refund has not failed"), None
+    return _change_of_payment(SaleState.ACTIVE, Fact.REFUND, refund)
 
 
 def _read_dispute(found: dict[str, Any]) -> tuple[Change, str | None]:
-    dispute = convert(found, _Dispute)
-    if dispute.status.startswith("warning"):
+    dispute = convert(found, _OfCharge)
+    status = dispute.status or ""
+    if status.startswith("warning"):
         # Nothing was suspended for it, and nothing is restored: many end with a refund.
         return Nothing("an inquiry, no dispute"), None
     states = {"won": SaleState.ACTIVE, "lost": SaleState.REFUNDED}
-    state = states.get(dispute.status, SaleState.SUSPENDED)
-    return _change_of_payment(state, None, dispute.payment_intent, dispute.charge or dispute.id)
+    return _change_of_payment(states.get(status, SaleState.SUSPENDED), Fact.DISPUTE, dispute)
 
 
-def _change_of_payment(
-    state: SaleState, invoice: str | None, payment: str | None, charge: str
-) -> tuple[Change, str | None]:
+def _change_of_payment(state: SaleState, fact: Fact, about: _OfCharge) -> tuple[Change, str | None]:
     """The state of the order that was paid; the API is asked whether it was an invoice's."""
-    lookup = None if invoice is not None else payment
-    return StateChange(state=state, order=invoice or payment or charge), lookup
+    order = about.payment_intent or about.charge or about.id
+    return StateChange(state=state, order=order, fact=fact), about.payment_intent
 
 
 _READERS = {
@@ -331,6 +346,8 @@ _READERS = {
     "customer.subscription.updated": _read_subscription,
     "customer.subscription.deleted": _read_end,
     "charge.refunded": _read_refund,
+    "charge.refund.updated": _read_changed_refund,
+    "refund.failed": _read_changed_refund,
     "charge.dispute.created": _read_dispute,
     # An inquiry that became a dispute.
     "charge.dispute.funds_withdrawn": _read_dispute,

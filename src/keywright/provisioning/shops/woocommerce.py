@@ -41,6 +41,7 @@ from keywright.provisioning.shops.reading import (
     convert,
     decode,
     from_text,
+    period_end,
     read_each,
     require_header,
     require_signature,
@@ -93,6 +94,8 @@ class _Order(msgspec.Struct):
     status: str
     date_modified_gmt: str
     line_items: list[_Line]
+    date_created_gmt: str | None = None
+    date_paid_gmt: str | None = None
     billing: _Billing = field(default_factory=_Billing)
     meta_data: list[_MetaEntry] = []
 
@@ -109,6 +112,7 @@ class _Subscription(msgspec.Struct):
     status: str
     date_modified_gmt: str
     billing_period: str
+    billing_interval: int | str = 1
     next_payment_date_gmt: str | None = None
     end_date_gmt: str | None = None
 
@@ -129,7 +133,7 @@ def read(headers: Mapping[str, str], body: bytes, connection: Connection) -> Sho
     found = decode(body, dict[str, Any])
     is_test = connection.mode is Mode.TEST
     if found.keys() == {"id"}:
-        event = _read_deletion(headers.get("x-wc-webhook-topic", ""), found["id"])
+        event = _read_deletion(headers, found["id"])
     elif "billing_period" in found:
         event = _read_subscription(convert(found, _Subscription))
     elif "line_items" in found:
@@ -154,12 +158,12 @@ def complete(event: ShopEvent, api: ShopApi) -> ShopEvent:
     change = event.change
     if isinstance(change, StateChange):
         change = replace(change, subscription=first_order)
+    elif isinstance(change, Renewal) and until:
+        # Until the shop is asked, it is when the order was paid.
+        end = period_end(from_text(until), change.until, found.billing_period, found.billing_interval)
+        change = replace(change, subscription=first_order, until=end)
     elif isinstance(change, Renewal):
-        change = (
-            replace(change, subscription=first_order, until=from_text(until))
-            if until
-            else Nothing("the subscription has no end")
-        )
+        change = Nothing("the subscription has no end")
     return replace(event, change=change, needs_api=False)
 
 
@@ -195,12 +199,16 @@ def _list(api: ShopApi, what: str, since: datetime) -> Iterator[dict[str, Any]]:
         yield from page
 
 
-def _read_deletion(topic: str, number: object) -> ShopEvent:
-    """All things of a site share one row of numbers: a forged topic reaches no order that is still there."""
-    order = str(convert(number, int))
+def _read_deletion(headers: Mapping[str, str], number: object) -> ShopEvent:
+    """All things of a site share one row of numbers: a forged topic reaches no order that is still there. An
+    order can go to the trash, come back, and go again: the ID of the delivery tells one from the other.
+    """
+    topic, order = headers.get("x-wc-webhook-topic", ""), str(convert(number, int))
     is_order = topic == "order.deleted"
     change = StateChange(state=SaleState.SUSPENDED, order=order) if is_order else Nothing("no order")
-    return ShopEvent(id=f"deleted/{order}", name=topic[:60] or "deleted", at=None, change=change)
+    delivery = headers.get("x-wc-webhook-delivery-id", "")[:64]
+    event_id = "/".join(filter(None, ("deleted", order, delivery)))
+    return ShopEvent(id=event_id, name=topic[:60] or "deleted", at=None, change=change)
 
 
 def _read_order(order: _Order, connection: Connection) -> ShopEvent:
@@ -217,7 +225,8 @@ def _read_order(order: _Order, connection: Connection) -> ShopEvent:
             # The webhook for subscriptions says until when.
             return replace(event, change=Nothing("the API key of the shop is missing"))
         failed = StateChange(state=SaleState.GRACE, subscription=order.renews)
-        renewed = Renewal(subscription=order.renews, until=at, order=number)
+        paid_at = order.date_paid_gmt or order.date_created_gmt or order.date_modified_gmt
+        renewed = Renewal(subscription=order.renews, until=from_text(paid_at), order=number)
         return replace(event, change=renewed if is_paid else failed, needs_api=True, lookup=order.renews)
     if is_paid:
         lines = tuple(map(_line_of, order.line_items))

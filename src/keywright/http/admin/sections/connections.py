@@ -59,6 +59,7 @@ REASONS = {
     Reason.UNKNOWN_PRODUCT: N_("The mapping does not have the product."),
     Reason.UNUSABLE_POLICY: N_("The policy is archived or deleted."),
     Reason.TOO_MANY: N_("It asks for too many licenses at once."),
+    Reason.NO_QUANTITY: N_("It has a line with a quantity below one."),
     Reason.UNKNOWN_ORDER: N_("The sale that it renews is not known."),
     Reason.CHANGED_BY_HAND: N_("The license was changed by hand since."),
     Reason.API_KEY_MISSING: N_("The connection needs a key of the shop's API."),

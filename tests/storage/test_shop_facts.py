@@ -1,0 +1,252 @@
+"""Payments are facts: paid, refunded, disputed, each with the shop's time. Licenses follow from all."""
+
+from datetime import datetime, timedelta
+from itertools import permutations
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from sqlalchemy import select
+
+from keywright.db import Storage
+from keywright.db.schema import licenses, mail_outbox
+from keywright.engine.executor import Executor
+from keywright.licensing.licenses.commands import DeleteLicense
+from keywright.licensing.licenses.model import License, Status
+from keywright.licensing.licenses.store import find_licenses_by_id
+from keywright.licensing.undo.commands import RestoreLicense
+from keywright.provisioning.shops.commands import ListShopEvents, TryAgain, UpdateConnection
+from keywright.provisioning.shops.model import (
+    Change,
+    EventState,
+    Fact,
+    MappedProduct,
+    QuantityRule,
+    Reason,
+    SaleLine,
+    SaleState,
+    Shop,
+    StoredEvent,
+)
+from tests.connections import CONTEXT, a_renewal, a_sale, a_state, ask, connect, do, receive
+from tests.makers import NOW, create_policy
+from tests.shop_scene import Scene, day
+
+DATABASES = ("sqlite",)
+# Each event is several transactions.
+pytestmark = pytest.mark.tier("ordinary")
+
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def shop(executor: Executor) -> Executor:
+    """Connection 1 sells product "pro" by policy 1, without an end, and "year" by policy 2."""
+    do(executor, create_policy(terms={"max_activations": 3}))
+    do(executor, create_policy(terms={"valid_for_days": 365}))
+    connect(executor, mapping=(MappedProduct("pro", 1), MappedProduct("year", 2)))
+    return executor
+
+
+def list_licenses(storage: Storage) -> list[License]:
+    with storage.read() as tx:
+        ids = list(tx.connection.execute(select(licenses.c.id).order_by(licenses.c.id)).scalars())
+        return list(find_licenses_by_id(tx, ids).values())
+
+
+def the_end(storage: Storage) -> tuple[Status, datetime | None]:
+    (license,) = list_licenses(storage)
+    return Status(license.status), license.expires_at
+
+
+def mails(storage: Storage) -> list[str]:
+    with storage.read() as tx:
+        return list(
+            tx.connection.execute(select(mail_outbox.c.template).order_by(mail_outbox.c.id)).scalars()
+        )
+
+
+def the_events(executor: Executor) -> list[StoredEvent]:
+    """What is stored, the oldest first."""
+    return list(ask(executor, ListShopEvents(connection_id=1)).items)[::-1]
+
+
+def a_refund(order: str) -> Change:
+    return replace(a_state(SaleState.REFUNDED, order=order), fact=Fact.REFUND)
+
+
+# --- refunds and disputes -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shop_kind", "tale"),
+    [
+        (Shop.STRIPE, ("checkout_paid", "charge_refunded", "dispute_opened", "dispute_won")),
+        (
+            Shop.PADDLE,
+            (
+                *("transaction_completed", "adjustment_refunded"),
+                *("adjustment_chargeback", "adjustment_chargeback_reversed"),
+            ),
+        ),
+    ],
+)
+def test_a_dispute_that_is_won_undoes_no_refund(
+    executor: Executor, storage: Storage, shop_kind: Shop, tale: tuple[str, ...]
+) -> None:
+    scene = Scene(executor, storage, shop_kind)
+    for order in permutations(tale):
+        scene.connect()
+        scene.tell(*order)
+        assert {one.status for one in scene.licenses()} == {Status.DISABLED}
+
+
+def test_a_refund_that_failed_undoes_the_refund(executor: Executor, storage: Storage) -> None:
+    scene = Scene(executor, storage, Shop.STRIPE)
+    for order in permutations(("checkout_paid", "charge_refunded", "refund_failed")):
+        scene.connect()
+        scene.tell(*order)
+        assert scene.license() == (Status.ACTIVE, None)
+
+
+def test_a_restored_order_restores_no_refund(shop: Executor, storage: Storage) -> None:
+    receive(shop, a_sale())
+    receive(shop, a_refund("1001"), 1)
+    receive(shop, a_state(SaleState.ACTIVE, order="1001"), 2)
+    assert the_end(storage)[0] is Status.DISABLED
+    receive(shop, replace(a_state(SaleState.ACTIVE, order="1001"), fact=Fact.REFUND), 3)
+    assert the_end(storage)[0] is Status.ACTIVE
+
+
+# --- refunds before their sales -------------------------------------------------------------------
+
+
+def test_a_refund_before_its_sale_leaves_a_paid_renewal_its_license(
+    executor: Executor, storage: Storage
+) -> None:
+    scene = Scene(executor, storage, Shop.STRIPE)
+    scene.tell("charge_of_first_invoice_refunded", "checkout_subscribed")
+    assert scene.license()[0] is Status.DISABLED
+    assert scene.mails() == []
+    scene.tell("invoice_renewed")
+    assert scene.license() == (Status.ACTIVE, day("2027-01-01T13:00:00"))
+    assert scene.mails() == ["your_license"]
+
+
+def test_a_refund_that_needs_the_shops_api_waits_for_its_key(executor: Executor, storage: Storage) -> None:
+    scene = Scene(executor, storage, Shop.STRIPE)
+    scene.has_api_key = False
+    scene.tell("charge_of_first_invoice_refunded")
+    (event,) = scene.events()
+    assert (event.state, event.reason) == (EventState.UNMATCHED, Reason.API_KEY_MISSING)
+    scene.has_api_key = True
+    scene.tell("checkout_subscribed")
+    do(executor, TryAgain(context=CONTEXT, connection_id=1, event_id=event.id))
+    scene.settle()
+    assert scene.license()[0] is Status.DISABLED
+
+
+def test_what_changed_nothing_can_be_tried_again(shop: Executor, storage: Storage) -> None:
+    receive(shop, a_sale(), is_test=True)
+    (ignored,) = the_events(shop)
+    assert ignored.state is EventState.IGNORED
+    again = do(shop, TryAgain(context=CONTEXT, connection_id=1, event_id=ignored.id))
+    assert again.state is EventState.WAITING
+
+
+# --- subscriptions --------------------------------------------------------------------------------
+
+
+def test_an_order_that_is_told_again_revives_no_subscription(executor: Executor, storage: Storage) -> None:
+    scene, endings = Scene(executor, storage, Shop.WOOCOMMERCE), set()
+    tale = ("order_subscribed", "subscription_renewed", "subscription_cancelled", "order_subscribed_edited")
+    for order in permutations(tale):
+        scene.connect()
+        scene.tell(*order)
+        scene.settle()
+        endings.add(scene.license())
+    assert len(endings) == 1
+
+
+def test_a_refund_of_the_only_known_period_ends_the_license_where_that_began(
+    shop: Executor, storage: Storage
+) -> None:
+    changes: list[tuple[Change, int]] = [
+        (a_sale("in-1", subscription="s"), 0),
+        (a_renewal(NOW + 60 * DAY, "s", "in-2"), 30 * 24),
+        (a_refund("in-2"), 31 * 24),
+    ]
+    endings = set()
+    for number, order in enumerate(permutations(changes)):
+        for one, hours in order:
+            names: Any = {
+                name: f"{value}-{number}"
+                for name in ("order", "subscription")
+                if (value := getattr(one, name, None)) is not None
+            }
+            receive(shop, replace(one, **names), hours)
+        last = list_licenses(storage)[-1]
+        endings.add((Status(last.status), last.expires_at))
+    assert endings == {(Status.ACTIVE, NOW + 30 * DAY)}
+
+
+@pytest.mark.parametrize(("product", "end"), [("pro", None), ("year", NOW + 365 * DAY)])
+def test_what_ended_and_is_restored_has_the_end_that_its_terms_give(
+    shop: Executor, storage: Storage, product: str, end: datetime | None
+) -> None:
+    receive(shop, a_sale(product=product, subscription="s"))
+    receive(shop, a_state(SaleState.ENDED, subscription="s"), 24)
+    assert the_end(storage) == (Status.ACTIVE, NOW + DAY)
+    receive(shop, a_state(SaleState.ACTIVE, subscription="s"), 48)
+    assert the_end(storage) == (Status.ACTIVE, end)
+
+
+def test_an_end_makes_no_license_longer(shop: Executor, storage: Storage) -> None:
+    receive(shop, a_sale(product="year", subscription="s"))
+    receive(shop, a_state(SaleState.ENDED, subscription="s"), 500 * 24)
+    assert the_end(storage) == (Status.ACTIVE, NOW + 365 * DAY)
+
+
+# --- deleted licenses -----------------------------------------------------------------------------
+
+
+def test_what_a_shop_said_of_a_deleted_license_is_true_when_it_is_restored(
+    shop: Executor, storage: Storage
+) -> None:
+    receive(shop, a_sale("in-1", subscription="s", until=NOW + 30 * DAY))
+    (license,) = list_licenses(storage)
+    do(shop, DeleteLicense(context=CONTEXT, license=license.id))
+    receive(shop, a_renewal(NOW + 60 * DAY, "s", "in-2"), 1)
+    assert do(shop, RestoreLicense(context=CONTEXT, license=license.id)).expires_at == NOW + 60 * DAY
+    assert the_end(storage) == (Status.ACTIVE, NOW + 60 * DAY)
+    do(shop, DeleteLicense(context=CONTEXT, license=license.id))
+    for order in ("in-1", "in-2"):
+        receive(shop, a_refund(order), 2)
+    do(shop, RestoreLicense(context=CONTEXT, license=license.id))
+    assert the_end(storage)[0] is Status.DISABLED
+
+
+# --- sales ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("quantity", [0, -1])
+@pytest.mark.parametrize("rule", QuantityRule)
+def test_a_sale_of_nothing_waits_for_a_person(
+    shop: Executor, storage: Storage, quantity: int, rule: QuantityRule
+) -> None:
+    mapping = (MappedProduct("pro", 1, rule), MappedProduct("mug"))
+    do(shop, UpdateConnection(context=CONTEXT, connection_id=1, changes={"mapping": mapping}))
+    outcome = receive(shop, a_sale(lines=(SaleLine("1", ("pro",), quantity), SaleLine("2", ("mug",), 0))))
+    assert outcome is not None
+    assert (outcome.state, outcome.reason) == (EventState.UNMATCHED, Reason.NO_QUANTITY)
+    assert list_licenses(storage) == []
+
+
+def test_each_trashing_of_an_order_is_one(executor: Executor, storage: Storage) -> None:
+    scene = Scene(executor, storage, Shop.WOOCOMMERCE)
+    scene.tell("order_completed", "order_deleted", "order_completed_again")
+    assert scene.license()[0] is Status.ACTIVE
+    scene.now += 30 * DAY
+    scene.tell("order_deleted_again", "order_deleted_again")
+    assert scene.license()[0] is Status.INACTIVE
+    assert len(scene.events()) == 4
