@@ -94,7 +94,7 @@ class RunningServer:
         self.data_dir = data_dir
         self._program = program
         self.database_url = str(settings.get("database_url") or f"sqlite:///{data_dir}/keywright.db")
-        self.settings = {"log_format": "json", **settings}
+        self.settings = {"log_format": "json", "log_calls": "all", **settings}
         self.port = 0
         self._log = data_dir.parent / f"{data_dir.name}.log"
         self._process: subprocess.Popen[bytes] | Forked

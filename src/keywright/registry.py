@@ -105,7 +105,11 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
     | signing_keys.HANDLERS
     | webhooks.HANDLERS
     | mails.HANDLERS
-    | {PurgeIdempotencyRecords: purge_idempotency_records, RecordEvent: record_event}
+    | {
+        PurgeIdempotencyRecords: purge_idempotency_records,
+        RecordEvent: record_event,
+        health.ProbeWrite: health.probe_write,
+    }
 )
 
 QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {

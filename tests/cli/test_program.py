@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from keywright.cli.program import command_tree, program, sentence
+from keywright.cli.helptext import sentence
+from keywright.cli.program import command_tree, program
 from keywright.core import errors
 from keywright.db import sqlite
 from keywright.identity import store

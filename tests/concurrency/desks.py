@@ -23,6 +23,7 @@ class Observed:
     def __init__(self, storage: Storage) -> None:
         self.inner = storage
         self.is_local = storage.is_local
+        self.watch = storage.watch
         #: Where short changes are made.
         self.place = "in place" if storage.is_local else "aside"
         self.writes: list[str] = []

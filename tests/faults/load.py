@@ -20,6 +20,7 @@ from tests.http.asking import V2, Reply, assert_refused, core
 from tests.server import RunningServer, wait_until
 
 UNAVAILABLE = "The service is not available right now. Please try again."
+READ_ONLY = "No change can be saved right now. Please try again later."
 FATE_UNKNOWN = "It is not known whether the request was carried out. Please look, or try again."
 BUSY = "The first request with this Idempotency-Key is still running. Please try again."
 #: How long a careful program goes on asking after the load has ended, in seconds.
@@ -261,6 +262,7 @@ def assert_answers_in_shape(journal: list[Call]) -> None:
                 assert call.is_careful
                 assert_refused(reply, BUSY, code="idempotency_key_busy", status=409)
             else:
-                sentence = FATE_UNKNOWN if reply.message == FATE_UNKNOWN else UNAVAILABLE
+                known = (FATE_UNKNOWN, READ_ONLY)
+                sentence = reply.message if reply.message in known else UNAVAILABLE
                 assert_refused(reply, sentence, code="service_unavailable", status=503)
             assert int(reply.header("retry-after") or 0) >= 1

@@ -1,5 +1,6 @@
 """The disk is full: nothing can be changed, everything can be asked for, and nothing is lost."""
 
+import re
 import subprocess
 import time
 from collections import Counter
@@ -20,13 +21,14 @@ from keywright.registry import open_executor
 from tests.faults.altered import LATER, altering_command
 from tests.faults.disks import Disk, a_disk
 from tests.faults.judge import INNOCENT, Verdict, judge_calls
-from tests.faults.load import RESTED, UNAVAILABLE, Call, Load, assert_answers_in_shape, run_load
+from tests.faults.load import READ_ONLY, RESTED, Call, Load, assert_answers_in_shape, run_load
 from tests.http.asking import Client, Reply, assert_refused, license_path
 from tests.makers import KEY_RING, NOW, SECRET, create, issue_api_key, make_sqlite_file, url_of
 from tests.proving import record, size
 from tests.server import KEYWRIGHT, NO_LIMITS, RunningServer, environment, running, wait_until
 
 KEYS = [f"CANARY-{number}" for number in range(4)]
+DEVICE = {"license_key": KEYS[0], "fingerprint": "a device"}
 SETTINGS = {"secret": SECRET.decode(), **NO_LIMITS}
 #: How soon it must go on when there is room again, in seconds.
 HEALED = 5.0
@@ -96,6 +98,7 @@ def test_a_full_disk_refuses_changes_answers_questions_and_heals_by_itself(tmp_p
     rounds = size(2, 50)
     answers: list[Reply] = []
     refusals: list[Reply] = []
+    problems: list[Reply] = []
     waits = []
     with a_shop(tmp_path) as shop, Client(shop.server, shop.credentials) as vendor:
         with run_load(shop.server, KEYS, rest=RESTED) as load:
@@ -106,8 +109,13 @@ def test_a_full_disk_refuses_changes_answers_questions_and_heals_by_itself(tmp_p
                 answers += questions(vendor)
                 refusals += changes(vendor)
                 answers += questions(vendor)
+                assert vendor.get("/readyz").json == {"status": "read_only"}
+                problems.append(vendor.post("/v3/activate", json_body=DEVICE))
                 shop.disk.make_room()
                 waits.append(load.wait_for_successes(1))
+                wait_until(
+                    lambda: vendor.get("/readyz").json == {"status": "ready"}, "a server that is ready"
+                )
             load.wait_for_successes()
             journal = load.finish()
         found = verdict(shop, journal)
@@ -125,9 +133,15 @@ def test_a_full_disk_refuses_changes_answers_questions_and_heals_by_itself(tmp_p
     assert set(statuses) == {200, 503}
     assert {reply.status for reply in answers} == {200}
     for reply in refusals:
-        assert_refused(reply, UNAVAILABLE, code="service_unavailable", status=503)
+        assert_refused(reply, READ_ONLY, code="service_unavailable", status=503)
         assert reply.header("retry-after") == "1"
+    for reply in problems:
+        assert reply.header("content-type") == "application/problem+json"
+        assert (reply.status, reply.json["code"]) == (503, "database_unavailable")
+        assert reply.json["detail"].startswith("No change can be saved right now; questions are answered.")
     assert_answers_in_shape(journal)
+    assert re.search(r"the database cannot be written: .*full", shop.server.log)
+    assert "changes are possible again after " in shop.server.log
     assert found == INNOCENT
     assert max(waits) < HEALED
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.http.asking import Client, assert_refused, raw
-from tests.server import RunningServer, running, wait_until
+from tests.server import RunningServer, running
 
 NO_ROUTE = "No route was found matching the URL and request method."
 PAGES = ("/admin", "/admin/", "/admin/sign-in", "/admin/setup?token=x", "/admin/statics/x.css", "//admin/")
@@ -23,8 +23,7 @@ class AdminSide(RunningServer):
 
 def pages_port(server: RunningServer) -> int:
     """Where the server says that its pages are."""
-    wait_until(lambda: "Ctrl-C stops" in server.log, "all that the server says when it starts")
-    return int(re.findall(r"pages +http://127\.0\.0\.1:(\d+)/admin", server.log)[-1])
+    return int(re.findall(r'"pages": "http://127\.0\.0\.1:(\d+)/admin"', server.log)[-1])
 
 
 def assert_nowhere(client: Client) -> None:
@@ -73,7 +72,7 @@ def test_switched_off_pages_are_nowhere_and_no_link_leads_there(tmp_path: Path) 
         running(tmp_path / "data", admin="false", admin_address="127.0.0.1:0") as server,
         Client(server) as client,
     ):
-        wait_until(lambda: "Ctrl-C stops" in server.log, "all that the server says when it starts")
+        assert '"pages": "none (admin = false)"' in server.log
         assert "/admin" not in server.log
         assert_nowhere(client)
         assert client.get("/readyz").status == 200

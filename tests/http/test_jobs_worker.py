@@ -56,6 +56,7 @@ class Troubled:
     def __init__(self, inner: Storage, trouble: set[str]) -> None:
         self.inner = inner
         self.is_local = inner.is_local
+        self.watch = inner.watch
         #: Names of what is wrong now; shared with what is ``beside``.
         self.trouble = trouble
         self._writes = 0

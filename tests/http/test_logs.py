@@ -1,15 +1,17 @@
 """What the log says of a request: one line, enough to find it again, and no secret."""
 
 import json
+import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.http.asking import Client, Reply, a_key, basic, core, in_query, license_path
 from tests.http.conftest import assert_clean
-from tests.server import RunningServer, running, wait_until
+from tests.server import KEYWRIGHT, RunningServer, environment, running, wait_until
 
 
 @pytest.fixture
@@ -175,3 +177,73 @@ def test_other_levels_and_formats_show_no_secret_either(
             vendor.get(f"/nothing/{key}", query=in_query(credentials))
         assert "request" in server.log
     assert_clean(server)
+
+
+def every_line(log: str) -> list[dict[str, Any]]:
+    """All that was written, which is one JSON object a line."""
+    return [json.loads(line) for line in log.splitlines()]
+
+
+def test_a_million_good_calls_are_no_line_by_default(tmp_path: Path) -> None:
+    with running(tmp_path / "data", log_calls="errors_and_slow") as server:
+        with Client(server, server.api_key()) as vendor, Client(server) as program:
+            key = vendor.license()
+            token = program.activated(key)
+            before = len(server.log)
+            calls = 200
+            for _ in range(calls // 4):
+                assert program.validate(key, token).status == 200
+                assert program.validate(key).status == 200
+                assert vendor.get(license_path(key)).status == 200
+                assert program.get("/readyz").status == 200
+            assert program.validate("UNKNOWN").status == 404
+            # What comes last is a mistake of the vendor's, which has a line.
+            assert vendor.get(license_path("UNKNOWN")).status == 404
+            wait_until(lambda: lines(server), "the line of the mistake")
+            (line,) = lines(server)
+            written = len(server.log) - before - len(json.dumps(line))
+        print(f"{max(written, 0) * 1_000_000 // calls} bytes of log per million good calls")
+        assert (line["route"], line["status"]) == ("get_license", 404)
+        assert written * 1_000_000 / calls <= 1_000_000
+
+
+def test_nothing_but_json_is_written_in_json(tmp_path: Path) -> None:
+    with running(tmp_path / "data", backup_daily_at="00:00") as server:
+        with Client(server) as program:
+            program.validate("UNKNOWN")
+        wait_until(lambda: server.sql("SELECT 1 FROM events WHERE name = 'backup.made'"), "a backup")
+        taken = subprocess.run(
+            [KEYWRIGHT, "serve", "--port", str(server.port), "--data-dir", str(tmp_path / "other")],
+            env=environment(log_format="json"),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    said = every_line(server.log)
+    ready = next(line for line in said if " is ready at " in line["event"])
+    assert ready["setup_link"].startswith(f"{server.base_url}/admin/setup?token=")
+    assert ready["data_directory"] == str(tmp_path / "data")
+    assert said[-1]["event"] == "Keywright has stopped."
+    assert taken.returncode == 1
+    *_, failed = every_line(taken.stdout + taken.stderr)
+    assert failed["level"] == "critical"
+    assert " cannot be listened on: " in failed["event"]
+
+
+def test_the_demo_says_its_key_in_json_too(tmp_path: Path) -> None:
+    with running(tmp_path / "data", program=[KEYWRIGHT], log_format="json") as server:
+        server.stop()
+        process = subprocess.Popen(
+            [KEYWRIGHT, "serve", "--demo=one", "--port", "0", "--data-dir", str(tmp_path / "data")],
+            env=environment(log_format="json"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert process.stdout is not None
+        ready = json.loads(process.stdout.readline())
+        process.terminate()
+        rest = process.communicate()[0]
+    assert ready["license_key"]
+    assert ready["api_key"].startswith("ck_")
+    assert [line["event"] for line in every_line(rest)] == ["Keywright has stopped."]

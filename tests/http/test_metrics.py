@@ -111,9 +111,14 @@ def test_a_database_that_is_away_is_a_metric(tmp_path: Path) -> None:
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name]
             )
             wait_until(lambda: not scrape(server)["keywright_database_up", ""], "a database that is away")
+            with Client(server) as program:
+                assert program.get("/readyz").status == 503
             assert ("keywright_unfinished_jobs", "") not in scrape(server)
             administrator.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true".encode())
             wait_until(lambda: scrape(server)["keywright_database_up", ""], "the database")
+            with Client(server) as program:
+                wait_until(lambda: program.get("/readyz").status == 200, "a server that is ready")
+            wait_until(lambda: "the database answers again after " in server.log, "a line in the log")
 
 
 def test_connections_and_a_replica_that_is_set_aside_are_metrics(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The loop that delivers webhooks, against real receivers that fail, hang, redirect and are gone."""
 
 import asyncio
+import re
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, closing
@@ -157,7 +158,9 @@ def test_an_answer_that_comes_while_others_are_saved_is_saved_too(tmp_path: Path
     assert len(receiver.received) == 2
 
 
-def test_a_receiver_that_is_back_gets_everything_in_order(tmp_path: Path) -> None:
+def test_a_receiver_that_is_back_gets_everything_in_order(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def run(receiver: Receiver) -> None:
         async with delivering(tmp_path) as process:
             await process.add(receiver)
@@ -174,6 +177,10 @@ def test_a_receiver_that_is_back_gets_everything_in_order(tmp_path: Path) -> Non
         "license.created",
         "license.activated",
     ]
+    # One line when it begins to fail, and one when that is over.
+    fails, works = (one for one in caplog.messages if one.startswith("the webhook 1 "))
+    assert fails == "the webhook 1 fails: 127.0.0.1: status 503"
+    assert re.fullmatch(r"the webhook 1 takes deliveries again after \d+ s", works)
 
 
 def test_gone_disables_and_a_request_for_quiet_pauses(tmp_path: Path) -> None:

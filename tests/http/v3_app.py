@@ -277,7 +277,12 @@ class App:
         desk = Desk(executor, most_waiting=100)
         body_reader, counters = BodyReader(), Counters()
         steps = Middlewares(
-            self.settings, counters, ApiKeyCache(), body_reader, AccessLog(is_json=True), count_call=None
+            self.settings,
+            counters,
+            ApiKeyCache(),
+            body_reader,
+            AccessLog(is_json=True, calls="all"),
+            count_call=None,
         )
         signatures = Signatures(desk, self.settings.signature_alg)
         interfaces = (V3(self.settings, desk, signatures, (*ROUTES, *OWN_ROUTES)), V2(self.settings, desk))

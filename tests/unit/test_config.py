@@ -83,6 +83,7 @@ BAD_VALUES = {
     "backup_keep": "0",
     "log_level": "loud",
     "log_format": "xml",
+    "log_calls": "some",
 }
 
 

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from functools import partial
 from time import monotonic
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
@@ -24,6 +25,7 @@ from keywright.core.command import Context
 from keywright.core.errors import KeywrightError, ShuttingDown
 from keywright.core.retry_after import parse_retry_after
 from keywright.db import ReadTransaction, Storage, run_read
+from keywright.db.watch import Outage
 from keywright.delivery.webhooks import rules, store
 from keywright.delivery.webhooks.addresses import Network
 from keywright.delivery.webhooks.commands import PurgeDeliveries, WorkOnEndpoint
@@ -78,6 +80,7 @@ class Deliveries:
         self._waits, self._worker_waits = Waits("webhooks have to wait"), Waits("a webhook has to wait")
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="webhooks")
         self._workers: dict[int, asyncio.Task[None]] = {}
+        self._outages: dict[int, Outage] = {}
         self._rested_until: dict[int, float] = {}
         self._is_stopping = asyncio.Event()
         self._next_clean_up = 0.0
@@ -126,6 +129,7 @@ class Deliveries:
             keys=self._keys,
             pace=self._pace,
             waits=self._worker_waits,
+            outage=self._outages.setdefault(claim.endpoint_id, _new_outage(claim.endpoint_id)),
             new_sender=self._new_sender,
             is_stopping=self._is_stopping,
         )
@@ -169,6 +173,7 @@ class _Worker:
         keys: "_SigningKeys",
         pace: Pace,
         waits: Waits,
+        outage: Outage,
         new_sender: Callable[[str], Sender],
         is_stopping: asyncio.Event,
     ) -> None:
@@ -178,6 +183,7 @@ class _Worker:
         self._keys = keys
         self._pace = pace
         self._waits = waits
+        self._outage = outage
         self._slots = asyncio.Semaphore(_MAX_IN_FLIGHT)
         self._new_sender = new_sender
         self._is_stopping = is_stopping
@@ -305,11 +311,26 @@ class _Worker:
             # Later, the claim could end before the request does; then the delivery is taken again.
             if monotonic() - self._held_at < _BEGIN_WITHIN:
                 attempt = await _time_attempt(due, endpoint, known, signer, sender)
+                self._note(attempt, endpoint)
                 # Looked up only now: a step may have taken the list while the request was on its way.
                 self._attempts.append(attempt)
         del self._in_flight[number]
         if self._has_results or not self._in_flight:
             self._can_step.set()
+
+    def _note(self, attempt: Attempt, endpoint: Endpoint) -> None:
+        """Let the log say when a receiver begins to fail, and when it takes deliveries again."""
+        if attempt.is_delivered:
+            self._outage.end()
+        elif not attempt.is_hopeless:
+            # Neither the path nor what the receiver said: they may hold a secret.
+            reason = attempt.answer if attempt.status is None else f"status {attempt.status}"
+            self._outage.note(f"{urlsplit(endpoint.url).hostname}: {reason}")
+
+
+def _new_outage(endpoint_id: int) -> Outage:
+    name = f"the webhook {endpoint_id}"
+    return Outage(f"{name} fails", f"{name} takes deliveries again after %.0f s", logging.WARNING)
 
 
 class _SigningKeys:

@@ -188,9 +188,14 @@ def _fields_json(struct: Event | ApiKey | User, names: Iterable[str]) -> Json:
     return {name: write_time(one) if isinstance(one, datetime) else one for name, one in fields.items()}
 
 
+def setup_link(base_url: str, token: str) -> str:
+    """The link that makes the first administrator."""
+    return f"{base_url}/admin/setup?token={token}"
+
+
 def print_setup_link(base_url: str, token: str) -> None:
-    """Print the link that makes the first administrator."""
-    print_line(f"\nMake the first administrator (30 minutes):\n  {base_url}/admin/setup?token={token}")
+    """Print that link."""
+    print_line(f"\nMake the first administrator (30 minutes):\n  {setup_link(base_url, token)}")
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

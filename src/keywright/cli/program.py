@@ -12,10 +12,10 @@ import typer
 import typer.main
 from typer.core import TyperCommand, TyperGroup
 
-from keywright.cli.helptext import epilog, paragraphs
+from keywright.cli.helptext import epilog, paragraphs, sentence
 
 if TYPE_CHECKING:
-    from keywright.core.errors import KeywrightError
+    pass
 
 #: Every command and group of commands: the module and the name in it, and what the help of the program says.
 _COMMANDS = {
@@ -231,15 +231,6 @@ def _describe(problem: Exception) -> _Failure:
         f"something unexpected happened ({type(problem).__name__}: {problem}); "
         "run with KEYWRIGHT_DEBUG=1 for the details."
     )
-
-
-def sentence(problem: "KeywrightError | OSError") -> str:
-    """The sentence about this problem: what is wrong, and what to do."""
-    if isinstance(problem, OSError):
-        where = f"{problem.filename}: " if problem.filename else ""
-        return f"{where}{problem.strerror or problem}."
-    text = problem.say(problem.hint or problem.sentence)
-    return text if problem.hint else text[:1].lower() + text[1:]
 
 
 def _report(failure: _Failure, *, as_json: bool) -> None:

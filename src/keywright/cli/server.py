@@ -1,9 +1,10 @@
 """``keywright serve``, ``init``, ``config`` and ``version``."""
 
+import json
 import logging
 import sys
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -13,9 +14,10 @@ from typer.core import TyperCommand
 
 from keywright import __version__
 from keywright.cli import output
+from keywright.cli.helptext import sentence
 from keywright.cli.installation import InstallationOptions, describe_database, show_warnings
 from keywright.cli.options import AsJson, DemoKind, command, with_options
-from keywright.core.errors import ConfigurationError, SetupOver, Unavailable
+from keywright.core.errors import ConfigurationError, KeywrightError, SetupOver, Unavailable
 
 if TYPE_CHECKING:
     from keywright.config import Settings
@@ -101,20 +103,44 @@ def serve(
         level=settings.log_level, is_json=logs.uses_json(settings, is_terminal=sys.stderr.isatty())
     )
     say_ready = partial(print_ready, settings, options.command_line, demo)
-    with closing(open_installation(settings)) as storage:
-        for risk in risks(settings):
-            log.warning("%s", risk)
-        if settings.workers == 1:
-            serve_until_stopped(settings, storage, APPLICATION, when_ready=say_ready)
-        elif storage.is_local:
-            raise ConfigurationError(
-                f"{settings.workers} workers (from {settings.source_of('workers')}) need PostgreSQL: an "
-                "SQLite database has one server process. Set database_url to a postgresql:// URL, or take "
-                "one worker."
-            )
-    if settings.workers > 1:
-        serve_with_workers(settings, partial(open_installation, settings), APPLICATION, when_ready=say_ready)
-    output.print_line("Keywright has stopped.")
+    with _failing_in_the_log(settings):
+        with closing(open_installation(settings)) as storage:
+            for risk in risks(settings):
+                log.warning("%s", risk)
+            if settings.workers == 1:
+                serve_until_stopped(settings, storage, APPLICATION, when_ready=say_ready)
+            elif storage.is_local:
+                raise ConfigurationError(
+                    f"{settings.workers} workers (from {settings.source_of('workers')}) need PostgreSQL: an "
+                    "SQLite database has one server process. Set database_url to a postgresql:// URL, or "
+                    "take one worker."
+                )
+        if settings.workers > 1:
+            open_storage = partial(open_installation, settings)
+            serve_with_workers(settings, open_storage, APPLICATION, when_ready=say_ready)
+    _say(settings, "Keywright has stopped.")
+
+
+@contextmanager
+def _failing_in_the_log(settings: "Settings") -> Iterator[None]:
+    """Where the log is JSON, the error that ends the program is a line of it."""
+    try:
+        yield
+    except (KeywrightError, OSError) as problem:
+        if settings.log_format != "json":
+            raise
+        log.critical("%s", sentence(problem))
+        raise typer.Exit(1) from problem
+
+
+def _say(settings: "Settings", text: str, **fields: object) -> None:
+    """Print a line; where the log is JSON, an object like one of the log's."""
+    if settings.log_format != "json":
+        output.print_line(text)
+        return
+    timestamp = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+    line = {"event": text, "level": "info", "timestamp": timestamp, **fields}
+    output.print_line(json.dumps(line, default=str))
 
 
 def init(options: InstallationOptions) -> None:
@@ -225,20 +251,25 @@ def print_ready(
     demo = prepare(settings, demo_kind) if demo_kind else None
     token = _setup_token(settings) if settings.admin else None
     api_url = f"{base_url}/{settings.api_root}/{settings.namespace}/v2"
-    output.print_heading(f"Keywright {__version__} is ready at {base_url}")
-    output.print_fields(
-        [
-            ("interface", f"{base_url}/{settings.v3_root}"),
-            ("reference", f"{base_url}/openapi/v3"),
-            ("v2", api_url),
-            ("its reference", f"{base_url}/openapi/v2"),
-            ("pages", f"{admin_url}/admin" if settings.admin else "none (admin = false)"),
-            *_portal_line(settings, base_url),
-            ("data directory", settings.data_dir.absolute()),
-            ("database", without_password(settings.database_url_in_force)),
-            *([("server processes", settings.workers)] if settings.workers > 1 else []),
-        ]
-    )
+    heading = f"Keywright {__version__} is ready at {base_url}"
+    fields = [
+        ("interface", f"{base_url}/{settings.v3_root}"),
+        ("reference", f"{base_url}/openapi/v3"),
+        ("v2", api_url),
+        ("its reference", f"{base_url}/openapi/v2"),
+        ("pages", f"{admin_url}/admin" if settings.admin else "none (admin = false)"),
+        *_portal_line(settings, base_url),
+        ("data directory", settings.data_dir.absolute()),
+        ("database", without_password(settings.database_url_in_force)),
+        *([("server processes", settings.workers)] if settings.workers > 1 else []),
+    ]
+    if settings.log_format == "json":
+        setup = {} if token is None else {"setup_link": output.setup_link(admin_url, token)}
+        shown = {} if demo is None else {"license_key": demo.license_key, "api_key": demo.credentials}
+        _say(settings, heading, **{name.replace(" ", "_"): value for name, value in fields}, **setup, **shown)
+        return
+    output.print_heading(heading)
+    output.print_fields(fields)
     if token is not None:
         output.print_setup_link(admin_url, token)
     credentials = (demo and demo.credentials) or "CONSUMER_KEY:CONSUMER_SECRET"

@@ -1,5 +1,6 @@
 """The command ``keywright status``."""
 
+import json
 import re
 import time
 from collections.abc import Iterable
@@ -54,9 +55,12 @@ def status(here: Installation, *, as_json: AsJson = False) -> None:
 
 
 def _ask_server(settings: "Settings") -> str:
-    """``ready``, ``not ready`` (it stops, or its database is away), or ``not running``."""
+    """``ready``, ``read only`` (no change is possible), ``not ready`` (it stops, or its database is away), or
+    ``not running``.
+    """
     try:
-        return "ready" if _get(settings.host, settings.port, "/readyz")[0] == HTTPStatus.OK else "not ready"
+        status, body = _get(settings.host, settings.port, "/readyz")
+        return str(json.loads(body)["status"]).replace("_", " ") if status == HTTPStatus.OK else "not ready"
     except OSError:
         return "not running"
 

@@ -44,6 +44,7 @@ def configure(*, level: str, is_json: bool, stream: TextIO = sys.stderr) -> None
         )
     )
     logging.basicConfig(level=number, handlers=[handler], force=True)
+    logging.captureWarnings(capture=True)
     # Those of calls to others would have the addresses that were asked, with what these say of customers.
     for name in ("alembic", "httpx", "httpcore"):
         logging.getLogger(name).setLevel(logging.WARNING)

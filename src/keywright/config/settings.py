@@ -24,6 +24,7 @@ from keywright.config.values import (
     parse_time_of_day,
     parse_url,
     parse_web_address,
+    to_words,
     trim,
 )
 from keywright.config.webhook_settings import WebhookSettings
@@ -297,6 +298,13 @@ class Settings(MailSettings, WebhookSettings, PageSettings, LimitSettings):
     )
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(lower)] = Field(
         default="info", description="The lowest level that is logged."
+    )
+    log_calls: Annotated[Literal["off", "errors and slow", "all"], BeforeValidator(to_words)] = Field(
+        default="errors and slow",
+        description=(
+            "The calls that have a line in the log: none (off), all, or those that end with 5xx, take longer "
+            "than a second, or are refused although a secret API key makes them (errors and slow)."
+        ),
     )
     log_format: Annotated[Literal["auto", "console", "json"], BeforeValidator(lower)] = Field(
         default="auto",

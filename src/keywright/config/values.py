@@ -43,6 +43,11 @@ def lower(value: object) -> object:
     return value.strip().lower() if isinstance(value, str) else value
 
 
+def to_words(value: object) -> object:
+    """The same for a value of several words, which may be joined by ``-`` or ``_``."""
+    return re.sub("[-_ ]+", " ", value.strip().lower()) if isinstance(value, str) else value
+
+
 def parse_path(value: object) -> Path:
     """Parse a path; ``~`` is a home directory."""
     if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):

@@ -24,6 +24,7 @@ from keywright.core.errors import (
     LockTimeout,
     RejectedByDatabase,
     StoreConflict,
+    StoreReadOnly,
     StoreUnavailable,
 )
 from keywright.db.secret_ids import QUERY, require_secrets
@@ -70,6 +71,7 @@ _CONFLICTS = frozenset({"40001", "40P01", "23505"})
 #: And after these on a new connection: the server has become a standby; a table's columns have changed.
 _STALE_CONNECTION = frozenset({"25006", "0A000"})
 _LOCK_NOT_AVAILABLE = "55P03"
+_DISK_FULL = "53100"
 #: Classes of errors with which the server disconnects.
 _DISCONNECTS = ("08", "57P")
 #: Classes of errors about a value: data exceptions, integrity constraints, syntax and access.
@@ -299,6 +301,8 @@ def _translate_error(problem: exc.DBAPIError) -> StoreConflict | StoreUnavailabl
     if not state and isinstance(problem, exc.OperationalError | exc.InterfaceError):
         # The connection broke.
         return StoreConflict(message)
+    if state == _DISK_FULL:
+        return StoreReadOnly(message)
     return StoreUnavailable(message)
 
 

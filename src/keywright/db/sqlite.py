@@ -21,7 +21,14 @@ from urllib.parse import quote
 from sqlalchemy import Connection, Engine, bindparam, create_engine, event, exc, pool, select, update
 
 from keywright.core.crypto import KeyRing
-from keywright.core.errors import FateUnknown, RejectedByDatabase, StoreBusy, StoreError, StoreUnavailable
+from keywright.core.errors import (
+    FateUnknown,
+    RejectedByDatabase,
+    StoreBusy,
+    StoreError,
+    StoreReadOnly,
+    StoreUnavailable,
+)
 from keywright.db.locks import PathLock
 from keywright.db.schema import sequences
 from keywright.db.secret_ids import QUERY, require_secrets
@@ -299,6 +306,8 @@ def _translate_error(problem: exc.DBAPIError) -> StoreUnavailable | StoreBusy | 
         return StoreBusy("another program holds SQLite's lock")
     if code == sqlite3.SQLITE_IOERR_FSYNC:
         return FateUnknown(str(problem.orig))
+    if code & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY):
+        return StoreReadOnly(str(problem.orig))
     return StoreUnavailable(str(problem.orig))
 
 

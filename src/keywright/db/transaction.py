@@ -7,13 +7,16 @@
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from sqlalchemy import Connection, Row, Select, Table, insert, literal, select
+from sqlalchemy import Connection, Row, Select, Table, delete, insert, literal, select
 
 from keywright.core.crypto import KeyRing
 from keywright.db.bulk import Item, Values, is_postgres
+from keywright.db.schema import sequences
 from keywright.db.secret_ids import lock_ring
 
 _PING = select(literal(1))
+#: The name of a sequence that there never is.
+_PROBE = "probe"
 
 
 class IdGenerator(Protocol):
@@ -81,6 +84,11 @@ class WriteTransaction(ReadTransaction):
             is_rotated = len(self.key_ring.rings) > 1
             self._sealing = lock_ring(self.connection, self.key_ring) if is_rotated else self.key_ring
         return self._sealing
+
+    def probe(self) -> None:
+        """Write a row and take it back: the commit has something to write, and changes nothing."""
+        self.connection.execute(insert(sequences).values(name=_PROBE, last_id=0))
+        self.connection.execute(delete(sequences).where(sequences.c.name == _PROBE))
 
     def insert(self, table: Table, values: Values) -> int:
         """Insert a row and return its ID."""

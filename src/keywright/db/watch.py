@@ -1,7 +1,16 @@
-"""Figures of a database for the metrics; a storage and its clones share them."""
+"""What is known of a database beside its rows: figures for the metrics, and outages. A storage and its clones
+share it.
+"""
 
+import logging
 from collections.abc import Callable
+from time import monotonic
 from typing import NamedTuple, Protocol
+
+#: The shortest time between two log lines about the same outage, in seconds.
+_LOG_INTERVAL = 60.0
+
+log = logging.getLogger(__name__)
 
 
 class Watched(Protocol):
@@ -25,10 +34,46 @@ class ReplicaState(NamedTuple):
     lag_seconds: float | None
 
 
+class Outage:
+    """Something that does not work for a while: the log says so when it begins, and once a minute from then
+    on, and says when it is over. May be used by several threads.
+    """
+
+    def __init__(self, sentence: str, end: str, level: int = logging.ERROR) -> None:
+        """``end`` is the sentence about its end, with a place for the seconds."""
+        self._sentence, self._end, self._level = sentence, end, level
+        self._since: float | None = None
+        self._is_logged = False
+        self._silent_until = 0.0
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it has begun, and is not over."""
+        return self._since is not None
+
+    def note(self, problem: object) -> None:
+        """It does not work, and this is why."""
+        now = monotonic()
+        self._since = self._since or now
+        if now >= self._silent_until:
+            self._silent_until, self._is_logged = now + _LOG_INTERVAL, True
+            log.log(self._level, "%s: %s", self._sentence, problem)
+
+    def end(self) -> None:
+        """It works."""
+        since, self._since = self._since, None
+        if since is not None and self._is_logged:
+            self._is_logged = False
+            log.warning(self._end, monotonic() - since)
+
+
 class Watch:
-    """The connections of this process, and what to call after a commit."""
+    """The connections of this process, its outages, and what to call after a commit."""
 
     def __init__(self) -> None:
+        self.reading = Outage("the database cannot be read", "the database answers again after %.0f s")
+        #: Over when something was written, not when a transaction ended that had nothing to write.
+        self.writing = Outage("the database cannot be written", "changes are possible again after %.0f s")
         #: Called with the seconds that a commit took, in any thread.
         self.observe_commit: Callable[[float], None] = lambda _: None
         #: Connections to a server; a file has none.

@@ -32,8 +32,6 @@ LOCK_RETRIES = 2
 #: How long the parts of a batch are tried again while other transactions keep them from being decided, in
 #: seconds.
 CONFLICT_TIMEOUT = 2.5
-#: The shortest time between two log lines about a database that cannot be used, in seconds.
-_LOG_INTERVAL = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -131,7 +129,6 @@ class Executor:
         self._make_registry = make_registry
         self._registry = make_registry()
         self._held = HeldLocks(self._find_holders)
-        self._silent_until = 0.0
 
     def clone(self) -> "Executor":
         """Another one for another thread, with connections of its own; the caller closes it."""
@@ -228,7 +225,7 @@ class Executor:
         except (StoreBusy, StoreConflict):
             raise
         except Unavailable as fault:
-            self._log_outage("the database cannot be written: %s", fault)
+            self._storage.watch.writing.note(fault)
             return [fault] * len(commands)
 
     def _execute_internal(self, commands: Sequence[Command]) -> list[Outcome]:
@@ -269,9 +266,12 @@ class Executor:
         """Answer the queries, each from one moment of the database."""
         is_single = self._registry.single_moment.issuperset(map(type, queries))
         try:
-            return run_read(self._storage, partial(self._answer, queries), is_single=is_single)
+            outcomes = run_read(self._storage, partial(self._answer, queries), is_single=is_single)
+            if self._storage.watch.reading.is_on:
+                self._storage.watch.reading.end()
+            return outcomes
         except Unavailable as fault:
-            self._log_outage("the database cannot be read: %s", fault)
+            self._storage.watch.reading.note(fault)
             return [fault] * len(queries)
         except Exception as problem:
             if len(queries) > 1:
@@ -287,12 +287,6 @@ class Executor:
             except Refusal as refusal:
                 outcomes.append(refusal)
         return outcomes
-
-    def _log_outage(self, message: str, fault: Unavailable) -> None:
-        """Log that the database cannot be used; but not for every batch of a long outage."""
-        if monotonic() >= self._silent_until:
-            self._silent_until = monotonic() + _LOG_INTERVAL
-            log.error(message, fault)
 
 
 def _to_fault(problem: Exception, item: Command | Query) -> KeywrightError:

@@ -22,9 +22,9 @@ from keywright.background.moments import pass_moments
 from keywright.background.projector import project_events
 from keywright.background.refusals import save_refusals
 from keywright.background.shop_runner import running_shops
+from keywright.background.write_probe import probe_writes
 from keywright.config import Settings, logs
 from keywright.core.command import Command
-from keywright.core.crypto import KeyRing
 from keywright.db import Storage
 from keywright.engine.desk import Desk
 from keywright.http.health import Health
@@ -95,6 +95,7 @@ async def _open(
         running(save_refusals(desk, counters.refusals)),
         running(project_events(desk)),
         running(back_up_daily(desk, settings)),
+        running(probe_writes(desk, storage.watch.writing)),
         together(
             sending_mails(desk, storage, settings, mail_bell),
             running_jobs(desk, storage, keep_addresses_days=settings.keep_addresses_days),
@@ -108,7 +109,8 @@ async def _open(
         open_relay(settings, desk) as relay,
     ):
         with closing(BodyReader()) as body_reader, _serving_metrics(settings, storage, desk, metrics, mailer):
-            log = AccessLog(is_json=logs.uses_json(settings, is_terminal=sys.stderr.isatty()))
+            is_json = logs.uses_json(settings, is_terminal=sys.stderr.isatty())
+            log = AccessLog(is_json=is_json, calls=settings.log_calls)
             admin = LazyApp(
                 BASE,
                 runner,
@@ -119,7 +121,7 @@ async def _open(
                 PORTAL, portal_runner, partial(_build_portal, settings, portal_runner, body_reader)
             )
             signatures = Signatures(desk, settings.signature_alg)
-            site = _build_site(settings, desk, admin_host, signatures, storage.key_ring)
+            site = _build_site(settings, desk, admin_host, signatures, storage)
             site = SitePages(lambda _scope: settings.portal, PORTAL, portal, site)
             pages = SitePages(admin_host.is_here, BASE, admin, site)
             count_call = None if metrics is None else metrics.count_call
@@ -202,13 +204,13 @@ def _build_portal(settings: Settings, runner: Runner, body_reader: BodyReader) -
 
 
 def _build_site(
-    settings: Settings, desk: Desk, admin_host: AdminHost, signatures: Signatures, key_ring: KeyRing
+    settings: Settings, desk: Desk, admin_host: AdminHost, signatures: Signatures, storage: Storage
 ) -> ASGIApp:
     """The pages for everyone: health, public keys and documents."""
     routes = [
-        *Health(desk, write_error).routes,
+        *Health(desk, storage.watch.writing, write_error).routes,
         *Jwks(signatures, write_error).routes,
-        *UnsubscribePage(desk, key_ring, write_error).routes,
+        *UnsubscribePage(desk, storage.key_ring, write_error).routes,
         *Documents(settings, admin_host.is_here).routes,
     ]
     site = Starlette(routes=routes, exception_handlers=exception_handlers(write_error))

@@ -5,6 +5,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from keywright.core.errors import KeywrightError, ShuttingDown
+from keywright.db.watch import Outage
 from keywright.engine.desk import Desk
 from keywright.engine.health import CheckDatabase
 from keywright.http.answer import Answer, ErrorWriter, to_response
@@ -14,8 +15,9 @@ from keywright.http.server.protocol import IS_LEAVING
 class Health:
     """The addresses that load balancers and monitors ask."""
 
-    def __init__(self, desk: Desk, write_error: ErrorWriter) -> None:
+    def __init__(self, desk: Desk, writing: Outage, write_error: ErrorWriter) -> None:
         self._desk = desk
+        self._writing = writing
         self._write_error = write_error
         self.routes = [Route("/healthz", self._healthz), Route("/readyz", self._readyz)]
 
@@ -25,7 +27,7 @@ class Health:
 
     async def _readyz(self, request: Request) -> Response:
         """The database answers, and the server is not about to stop. A server never starts on a database
-        whose schema it does not know.
+        whose schema it does not know. One that can change nothing stays: it answers questions.
         """
         try:
             if request.scope.get("state", {}).get(IS_LEAVING):
@@ -33,4 +35,5 @@ class Health:
             await self._desk.query(CheckDatabase())
         except KeywrightError as error:
             return to_response(self._write_error(error))
-        return to_response(Answer(200, b'{"status":"ready"}'))
+        is_read_only = self._writing.is_on
+        return to_response(Answer(200, b'{"status":"read_only"}' if is_read_only else b'{"status":"ready"}'))

@@ -85,6 +85,17 @@ class StoreUnavailable(Unavailable):
     code = "fault.store_unavailable"
 
 
+class StoreReadOnly(StoreUnavailable):
+    """The database takes no change: its disk is full, or it may only be read. Questions are answered."""
+
+    code = "fault.store_read_only"
+    problem_detail = (
+        "No change can be saved right now; questions are answered. Nothing was changed; try again later."
+    )
+    sentence = problem_detail
+    v2 = V2(503, _UNAVAILABLE, "No change can be saved right now. Please try again later.")
+
+
 class SecretMissing(StoreUnavailable):
     """The secret was rotated, and this server does not have the new one yet."""
 

@@ -1,4 +1,4 @@
-"""Write one line to the log for each request.
+"""Write lines about requests to the log: about every one, or about those that fail or are slow.
 
 A logger would take three times as long, a twentieth of a request. No line has a full license key, token or
 secret.
@@ -22,6 +22,13 @@ from keywright.core import crypto
 from keywright.http.answer import Answer
 from keywright.http.middleware.call import Call
 
+#: A call that takes longer is slow, in seconds; not one that was asked to wait for events.
+_SLOW = 1.0
+_ASKED_TO_WAIT = b"wait_seconds="
+#: How many lines may come at once, and in a second, where not all requests are logged: in an outage, every
+#: one fails.
+_BURST, _PER_SECOND = 20.0, 1.0
+
 log = logging.getLogger(__name__)
 
 
@@ -30,19 +37,24 @@ class AccessLog:
     written is dropped.
     """
 
-    def __init__(self, *, is_json: bool) -> None:
-        """Configure logging first."""
+    def __init__(self, *, is_json: bool, calls: str) -> None:
+        """``calls`` is the setting ``log_calls``. Configure logging first."""
         # Bytes: writing text would take half as long again.
         self._stream = sys.stderr.buffer
         self._render = _build_renderer(is_json=is_json)
         self._lock = Lock()
-        self._is_on = log.isEnabledFor(logging.INFO)
+        self._is_on = calls != "off" and log.isEnabledFor(logging.INFO)
+        self._has_all = calls == "all"
+        #: How many more lines may come now, as it was at a time of ``perf_counter``; and how many were left
+        #: out since the last one.
+        self._room, self._room_at, self._omitted = _BURST, perf_counter(), 0
         #: The second that was written last, and its text: it is made once.
         self._second = (0, "")
 
     def log_call(self, call: Call, answer: Answer, started: float) -> None:
         """Log a call of an interface that came at ``started``, by ``perf_counter``."""
-        if self._is_on:
+        lowest_error = 400 if call.has_secret_key else 500
+        if self._is_on and (self._has_all or self._is_due(call.scope, answer.status, started, lowest_error)):
             self._write(
                 method=call.method,
                 route=call.operation or "none",
@@ -56,7 +68,7 @@ class AccessLog:
 
     def log_page(self, scope: Scope, status: int, started: float) -> None:
         """Log another request. Its path is not written unless it is a page's: it may have a license key."""
-        if self._is_on:
+        if self._is_on and (self._has_all or self._is_due(scope, status, started, 500)):
             route = scope.get("route")
             self._write(
                 method=scope["method"],
@@ -65,8 +77,25 @@ class AccessLog:
                 duration_ms=_milliseconds_since(started),
             )
 
+    def _is_due(self, scope: Scope, status: int, started: float, lowest_error: int) -> bool:
+        """Whether the request has failed or was slow, and there is room for its line."""
+        now = perf_counter()
+        is_slow = now - started > _SLOW and _ASKED_TO_WAIT not in scope["query_string"]
+        if status < lowest_error and not is_slow:
+            return False
+        self._room = min(_BURST, self._room + (now - self._room_at) * _PER_SECOND)
+        self._room_at = now
+        if self._room < 1:
+            self._omitted += 1
+            return False
+        self._room -= 1
+        return True
+
     def _write(self, **entry: Any) -> None:
-        entry["event"], entry["level"], entry["timestamp"] = "request", "info", self._read_clock()
+        if self._omitted:
+            entry["omitted"], self._omitted = self._omitted, 0
+        level = "warning" if entry["status"] >= 500 else "info"
+        entry["event"], entry["level"], entry["timestamp"] = "request", level, self._read_clock()
         line = self._render(entry) + b"\n"
         with self._lock, suppress(OSError):
             self._stream.write(line)
