@@ -72,7 +72,7 @@ class Serving:
 def serving(data_dir: Path, *options: str) -> Iterator[Serving]:
     command = [KEYWRIGHT, "serve", "--port", "0", "--data-dir", str(data_dir), *options]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), text=True
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(log_calls="all"), text=True
     ) as process:
         try:
             yield Serving(process)

@@ -329,8 +329,8 @@ class _Worker:
 
 
 def _new_outage(endpoint_id: int) -> Outage:
-    name = f"the webhook {endpoint_id}"
-    return Outage(f"{name} fails", f"{name} takes deliveries again after %.0f s", logging.WARNING)
+    end = f"the webhook {endpoint_id} takes deliveries again after %.0f s"
+    return Outage(f"the webhook {endpoint_id} fails", end, logging.WARNING)
 
 
 class _SigningKeys:
