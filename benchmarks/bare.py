@@ -14,7 +14,7 @@ def leave_out_pages() -> None:
     async def nothing(*_: object, **__: object) -> AsyncIterator[None]:
         yield
 
-    async def nothing_projected(_: object) -> None:
+    async def nothing_projected(*_: object) -> None:
         return
 
     replaced = {"_open_runner": nothing, "running_jobs": nothing, "project_events": nothing_projected}

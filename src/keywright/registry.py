@@ -13,7 +13,7 @@ from keywright.db import Storage
 from keywright.delivery.mail import handlers as mails
 from keywright.delivery.webhooks import handlers as webhooks
 from keywright.delivery.webhooks import queries as webhook_queries
-from keywright.engine import health
+from keywright.engine import health, looking
 from keywright.engine.executor import Executor, Registry
 from keywright.engine.idempotency import PurgeIdempotencyRecords, purge_idempotency_records
 from keywright.events.commands import RecordEvent
@@ -137,6 +137,7 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     **signing_keys.QUERY_HANDLERS,
     **webhook_queries.QUERY_HANDLERS,
     **moments.QUERY_HANDLERS,
+    **looking.QUERY_HANDLERS,
 }
 #: Queries answered by statements each of which sees all that must agree in the answer at one moment: with
 #: ``ValidateLicense``, the license and the device's place; names, usage and leases may be a moment newer.

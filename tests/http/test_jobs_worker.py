@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from keywright.background import job_runner
+from keywright.background import job_runner, watch
 from keywright.background.job_clean_up import JOBS_KEPT
 from keywright.background.job_runner import JobRunner
 from keywright.core.command import Command
@@ -104,11 +104,14 @@ class House:
         """Somebody works on jobs there."""
         troubled = cast(Storage, self.troubled)
         desk = a_desk(troubled)
-        work = JobRunner(desk, troubled, **settings)
         try:
-            yield desk, work
+            async with watch.watching(desk) as watching:
+                work = JobRunner(desk, troubled, watching, **settings)
+                try:
+                    yield desk, work
+                finally:
+                    await work.stop()
         finally:
-            await work.stop()
             await desk.close()
 
     def job(self, job_id: int) -> Job:
@@ -163,12 +166,12 @@ async def test_jobs_are_worked_on_one_after_the_other_until_none_is_left(house: 
 
 @in_a_loop
 async def test_whoever_is_woken_looks_for_work_at_once(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_runner, "_INTERVAL", 3600.0)
+    monkeypatch.setattr(watch, "_INTERVAL", 3600.0)
     async with house.open() as (desk, work):
         # It has looked for the first time, and found nothing.
         await until(lambda: work._next_clean_up > 0, "the first look")
         job = await desk.execute(start(a_change("disable")))
-        await asyncio.to_thread(work.wake)
+        await asyncio.to_thread(work.bell.ring)
         assert (await house.ended(job.id)).state is JobState.DONE
 
 
@@ -221,7 +224,7 @@ async def test_a_database_that_is_away_for_a_while_only_delays_a_job(house: Hous
         # A step that had begun before is over then.
         await until(lambda: "noticed" in house.troubled.trouble, "a step that fails")
         before = house.job(generation.id)
-        await asyncio.sleep(job_runner._INTERVAL)
+        await asyncio.sleep(watch._INTERVAL)
         assert house.job(generation.id) == before
         house.troubled.trouble.clear()
         for one in (job, generation):
@@ -234,7 +237,8 @@ async def test_a_database_that_is_away_for_a_while_only_delays_a_job(house: Hous
 async def test_a_step_of_unknown_fate_is_not_done_twice(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_runner, "_INTERVAL", 0.01)
+    monkeypatch.setattr(job_runner, "_PAUSE", 0.01)
+    monkeypatch.setattr(watch, "_INTERVAL", 0.01)
     house.troubled.trouble.add("unsure")
     orders: list[Order] = [a_generation(300), a_change("raise_limit", 1), Export(search=ALL)]
     started = house.executor.execute([start(order) for order in orders])
@@ -253,7 +257,8 @@ async def test_a_step_of_unknown_fate_is_not_done_twice(
 async def test_a_job_that_meets_a_fault_again_and_again_is_given_up(
     house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(job_runner, "_INTERVAL", 0.01)
+    monkeypatch.setattr(job_runner, "_PAUSE", 0.01)
+    monkeypatch.setattr(watch, "_INTERVAL", 0.01)
 
     def broken(*_: Any) -> None:
         raise ZeroDivisionError
@@ -396,7 +401,7 @@ async def test_a_job_that_was_claimed_while_a_clock_was_ahead_is_taken_over(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("keywright.engine.claims.CLAIM", timedelta(0))
-    monkeypatch.setattr(job_runner, "_INTERVAL", 0.01)
+    monkeypatch.setattr(watch, "_INTERVAL", 0.01)
     job = decide(house.executor, start(a_change("disable")))
     in_a_year = a_moment_ago() + timedelta(days=365)
     assert decide(house.executor, claim(house.storage, in_a_year, "ended")).id == job.id
@@ -447,7 +452,7 @@ def slow_steps(
 ) -> list[int]:
     """Let the database take very long for steps with such licenses; returns how many each step has."""
     elsewhere = decide(house.executor, create("elsewhere")).license.id
-    monkeypatch.setattr(job_runner, "_INTERVAL", 0.05)
+    monkeypatch.setattr(watch, "_INTERVAL", 0.05)
     monkeypatch.setattr(session, "_SETUP", session._SETUP.replace("(name, '1s'", "(name, '50ms'"))
     right, sizes = license_store.save_licenses, []
 

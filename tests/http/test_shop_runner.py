@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from keywright.background import shop_runner
+from keywright.background import shop_runner, watch
 from keywright.background.loops import read_clock
 from keywright.background.shop_runner import ShopRunner, running_shops
 from keywright.core.command import Context
@@ -93,7 +93,7 @@ async def selling(folder: Path, api: str = "http://127.0.0.1:1") -> AsyncIterato
         ):
             await desk.execute(command)
         try:
-            async with running_shops(desk) as runner:
+            async with watch.watching(desk) as watching, running_shops(desk, watching) as runner:
                 yield Process(desk, runner)
         finally:
             await desk.close()
@@ -114,7 +114,7 @@ def is_over(event: StoredEvent) -> bool:
 def test_a_shop_that_does_not_answer_holds_up_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shop_runner, "_INTERVAL", 0.05)
+    monkeypatch.setattr(watch, "_INTERVAL", 0.05)
 
     async def test(process: Process) -> None:
         asking = [an_event(a_sale(f"{number}"), needs_api=True, lookup="cs_1") for number in range(10)]
@@ -178,7 +178,7 @@ def test_an_event_that_meets_an_unexpected_error_waits_for_a_person(
 
 
 def test_what_another_process_has_left_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shop_runner, "_INTERVAL", 0.05)
+    monkeypatch.setattr(watch, "_INTERVAL", 0.05)
 
     async def test(process: Process) -> None:
         left = [await process.store(an_event(a_sale(f"{n}")), GENERIC, due=timedelta(0)) for n in range(60)]

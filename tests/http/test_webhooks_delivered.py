@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from keywright.background.deliveries import Deliveries
+from keywright.background.deliveries import delivering as webhooks_delivered
 from keywright.background.loops import read_clock
+from keywright.background.watch import watching
 from keywright.core.command import Command, Context
 from keywright.core.paging import Paging
 from keywright.delivery.webhooks.commands import GetEndpoint, ListDeliveries, RotateSecret
@@ -66,11 +67,10 @@ async def until(condition: Callable[[], Any]) -> None:
 async def delivering(folder: Path) -> AsyncIterator[Delivering]:
     with closing(a_storage(folder)) as storage:
         desk = Desk(open_executor(storage), most_waiting=1000)
-        loop = Deliveries(desk, storage, allowed=ALLOWED)
         try:
-            yield Delivering(desk)
+            async with watching(desk) as watch, webhooks_delivered(desk, storage, watch, ALLOWED):
+                yield Delivering(desk)
         finally:
-            await loop.stop()
             await desk.close()
 
 

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from keywright.background.delivery_pace import Pace
 from keywright.background.loops import ORIGIN, READ_TIMEOUT, Waits, interrupting, read_clock
+from keywright.background.watch import Bell, Watch
 from keywright.core.command import Context
 from keywright.core.errors import KeywrightError, ShuttingDown
 from keywright.core.retry_after import parse_retry_after
@@ -41,9 +42,9 @@ from keywright.signing.model import LoadedKeys
 
 Answer = TypeVar("Answer")
 
-#: The time between two searches for work, between two steps of an endpoint, and the longest between two steps
-#: while requests are on their way, in seconds.
-_INTERVAL, _STEP_INTERVAL, _HOLD_INTERVAL = 0.5, 0.25, 2.0
+#: The time between two steps of an endpoint, and the longest between two while requests are on their way, in
+#: seconds.
+_STEP_INTERVAL, _HOLD_INTERVAL = 0.25, 2.0
 #: The most deliveries of an endpoint that a step takes, and the most requests to it at a time.
 _MAX_TAKEN, _MAX_IN_FLIGHT = 64, 24
 #: Requests of a step are not begun later than this, in seconds: then the claim holds until they have ended.
@@ -68,7 +69,13 @@ class Deliveries:
     """
 
     def __init__(
-        self, desk: Desk, storage: Storage, *, allowed: Collection[Network], resolve: Resolve = resolve
+        self,
+        desk: Desk,
+        storage: Storage,
+        watch: Watch,
+        *,
+        allowed: Collection[Network],
+        resolve: Resolve = resolve,
     ) -> None:
         """``allowed`` are the networks that a setting allows."""
         self._desk = desk
@@ -83,6 +90,8 @@ class Deliveries:
         self._outages: dict[int, Outage] = {}
         self._rested_until: dict[int, float] = {}
         self._is_stopping = asyncio.Event()
+        self._bell = Bell()
+        watch.add(store.WORKABLE, self._bell)
         self._next_clean_up = 0.0
         self._new_sender = partial(Sender, allowed=allowed, resolve=resolve)
         self._task = asyncio.get_running_loop().create_task(self._run())
@@ -90,6 +99,7 @@ class Deliveries:
     async def stop(self) -> None:
         """Wait a moment for requests on their way, save what came of them, and give up the claims."""
         self._is_stopping.set()
+        self._bell.ring()
         with interrupting(self._storage):
             await asyncio.wait([self._task, *self._workers.values()])
         await asyncio.get_running_loop().run_in_executor(self._thread, self._storage.close)
@@ -108,8 +118,7 @@ class Deliveries:
                 self._waits.log(fault)
             except Exception as problem:
                 self._waits.log_unexpected(problem)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._is_stopping.wait(), _INTERVAL)
+            await self._bell.wait()
 
     async def _look(self) -> None:
         """Begin to work on the endpoints that have something to be done and are no other process's."""
@@ -385,9 +394,11 @@ async def _attempt(
 
 
 @asynccontextmanager
-async def delivering(desk: Desk, storage: Storage, allowed: Collection[Network]) -> AsyncIterator[None]:
+async def delivering(
+    desk: Desk, storage: Storage, watch: Watch, allowed: Collection[Network]
+) -> AsyncIterator[None]:
     """Deliver webhooks until the end of the block."""
-    deliveries = Deliveries(desk, storage, allowed=allowed)
+    deliveries = Deliveries(desk, storage, watch, allowed=allowed)
     try:
         yield
     finally:

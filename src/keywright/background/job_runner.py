@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from keywright.background.address_clean_up import AddressCleanUp
 from keywright.background.job_clean_up import JobCleanUp
 from keywright.background.loops import ORIGIN, READ_TIMEOUT, Waits, interrupting, read_clock
+from keywright.background.watch import Bell, Watch
 from keywright.core.command import Context
 from keywright.core.errors import Refusal, ShuttingDown, TookTooLong, Unavailable
 from keywright.db import ReadTransaction, Storage, run_read
@@ -32,8 +33,8 @@ from keywright.jobs.planning import Plan
 
 Answer = TypeVar("Answer")
 
-#: The time between two searches for a job, and between two clean-ups, in seconds.
-_INTERVAL = 1.0
+#: The pause after an unexpected error, and the time between two clean-ups, in seconds.
+_PAUSE = 1.0
 _CLEAN_UP_INTERVAL = 60.0
 #: How long one job is worked on before the next one, in seconds.
 _TURN = 2.0
@@ -61,14 +62,16 @@ log = logging.getLogger(__name__)
 class JobRunner:
     """Claims jobs and works on them, one at a time, from when it is made. Belongs to one event loop."""
 
-    def __init__(self, desk: Desk, storage: Storage, *, keep_addresses_days: int = 0) -> None:
+    def __init__(self, desk: Desk, storage: Storage, watch: Watch, *, keep_addresses_days: int = 0) -> None:
         """``keep_addresses_days`` is the setting."""
         self._desk = desk
         self._storage = storage.clone()
         self._name = f"{os.getpid()}-{secrets.token_hex(8)}"
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="jobs")
         self._loop = asyncio.get_running_loop()
-        self._is_woken = asyncio.Event()
+        #: Rings when there may be a job.
+        self.bell = Bell()
+        watch.add(job_store.UNFINISHED, self.bell)
         self._is_stopping = False
         #: By job: unexpected errors in a row, timeouts in a row, and how often its steps are halved.
         self._faults: Counter[int] = Counter()
@@ -81,14 +84,10 @@ class JobRunner:
         self._address_clean_up = AddressCleanUp(self._read, desk.execute, keep_addresses_days)
         self._task = self._loop.create_task(self._run())
 
-    def wake(self) -> None:
-        """Look for a job now. May be called in any thread."""
-        self._loop.call_soon_threadsafe(self._is_woken.set)
-
     async def stop(self) -> None:
         """Release the job in progress, and wait for the end of its step. The desk must still be open."""
         self._is_stopping = True
-        self._is_woken.set()
+        self.bell.ring()
         with interrupting(self._storage):
             await asyncio.wait([self._task])
         await self._loop.run_in_executor(self._thread, self._storage.close)
@@ -97,7 +96,6 @@ class JobRunner:
     async def _run(self) -> None:
         while not self._is_stopping:
             has_worked = False
-            self._is_woken.clear()
             try:
                 has_worked = await self._work()
                 await self._clean_up()
@@ -109,8 +107,7 @@ class JobRunner:
             except Exception as problem:
                 self._waits.log_unexpected(problem)
             if not has_worked and not self._is_stopping:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._is_woken.wait(), _INTERVAL)
+                await self.bell.wait()
 
     async def _work(self) -> bool:
         """Work on a job for a while. Returns False when there is none."""
@@ -167,7 +164,7 @@ class JobRunner:
     async def _count_fault(self, job: Job) -> None:
         self._faults[job.id] += 1
         if self._faults[job.id] < _MAX_FAULTS:
-            await asyncio.sleep(_INTERVAL)
+            await asyncio.sleep(_PAUSE)
             return
         del self._faults[job.id]
         await self._fail(job, _FAILED)
@@ -223,9 +220,11 @@ class JobRunner:
 
 
 @asynccontextmanager
-async def running_jobs(desk: Desk, storage: Storage, *, keep_addresses_days: int) -> AsyncIterator[JobRunner]:
+async def running_jobs(
+    desk: Desk, storage: Storage, watch: Watch, *, keep_addresses_days: int
+) -> AsyncIterator[JobRunner]:
     """Work on jobs until the end of the block."""
-    runner = JobRunner(desk, storage, keep_addresses_days=keep_addresses_days)
+    runner = JobRunner(desk, storage, watch, keep_addresses_days=keep_addresses_days)
     try:
         yield runner
     finally:

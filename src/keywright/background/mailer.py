@@ -20,6 +20,7 @@ from time import monotonic
 from typing import TypeVar
 
 from keywright.background.loops import ORIGIN, READ_TIMEOUT, Waits, interrupting, read_clock
+from keywright.background.watch import Bell, Watch
 from keywright.config import Settings
 from keywright.core.command import Context
 from keywright.core.errors import KeywrightError, ShuttingDown, Unavailable
@@ -36,8 +37,8 @@ from keywright.events.outbox.model import OutboxMail
 
 Answer = TypeVar("Answer")
 
-#: The time between two looks into the outbox, for mails that another process has queued, in seconds.
-_INTERVAL = 1.0
+#: The pause until an outcome that could not be written is written again, in seconds.
+_PAUSE = 1.0
 #: How often the claim on a mail is renewed, in seconds.
 _HOLD_INTERVAL = 1.5
 #: The pauses after the server could not be used, in seconds: twice as long each time.
@@ -55,22 +56,10 @@ def mail_settings_of(settings: Settings) -> MailSettings:
     return MailSettings(name or address.rpartition("@")[2], settings.public_url, settings.mail_language)
 
 
-class Bell:
-    """Rings where mails are sent when one was queued."""
-
-    def __init__(self) -> None:
-        self.listeners: list[Callable[[], None]] = []
-
-    def ring(self) -> None:
-        """Call the listeners. May be called in any thread."""
-        for listener in self.listeners:
-            listener()
-
-
 class Mailer:
     """Claims mails and sends them, from when it is made. Belongs to one event loop."""
 
-    def __init__(self, desk: Desk, storage: Storage, settings: Settings) -> None:
+    def __init__(self, desk: Desk, storage: Storage, settings: Settings, watch: Watch, bell: Bell) -> None:
         """Without an SMTP server in the settings, mails wait."""
         self._desk = desk
         self._settings = settings
@@ -79,7 +68,7 @@ class Mailer:
         self._claims: Claims[MailClaim] = Claims(self._name)
         self._waits = Waits("mails have to wait")
         self._loop = asyncio.get_running_loop()
-        self._is_woken = asyncio.Event()
+        self._bell = bell
         self._is_stopping = False
         self._pause_until, self._pause = 0.0, 0.0
         #: The attempts of this process by what they came to, for the metrics.
@@ -88,20 +77,16 @@ class Mailer:
         if settings.smtp_server is not None:
             self._storage = storage.clone()
             self._client = SmtpClient(settings.smtp_server)
+            watch.add(store.WAITING, bell)
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="mail")
             self._task = self._loop.create_task(self._run())
-
-    def wake(self) -> None:
-        """Look into the outbox now. May be called in any thread."""
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._is_woken.set)
 
     async def stop(self) -> None:
         """Finish the mail in progress. The desk must still be open."""
         if self._task is None:
             return
         self._is_stopping = True
-        self._is_woken.set()
+        self._bell.ring()
         timeout = self._loop.call_later(_LAST_TIMEOUT, self._client.abort)
         with interrupting(self._storage):
             await asyncio.wait([self._task])
@@ -112,7 +97,6 @@ class Mailer:
 
     async def _run(self) -> None:
         while not self._is_stopping:
-            self._is_woken.clear()
             has_worked = False
             try:
                 has_worked = monotonic() >= self._pause_until and await self._work()
@@ -124,8 +108,7 @@ class Mailer:
             except Exception as problem:
                 self._waits.log_unexpected(problem)
             if not has_worked and not self._is_stopping:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._is_woken.wait(), _INTERVAL)
+                await self._bell.wait()
 
     async def _work(self) -> bool:
         """Send a mail. Returns False when there is none."""
@@ -211,7 +194,7 @@ class Mailer:
                 if self._is_stopping:
                     raise
                 log.warning("what became of mail %d cannot be written: %s", mail.id, fault.code)
-                await asyncio.sleep(_INTERVAL)
+                await asyncio.sleep(_PAUSE)
             except KeywrightError as fault:
                 if outcome is _UNEXPECTED:
                     raise
@@ -230,11 +213,10 @@ class Mailer:
 
 @asynccontextmanager
 async def sending_mails(
-    desk: Desk, storage: Storage, settings: Settings, bell: Bell
+    desk: Desk, storage: Storage, settings: Settings, watch: Watch, bell: Bell
 ) -> AsyncIterator[Mailer]:
-    """Send mails until the end of the block; the bell wakes the one who sends them."""
-    mailer = Mailer(desk, storage, settings)
-    bell.listeners.append(mailer.wake)
+    """Send mails until the end of the block; the bell rings when one was queued."""
+    mailer = Mailer(desk, storage, settings, watch, bell)
     try:
         yield mailer
     finally:

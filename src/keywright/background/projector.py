@@ -5,11 +5,13 @@ import logging
 from time import monotonic
 
 from keywright.background.loops import ORIGIN, read_clock
+from keywright.background.watch import Bell, Watch
 from keywright.core.command import Context
 from keywright.core.errors import KeywrightError, StoreUnavailable, Unavailable
 from keywright.engine.desk import Desk
 from keywright.search.commands import ProjectEvents
 from keywright.search.projector import MAX_EVENTS, Projected
+from keywright.search.terms_store import NEW_EVENTS
 
 #: The largest part of the time that steps may take.
 _SHARE = 0.1
@@ -17,7 +19,7 @@ _SHARE = 0.1
 _STEP_SECONDS = 0.02
 #: The least limit of events in a step, however slow it is: a small step is mostly its commit.
 _MIN_EVENTS = 100
-#: The shortest pause when everything is up to date, in seconds.
+#: The shortest pause between two steps when everything is up to date, in seconds.
 _INTERVAL = 1.0
 #: The pause after the first fault, and the longest one, in seconds.
 _FIRST_PAUSE, _MAX_PAUSE = 1.0, 30.0
@@ -25,11 +27,15 @@ _FIRST_PAUSE, _MAX_PAUSE = 1.0, 30.0
 log = logging.getLogger(__name__)
 
 
-async def project_events(desk: Desk) -> None:
-    """Take one step after the other, until this is cancelled."""
+async def project_events(desk: Desk, watch: Watch) -> None:
+    """Take one step after the other while there are new events, until this is cancelled."""
     limit, pause, faults = _MIN_EVENTS, _INTERVAL, _Faults()
+    is_complete, bell = False, Bell()
+    watch.add(NEW_EVENTS, bell)
     while True:
         await asyncio.sleep(pause)
+        if is_complete:
+            await bell.wait()
         step = ProjectEvents(context=Context(read_clock(), ORIGIN), limit=limit)
         call = _TimedCall()
         try:
@@ -39,6 +45,7 @@ async def project_events(desk: Desk) -> None:
         else:
             faults.reset()
             seconds = call.seconds()
+            is_complete = projected.lag.is_complete
             limit, pause = _next_limit(limit, projected, seconds), _pause_after(projected, seconds)
 
 

@@ -18,6 +18,7 @@ from datetime import timedelta
 from time import monotonic
 
 from keywright.background.loops import ORIGIN, Waits, read_clock
+from keywright.background.watch import Bell, Watch
 from keywright.core.command import Context, Origin
 from keywright.core.errors import (
     Fault,
@@ -56,12 +57,10 @@ from keywright.provisioning.shops.modules import MODULES
 from keywright.provisioning.shops.payloads import read_payload
 from keywright.provisioning.shops.rules import MAX_ATTEMPTS, require_usable
 from keywright.provisioning.shops.selling import Unfinished
-from keywright.provisioning.shops.store import AT_ONCE
+from keywright.provisioning.shops.store import AT_ONCE, WAITING
 
 #: How long an attempt is this process's alone.
 CLAIM = timedelta(seconds=30)
-#: The time between two looks at the table, in seconds.
-_INTERVAL = 2.0
 #: The events that are worked on at a time, and the questions to shops' APIs beside them.
 _WORKERS, _QUESTIONS = 4, 4
 #: The most events that wait in memory, and those of them that need an answer of a shop; more are found in the
@@ -93,8 +92,10 @@ class _Task:
 class ShopRunner:
     """Works on stored events, from when it is made. Belongs to one event loop."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, watch: Watch) -> None:
         self._desk = desk
+        self._bell = Bell()
+        watch.add(WAITING, self._bell)
         self._waits = Waits("events of shops have to wait")
         self._task_waits = Waits("an event of a shop has to wait")
         self._ready: asyncio.Queue[_Task] = asyncio.Queue()
@@ -142,7 +143,10 @@ class ShopRunner:
                 self._waits.log(fault)
             except Exception as problem:
                 self._waits.log_unexpected(problem)
-            await asyncio.sleep(_PAUSE if is_more else _INTERVAL)
+            if is_more:
+                await asyncio.sleep(_PAUSE)
+            else:
+                await self._bell.wait()
 
     async def _claim_due(self) -> bool:
         """Claim some of what is due; the claims on what this process has are renewed. Returns whether there
@@ -338,9 +342,9 @@ def _ask(module: ShopModule, access: ApiAccess, event: ShopEvent) -> ShopEvent:
 
 
 @asynccontextmanager
-async def running_shops(desk: Desk) -> AsyncIterator[ShopRunner]:
+async def running_shops(desk: Desk, watch: Watch) -> AsyncIterator[ShopRunner]:
     """Work on the events of shops until the end of the block."""
-    runner = ShopRunner(desk)
+    runner = ShopRunner(desk, watch)
     try:
         yield runner
     finally:

@@ -18,13 +18,14 @@ from keywright.core.errors import ConfigurationError, StoreUnavailable
 from keywright.db.migrate import migrate_postgres, migrate_sqlite, read_state
 from keywright.db.retry import run_read, run_write
 from keywright.db.sqlite import SqliteStorage, make_engine, refuse_network_file_system
-from keywright.db.transaction import ReadTransaction, WriteTransaction
+from keywright.db.transaction import Question, ReadTransaction, WriteTransaction
 from keywright.db.urls import find_unverified_hosts, without_password
 
 if TYPE_CHECKING:
     from keywright.db.postgres import PostgresStorage
 
 __all__ = [
+    "Question",
     "ReadTransaction",
     "Storage",
     "WriteTransaction",

@@ -5,6 +5,7 @@
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Protocol
 
 from sqlalchemy import Connection, Row, Select, Table, delete, insert, literal, select
@@ -14,9 +15,17 @@ from keywright.db.bulk import Item, Values, is_postgres
 from keywright.db.schema import sequences
 from keywright.db.secret_ids import lock_ring
 
+#: A query of which only matters whether it finds a row; always the same object, so that it is compiled once.
+Question = Select[Any]
+
 _PING = select(literal(1))
 #: The name of a sequence that there never is.
 _PROBE = "probe"
+
+
+@lru_cache(maxsize=8)
+def _exist(questions: tuple[Question, ...]) -> Select[Any]:
+    return select().add_columns(*(one.exists() for one in questions))
 
 
 class IdGenerator(Protocol):
@@ -60,6 +69,10 @@ class ReadTransaction:
         """Execute a query, and convert its first row; None without a row."""
         row = self.connection.execute(query, parameters).first()
         return None if row is None else convert(row)
+
+    def which_exist(self, questions: tuple[Question, ...]) -> tuple[bool, ...]:
+        """For each question, whether it finds a row: one statement for all."""
+        return tuple(map(bool, self.connection.execute(_exist(questions)).one()))
 
     def ping(self) -> None:
         """Execute a statement that needs no table."""

@@ -17,11 +17,12 @@ from keywright.background.deliveries import delivering
 from keywright.background.job_runner import JobRunner, running_jobs
 from keywright.background.last_seen import save_last_seen
 from keywright.background.loops import running, together
-from keywright.background.mailer import Bell, Mailer, sending_mails
+from keywright.background.mailer import Mailer, sending_mails
 from keywright.background.moments import pass_moments
 from keywright.background.projector import project_events
 from keywright.background.refusals import save_refusals
 from keywright.background.shop_runner import running_shops
+from keywright.background.watch import Bell, watching
 from keywright.background.write_probe import probe_writes
 from keywright.config import Settings, logs
 from keywright.core.command import Command
@@ -93,14 +94,15 @@ async def _open(
         running(save_counters(desk, counters)),
         running(save_last_seen(desk, counters.last_seen)),
         running(save_refusals(desk, counters.refusals)),
-        running(project_events(desk)),
+        watching(desk) as watch,
+        running(project_events(desk, watch)),
         running(back_up_daily(desk, settings)),
         running(probe_writes(desk, storage.watch.writing)),
         together(
-            sending_mails(desk, storage, settings, mail_bell),
-            running_jobs(desk, storage, keep_addresses_days=settings.keep_addresses_days),
-            delivering(desk, storage, settings.webhook_networks),
-            running_shops(desk),
+            sending_mails(desk, storage, settings, watch, mail_bell),
+            running_jobs(desk, storage, watch, keep_addresses_days=settings.keep_addresses_days),
+            delivering(desk, storage, watch, settings.webhook_networks),
+            running_shops(desk, watch),
         ) as (mailer, jobs, _, shops),
         running(pass_moments(desk, settings.expiry_notice_days, tells_customers=settings.expiry_mails)),
         _open_runner(storage, desk, counters, jobs) as runner,
@@ -179,7 +181,7 @@ async def _open_runner(
 
     def wake_jobs(command: Command) -> None:
         if isinstance(command, StartImport | StartJob):
-            jobs.wake()
+            jobs.bell.ring()
 
     runner = Runner(storage, desk, count_calls=lambda: counters.calls, on_change=wake_jobs)
     try:

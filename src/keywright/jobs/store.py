@@ -37,6 +37,8 @@ from keywright.licensing.undo.model import PastChange
 
 _JOB = [jobs.c[name] for name in Job.__struct_fields__]
 _IS_UNFINISHED = jobs.c.finished_at.is_(None)
+#: Finds the jobs that have not ended.
+UNFINISHED = select(jobs.c.id).where(_IS_UNFINISHED)
 _IS_ORDERED = jobs.c.state != JobState.DRAFT.value
 #: Chunks with a larger number are lines of an import that failed; the others are parts of its table.
 FAILED_LINES = 2**40

@@ -149,6 +149,10 @@ class Checkpoints(msgspec.Struct):
 _NAMES = Checkpoints.__struct_fields__
 _FIND = select(checkpoints.c.name, checkpoints.c.last_id).where(checkpoints.c.name.in_(_NAMES))
 _IS_FIRST = checkpoints.c.name == "events"
+#: Finds the events that have not been projected.
+NEW_EVENTS = select(events.c.id).where(
+    events.c.id > func.coalesce(select(checkpoints.c.last_id).where(_IS_FIRST).scalar_subquery(), 0)
+)
 _LOCK = select(checkpoints.c.name).where(_IS_FIRST).with_for_update(skip_locked=True)
 _LOCK_AND_WAIT = select(checkpoints.c.name).where(_IS_FIRST).with_for_update()
 

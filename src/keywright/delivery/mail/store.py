@@ -18,6 +18,8 @@ from keywright.events.outbox.model import MailState, MailTemplate, OutboxMail, S
 _COLUMNS = mail_outbox.c
 _MAIL = select(*(_COLUMNS[name] for name in OutboxMail.__struct_fields__))
 _IS_WAITING = _COLUMNS.next_attempt_at.is_not(None)
+#: Finds the mails that wait for an attempt, due or not.
+WAITING = select(_COLUMNS.id).where(_IS_WAITING)
 _CUSTOMER_ADDRESSES = Lookup(select(customers.c.id, customers.c.email), customers.c.id)
 _USER_ADDRESSES = Lookup(select(users.c.id, users.c.email), users.c.id)
 _decode_subject = msgspec.json.Decoder(Subject).decode

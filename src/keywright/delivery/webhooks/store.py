@@ -171,6 +171,15 @@ def save_secret(
 
 # --- claims ---------------------------------------------------------------------------------------
 
+#: Finds the enabled endpoints that have events to come or deliveries that wait, due or not.
+WORKABLE = select(webhook_endpoints.c.id).where(
+    webhook_endpoints.c.disabled_at.is_(None),
+    or_(
+        webhook_endpoints.c.position < select(func.coalesce(func.max(events.c.id), 0)).scalar_subquery(),
+        exists().where(_column.endpoint_id == webhook_endpoints.c.id, _column.next_attempt_at.is_not(None)),
+    ),
+)
+
 
 def list_workable(tx: ReadTransaction, now: datetime) -> list[Claim]:
     """The claims of the endpoints that have something to be done, also of those that no process has

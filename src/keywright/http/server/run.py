@@ -27,6 +27,8 @@ from keywright.http.server.workers import Workers
 
 #: How long accepted requests may take to finish after the signal to stop, in seconds.
 _GRACE = 30
+#: The time between two ticks, and while it is about to stop, in seconds.
+_TICK, _LAST_TICK = 1.0, 0.1
 #: How long a thread may keep the interpreter while another one waits for it, in seconds, by
 #: ``storage.is_local``.
 _SWITCH_INTERVAL = {True: 0.00005, False: 0.0002}
@@ -70,11 +72,14 @@ class _Server(uvicorn.Server):
         self._drain_seconds = drain_seconds
         #: When it stops, by ``monotonic``; None until SIGTERM.
         self._stops_at: float | None = None
+        self._is_signaled = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        self._loop = asyncio.get_running_loop()
         if self._parent is not None:
-            asyncio.get_running_loop().add_reader(self._parent, self._leave, self._parent)
+            self._loop.add_reader(self._parent, self._leave, self._parent)
         if self.started:
             # All objects so far live as long as the process. The collector must not visit them again and
             # again: that takes tens of milliseconds each time, in which no call is answered.
@@ -82,6 +87,14 @@ class _Server(uvicorn.Server):
             gc.freeze()
             gc.set_threshold(*_COLLECTION_THRESHOLDS)
             self._when_ready()
+
+    async def main_loop(self) -> None:
+        # uvicorn's wakes ten times a second. Tick 0 also sets the date of answers.
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                seconds = _TICK if self._stops_at is None else _LAST_TICK
+                await asyncio.wait_for(self._is_signaled.wait(), seconds)
+            self._is_signaled.clear()
 
     async def on_tick(self, counter: int) -> bool:
         if self._stops_at is not None:
@@ -123,10 +136,13 @@ class _Server(uvicorn.Server):
             self._stops_at = self._stops_at or monotonic() + self._drain_seconds
         else:
             super().handle_exit(sig, frame)
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._is_signaled.set)
 
     def _leave(self, parent: int) -> None:
         asyncio.get_running_loop().remove_reader(parent)
         self.should_exit = True
+        self._is_signaled.set()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

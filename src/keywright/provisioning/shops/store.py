@@ -218,6 +218,10 @@ def list_events(tx: ReadTransaction, query: ListShopEvents) -> ItemPage[StoredEv
     return read_page(tx, select(*_EVENT).where(*conditions), query.paging, _event_of)
 
 
+#: Finds the events that wait for an attempt, due or not.
+WAITING = select(shop_events.c.id).where(shop_events.c.next_attempt_at.is_not(None))
+
+
 def list_due(tx: ReadTransaction, now: datetime) -> list[DueEvent]:
     """Some events whose next attempt is due, the longest due first."""
     column = shop_events.c
