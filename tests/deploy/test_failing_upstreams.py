@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
+from keywright.core.errors.problems import PROBLEMS
 from tests.deploy.programs import program
 from tests.deploy.proxies import KINDS, Certificate, Proxy, SecureClient, running_proxy
 from tests.deploy.upstreams import Upstream, an_upstream
@@ -51,6 +52,35 @@ def assert_unavailable(reply: Reply) -> None:
     assert_refused(reply, sentence, code="service_unavailable", status=503)
     assert reply.header("retry-after") == "1"
     assert reply.header("strict-transport-security") == "max-age=31536000"
+
+
+def assert_problem(reply: Reply, code: str) -> None:
+    """A refusal of the v3 interface, though a proxy has made it."""
+    assert reply.header("content-type") == "application/problem+json"
+    status, page = PROBLEMS[code].status, PROBLEMS[code]
+    assert (reply.status, reply.json["status"], reply.json["code"]) == (status, status, code)
+    assert (reply.json["type"], reply.json["title"]) == (f"/problems/{code}", page.title)
+    assert reply.json["detail"]
+    for name, value in (("cache-control", "no-store"), ("x-content-type-options", "nosniff")):
+        assert reply.header(name) == value
+    assert reply.header("strict-transport-security") == "max-age=31536000"
+    if status == 503:
+        assert reply.header("retry-after") == str(reply.json["retry_after_seconds"]) == "1"
+
+
+@pytest.mark.parametrize("is_gone", [False, True], ids=["breaks off", "takes no connections"])
+def test_a_program_of_v3_is_told_in_the_shape_of_v3(pair: Pair, is_gone: bool) -> None:
+    for upstream in pair.upstreams:
+        if is_gone:
+            upstream.close()
+        upstream.is_well = False
+    with SecureClient(pair.proxy) as program:
+        assert_problem(program.post("/v3/validate", json_body={"license_key": "K"}), "fate_unknown")
+        other = activate(program, "K")
+        assert other is not None
+        assert_unavailable(other)
+        # A key that only looks like it.
+        assert_unavailable(program.get("/other/v3/x"))
 
 
 def warm_up(pair: Pair, program: SecureClient) -> None:

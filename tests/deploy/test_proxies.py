@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.deploy.proxies import KINDS, Certificate, Proxy, SecureClient, running_proxy
+from tests.deploy.test_failing_upstreams import assert_problem
 from tests.deploy.upstreams import Upstream, an_upstream
 from tests.http.asking import V2, Reply, a_key, assert_refused, basic, core, license_path, read_reply
 from tests.http.test_odd_keys import ODD
@@ -214,16 +215,24 @@ def test_a_body_may_have_as_much_as_the_server_takes(
         assert_refused(reply, "The request body is too large.", code="rest_body_too_large", status=413)
 
 
+def test_a_body_that_is_too_large_for_v3_is_a_problem(proxy: Proxy) -> None:
+    assert_problem(send(proxy, "POST", "/v3/validate", "", b" " * (KIB * KIB + 1)), "body_too_large")
+
+
 def update(proxy: Proxy, vendor: SecureClient, size: int) -> Reply:
     """Change a license with a body of that size."""
     body = b'{"order_id": 5' + b" " * (size - 15) + b"}"
-    head = f"PUT {V2}{license_path(vendor.license())} HTTP/1.1\r\nHost: localhost\r\n"
     lines = f"Authorization: {basic(*(vendor.credentials or ('', '')))}\r\nContent-Type: application/json\r\n"
+    return send(proxy, "PUT", f"{V2}{license_path(vendor.license())}", lines, body)
+
+
+def send(proxy: Proxy, method: str, path: str, lines: str, body: bytes) -> Reply:
+    """Send a body; what is refused before it is whole is answered nonetheless."""
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n{lines}Content-Length: {len(body)}\r\n\r\n"
     with proxy.connect() as connection:
-        # What is refused before it is whole is answered nonetheless.
         with suppress(OSError):
-            connection.sendall(f"{head}{lines}Content-Length: {size}\r\n\r\n".encode() + body)
-        response = HTTPResponse(connection, method="PUT")
+            connection.sendall(head.encode() + body)
+        response = HTTPResponse(connection, method=method)
         response.begin()
         return read_reply(response)
 
