@@ -9,7 +9,7 @@ import ssl
 import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
@@ -265,10 +265,12 @@ def trusting(certificate: Certificate) -> ssl.SSLContext:
 
 
 def _a_port() -> int:
-    """A port that nobody has, below those that the system gives to whoever asks for any."""
+    """A free port, below those that the system gives to any program that asks for one."""
+    # Not the tests' seeded draws: processes that run tests side by side would draw the same ports.
+    draws = random.SystemRandom()
     while True:
-        port = random.randint(10_000, 30_000)
-        with socket.socket() as probe:
+        port = draws.randint(10_000, 30_000)
+        with socket.socket() as probe, suppress(OSError):
             if probe.connect_ex((_HOST, port)) != 0:
                 probe.bind((_HOST, port))
                 return port
