@@ -2,18 +2,24 @@
 running server, pipes and signals.
 """
 
+import gzip
 import pty
 import signal
 import sqlite3
 import stat
 import subprocess
+import time
 from contextlib import closing
+from io import BufferedReader, BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Keywright
+from keywright.db import look_at
+from keywright.db.migrate import read_state
+from tests.cli.conftest import Done, Keywright
 from tests.server import KEYWRIGHT, environment, running, wait_until
+from tests.storage.test_migrations import LATER, NEXT, use_scripts
 
 DATABASES = ("sqlite",)
 FILE = "keywright.tar"
@@ -82,7 +88,9 @@ def test_without_its_secret_nothing_is_restored(used: Keywright, nowhere: Keywri
 
 def test_a_backup_without_a_secret_at_hand_is_not_signed(used: Keywright) -> None:
     (used.data_dir / "secret").rename("secret")
-    assert "without it, the backup is of no use, and it is not signed" in used("backup", FILE)
+    assert "the backup could not be signed" in used.refused("backup", FILE)
+    assert not Path(FILE).exists()
+    assert "without it, the backup is of no use, and it is not signed" in used("backup", FILE, "--unsigned")
     Path("secret").rename(used.data_dir / "secret")
     assert "is not signed, so nothing shows" in used.refused("restore", FILE, "--check")
 
@@ -129,3 +137,86 @@ def test_a_signal_ends_a_backup_and_nothing_is_left(
     assert process.returncode == 130
     assert said == b""
     assert list(folder.iterdir()) == []
+
+
+def test_what_was_piped_and_compressed_is_restored_from_a_pipe(
+    used: Keywright, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(folder := tmp_path / "temporary"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    folder.mkdir()
+    used("backup", FILE)
+    plain = Path(FILE).read_bytes()
+    packed = gzip.compress(plain)
+    (tmp_path / "packed").write_bytes(packed)
+    (tmp_path / "cut").write_bytes(packed[:-1000])
+    place = ("--overwrite", "--data-dir", str(used.data_dir))
+
+    def restore(sent: bytes, *options: str) -> Done:
+        monkeypatch.setattr("sys.stdin", TextIOWrapper(BufferedReader(BytesIO(sent))))
+        return used.run("restore", "-", *options, *place)
+
+    for sent in (plain, packed):
+        done = restore(sent)
+        assert done.status == 0, done.err
+        assert "is restored as it was at" in done.out
+    assert used.run("restore", str(tmp_path / "packed"), *place).status == 0
+    assert restore(packed, "--check").out.endswith(
+        "this is whole: every byte of it is as it was written and signed.\n"
+    )
+    damaged = " is damaged or cut off: it is not as it was written. Take another backup.\n"
+    assert restore(packed[:-1000]).err.endswith(f"Error: this{damaged}")
+    assert restore(plain[:-11_000]).err.endswith(f"Error: this{damaged}")
+    done = used.run("restore", str(tmp_path / "cut"), *place)
+    assert done.err.endswith(f"{tmp_path}/cut{damaged}")
+    assert restore(b"not a backup").err.endswith("is no backup that `keywright backup` made.\n")
+    assert list(folder.iterdir()) == []
+
+
+# --- after a backup -------------------------------------------------------------------------------
+
+
+def note(used: Keywright) -> list[tuple[int]]:
+    """When the last backup was made, as the database has it."""
+    with closing(sqlite3.connect(used.data_dir / "keywright.db")) as connection:
+        query = "SELECT last_id FROM checkpoints WHERE name = 'backup_made_at'"
+        return connection.execute(query).fetchall()
+
+
+def test_a_command_copies_each_backup_and_one_that_fails_is_a_failure(
+    used: Keywright, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEYWRIGHT_BACKUP_COMMAND", f'cp "$BACKUP_FILE" {tmp_path}/elsewhere')
+    assert note(used) == []
+    used("backup", FILE)
+    assert (tmp_path / "elsewhere").read_bytes() == Path(FILE).read_bytes()
+    ((made_at,),) = note(used)
+    assert abs(time.time() - made_at) < 3600
+    monkeypatch.setenv("KEYWRIGHT_BACKUP_COMMAND", f"rm {tmp_path}/elsewhere; exit 3")
+    done = used.run("backup", FILE, "--overwrite", "--data-dir", str(used.data_dir))
+    assert done.status == 1
+    assert done.err.endswith(f"Error: {FILE} is made, and then backup_command failed (status 3).\n")
+    assert not (tmp_path / "elsewhere").exists()
+    assert note(used) == [(made_at,)]
+    # What goes to a pipe is no file that could be copied.
+    command = [KEYWRIGHT, "backup", "-", "--data-dir", str(used.data_dir)]
+    variables = environment(backup_command="exit 3")
+    assert subprocess.run(command, env=variables, capture_output=True, check=False).returncode == 0
+
+
+def test_a_clock_that_was_ahead_does_not_make_the_last_backup_look_recent_for_ever(used: Keywright) -> None:
+    with closing(sqlite3.connect(used.data_dir / "keywright.db")) as connection:
+        connection.execute("INSERT INTO checkpoints VALUES ('backup_made_at', 99999999999)")
+        connection.commit()
+    used("backup", FILE)
+    ((made_at,),) = note(used)
+    assert abs(time.time() - made_at) < 3600
+
+
+def test_a_database_that_waits_for_a_migration_is_backed_up_as_it_is(
+    used: Keywright, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_scripts(tmp_path / "scripts", NEXT, monkeypatch)
+    used("backup", FILE)
+    assert note(used) == []
+    assert look_at(f"sqlite:///{used.data_dir}/keywright.db", read_state).revision != LATER

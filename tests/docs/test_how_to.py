@@ -186,7 +186,7 @@ def test_what_a_page_shows_of_nginx_is_what_the_file_does() -> None:
 
 def test_the_secrets_of_the_containers_are_made_as_the_page_says(tmp_path: Path) -> None:
     program("openssl")
-    (block,) = [one for one in blocks(HOW_TO / "run-in-containers.md", "sh") if "umask" in one]
+    (block,) = [one for one in blocks(HOW_TO / "run-in-containers.md", "sh") if "mkdir" in one]
     (tmp_path / "deploy").mkdir()
     made = [line for line in block.splitlines() if not line.startswith("sudo chown ")]
     shell("\n".join(made), tmp_path)
@@ -201,6 +201,7 @@ def test_the_secrets_of_the_containers_are_made_as_the_page_says(tmp_path: Path)
 
 def test_the_page_about_backups_runs_from_its_first_command_to_its_last(tmp_path: Path) -> None:
     here = {
+        "-o keywright -m 700 /backup\n": f"-m 700 {tmp_path}\n",
         "/backup/": f"{tmp_path}/",
         "sudo -u keywright ": "",
         ".venv/bin/keywright": KEYWRIGHT,

@@ -1,5 +1,6 @@
 """The server makes the backups that its settings ask for."""
 
+import json
 from pathlib import Path
 
 from tests.server import RunningServer, running, wait_until
@@ -38,4 +39,16 @@ def test_a_backup_that_fails_is_said_in_the_log_and_in_the_events(tmp_path: Path
     with running(tmp_path / "data", backup_daily_at="00:00") as server:
         wait_until(lambda: events(server), "an event")
         assert events(server) == ["backup.failed"]
+        ((details,),) = server.sql("SELECT details FROM events WHERE name = 'backup.failed'")
+        assert "File exists" in json.loads(details)["reason"]
         assert "the daily backup failed: " in server.log
+
+
+def test_a_backup_whose_command_fails_says_so_and_is_not_made_again(tmp_path: Path) -> None:
+    settings = {"backup_daily_at": "00:00", "backup_command": "echo no such bucket >&2; exit 4"}
+    with running(tmp_path / "data", **settings) as server:
+        wait_until(lambda: events(server), "an event")
+        ((details,),) = server.sql("SELECT details FROM events WHERE name = 'backup.failed'")
+        assert json.loads(details)["reason"].endswith("and then backup_command failed (status 4).")
+        assert len(daily(server)) == 1
+        assert server.sql("SELECT last_id FROM checkpoints WHERE name = 'backup_made_at'") == []

@@ -24,7 +24,7 @@ NAMES = EventNames(
     users={1: "ada"}, api_keys={3: "shop"}, products={7: "Lumen"}, customers={8: "Larch Street"}
 )
 _RECORDED = re.compile(
-    r'(?:record_event|record_license_event|Event|_record)\([^)]*?"([a-z_]+\.[a-z_]+)"', re.DOTALL
+    r'(?:(?:record_event|record_license_event|Event|_record)\([^)]*?|return )"([a-z_]+\.[a-z_]+)"', re.DOTALL
 )
 _KNOWN = {name for named in EVENTS.values() for name in named}
 

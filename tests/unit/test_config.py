@@ -84,6 +84,7 @@ BAD_VALUES = {
     "log_level": "loud",
     "log_format": "xml",
     "log_calls": "some",
+    "backup_command": "",
 }
 
 

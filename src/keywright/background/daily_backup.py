@@ -15,7 +15,7 @@ from keywright.db import database_path
 from keywright.engine.desk import Desk
 from keywright.events.commands import RecordEvent
 from keywright.maintenance.backup.folder import Backups
-from keywright.maintenance.tasks import PROGRAM, Task, TaskRunner
+from keywright.maintenance.tasks import PROGRAM, Task, TaskRunner, backup_event
 
 #: The time between two checks whether a backup is due, and the time until another try after a failure, in
 #: seconds.
@@ -64,13 +64,11 @@ async def _make(path: Path, settings: Settings, desk: Desk) -> bool:
         runner, command = TaskRunner(settings.data_dir / "tasks"), (*PROGRAM, "backup", str(path))
         if not runner.start("backup", command, child_environment(settings), finish):
             return False
-        problem = (await ended).error_output.strip() or "it was broken off"
-    except OSError as os_error:
-        problem = str(os_error)
-    details = {"file": path.name, "size": path.stat().st_size} if path.exists() else None
-    if details is None:
-        log.error("the daily backup failed: %s", problem)
-    name = "backup.failed" if details is None else "backup.made"
+        name, details = backup_event(await ended, path)
+    except OSError as problem:
+        name, details = "backup.failed", {"reason": str(problem)}
+    if name == "backup.failed":
+        log.error("the daily backup failed: %s", details["reason"])
     with suppress(KeywrightError):
         await desk.execute(RecordEvent(context=Context(read_clock(), ORIGIN), name=name, details=details))
     return True

@@ -1,10 +1,13 @@
 """``keywright backup`` and ``keywright restore``."""
 
+import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from tempfile import gettempdir
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 
 #: Seconds between two progress lines.
 _INTERVAL = 0.2
+#: The first bytes of what gzip has compressed.
+_GZIP = b"\x1f\x8b"
 _KINDS = {"sqlite": "an SQLite database", "postgresql": "a PostgreSQL database"}
 
 
@@ -50,6 +55,9 @@ def backup(
     file: Annotated[str, typer.Argument(metavar="FILE", help="The file to make; - is standard output.")],
     *,
     is_overwriting: _IsOverwriting = False,
+    is_unsigned: Annotated[
+        bool, typer.Option("--unsigned", help="Back up without the secret, if it is lost: nothing is signed.")
+    ] = False,
     is_with_secret: Annotated[
         bool,
         typer.Option(
@@ -65,18 +73,25 @@ def backup(
     Everything that is in the database is in it. The secret that license keys are sealed with is not, unless
     you ask for it: keep it elsewhere. The file gets its name only when it is complete and on the disk; until
     then, there is a copy of the database beside it. The backup is signed with the secret, so that `keywright
-    restore` notices when it was altered.
+    restore` notices when it was altered. Then the setting backup_command runs.
 
     A PostgreSQL database needs pg_dump, at least of the server's version.
     """
     from keywright.config.installation import find_secret, has_database, load_key_ring, load_secret
-    from keywright.maintenance.backup import make_backup
+    from keywright.maintenance.backup import make_backup, note_backup
 
     began = monotonic()
     settings = options.read_settings()
     if not has_database(settings):
         raise ConfigurationError(f"there is nothing to back up in {describe_database(settings)}.")
     secret = load_secret(settings) if is_with_secret else find_secret(settings)
+    if secret is None and not is_unsigned:
+        raise ConfigurationError(
+            f"the secret is missing in {settings.secret_file.absolute()}: the backup could not be signed, "
+            "nor its license keys be read. Restore that file, or give the secret as KEYWRIGHT_SECRET; if it "
+            "is lost, use --unsigned."
+        )
+    key_ring = None if secret is None else load_key_ring(settings)
     if file == "-" and sys.stdout.isatty():
         raise WrongUsage("a backup cannot be shown on a terminal: name a file, or pipe it somewhere")
     with _clean_up_after_signals(), _Progress() as progress:
@@ -84,7 +99,7 @@ def backup(
             settings.database_url_in_force,
             sys.stdout.buffer if file == "-" else Path(file),
             made_by=f"Keywright {__version__}",
-            key_ring=None if secret is None else load_key_ring(settings),
+            key_ring=key_ring,
             secret=secret.decode() if secret is not None and is_with_secret else None,
             is_overwriting=is_overwriting,
             progress=progress,
@@ -97,11 +112,43 @@ def backup(
         f"{format_size(new.size)} and took {monotonic() - began:.1f} s."
     )
     print_line(_secret_advice(settings, new.manifest))
+    if file != "-" and settings.backup_command is not None:
+        _run_after(settings.backup_command, Path(file))
+    if key_ring is not None:
+        note_backup(settings.database_url_in_force, key_ring, new.manifest.made_at)
+
+
+def _run_after(command: str, file: Path) -> None:
+    variables = {**os.environ, "BACKUP_FILE": str(file.absolute())}
+    status = subprocess.run(["sh", "-c", command], env=variables, check=False).returncode  # noqa: S603, S607
+    if status:
+        raise ConfigurationError(f"{file} is made, and then backup_command failed (status {status}).")
+
+
+@contextmanager
+def _opened(file: str) -> Iterator["Backup"]:
+    """Open a backup. One that comes from a pipe, or is compressed, is written to a temporary file first."""
+    from keywright.db.files import private_folder
+    from keywright.maintenance.backup import Backup, unpack
+
+    with ExitStack() as stack:
+        path, name = Path(file), "this" if file == "-" else file
+        source = stack.enter_context(sys.stdin.buffer if file == "-" else path.open("rb"))
+        if file == "-" or source.peek(2)[:2] == _GZIP:
+            path = stack.enter_context(private_folder(Path(gettempdir()))) / "backup"
+            unpack(source, path, name, is_compressed=source.peek(2)[:2] == _GZIP)
+        yield stack.enter_context(closing(Backup(path, name)))
 
 
 def restore(
     options: InstallationOptions,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `keywright backup` made.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="A file that `keywright backup` made, as it is or compressed by gzip; - is standard input.",
+        ),
+    ],
     *,
     is_checked_only: Annotated[
         bool,
@@ -139,7 +186,7 @@ def restore(
 
     settings = options.read_settings()
     url = settings.database_url_in_force
-    with _clean_up_after_signals(), closing(backups.Backup(file)) as opened_backup:
+    with _clean_up_after_signals(), _opened(file) as opened_backup:
         manifest = opened_backup.manifest
         if is_checked_only:
             _check(opened_backup, settings, is_unsigned=is_unsigned)

@@ -296,6 +296,15 @@ class Settings(MailSettings, WebhookSettings, PageSettings, LimitSettings):
         ge=1,
         le=1000,
     )
+    backup_command: Annotated[str | None, BeforeValidator(trim)] = Field(
+        default=None,
+        description=(
+            "A command for the shell that runs after each backup into a file, whose path is in the variable "
+            "BACKUP_FILE: to copy it elsewhere. A backup whose command fails has failed."
+        ),
+        json_schema_extra={"allowed": "a command"},
+        min_length=1,
+    )
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(lower)] = Field(
         default="info", description="The lowest level that is logged."
     )

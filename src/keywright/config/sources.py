@@ -90,7 +90,11 @@ def _require_own_root(settings: Settings) -> None:
 
 def child_environment(settings: Settings) -> dict[str, str]:
     """Return an environment in which `keywright` works on the same installation as this process."""
-    ours = {"data_dir": str(settings.data_dir.absolute()), "database_url": settings.database_url}
+    ours = {
+        "data_dir": str(settings.data_dir.absolute()),
+        "database_url": settings.database_url,
+        "backup_command": settings.backup_command,
+    }
     for name, secret in (("secret", settings.secret), ("previous_secret", settings.previous_secret)):
         if secret is not None:
             ours[name] = secret.get_secret_value()

@@ -15,7 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Thread
-from typing import IO
+from typing import IO, Any
 
 import msgspec
 from filelock import FileLock, Timeout
@@ -31,6 +31,8 @@ _MAX_ERROR_OUTPUT = 4_000
 _LOCK_TIMEOUT = 1.0
 #: The priority of child processes, see nice(1).
 _NICENESS = 10
+
+_BROKEN = "it was broken off"
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +59,19 @@ class Task(msgspec.Struct, frozen=True):
     omitted_lines: int = 0
     last_line: str = ""
     error_output: str = ""
+
+    @property
+    def reason(self) -> str:
+        """Why it has failed, in a line."""
+        line = self.error_output.strip().rpartition("\n")[2].removeprefix("Error: ")
+        return line[:_MAX_LINE_LENGTH] or _BROKEN
+
+
+def backup_event(task: Task, file: Path) -> tuple[str, dict[str, Any]]:
+    """The name and the details of the event that tells how a backup into this file has ended."""
+    if task.status == 0 and file.exists():
+        return "backup.made", {"file": file.name, "size": file.stat().st_size}
+    return "backup.failed", {"reason": task.reason}
 
 
 #: Called in another thread when a task has ended.

@@ -108,7 +108,7 @@ EVENTS: dict[str, dict[str, str]] = {
     },
     N_("System"): {
         "backup.made": N_("Backup {file} made"),
-        "backup.failed": N_("Backup failed"),
+        "backup.failed": N_("Backup failed: {reason}"),
         "backup.fetched": N_("Backup {file} fetched"),
         "backup.deleted": N_("Backup {file} deleted"),
         "backup.kept": N_("Backup {file} could not be deleted"),

@@ -7,22 +7,26 @@ everything at once: whenever it is broken off, there is the old database or the 
 import errno
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from tempfile import gettempdir
 from typing import BinaryIO, NamedTuple
 
+from sqlalchemy import delete, insert
 from sqlalchemy.exc import DBAPIError
 
 from keywright.core.crypto import KeyRing
-from keywright.core.errors import StoreError
-from keywright.db import database_path
+from keywright.core.errors import StoreError, Unavailable
+from keywright.db import WriteTransaction, database_path, look_at, open_storage, run_write
 from keywright.db.files import new_file, private_folder, rename_durably
-from keywright.db.migrate import HEAD, DatabaseState
+from keywright.db.migrate import HEAD, DatabaseState, list_pending, read_state
+from keywright.db.rows import to_seconds
+from keywright.db.schema import checkpoints
 from keywright.db.secret_ids import SecretIds, describe_missing_secrets, is_rotation_due
 from keywright.maintenance.backup import archive, sqlite
-from keywright.maintenance.backup.archive import Backup, Progress
+from keywright.maintenance.backup.archive import Backup, Progress, unpack
 from keywright.maintenance.backup.manifest import Manifest, summarize
 
 __all__ = [
@@ -31,11 +35,15 @@ __all__ = [
     "NewBackup",
     "Progress",
     "make_backup",
+    "note_backup",
     "require_compatible",
     "restore",
     "summarize",
+    "unpack",
 ]
 
+#: The name, in ``checkpoints``, of the time (in seconds) of the last backup.
+BACKUP_MADE_AT = "backup_made_at"
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _OTHER_KIND = {
     "sqlite": (
@@ -197,6 +205,22 @@ def _require_right_secret(state: DatabaseState, key_ring: KeyRing | None, *, has
             "the secret is being rotated, and one of them is not enough to read the backup. Finish that with "
             "`keywright secret rotate`, or make the backup without the secret in it."
         )
+
+
+def note_backup(url: str, key_ring: KeyRing, made_at: datetime) -> None:
+    """Note in the database when its last backup was made, for those who watch it; not before a migration, nor
+    where nothing can be written.
+    """
+    with suppress(Unavailable):
+        if not list_pending(look_at(url, read_state).revision or ""):
+            with closing(open_storage(url, key_ring)) as storage:
+                run_write(storage, partial(_note_backup, made_at=made_at))
+
+
+def _note_backup(tx: WriteTransaction, made_at: datetime) -> None:
+    # Not the latest: the clock may have been ahead.
+    tx.connection.execute(delete(checkpoints).where(checkpoints.c.name == BACKUP_MADE_AT))
+    tx.connection.execute(insert(checkpoints).values(name=BACKUP_MADE_AT, last_id=to_seconds(made_at)))
 
 
 @contextmanager

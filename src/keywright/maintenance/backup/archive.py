@@ -13,16 +13,20 @@ every byte that has changed.
 import hmac
 import os
 import tarfile
+import zlib
 from collections.abc import Callable, Sequence
+from gzip import BadGzipFile, GzipFile
 from hashlib import sha256
 from io import BufferedIOBase, BytesIO
 from pathlib import Path
+from shutil import copyfileobj
 from typing import Any, BinaryIO, Final
 
 import msgspec
 
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import StoreError
+from keywright.db.files import new_file
 from keywright.maintenance.backup.manifest import Manifest
 
 #: Backups of other formats are refused.
@@ -110,9 +114,11 @@ class Backup:
     #: The bytes of the database.
     size: int
 
-    def __init__(self, path: Path) -> None:
-        """Raises ``StoreError`` for no backup or another format, ``OSError`` for an unreadable file."""
-        self.path = path
+    def __init__(self, path: Path, name: str = "") -> None:
+        """``name`` stands for it in messages, where the path says nothing. Raises ``StoreError`` for no
+        backup or another format, ``OSError`` for an unreadable file.
+        """
+        self.path = Path(name or path)
         self._file = path.open("rb")
         #: Of the bytes before the database, as they were when they were read.
         self._digest = sha256()
@@ -124,7 +130,7 @@ class Backup:
 
     def _read_structure(self) -> None:
         if not self._file.seekable():
-            raise StoreError(f"{self.path} is a pipe, and a backup is read twice. Write it to a file first.")
+            raise StoreError(f"{self.path} is a pipe, and a backup is read twice. Let - read the pipe.")
         if not _begins_with_manifest(self._file):
             raise not_a_backup_error(self.path)
         self.manifest = _parse_manifest(self._read_small_part(_MANIFEST), self.path)
@@ -195,6 +201,17 @@ class Backup:
             raise _damage_error(self.path)
         self._digest.update(content)
         return content
+
+
+def unpack(source: BinaryIO, path: Path, name: str, *, is_compressed: bool) -> None:
+    """Write a backup that comes from a pipe, or is compressed by gzip, to a new file. Raises ``StoreError``
+    for one that is cut off.
+    """
+    try:
+        with new_file(path) as file:
+            copyfileobj(GzipFile(fileobj=source) if is_compressed else source, file, CHUNK)
+    except (EOFError, BadGzipFile, zlib.error):
+        raise _damage_error(Path(name)) from None
 
 
 def is_backup(path: Path) -> bool:

@@ -29,7 +29,7 @@ from keywright.http.pages.runner import Runner
 from keywright.identity.rights import Right
 from keywright.maintenance import measuring
 from keywright.maintenance.backup.folder import Backups, media_type_of, read_chunks, require_readable
-from keywright.maintenance.tasks import PROGRAM, OnEnd, State, Task, TaskRunner
+from keywright.maintenance.tasks import PROGRAM, OnEnd, State, Task, TaskRunner, backup_event
 from keywright.search import projector
 
 _BACKUP, _EXAMINATION = "backup", "examination"
@@ -217,10 +217,7 @@ def _measure(tx: ReadTransaction, now: datetime) -> tuple[measuring.Measured, pr
 
 
 def _record_backup(runner: Runner, origin: Origin, by: int, file: Path, task: Task) -> None:
-    if task.status == 0 and file.exists():
-        _record(runner, origin, by, "backup.made", {"file": file.name, "size": file.stat().st_size})
-    else:
-        _record(runner, origin, by, "backup.failed", None)
+    _record(runner, origin, by, *backup_event(task, file))
 
 
 def _record_examination(runner: Runner, origin: Origin, by: int, task: Task) -> None:
