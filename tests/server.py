@@ -26,6 +26,7 @@ from keywright.db import Storage, database_path, run_read
 from keywright.identity import store as identity_store
 from keywright.identity.model import Permissions
 from keywright.maintenance.doctor import examine
+from tests import forking
 from tests.databases import a_postgres_url, execute, with_long_timeout
 from tests.forking import Forked, fork
 from tests.makers import issue_api_key, revoke_api_key
@@ -181,7 +182,7 @@ class RunningServer:
 
     def cli(self, *arguments: str) -> str:
         """Run a command on the same data directory, and return what it prints."""
-        command = [KEYWRIGHT, *arguments, "--data-dir", str(self.data_dir)]
+        command = [forking.command(), *arguments, "--data-dir", str(self.data_dir)]
         done = subprocess.run(
             command,
             cwd=self.data_dir.parent,

@@ -13,6 +13,7 @@ import pytest
 from keywright.cli import main
 from keywright.config import Settings
 from keywright.config.installation import open_installation
+from tests import forking
 from tests.databases import a_postgres_url
 from tests.makers import SECRET
 from tests.server import KEYWRIGHT, environment
@@ -28,7 +29,9 @@ class Done(NamedTuple):
 
 def run(*arguments: str, **variables: str) -> Done:
     """The program in a process of its own."""
-    command = [KEYWRIGHT, *arguments]
+    # What Python itself reads when it starts needs a process that starts.
+    is_new = any(name.startswith("PYTHON") for name in variables)
+    command = [KEYWRIGHT if is_new else forking.command(), *arguments]
     done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment() | variables)
     return Done(done.returncode, done.stdout, done.stderr)
 

@@ -10,8 +10,9 @@ import pytest
 
 from keywright.config.sources import read_settings
 from keywright.db import find_unverified_hosts
+from tests import forking
 from tests.deploy import programs
-from tests.server import KEYWRIGHT, RunningServer, environment, running, wait_until
+from tests.server import RunningServer, environment, running, wait_until
 from tools import reference
 
 pytestmark = pytest.mark.tier("ordinary")
@@ -36,7 +37,7 @@ def server(tmp_path: Path) -> Iterator[RunningServer]:
 
 def run(server: RunningServer, block: str) -> str:
     """Run a block of shell commands in the folder where the server was started; return what it prints."""
-    script = block.replace(".venv/bin/keywright", KEYWRIGHT).replace("python3", sys.executable)
+    script = block.replace(".venv/bin/keywright", forking.command()).replace("python3", sys.executable)
     script = script.replace("http://127.0.0.1:8000", server.base_url)
     script = script.replace("clients/python", str(ROOT / "clients" / "python"))
     done = subprocess.run(

@@ -17,10 +17,11 @@ from psycopg.conninfo import conninfo_to_dict
 from drill import patroni
 from drill.places import Place, Ports
 from keywright.config.sources import read_settings
+from tests import forking
 from tests.deploy.programs import program
 from tests.deploy.proxies import DEPLOY
 from tests.docs.test_documents import DOCUMENTS, ROOT, blocks
-from tests.server import KEYWRIGHT, environment, wait_until
+from tests.server import environment, wait_until
 from tools import postgres
 
 HOW_TO = ROOT / "docs" / "how-to"
@@ -71,8 +72,8 @@ class PostgresPage:
             "/backup/": f"{self.folder}/",
             "sudo -u keywright ": "",
             # In place of the file in /etc, which is not changed yet when the page copies a database.
-            ".venv/bin/keywright": f"env KEYWRIGHT_CONFIG={self.config} {KEYWRIGHT}",
-            f"env KEYWRIGHT_CONFIG={self.config} {KEYWRIGHT} copy": f"{KEYWRIGHT} copy",
+            ".venv/bin/keywright": f"env KEYWRIGHT_CONFIG={self.config} {forking.command()}",
+            f"env KEYWRIGHT_CONFIG={self.config} {forking.command()} copy": f"{forking.command()} copy",
         }.items():
             text = text.replace(there, here)
         return text
@@ -94,7 +95,7 @@ def test_the_postgresql_page_runs_from_its_first_command_to_its_last(page: Postg
     page.config.write_text(page.settings)
     assert "127.0.0.1" in shell(page.command(" init"), page.folder)
     old = f"--data-dir {page.folder}/data"
-    sell = f"{KEYWRIGHT} license create --key MOVED-1 --max 3 {old}"
+    sell = f"{forking.command()} license create --key MOVED-1 --max 3 {old}"
     shell(sell, page.folder)
     shell(page.command(" copy "), page.folder)
     assert_serves(page, page.command(" serve "))
@@ -104,7 +105,7 @@ def test_the_postgresql_page_runs_from_its_first_command_to_its_last(page: Postg
     shell(page.command(" backup "), page.folder, **tools)
     said = shell(f"{page.command(' restore ').strip()} --database-url {restored}", page.folder, **tools)
     assert "everything is as it has to be" in said
-    shown = shell(f"{KEYWRIGHT} license show MOVED-1 {old} --database-url {restored}", page.folder)
+    shown = shell(f"{forking.command()} license show MOVED-1 {old} --database-url {restored}", page.folder)
     assert "1 of 3" in shown
 
 
@@ -116,7 +117,7 @@ def assert_serves(page: PostgresPage, command: str) -> None:
         process = subprocess.Popen(words, cwd=page.folder, env=environment(), stdout=output, stderr=output)
     try:
         wait_until(lambda: " is ready at " in log.read_text(), "the server")
-        taken = f"{KEYWRIGHT} license activate MOVED-1 --config {page.config}"
+        taken = f"{forking.command()} license activate MOVED-1 --config {page.config}"
         shell(taken, page.folder)
         with psycopg.connect(page.server.url("postgres")) as asking:
             question = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'keywright'"
@@ -204,7 +205,7 @@ def test_the_page_about_backups_runs_from_its_first_command_to_its_last(tmp_path
         "-o keywright -m 700 /backup\n": f"-m 700 {tmp_path}\n",
         "/backup/": f"{tmp_path}/",
         "sudo -u keywright ": "",
-        ".venv/bin/keywright": KEYWRIGHT,
+        ".venv/bin/keywright": forking.command(),
         "/etc/keywright/": f"{tmp_path}/",
         "/var/lib/keywright": f"{tmp_path}/data",
         "/tmp/trial": f"{tmp_path}/trial",
@@ -213,7 +214,7 @@ def test_the_page_about_backups_runs_from_its_first_command_to_its_last(tmp_path
     for there, place in here.items():
         commands = commands.replace(there, place)
     (tmp_path / "keywright.toml").write_text(f'data_dir = "{tmp_path}/data"\n')
-    shell(f"{KEYWRIGHT} license create --key KEPT --data-dir {tmp_path}/data", tmp_path)
+    shell(f"{forking.command()} license create --key KEPT --data-dir {tmp_path}/data", tmp_path)
     said = shell(commands, tmp_path)
     assert said.count(": everything is as it has to be.") == 2
     assert "keywright.tar is whole" in said
@@ -222,13 +223,15 @@ def test_the_page_about_backups_runs_from_its_first_command_to_its_last(tmp_path
     assert len(sums) == 3
     assert sums[0] == sums[1]
     for place in ("data", "trial"):
-        assert "KEPT" in shell(f"{KEYWRIGHT} license show KEPT --data-dir {tmp_path}/{place}", tmp_path)
+        assert "KEPT" in shell(
+            f"{forking.command()} license show KEPT --data-dir {tmp_path}/{place}", tmp_path
+        )
 
 
 def test_the_page_about_running_on_a_server_makes_a_backup(tmp_path: Path) -> None:
     (block,) = [one for one in blocks(HOW_TO / "run-on-a-server.md", "sh") if " backup " in one]
     block = block.replace("/etc/keywright/", f"{tmp_path}/").replace("/backup/", f"{tmp_path}/")
-    block = block.replace("sudo -u keywright ", "").replace(".venv/bin/keywright", KEYWRIGHT)
+    block = block.replace("sudo -u keywright ", "").replace(".venv/bin/keywright", forking.command())
     (tmp_path / "keywright.toml").write_text(f'data_dir = "{tmp_path}/data"\n')
-    shell(f"{KEYWRIGHT} init --data-dir {tmp_path}/data", tmp_path)
+    shell(f"{forking.command()} init --data-dir {tmp_path}/data", tmp_path)
     assert "The secret is not in it" in shell(block, tmp_path)

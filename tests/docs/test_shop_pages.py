@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from keywright.provisioning.shops.model import MAKE_SECRETS, Shop
+from tests import forking
 from tests.docs.test_documents import ROOT, blocks
-from tests.server import KEYWRIGHT, environment
+from tests.server import environment
 
 pytestmark = pytest.mark.tier("ordinary")
 
@@ -24,7 +25,7 @@ FILES = ("signing-secret.txt", "secret-key.txt", "restricted-key.txt", "api-key.
 
 def run(folder: Path, block: str) -> tuple[int, str]:
     """Run a block of commands in a folder; returns the status, and what they print."""
-    script = block.replace(".venv/bin/keywright", KEYWRIGHT)
+    script = block.replace(".venv/bin/keywright", forking.command())
     done = subprocess.run(
         ["sh", "-e", "-c", script],
         check=False,
