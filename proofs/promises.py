@@ -395,4 +395,16 @@ PROMISES = (
         bounds=_none("left out"),
         has_control=False,
     ),
+    Promise(
+        "R27",
+        "A wrong clock destroys nothing",
+        "0 tables that differ after a start or a jump by 400 days, and back",
+        "A server is started with its clock 400 days ahead, and behind, on a database with something in "
+        "every table; the clock of another one jumps there and back (libfaketime). Every table is compared, "
+        "whole, but for leases and the counters of days, and nothing may have been sent. The control "
+        "believes every clock.",
+        ("tests/faults/test_wrong_clock.py",),
+        headline=("tables that differ",),
+        bounds=_none("tables that differ"),
+    ),
 )

@@ -45,7 +45,7 @@ from keywright.licensing.unit_of_work import LicenseWork
 from keywright.licensing.usage import handlers as usage
 from keywright.licensing.validation.commands import ValidateLicense
 from keywright.licensing.views.store import Names
-from keywright.maintenance import customer_export, personal_data, retention
+from keywright.maintenance import clock, customer_export, personal_data, retention
 from keywright.provisioning.brand import handlers as brand
 from keywright.provisioning.catalog import handlers as catalog
 from keywright.provisioning.customers import handlers as customers
@@ -101,6 +101,7 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
     | import_handlers.HANDLERS
     | personal_data.HANDLERS
     | retention.HANDLERS
+    | clock.HANDLERS
     | license_files.HANDLERS
     | signing_keys.HANDLERS
     | webhooks.HANDLERS
@@ -138,6 +139,7 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     **webhook_queries.QUERY_HANDLERS,
     **moments.QUERY_HANDLERS,
     **looking.QUERY_HANDLERS,
+    **clock.QUERY_HANDLERS,
 }
 #: Queries answered by statements each of which sees all that must agree in the answer at one moment: with
 #: ``ValidateLicense``, the license and the device's place; names, usage and leases may be a moment newer.

@@ -5,6 +5,7 @@ import re
 import shutil
 import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ import pytest
 
 from keywright.db import look_at
 from keywright.db.migrate import HEAD, read_state
+from keywright.maintenance.clock import believing
 from tests.cli.conftest import Keywright
 from tests.databases import a_postgres_url, from_afar
 from tests.storage.test_migrations import LATER, NEXT, use_scripts
@@ -109,6 +111,16 @@ def test_what_does_not_get_through_is_a_warning_and_not_a_fault(used: Keywright)
     assert warning.startswith("Warning: the webhook 1 (crm.example.com) was disabled at ")
     assert verdict.endswith(": everything is as it has to be.")
     assert used.json("doctor")["warnings"] == [warning.removeprefix("Warning: ")]
+
+
+def test_a_clock_that_looks_wrong_is_a_warning_until_a_person_says_that_it_is_right(used: Keywright) -> None:
+    with closing(sqlite3.connect(used.data_dir / "keywright.db")) as connection:
+        connection.execute(believing(datetime(2020, 1, 1, tzinfo=UTC)))
+        connection.commit()
+    warning, _ = used("doctor").splitlines()
+    assert "the last moment known to be right was 2020-01-01 00:00:00 UTC" in warning
+    assert used("doctor", "--confirm-clock").startswith("Servers whose clocks say ")
+    assert used.json("doctor")["warnings"] == []
 
 
 # --- before an upgrade ----------------------------------------------------------------------------

@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from datetime import timedelta
 from functools import partial
 from importlib import import_module
 from itertools import count
@@ -25,6 +26,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from keywright.background import clean_up, clock, counters, job_runner, moments, watch
 from keywright.cli import main
 from keywright.db import migrations, session, sqlite
 from keywright.http.middleware import attempts, call_limits
@@ -223,6 +225,22 @@ def _expiring_anew() -> None:
     _replace(rules, "with_place_taken", with_place_taken)
 
 
+def _hurrying() -> None:
+    """The loops in the background turn often."""
+    _replace(clean_up, "_INTERVAL", timedelta(seconds=0.2))
+    _replace(clean_up, "_PAUSE_IN_DOUBT", 0.2)
+    _replace(clock, "_INTERVAL", 0.1)
+    _replace(counters, "_SAVE_INTERVAL", 1.0)
+    _replace(watch, "_INTERVAL", 0.1)
+    _replace(moments, "_INTERVAL", 0.1)
+    _replace(job_runner, "_CLEAN_UP_INTERVAL", 0.1)
+
+
+def _believing_every_clock() -> None:
+    """A wrong clock is as good as any."""
+    _replace(clock.ClockGuard, "is_right", lambda _: True)
+
+
 def _with_a_later_schema(more: str = "") -> None:
     """As a later version has it: one revision more."""
     scripts = Path(tempfile.mkdtemp()) / "scripts"
@@ -243,6 +261,8 @@ _ALTERATIONS: dict[str, Callable[[], None]] = {
     "sleeping by select": _sleeping_by_select,
     "limiting by the clock": _limiting_by_the_clock,
     "expiring anew": _expiring_anew,
+    "hurrying": _hurrying,
+    "believing every clock": _believing_every_clock,
     "with a later schema": _with_a_later_schema,
     "with a slow later schema": partial(_with_a_later_schema, _SLOW),
 }

@@ -6,6 +6,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
 from urllib.parse import quote
@@ -21,6 +22,7 @@ from keywright.db.migrate import HEAD
 from keywright.licensing.licenses.commands import CreateLicense
 from keywright.licensing.licenses.model import Status
 from keywright.maintenance.backup import Backup
+from keywright.maintenance.clock import believing
 from tests.databases import a_postgres_url
 from tests.http import admin_altered
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said
@@ -212,6 +214,17 @@ def test_what_the_doctor_finds_is_said_with_what_mends_it(alone: Visitor) -> Non
     alone.post("/system/examine")
     wait_until(lambda: len(events_of(alone, "system.examined")) == 2, "the doctor")
     assert "everything is as it has to be." in said(alone.get("/system"))
+
+
+def test_a_time_that_looks_wrong_is_said_until_a_person_confirms_it(alone: Visitor) -> None:
+    warning = "The clock of this server looks wrong"
+    assert warning not in said(alone.get("/system"))
+    with closing(sqlite3.connect(alone.server.data_dir / "keywright.db")) as connection, connection:
+        connection.execute(believing(datetime(2020, 1, 1, tzinfo=UTC)))
+    assert f"{warning}: the last moment known to be right was 2020-01-01 00:00" in said(alone.get("/system"))
+    alone.post("/system/clock")
+    assert warning not in said(alone.get("/system"))
+    assert len(events_of(alone, "clock.confirmed")) == 1
 
 
 def test_a_backup_that_cannot_be_made_is_said_and_not_listed(alone: Visitor) -> None:

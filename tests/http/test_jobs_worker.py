@@ -100,7 +100,7 @@ class House:
         self.executor = open_executor(other)
 
     @asynccontextmanager
-    async def open(self, **settings: int) -> AsyncIterator[tuple[Desk, JobRunner]]:
+    async def open(self, **settings: Any) -> AsyncIterator[tuple[Desk, JobRunner]]:
         """Somebody works on jobs there."""
         troubled = cast(Storage, self.troubled)
         desk = a_desk(troubled)

@@ -35,7 +35,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 
 #: The metrics that only a PostgreSQL database has.
-OF_SERVERS = {"keywright_database_connections", "keywright_replica_aside", "keywright_replica_lag_seconds"}
+OF_SERVERS = {
+    *("keywright_database_connections", "keywright_replica_aside", "keywright_replica_lag_seconds"),
+    "keywright_clock_difference_seconds",
+}
 
 
 def scrape(server: RunningServer) -> dict[tuple[str, str], float]:

@@ -165,6 +165,27 @@ def test_customers_are_told_where_the_setting_says_so(executor: Executor, storag
     assert [(one.template, one.customer_id) for one in queued] == [("expiring", 7), ("expired", 7)]
 
 
+def test_a_moment_that_a_wrong_clock_has_passed_comes_again(executor: Executor, storage: Storage) -> None:
+    do(executor, create(KEY, expires_at=NOW + 10 * DAY, customer_id=7))
+    pass_moments(executor, NOW + 400 * DAY, tells_customers=True)
+    assert moments(storage) == [("expired", None)]
+    for days in (1, 3, 9, 10, 11):
+        pass_moments(executor, NOW + days * DAY, tells_customers=True)
+    assert moments(storage)[1:] == [("expiring", 7), ("expiring", 1), ("expired", None)]
+    queued = run_read(storage, lambda tx: tx.connection.execute(mail_outbox.select()).all())
+    assert [one.template for one in queued] == ["expired", "expiring", "expiring", "expired"]
+
+
+def test_a_limit_that_a_wrong_clock_has_told_of_is_told_of_again(
+    executor: Executor, storage: Storage
+) -> None:
+    do(executor, create(KEY, 1))
+    for days in (400, 0, 1):
+        context = Context(NOW + days * DAY, an_origin(actor="keywright"))
+        do(executor, SaveCounters(context=context, refused={KEY: 1}))
+    assert len(happened(storage, "license.limit_reached")) == 2
+
+
 # --- events of the deciding transaction -----------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import func, select
 
 from keywright.background.refusals import Refusals, save_refusals
+from keywright.core.command import Context
 from keywright.db import Storage, run_read, run_write
 from keywright.db.schema import refusals
 from keywright.engine.desk import Desk
@@ -17,7 +18,8 @@ from keywright.licensing.refusals import rules, store
 from keywright.licensing.refusals.commands import SaveRefusals
 from keywright.licensing.refusals.model import RefusedCall
 from keywright.registry import open_executor
-from tests.makers import NOW, activate, create, delete, rename
+from keywright.search.commands import PurgeRefusals
+from tests.makers import NOW, activate, an_origin, create, delete, rename
 from tests.storage.conftest import Opener
 from tests.unit.test_refusals import a_call
 
@@ -110,14 +112,15 @@ def test_a_key_that_was_replaced_names_the_license_and_a_key_of_none_nothing(
     assert count(storage) == 1
 
 
-def test_they_go_with_the_license_and_after_thirty_days(executor: Executor, storage: Storage) -> None:
+def test_they_go_with_the_license_and_when_they_are_old(executor: Executor, storage: Storage) -> None:
     executor.execute([create("A"), create("B"), create("C")])
     for key in "ABC":
         executor.execute([save(key, [a_call()])])
     executor.execute([delete("A")])
     assert count(storage) == 2
-    later = NOW + 30 * A_DAY + timedelta(seconds=1)
-    executor.execute([save("C", [a_call(60)], later)])
+    executor.execute([save("C", [a_call(60)])])
+    old = PurgeRefusals(context=Context(NOW, an_origin()), before=a_call(30).refused_at)
+    assert executor.execute([old]) == [1]
     assert (refused(storage, 2), len(refused(storage, 3))) == ([], 1)
 
 

@@ -7,17 +7,18 @@ from functools import partial
 import pytest
 from sqlalchemy import select
 
+from keywright.core.command import Context
 from keywright.db import Storage, run_read, run_write
 from keywright.db.schema import limit_refusals
 from keywright.engine.executor import Executor
 from keywright.identity.store import list_api_keys, save_new_api_key
 from keywright.registry import open_executor
-from tests.makers import LATER, NOW, an_api_key, create
+from keywright.search.commands import PurgeRefusals
+from tests.makers import LATER, NOW, an_api_key, an_origin, create
 from tests.storage.conftest import EVERY_ISOLATION, RUN_AGAIN, Opener
 from tests.storage.projected import day, list_counts, tally
 
 DATABASES = RUN_AGAIN
-MONTH = timedelta(days=30)
 
 
 def refusals(storage: Storage) -> list[tuple[int, int, int]]:
@@ -50,21 +51,13 @@ def test_refusals_of_licenses_that_are_gone_are_not_kept(executor: Executor, sto
     assert len(refusals(storage)) == 1
 
 
-def test_refusals_are_forgotten_after_thirty_days(executor: Executor, storage: Storage) -> None:
+def test_refusals_that_are_old_are_deleted(executor: Executor, storage: Storage) -> None:
     executor.execute([create("a"), create("b")])
     executor.execute([tally(refused={"a": 1})])
     executor.execute([tally(LATER, refused={"b": 1})])
-    executor.execute([tally(NOW + MONTH, validations=1)])
-    assert len(refusals(storage)) == 2
-    executor.execute([tally(NOW + MONTH + timedelta(seconds=1), validations=1)])
-    assert [last_refused_at for _, _, last_refused_at in refusals(storage)] == [seconds(LATER)]
-
-
-def test_a_refusal_after_thirty_days_counts_from_one(executor: Executor, storage: Storage) -> None:
-    executor.execute([create("a")])
-    executor.execute([tally(refused={"a": 9})])
-    executor.execute([tally(NOW + 2 * MONTH, refused={"a": 1})])
-    assert [times for _, times, _ in refusals(storage)] == [1]
+    for before, left in ((NOW, 2), (NOW + timedelta(seconds=1), 1)):
+        executor.execute([PurgeRefusals(context=Context(LATER, an_origin()), before=before)])
+        assert len(refusals(storage)) == left
 
 
 def test_when_an_api_key_was_used_last_only_moves_forward(executor: Executor, storage: Storage) -> None:

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from keywright.core.command import Context
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import NotFound, TooManyEndpoints
-from keywright.db import Storage, run_read
+from keywright.db import Storage, run_read, run_write
+from keywright.db.schema import webhook_endpoints
 from keywright.delivery.webhooks import rules, store
 from keywright.delivery.webhooks.commands import (
     DeleteEndpoint,
@@ -295,6 +296,31 @@ def test_events_older_than_thirty_days_are_left_out(executor: Executor) -> None:
     do(executor, create("B", now=NOW + 10 * DAY))
     do(executor, command(UpdateEndpoint, changes={"is_enabled": True}, now=NOW + 35 * DAY))
     assert names(deliver(executor, now=NOW + 35 * DAY)) == [(2, "license.created")]
+
+
+def test_events_are_as_old_as_the_newest_one_says(executor: Executor, storage: Storage) -> None:
+    do(executor, create("A"))
+    run_write(storage, lambda tx: tx.connection.execute(webhook_endpoints.update().values(position_at=0)))
+    assert names([*take_step(executor, now=NOW + 400 * DAY).due]) == [(1, "license.created")]
+
+
+def test_an_event_of_a_clock_that_was_behind_is_delivered(executor: Executor) -> None:
+    do(executor, create("A", now=NOW - 400 * DAY))
+    do(executor, create("B"))
+    assert len(deliver(executor)) == 2
+
+
+def test_what_a_clock_that_was_ahead_has_put_off_is_sent(executor: Executor, storage: Storage) -> None:
+    do(executor, create("A"))
+
+    def ask_for_quiet(one: Due) -> Attempt:
+        return Attempt(one.delivery.id, 503, "slower", 5, retry_after_seconds=3600)
+
+    assert len(deliver(executor, now=NOW + 400 * DAY, receive=ask_for_quiet)) == 1
+    assert run_read(storage, lambda tx: store.list_workable(tx, NOW)) != []
+    assert len(deliver(executor, receive=fail)) == 1
+    assert find_endpoint(storage).failing_at == NOW
+    assert list_all(storage)[0].first_attempt_at == NOW
 
 
 def test_deliveries_are_deleted_when_they_are_old(executor: Executor, storage: Storage) -> None:

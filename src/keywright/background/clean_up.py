@@ -1,5 +1,5 @@
 """Delete what is kept for a time only, every hour: idempotency records, deleted licenses, sign-ins of
-customers, mails, events of shops, and events.
+customers, mails, events of shops, refused calls, and events.
 """
 
 import asyncio
@@ -8,7 +8,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from keywright.background.loops import ORIGIN, read_clock
+from keywright.background.loops import ORIGIN, IsClockRight, read_clock
 from keywright.core.command import Context
 from keywright.core.errors import KeywrightError, Unavailable
 from keywright.delivery.mail.commands import PurgeMails
@@ -18,13 +18,18 @@ from keywright.maintenance.commands import PurgeDeletedLicenses, PurgeEvents
 from keywright.maintenance.retention import PurgeResult
 from keywright.provisioning.portal.commands import PurgeSignIns
 from keywright.provisioning.shops.commands import PurgeShopEvents
+from keywright.search.commands import PurgeRefusals
 
 #: How long the answers to calls with an idempotency key are kept.
 ANSWERS_KEPT = timedelta(hours=48)
+#: How long calls that were refused are kept.
+REFUSALS_KEPT = timedelta(days=30)
 _INTERVAL = timedelta(hours=1)
 #: The pause after a turn that the database was too busy for, in seconds, and how many such turns in a row are
 #: normal.
 _PAUSE_WHEN_BUSY, _MAX_BUSY = 60.0, 4
+#: The pause while the clock is in doubt, in seconds.
+_PAUSE_IN_DOUBT = 60.0
 #: The pause between two steps, in seconds, in which calls are answered.
 _PAUSE = 0.01
 #: A larger change of the clock is a jump.
@@ -42,11 +47,12 @@ class KeptDays(NamedTuple):
     keep_shop_events_days: int
 
 
-async def clean_up(desk: Desk, days: KeptDays) -> None:
+async def clean_up(desk: Desk, days: KeptDays, is_clock_right: IsClockRight) -> None:
     """Delete what is old, until this is cancelled. The days are settings.
 
-    The age of a record is measured by the clock, and clocks jump. After a jump, or what looks like one,
-    nothing is deleted for as long as answers must be kept, measured by the monotonic clock.
+    The age of a record is measured by the clock, and clocks jump. While the clock is in doubt, nothing is
+    deleted; nor after a jump, or what looks like one, for as long as answers must be kept, measured by the
+    monotonic clock.
     """
     resumes_at, offset, turns = 0.0, _clock_offset(datetime.now(UTC)), _Turns()
     while True:
@@ -54,7 +60,9 @@ async def clean_up(desk: Desk, days: KeptDays) -> None:
         if abs(_clock_offset(now) - offset) > _MAX_CLOCK_CHANGE:
             log.warning("the clock has jumped; answers and events are kept for another two days")
             resumes_at, offset = time.monotonic() + ANSWERS_KEPT.total_seconds(), _clock_offset(now)
-        if time.monotonic() >= resumes_at:
+        if not is_clock_right():
+            pause = _PAUSE_IN_DOUBT
+        elif time.monotonic() >= resumes_at:
             try:
                 if not await _delete_old(desk, now, days):
                     resumes_at = time.monotonic() + ANSWERS_KEPT.total_seconds()
@@ -88,6 +96,8 @@ async def _delete_old(desk: Desk, now: datetime, days: KeptDays) -> bool:
         context=Context(now, ORIGIN), before=now - timedelta(days=days.keep_shop_events_days)
     )
     while await desk.execute(shop_events):
+        await asyncio.sleep(_PAUSE)
+    while await desk.execute(PurgeRefusals(context=Context(now, ORIGIN), before=now - REFUSALS_KEPT)):
         await asyncio.sleep(_PAUSE)
     return await _delete_events(desk, now, days.keep_events_days) and deleted is not None
 

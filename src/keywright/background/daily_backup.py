@@ -6,7 +6,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 
-from keywright.background.loops import ORIGIN, read_clock
+from keywright.background.loops import ORIGIN, IsClockRight, read_clock
 from keywright.config import Settings
 from keywright.config.sources import child_environment
 from keywright.core.command import Context
@@ -24,7 +24,7 @@ _CHECK_INTERVAL, _RETRY_INTERVAL = 20.0, 600.0
 log = logging.getLogger(__name__)
 
 
-async def back_up_daily(desk: Desk, settings: Settings) -> None:
+async def back_up_daily(desk: Desk, settings: Settings, is_clock_right: IsClockRight) -> None:
     """Make a backup whenever one is due, until this is cancelled; return at once where none are wanted.
 
     A backup that was missed because no server ran is made when one runs again. Of several server processes
@@ -35,6 +35,8 @@ async def back_up_daily(desk: Desk, settings: Settings) -> None:
     daily_at = time.fromisoformat(settings.backup_daily_at)
     backups = Backups(settings.data_dir / "backups", database_path(settings.database_url_in_force))
     while True:
+        while not is_clock_right():
+            await asyncio.sleep(_CHECK_INTERVAL)
         path, pause = backups.path_of_daily(find_due_time(read_clock(), daily_at)), _CHECK_INTERVAL
         if not path.exists() and await _make(path, settings, desk):
             pause = _CHECK_INTERVAL if path.exists() else _RETRY_INTERVAL

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from keywright.background.delivery_pace import Pace
-from keywright.background.loops import ORIGIN, READ_TIMEOUT, Waits, interrupting, read_clock
+from keywright.background.loops import ORIGIN, READ_TIMEOUT, IsClockRight, Waits, interrupting, read_clock
 from keywright.background.watch import Bell, Watch
 from keywright.core.command import Context
 from keywright.core.errors import KeywrightError, ShuttingDown
@@ -79,6 +79,7 @@ class Deliveries:
     ) -> None:
         """``allowed`` are the networks that a setting allows."""
         self._desk = desk
+        self._is_clock_right = watch.is_clock_right
         self._storage = storage.clone()
         self._name = f"{os.getpid()}-{secrets.token_hex(8)}"
         self._claims: Claims[Claim] = Claims(self._name, holds_for=CLAIM)
@@ -109,8 +110,9 @@ class Deliveries:
         while not self._is_stopping.is_set():
             self._pace.look()
             try:
-                await self._look()
-                await self._clean_up()
+                if self._is_clock_right():
+                    await self._look()
+                    await self._clean_up()
                 self._waits.reset()
             except ShuttingDown:
                 return
@@ -141,6 +143,7 @@ class Deliveries:
             outage=self._outages.setdefault(claim.endpoint_id, _new_outage(claim.endpoint_id)),
             new_sender=self._new_sender,
             is_stopping=self._is_stopping,
+            is_clock_right=self._is_clock_right,
         )
         task = asyncio.get_running_loop().create_task(worker.run())
         self._workers[claim.endpoint_id] = task
@@ -185,6 +188,7 @@ class _Worker:
         outage: Outage,
         new_sender: Callable[[str], Sender],
         is_stopping: asyncio.Event,
+        is_clock_right: IsClockRight,
     ) -> None:
         self._desk = desk
         self._claim = claim
@@ -196,6 +200,7 @@ class _Worker:
         self._slots = asyncio.Semaphore(_MAX_IN_FLIGHT)
         self._new_sender = new_sender
         self._is_stopping = is_stopping
+        self._is_clock_right = is_clock_right
         self._sender: Sender | None = None
         self._url = ""
         #: The deliveries that were taken, and those of them that wait for their turn.
@@ -234,7 +239,7 @@ class _Worker:
 
     async def _step(self) -> bool:
         """Take a step, and begin its requests. Returns False when the work is over."""
-        if self._is_stopping.is_set():
+        if self._is_stopping.is_set() or not self._is_clock_right():
             return False
         # Turns are shared: an endpoint that has taken nothing yet gets few of them.
         most = _MAX_TAKEN if self._has_delivered else rules.PROBES
@@ -383,7 +388,9 @@ async def _attempt(
     """Send one delivery."""
     delivery, now = due.delivery, datetime.now(UTC)
     body = body_of(due, endpoint.payload)
-    if body is None or (due.event is not None and due.event.occurred_at < rules.oldest_event_at(now)):
+    # The clock may have been behind when the event happened.
+    happened_at = None if due.event is None else max(due.event.occurred_at, delivery.created_at)
+    if body is None or (happened_at is not None and happened_at < rules.oldest_event_at(now)):
         return Attempt(delivery.id, None, "the event is too old, or kept no longer", 0, is_hopeless=True)
     try:
         answer = await sender.send(write_headers(delivery, body, now, known, signer.sign_bytes), body)

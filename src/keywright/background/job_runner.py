@@ -80,6 +80,7 @@ class JobRunner:
         self._claims: Claims[Claim] = Claims(self._name)
         self._waits = Waits("jobs have to wait")
         self._next_clean_up = 0.0
+        self._is_clock_right = watch.is_clock_right
         self._job_clean_up = JobCleanUp(self._read, desk.execute, lambda: self._is_stopping)
         self._address_clean_up = AddressCleanUp(self._read, desk.execute, keep_addresses_days)
         self._task = self._loop.create_task(self._run())
@@ -185,7 +186,7 @@ class JobRunner:
         await asyncio.sleep(min(_MAX_PAUSE, addition))
 
     async def _clean_up(self) -> None:
-        if monotonic() >= self._next_clean_up:
+        if monotonic() >= self._next_clean_up and self._is_clock_right():
             self._next_clean_up = monotonic() + _CLEAN_UP_INTERVAL
             await self._job_clean_up.delete_old()
             await self._address_clean_up.delete_some(read_clock())

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -21,6 +21,9 @@ READ_TIMEOUT, LAST_READ_TIMEOUT = 60.0, 2.0
 _USUAL_WAIT = 60.0
 
 log = logging.getLogger(__name__)
+
+#: Whether the clock can be believed now.
+IsClockRight = Callable[[], bool]
 
 
 def read_clock() -> datetime:

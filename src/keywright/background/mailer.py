@@ -60,9 +60,10 @@ class Mailer:
     """Claims mails and sends them, from when it is made. Belongs to one event loop."""
 
     def __init__(self, desk: Desk, storage: Storage, settings: Settings, watch: Watch, bell: Bell) -> None:
-        """Without an SMTP server in the settings, mails wait."""
+        """Without an SMTP server in the settings, mails wait; also while the clock is in doubt."""
         self._desk = desk
         self._settings = settings
+        self._is_clock_right = watch.is_clock_right
         self._mail_settings = mail_settings_of(settings)
         self._name = f"{os.getpid()}-{secrets.token_hex(8)}"
         self._claims: Claims[MailClaim] = Claims(self._name)
@@ -99,7 +100,8 @@ class Mailer:
         while not self._is_stopping:
             has_worked = False
             try:
-                has_worked = monotonic() >= self._pause_until and await self._work()
+                can_work = monotonic() >= self._pause_until and self._is_clock_right()
+                has_worked = can_work and await self._work()
                 self._waits.reset()
             except ShuttingDown:
                 return

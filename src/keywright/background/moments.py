@@ -6,7 +6,7 @@ from time import monotonic
 
 from msgspec.structs import replace
 
-from keywright.background.loops import ORIGIN, Waits, read_clock
+from keywright.background.loops import ORIGIN, IsClockRight, Waits, read_clock
 from keywright.core.command import Context
 from keywright.core.errors import KeywrightError, ShuttingDown
 from keywright.engine.desk import Desk
@@ -19,19 +19,20 @@ _INTERVAL, _PAUSE, _LOOK_AGAIN_INTERVAL = 5.0, 0.05, 3600.0
 log = logging.getLogger(__name__)
 
 
-async def pass_moments(desk: Desk, days: tuple[int, ...], *, tells_customers: bool) -> None:
+async def pass_moments(
+    desk: Desk, days: tuple[int, ...], is_clock_right: IsClockRight, *, tells_customers: bool
+) -> None:
     """Look again and again, until this is cancelled. ``days`` are those before an expiry."""
     looks_again_at, waits = 0.0, Waits("expiries have to wait")
     while True:
         now = read_clock()
         step = PassMoments(context=Context(now, ORIGIN), days=days, tells_customers=tells_customers)
         try:
-            if await desk.query(FindMoments(now=now, days=days)):
-                while await desk.execute(step) is not None:
-                    await asyncio.sleep(_PAUSE)
-            if monotonic() >= looks_again_at:
-                await _look_again(desk, step)
-                looks_again_at = monotonic() + _LOOK_AGAIN_INTERVAL
+            if is_clock_right():
+                await _pass(desk, step)
+                if monotonic() >= looks_again_at:
+                    await _look_again(desk, step)
+                    looks_again_at = monotonic() + _LOOK_AGAIN_INTERVAL
             waits.reset()
         except ShuttingDown:
             return
@@ -40,6 +41,13 @@ async def pass_moments(desk: Desk, days: tuple[int, ...], *, tells_customers: bo
         except Exception as problem:
             waits.log_unexpected(problem)
         await asyncio.sleep(_INTERVAL)
+
+
+async def _pass(desk: Desk, step: PassMoments) -> None:
+    """Make events of the moments that have come."""
+    if await desk.query(FindMoments(now=step.context.now, days=step.days)):
+        while await desk.execute(step) is not None:
+            await asyncio.sleep(_PAUSE)
 
 
 async def _look_again(desk: Desk, step: PassMoments) -> None:

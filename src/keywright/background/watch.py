@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from keywright.background.loops import running
+from keywright.background.loops import IsClockRight, running
 from keywright.core.errors import KeywrightError, ShuttingDown
 from keywright.db import Question
 from keywright.engine.desk import Desk
@@ -20,10 +20,11 @@ _LONGEST_WAIT = 10.0
 
 
 class Watch:
-    """The loops that wait for work, each with the question that finds it."""
+    """The loops that wait for work, each with the question that finds it; and whether the clock is right."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, is_clock_right: IsClockRight = lambda: True) -> None:
         self._desk = desk
+        self.is_clock_right = is_clock_right
         self._bells: dict[Question, Bell] = {}
 
     def add(self, question: Question, bell: "Bell") -> None:
@@ -67,8 +68,8 @@ class Bell:
 
 
 @asynccontextmanager
-async def watching(desk: Desk) -> AsyncIterator[Watch]:
+async def watching(desk: Desk, is_clock_right: IsClockRight = lambda: True) -> AsyncIterator[Watch]:
     """Look for work until the end of the block."""
-    watch = Watch(desk)
+    watch = Watch(desk, is_clock_right)
     async with running(watch.run()):
         yield watch

@@ -10,6 +10,7 @@ from keywright.cli.installation import Installation, InstallationOptions, descri
 from keywright.cli.options import AsJson, command, with_options
 from keywright.core.errors import ConfigurationError
 from keywright.core.parsing import format_count, format_size
+from keywright.maintenance.commands import BelieveClock
 
 if TYPE_CHECKING:
     from keywright.maintenance.doctor import Examined, Finding
@@ -42,6 +43,13 @@ def doctor(
             "is room for it; change nothing.",
         ),
     ] = False,
+    is_clock_right: Annotated[
+        bool,
+        typer.Option(
+            "--confirm-clock",
+            help="Only say that the clock of this machine is right, where servers doubt theirs.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check that everything in the database is as it has to be; the server may run meanwhile.
@@ -50,7 +58,7 @@ def doctor(
     is found, every activation has its license, the events agree, no number is given twice, and an SQLite file
     is sound. Nothing is changed without --repair. Warnings name risky settings, and what does not get
     through: sales of shops that wait for a decision, mails that wait or were given up, mail templates that
-    cannot be used, webhooks whose receivers take nothing.
+    cannot be used, webhooks whose receivers take nothing; and a clock that looks wrong.
 
     Status 0: nothing is wrong, or everything was repaired; there may be warnings. Status 1: something is
     wrong.
@@ -59,6 +67,10 @@ def doctor(
         _preview_upgrade(options, as_json=as_json)
         return
     with open_here(options, is_made=False) as here:
+        if is_clock_right:
+            here.change(BelieveClock(context=here.context, is_confirmed=True))
+            output.print_line(f"Servers whose clocks say {output.format_time(here.now)} UTC believe them.")
+            return
         examine_here(here, is_repairing=is_repairing, as_json=as_json)
 
 
@@ -112,7 +124,7 @@ def _list_stuck(here: Installation) -> list[str]:
     from keywright.db import run_read
     from keywright.delivery.mail.template_check import list_unusable
     from keywright.delivery.webhooks.rules import MAX_WAITING
-    from keywright.maintenance import stuck
+    from keywright.maintenance import clock, stuck
 
     has_server, mail_settings = here.settings.smtp_server is not None, mail_settings_of(here.settings)
     has_address = here.settings.public_url is not None
@@ -123,6 +135,7 @@ def _list_stuck(here: Installation) -> list[str]:
             *stuck.list_mail_warnings(tx, here.now, has_server=has_server, has_address=has_address),
             *list_unusable(tx, mail_settings, here.now),
             *stuck.list_webhook_warnings(tx, here.now, max_waiting=MAX_WAITING),
+            *clock.list_clock_warnings(tx, here.now),
         ],
     )
 

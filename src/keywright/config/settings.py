@@ -226,8 +226,8 @@ class Settings(MailSettings, WebhookSettings, PageSettings, LimitSettings):
     keep_shop_events_days: Whole = Field(
         default=90,
         description=(
-            "For how many days the events of shops are kept, sealed; of those that still wait for a "
-            "decision, only that they came is kept for longer."
+            "For how many days the events of shops are kept, sealed; one that waits, for its turn or for a "
+            "decision, is kept until it is handled."
         ),
         ge=1,
         le=36_500,

@@ -1,12 +1,12 @@
 """Values in rows: datetimes are whole seconds, structures are JSON text."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
 import msgspec
-from sqlalchemy import Row
+from sqlalchemy import ColumnElement, Row, and_, or_
 
 from keywright.db.bulk import Values
 
@@ -29,6 +29,22 @@ def to_seconds(time: datetime) -> int:
 def to_optional_seconds(time: datetime | None) -> int | None:
     """Whole seconds since 1970-01-01 UTC, or None for None."""
     return None if time is None else int(time.timestamp())
+
+
+#: Later than any moment, in seconds.
+_NEVER = 2**63 - 1
+
+
+def due_spans(now: datetime, longest: timedelta) -> tuple[tuple[int, int], ...]:
+    """The spans, in seconds and without their beginnings, of moments that are due: those up to now, and those
+    after the ``longest`` pause there is, which a clock that was ahead has written.
+    """
+    return (-1, to_seconds(now)), (to_seconds(now + longest), _NEVER)
+
+
+def is_due(at: ColumnElement[Any], now: datetime, longest: timedelta) -> ColumnElement[bool]:
+    """Whether a moment lies in one of the ``due_spans``."""
+    return or_(*(and_(at > after, at <= until) for after, until in due_spans(now, longest)))
 
 
 def to_json(value: Mapping[str, Any] | None) -> str | None:

@@ -95,6 +95,7 @@ def advance_checkpoint(tx: WriteTransaction, name: str, last_id: int) -> None:
     _ADVANCE.execute(tx.connection, [{"name": name, "last_id": last_id}])
 
 
+_NEWEST = select(events.c.occurred_at).order_by(events.c.id.desc()).limit(1)
 _ADVANCE = bulk_upsert(checkpoints, ["name"], largest=["last_id"])
 INSERT_EVENTS = bulk_insert(events, without="id")
 #: Gives the transaction its number, which it gets with its first change otherwise. Only for PostgreSQL.
@@ -137,6 +138,11 @@ def list_ids(tx: ReadTransaction, *, after_id: int, limit: int) -> list[int]:
 def find_newest_id(tx: ReadTransaction) -> int:
     """The largest id of an event, 0 when there is none."""
     return int(tx.connection.execute(select(func.coalesce(func.max(events.c.id), 0))).scalar_one())
+
+
+def find_newest_moment(tx: ReadTransaction) -> datetime | None:
+    """The time of the newest event; None when there is none."""
+    return tx.first(_NEWEST, lambda row: to_datetime(row[0]))
 
 
 def find_deletion_moment(tx: ReadTransaction) -> int:

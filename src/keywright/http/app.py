@@ -11,12 +11,13 @@ from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from keywright.background.clean_up import KeptDays, clean_up
+from keywright.background.clock import watching_clock
 from keywright.background.counters import Counters, save_counters
 from keywright.background.daily_backup import back_up_daily
 from keywright.background.deliveries import delivering
 from keywright.background.job_runner import JobRunner, running_jobs
 from keywright.background.last_seen import save_last_seen
-from keywright.background.loops import running, together
+from keywright.background.loops import IsClockRight, running, together
 from keywright.background.mailer import Mailer, sending_mails
 from keywright.background.moments import pass_moments
 from keywright.background.projector import project_events
@@ -90,13 +91,14 @@ async def _open(
     mail_bell = Bell()
     async with (
         _open_desk(settings, storage, api_key_cache, metrics, mail_bell.ring) as desk,
-        running(clean_up(desk, KeptDays(*(getattr(settings, name) for name in KeptDays._fields)))),
+        watching_clock(desk) as clock,
+        running(clean_up(desk, _kept_days(settings), clock.is_right)),
         running(save_counters(desk, counters)),
         running(save_last_seen(desk, counters.last_seen)),
         running(save_refusals(desk, counters.refusals)),
-        watching(desk) as watch,
+        watching(desk, clock.is_right) as watch,
         running(project_events(desk, watch)),
-        running(back_up_daily(desk, settings)),
+        running(back_up_daily(desk, settings, clock.is_right)),
         running(probe_writes(desk, storage.watch.writing)),
         together(
             sending_mails(desk, storage, settings, watch, mail_bell),
@@ -104,13 +106,18 @@ async def _open(
             delivering(desk, storage, watch, settings.webhook_networks),
             running_shops(desk, watch),
         ) as (mailer, jobs, _, shops),
-        running(pass_moments(desk, settings.expiry_notice_days, tells_customers=settings.expiry_mails)),
+        running(
+            pass_moments(
+                desk, settings.expiry_notice_days, clock.is_right, tells_customers=settings.expiry_mails
+            )
+        ),
         _open_runner(storage, desk, counters, jobs) as runner,
         # Its threads are not those of the administration pages: strangers must not keep these waiting.
         _open_runner(storage, desk, counters, jobs) as portal_runner,
         open_relay(settings, desk) as relay,
     ):
-        with closing(BodyReader()) as body_reader, _serving_metrics(settings, storage, desk, metrics, mailer):
+        serving = _serving_metrics(settings, storage, desk, metrics, mailer, is_clock_right=clock.is_right)
+        with closing(BodyReader()) as body_reader, serving:
             is_json = logs.uses_json(settings, is_terminal=sys.stderr.isatty())
             log = AccessLog(is_json=is_json, calls=settings.log_calls)
             admin = LazyApp(
@@ -141,6 +148,10 @@ async def _open(
             yield {_APP: app}
 
 
+def _kept_days(settings: Settings) -> KeptDays:
+    return KeptDays(*(getattr(settings, name) for name in KeptDays._fields))
+
+
 @asynccontextmanager
 async def _open_desk(
     settings: Settings,
@@ -163,13 +174,20 @@ async def _open_desk(
 
 
 def _serving_metrics(
-    settings: Settings, storage: Storage, desk: Desk, metrics: Metrics | None, mailer: Mailer
+    settings: Settings,
+    storage: Storage,
+    desk: Desk,
+    metrics: Metrics | None,
+    mailer: Mailer,
+    *,
+    is_clock_right: IsClockRight,
 ) -> AbstractContextManager[None]:
     address = settings.metrics_host_and_ports
     if metrics is None or address is None:
         return nullcontext()
     metrics.watch(desk, storage)
     metrics.watch_mails(mailer.counts)
+    metrics.watch_clock(is_clock_right)
     return serving(metrics, storage, *address)
 
 

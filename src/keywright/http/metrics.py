@@ -7,9 +7,10 @@ import logging
 import platform
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from itertools import accumulate
 from math import nan
 from wsgiref.simple_server import WSGIServer
@@ -34,6 +35,7 @@ from keywright.delivery.mail.store import count_mails
 from keywright.engine.desk import Desk
 from keywright.events.outbox.model import MailState
 from keywright.jobs.store import count_unfinished_jobs
+from keywright.maintenance.clock import measure_difference
 from keywright.search.projector import lag
 
 log = logging.getLogger(__name__)
@@ -139,6 +141,12 @@ class Metrics:
         )
         waiting.set_function(lambda: desk.waiting)
 
+    def watch_clock(self, is_right: Callable[[], bool]) -> None:
+        """Show whether the clock of this server is in doubt."""
+        text = "Whether the clock looks wrong: nothing is deleted and nothing is sent then."
+        in_doubt = Gauge("keywright_clock_in_doubt", text, registry=self.registry)
+        in_doubt.set_function(lambda: not is_right())
+
     def watch_mails(self, counts: Counter[Fate]) -> None:
         """Show what became of mails."""
         self.registry.register(_MailCounts(counts))
@@ -172,7 +180,7 @@ class _DatabaseFigures(Collector):
         connections = self._storage.watch.count_connections()
         up = GaugeMetricFamily("keywright_database_up", "Whether the database answers.")
         try:
-            jobs, behind, mails = self._thread.submit(self._read).result()
+            jobs, behind, mails, difference = self._thread.submit(self._read).result()
         except Unavailable:
             up.add_metric((), 0)
             yield up
@@ -187,6 +195,10 @@ class _DatabaseFigures(Collector):
             "Events that the search of the pages does not know yet.",
             value=behind,
         )
+        if difference is not None:
+            text = "How far the clock of PostgreSQL is ahead of the one here, in seconds."
+            seconds = difference.total_seconds()
+            yield GaugeMetricFamily("keywright_clock_difference_seconds", text, value=seconds)
         if not self._storage.is_local:
             yield from self._collect_servers(connections)
 
@@ -207,13 +219,13 @@ class _DatabaseFigures(Collector):
             seconds = nan if own.lag_seconds is None else own.lag_seconds
             yield GaugeMetricFamily("keywright_replica_lag_seconds", text, value=seconds)
 
-    def _read(self) -> tuple[int, int, int]:
+    def _read(self) -> tuple[int, int, int, timedelta | None]:
         return run_read(self._storage, _read_figures)
 
 
-def _read_figures(tx: ReadTransaction) -> tuple[int, int, int]:
+def _read_figures(tx: ReadTransaction) -> tuple[int, int, int, timedelta | None]:
     waiting = count_mails(tx, MailState.WAITING, most=_MAX_MAILS)
-    return count_unfinished_jobs(tx), lag(tx).behind, waiting
+    return count_unfinished_jobs(tx), lag(tx).behind, waiting, measure_difference(tx)
 
 
 @contextmanager

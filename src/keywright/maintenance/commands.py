@@ -61,3 +61,13 @@ class PurgeAddresses(Command, frozen=True, kw_only=True):
 
     before: datetime
     places: tuple[tuple[int, str], ...] = ()
+
+
+class BelieveClock(Command, frozen=True, kw_only=True):
+    """The clock is right now; with ``is_confirmed``, a person says so."""
+
+    is_confirmed: bool = False
+
+
+class FindBelieved(Query, frozen=True, kw_only=True):
+    """The last moment at which the clock was believed; None where nothing has ever happened."""

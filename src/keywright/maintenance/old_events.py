@@ -46,7 +46,6 @@ _CLIENTS = select(literal("api_key:") + cast(api_keys.c.id, Text)).where(
     api_keys.c.permissions == Permissions.CLIENT
 )
 _IS_OWN = events.c.name.in_(OWN) & or_(events.c.actor == "program", events.c.actor.in_(_CLIENTS))
-_NEWEST = select(events.c.occurred_at).order_by(events.c.id.desc()).limit(1)
 _NEXT = (
     select(events.c.id, events.c.occurred_at, events.c.license_id)
     .where(events.c.id > bindparam("after"), events.c.id <= bindparam("until"))
@@ -82,12 +81,6 @@ _TOO_MANY = (
     .limit(bindparam("most"))
 )
 _DELETE_TOO_MANY = delete(events).where(events.c.id.in_(_TOO_MANY))
-
-
-def find_newest_moment(tx: ReadTransaction) -> datetime | None:
-    """The time of the newest event; None when there is none."""
-    at = tx.connection.execute(_NEWEST).scalar()
-    return None if at is None else rows.to_datetime(at)
 
 
 def delete_old(tx: WriteTransaction, before: datetime, *, limit: int) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from keywright.core.command import Command
+from keywright.events.store import find_newest_moment
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing.undo.store import delete_old
 from keywright.maintenance import old_events
@@ -32,7 +33,7 @@ def purge_events(work: UnitOfWork, command: PurgeEvents) -> PurgeResult | None:
     if command.license_id is not None:
         return PurgeResult(is_last=not old_events.delete_too_many(tx, command.license_id))
     if command.before is not None:
-        newest = old_events.find_newest_moment(tx)
+        newest = find_newest_moment(tx)
         if newest is not None and newest < command.before:
             return None
         if old_events.delete_old(tx, command.before, limit=_OLD_AT_ONCE):

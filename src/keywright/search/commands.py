@@ -15,6 +15,14 @@ class ProjectEvents(Command, frozen=True, kw_only=True):
     limit: int
 
 
+class PurgeRefusals(Command, frozen=True, kw_only=True):
+    """Delete some of what is kept of calls that were refused before this moment; returns how much."""
+
+    cost = Cost.ALONE
+
+    before: datetime
+
+
 class SaveCounters(Command, frozen=True, kw_only=True):
     """Store the counters since the last time: validations, also by product, refusals at the limit by license
     key, the last use of API keys, and calls through a proxy that is not trusted.

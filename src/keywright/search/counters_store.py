@@ -41,9 +41,9 @@ def save_refusals(tx: WriteTransaction, times: Mapping[int, int], now: datetime)
     _ADD_REFUSALS.execute(tx.connection, values)
 
 
-def delete_old_refusals(tx: WriteTransaction, before: datetime) -> None:
-    """Delete licenses whose last refusal was before this moment."""
-    tx.connection.execute(_DELETE_OLD, {"before": rows.to_seconds(before)})
+def delete_old_refusals(tx: WriteTransaction, before: datetime) -> int:
+    """Delete some of the licenses whose last refusal was before this moment; returns how many."""
+    return tx.connection.execute(_DELETE_OLD, {"before": rows.to_seconds(before)}).rowcount
 
 
 def save_last_used(tx: WriteTransaction, used_at: Mapping[int, datetime]) -> None:

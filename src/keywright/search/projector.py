@@ -4,7 +4,7 @@ for it; and store the counters of server processes.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -16,9 +16,10 @@ from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License
 from keywright.licensing.moments import rules as moments
 from keywright.licensing.moments.store import mark
+from keywright.licensing.refusals.store import delete_old_refusals
 from keywright.search import counters_store, daily_counts_store, terms_store
 from keywright.search import store as search_store
-from keywright.search.commands import ProjectEvents, SaveCounters
+from keywright.search.commands import ProjectEvents, PurgeRefusals, SaveCounters
 from keywright.search.terms_store import END, Checkpoints
 
 #: The most events in one transaction.
@@ -31,8 +32,6 @@ REFUSED = "license.refused"
 _WITH_TERMS = ("license.activated", "license.reactivated", "license.device_replaced")
 #: The events after which all activations of a license may be new.
 _WHOLE = ("license.imported", "license.restored")
-#: The time for which refusals at a license's limit are kept.
-_REFUSALS_KEPT = timedelta(days=30)
 #: The amounts of the past that take as long as one event: events that are only counted, licenses, and
 #: activations, which are read in the order of their licenses.
 _COUNTED, _COUNTED_BY_PRODUCT, _LICENSES, _ACTIVATIONS = 100, 20, 5, 2
@@ -226,7 +225,6 @@ def _project_other_activations(tx: WriteTransaction, at: Checkpoints, license_id
 def save_counters(work: UnitOfWork, command: SaveCounters) -> None:
     """Add the counters to those that are stored."""
     tx, now = work.tx, command.context.now
-    counters_store.delete_old_refusals(tx, now - _REFUSALS_KEPT)
     refused: Counter[int | None] = Counter()
     if command.refused:
         found = license_store.find_licenses(tx, command.refused)
@@ -261,7 +259,14 @@ def _record_limit(work: UnitOfWork, command: Command, license: License) -> None:
         work.record_event("license.limit_reached", command, details, license_id=license.id)
 
 
+def purge_refusals(work: UnitOfWork, command: PurgeRefusals) -> int:
+    """Delete some of the counts of refusals at the limit, and of the calls that were refused."""
+    counts = counters_store.delete_old_refusals(work.tx, command.before)
+    return counts + delete_old_refusals(work.tx, command.before)
+
+
 HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
     ProjectEvents: project_events,
     SaveCounters: save_counters,
+    PurgeRefusals: purge_refusals,
 }

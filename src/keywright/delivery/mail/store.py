@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import Row, Select, and_, delete, func, or_, select, update
 
 from keywright.db.bulk import Lookup
-from keywright.db.rows import to_columns, to_datetime, to_optional_seconds, to_seconds, with_datetimes
+from keywright.db.rows import is_due, to_columns, to_datetime, to_optional_seconds, to_seconds, with_datetimes
 from keywright.db.schema import customers, mail_outbox, users
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.delivery.mail.model import MailClaim
@@ -49,9 +49,11 @@ def lock_next(tx: WriteTransaction, over: Collection[MailClaim], now: datetime) 
 
 def _due(query: Select[Any], now: datetime) -> Select[Any]:
     at = _COLUMNS.next_attempt_at
-    # No pause is longer: a later time was written by a clock that was ahead.
-    is_due = or_(at <= to_seconds(now), at > to_seconds(now + MAX_PAUSE))
-    return query.where(_IS_WAITING, is_due, _COLUMNS.claimed_by.is_(None)).order_by(at, _COLUMNS.id).limit(1)
+    return (
+        query.where(_IS_WAITING, is_due(at, now, MAX_PAUSE), _COLUMNS.claimed_by.is_(None))
+        .order_by(at, _COLUMNS.id)
+        .limit(1)
+    )
 
 
 def _is_claimed(claim: MailClaim) -> Any:

@@ -17,6 +17,8 @@ SCHEDULE = tuple(
 )
 #: Each pause is longer by up to this part of it, so that receivers are not called by all at once.
 JITTER = 0.1
+#: No attempt is later than after this.
+LONGEST_PAUSE = max(SCHEDULE[-1] * (1 + JITTER), MAX_RETRY_AFTER)
 #: After so long without a success, a delivery is given up, and an endpoint disabled.
 GIVE_UP_AFTER = timedelta(days=5)
 #: How long deliveries are kept, and how old an event can be that an endpoint is told of.
@@ -64,6 +66,12 @@ def retry_after_of(attempt: Attempt) -> timedelta | None:
     """The pause that the receiver has asked for, at most 24 hours."""
     seconds = attempt.retry_after_seconds
     return None if not seconds else min(timedelta(seconds=seconds), MAX_RETRY_AFTER)
+
+
+def is_quiet(endpoint: Endpoint, now: datetime) -> bool:
+    """Whether the receiver has asked for quiet; a later end was written by a clock that was ahead."""
+    until = endpoint.paused_until
+    return until is not None and now < until <= now + MAX_RETRY_AFTER
 
 
 def restart(delivery: Delivery, now: datetime) -> Delivery:

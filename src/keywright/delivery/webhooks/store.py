@@ -21,12 +21,22 @@ from sqlalchemy import (
 )
 
 from keywright.core.paging import ItemPage
+from keywright.core.retry_after import MAX_RETRY_AFTER
 from keywright.db.bulk import Lookup, Values, bulk_insert, bulk_update
 from keywright.db.keyset import read_page
-from keywright.db.rows import to_columns, to_datetime, to_optional_seconds, to_seconds, with_datetimes
+from keywright.db.rows import (
+    due_spans,
+    is_due,
+    to_columns,
+    to_datetime,
+    to_optional_seconds,
+    to_seconds,
+    with_datetimes,
+)
 from keywright.db.schema import events, webhook_deliveries, webhook_endpoints, webhook_secrets
 from keywright.db.sealed_columns import webhook_associated_data
 from keywright.db.transaction import ReadTransaction, WriteTransaction
+from keywright.delivery.webhooks import rules
 from keywright.delivery.webhooks.commands import ListDeliveries, ListEndpoints
 from keywright.delivery.webhooks.model import (
     Claim,
@@ -73,7 +83,11 @@ _SECRETS = (
 _DUE = (
     select(*_DELIVERY, *EVENT)
     .join_from(webhook_deliveries, events, events.c.id == _column.event_id, isouter=True)
-    .where(_IS_OF_ENDPOINT, _column.next_attempt_at <= bindparam("now"))
+    .where(
+        _IS_OF_ENDPOINT,
+        _column.next_attempt_at > bindparam("after"),
+        _column.next_attempt_at <= bindparam("until"),
+    )
     .order_by(_column.next_attempt_at, _column.id)
     .limit(bindparam("most"))
 )
@@ -186,12 +200,14 @@ def list_workable(tx: ReadTransaction, now: datetime) -> list[Claim]:
     claimed.
     """
     column = webhook_endpoints.c
-    is_due = exists().where(_column.endpoint_id == column.id, _column.next_attempt_at <= to_seconds(now))
+    has_due = exists().where(
+        _column.endpoint_id == column.id, is_due(_column.next_attempt_at, now, rules.LONGEST_PAUSE)
+    )
     newest = select(func.coalesce(func.max(events.c.id), 0)).scalar_subquery()
-    is_quiet = column.paused_until > to_seconds(now)
+    is_quiet = ~is_due(column.paused_until, now, MAX_RETRY_AFTER)
     query = select(*_CLAIM).where(
         column.disabled_at.is_(None),
-        or_(column.position < newest, and_(is_due, ~func.coalesce(is_quiet, literal(False)))),
+        or_(column.position < newest, and_(has_due, ~func.coalesce(is_quiet, literal(False)))),
     )
     return [Claim(*row) for row in tx.connection.execute(query.order_by(column.id))]
 
@@ -246,13 +262,14 @@ def list_due(
     tx: ReadTransaction, endpoint_id: int, now: datetime, *, without: Collection[int], limit: int
 ) -> list[tuple[Delivery, Event | None]]:
     """The deliveries whose time has come, each with its event, if that is kept."""
-    values = {"of_endpoint": endpoint_id, "now": to_seconds(now), "most": limit + len(without)}
-    found = []
-    for row in tx.connection.execute(_DUE, values):
-        delivery = _delivery_of(row[: len(_DELIVERY)])
-        if delivery.id not in without:
-            rest = row[len(_DELIVERY) :]
-            found.append((delivery, None if rest[0] is None else event_of(rest)))
+    found: list[tuple[Delivery, Event | None]] = []
+    for after, until in due_spans(now, rules.LONGEST_PAUSE):
+        values = {"of_endpoint": endpoint_id, "after": after, "until": until, "most": limit + len(without)}
+        for row in tx.connection.execute(_DUE, values) if len(found) < limit else ():
+            delivery = _delivery_of(row[: len(_DELIVERY)])
+            if delivery.id not in without:
+                rest = row[len(_DELIVERY) :]
+                found.append((delivery, None if rest[0] is None else event_of(rest)))
     return found[:limit]
 
 

@@ -71,7 +71,7 @@ def _save_attempts(work: UnitOfWork, command: WorkOnEndpoint, endpoint: Endpoint
     if has_delivered:
         failing_at = None
     elif has_failed:
-        failing_at = failing_at or now
+        failing_at = min(failing_at or now, now)
     changed = replace(endpoint, failing_at=failing_at, paused_until=_paused_until(endpoint, command))
     changed = _disable(work, command, changed)
     waiting = store.find_deliveries(work.tx, attempts)
@@ -86,7 +86,8 @@ def _save_attempts(work: UnitOfWork, command: WorkOnEndpoint, endpoint: Endpoint
 
 
 def _after_attempt(delivery: Delivery, attempt: Attempt, endpoint: Endpoint, now: datetime) -> Delivery:
-    first_attempt_at = delivery.first_attempt_at or now
+    # A clock that was ahead may have written a later one.
+    first_attempt_at = min(delivery.first_attempt_at or now, now)
     tried = replace(
         delivery,
         attempts=delivery.attempts + 1,
@@ -115,8 +116,7 @@ def _paused_until(endpoint: Endpoint, command: WorkOnEndpoint) -> datetime | Non
     ]
     if asked:
         return command.context.now + max(asked)
-    until = endpoint.paused_until
-    return until if until is not None and until > command.context.now else None
+    return endpoint.paused_until if rules.is_quiet(endpoint, command.context.now) else None
 
 
 def _disable(work: UnitOfWork, command: WorkOnEndpoint, endpoint: Endpoint) -> Endpoint:
@@ -152,7 +152,7 @@ class _Next(NamedTuple):
 
 def _find_next(work: UnitOfWork, command: WorkOnEndpoint, endpoint: Endpoint) -> _Next:
     now, in_flight = command.context.now, command.in_flight
-    is_quiet = endpoint.paused_until is not None and endpoint.paused_until > now
+    is_quiet = rules.is_quiet(endpoint, now)
     limit = 0 if is_quiet else command.limit
     if endpoint.failing_at is not None:
         # While nothing is delivered, few requests find out whether that has changed.
@@ -184,9 +184,13 @@ def _queue(work: UnitOfWork, endpoint: Endpoint, now: datetime) -> _Next:
         limit=_MAX_EVENTS,
         names=(*endpoint.events, rules.TESTED),
     )
-    oldest = rules.oldest_event_at(now)
+    # Clocks jump: no event is older than the last look, and the newest one is not much older than now.
+    oldest = rules.oldest_event_at(min(now, event_store.find_newest_moment(tx) or now))
+    is_recent = endpoint.position_at is not None and endpoint.position_at >= oldest
     wanted = [
-        one for one in some if one.event.occurred_at >= oldest and rules.is_told_of(endpoint, one.event)
+        one
+        for one in some
+        if (is_recent or one.event.occurred_at >= oldest) and rules.is_told_of(endpoint, one.event)
     ]
     wanted = select_of_product(tx, wanted, endpoint.product_id)
     if wanted:

@@ -112,6 +112,7 @@ EVENTS: dict[str, dict[str, str]] = {
         "backup.fetched": N_("Backup {file} fetched"),
         "backup.deleted": N_("Backup {file} deleted"),
         "backup.kept": N_("Backup {file} could not be deleted"),
+        "clock.confirmed": N_("Clock said to be right"),
         "system.examined": N_("Database examined: {outcome}"),
         "signing_key.rotated": N_("Signing key {kid} made; it signs from now on"),
         "signing_key.withdrawn": N_("Signing key {kid} withdrawn"),

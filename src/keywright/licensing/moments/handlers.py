@@ -42,6 +42,10 @@ def _pass_next(work: UnitOfWork, command: PassMoments, days: int) -> Place | Non
             store.save_begin(tx, now)
         store.save_place(tx, days, Place(to_seconds(until), 0), is_new=True)
         return None
+    if place.expires_at > to_seconds(until + store.CLOCKS_APART):
+        # A clock that was ahead has moved it.
+        place = Place(to_seconds(until - LOOKS_BACK), 0)
+        store.save_place(tx, days, place, is_new=False)
     found = store.list_expiring(tx, place, until, limit=MAX_LICENSES)
     _record_all(work, command, found)
     if found:
@@ -66,17 +70,19 @@ def _record_all(work: UnitOfWork, command: PassMoments, found: Sequence[Expiring
     known = store.find_marks(work.tx, [one.id for one in found])
     for one in found:
         days = rules.moment_of(one.expires_at, one.created_at, one.status, now, command.days)
-        if days is None or known.get((one.id, rules.kind_of(days))) == to_seconds(one.expires_at):
+        if days is None:
             continue
-        if _mark(work, one, days, now):
-            _record(work, command, one, days)
+        about, recorded_at = known.get((one.id, rules.kind_of(days)), (0, 0))
+        is_early = recorded_at > to_seconds(now + store.CLOCKS_APART)
+        if (about != to_seconds(one.expires_at) or is_early) and _mark(work, one, days, now):
+            _record(work, command, one, days, again=" again" if is_early else "")
 
 
 def _mark(work: UnitOfWork, one: Expiring, days: int, now: datetime) -> bool:
     return store.mark(work.tx, one.id, rules.kind_of(days), to_seconds(one.expires_at), now)
 
 
-def _record(work: UnitOfWork, command: PassMoments, one: Expiring, days: int) -> None:
+def _record(work: UnitOfWork, command: PassMoments, one: Expiring, days: int, again: str) -> None:
     details: dict[str, Any] = {"expires_at": one.expires_at}
     if days:
         work.record_event("license.expiring", command, details | {"days": days}, license_id=one.id)
@@ -85,7 +91,7 @@ def _record(work: UnitOfWork, command: PassMoments, one: Expiring, days: int) ->
     if command.tells_customers and one.customer_id is not None:
         mail = QueuedMail(
             template=MailTemplate.EXPIRING if days else MailTemplate.EXPIRED,
-            unique=f"license {one.id} {rules.kind_of(days)} {to_seconds(one.expires_at)}",
+            unique=f"license {one.id} {rules.kind_of(days)} {to_seconds(one.expires_at)}{again}",
             customer_id=one.customer_id,
             product_id=one.product_id,
             subject=Subject(license_ids=(one.id,)),
@@ -101,7 +107,9 @@ def find_moments(read: Any, query: FindMoments) -> bool:
 def _has_come(tx: ReadTransaction, query: FindMoments, days: int) -> bool:
     place = store.find_place(tx, days)
     until = query.now + timedelta(days=days)
-    return place is None or bool(store.list_expiring(tx, place, until, limit=1))
+    if place is None or place.expires_at > to_seconds(until + store.CLOCKS_APART):
+        return True
+    return bool(store.list_expiring(tx, place, until, limit=1))
 
 
 QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {FindMoments: find_moments}

@@ -13,6 +13,8 @@ from keywright.db.schema import checkpoints, license_moments, licenses
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.licensing.moments.commands import Place
 
+#: The clocks of two servers may be so far apart.
+CLOCKS_APART = timedelta(minutes=30)
 _COLUMNS = [licenses.c[name] for name in "id expires_at created_at status customer_id product_id".split()]
 
 
@@ -42,14 +44,16 @@ def mark(
     again_after: timedelta | None = None,
 ) -> bool:
     """Remember that a moment was made an event. Returns False where it was one already: the last one of this
-    kind was about the same, and less than ``again_after`` ago.
+    kind was about the same, and less than ``again_after`` ago. One that is later than now was passed by a
+    clock that was ahead.
     """
     row = {"license_id": license_id, "kind": kind, "about": about, "recorded_at": to_seconds(now)}
     dialect: Any = insert_on_postgres if tx.is_postgres else insert_on_sqlite
     statement = dialect(license_moments).values(row)
-    is_new = license_moments.c.about != about
+    column = license_moments.c
+    is_new = or_(column.about != about, column.recorded_at > to_seconds(now + CLOCKS_APART))
     if again_after is not None:
-        is_new = or_(is_new, license_moments.c.recorded_at <= to_seconds(now - again_after))
+        is_new = or_(is_new, column.recorded_at <= to_seconds(now - again_after))
     statement = statement.on_conflict_do_update(
         index_elements=["license_id", "kind"],
         set_={"about": about, "recorded_at": to_seconds(now)},
@@ -59,11 +63,14 @@ def mark(
     return int(tx.connection.execute(counted).rowcount) > 0
 
 
-def find_marks(tx: ReadTransaction, license_ids: Sequence[int]) -> dict[tuple[int, str], int]:
-    """The expiry or limit that the last moment of each kind was about, by license and kind."""
+def find_marks(tx: ReadTransaction, license_ids: Sequence[int]) -> dict[tuple[int, str], tuple[int, int]]:
+    """The expiry or limit that the last moment of each kind was about, and when it was made an event, by
+    license and kind.
+    """
     column = license_moments.c
-    query = select(column.license_id, column.kind, column.about).where(column.license_id.in_(license_ids))
-    return {(row.license_id, row.kind): row.about for row in tx.connection.execute(query)}
+    query = select(column.license_id, column.kind, column.about, column.recorded_at)
+    found = tx.connection.execute(query.where(column.license_id.in_(license_ids)))
+    return {(row.license_id, row.kind): (row.about, row.recorded_at) for row in found}
 
 
 def list_expiring(tx: ReadTransaction, after: Place, until: datetime, *, limit: int) -> list[Expiring]:

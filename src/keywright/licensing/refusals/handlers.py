@@ -1,7 +1,6 @@
 """Decide the commands about refused calls."""
 
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 from keywright.core.command import Command
@@ -10,15 +9,11 @@ from keywright.licensing.refusals import rules, store
 from keywright.licensing.refusals.commands import SaveRefusals
 from keywright.licensing.unit_of_work import LicenseWork
 
-#: How long refused calls are kept.
-_KEPT = timedelta(days=30)
-
 
 def save_refusals(work: LicenseWork, command: SaveRefusals) -> None:
     """Add the calls to those of licenses that exist, also under a key that was replaced; keep the latest."""
     tx, now = work.tx, command.context.now
     store.lock_refusals(tx, now)
-    store.delete_old_refusals(tx, now - _KEPT)
     found = license_store.find_licenses(tx, command.refused)
     found |= license_store.find_rotated(tx, command.refused.keys() - found.keys())
     stored = store.list_refusals(tx, {one.id for one in found.values()})

@@ -62,9 +62,9 @@ def save_refusals(tx: WriteTransaction, kept: Mapping[int, Sequence[RefusedCall]
     )
 
 
-def delete_old_refusals(tx: WriteTransaction, before: datetime) -> None:
-    """Delete some of the calls that were refused before this moment."""
-    tx.connection.execute(_DELETE_OLD, {"before": to_seconds(before)})
+def delete_old_refusals(tx: WriteTransaction, before: datetime) -> int:
+    """Delete some of the calls that were refused before this moment; returns how many."""
+    return tx.connection.execute(_DELETE_OLD, {"before": to_seconds(before)}).rowcount
 
 
 def forget_addresses(tx: WriteTransaction, before: datetime) -> int:

@@ -35,6 +35,7 @@ from keywright.maintenance.backup.manifest import (
     require_replaceable,
 )
 from keywright.maintenance.backup.programs import find_program, hide_passwords, run_program
+from keywright.maintenance.clock import believing
 
 _CONSEQUENCE = "nothing of it would be kept, so make a backup of it first, with `keywright backup`"
 #: The role, and the URL, may set limits that are meant for short transactions.
@@ -133,6 +134,7 @@ def restore(
             if connection.execute(text("SELECT to_regclass('mail_outbox')")).scalar() is not None:
                 # They may have been sent since the backup was made.
                 connection.execute(text(HOLD_WAITING))
+                connection.execute(text(believing(datetime.now(UTC))))
             before_replacing()
     except RejectedByDatabase as problem:
         raise StoreError(

@@ -19,6 +19,7 @@ from keywright.db.sqlite import SqliteStorage, connect, make_engine, refuse_netw
 from keywright.events.outbox.store import HOLD_WAITING
 from keywright.maintenance.backup.archive import Backup, Progress
 from keywright.maintenance.backup.manifest import Description, describe, require_match, require_replaceable
+from keywright.maintenance.clock import believing
 
 #: The number of pages of 4 KiB that are copied at once. Ctrl-C works between two copies.
 _PAGES_AT_ONCE = 2_048
@@ -175,6 +176,7 @@ def _continue_sequences(new: Path, old: sqlite3.Connection | None) -> None:
                     connection.execute(statement, (last, name))
         if connection.execute(_EXISTS, ("mail_outbox",)).fetchone() == (1,):
             connection.execute(HOLD_WAITING)
+            connection.execute(believing(datetime.now(UTC)))
         connection.execute("COMMIT")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 

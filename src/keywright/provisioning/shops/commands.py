@@ -136,8 +136,8 @@ class ReplayEvents(Command, frozen=True, kw_only=True):
 
 
 class PurgeShopEvents(Command, frozen=True, kw_only=True):
-    """Delete some of the events that were received before then; of those that nobody could use, the payload.
-    After these, delete events of connections that were removed. Returns how many.
+    """Delete some of the events that were received before then and do not wait. After these, delete events
+    of connections that were removed. Returns how many.
     """
 
     is_internal = True

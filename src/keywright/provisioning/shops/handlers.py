@@ -215,8 +215,8 @@ def replay(work: UnitOfWork, command: ReplayEvents) -> int | None:
 
 
 def purge_events(work: UnitOfWork, command: PurgeShopEvents) -> int:
-    """Forget some old events, or delete some of removed connections; returns how many."""
-    return store.forget_events(work.tx, command.before) or store.delete_left_events(work.tx)
+    """Delete some old events, or some of removed connections; returns how many."""
+    return store.delete_old_events(work.tx, command.before) or store.delete_left_events(work.tx)
 
 
 def _begin_again(work: UnitOfWork, command: Command, stored: StoredEvent, *, is_forced: bool) -> StoredEvent:

@@ -41,7 +41,7 @@ MAX_TITLE = 200
 MAX_LICENSES, MAX_LINES = 1_000, 100
 #: How long each wait before another attempt is: while the shop's API does not answer, and while the sale that
 #: an event is about has not come.
-_FIRST_DELAY, _LONGEST_DELAY = timedelta(seconds=10), timedelta(hours=1)
+_FIRST_DELAY, LONGEST_DELAY = timedelta(seconds=10), timedelta(hours=1)
 _MAX_SHOP_ATTEMPTS, _MAX_SALE_ATTEMPTS = 80, 9
 #: More attempts than any reason has: something keeps them from coming to an end.
 MAX_ATTEMPTS = 100
@@ -177,7 +177,7 @@ def next_delay(reason: Reason, attempts: int, pause: timedelta = timedelta(0)) -
     if attempts >= most.get(reason, 0):
         return None
     doubled: int = 2 ** min(max(attempts, 1) - 1, 10)
-    return min(max(_FIRST_DELAY * doubled, pause), _LONGEST_DELAY)
+    return min(max(_FIRST_DELAY * doubled, pause), LONGEST_DELAY)
 
 
 # --- facts ----------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from sqlalchemy.dialects.sqlite import insert as insert_on_sqlite
 from keywright.core.paging import ItemPage
 from keywright.db.bulk import Values
 from keywright.db.keyset import read_page
-from keywright.db.rows import to_datetime, to_optional_seconds, to_seconds, with_datetimes
+from keywright.db.rows import is_due, to_datetime, to_optional_seconds, to_seconds, with_datetimes
 from keywright.db.schema import connections, shop_events
 from keywright.db.sealed_columns import connection_associated_data, shop_event_associated_data
 from keywright.db.transaction import ReadTransaction, WriteTransaction
@@ -30,7 +30,7 @@ from keywright.provisioning.shops.model import (
     Shop,
     StoredEvent,
 )
-from keywright.provisioning.shops.rules import to_milliseconds
+from keywright.provisioning.shops.rules import LONGEST_DELAY, to_milliseconds
 
 #: The most connections of an installation.
 MAX_CONNECTIONS = 200
@@ -226,7 +226,7 @@ def list_due(tx: ReadTransaction, now: datetime) -> list[DueEvent]:
     """Some events whose next attempt is due, the longest due first."""
     column = shop_events.c
     query = select(column.id, column.connection_id, column.attempts)
-    query = query.where(column.next_attempt_at <= to_seconds(now))
+    query = query.where(is_due(column.next_attempt_at, now, LONGEST_DELAY))
     rows = tx.connection.execute(query.order_by(column.next_attempt_at).limit(AT_ONCE))
     return [DueEvent(*row) for row in rows]
 
@@ -297,25 +297,14 @@ def list_received(
     return [_event_of(row) for row in tx.connection.execute(query.order_by(column.id).limit(AT_ONCE))]
 
 
-def forget_events(tx: WriteTransaction, before: datetime) -> int:
-    """Delete some of the events that were received before then, and empty the payloads of those that wait
-    for a person. Returns how many.
+def delete_old_events(tx: WriteTransaction, before: datetime) -> int:
+    """Delete some of the events that were received before then, but none that waits, for its turn or for a
+    person. Returns how many.
     """
     column = shop_events.c
-    is_old = column.received_at < to_seconds(before)
-    query = select(column.id, column.state).where(
-        is_old, column.reason.is_distinct_from(Reason.FORGOTTEN.value)
-    )
-    found = tx.connection.execute(query.order_by(column.received_at).limit(AT_ONCE)).all()
-    over = (EventState.DONE.value, EventState.IGNORED.value)
-    tx.connection.execute(
-        delete(shop_events).where(column.id.in_([row.id for row in found if row.state in over]))
-    )
-    for row in found:
-        if row.state not in over:
-            forget_payload(tx, row.id)
-            save_outcome(tx, row.id, EventState.UNMATCHED, Reason.FORGOTTEN)
-    return len(found)
+    is_over = column.state.in_((EventState.DONE.value, EventState.IGNORED.value))
+    old = select(column.id).where(column.received_at < to_seconds(before), is_over)
+    return _delete_events(tx, old.order_by(column.received_at).limit(AT_ONCE))
 
 
 def delete_left_events(tx: WriteTransaction) -> int:

@@ -27,8 +27,9 @@ from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.runner import Runner
 from keywright.identity.rights import Right
-from keywright.maintenance import measuring
+from keywright.maintenance import clock, measuring
 from keywright.maintenance.backup.folder import Backups, media_type_of, read_chunks, require_readable
+from keywright.maintenance.commands import BelieveClock
 from keywright.maintenance.tasks import PROGRAM, OnEnd, State, Task, TaskRunner, backup_event
 from keywright.search import projector
 
@@ -67,7 +68,7 @@ class System(Section):
     def show(self, request: PageRequest) -> Response:
         """The state of the server."""
         site = self.site
-        measured, lag, sessions = request.ask(lambda tx: _measure(tx, request.now))
+        measured, lag, sessions, believed_at = request.ask(lambda tx: _measure(tx, request.now))
         backups = self._backups()
         return request.render(
             "system/show.html",
@@ -84,6 +85,7 @@ class System(Section):
             database_size=write_size(measured.size),
             sessions=sessions,
             lag=lag,
+            believed_at=believed_at,
             is_dump_missing=measured.kind == "postgresql" and shutil.which("pg_dump") is None,
             backups=[(one, write_size(one.size)) for one in backups.all()],
             folder=backups.folder,
@@ -98,6 +100,12 @@ class System(Section):
         if kind not in (_BACKUP, _EXAMINATION):
             raise NoSuchAddress
         return request.render(f"system/{kind}.html", **self._task_values())
+
+    @page("/clock", methods=("POST",))
+    def believe_clock(self, request: PageRequest) -> Response:
+        """Let servers believe the clock as it is."""
+        request.change(BelieveClock(context=request.context, is_confirmed=True))
+        return request.redirect("/system", _("The server believes its clock in a moment."))
 
     @page("/backup", methods=("POST",))
     def back_up(self, request: PageRequest) -> Response:
@@ -211,9 +219,11 @@ def _refuse(request: PageRequest, sentence: str, problem: OSError) -> Response:
     return request.redirect("/system", f"{sentence}: {problem.strerror or problem}.", is_error=True)
 
 
-def _measure(tx: ReadTransaction, now: datetime) -> tuple[measuring.Measured, projector.Lag, int]:
+def _measure(
+    tx: ReadTransaction, now: datetime
+) -> tuple[measuring.Measured, projector.Lag, int, datetime | None]:
     sessions = measuring.count_sessions(tx, now)
-    return measuring.measure(tx), projector.lag(tx), sessions
+    return measuring.measure(tx), projector.lag(tx), sessions, clock.find_doubt(tx, now)
 
 
 def _record_backup(runner: Runner, origin: Origin, by: int, file: Path, task: Task) -> None:

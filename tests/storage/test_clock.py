@@ -1,0 +1,180 @@
+"""A clock is compared with the last moment that was believed; what a wrong one has written is found again."""
+
+import asyncio
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from keywright.background import clock as guarding
+from keywright.background.clock import DOUBTED_FOR, ClockGuard
+from keywright.core.command import Command, Context, Query
+from keywright.core.errors import KeywrightError
+from keywright.db import Storage, run_read
+from keywright.db.schema import licenses, shop_events
+from keywright.engine.executor import Executor
+from keywright.maintenance import clock
+from keywright.maintenance.commands import BelieveClock
+from keywright.provisioning.shops.commands import ListDueEvents, PurgeShopEvents
+from keywright.provisioning.shops.model import DueEvent
+from keywright.search.commands import PurgeRefusals
+from tests.connections import a_sale, an_event, ask, connect, receive, store
+from tests.makers import NOW, a_retry, activate, an_origin, create, create_policy
+from tests.storage.projected import tally
+from tests.storage.webhooks import do
+
+DATABASES = ("sqlite",)
+DAY = timedelta(days=1)
+FAR = 400 * DAY
+
+
+class Desk:
+    """Serves the guard from the database of the test, one call after the other."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+
+    async def execute(self, command: Command) -> Any:
+        return do(self._executor, command)
+
+    async def query(self, query: Query) -> Any:
+        (found,) = self._executor.query([query])
+        assert not isinstance(found, KeywrightError)
+        return found
+
+
+class Clock:
+    """A clock that a test sets, and one that goes on by itself."""
+
+    def __init__(self) -> None:
+        self.now, self.seconds = NOW, 1000.0
+
+    def go_on(self, time: timedelta) -> None:
+        self.now += time
+        self.seconds += time.total_seconds()
+
+
+@pytest.fixture
+def wall(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    wall = Clock()
+    monkeypatch.setattr(guarding, "read_clock", lambda: wall.now)
+    monkeypatch.setattr(guarding, "monotonic", lambda: wall.seconds)
+    return wall
+
+
+def look(executor: Executor, guard: ClockGuard | None = None) -> ClockGuard:
+    """A guard, as it is after another look."""
+    guard = guard or ClockGuard(Desk(executor))  # type: ignore[arg-type]
+    asyncio.run(guard.look())
+    return guard
+
+
+@pytest.mark.parametrize("trace", ["believed", "event", "receipt", "answer"])
+def test_a_start_is_believed_after_what_happened_last(executor: Executor, wall: Clock, trace: str) -> None:
+    match trace:
+        case "believed":
+            look(executor)
+        case "event":
+            do(executor, create("a"))
+        case "receipt":
+            connect(executor, mapping=())
+            store(executor, an_event(a_sale()))
+        case _:
+            do(executor, create("a"))
+            do(executor, activate("a", idempotency=a_retry("call")))
+    # What is believed counts from then on.
+    cases = {31 * DAY: False, FAR: False, -DAY: False, -FAR: False, timedelta(0): True, 2 * DAY: True}
+    for since, is_right in cases.items():
+        wall.now = NOW + since
+        assert look(executor).is_right() is is_right, since
+
+
+def test_a_jump_is_doubted_until_the_clock_is_back(executor: Executor, wall: Clock) -> None:
+    guard = look(executor)
+    for jump in (FAR, -FAR):
+        wall.now += jump
+        assert not guard.is_right()
+        assert not look(executor, guard).is_right()
+        wall.now -= jump
+        wall.go_on(DAY)
+        assert guard.is_right()
+
+
+def test_after_two_days_any_clock_is_believed_and_remembered(executor: Executor, wall: Clock) -> None:
+    look(executor)
+    wall.now += FAR
+    guard = look(executor)
+    wall.go_on(DOUBTED_FOR - timedelta(seconds=1))
+    assert not look(executor, guard).is_right()
+    wall.go_on(timedelta(seconds=1))
+    assert look(executor, guard).is_right()
+    assert look(executor).is_right()
+
+
+def test_a_person_can_say_that_the_clock_is_right(executor: Executor, storage: Storage, wall: Clock) -> None:
+    look(executor)
+    wall.now += FAR
+    guard = look(executor)
+    (warning,) = run_read(storage, lambda tx: list(clock.list_clock_warnings(tx, wall.now)))
+    assert "keywright doctor --confirm-clock" in warning
+    do(executor, BelieveClock(context=Context(wall.now, an_origin()), is_confirmed=True))
+    assert look(executor, guard).is_right()
+    assert run_read(storage, lambda tx: list(clock.list_clock_warnings(tx, wall.now))) == []
+
+
+@pytest.mark.databases("postgresql")
+def test_the_clock_of_the_database_is_compared_with_the_one_here(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    difference = run_read(storage, clock.measure_difference)
+    assert difference is not None
+    assert abs(difference) < clock.CLOCKS_APART
+
+    class Slow(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:  # type: ignore[override]
+            return datetime.now(tz) - timedelta(minutes=10)
+
+    monkeypatch.setattr(clock, "datetime", Slow)
+    (warning,) = run_read(storage, lambda tx: list(clock.list_clock_warnings(tx, NOW)))
+    assert "differs from the one here by 600 s" in warning
+
+
+# --- what a clock that was ahead leaves behind ----------------------------------------------------
+
+
+def test_events_of_shops_that_wait_too_long_are_due(executor: Executor, storage: Storage) -> None:
+    connect(executor, mapping=())
+    row_id = store(executor, an_event(a_sale()))
+    assert row_id is not None
+    for next_attempt_at, is_due in ((NOW, True), (NOW + timedelta(minutes=59), False), (NOW + FAR, True)):
+        with storage.write() as tx:
+            later = update(shop_events).values(next_attempt_at=int(next_attempt_at.timestamp()))
+            tx.connection.execute(later)
+        assert ask(executor, ListDueEvents(now=NOW)) == ([DueEvent(row_id, 1, 1)] if is_due else [])
+
+
+def test_a_sale_that_waits_is_not_forgotten_however_old_it_is(executor: Executor, storage: Storage) -> None:
+    do(executor, create_policy())
+    connect(executor)
+    receive(executor, a_sale("1"))
+    receive(executor, a_sale("2", product="unknown"))
+    assert store(executor, an_event(a_sale("3"))) == 3
+    purge = PurgeShopEvents(context=Context(NOW, an_origin()), before=NOW + FAR)
+    assert (do(executor, purge), do(executor, purge)) == (1, 0)
+    left = run_read(storage, lambda tx: tx.connection.execute(shop_events.select()).all())
+    assert [(one.id, len(one.sealed_payload) > 100) for one in left] == [(2, True), (3, True)]
+
+
+def test_calls_that_were_refused_are_deleted_by_the_clean_up_alone(
+    executor: Executor, storage: Storage
+) -> None:
+    do(executor, create("a"))
+    do(executor, tally(refused={"a": 1}))
+    do(executor, tally(NOW + FAR, validations=1))
+    purge = PurgeRefusals(context=Context(NOW, an_origin()), before=NOW)
+    assert do(executor, purge) == 0
+    purge = PurgeRefusals(context=Context(NOW, an_origin()), before=NOW + DAY)
+    assert do(executor, purge) == 1
+    assert run_read(storage, lambda tx: len(tx.connection.execute(licenses.select()).all())) == 1
