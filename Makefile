@@ -17,12 +17,23 @@ with_tool = set -e; tools=$$(mktemp -d); trap 'rm -rf "$$tools"' EXIT; \
 compile = pip compile --quiet --universal --python-version 3.11 --no-python-downloads \
 	--generate-hashes --no-emit-index-url --custom-compile-command "make lock" $(ARGS)
 
+# The interpreter that setup takes, or has taken; whether everybody can read it; whether it is new enough.
+in_use = $(if $(wildcard $(python)),$(python),$(PYTHON))
+define is_readable
+import os, sys
+from pathlib import Path
+files = [Path(os.path.realpath(one)) for one in (sys.executable, os.__file__)]
+sys.exit(not all(one.stat().st_mode & (4 if one in files else 1) for file in files for one in (file, *file.parents)))
+endef
+export is_readable
+export is_new := import sys; sys.exit(sys.version_info < (3, 11))
+
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Without bytecode on the disk, as it is where Keywright is installed, each start would compile it all again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-prove serve quick test test-rest test-all lint format texts bench drill prove lock sbom \
+.PHONY: help setup check-python setup-dev setup-prove serve quick test test-rest test-all lint format texts bench drill prove lock sbom \
 	audit clean
 
 help:
@@ -52,8 +63,20 @@ help:
 	@echo 'ARGS is passed on:      make test ARGS="-k limit -x"    make serve ARGS="--port 9000"'
 	@echo 'PYTHON names another:   make setup PYTHON=python3.13   (3.11 or newer; after make clean)'
 
-setup: $(venv)/.ready
+setup: check-python $(venv)/.ready
 	@:
+
+# Root sets a server up for another user, who can read nothing below /root, where pyenv and uv put interpreters.
+check-python:
+	@[ "$$(id -u)" -eq 0 ] && command -v $(in_use) >/dev/null || exit 0; $(in_use) -c "$$is_readable" && exit 0; \
+	echo "The server's own user could not read $$($(in_use) -c 'import os, sys; print(os.path.realpath(sys.executable))'):" >&2; \
+	echo 'a folder above it is only for root. Take an interpreter of the system:' >&2; \
+	for one in /usr/bin/python3 /usr/bin/python3.?? /usr/local/bin/python3; do \
+		if [ -x $$one ] && $$one -c "$$is_new" && $$one -c "$$is_readable"; then \
+			echo "  make clean && make setup PYTHON=$$one" >&2; exit 1; \
+		fi; \
+	done; \
+	echo '  apt install python3 python3-venv   (it must be 3.11 or newer)' >&2; exit 1
 
 setup-dev: $(venv)/.ready-dev
 	@:
@@ -61,7 +84,7 @@ setup-dev: $(venv)/.ready-dev
 setup-prove: $(venv)/.ready-prove
 	@:
 
-serve: setup
+serve: $(venv)/.ready
 	@exec $(venv)/bin/keywright serve --demo $(ARGS)
 
 quick: setup-dev

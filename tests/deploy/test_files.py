@@ -1,5 +1,7 @@
 """The files of deploy/ are what the programs that read them want."""
 
+import os
+import shutil
 import subprocess
 from configparser import RawConfigParser
 from pathlib import Path
@@ -24,6 +26,25 @@ def checked(command: list[str], **environment: str) -> str:
     done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment or None)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
+
+
+def test_setup_refuses_an_interpreter_that_the_servers_user_cannot_read(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root sets it up for another user")
+    readable, hidden = Path(program("/usr/bin/python3")), tmp_path / "hidden"
+    hidden.mkdir(mode=0o700)
+    shutil.copy(readable.resolve(), hidden / "python3")
+    shutil.copy(DEPLOY.parent / "Makefile", tmp_path)
+
+    def make(python: Path) -> "subprocess.CompletedProcess[str]":
+        command = ["make", "check-python", f"PYTHON={python}"]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert make(readable).returncode == 0
+    done = make(hidden / "python3")
+    assert done.returncode != 0
+    assert f"The server's own user could not read {hidden}/python3:" in done.stderr
+    assert f"make clean && make setup PYTHON={readable}\n" in done.stderr
 
 
 @pytest.mark.parametrize("ports", [(8000,), (8000, 8001)], ids=["one instance", "two instances"])

@@ -235,3 +235,23 @@ def test_the_page_about_running_on_a_server_makes_a_backup(tmp_path: Path) -> No
     (tmp_path / "keywright.toml").write_text(f'data_dir = "{tmp_path}/data"\n')
     shell(f"{forking.command()} init --data-dir {tmp_path}/data", tmp_path)
     assert "The secret is not in it" in shell(block, tmp_path)
+
+
+def test_the_page_about_keys_runs_from_its_first_command_to_its_last(tmp_path: Path) -> None:
+    here = f"--data-dir {tmp_path}/data"
+    shell(f"{forking.command()} init {here}", tmp_path)
+
+    def list_signing_keys() -> list[dict[str, str]]:
+        keys: list[dict[str, str]] = json.loads(
+            shell(f"{forking.command()} signing-key show --json {here}", tmp_path)
+        )["keys"]
+        return keys
+
+    stolen = list_signing_keys()[0]["kid"]
+    for command in "".join(blocks(HOW_TO / "manage-keys.md", "sh")).splitlines():
+        shell(f"{command.replace('keywright', forking.command(), 1).replace('KID', stolen)} {here}", tmp_path)
+    states = {one["kid"]: one["state"] for one in list_signing_keys()}
+    assert states.pop(stolen) == "withdrawn"
+    assert list(states.values()) == ["signs", "ended"]
+    revoked = json.loads(shell(f"{forking.command()} apikey list --json {here}", tmp_path))
+    assert [one["name"] for one in revoked if one["revoked_at"]] == ["reports"]

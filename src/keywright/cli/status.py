@@ -13,7 +13,7 @@ import typer
 from keywright.cli import output
 from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, command, with_installation
-from keywright.core.parsing import format_size
+from keywright.core.parsing import format_size, write_time
 
 if TYPE_CHECKING:
     from keywright.config import Settings
@@ -38,8 +38,15 @@ def status(here: Installation, *, as_json: AsJson = False) -> None:
 
     Status 0: the server is ready. Status 1: it is not.
     """
-    server = _ask_server(here.settings)
-    fields: _Fields = {"server": server, **_read_metrics(here.settings), **_read_database(here)}
+    from keywright.config.addresses import web_address
+    from keywright.config.installation import find_servers
+
+    servers = find_servers(here.settings)
+    # Of several, the one that stands worst: it comes first in the alphabet, too.
+    server = min(map(_ask_server, servers), default="not running")
+    addresses = ", ".join(web_address(*one) for one in servers) or None
+    fields: _Fields = {"server": server, "address": addresses}
+    fields |= _read_metrics(here.settings) | _read_database(here)
     if as_json:
         output.print_json(fields)
     else:
@@ -54,15 +61,17 @@ def status(here: Installation, *, as_json: AsJson = False) -> None:
         raise typer.Exit(1)
 
 
-def _ask_server(settings: "Settings") -> str:
+def _ask_server(address: tuple[str, int]) -> str:
     """``ready``, ``read only`` (no change is possible), ``not ready`` (it stops, or its database is away), or
-    ``not running``.
+    ``no answer``.
     """
+    from keywright.config.addresses import reachable_host
+
     try:
-        status, body = _get(settings.host, settings.port, "/readyz")
+        status, body = _get(reachable_host(address[0]), address[1], "/readyz")
         return str(json.loads(body)["status"]).replace("_", " ") if status == HTTPStatus.OK else "not ready"
     except OSError:
-        return "not running"
+        return "no answer"
 
 
 def _get(host: str, port: int, path: str) -> tuple[int, str]:
@@ -108,23 +117,25 @@ def _sum_samples(host: str, ports: Iterable[int]) -> dict[str, float]:
 
 
 def _read_database(here: Installation) -> _Fields:
-    from keywright.db import database_path, run_read, without_password
+    from keywright.db import run_read, without_password
     from keywright.jobs.store import count_unfinished_jobs
-    from keywright.maintenance.backup.folder import Backups
+    from keywright.maintenance.backup import find_backup_time
     from keywright.maintenance.measuring import measure
+    from keywright.maintenance.tasks import TaskRunner
     from keywright.search.projector import lag
 
     settings = here.settings
     measured, behind, jobs = run_read(
         here.storage, lambda tx: (measure(tx), lag(tx).behind, count_unfinished_jobs(tx))
     )
-    url = settings.database_url_in_force
-    backups = Backups(settings.data_dir / "backups", database_path(url)).all()
+    task = TaskRunner(settings.data_dir / "tasks").find("backup")
+    failed_at = task.ended_at if task is not None and task.status else None
     return {
-        "database": without_password(url),
+        "database": without_password(settings.database_url_in_force),
         "database_version": f"{measured.kind} {measured.version}",
         "database_size": format_size(measured.size),
         "unfinished_jobs": jobs,
         "search_events_behind": behind,
-        "last_backup": output.format_time(backups[0].made_at) if backups else None,
+        "last_backup": output.format_time(run_read(here.storage, find_backup_time)),
+        "last_backup_failed": f"{write_time(failed_at)}: {task.reason}" if task and failed_at else None,
     }

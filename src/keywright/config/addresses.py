@@ -9,12 +9,15 @@ def split_address(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def web_address(host: str, port: int | str) -> str:
-    """Write the address for links. A server that listens at every address of this machine is reached from
-    this machine at its own.
-    """
+def reachable_host(host: str) -> str:
+    """Where a server that listens there is reached from this machine, also if it listens at every address."""
     # Nothing is bound here.
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
+
+
+def web_address(host: str, port: int | str) -> str:
+    """Write the address for links."""
+    host = reachable_host(host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 

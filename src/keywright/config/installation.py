@@ -1,16 +1,20 @@
 """An installation: a data directory, a secret, a database."""
 
 import logging
+import os
 import secrets
 from contextlib import suppress
+from glob import escape
 from pathlib import Path
 
 from keywright import db
+from keywright.config.addresses import split_address
 from keywright.config.settings import MIN_SECRET_LENGTH, Settings
 from keywright.core.crypto import KeyRing
-from keywright.core.errors import ConfigurationError
-from keywright.db import Storage, open_storage, run_read
+from keywright.core.errors import ConfigurationError, StoreBusy, StoreUnavailable
+from keywright.db import Storage, database_path, open_storage, run_read
 from keywright.db.files import new_file, private_folder, rename_durably
+from keywright.db.locks import PathLock
 from keywright.db.secret_ids import find_secret_ids, is_rotation_due
 
 log = logging.getLogger(__name__)
@@ -121,6 +125,47 @@ def open_installation(settings: Settings) -> Storage:
     ):
         log.warning("the rotation of the secret is not finished; run `keywright secret rotate`")
     return storage
+
+
+def mark_server(settings: Settings, address: tuple[str, int]) -> None:
+    """Hold the lock of a file whose name has a server's address, until the process ends. Let the log say when
+    another server uses the same SQLite file.
+    """
+    if others := find_servers(settings) if database_path(settings.database_url_in_force) else []:
+        log.warning(
+            "another server uses this SQLite file (%s): each counts limits, and remembers API keys, for "
+            "itself. Stop one of them",
+            ", ".join(f"{host}:{port}" for host, port in others),
+        )
+    folder, prefix = _place_of_marks(settings)
+    # A full disk must not keep a server from its start.
+    with suppress(StoreBusy, StoreUnavailable):
+        PathLock(folder / f"{prefix}{address[0]}:{address[1]}", os.O_RDWR | os.O_CREAT).acquire(0)
+
+
+def find_servers(settings: Settings) -> list[tuple[str, int]]:
+    """The addresses of the installation's servers that run on this machine."""
+    folder, prefix = _place_of_marks(settings)
+    found = []
+    for path in folder.glob(f"{escape(prefix)}*"):
+        mark = PathLock(path, os.O_RDWR)
+        try:
+            mark.acquire(0)
+            # A server that was killed has left it.
+            path.unlink()
+        except StoreBusy:
+            found.append(split_address(path.name.removeprefix(prefix)))
+        except StoreUnavailable:
+            log.debug("%s cannot be opened", path)
+        finally:
+            mark.close()
+    return found
+
+
+def _place_of_marks(settings: Settings) -> tuple[Path, str]:
+    """The folder of the marks, which are beside an SQLite file, and how their names begin."""
+    path = database_path(settings.database_url_in_force)
+    return (settings.data_dir, "server-") if path is None else (path.parent, f"{path.name}.server-")
 
 
 def _read_secret(path: Path) -> str | None:

@@ -7,6 +7,7 @@ from typing import Self
 
 from keywright.config import Settings
 from keywright.config.addresses import is_this_machine, web_address
+from keywright.config.installation import mark_server
 from keywright.core import errors as e
 
 #: The most connections that wait until they are accepted.
@@ -22,6 +23,7 @@ class ListeningSockets:
 
     def __init__(self, settings: Settings, public: socket.socket, admin: socket.socket | None) -> None:
         self.sockets = [public] if admin is None else [public, admin]
+        mark_server(settings, _address_of(public))
         #: The base URL of the server.
         self.url = settings.public_url or web_address(*_address_of(public))
         #: The base URL of the administration pages, if they are served.

@@ -19,12 +19,13 @@ from sqlalchemy.exc import DBAPIError
 
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import StoreError, Unavailable
-from keywright.db import WriteTransaction, database_path, look_at, open_storage, run_write
+from keywright.db import ReadTransaction, WriteTransaction, database_path, look_at, open_storage, run_write
 from keywright.db.files import new_file, private_folder, rename_durably
 from keywright.db.migrate import HEAD, DatabaseState, list_pending, read_state
-from keywright.db.rows import to_seconds
+from keywright.db.rows import to_datetime, to_seconds
 from keywright.db.schema import checkpoints
 from keywright.db.secret_ids import SecretIds, describe_missing_secrets, is_rotation_due
+from keywright.events.store import find_checkpoint
 from keywright.maintenance.backup import archive, sqlite
 from keywright.maintenance.backup.archive import Backup, Progress, unpack
 from keywright.maintenance.backup.manifest import Manifest, summarize
@@ -34,6 +35,7 @@ __all__ = [
     "Manifest",
     "NewBackup",
     "Progress",
+    "find_backup_time",
     "make_backup",
     "note_backup",
     "require_compatible",
@@ -43,7 +45,7 @@ __all__ = [
 ]
 
 #: The name, in ``checkpoints``, of the time (in seconds) of the last backup.
-BACKUP_MADE_AT = "backup_made_at"
+_MADE_AT = "backup_made_at"
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _OTHER_KIND = {
     "sqlite": (
@@ -217,10 +219,16 @@ def note_backup(url: str, key_ring: KeyRing, made_at: datetime) -> None:
                 run_write(storage, partial(_note_backup, made_at=made_at))
 
 
+def find_backup_time(tx: ReadTransaction) -> datetime | None:
+    """When the last backup was made; None if none was."""
+    made_at = find_checkpoint(tx, _MADE_AT)
+    return to_datetime(made_at) if made_at else None
+
+
 def _note_backup(tx: WriteTransaction, made_at: datetime) -> None:
     # Not the latest: the clock may have been ahead.
-    tx.connection.execute(delete(checkpoints).where(checkpoints.c.name == BACKUP_MADE_AT))
-    tx.connection.execute(insert(checkpoints).values(name=BACKUP_MADE_AT, last_id=to_seconds(made_at)))
+    tx.connection.execute(delete(checkpoints).where(checkpoints.c.name == _MADE_AT))
+    tx.connection.execute(insert(checkpoints).values(name=_MADE_AT, last_id=to_seconds(made_at)))
 
 
 @contextmanager
