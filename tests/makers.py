@@ -60,6 +60,7 @@ from keywright.provisioning.policies.commands import (
     UpdatePolicy,
 )
 from keywright.provisioning.policies.model import Policy
+from keywright.provisioning.products.commands import CreateProduct
 from keywright.provisioning.trials.commands import StartTrial
 from keywright.registry import open_executor
 from keywright.search.store import EventFilter
@@ -386,6 +387,10 @@ def set_terms(terms: Mapping[str, Any], key: str | int = KEY, **fields: Any) -> 
 
 def validate(key: str = KEY, token: str | None = None, **fields: Any) -> Validate:
     return Validate(key=key, token=token, **fields)
+
+
+def create_product(product_id: int) -> CreateProduct:
+    return CreateProduct(**_with_context(id=product_id, name=f"Product {product_id}"))
 
 
 def create_policy(**fields: Any) -> CreatePolicy:

@@ -84,6 +84,7 @@ EVERY_TERM = {
 
 
 def test_every_term_has_an_option(keywright: Keywright) -> None:
+    keywright.json("product", "create", "--id", "7", "--name", "Paint")
     made = keywright.json(
         *("policy", "create", "--name", "All", "--max-activations", "3", "--valid-for-days", "365"),
         *("--starts", "first_activation", "--grace-days", "14", "--after-expiry", "older_versions"),
@@ -121,6 +122,9 @@ def test_terms_come_from_a_file_with_options_on_top(keywright: Keywright, tmp_pa
 def test_an_update_changes_what_it_names(keywright: Keywright) -> None:
     create = ("policy", "create", "--name", "G", "--max", "3", "--grace-days", "9", "--meter", "a=1/day")
     made = keywright.json(*create)
+    refused = keywright.refused("policy", "update", "1", "--product-id", "7")
+    assert "there is no product 7" in refused
+    keywright.json("product", "create", "--id", "7", "--name", "Paint")
     assert "Nothing to change" in keywright.refused("policy", "update", "1", status=2)
     changed = keywright.json(
         *("policy", "update", "1", "--name", "H", "--max", "none", "--meter", "b=2/day", "--product-id", "7")

@@ -17,6 +17,7 @@ from keywright.provisioning.policies.commands import CreatePolicy
 from tests.http.admin_browser import Visitor, asked, decide, look_up, said, title
 from tests.http.admin_licenses import a_key, a_number, activate, events, found, make, where_to
 from tests.http.asking import Client
+from tests.portal import make_product
 from tests.server import RunningServer
 
 DATABASES = ("sqlite",)
@@ -149,7 +150,7 @@ def a_policy(server: RunningServer, **fields: Any) -> Any:
 def test_a_license_is_made_as_a_policy_says_with_changes_of_its_own(
     server: RunningServer, bob: Visitor
 ) -> None:
-    product, customer, order = a_number(), a_number(), a_number()
+    product, customer, order = make_product(server), a_number(), a_number()
     policy = a_policy(server, product_id=product, prefix="LARCH-")
     page = bob.get(f"/licenses/new?policy={policy.id}")
     assert "5 devices" in said(page)

@@ -324,7 +324,7 @@ def test_values_out_of_bounds_are_refused_with_their_pointers(app: App) -> None:
     assert reply.code == "invalid"
     assert {place for place, _ in reply.places} == {f"/{name}" for name in wrong}
     deep: dict[str, Any] = {"a": {"b": {"c": {"d": {}}}}}
-    assert activate(app, metadata=deep).places == [("/metadata", "invalid_value")]
+    assert activate(app, metadata=deep).places == [("/metadata", "invalid")]
 
 
 # --- activate -------------------------------------------------------------------------------------

@@ -81,7 +81,7 @@ def test_a_wrong_member_is_named(app: App, body: dict[str, Any], pointer: str) -
 
 def test_an_unknown_policy_is_refused(app: App) -> None:
     body = {"shop": "generic", "name": "x", "mapping": [{"product": "a", "policy_id": 9}]}
-    assert app.ask("POST", "/connections", body).status == 404
+    assert app.ask("POST", "/connections", body).places == [("/mapping/0/policy_id", "unknown")]
 
 
 def test_events_are_listed_and_tried_again(app: App) -> None:

@@ -87,15 +87,15 @@ def test_an_email_is_unique_in_any_case(app: App) -> None:
 @pytest.mark.parametrize(
     ("body", "places"),
     [
-        ({"email": "ada"}, [("/email", "invalid_value")]),
-        ({"email": "a b@example.com"}, [("/email", "invalid_value")]),
-        ({"email": ""}, [("/email", "out_of_range")]),
-        ({"email": "İ" * 200 + "@example.com"}, [("/email", "invalid_value")]),
-        ({"language": "deutsch"}, [("/language", "invalid_value")]),
-        ({"language": "d"}, [("/language", "out_of_range")]),
-        ({"erasure_requested_at": None}, [("/erasure_requested_at", "unknown_member")]),
-        ({"id": 0}, [("/id", "out_of_range")]),
-        ({"e_mail": "a@example.com"}, [("/e_mail", "unknown_member")]),
+        ({"email": "ada"}, [("/email", "invalid")]),
+        ({"email": "a b@example.com"}, [("/email", "invalid")]),
+        ({"email": ""}, [("/email", "too_short")]),
+        ({"email": "İ" * 200 + "@example.com"}, [("/email", "invalid")]),
+        ({"language": "deutsch"}, [("/language", "invalid")]),
+        ({"language": "d"}, [("/language", "too_short")]),
+        ({"erasure_requested_at": None}, [("/erasure_requested_at", "unknown")]),
+        ({"id": 0}, [("/id", "too_small")]),
+        ({"e_mail": "a@example.com"}, [("/e_mail", "unknown")]),
     ],
 )
 def test_wrong_members_are_named(app: App, body: Any, places: Any) -> None:
@@ -116,7 +116,7 @@ def test_it_is_seen_that_a_customer_asks_to_be_erased(app: App) -> None:
     app.do(RequestErasure(context=context, customer_id=8))
     assert app.ask("GET", "/customers/8").json["erasure_requested_at"] == "2026-11-23T09:00:00Z"
     refused = app.ask("PATCH", "/customers/8", {"erasure_requested_at": None})
-    assert refused.places == [("/erasure_requested_at", "unknown_member")]
+    assert refused.places == [("/erasure_requested_at", "unknown")]
 
 
 def test_customers_are_listed_and_searched(app: App) -> None:

@@ -26,6 +26,7 @@ DATABASES = ("sqlite",)
 @pytest.fixture
 def app(tmp_path: Any) -> Iterator[App]:
     with open_app(tmp_path) as app:
+        app.name_products(5, 6)
         app.ask("POST", "/licenses", {"key": "KEY-0001", "product_id": 5})
         app.ask("POST", "/activate", {"license_key": "KEY-0001", "fingerprint": "f" * 20}, token=None)
         app.ask("POST", "/policies", {"name": "Yearly"})

@@ -12,6 +12,7 @@ from keywright.http.openapi.v3_document import example_url
 from keywright.http.v3.route import Route
 from keywright.http.v3.routes import ROUTES
 from tests.http.v3_app import App, Reply, open_app
+from tests.makers import create_policy
 
 DATABASES = ("sqlite",)
 #: The problems of a call that its example must not have, whatever is stored.
@@ -30,6 +31,8 @@ def replies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Repl
     made: dict[str, Any] = {}
     found = {}
     with open_app(folder) as app:
+        app.name_products(3, 17)
+        app.do(*(create_policy(product_id=17) for _ in range(5)))
         for route in sorted(ROUTES, key=lambda one: (ORDER[one.method], len(one.parameters))):
             reply = found[route.operation] = carry_out(app, route, made)
             if reply.status == 201 and not route.parameters and "id" in reply.json:

@@ -18,6 +18,7 @@ URL = "https://crm.example/hooks"
 @pytest.fixture
 def app(tmp_path: Any) -> Iterator[App]:
     with open_app(tmp_path) as app:
+        app.name_products(5)
         yield app
 
 

@@ -41,8 +41,10 @@ from keywright.identity.model import Permissions
 from keywright.licensing.activations.commands import Validate
 from keywright.licensing.licenses.commands import CreateLicense
 from keywright.licensing.licenses.model import Status
+from keywright.provisioning.products.model import Product
+from keywright.provisioning.products.store import save_new_product
 from keywright.registry import open_executor
-from tests.makers import a_storage, issue_api_key
+from tests.makers import NOW, a_storage, issue_api_key
 
 
 class Order(Body):
@@ -236,6 +238,12 @@ class App:
         """Run commands; returns their outcomes."""
         with closing(open_executor(self.storage.clone())) as executor:
             return executor.execute(commands)
+
+    def name_products(self, *numbers: int) -> None:
+        """Products of these numbers, without an event."""
+        with self.storage.write() as tx:
+            for number in numbers:
+                save_new_product(tx, Product(number, None, f"Product {number}", None, (), None, NOW, NOW))
 
     def events(self, prefix: str) -> list[tuple[str, Any]]:
         """The names and details of the events whose names begin so, oldest first."""

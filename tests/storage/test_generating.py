@@ -24,6 +24,7 @@ from tests.makers import (
     an_origin,
     create,
     create_policy,
+    create_product,
     delete_policy,
     generate,
     update_policy,
@@ -49,7 +50,7 @@ def license_count(storage: Storage) -> int:
 def test_a_generator_is_made_as_it_was_asked_for(executor: Executor) -> None:
     recipe: dict[str, Any] = {"separator": "-", "prefix": "P", "suffix": "S", "product_id": 5}
     terms = {"max_activations": 3, "valid_for_days": 9, "grace_days": 2}
-    (made,) = executor.execute([create_policy(by=4, terms=terms, **recipe)])
+    _, made = executor.execute([create_product(5), create_policy(by=4, terms=terms, **recipe)])
     assert made == a_policy(created_by=4, terms=merge_terms(Terms(), terms), **recipe)
     assert executor.query([GetPolicy(policy_id=1), ListPolicies()]) == [made, (made,)]
 

@@ -36,6 +36,7 @@ from tests.makers import (
     activate,
     create,
     create_policy,
+    create_product,
     generate,
     rename,
     start_trial,
@@ -141,7 +142,7 @@ def test_a_device_has_one_trial_at_every_step_of_a_rotation(url: str) -> None:
     first = [start_trial(f"device {number}") for number in range(210)]
     with open_with(url, KEY_RING) as storage:
         executor = open_executor(storage)
-        executor.execute([create_policy(product_id=17, terms={"trial": True})])
+        executor.execute([create_product(17), create_policy(product_id=17, terms={"trial": True})])
         assert all(one.is_new for one in executor.execute(first))
     steps = 0
 

@@ -25,6 +25,7 @@ from tests.makers import (
     an_origin,
     create,
     create_policy,
+    create_product,
     delete,
     generate,
     update_policy,
@@ -73,6 +74,7 @@ def test_a_license_is_made_with_its_own_key_and_terms(executor: Executor) -> Non
 
 
 def test_a_policy_gives_terms_product_and_keys_that_can_be_replaced(executor: Executor) -> None:
+    do(executor, create_product(5))
     do(executor, create_policy(product_id=5, terms={"max_activations": 2, "grace_days": 9}))
     made = issued(executor, policy_id=1, quantity=3, order=Order("shop", "1", None, 4))
     assert len({one.key for one in made}) == 3
@@ -90,7 +92,7 @@ def test_an_archived_policy_makes_no_license(executor: Executor) -> None:
     do(executor, msgspec.structs.replace(update_policy(1), is_archived=True))
     assert isinstance(do(executor, issue(policy_id=1)), e.PolicyArchived)
     assert isinstance(do(executor, generate(1, 1)), e.PolicyArchived)
-    assert isinstance(do(executor, issue(policy_id=2)), e.UnknownPolicy)
+    assert isinstance(do(executor, issue(policy_id=2)), e.UnknownReference)
 
 
 def test_wrong_terms_make_no_license(executor: Executor) -> None:
@@ -134,11 +136,12 @@ def test_an_order_without_a_line_is_sold_again(executor: Executor) -> None:
 
 
 def test_a_key_for_one_product_makes_its_licenses_only(executor: Executor) -> None:
+    do(executor, create_product(5))
     do(executor, create_policy(product_id=5))
     do(executor, create_policy())
-    assert isinstance(do(executor, issue(policy_id=1, only_product_id=6)), e.NotFound)
-    assert isinstance(do(executor, issue(policy_id=2, only_product_id=5)), e.NotFound)
-    assert isinstance(do(executor, issue(key="A", product_id=6, only_product_id=5)), e.NotFound)
+    assert isinstance(do(executor, issue(policy_id=1, only_product_id=6)), e.UnknownReference)
+    assert isinstance(do(executor, issue(policy_id=2, only_product_id=5)), e.UnknownReference)
+    assert isinstance(do(executor, issue(key="A", product_id=6, only_product_id=5)), e.UnknownReference)
     (one,) = issued(executor, key="A", only_product_id=5, order=LINE)
     assert one.product_id == 5
     assert isinstance(do(executor, issue(key="B", only_product_id=6, order=LINE)), e.OrderLineTaken)
@@ -280,7 +283,7 @@ def test_a_key_that_goes_to_and_fro_is_kept_once(executor: Executor, storage: St
 def test_a_change_of_another_product_is_not_for_a_key_of_one_product(executor: Executor) -> None:
     issued(executor, key=KEY, product_id=5)
     change = update(changes={"product_id": 6}, only_product_id=5)
-    assert isinstance(do(executor, ChangeAndShow(context=CONTEXT, change=change)), e.NotFound)
+    assert isinstance(do(executor, ChangeAndShow(context=CONTEXT, change=change)), e.UnknownReference)
     assert isinstance(do(executor, update(only_product_id=6)), e.UnknownLicense)
     (shown,) = executor.query([GetLicense(license_id=1, now=NOW, only_product_id=5)])
     assert shown.license.product_id == 5

@@ -11,7 +11,12 @@ from msgspec.structs import replace
 from sqlalchemy import select
 
 from keywright.core.command import Context
-from keywright.core.errors import ConnectionFieldInvalid, UnknownConnection, UnknownPolicy, UnknownShopEvent
+from keywright.core.errors import (
+    ConnectionFieldInvalid,
+    UnknownConnection,
+    UnknownReference,
+    UnknownShopEvent,
+)
 from keywright.db import Storage, run_write
 from keywright.db.schema import customers, events, licenses, mail_outbox, shop_events
 from keywright.engine.executor import Executor
@@ -548,7 +553,7 @@ def test_a_secret_of_our_own_shop_is_long_enough(shop: Executor) -> None:
 
 
 def test_a_mapping_names_policies_that_there_are(shop: Executor) -> None:
-    with pytest.raises(UnknownPolicy):
+    with pytest.raises(UnknownReference):
         connect(shop, mapping=(MappedProduct("a", 99),))
     assert a_connection().mapping == (MappedProduct("pro", 1),)
 

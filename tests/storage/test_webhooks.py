@@ -37,6 +37,7 @@ from tests.makers import (
     an_origin,
     create,
     create_endpoint,
+    create_product,
     delete,
 )
 from tests.storage.conftest import Opener
@@ -246,6 +247,7 @@ def test_a_dead_endpoint_keeps_its_place_in_the_log_and_few_rows(
 
 
 def test_an_endpoint_of_one_product_is_told_of_that_alone(executor: Executor) -> None:
+    do(executor, create_product(5))
     do(executor, create_endpoint("https://example.com/2", "*", product_id=5))
     do(executor, create("A", product_id=5))
     do(executor, create("B", product_id=6))

@@ -115,7 +115,8 @@ def parse_meta(value: object) -> Mapping[str, str] | None:
 
 
 def parse_metadata(value: object) -> str | None:
-    """A JSON object of at most 64 keys, 16 KiB and 4 levels, as text; None and empty are None.
+    """A JSON object of at most 64 keys, 16 KiB and 4 levels, with integers up to 2^53, as text; None and
+    empty are None.
 
     Raises ``ValueError`` for anything else.
     """
@@ -134,6 +135,8 @@ def parse_metadata(value: object) -> str | None:
     # After the size: looking at every level of much more costs too much.
     if _depth(value) > MAX_METADATA_DEPTH:
         raise ValueError(f"must have at most {MAX_METADATA_DEPTH} levels")
+    if _has_wide_integer(value):
+        raise ValueError("must have no integers beyond 2^53: many programs would round them")
     return text
 
 
@@ -189,6 +192,13 @@ def _shorten(address: str) -> str:
         parsed = parsed.ipv4_mapped
     length = 24 if parsed.version == 4 else 48
     return str(ip_network((parsed, length), strict=False).network_address)
+
+
+def _has_wide_integer(value: object) -> bool:
+    """Whether an integer is in it that is no exact number of JavaScript and others (RFC 8259 §6)."""
+    if isinstance(value, dict | list):
+        return any(map(_has_wide_integer, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, int) and abs(value) > 2**53
 
 
 def _depth(value: object) -> int:

@@ -13,6 +13,7 @@ from keywright.licensing.licenses.store import find_by_key_end, find_licenses_by
 from keywright.licensing.management.model import ManagedLicense
 from keywright.licensing.management.store import list_managed
 from keywright.provisioning.customers.store import find_customer_by_email
+from keywright.provisioning.trials.store import find_by_email
 from keywright.search.filters import Search
 from keywright.search.license_matches import find_whole_keys
 from keywright.search.query_parser import interpret
@@ -89,6 +90,14 @@ def search_licenses(read: Any, query: SearchManaged) -> ManagedPage:
     found = _find_by_key(read.tx, query)
     if found is not None:
         return _page_of(read.tx, query, found)
+    page = _search(read, query)
+    if query.email is None:
+        return page
+    # Of a trial, nobody has proved the address: no customer has it.
+    return _merge(page, _page_of(read.tx, query, find_by_email(read.tx, query.email)), query.limit)
+
+
+def _search(read: Any, query: SearchManaged) -> ManagedPage:
     search = _interpret(read.tx, query)
     only = query.only_product_id
     if search is None or only not in (None, search.product_id or only):
@@ -96,6 +105,15 @@ def search_licenses(read: Any, query: SearchManaged) -> ManagedPage:
     search = msgspec.structs.replace(search, product_id=only or search.product_id)
     page = ListManaged(search=search, now=query.now, limit=query.limit, after=query.after)
     return list_licenses(read, page)
+
+
+def _merge(one: ManagedPage, other: ManagedPage, limit: int) -> ManagedPage:
+    """The first licenses of two pages in the order of their numbers, up to where both are known."""
+    floor = max((page.after[1] for page in (one, other) if page.after is not None), default=0)
+    every = {found.license.id: found for page in (one, other) for found in page.licenses}
+    known = [number for number in sorted(every, reverse=True) if number >= floor]
+    reached = known[limit - 1] if len(known) > limit else floor
+    return ManagedPage(tuple(every[number] for number in known[:limit]), (0, reached) if reached else None)
 
 
 def _find_by_key(tx: ReadTransaction, query: SearchManaged) -> Collection[int] | None:

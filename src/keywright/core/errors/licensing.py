@@ -240,6 +240,17 @@ class ExpiresLater(LicenseRefusal):
     sentence = "The license is already valid for longer than that."
     v2 = None
 
+    example = (EXAMPLE_KEY, "days")
+
+    def __init__(self, key: str, field: str = "days") -> None:
+        Refusal.__init__(self, key, field)
+        self.key, self.field = key, field
+
+    def problem_members(self) -> dict[str, Any]:
+        """``errors`` names the member."""
+        detail = "is not later than the present expiry"
+        return {"errors": [{"pointer": f"/{self.field}", "code": "too_small", "detail": detail}]}
+
 
 class NoLimit(LicenseRefusal):
     """The license has no limit that could be raised."""

@@ -87,7 +87,7 @@ class PolicyTooWeak(Refusal):
     def problem_members(self) -> dict[str, Any]:
         """``errors`` names the key format."""
         detail = "must make keys with at least 64 bits of randomness"
-        return {"errors": [{"pointer": "/key", "code": "invalid_value", "detail": detail}]}
+        return {"errors": [{"pointer": "/key", "code": "invalid", "detail": detail}]}
 
 
 class PolicyArchived(Refusal):

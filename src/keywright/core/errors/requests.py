@@ -47,7 +47,7 @@ class InvalidQuery(InvalidFields):
     problem = "invalid_parameter"
     problem_detail = "Wrong in the request: {first}."
     example: ClassVar[tuple[Any, ...]] = (
-        (FieldError("limit", "out_of_range", "must be an integer from 1 to 200"),),
+        (FieldError("limit", "too_large", "must be an integer from 1 to 200"),),
     )
 
 
@@ -83,7 +83,7 @@ class UnknownParameters(InvalidFields):
     code = "request.unknown_parameters"
     problem = "unknown_parameter"
     problem_detail = "Wrong in the query: {first}."
-    example: ClassVar[tuple[Any, ...]] = ((FieldError("limt", "unknown_parameter", "is unknown"),),)
+    example: ClassVar[tuple[Any, ...]] = ((FieldError("limt", "unknown", "is unknown"),),)
 
 
 class BodyUnreadable(BadRequest):
@@ -149,6 +149,27 @@ class NotFound(Refusal):
     def __init__(self, thing: str) -> None:
         super().__init__(thing)
         self.thing = thing
+
+
+class UnknownReference(Refusal):
+    """What the body names does not exist, or the API key may not name it. ``pointer`` is where it stands."""
+
+    code = "request.unknown_reference"
+    status = 422
+    sentence = "There is no {thing}."
+    problem = "invalid"
+    problem_detail = "Wrong in the body: {pointer}: there is no {thing}."
+    v2 = None
+    example: ClassVar[tuple[Any, ...]] = ("policy 17", "/policy_id")
+
+    def __init__(self, thing: str, pointer: str) -> None:
+        super().__init__(thing, pointer)
+        self.thing, self.pointer = thing, pointer
+
+    def problem_members(self) -> dict[str, Any]:
+        """``errors`` names the member."""
+        detail = f"there is no {self.thing}"
+        return {"errors": [{"pointer": self.pointer, "code": "unknown", "detail": detail}]}
 
 
 class ChangedMeanwhile(Refusal):

@@ -1,6 +1,6 @@
 """The root of the tree of errors, and the groups of refusals."""
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from keywright.core.examples import EXAMPLE_KEY, EXAMPLE_TOKEN
 
@@ -13,13 +13,27 @@ class V2(NamedTuple):
     sentence: str
 
 
+#: The codes of wrong values over v3; the reference says what each means.
+ValueCode = Literal[
+    "missing",
+    "unknown",
+    "invalid",
+    "wrong_type",
+    "too_long",
+    "too_short",
+    "too_large",
+    "too_small",
+    "duplicate",
+    "already_exists",
+    "too_old",
+]
+
+
 class FieldError(NamedTuple):
-    """A wrong value. ``pointer`` is a JSON Pointer into the body, or the name of a query parameter or header;
-    ``code`` is ``missing``, ``unknown_member``, ``wrong_type``, ``out_of_range``, ``invalid_value`` …
-    """
+    """A wrong value. ``pointer`` is a JSON Pointer into the body, or names a query parameter or a header."""
 
     pointer: str
-    code: str
+    code: ValueCode
     detail: str
 
 

@@ -40,7 +40,7 @@ class ConnectionFieldInvalid(Refusal):
 
     def problem_members(self) -> dict[str, Any]:
         """``errors`` names the member."""
-        return {"errors": [{"pointer": f"/{self.field}", "code": "invalid_value", "detail": self.reason}]}
+        return {"errors": [{"pointer": f"/{self.field}", "code": "invalid", "detail": self.reason}]}
 
 
 class UnknownShopEvent(Refusal):

@@ -22,7 +22,7 @@ class InvalidTerms(Refusal):
     hint = "{errors_in_words}."
     v2 = None
     example: ClassVar[tuple[Any, ...]] = (
-        (FieldError("/terms/grace_days", "out_of_range", "must be an integer from 0 to 36,500"),),
+        (FieldError("/terms/grace_days", "too_large", "must be an integer from 0 to 36,500"),),
     )
 
     def __init__(self, errors: tuple[FieldError, ...]) -> None:

@@ -16,6 +16,7 @@ trials = Table(
     Column("created_at", BigInteger, nullable=False),
     PrimaryKeyConstraint("product_id", "fingerprint_hmac"),
     Index(None, "license_id"),
+    partial_index("ix_trials_email", "email", where="email IS NOT NULL"),
     sqlite_with_rowid=False,
 )
 

@@ -25,6 +25,7 @@ from keywright.delivery.webhooks.model import DisabledReason, Endpoint, NewEndpo
 from keywright.delivery.webhooks.working import work_on_endpoint
 from keywright.events import store as event_store
 from keywright.events.unit_of_work import UnitOfWork
+from keywright.provisioning.references import require_product
 from keywright.search.store import find_first_event_id
 
 #: The most deliveries that are deleted in one transaction.
@@ -32,9 +33,10 @@ _MAX_DELETED = 500
 
 
 def create_endpoint(work: UnitOfWork, command: CreateEndpoint) -> NewEndpoint:
-    """Make an endpoint; it is told of events from now on. Raises ``TooManyEndpoints``."""
+    """Make an endpoint for the events from now on. Raises ``TooManyEndpoints``, ``UnknownReference``."""
     if store.count_endpoints(work.tx) >= rules.MAX_ENDPOINTS:
         raise TooManyEndpoints
+    require_product(work.tx, command.product_id)
     now = command.context.now
     endpoint = Endpoint(
         id=0,
@@ -56,9 +58,10 @@ def create_endpoint(work: UnitOfWork, command: CreateEndpoint) -> NewEndpoint:
 
 
 def update_endpoint(work: UnitOfWork, command: UpdateEndpoint) -> Endpoint:
-    """Change an endpoint. Raises ``NotFound``."""
+    """Change an endpoint. Raises ``NotFound``, ``UnknownReference``."""
     endpoint, now = _lock(work, command), command.context.now
     changes = dict(command.changes)
+    require_product(work.tx, changes.get("product_id"))
     is_enabled = changes.pop("is_enabled", endpoint.disabled_at is None)
     changed = replace(endpoint, **changes)
     if not is_enabled and endpoint.disabled_at is None:

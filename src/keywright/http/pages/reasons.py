@@ -31,6 +31,7 @@ SENTENCES = (
     N_("It must be a JSON object with at most %(most)s keys."),
     N_("It must have at most %(most)s KiB, and no null characters."),
     N_("It must have at most %(most)s levels."),
+    N_("It must have no integers beyond %(most)s: many programs would round them."),
     N_("It must look like exports=100/month, with :allow at its end if more is allowed."),
     N_("It must look like 3/30: so many within so many days."),
     N_("It must have each meter once; %(name)s is there twice."),

@@ -12,7 +12,7 @@ from keywright.http.v3.client_views import entitlements_of, show_activation
 from keywright.http.v3.route import JSON_TYPE, JWT_TYPE, Route
 from keywright.http.v3.signed import change, say_granted, sign
 from keywright.identity.model import Permissions
-from keywright.licensing.activations.commands import ActivateDevice, DeactivateDevice
+from keywright.licensing.activations.commands import ActivateDevice, DeactivateDevice, ProgramCommand
 from keywright.licensing.activations.model import Device, DevicePlace, PlaceChange, ReleasedPlace
 from keywright.licensing.validation.commands import ValidateLicense
 from keywright.licensing.validation.model import Code, Validated
@@ -157,8 +157,7 @@ async def deactivate(call: Call, body: schemas.Deactivate) -> Answer:
         token=body.token,
         product=body.product,
     )
-    if not command.is_device_named:
-        raise InvalidBody([FieldError("/fingerprint", "missing", "is missing, and so is token")])
+    require_device(command)
     now, nonce = call.now, body.nonce
 
     def write(place: ReleasedPlace) -> Answer:
@@ -168,6 +167,12 @@ async def deactivate(call: Call, body: schemas.Deactivate) -> Answer:
         return _answer(shown, place)
 
     return await call.change(command, write)
+
+
+def require_device(command: ProgramCommand) -> None:
+    """Raise ``InvalidBody`` where no device is named."""
+    if not command.is_device_named:
+        raise InvalidBody([FieldError("/fingerprint", "missing", "is missing, and so is token")])
 
 
 def _answer(shown: Any, place: DevicePlace | ReleasedPlace, *, status: int = 200) -> Answer:

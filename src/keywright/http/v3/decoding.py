@@ -127,11 +127,11 @@ def split_query(query: bytes) -> list[tuple[str, str]]:
     """The parameters of a query; an empty one counts as not sent. Raises ``InvalidQuery``."""
     if query.count(b"&") >= _MAX_PAIRS:
         detail = f"must have at most {_MAX_PAIRS} parameters"
-        raise InvalidQuery([FieldError("", "out_of_range", detail)])
+        raise InvalidQuery([FieldError("", "too_long", detail)])
     try:
         return parse_qsl(query.decode(), errors="strict")
     except ValueError:
-        raise InvalidQuery([FieldError("", "invalid_value", "must be UTF-8")]) from None
+        raise InvalidQuery([FieldError("", "invalid", "must be UTF-8")]) from None
 
 
 def require_known(pairs: Iterable[tuple[str, str]], known: list[str]) -> None:
@@ -139,10 +139,7 @@ def require_known(pairs: Iterable[tuple[str, str]], known: list[str]) -> None:
     unknown = dict.fromkeys(name for name, _ in pairs if name not in known)
     if unknown:
         raise UnknownParameters(
-            [
-                FieldError(one, "unknown_parameter", describe_unknown(one, known))
-                for one in list(unknown)[:MAX_ERRORS]
-            ]
+            [FieldError(one, "unknown", describe_unknown(one, known)) for one in list(unknown)[:MAX_ERRORS]]
         )
 
 
@@ -150,7 +147,7 @@ def _list_repeated(pairs: list[tuple[str, str]], error: type[InvalidFields]) -> 
     counts = Counter(name for name, _ in pairs)
     repeated = [name for name, count in counts.items() if count > 1][:MAX_ERRORS]
     return _as_places(
-        [FieldError(join_pointer("", name), "invalid_value", "must be sent once") for name in repeated], error
+        [FieldError(join_pointer("", name), "invalid", "must be sent once") for name in repeated], error
     )
 
 

@@ -17,5 +17,5 @@ def parse_idempotency_key(header: bytes) -> str:
     key = header if quoted is None else _ESCAPED.sub(rb"\1", quoted[1])
     if not 1 <= len(key) <= _MAX_LENGTH or (quoted is None and not _BARE.fullmatch(key)):
         detail = f"must be 1 to {_MAX_LENGTH} visible ASCII characters, bare or in quotation marks"
-        raise InvalidQuery([FieldError("Idempotency-Key", "invalid_value", detail)])
+        raise InvalidQuery([FieldError("Idempotency-Key", "invalid", detail)])
     return key.decode()

@@ -14,7 +14,7 @@ from keywright.http.answer import Answer
 from keywright.http.middleware.call import Call as AnyCall
 from keywright.http.middleware.cors import CorsNames
 from keywright.http.signatures import Signatures
-from keywright.http.v3 import media_types
+from keywright.http.v3 import hints, media_types
 from keywright.http.v3.answers import encode
 from keywright.http.v3.call import Call
 from keywright.http.v3.decoding import require_known, split_query
@@ -144,9 +144,12 @@ class V3:
         """The body of the answer to OPTIONS."""
         return encode({"methods": methods})
 
-    def write_error(self, error: e.KeywrightError, _call: AnyCall | None = None) -> Answer:
+    def write_error(self, error: e.KeywrightError, call: AnyCall | None = None) -> Answer:
         """The answer for an error."""
-        return write_problem(error)
+        if type(error) is not e.NoSuchAddress or call is None:
+            return write_problem(error)
+        path = call.scope["raw_path"].decode("latin-1").removeprefix(self.root)
+        return write_problem(error, hints.of_path(path.strip("/").split("/")))
 
     def _find_address(self, words: list[str]) -> tuple[Address | None, dict[str, Any]]:
         """The address with these words, and its parameters; None where there is none."""

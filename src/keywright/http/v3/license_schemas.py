@@ -35,6 +35,9 @@ class License(Struct):
     product_id: Annotated[Id | None, about("The product that it is for.", 3)]
     policy_id: Annotated[Id | None, about("The policy that it was made from.", 5)]
     customer_id: Annotated[int | None, about("The customer whose it is.", 1000000042)]
+    trial_email: Annotated[
+        str | None, about("The address that was given for a trial; nobody has proved it.", None)
+    ]
     order: Annotated[Order, about("The order that it was sold with.")]
     status: Annotated[StatusName, about("What the vendor decided.", "active")]
     state: Annotated[
@@ -72,6 +75,7 @@ def show_license(managed: ManagedLicense, now: datetime) -> License:
         product_id=one.product_id,
         policy_id=one.policy_id,
         customer_id=one.customer_id,
+        trial_email=managed.trial_email,
         order=Order(order.source, order.id, order.line, order.index),
         status=Status(one.status).name.lower(),  # type: ignore[arg-type]
         state=state(one, now).value,

@@ -42,7 +42,9 @@ class LicenseSearch(Body):
     key_end: Annotated[KeyEnd | None, about("The last 4 to 8 letters and digits of a key.", "YCJ5G")] = None
     token: Annotated[Token | None, about("The token of an activation.")] = None
     fingerprint: Annotated[Fingerprint | None, about("The fingerprint of a device.")] = None
-    email: Annotated[Email | None, about("The customer's e-mail address.", "ada@example.com")] = None
+    email: Annotated[
+        Email | None, about("The customer's e-mail address, or that of a trial.", "ada@example.com")
+    ] = None
     text: Annotated[
         Text | None,
         about("A key, token, IP address, number of an order, customer or license, name, or label."),
@@ -54,15 +56,16 @@ class LicenseSearch(Body):
 async def search_licenses(call: Call, body: LicenseSearch) -> Answer:
     """Search licenses.
 
-    By a key, the end of one, the token or fingerprint of a device, a customer's e-mail address, or a text by
-    its likeliest meaning: a key, a token, an IP address, the number of an order, a customer or a license, the
-    whole name of a customer or product, the beginning of a label. Devices and labels are found some seconds
-    after they came. The newest come first; a page may have fewer licenses than `limit`.
+    By a key, the end of one, the token or fingerprint of a device, the e-mail address of a customer or of a
+    trial, or a text by its likeliest meaning: a key, a token, an IP address, the number of an order, a
+    customer or a license, the whole name of a customer or product, the beginning of a label. Devices and
+    labels are found some seconds after they came. The newest come first; a page may have fewer licenses than
+    `limit`.
     """
     ways = {name: value for name in _WAYS if (value := getattr(body, name)) is not None}
     if len(ways) != 1:
         detail = f"must have one of {', '.join(_WAYS)}"
-        raise InvalidBody([FieldError("", "missing" if not ways else "invalid_value", detail)])
+        raise InvalidBody([FieldError("", "missing" if not ways else "invalid", detail)])
     call.asked = body
     query = SearchManaged(
         now=call.now,

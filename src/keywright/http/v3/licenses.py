@@ -77,6 +77,7 @@ async def create_license(call: Call, body: NewLicense) -> Answer:
         expires_at=None if body.expires_at is UNSET else body.expires_at,
         has_expiry=body.expires_at is not UNSET,
         metadata=parse_metadata(body.metadata),
+        needs_known_product=True,
         only_product_id=call.only_product_id,
     )
     now, root = call.now, call.root
@@ -177,7 +178,7 @@ async def renew_license(call: Call, body: Renewal) -> Answer:
     """
     if (body.days is None) is (body.until is None):
         detail = "either days or until must be sent"
-        raise InvalidBody([FieldError("/days", "missing" if body.days is None else "invalid_value", detail)])
+        raise InvalidBody([FieldError("/days", "missing" if body.days is None else "invalid", detail)])
     command = ExtendLicense(
         **_about(call),
         days=body.days or 0,
@@ -234,7 +235,7 @@ def _require_key_or_policy(body: NewLicense) -> None:
     if body.policy_id is None and body.key is None:
         raise InvalidBody([FieldError("/policy_id", "missing", "is missing, and so is key: one is needed")])
     if body.key is not None and (body.quantity or 1) > 1:
-        raise InvalidBody([FieldError("/quantity", "out_of_range", "must be 1 where key is sent")])
+        raise InvalidBody([FieldError("/quantity", "too_large", "must be 1 where key is sent")])
 
 
 def _build_customer(body: CustomerBody | None) -> CustomerReference | None:
@@ -286,7 +287,7 @@ ROUTES = (
         gives=License,
         status=201,
         also=(200,),
-        refusals=("not_found", "policy_archived", "already_exists"),
+        refusals=("policy_archived", "already_exists"),
         example=_NEW,
     ),
     Route(

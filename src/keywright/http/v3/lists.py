@@ -61,8 +61,8 @@ def read_cursor(call: Call, position: type[Position]) -> Position | None:
         pass
     detail = "must be a next_cursor of this list"
     if call.asked is call.body:
-        raise InvalidBody([FieldError("/cursor", "invalid_value", detail)])
-    raise InvalidQuery([FieldError("cursor", "invalid_value", detail)])
+        raise InvalidBody([FieldError("/cursor", "invalid", detail)])
+    raise InvalidQuery([FieldError("cursor", "invalid", detail)])
 
 
 def answer_page(

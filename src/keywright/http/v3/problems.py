@@ -16,15 +16,15 @@ _CHALLENGE = (b"www-authenticate", b'Bearer realm="Keywright", Basic realm="Keyw
 _encode = msgspec.json.Encoder().encode
 
 
-def write_problem(error: e.KeywrightError) -> Answer:
-    """The answer for an error."""
+def write_problem(error: e.KeywrightError, hint: str = "") -> Answer:
+    """The answer for an error; ``hint`` follows its sentence."""
     code = error.problem
     status, title = PROBLEMS[code].status, PROBLEMS[code].title
     problem: dict[str, Any] = {
         "type": f"{PAGES}/{code}",
         "title": title,
         "status": status,
-        "detail": describe(error),
+        "detail": describe(error) + hint,
         "code": code,
     }
     if errors := list_errors(error):
@@ -69,7 +69,7 @@ def list_errors(error: e.KeywrightError) -> list[dict[str, str]]:
 
 
 def _invalid(name: str, detail: str) -> dict[str, str]:
-    return {"pointer": f"/{name}", "code": "invalid_value", "detail": detail}
+    return {"pointer": f"/{name}", "code": "invalid", "detail": detail}
 
 
 def _headers(error: e.KeywrightError, status: int) -> Headers:

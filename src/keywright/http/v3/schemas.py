@@ -4,6 +4,7 @@ from typing import Annotated, Generic, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from keywright.core.errors import ValueCode
 from keywright.http.v3.fields import Id, Time
 from keywright.identity.model import Permissions
 
@@ -60,12 +61,7 @@ class Me(Struct):
 class ProblemError(Struct, omit_defaults=True):
     """One wrong value in a request."""
 
-    code: Annotated[
-        str,
-        about(
-            "Such as `missing`, `unknown_member`, `wrong_type`, `out_of_range`, `invalid_value`.", "missing"
-        ),
-    ]
+    code: Annotated[ValueCode, about("What is wrong with it.", "missing")]
     detail: Annotated[str, about("What it must be, for people.", "is missing")]
     pointer: Annotated[str | UnsetType, about("A JSON Pointer (RFC 6901) into the body.", "/name")] = UNSET
     parameter: Annotated[str | UnsetType, about("Or the name of a query parameter or header.", "limit")] = (

@@ -9,6 +9,7 @@ from keywright.http.middleware.routing import Right
 from keywright.http.v3 import client_schemas as schemas
 from keywright.http.v3.answers import ok
 from keywright.http.v3.call import Call
+from keywright.http.v3.client import require_device
 from keywright.http.v3.route import TEXT_TYPE, Route
 from keywright.http.v3.schemas import about
 from keywright.licensing.activations.model import Device
@@ -28,8 +29,8 @@ async def make_license_file(call: Call, body: schemas.MakeFile) -> Answer:
     """Make a license file.
 
     The signed answer to `validate` as a text file, for machines without a network. It fits only this license
-    key, and only the device that is named, which must hold a place. It is valid for `days`, at most for
-    `offline_days` of the terms, and no longer than the license.
+    key, and only the device that is named, which must hold a place: without one it would fit every machine.
+    It is valid for `days`, at most for `offline_days` of the terms, and no longer than the license.
     """
     command = MakeLicenseFile(
         context=call.context,
@@ -43,6 +44,7 @@ async def make_license_file(call: Call, body: schemas.MakeFile) -> Answer:
         days=body.days,
         nonce=body.nonce,
     )
+    require_device(command)
 
     def write(file: LicenseFile) -> Answer:
         activation_id = None if file.activation is None else file.activation.id
@@ -80,7 +82,6 @@ ROUTES = (
             "inactive",
             "disabled",
             "product_mismatch",
-            "fingerprint_required",
             "not_activated",
             "key_rotated",
         ),

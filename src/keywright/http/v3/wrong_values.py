@@ -12,7 +12,8 @@ import msgspec
 from msgspec import inspect
 from msgspec.structs import FieldInfo, fields
 
-from keywright.core.errors import FieldError, ValueRefusal
+from keywright.core.errors import FieldError, ValueCode, ValueRefusal
+from keywright.http.v3 import hints
 from keywright.http.v3.fields import build_finish, is_struct, join_pointer, split_type, strip_annotations
 
 #: The most errors that are listed, and the longest name that is compared with known ones.
@@ -32,7 +33,9 @@ def list_wrong_values(
 
 
 def describe_unknown(name: str, known: list[str]) -> str:
-    """The sentence about an unknown name, with the nearest known one."""
+    """The sentence about an unknown name, with what is meant or the nearest known one."""
+    if hint := hints.of_name(name, known):
+        return f"is unknown{hint}"
     nearest = get_close_matches(name[:_MAX_COMPARED], known, n=1)
     return f"is unknown; the nearest known name is {nearest[0]}" if nearest else "is unknown"
 
@@ -56,7 +59,7 @@ class _Search:
             self._check_whole(single, value, pointer, before)
         elif _is_too_long(single, value):
             # Nothing of it would be used; looking at every item costs more than the call is worth.
-            self._errors.append(FieldError(pointer, "out_of_range", f"must be {describe(kind)}"))
+            self._errors.append(FieldError(pointer, "too_long", f"must be {describe(kind)}"))
         elif get_origin(bare) is list and isinstance(value, list):
             self._search_items(bare, dict(enumerate(value)), pointer)
             self._check_whole(single, value, pointer, before)
@@ -74,7 +77,7 @@ class _Search:
                 self.search(known[name].type, one, join_pointer(pointer, name))
             elif is_closed and len(self._errors) < MAX_ERRORS:
                 detail = describe_unknown(name, list(known))
-                self._errors.append(FieldError(join_pointer(pointer, name[:200]), "unknown_member", detail))
+                self._errors.append(FieldError(join_pointer(pointer, name[:200]), "unknown", detail))
         for name, field in known.items():
             if field.required and name not in value:
                 self._errors.append(FieldError(join_pointer(pointer, name), "missing", "is missing"))
@@ -95,16 +98,16 @@ class _Search:
             self._errors.append(FieldError(pointer, _code_of(str(problem)), f"must be {describe(kind)}"))
             return
         if b"\\u0000" in _encode(value):
-            self._errors.append(FieldError(pointer, "invalid_value", "must have no null characters"))
+            self._errors.append(FieldError(pointer, "invalid", "must have no null characters"))
         # In a form, the text null is None.
         elif converted is not None and (finish := build_finish(kind)) is not None:
             try:
                 finish(converted)
             except ValueError as reason:
-                self._errors.append(FieldError(pointer, "invalid_value", str(reason)))
+                self._errors.append(FieldError(pointer, "invalid", str(reason)))
             except ValueRefusal as refusal:
                 detail = f"is refused: {refusal.say(refusal.sentence)}"
-                self._errors.append(FieldError(pointer, "invalid_value", detail))
+                self._errors.append(FieldError(pointer, "invalid", detail))
 
 
 def _is_too_long(kind: Any, value: Any) -> bool:
@@ -118,12 +121,15 @@ def _fields_of(struct: type[msgspec.Struct]) -> dict[str, FieldInfo]:
     return {one.encode_name: one for one in fields(struct)}
 
 
-def _code_of(message: str) -> str:
+def _code_of(message: str) -> ValueCode:
     """The kind of an error from msgspec's message."""
     if ", got `" in message:
         return "wrong_type"
-    is_range = "of length" in message or "` >" in message or "` <" in message or "out of range" in message
-    return "out_of_range" if is_range else "invalid_value"
+    if "of length" in message:
+        return "too_short" if ">" in message else "too_long"
+    if "` >" in message:
+        return "too_small"
+    return "too_large" if "` <" in message or "out of range" in message else "invalid"
 
 
 def describe(kind: Any) -> str:

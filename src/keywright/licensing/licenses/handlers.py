@@ -211,7 +211,8 @@ def extend(work: LicenseWork, command: ExtendLicense) -> LicenseRecord:
     if begin is None or command.is_from_now or (command.is_from_later and now > begin):
         begin = now
     expires_at = command.until or rules.expiry_after(begin, command.days)
-    return update(work, _update(command, expires_at=rules.require_later(license, expires_at)))
+    later = rules.require_later(license, expires_at, "until" if command.until else "days")
+    return update(work, _update(command, expires_at=later))
 
 
 def raise_limit(work: LicenseWork, command: RaiseLimit) -> LicenseRecord:

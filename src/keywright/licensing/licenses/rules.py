@@ -157,12 +157,14 @@ def expiry_after(now: datetime, days: int) -> datetime:
     return END_OF_TIME if days > (END_OF_TIME - now).days else now + timedelta(days=days)
 
 
-def require_later(license: License, expires_at: datetime) -> datetime:
-    """Raise ``NeverExpires``, or ``ExpiresLater`` where this expiry is not later than the license's."""
+def require_later(license: License, expires_at: datetime, field: str = "days") -> datetime:
+    """Raise ``NeverExpires``, or ``ExpiresLater`` where this expiry is not later than the license's; it came
+    of this field.
+    """
     if license.expires_at is None:
         raise NeverExpires(license.key)
     if expires_at <= license.expires_at:
-        raise ExpiresLater(license.key)
+        raise ExpiresLater(license.key, field)
     return expires_at
 
 

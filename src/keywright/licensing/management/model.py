@@ -10,14 +10,15 @@ from keywright.licensing.licenses.model import License
 
 
 class ManagedLicense(msgspec.Struct, frozen=True, gc=False):
-    """A license, the number of its leases that are held, the use of its meters in the present periods, and
-    when it was last validated, as far as that is known.
+    """A license, the number of its leases that are held, the use of its meters in the present periods, when
+    it was last validated, as far as that is known, and the address that was given for a trial.
     """
 
     license: License
     leases: int = 0
     usage: Mapping[str, int] = {}
     last_validated_at: datetime | None = None
+    trial_email: str | None = None
 
 
 class ManagedActivation(msgspec.Struct, frozen=True, gc=False):

@@ -7,7 +7,7 @@ from sqlalchemy import select, tuple_
 
 from keywright.db.bulk import Lookup
 from keywright.db.rows import to_datetime
-from keywright.db.schema import activations, last_seen
+from keywright.db.schema import activations, last_seen, trials
 from keywright.db.transaction import ReadTransaction
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.activations.store import ACTIVATIONS, IS_ACTIVE, activation_of
@@ -22,13 +22,15 @@ from keywright.licensing.usage.store import list_usage
 _SEEN = Lookup(
     select(last_seen.c.license_id, last_seen.c.seen_at), last_seen.c.license_id, last_seen.c.activation_id
 )
+_TRIALS = Lookup(select(trials.c.license_id, trials.c.email), trials.c.license_id)
 
 
 def list_managed(tx: ReadTransaction, licenses: Sequence[License], now: datetime) -> list[ManagedLicense]:
     """These licenses, each with what is shown beside it."""
-    # Leases and meters are offered by terms that are not the default.
+    # Leases, meters and trials are offered by terms that are not the default.
     with_terms = [one.id for one in licenses if one.terms is not None]
     held, usages = count_held(tx, with_terms, now), list_usage(tx, with_terms)
+    emails = {row.license_id: row.email for row in _TRIALS.find_rows(tx.connection, with_terms)}
     seen = _SEEN.find_rows(tx.connection, [(one.id, 0) for one in licenses])
     validated = {license_id: to_datetime(at) for license_id, at in seen}
     return [
@@ -37,6 +39,7 @@ def list_managed(tx: ReadTransaction, licenses: Sequence[License], now: datetime
             held.get(one.id, 0),
             usage_by_meter(terms_of(one), usages.get(one.id, ()), now),
             validated.get(one.id),
+            emails.get(one.id),
         )
         for one in licenses
     ]

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from keywright.core.errors import FieldError, InvalidTerms
+from keywright.core.errors import FieldError, InvalidTerms, ValueCode
 from keywright.core.parsing import MAX_COUNT
 from keywright.licensing.terms.model import (
     AfterExpiry,
@@ -150,13 +150,13 @@ def _read_members(
         pointer = _point(at, name)
         if name not in readers:
             if len(errors) < MAX_ERRORS:  # Looking for the nearest name is slow.
-                _add(errors, pointer, "unknown_member", _suggest(name, readers))
+                _add(errors, pointer, "unknown", _suggest(name, readers))
         else:
             read[name] = None if value is None else readers[name](value, pointer, errors)
     return read
 
 
-def _add(errors: list[FieldError], pointer: str, code: str, detail: str) -> None:
+def _add(errors: list[FieldError], pointer: str, code: ValueCode, detail: str) -> None:
     errors.append(FieldError(pointer, code, detail))
 
 
@@ -177,7 +177,7 @@ def _integer(least: int, most: int) -> _Reader:
         if not isinstance(value, int) or isinstance(value, bool):
             _add(errors, pointer, "wrong_type", words)
         elif not least <= value <= most:
-            _add(errors, pointer, "out_of_range", words)
+            _add(errors, pointer, "too_small" if value < least else "too_large", words)
         return value
 
     return read
@@ -195,7 +195,7 @@ def _choice(kind: type[StrEnum]) -> _Reader:
     def read(value: Any, pointer: str, errors: list[FieldError]) -> Any:
         if isinstance(value, str) and value in list(kind):
             return kind(value)
-        _add(errors, pointer, "invalid_value", words)
+        _add(errors, pointer, "invalid", words)
         return value
 
     return read
@@ -219,10 +219,10 @@ def _entitlements(value: Any, pointer: str, errors: list[FieldError]) -> Any:
     if not isinstance(value, list | tuple):
         return _add(errors, pointer, "wrong_type", "must be an array of codes")
     if len(value) > MAX_ENTITLEMENTS:
-        return _add(errors, pointer, "too_many", f"must have at most {MAX_ENTITLEMENTS} codes")
+        return _add(errors, pointer, "too_long", f"must have at most {MAX_ENTITLEMENTS} codes")
     for index, code in enumerate(value):
         if not isinstance(code, str) or not _CODE.fullmatch(code):
-            _add(errors, _point(pointer, index), "invalid_value", _CODE_IN_WORDS)
+            _add(errors, _point(pointer, index), "invalid", _CODE_IN_WORDS)
         elif code in value[:index]:
             _add(errors, _point(pointer, index), "duplicate", "is there twice")
     return tuple(value)
@@ -232,10 +232,10 @@ def _meters(value: Any, pointer: str, errors: list[FieldError]) -> Any:
     if not isinstance(value, Mapping):
         return _add(errors, pointer, "wrong_type", "must be an object of meters")
     if len(value) > MAX_METERS:
-        return _add(errors, pointer, "too_many", f"must have at most {MAX_METERS} meters")
+        return _add(errors, pointer, "too_long", f"must have at most {MAX_METERS} meters")
     for name in value:
         if not _CODE.fullmatch(name):
-            _add(errors, _point(pointer, name), "invalid_value", f"the name {_CODE_IN_WORDS}")
+            _add(errors, _point(pointer, name), "invalid", f"the name {_CODE_IN_WORDS}")
     return {name: _METER(one, _point(pointer, name), errors) for name, one in value.items()}
 
 

@@ -93,10 +93,12 @@ def delete_customer(tx: WriteTransaction, customer_id: int) -> None:
     terms_store.save_terms(tx, NameKind.CUSTOMER, customer_id, before)
 
 
-def has_licenses(tx: ReadTransaction, customer_id: int) -> bool:
-    """Whether a license is of this customer."""
-    query = select(exists().where(licenses.c.customer_id == customer_id))
-    return bool(tx.connection.execute(query).scalar_one())
+def has_licenses(tx: ReadTransaction, customer_id: int, *, product_id: int | None = None) -> bool:
+    """Whether a license, of this product or of any, is of this customer."""
+    condition = exists().where(licenses.c.customer_id == customer_id)
+    if product_id is not None:
+        condition = condition.where(licenses.c.product_id == product_id)
+    return bool(tx.connection.execute(select(condition)).scalar_one())
 
 
 def is_number_taken(tx: ReadTransaction, number: int) -> bool:

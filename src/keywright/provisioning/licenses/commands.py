@@ -30,7 +30,8 @@ class IssueLicenses(NewLicenseCommand, frozen=True, kw_only=True):
 
     ``terms`` are a JSON merge patch of the policy's terms, or of the default ones. ``expires_at`` is taken
     where ``has_expiry``; otherwise the terms give it. A license that was made for the same order line and
-    index is returned instead of a new one. ``only_product_id`` as in ``LicenseCommand``.
+    index is returned instead of a new one. With ``needs_known_product``, there must be this product, or v2 or
+    a shop must have named it. ``only_product_id`` as in ``LicenseCommand``.
     """
 
     cost = Cost.LONG
@@ -44,6 +45,7 @@ class IssueLicenses(NewLicenseCommand, frozen=True, kw_only=True):
     expires_at: datetime | None = None
     has_expiry: bool = False
     metadata: str | None = None
+    needs_known_product: bool = False
     only_product_id: int | None = None
 
     @property

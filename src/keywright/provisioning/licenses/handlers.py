@@ -10,9 +10,9 @@ from keywright.core.command import Command
 from keywright.core.errors import (
     AlreadyExists,
     LicenseKeyTaken,
-    NotFound,
     OrderLineTaken,
     PolicyArchived,
+    UnknownReference,
 )
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import handlers as licenses
@@ -27,10 +27,12 @@ from keywright.licensing.terms.model import Terms
 from keywright.licensing.terms.rules import merge_terms
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning.customers.handlers import find_or_make
-from keywright.provisioning.licenses.commands import IssueLicenses, RotateKey
-from keywright.provisioning.policies.handlers import draw_keys, get_policy
+from keywright.provisioning.customers.store import find_customer_by_email
+from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses, RotateKey
+from keywright.provisioning.policies.handlers import draw_keys
 from keywright.provisioning.policies.model import Policy
 from keywright.provisioning.policies.store import find_policy
+from keywright.provisioning.references import require_customer, require_product
 
 
 class Issued(msgspec.Struct, frozen=True):
@@ -51,15 +53,15 @@ def make(
 ) -> tuple[list[License], bool]:
     """The licenses of a command, and whether any of them is new: order lines that have theirs get no other.
     ``policy`` is the command's, where it was just read. Raises ``PolicyArchived``, ``LicenseKeyTaken``,
-    ``InvalidTerms``, ``NotFound`` or ``OrderLineTaken``.
+    ``InvalidTerms``, ``UnknownReference`` or ``OrderLineTaken``.
     """
     if policy is None and command.policy_id is not None:
         policy = _get_usable_policy(work, command)
     only, product_id = command.only_product_id, command.product_id
+    if command.needs_known_product or only is not None:
+        require_product(work.tx, product_id, only)
     if product_id is None:
         product_id = only if policy is None or policy.product_id is None else policy.product_id
-    if only is not None and product_id != only:
-        raise NotFound("other product for this API key")
     terms = merge_terms(Terms() if policy is None else policy.terms, command.terms)
     orders = [replace(command.order, index=command.order.index + i) for i in range(command.quantity)]
     present = _find_of_orders(work, command, orders)
@@ -81,20 +83,24 @@ def rotate_key(work: LicenseWork, command: RotateKey) -> LicenseRecord:
 
 
 def change_and_show(work: LicenseWork, command: ChangeAndShow) -> ManagedLicense:
-    """Decide the change. Raises what that raises, and ``NotFound`` for a product that is not the caller's."""
-    only = command.change.only_product_id
-    product_id = getattr(command.change, "changes", {}).get("product_id", only)
-    if only is not None and product_id != only:
-        raise NotFound("other product for this API key")
+    """Decide the change. Raises what that raises, and ``UnknownReference``."""
+    only, changes = command.change.only_product_id, getattr(command.change, "changes", {})
+    product_id = changes.get("product_id", only)
+    if only is not None and product_id is None:
+        raise UnknownReference("license without a product for this API key", "/product_id")
+    require_product(work.tx, product_id, only)
+    if changes.get("customer_id") is not None:
+        require_customer(work.tx, changes["customer_id"], only, "/customer_id")
     changed: LicenseRecord = _CHANGES[type(command.change)](work, command.change)
     return list_managed(work.tx, [changed.license], command.context.now)[0]
 
 
 def _get_usable_policy(work: LicenseWork, command: IssueLicenses) -> Policy:
-    assert command.policy_id is not None  # noqa: S101
-    policy, only = get_policy(work.tx, command.policy_id), command.only_product_id
-    if only is not None and policy.product_id != only:
-        raise NotFound(f"policy {policy.id}")
+    policy, only = None, command.only_product_id
+    if command.policy_id is not None:
+        policy = find_policy(work.tx, command.policy_id)
+    if policy is None or (only is not None and policy.product_id != only):
+        raise UnknownReference(f"policy {command.policy_id}", "/policy_id")
     if policy.archived_at is not None:
         raise PolicyArchived(policy.id)
     return policy
@@ -114,15 +120,27 @@ def _find_of_orders(work: LicenseWork, command: IssueLicenses, orders: list[Orde
 
 
 def _find_customer(work: LicenseWork, command: IssueLicenses) -> int | None:
-    named = command.customer
+    named, only = command.customer, command.only_product_id
     if named is None:
         return command.customer_id
+    if only is not None:
+        _require_own_customer(work, named, only)
     try:
         return find_or_make(
             work, command, id=named.id, email=named.email, name=named.name, language=named.language
         ).id
     except AlreadyExists as taken:
         raise AlreadyExists(taken.thing, taken.field, "/customer") from None
+
+
+def _require_own_customer(work: LicenseWork, named: CustomerReference, only: int) -> None:
+    """Raise ``UnknownReference`` for customers of other products alone: they are none of this caller's."""
+    if named.id is not None:
+        require_customer(work.tx, named.id, only, "/customer/id")
+    elif named.email is not None:
+        customer = find_customer_by_email(work.tx, named.email)
+        if customer is not None:
+            require_customer(work.tx, customer.id, only, "/customer/email")
 
 
 def _new_keys(work: LicenseWork, command: IssueLicenses, policy: Policy | None, amount: int) -> Iterator[str]:

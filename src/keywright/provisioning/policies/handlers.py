@@ -10,11 +10,11 @@ from keywright.core.command import Command
 from keywright.core.errors import (
     AlreadyExists,
     InvalidParameters,
-    NotFound,
     PolicyArchived,
     PolicyTooWeak,
     StillInUse,
     UnknownPolicy,
+    UnknownReference,
 )
 from keywright.db import ReadTransaction
 from keywright.licensing.activations.model import LicenseRecord
@@ -35,6 +35,7 @@ from keywright.provisioning.policies.commands import (
     UpdatePolicy,
 )
 from keywright.provisioning.policies.model import Policy
+from keywright.provisioning.references import require_product
 
 #: The number of draws per key: a key that exists already is drawn again.
 _DRAWS_PER_KEY = 10
@@ -57,7 +58,7 @@ def create_policy(work: LicenseWork, command: CreatePolicy) -> Policy:
         created_by=command.context.api_key_id,
         updated_at=command.context.now,
         updated_by=None,
-        product_id=_own_product(command, command.product_id),
+        product_id=_own_product(work, command, command.product_id),
         terms=merge_terms(Terms(), command.terms),
         archived_at=command.context.now if command.is_archived else None,
     )
@@ -70,7 +71,8 @@ def create_policy(work: LicenseWork, command: CreatePolicy) -> Policy:
 def update_policy(work: LicenseWork, command: UpdatePolicy) -> Policy:
     """Change the given fields of a policy."""
     policy = _lock_policy(work, command)
-    _own_product(command, command.changes.get("product_id", policy.product_id))
+    if "product_id" in command.changes:
+        _own_product(work, command, command.changes["product_id"])
     changed = replace(
         policy,
         **command.changes,
@@ -139,14 +141,15 @@ def _lock_policy(work: LicenseWork, command: UpdatePolicy | DeletePolicy) -> Pol
     return policy
 
 
-def _own_product(command: CreatePolicy | UpdatePolicy, product_id: int | None) -> int | None:
-    """The product of a policy, as its caller may choose it. Raises ``NotFound``."""
+def _own_product(
+    work: LicenseWork, command: CreatePolicy | UpdatePolicy, product_id: int | None
+) -> int | None:
+    """The product of a policy, as its caller may choose it. Raises ``UnknownReference``."""
     only = command.only_product_id
-    if only is None:
-        return product_id
-    if product_id not in (None, only) or (product_id is None and isinstance(command, UpdatePolicy)):
-        raise NotFound("other product for this API key")
-    return only
+    require_product(work.tx, product_id, only)
+    if only is not None and product_id is None and isinstance(command, UpdatePolicy):
+        raise UnknownReference("policy without a product for this API key", "/product_id")
+    return only or product_id
 
 
 def _archive(policy: Policy, command: UpdatePolicy) -> datetime | None:

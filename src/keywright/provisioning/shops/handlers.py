@@ -8,13 +8,18 @@ from typing import Any
 from msgspec.structs import replace
 
 from keywright.core.command import Command
-from keywright.core.errors import ConnectionFieldInvalid, UnknownConnection, UnknownShopEvent
+from keywright.core.errors import (
+    ConnectionFieldInvalid,
+    UnknownConnection,
+    UnknownReference,
+    UnknownShopEvent,
+)
 from keywright.core.standard_webhooks import new_secret
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning.customers.rules import parse_email
 from keywright.provisioning.customers.store import find_customer_by_email
-from keywright.provisioning.policies.handlers import get_policy
+from keywright.provisioning.policies.store import find_policy
 from keywright.provisioning.shops import rules, store
 from keywright.provisioning.shops.commands import (
     AddConnection,
@@ -118,8 +123,12 @@ def _make_secret(shop: Shop) -> str:
 
 def _require_usable(work: UnitOfWork, connection: Connection) -> None:
     require_usable_connection(connection)
-    for policy_id in {one.policy_id for one in connection.mapping if one.policy_id is not None}:
-        get_policy(work.tx, policy_id)
+    places = {
+        one.policy_id: place for place, one in enumerate(connection.mapping) if one.policy_id is not None
+    }
+    for policy_id, place in places.items():
+        if find_policy(work.tx, policy_id) is None:
+            raise UnknownReference(f"policy {policy_id}", f"/mapping/{place}/policy_id")
 
 
 def _lock(work: UnitOfWork, connection_id: int) -> Connection:
