@@ -407,4 +407,26 @@ PROMISES = (
         headline=("tables that differ",),
         bounds=_none("tables that differ"),
     ),
+    Promise(
+        "R29",
+        "A client library always returns, and believes only the answer to its own question",
+        "0 hangs, and 0 changes of what is kept: every library that makes calls, with every bad server, "
+        "forged and foreign answer",
+        "The libraries for Python, JavaScript, Go, PHP and C# ask servers that hang, drip, never end, "
+        "redirect, break off, lie about their length, have a bad certificate, or have a name that is never "
+        "resolved (but PHP's, which waits for the system): each call returns within its deadline, reads "
+        "little, and leaves what is kept as it is. Then a relay between the library and a real server asks "
+        "about another license key, device, product, entitlement or call, or adds an API key, and hands over "
+        "what is signed: nothing of it is believed. Where nothing can be kept, no place is taken. The "
+        "verifier in C makes no calls; it has the same cases in R22.",
+        (
+            "tests/clients/test_bad_servers.py",
+            "tests/clients/test_forged_answers.py",
+            "tests/clients/test_kept_files.py",
+            "tests/clients/test_networks.py",
+        ),
+        headline=("calls", "forged and foreign answers"),
+        bounds=(*_none("wrong", "changes"), Bound("seconds beyond the deadline", 0.5)),
+        has_control=False,
+    ),
 )

@@ -46,16 +46,15 @@ static int is_key(const char *text, unsigned char *key) {
     return strlen(text) == 43 && decode((struct span){text, text + 43}, key) == KEY;
 }
 
-static void hash(const char *before, const char *text, const char *after, char *out) {
+/* base64url of SHA-256 of these parts, which end with NULL; "" where there is no memory. */
+static void hash(const char *const *parts, char *out) {
     unsigned char digest[SHA256_DIGEST_LENGTH];
     unsigned length = 0;
     EVP_MD_CTX *context = EVP_MD_CTX_new();
-    if (context && EVP_DigestInit_ex(context, EVP_sha256(), NULL) && EVP_DigestUpdate(context, before, strlen(before)) &&
-        EVP_DigestUpdate(context, text, strlen(text)) && EVP_DigestUpdate(context, after, strlen(after)) &&
-        EVP_DigestFinal_ex(context, digest, &length))
-        encode(digest, length, out);
-    else
-        *out = 0;
+    int is_good = context && EVP_DigestInit_ex(context, EVP_sha256(), NULL);
+    for (; is_good && *parts; parts++) is_good = EVP_DigestUpdate(context, *parts, strlen(*parts));
+    *out = 0;
+    if (is_good && EVP_DigestFinal_ex(context, digest, &length)) encode(digest, length, out);
     EVP_MD_CTX_free(context);
 }
 
@@ -189,7 +188,7 @@ static int is_signed(const unsigned char *key, struct span text, const unsigned 
 
 static int is_header_of(struct span header, const char *public_key, const char *type) {
     char kid[48], json[160], expected[224];
-    hash("{\"crv\":\"Ed25519\",\"kty\":\"OKP\",\"x\":\"", public_key, "\"}", kid);
+    hash((const char *[]){"{\"crv\":\"Ed25519\",\"kty\":\"OKP\",\"x\":\"", public_key, "\"}", NULL}, kid);
     for (int i = 0; i < 2; i++) {
         int length = snprintf(json, sizeof json, "{\"alg\":\"%s\",\"kid\":\"%s\",\"typ\":\"%s\"}", i ? "Ed25519" : "EdDSA", kid, type);
         encode((const unsigned char *)json, (size_t)length, expected);
@@ -247,7 +246,7 @@ static int fits(const char *claims, const char *claim, const char *member, const
 
 static const char *find_broken_rule(const char *claims, const struct keywright_expected *expected, int *valid) {
     long long iat, nbf, exp;
-    char key_hash[48];
+    char key_hash[48], asked[48];
     const char *answer = find(claims, "valid");
     if (!read_integer(find(claims, "iat"), &iat) || !read_integer(find(claims, "nbf"), &nbf) ||
         !read_integer(find(claims, "exp"), &exp) || !answer || (*answer != 't' && *answer != 'f'))
@@ -258,12 +257,15 @@ static const char *find_broken_rule(const char *claims, const struct keywright_e
     if (expected->now && nbf > expected->now + TOLERANCE) return "not_yet_valid";
     if (expected->now && exp <= expected->now) return "expired";
     if (expected->fingerprint && !fits(claims, "activation", "fingerprint", expected->fingerprint, *valid)) return "device";
-    hash("keywright-license-key:", expected->license_key ? expected->license_key : "", "", key_hash);
+    hash((const char *[]){"keywright-license-key:", expected->license_key ? expected->license_key : "", NULL}, key_hash);
     if (expected->license_key && (!*key_hash || !fits(claims, "license", "key_hash", key_hash, *valid))) return "license_key";
     const char *built_at = find(claims, "built_at");
     if (built_at && !(expected->built_at && is_text(built_at, expected->built_at))) return "build";
-    if (expected->nonce && !is_text(find(claims, "nonce"), expected->nonce)) return "nonce";
-    return NULL;
+    if (!expected->nonce) return NULL;
+    if (!is_text(find(claims, "nonce"), expected->nonce)) return "nonce";
+    if (!expected->operation || !expected->body) return "question";
+    hash((const char *[]){"keywright-question:", expected->operation, "\n", expected->body, NULL}, asked);
+    return *asked && is_text(find(claims, "asked"), asked) ? NULL : "question";
 }
 
 const char *keywright_verify(const char *text, size_t length, const struct keywright_expected *expected, int *valid,

@@ -6,11 +6,12 @@
 
 /*
  * What an answer must fit; what is NULL is not compared, but for built_at (like 2026-11-22T08:54:00Z): what is for one
- * build is refused by every other.
+ * build is refused by every other. Where a nonce was sent, operation (the path below /v3/) and body (the request's, as it
+ * was sent) are the question: a no need not name a license, and would fit another.
  */
 struct keywright_expected {
     const char *const *public_keys; /* those that the program pins: base64url of 32 bytes each; ends with NULL */
-    const char *issuer, *product, *license_key, *fingerprint, *built_at, *nonce;
+    const char *issuer, *product, *license_key, *fingerprint, *built_at, *nonce, *operation, *body;
     long long now; /* in seconds since 1970; 0: the times are not compared */
 };
 

@@ -1,6 +1,6 @@
 /*
  * Runs one vector, given as lines in a file: public keys (with spaces between them), key sets, issuer, product, license
- * key, fingerprint, build, nonce ("-" for none), now; the rest is the text. Prints the rule, or ok and whether it is valid.
+ * key, fingerprint, build, nonce, operation, body ("-" for none), now; the rest is the text. Prints the rule, or ok and whether it is valid.
  * With a second argument, each bit of a good text is altered, too: a line says how many of these are accepted, and
  * another one how long a verification takes.
  */
@@ -45,6 +45,8 @@ int main(int argc, char **argv) {
     expected.fingerprint = or_null(next_line(&rest));
     expected.built_at = or_null(next_line(&rest));
     expected.nonce = or_null(next_line(&rest));
+    expected.operation = or_null(next_line(&rest));
+    expected.body = or_null(next_line(&rest));
     expected.now = strtoll(next_line(&rest), NULL, 10);
     char **keys = keywright_follow_key_sets(pinned, sets, expected.now), *claims = NULL;
     if (!keys) return 2;

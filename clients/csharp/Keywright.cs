@@ -1,14 +1,16 @@
 // Keywright's client for C#: activate, validate with signed answers, verify, and keep. MIT license.
-// With Ed25519.cs and without dependencies, for .NET 6, .NET Framework 4.7 and Mono 6 (C# 7).
+// With Json.cs and Ed25519.cs, and without dependencies, for .NET 6, .NET Framework 4.7 and Mono 6 (C# 7).
 using System;
 using System.Collections.Generic;
+using System.Diagnostics;
 using System.Globalization;
 using System.IO;
 using System.Linq;
 using System.Net;
+using System.Runtime.InteropServices;
 using System.Security.Cryptography;
 using System.Text;
-using System.Text.RegularExpressions;
+using System.Threading;
 
 namespace Keywright {
 using Claims = Dictionary<string, object>;
@@ -23,10 +25,11 @@ public sealed class KeywrightException : Exception {
 
 /// <summary>What an answer must fit; what is null is not compared, but for BuiltAt (like 2026-11-22T08:54:00Z): what is
 /// for one build is refused by every other. PublicKeys are base64url of 32 bytes each; Now is in seconds since 1970.
-/// </summary>
+/// Where a Nonce was sent, Operation (the path below /v3/) and Body are the question: a no need not name a license, and
+/// would fit another.</summary>
 public sealed class Expected {
     public IEnumerable<string> PublicKeys;
-    public string Issuer, Product, LicenseKey, Fingerprint, BuiltAt, Nonce;
+    public string Issuer, Product, LicenseKey, Fingerprint, BuiltAt, Nonce, Operation, Body;
     public long? Now;
     public Expected Copy() { return (Expected)MemberwiseClone(); }
 }
@@ -55,6 +58,8 @@ public static class Verifier {
         Require(want.LicenseKey == null || Fits(claims, "license", "key_hash", hash, mayLack), "license_key");
         Require(Get(claims, "built_at") == null || Equals(claims["built_at"], want.BuiltAt), "build");
         Require(want.Nonce == null || Equals(Get(claims, "nonce"), want.Nonce), "nonce");
+        var asked = Sum("keywright-question:" + want.Operation + "\n" + want.Body);
+        Require(want.Nonce == null || (want.Operation != null && Equals(Get(claims, "asked"), asked)), "question");
         return claims;
     }
 
@@ -139,85 +144,6 @@ public static class Verifier {
     }
 }
 
-/// <summary>JSON (RFC 8259): objects, lists, texts, whole numbers as long, true, false and null; so are other numbers.</summary>
-static class Json {
-    const int MaxDepth = 200;
-    static readonly Encoding Utf8 = new UTF8Encoding(false, true);
-    static readonly Regex Literal = new Regex(@"\Gtrue|\Gfalse|\Gnull|\G-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?");
-
-    /// <summary>The value of a text. Throws FormatException.</summary>
-    public static object Parse(string text) {
-        var at = 0;
-        var value = Read(text + "\0", ref at, 0);
-        Skip(text + "\0", ref at);
-        if (at != text.Length) throw new FormatException();
-        return value;
-    }
-
-    /// <summary>The object that a text in UTF-8 is; null for all else.</summary>
-    public static Claims ReadObject(byte[] text) {
-        try { return Parse(Utf8.GetString(text)) as Claims; }
-        catch (Exception error) when (error is FormatException || error is ArgumentException) { return null; }
-    }
-
-    public static string Write(object value) {
-        if (value is string) return "\"" + Regex.Replace((string)value, "[\\\\\"\\x00-\\x1f]", one => "\\u" + ((int)one.Value[0]).ToString("x4")) + "\"";
-        if (value is IEnumerable<string>) return "[" + string.Join(",", ((IEnumerable<string>)value).Select(Write)) + "]";
-        return "{" + string.Join(",", ((Claims)value).Where(one => one.Value != null).Select(one => Write(one.Key) + ":" + Write(one.Value))) + "}";
-    }
-
-    static void Skip(string text, ref int at) { while (" \t\r\n".IndexOf(text[at]) >= 0) at++; }
-
-    static object Read(string text, ref int at, int depth) {
-        Skip(text, ref at);
-        if (text[at] == '"') return ReadText(text, ref at);
-        if (text[at] == '{' || text[at] == '[') return ReadItems(text, ref at, depth);
-        var literal = Literal.Match(text, at).Value;
-        if (literal == "") throw new FormatException();
-        at += literal.Length;
-        if (literal == "true" || literal == "false") return literal == "true";
-        return long.TryParse(literal, NumberStyles.AllowLeadingSign, CultureInfo.InvariantCulture, out var whole) ? (object)whole : null;
-    }
-
-    static object ReadItems(string text, ref int at, int depth) {
-        var close = text[at] == '{' ? '}' : ']';
-        var members = new Claims();
-        var items = new List<object>();
-        if (depth >= MaxDepth) throw new FormatException();
-        for (var separator = text[at]; separator != close; Skip(text, ref at)) {
-            at++;
-            Skip(text, ref at);
-            if (text[at] != close || separator == ',') {
-                var name = close == '}' ? ReadText(text, ref at) : "";
-                Skip(text, ref at);
-                if (close == '}' && text[at++] != ':') throw new FormatException();
-                items.Add(members[name] = Read(text, ref at, depth + 1));
-                Skip(text, ref at);
-            }
-            separator = text[at];
-            if (separator != close && separator != ',') throw new FormatException();
-        }
-        at++;
-        return close == '}' ? (object)members : items;
-    }
-
-    static string ReadText(string text, ref int at) {
-        var read = new StringBuilder();
-        if (text[at++] != '"') throw new FormatException();
-        for (; text[at] != '"'; at++) {
-            if (text[at] < ' ') throw new FormatException();
-            if (text[at] != '\\') { read.Append(text[at]); continue; }
-            var which = "\"\\/bfnrtu".IndexOf(text[++at]);
-            var hex = which == 8 ? text.Substring(at + 1, Math.Min(4, text.Length - at - 1)) : "0";
-            if (which < 0) throw new FormatException();
-            read.Append(which < 8 ? "\"\\/\b\f\n\r\t"[which] : (char)ushort.Parse(hex, NumberStyles.AllowHexSpecifier));
-            at += which < 8 ? 0 : 4;
-        }
-        at++;
-        return read.ToString();
-    }
-}
-
 /// <summary>What a program is told: State is one of those in the README, Problem why there is no good answer.</summary>
 public sealed class Status {
     public bool Valid, IsOffline;
@@ -236,74 +162,94 @@ public sealed class Client {
         { "device", "not_activated" }, { "license_key", "not_activated" }, { "audience", "not_activated" },
         { "issuer", "not_activated" }, { "build", "unreachable_too_long" },
     };
+    const int MaxAnswer = 1 << 20;
     public string Url, Path, AppVersion;
     public Expected Program;
-    public int TimeoutSeconds = 10;
+    /// <summary>Of a whole call.</summary>
+    public double TimeoutSeconds = 10;
 
     sealed class Kept {
         public string LicenseKey = "", Answer = "";
+        public long Latest;
         public List<string> KeySets = new List<string>();
+        public string Text => Json.Write(new Claims { { "license_key", LicenseKey }, { "answer", Answer }, { "latest", Latest }, { "key_sets", KeySets } });
     }
 
-    /// <summary>Asks the server when it is time, else uses what is kept.</summary>
+    /// <summary>Asks the server when it is time, else uses what is kept. It throws nothing.</summary>
     public Status Check() {
+        var clock = Stopwatch.StartNew();
         var found = Look(out var kept);
         DateTimeOffset.TryParse(Verifier.Get(found.Claims, "next_check_at") as string, CultureInfo.InvariantCulture, DateTimeStyles.AssumeUniversal, out var next);
         if (kept.LicenseKey == "" || (found.Valid && DateTimeOffset.UtcNow < next)) return found;
-        var fresh = Ask("validate", kept, null, !found.Valid);
+        var fresh = Ask("validate", kept, null, !found.Valid, clock);
         // A no is asked for again before it takes the place of what is kept.
-        if (fresh.Problem == null && !fresh.Valid && found.Valid) fresh = Ask("validate", kept, null, true);
-        if (fresh.Problem == null) return fresh;
+        if (fresh.Claims != null && !fresh.Valid && found.Valid) fresh = Ask("validate", kept, null, true, clock);
+        if (fresh.Claims != null) return fresh;
         var state = found.Valid ? "unreachable_but_valid_until" : found.State;
-        return new Status { Valid = found.Valid, IsOffline = true, State = state, Claims = found.Claims, Problem = fresh.Problem };
+        var problem = state == "no_storage" ? found.Problem : fresh.Problem;
+        return new Status { Valid = found.Valid, IsOffline = true, State = state, Claims = found.Claims, Problem = problem };
     }
 
-    /// <summary>Takes a place for this device. A refusal changes nothing that is kept.</summary>
+    /// <summary>Takes a place for this device. A refusal changes nothing that is kept. Where nothing can be kept, no place
+    /// is taken: the program would ask for its license key at each start.</summary>
     public Status Activate(string licenseKey, string name = null) {
-        Look(out var kept);
-        return Ask("activate", new Kept { LicenseKey = licenseKey, KeySets = kept.KeySets }, name, true);
+        var clock = Stopwatch.StartNew();
+        var found = Look(out var kept);
+        var problem = found.State == "no_storage" ? found.Problem : Write("", true);
+        if (problem != null) return new Status { State = "no_storage", Problem = problem };
+        return Ask("activate", new Kept { LicenseKey = licenseKey, KeySets = kept.KeySets }, name, true, clock);
     }
 
-    /// <summary>What is kept, and the status that it leads to by itself.</summary>
+    /// <summary>What is kept, and the status that it leads to by itself. Keeps the highest time seen.</summary>
     Status Look(out Kept kept) {
         kept = new Kept();
-        if (!File.Exists(Path)) return new Status { State = "not_activated" };
+        string text;
+        try { text = File.ReadAllText(Path); }
+        catch (FileNotFoundException) { return new Status { State = "not_activated" }; }
+        catch (Exception error) when (error is IOException || error is UnauthorizedAccessException) { return ToNoStorage(error); }
         try {
-            var read = (Claims)Json.Parse(File.ReadAllText(Path));
+            var read = (Claims)Json.Parse(text);
             kept.KeySets = ((List<object>)read["key_sets"]).Cast<string>().ToList();
             kept.Answer = (string)read["answer"];
             kept.LicenseKey = (string)read["license_key"];
-            var claims = Verify(kept, null);
+            kept.Latest = Verifier.Get(read, "latest") as long? ?? 0;
+            var claims = Verify(kept, new Expected());
             var now = DateTimeOffset.UtcNow.ToUnixTimeSeconds();
-            if (now < (long)claims["iat"] - Verifier.Tolerance) return new Status { State = "clock_moved_back" };
-            return now < (long)claims["exp"] ? Tell(claims) : new Status { State = "unreachable_too_long" };
-        } catch (Exception error) when (!(error is IOException)) { // Or it is not what this client writes.
+            if (now < Math.Max((long)claims["iat"], kept.Latest) - Verifier.Tolerance) return new Status { State = "clock_moved_back" };
+            if (now >= (long)claims["exp"]) return new Status { State = "unreachable_too_long" };
+            if (now <= kept.Latest + 60) return Tell(claims);
+            kept.Latest = now;
+            // Without it, a clock that is set back again and again would make the answer last for ever.
+            var trouble = Write(kept.Text);
+            return trouble == null ? Tell(claims) : new Status { State = "no_storage", Problem = trouble };
+        } catch (Exception error) { // It is not what this client writes, or breaks a rule.
             var problem = error as KeywrightException;
             return new Status { State = Verifier.Get(States, problem?.Code ?? "") as string ?? "tampered", Problem = problem };
         }
     }
 
-    Claims Verify(Kept kept, string nonce) {
+    Claims Verify(Kept kept, Expected asked) {
         var want = Program.Copy();
         want.PublicKeys = Verifier.FollowKeySets(want.PublicKeys, kept.KeySets, long.MinValue, new List<string>());
-        (want.LicenseKey, want.Nonce) = (kept.LicenseKey, nonce);
+        (want.LicenseKey, want.Nonce, want.Operation, want.Body) = (kept.LicenseKey, asked.Nonce, asked.Operation, asked.Body);
         return Verifier.Verify(kept.Answer, want);
     }
 
-    /// <summary>Asks the server, and keeps an answer that can be believed.</summary>
-    Status Ask(string call, Kept kept, string name, bool keepsNo) {
-        var random = new byte[18];
-        using (var source = RandomNumberGenerator.Create()) source.GetBytes(random);
-        var nonce = Verifier.Encode(random);
-        var body = new Claims {
+    /// <summary>Asks the server, and keeps an answer that can be believed. Without one, the status has no claims.</summary>
+    Status Ask(string call, Kept kept, string name, bool keepsNo, Stopwatch clock) {
+        var nonce = NewRandom();
+        var body = Json.Write(new Claims {
             { "license_key", kept.LicenseKey }, { "fingerprint", Program.Fingerprint }, { "nonce", nonce }, { "name", name },
             { "product", Program.Product }, { "app_version", AppVersion }, { "built_at", Program.BuiltAt },
-        };
+        });
         try {
-            kept.Answer = Send("POST", call, Json.Write(body));
-            var claims = VerifyOrLearn(kept, nonce);
-            if (keepsNo || (bool)claims["valid"]) Keep(kept, nonce);
-            return Tell(claims);
+            kept.Answer = Send("POST", call, body, clock);
+            var claims = VerifyOrLearn(kept, new Expected { Nonce = nonce, Operation = call, Body = body }, clock);
+            var found = Tell(claims);
+            // The server's clock is believed: that of this device may be wrong.
+            kept.Latest = (long)claims["iat"];
+            if (keepsNo || found.Valid) found.Problem = Write(kept.Text);
+            return found;
         } catch (KeywrightException problem) {
             var isRefusal = !problem.IsRule && problem.Code != null;
             var state = isRefusal ? Verifier.Get(States, problem.Code) ?? "not_activated" : "unreachable_too_long";
@@ -311,52 +257,106 @@ public sealed class Client {
         }
     }
 
-    Claims VerifyOrLearn(Kept kept, string nonce) {
+    Claims VerifyOrLearn(Kept kept, Expected asked, Stopwatch clock) {
         try {
-            return Verify(kept, nonce);
+            return Verify(kept, asked);
         } catch (KeywrightException problem) when (problem.Code == "header") {
-            var answer = Json.ReadObject(Encoding.UTF8.GetBytes(Send("GET", "signing-keys", null)));
+            var answer = Json.ReadObject(Encoding.UTF8.GetBytes(Send("GET", "signing-keys", null, clock)));
             var all = kept.KeySets.Concat(Verifier.List(answer, "keys").OfType<string>()).ToList();
             kept.KeySets = new List<string>();
             Verifier.FollowKeySets(Program.PublicKeys, all, DateTimeOffset.UtcNow.ToUnixTimeSeconds(), kept.KeySets);
-            return Verify(kept, nonce);
+            return Verify(kept, asked);
         }
     }
 
-    void Keep(Kept kept, string nonce) {
-        var beside = Path + "." + nonce;
-        File.WriteAllText(beside, Json.Write(new Claims { { "license_key", kept.LicenseKey }, { "answer", kept.Answer }, { "key_sets", kept.KeySets } }));
-        if (File.Exists(Path)) File.Replace(beside, Path, null);
-        else File.Move(beside, Path);
+    [DllImport("libc", EntryPoint = "chmod")]
+    static extern int ChangeMode(string path, int mode);
+
+    /// <summary>Keeps this text, written at once or not at all; null, or why it cannot be. A trial only finds that out.
+    /// </summary>
+    KeywrightException Write(string text, bool isTrial = false) {
+        var beside = Path + "." + NewRandom();
+        try {
+            using (var file = new FileStream(beside, FileMode.CreateNew)) {
+                // For its user alone, while it is empty; on Windows, folders of users are.
+                if (System.IO.Path.DirectorySeparatorChar == '/') ChangeMode(beside, 6 << 6);
+                var bytes = Encoding.UTF8.GetBytes(text);
+                file.Write(bytes, 0, bytes.Length);
+            }
+            if (isTrial) File.Delete(beside);
+            else if (File.Exists(Path)) File.Replace(beside, Path, null);
+            else File.Move(beside, Path);
+            return null;
+        } catch (Exception error) when (error is IOException || error is UnauthorizedAccessException) {
+            try { File.Delete(beside); } catch (Exception) { } // There is none, or it stays.
+            return ToNoStorage(error).Problem;
+        }
     }
 
-    string Send(string method, string path, string body) {
-        var request = (HttpWebRequest)WebRequest.Create(Url.TrimEnd('/') + "/v3/" + path);
-        request.Method = method;
-        request.Timeout = request.ReadWriteTimeout = TimeoutSeconds * 1000;
+    Status ToNoStorage(Exception error) =>
+        new Status { State = "no_storage", Problem = new KeywrightException($"The license cannot be kept: {Path}: {error.Message}", "no_storage") };
+
+    static string NewRandom() {
+        var random = new byte[18];
+        using (var source = RandomNumberGenerator.Create()) source.GetBytes(random);
+        return Verifier.Encode(random);
+    }
+
+    /// <summary>The text of a good answer. In a thread: nothing else ends the look-up of a name, or a header without an
+    /// end.</summary>
+    string Send(string method, string path, string body, Stopwatch clock) {
+        string answer = null;
+        KeywrightException problem = null;
+        HttpWebRequest request = null;
+        var left = (int)Math.Ceiling(TimeoutSeconds * 1000) - (int)clock.ElapsedMilliseconds;
+        var thread = new Thread(() => {
+            try {
+                request = (HttpWebRequest)WebRequest.Create(Url.TrimEnd('/') + "/v3/" + path);
+                request.Method = method;
+                request.Timeout = request.ReadWriteTimeout = left;
+                answer = Exchange(request, body);
+            }
+            catch (WebException error) when (error.Response != null) { problem = ToProblem((HttpWebResponse)error.Response); }
+            catch (Exception error) { problem = error as KeywrightException ?? new KeywrightException(error.Message, null); }
+        }) { IsBackground = true };
+        if (left > 0) thread.Start();
+        if (left <= 0 || !thread.Join(left)) {
+            request?.Abort();
+            throw new KeywrightException("The license server did not answer in time.", null);
+        }
+        return answer ?? throw problem;
+    }
+
+    static string Exchange(HttpWebRequest request, string body) {
+        // A license key follows no redirect.
         request.AllowAutoRedirect = false;
         request.Accept = "application/jwt, application/problem+json, */*;q=0.1";
         request.ContentType = "application/json";
-        try {
-            if (body != null) using (var stream = new StreamWriter(request.GetRequestStream())) stream.Write(body);
-            using (var answer = request.GetResponse()) return Read(answer);
+        if (body != null) using (var stream = new StreamWriter(request.GetRequestStream())) stream.Write(body);
+        using (var answer = (HttpWebResponse)request.GetResponse()) {
+            if ((int)answer.StatusCode < 300) return Read(answer);
+            throw ToProblem(answer);
         }
-        catch (WebException error) { throw ToProblem(error); }
-        catch (IOException error) { throw new KeywrightException(error.Message, null); }
     }
 
     static string Read(WebResponse answer) {
-        try { return new StreamReader(answer.GetResponseStream()).ReadToEnd(); }
-        catch (IOException error) { throw new KeywrightException(error.Message, null); }
+        var text = new char[MaxAnswer + 1];
+        var length = new StreamReader(answer.GetResponseStream()).ReadBlock(text, 0, text.Length);
+        if (length > MaxAnswer) throw new KeywrightException("The answer of the license server is too long.", null);
+        return new string(text, 0, length);
     }
 
     /// <summary>Only a problem that the server names is a refusal; all else is an outage.</summary>
-    static KeywrightException ToProblem(WebException error) {
-        var status = error.Response == null ? 0 : (int)((HttpWebResponse)error.Response).StatusCode;
-        var text = status < 400 || status >= 500 || status == 429 ? "" : Read(error.Response);
-        var problem = Json.ReadObject(Encoding.UTF8.GetBytes(text));
-        var code = Verifier.Get(problem, "code") as string;
-        return new KeywrightException(code == null ? error.Message : Verifier.Get(problem, "detail") as string, code);
+    static KeywrightException ToProblem(HttpWebResponse answer) {
+        var status = (int)answer.StatusCode;
+        try {
+            var text = status < 400 || status >= 500 || status == 429 ? "" : Read(answer);
+            var problem = Json.ReadObject(Encoding.UTF8.GetBytes(text));
+            var code = Verifier.Get(problem, "code") as string;
+            if (code != null) return new KeywrightException(Verifier.Get(problem, "detail") as string ?? code, code);
+        }
+        catch (Exception error) { return new KeywrightException(error.Message, null); }
+        return new KeywrightException($"The license server answered {status}.", null);
     }
 
     static Status Tell(Claims claims) {

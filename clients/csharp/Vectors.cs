@@ -47,7 +47,7 @@ static class Vectors {
         var want = new Expected {
             PublicKeys = Verifier.FollowKeySets(list("public_keys"), list("key_sets"), now, new List<string>()),
             Issuer = member("issuer"), Product = member("product"), LicenseKey = member("license_key"),
-            Fingerprint = member("fingerprint"), BuiltAt = member("built_at"), Nonce = member("nonce"), Now = now,
+            Fingerprint = member("fingerprint"), BuiltAt = member("built_at"), Nonce = member("nonce"), Operation = member("operation"), Body = member("body"), Now = now,
         };
         try {
             return "ok " + Verifier.Verify(text, want)["valid"];

@@ -2,12 +2,15 @@
 package keywright
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"strings"
@@ -16,14 +19,14 @@ import (
 )
 
 // In seconds: how far a server's clock may be ahead of ours, and ours may move back.
-const tolerance, maxBytes, minTime = 300, 65_536, -1 << 63
+const tolerance, maxBytes, maxAnswer, minTime = 300, 65_536, 1 << 20, -1 << 63
 const licenseType, keysType = "keywright-license+jwt", "keywright-keys+jwt"
 const disbelief = "the signed answer cannot be believed"
 const begin, end = "-----BEGIN KEYWRIGHT LICENSE-----", "-----END KEYWRIGHT LICENSE-----"
 
 var states = map[string]string{"disabled": "disabled", "inactive": "disabled", "expired": "expired",
 	"version_not_covered": "expired", "limit_reached": "limit_reached", "too_many_new_devices": "limit_reached",
-	"lease_lost": "limit_reached", "valid": "valid", "grace": "grace", "unreachable": "unreachable_too_long",
+	"lease_lost": "limit_reached", "unreachable": "unreachable_too_long",
 	// Rules that a kept answer breaks: it was copied from another device, or made for another program.
 	"device": "not_activated", "license_key": "not_activated", "audience": "not_activated", "issuer": "not_activated",
 	"build": "unreachable_too_long"}
@@ -37,11 +40,12 @@ func (e *Error) Error() string { return e.Code + ": " + e.Detail }
 type Claims map[string]any
 
 // Expected is what an answer must fit; what is empty is not compared, but for BuiltAt (like 2026-11-22T08:54:00Z): what
-// is for one build is refused by every other. PublicKeys are base64url of 32 bytes each.
+// is for one build is refused by every other. PublicKeys are base64url of 32 bytes each. Where a Nonce was sent,
+// Operation (the path below /v3/) and Body are the question: a no need not name a license, and would fit another.
 type Expected struct {
-	PublicKeys                                               []string
-	Issuer, Product, LicenseKey, Fingerprint, BuiltAt, Nonce string
-	Now                                                      time.Time
+	PublicKeys                                                                []string
+	Issuer, Product, LicenseKey, Fingerprint, BuiltAt, Nonce, Operation, Body string
+	Now                                                                       time.Time
 }
 
 // Verify returns the claims of a signed answer or a license file, or an *Error.
@@ -62,6 +66,8 @@ func Verify(text string, want Expected) (claims Claims, err error) {
 	require(want.LicenseKey == "" || claims.fits("license", "key_hash", hash, !valid), "license_key")
 	require(claims["built_at"] == nil || claims["built_at"] == orNull(want.BuiltAt), "build")
 	require(want.Nonce == "" || claims["nonce"] == want.Nonce, "nonce")
+	asked := sum("keywright-question:" + want.Operation + "\n" + want.Body)
+	require(want.Nonce == "" || want.Operation != "" && claims["asked"] == asked, "question")
 	return claims, nil
 }
 
@@ -168,14 +174,17 @@ func decode(text string) []byte {
 func sum(text string) string { hash := sha256.Sum256([]byte(text)); return encode(hash[:]) }
 
 // Client is a program's license on this device. Set URL, Path (the file where it is kept), PublicKeys, Fingerprint (it
-// names the device: 8 to 256 characters, no serial number) and, where wanted, Product, Issuer, AppVersion and HTTP.
+// names the device: 8 to 256 characters, no serial number) and, where wanted, Product, Issuer, AppVersion, Timeout (of
+// a whole call; 10 s) and HTTP.
 type Client struct {
 	Expected
 	URL, Path, AppVersion string
+	Timeout               time.Duration
 	HTTP                  http.Client
 }
 
-// Status is what a program is told; State is one of those in the README, Err why the server gave no good answer.
+// Status is what a program is told; State is one of those in the README, Err why the server gave no good answer, or
+// why nothing can be kept.
 type Status struct {
 	Valid, IsOffline bool
 	State            string
@@ -184,124 +193,199 @@ type Status struct {
 }
 type kept struct {
 	LicenseKey, Answer string
+	Latest             int64
 	KeySets            []string
 }
 
 // Check asks the server when it is time, else uses what is kept.
 func (c *Client) Check() Status {
+	ctx, cancel := c.deadline()
+	defer cancel()
 	known, found := c.look()
 	text, _ := found.Claims["next_check_at"].(string)
 	if next, _ := time.Parse(time.RFC3339, text); known.LicenseKey == "" || found.Valid && time.Now().Before(next) {
 		return found
 	}
-	fresh := c.ask("validate", known, "", !found.Valid)
-	if fresh.Err == nil && !fresh.Valid && found.Valid {
-		fresh = c.ask("validate", known, "", true) // A "no" is asked for again before it takes the place of what is kept.
+	fresh := c.ask(ctx, "validate", known, "", !found.Valid)
+	if fresh.Claims != nil && !fresh.Valid && found.Valid {
+		fresh = c.ask(ctx, "validate", known, "", true) // A "no" is asked for again before it takes the place of what is kept.
 	}
-	if fresh.Err == nil {
+	if fresh.Claims != nil {
 		return fresh
 	} else if found.Valid {
 		found.State = "unreachable_but_valid_until"
 	}
-	found.IsOffline, found.Err = true, fresh.Err
+	if found.IsOffline = true; found.State != "no_storage" {
+		found.Err = fresh.Err
+	}
 	return found
 }
 
-// Activate takes a place for this device. A refusal changes nothing that is kept.
+// Activate takes a place for this device. A refusal changes nothing that is kept. Where nothing can be kept, no place is
+// taken: the program would ask for its license key at each start.
 func (c *Client) Activate(licenseKey, name string) Status {
-	known, _ := c.look()
-	return c.ask("activate", kept{LicenseKey: licenseKey, KeySets: known.KeySets}, name, true)
+	ctx, cancel := c.deadline()
+	defer cancel()
+	known, found := c.look()
+	if err := c.write(nil, true); err != nil && found.State != "no_storage" {
+		found = Status{State: "no_storage", Err: err}
+	}
+	if found.State == "no_storage" {
+		return found
+	}
+	return c.ask(ctx, "activate", kept{LicenseKey: licenseKey, KeySets: known.KeySets}, name, true)
 }
 
-// What is kept, and the status that it leads to by itself.
+func (c *Client) deadline() (context.Context, context.CancelFunc) {
+	if c.Timeout == 0 {
+		return context.WithTimeout(context.Background(), 10*time.Second)
+	}
+	return context.WithTimeout(context.Background(), c.Timeout)
+}
+
+// What is kept, and the status that it leads to by itself. Keeps the highest time seen.
 func (c *Client) look() (known kept, found Status) {
 	text, err := os.ReadFile(c.Path)
-	if os.IsNotExist(err) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return known, Status{State: "not_activated"}
-	} else if err == nil {
-		err = json.Unmarshal(text, &known)
+	} else if err != nil {
+		return known, Status{State: "no_storage", Err: err}
 	}
-	claims, failed := c.verify(known, "")
+	err = json.Unmarshal(text, &known)
+	claims, failed := c.verify(known, Expected{})
 	if problem, _ := failed.(*Error); err == nil && problem != nil && states[problem.Code] != "" {
 		return known, Status{State: states[problem.Code], Err: failed}
 	} else if err != nil || failed != nil {
 		return known, Status{State: "tampered", Err: failed}
-	} else if now := time.Now().Unix(); now < claims.integer("iat")-tolerance {
-		return known, Status{State: "clock_moved_back"}
-	} else if now < claims.integer("exp") {
-		return known, status(claims, nil)
 	}
-	return known, Status{State: "unreachable_too_long"}
+	now, iat := time.Now().Unix(), claims.integer("iat")
+	if now < iat-tolerance || now < known.Latest-tolerance {
+		return known, Status{State: "clock_moved_back"}
+	} else if now >= claims.integer("exp") {
+		return known, Status{State: "unreachable_too_long"}
+	}
+	if now > known.Latest+60 {
+		known.Latest = now
+		text, _ = json.Marshal(known)
+		// Without it, a clock that is set back again and again would make the answer last for ever.
+		if err = c.write(text, false); err != nil {
+			return known, Status{State: "no_storage", Err: err}
+		}
+	}
+	return known, status(claims, nil)
 }
 
-func (c *Client) verify(known kept, nonce string) (Claims, error) {
+func (c *Client) verify(known kept, asked Expected) (Claims, error) {
 	want := c.Expected
 	want.PublicKeys, _ = FollowKeySets(c.PublicKeys, known.KeySets, minTime)
-	want.LicenseKey, want.Nonce = known.LicenseKey, nonce
+	want.LicenseKey, want.Nonce, want.Operation, want.Body = known.LicenseKey, asked.Nonce, asked.Operation, asked.Body
 	return Verify(known.Answer, want)
 }
 
-// Ask the server; keep an answer that can be believed.
-func (c *Client) ask(call string, known kept, name string, keepsNo bool) Status {
-	random := make([]byte, 18)
-	if _, err := rand.Read(random); err != nil {
-		return status(nil, err)
+// Ask the server; keep an answer that can be believed. Without one, the status has no claims.
+func (c *Client) ask(ctx context.Context, call string, known kept, name string, keepsNo bool) Status {
+	learnt, nonce := struct{ Keys []string }{}, random()
+	if nonce == "" {
+		return status(nil, errors.New("there is no source of random numbers"))
 	}
-	nonce, learnt := encode(random), struct{ Keys []string }{}
-	body := map[string]any{"license_key": known.LicenseKey, "fingerprint": c.Fingerprint, "nonce": nonce,
+	members := map[string]any{"license_key": known.LicenseKey, "fingerprint": c.Fingerprint, "nonce": nonce,
 		"product": orNull(c.Product), "app_version": orNull(c.AppVersion), "built_at": orNull(c.BuiltAt), "name": orNull(name)}
-	claims, err := Claims(nil), error(nil)
-	if known.Answer, err = c.send("POST", call, body); err == nil {
-		claims, err = c.verify(known, nonce)
+	body, _ := json.Marshal(members)
+	claims, err, asked := Claims(nil), error(nil), Expected{Nonce: nonce, Operation: call, Body: string(body)}
+	if known.Answer, err = c.send(ctx, "POST", call, asked.Body); err == nil {
+		claims, err = c.verify(known, asked)
 	}
 	if problem, _ := err.(*Error); problem != nil && problem.Code == "header" {
-		if text, failed := c.send("GET", "signing-keys", nil); failed == nil && json.Unmarshal([]byte(text), &learnt) == nil {
+		text, failed := c.send(ctx, "GET", "signing-keys", "")
+		if failed == nil && json.Unmarshal([]byte(text), &learnt) == nil {
 			all := append(known.KeySets, learnt.Keys...)
 			_, known.KeySets = FollowKeySets(c.PublicKeys, all, time.Now().Unix())
-			claims, err = c.verify(known, nonce)
+			claims, err = c.verify(known, asked)
 		}
 	}
-	if text, _ := json.Marshal(known); err == nil && (keepsNo || claims["valid"] == true) {
-		if err = os.WriteFile(c.Path+"."+nonce, text, 0o600); err == nil {
-			err = os.Rename(c.Path+"."+nonce, c.Path)
-		}
+	if err != nil {
+		return status(nil, err)
 	}
-	return status(claims, err)
+	found := status(claims, nil)
+	if keepsNo || found.Valid {
+		// The server's clock is believed: that of this device may be wrong.
+		known.Latest = claims.integer("iat")
+		text, _ := json.Marshal(known)
+		found.Err = c.write(text, false)
+	}
+	return found
 }
 
-func (c *Client) send(method, path string, body any) (string, error) {
-	text, _ := json.Marshal(body)
-	request, err := http.NewRequest(method, strings.TrimRight(c.URL, "/")+"/v3/"+path, strings.NewReader(string(text)))
+// Keep this text, written at once or not at all; a trial only finds out whether it could be.
+func (c *Client) write(text []byte, isTrial bool) error {
+	beside := c.Path + "." + random()
+	err := os.WriteFile(beside, text, 0o600)
+	if err == nil && !isTrial {
+		err = os.Rename(beside, c.Path)
+	}
+	if err != nil || isTrial {
+		_ = os.Remove(beside)
+	}
+	return err
+}
+
+// The text of a good answer, or an *Error for a problem that the server names; an error for all else.
+func (c *Client) send(ctx context.Context, method, path, body string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(c.URL, "/")+"/v3/"+path, strings.NewReader(body))
 	if err != nil {
 		return "", err
 	}
 	request.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/jwt, application/problem+json, */*;q=0.1"}}
-	answer, err := c.HTTP.Do(request)
+	client := c.HTTP
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	answer, err := client.Do(request)
 	if err != nil {
 		return "", err
 	}
 	defer answer.Body.Close()
-	found, err := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
-	if problem := (&Error{"unreachable", answer.Status}); err == nil && answer.StatusCode >= 400 {
-		if err = problem; answer.StatusCode < 500 && answer.StatusCode != 429 {
+	found, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
+	problem := &Error{"unreachable", answer.Status}
+	if err != nil {
+		return "", err
+	} else if len(found) > maxAnswer || answer.StatusCode < 200 || answer.StatusCode >= 300 {
+		if answer.StatusCode >= 400 && answer.StatusCode < 500 && answer.StatusCode != 429 {
 			_ = json.Unmarshal(found, problem)
 		}
+		return "", problem
 	}
-	return string(found), err
+	return string(found), nil
 }
 func orNull(text string) any { return map[bool]any{false: text}[text == ""] }
+func random() string {
+	bytes := make([]byte, 18)
+	if _, err := rand.Read(bytes); err != nil {
+		return ""
+	}
+	return encode(bytes)
+}
 
 // The status that claims tell, or an error in their place.
 func status(claims Claims, err error) Status {
-	code, _ := claims["code"].(string)
-	state, valid := states[code], claims["valid"] == true
 	if problem, _ := err.(*Error); problem != nil && problem.Detail != disbelief {
-		state = states[problem.Code]
+		return Status{State: orElse(states[problem.Code], "not_activated"), Err: err}
 	} else if err != nil {
-		state = "unreachable_too_long"
+		return Status{State: "unreachable_too_long", Err: err}
 	}
-	if state == "" {
-		state = map[bool]string{true: "valid", false: "not_activated"}[valid]
+	code, _ := claims["code"].(string)
+	codes, _ := claims["codes"].([]any)
+	if claims["valid"] != true {
+		return Status{State: orElse(states[code], "not_activated"), Claims: claims}
 	}
-	return Status{Valid: valid && err == nil, State: state, Claims: claims, Err: err}
+	for _, one := range codes {
+		if one == "grace" {
+			return Status{Valid: true, State: "grace", Claims: claims}
+		}
+	}
+	return Status{Valid: true, State: "valid", Claims: claims}
+}
+func orElse(text, other string) string {
+	if text == "" {
+		return other
+	}
+	return text
 }

@@ -24,14 +24,14 @@ func TestVectors(t *testing.T) {
 		}
 		var vectors struct {
 			Cases []struct {
-				Name, Text, Issuer, Product, Fingerprint, Nonce, Result string
-				Valid                                                   bool
-				Now                                                     int64
-				PadTo                                                   int      `json:"pad_to"`
-				PublicKeys                                              []string `json:"public_keys"`
-				KeySets                                                 []string `json:"key_sets"`
-				LicenseKey                                              string   `json:"license_key"`
-				BuiltAt                                                 string   `json:"built_at"`
+				Name, Text, Issuer, Product, Fingerprint, Nonce, Operation, Body, Result string
+				Valid                                                                    bool
+				Now                                                                      int64
+				PadTo                                                                    int      `json:"pad_to"`
+				PublicKeys                                                               []string `json:"public_keys"`
+				KeySets                                                                  []string `json:"key_sets"`
+				LicenseKey                                                               string   `json:"license_key"`
+				BuiltAt                                                                  string   `json:"built_at"`
 			}
 		}
 		if err := json.Unmarshal(text, &vectors); err != nil {
@@ -44,7 +44,7 @@ func TestVectors(t *testing.T) {
 			}
 			began := time.Now()
 			keys, _ := FollowKeySets(one.PublicKeys, one.KeySets, one.Now)
-			want := Expected{keys, one.Issuer, one.Product, one.LicenseKey, one.Fingerprint, one.BuiltAt, one.Nonce, time.Unix(one.Now, 0)}
+			want := Expected{keys, one.Issuer, one.Product, one.LicenseKey, one.Fingerprint, one.BuiltAt, one.Nonce, one.Operation, one.Body, time.Unix(one.Now, 0)}
 			claims, err := Verify(one.Text, want)
 			if took := time.Since(began); took > slowest {
 				slowest = took

@@ -2,7 +2,7 @@
 // One file without dependencies, for Node.js 20 and browsers with Ed25519 in Web Crypto. MIT license.
 
 /** In seconds: how far a server's clock may be ahead of ours, and ours may move back. */
-const TOLERANCE = 300, MAX_BYTES = 65_536;
+const TOLERANCE = 300, MAX_BYTES = 65_536, MAX_ANSWER = 2 ** 20;
 const LICENSE = "keywright-license+jwt", KEYS = "keywright-keys+jwt";
 const BEGIN = "-----BEGIN KEYWRIGHT LICENSE-----", END = "-----END KEYWRIGHT LICENSE-----";
 const STATES = {
@@ -31,10 +31,12 @@ export class Refused extends KeywrightError {}
 /**
  * The claims of a signed answer or a license file. Throws VerificationError. What is null is not compared, but for
  * `builtAt` (like 2026-11-22T08:54:00Z): what is for one build is refused by every other. `publicKeys` are base64url of
- * 32 bytes each; `now` is in seconds since 1970.
+ * 32 bytes each; `now` is in seconds since 1970. Where a `nonce` was sent, `operation` (the path below /v3/) and `body`
+ * (the text that was sent) are the question: a no need not name a license, and would fit another.
  */
 export async function verify(text, expected) {
   const { publicKeys, now, product = null, licenseKey = null, fingerprint = null, nonce = null } = expected;
+  const { operation = null, body = "" } = expected;
   require(utf8(text).length <= MAX_BYTES, "too_large");
   const claims = await open(unarmour(text), LICENSE, publicKeys);
   require(["iat", "nbf", "exp"].every((name) => Number.isInteger(claims[name])), "payload");
@@ -47,6 +49,8 @@ export async function verify(text, expected) {
   require(licenseKey === null || fits(claims, "license", "key_hash", await keyHash(licenseKey)), "license_key");
   require((claims.built_at ?? null) === null || claims.built_at === expected.builtAt, "build");
   require(nonce === null || claims.nonce === nonce, "nonce");
+  const asked = operation === null ? null : encode(await sha256(`keywright-question:${operation}\n${body}`));
+  require(nonce === null || (asked !== null && claims.asked === asked), "question");
   return claims;
 }
 
@@ -56,7 +60,7 @@ export async function verify(text, expected) {
  */
 export async function followKeySets(publicKeys, keySets, now) {
   let trust = { keys: publicKeys, sets: [], since: -Infinity };
-  const left = new Set(keySets.filter((text) => text.length <= MAX_BYTES));
+  const left = new Set(keySets.filter((text) => typeof text === "string" && text.length <= MAX_BYTES));
   for (;;) {
     let next = null;
     for (const text of left) {
@@ -95,8 +99,7 @@ async function open(token, type, publicKeys) {
 
 /** The pinned key whose header this is, byte for byte; null for another one. */
 async function keyOf(header, type, publicKeys) {
-  for (const key of publicKeys) {
-    if (!isKey(key)) throw new TypeError("A public key is base64url of 32 bytes, without padding.");
+  for (const key of publicKeys.filter(isKey)) {
     const kid = encode(await sha256(`{"crv":"Ed25519","kty":"OKP","x":"${key}"}`));
     const headers = ["EdDSA", "Ed25519"].map((alg) => `{"alg":"${alg}","kid":"${kid}","typ":"${type}"}`);
     if (headers.some((one) => header === encode(utf8(one)))) return key;
@@ -149,11 +152,23 @@ const random = (length) => encode(crypto.getRandomValues(new Uint8Array(length))
 export async function fileStore(path) {
   const fs = await import("node:fs");
   return {
-    read: () => (fs.existsSync(path) ? fs.readFileSync(path, "utf8") : null),
+    read() {
+      try {
+        return fs.readFileSync(path, "utf8");
+      } catch (error) {
+        if (error.code === "ENOENT") return null;
+        throw new Error(`${path}: ${error.message}`);
+      }
+    },
     write(text) {
       const beside = `${path}.${random(6)}`;
-      fs.writeFileSync(beside, text, { mode: 0o600 });
-      fs.renameSync(beside, path);
+      try {
+        fs.writeFileSync(beside, text, { mode: 0o600, flag: "wx" });
+        fs.renameSync(beside, path);
+      } catch (error) {
+        fs.rmSync(beside, { force: true });
+        throw error;
+      }
     },
   };
 }
@@ -163,86 +178,124 @@ export class Keywright {
   /**
    * `url`, `publicKeys` (those that the program pins), `store` (has `read()` and `write(text)`), and, where wanted,
    * `product`, `fingerprint` (names the device: 8 to 256 characters, no serial number; without one, a random name
-   * is kept), `appVersion`, `builtAt`, `issuer`, `timeoutSeconds`, `clock`.
+   * is kept), `appVersion`, `builtAt`, `issuer`, `timeoutSeconds` (of a whole call), `clock`.
    */
   constructor(options) {
     const defaults = { product: null, fingerprint: null, appVersion: null, builtAt: null, issuer: null };
     Object.assign(this, defaults, { timeoutSeconds: 10, clock: () => Date.now() / 1000 }, options);
+    if (!this.publicKeys.every(isKey)) throw new TypeError("A public key is base64url of 32 bytes, without padding.");
   }
 
   /** Whether the license is good now. Asks the server when it is time; else uses what is kept. Does not throw. */
-  async check() {
-    const kept = this.#read();
-    if (!kept.license_key) return this.#status(kept.is_damaged ? "tampered" : "not_activated", null);
-    const { claims = null, problem } = await this.#look(kept);
-    const isEarly = claims !== null && this.clock() < Date.parse(claims.next_check_at) / 1000;
-    if (claims?.valid && isEarly) return this.#status(stateOf(claims), claims);
-    try {
-      let fresh = await this.#ask("validate", kept);
-      // A "no" is asked for again before it takes the place of what is kept.
-      if (!fresh.claims.valid && claims?.valid) fresh = await this.#ask("validate", kept);
-      return this.#keep(kept.license_key, fresh);
-    } catch (error) {
-      if (!(error instanceof Unreachable || error instanceof Refused)) throw error;
-      const state = claims?.valid ? "unreachable_but_valid_until" : problem ?? stateOf(claims);
-      return this.#status(state, claims, error.message, true);
-    }
+  check() {
+    return this.#inTime((ends) => this.#check(ends));
   }
 
-  /** Take a place for this device. Returns a status, also for a refusal; that changes nothing that is kept. */
-  async activate(licenseKey, device = {}) {
-    const kept = { ...this.#read(), license_key: licenseKey };
-    try {
-      return this.#keep(licenseKey, await this.#ask("activate", kept, device, random(18)));
-    } catch (error) {
-      if (!(error instanceof Unreachable || error instanceof Refused)) throw error;
-      const state = error.code ? STATES[error.code] ?? "not_activated" : "unreachable_too_long";
-      return this.#status(state, null, error.message, !error.code, error.code ?? state);
-    }
+  /**
+   * Take a place for this device. Returns a status, also for a refusal; that changes nothing that is kept. Where
+   * nothing can be kept, no place is taken: it would be another one at each start.
+   */
+  activate(licenseKey, device = {}) {
+    return this.#inTime((ends) => this.#activate(ends, licenseKey, device));
   }
 
   /** Give the place up, and forget the license. Throws where the server cannot be reached. */
   async deactivate() {
     const { license_key, key_sets, fingerprint } = this.#read();
-    const device = { license_key, fingerprint: this.fingerprint ?? fingerprint };
-    if (license_key) await this.#post("deactivate", device, random(18));
+    const body = JSON.stringify({ license_key, fingerprint: this.fingerprint ?? fingerprint });
+    if (license_key) await this.#inTime((ends) => this.#post("deactivate", body, ends, random(18)));
     this.store.write(JSON.stringify({ fingerprint, key_sets }));
   }
 
   /** Keep a license file, for a machine without a network. Throws VerificationError. */
   async install(licenseKey, text) {
-    const kept = this.#read();
-    const claims = await this.#verify(text, { ...kept, license_key: licenseKey }, this.clock());
+    const kept = this.#read(), trouble = kept.trouble ?? this.#write(kept);
+    if (trouble) return this.#status("no_storage", null, trouble);
+    const claims = await this.#verify(text, { ...kept, license_key: licenseKey }, { now: this.clock() });
     return this.#keep(licenseKey, { text, claims, keySets: kept.key_sets, isFile: true });
   }
 
-  /** The claims of what is kept, or the state where they are not to be believed. */
+  /** Run a call with what ends it: a signal, and a promise that is rejected at its deadline. */
+  async #inTime(call) {
+    const stop = new AbortController();
+    let timer;
+    // Not AbortSignal.timeout: it lets Node.js end the program while it waits. Nor the signal alone: Node.js forgets
+    // about it once the answer has begun.
+    const late = new Promise((_, reject) => {
+      timer = setTimeout(() => reject(new Error("it did not answer in time")), this.timeoutSeconds * 1000);
+    });
+    late.catch(() => stop.abort());
+    try {
+      return await call({ signal: stop.signal, late });
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  async #check(ends) {
+    const kept = this.#read();
+    if (kept.trouble) return this.#status("no_storage", null, kept.trouble);
+    if (!kept.license_key) return this.#status(kept.is_damaged ? "tampered" : "not_activated", null);
+    const { claims = null, problem, detail } = await this.#look(kept);
+    const isEarly = claims !== null && this.clock() < Date.parse(claims.next_check_at) / 1000;
+    if (claims?.valid && isEarly) return this.#status(stateOf(claims), claims);
+    try {
+      let fresh = await this.#ask("validate", kept, ends);
+      // A "no" is asked for again before it takes the place of what is kept.
+      if (!fresh.claims.valid && claims?.valid) fresh = await this.#ask("validate", kept, ends);
+      return this.#keep(kept.license_key, fresh);
+    } catch (error) {
+      const state = claims?.valid ? "unreachable_but_valid_until" : problem ?? stateOf(claims);
+      return this.#status(state, claims, detail ?? error.message, true);
+    }
+  }
+
+  async #activate(ends, licenseKey, device) {
+    const found = this.#read();
+    const trouble = found.trouble ?? this.#write(found);
+    if (trouble) return this.#status("no_storage", null, trouble);
+    try {
+      const kept = { ...found, license_key: licenseKey };
+      return this.#keep(licenseKey, await this.#ask("activate", kept, ends, device, random(18)));
+    } catch (error) {
+      const code = error instanceof Refused ? error.code : null;
+      const state = code === null ? "unreachable_too_long" : STATES[code] ?? "not_activated";
+      return this.#status(state, null, error.message, code === null, code ?? state);
+    }
+  }
+
+  /** The claims of what is kept, or the state where they are not to be believed. Keeps the highest time seen. */
   async #look(kept) {
     const now = this.clock();
     const toProblem = onlyIf(VerificationError, ({ code }) => ({ problem: FOREIGN[code] ?? "tampered" }));
-    const claims = await this.#verify(kept.answer, kept, null).catch(toProblem);
+    const claims = await this.#verify(kept.answer, kept, { now: null }).catch(toProblem);
     if (claims.problem) return claims;
     if (now < Math.max(kept.latest, claims.iat) - TOLERANCE) return { problem: "clock_moved_back" };
-    return now < claims.exp ? { claims } : { problem: "unreachable_too_long" };
+    if (now >= claims.exp) return { problem: "unreachable_too_long" };
+    // Without it, a clock that is set back again and again would make the answer last for ever.
+    const trouble = now > kept.latest + 60 ? this.#write({ ...this.#read(), latest: now }) : null;
+    return trouble ? { problem: "no_storage", detail: trouble } : { claims };
   }
 
-  async #verify(text, kept, now, nonce = null) {
+  async #verify(text, kept, asked) {
     const trust = await followKeySets(this.publicKeys, kept.key_sets, -Infinity);
     const { product, issuer, builtAt } = this, fingerprint = this.fingerprint ?? kept.fingerprint;
-    const expected = { product, issuer, builtAt, fingerprint, licenseKey: kept.license_key, nonce, now };
+    const expected = { product, issuer, builtAt, fingerprint, licenseKey: kept.license_key, ...asked };
     return verify(String(text), { publicKeys: trust.keys, ...expected });
   }
 
-  async #ask(path, kept, members = {}, idempotencyKey = null) {
+  async #ask(path, kept, ends, members = {}, idempotencyKey = null) {
     const nonce = random(18), { license_key } = kept;
     const device = { fingerprint: this.fingerprint ?? kept.fingerprint, app_version: this.appVersion };
-    const body = { license_key, ...device, built_at: this.builtAt, product: this.product, nonce, ...members };
-    const text = await this.#post(path, body, idempotencyKey, "application/jwt");
-    // Its own clock is believed: that of this device may be wrong.
+    const program = { license_key, ...device, built_at: this.builtAt, product: this.product, nonce };
+    const body = JSON.stringify({ ...program, ...members });
+    const text = await this.#post(path, body, ends, idempotencyKey, "application/jwt");
+    // The server's clock is believed: that of this device may be wrong.
+    const asked = { now: null, nonce, operation: path, body };
     const verified = async (keySets) =>
-      ({ text, keySets, claims: await this.#verify(text, { ...kept, key_sets: keySets }, null, nonce) });
+      ({ text, keySets, claims: await this.#verify(text, { ...kept, key_sets: keySets }, asked) });
     const learn = async () => {
-      const { keys } = JSON.parse(await this.#send("/v3/signing-keys", {}));
+      const { keys } = JSON.parse(await this.#send("/v3/signing-keys", ends));
       return verified((await followKeySets(this.publicKeys, [...kept.key_sets, ...keys], this.clock())).sets);
     };
     return verified(kept.key_sets)
@@ -250,48 +303,63 @@ export class Keywright {
       .catch((error) => Promise.reject(new Unreachable(`The answer cannot be believed: ${error.message}`)));
   }
 
-  #post(path, members, idempotencyKey, accept = "application/json") {
+  #post(path, body, ends, idempotencyKey, accept = "application/json") {
     const headers = { "Content-Type": "application/json", Accept: `${accept}, application/problem+json` };
     if (idempotencyKey) headers["Idempotency-Key"] = idempotencyKey;
-    return this.#send(`/v3/${path}`, { method: "POST", headers, body: JSON.stringify(members) });
+    return this.#send(`/v3/${path}`, ends, { method: "POST", headers, body });
   }
 
-  async #send(path, options) {
-    const signal = AbortSignal.timeout(this.timeoutSeconds * 1000);
+  /** The text of a good answer. Throws Refused for a problem that the server names, and Unreachable for all else. */
+  async #send(path, { signal, late }, options = {}) {
     const unreachable = (error) => Promise.reject(new Unreachable(`The license server is away: ${error.message}`));
-    const answer = await fetch(this.url.replace(/\/+$/, "") + path, { ...options, signal }).catch(unreachable);
-    const text = await answer.text().catch(unreachable);
+    // A license key follows no redirect.
+    const asked = { ...options, signal, redirect: "error", cache: "no-store" };
+    const answer = await Promise.race([fetch(this.url.replace(/\/+$/, "") + path, asked), late]).catch(unreachable);
+    const text = await readText(answer, late).catch(unreachable);
     if (answer.ok) return text;
     const isProblem = answer.headers.get("content-type")?.startsWith("application/problem+json");
     const isRefusal = isProblem && answer.status < 500 && answer.status !== 429;
-    if (!isRefusal) throw new Unreachable(`The license server answered ${answer.status}.`);
-    const { detail, code } = JSON.parse(text);
-    throw new Refused(detail, code);
+    const { detail, code } = (isRefusal && parseObject(text)) || {};
+    if (typeof code !== "string") throw new Unreachable(`The license server answered ${answer.status}.`);
+    throw new Refused(String(detail ?? code), code);
   }
 
   #keep(licenseKey, { text, claims, keySets, isFile = false }) {
     const kept = this.#read();
-    if (kept.license_key !== licenseKey || claims.iat >= kept.issued_at) {
+    let trouble = kept.trouble;
+    if (!trouble && (kept.license_key !== licenseKey || claims.iat >= kept.issued_at)) {
       const latest = isFile ? Math.max(claims.iat, this.clock()) : claims.iat;
       const known = { license_key: licenseKey, answer: text, issued_at: claims.iat, latest, key_sets: keySets };
-      this.store.write(JSON.stringify({ ...known, fingerprint: kept.fingerprint }));
+      trouble = this.#write({ ...known, fingerprint: kept.fingerprint });
     }
-    return this.#status(stateOf(claims), claims);
+    return this.#status(stateOf(claims), claims, trouble ?? "");
   }
 
-  /** What is kept; at first, a new name for this device. */
+  /** What is kept, with `trouble` where that cannot be read; at first, a new name for this device. */
   #read() {
     const kept = { license_key: "", answer: "", issued_at: 0, latest: 0, key_sets: [], fingerprint: null };
+    let text = null;
     try {
-      Object.assign(kept, JSON.parse(this.store.read() ?? "{}"));
-    } catch {
-      kept.is_damaged = true;
+      text = this.store.read();
+    } catch (error) {
+      kept.trouble = `The license cannot be read: ${error.message}`;
     }
+    Object.assign(kept, parseObject(text ?? "{}") ?? { is_damaged: true });
     if (!Array.isArray(kept.key_sets)) kept.key_sets = [];
-    if (this.fingerprint !== null || kept.fingerprint) return kept;
-    kept.fingerprint = random(18);
-    this.store.write(JSON.stringify(kept));
+    // Only `activate` keeps it.
+    if (this.fingerprint === null) kept.fingerprint ||= random(18);
     return kept;
+  }
+
+  /** Keep this; returns why it cannot be kept, or null. */
+  #write({ is_damaged, trouble, ...kept }) {
+    if (trouble) return trouble;
+    try {
+      this.store.write(JSON.stringify(kept));
+      return null;
+    } catch (error) {
+      return `The license cannot be kept: ${error.message}`;
+    }
   }
 
   #status(state, claims, detail = "", isOffline = false, code = claims?.code ?? state) {
@@ -306,3 +374,29 @@ export class Keywright {
 const stateOf = ({ valid, code, codes = [] }) =>
   valid ? (codes.includes("grace") ? "grace" : "valid") : STATES[code] ?? "not_activated";
 
+/** An object in JSON; null for all else. */
+function parseObject(text) {
+  try {
+    const value = JSON.parse(text);
+    return typeof value === "object" && !Array.isArray(value) ? value : null;
+  } catch {
+    return null;
+  }
+}
+
+/** The body of an answer, which may neither be long nor come late. */
+async function readText(answer, late) {
+  const reader = answer.body?.getReader(), decoder = new TextDecoder();
+  let text = "", size = 0;
+  try {
+    for (;;) {
+      const { done, value } = (await Promise.race([reader?.read(), late])) ?? { done: true };
+      if (done) return text + decoder.decode();
+      size += value.length;
+      require(size <= MAX_ANSWER, "too_large");
+      text += decoder.decode(value, { stream: true });
+    }
+  } finally {
+    reader?.cancel().catch(() => {});
+  }
+}

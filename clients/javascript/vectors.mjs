@@ -39,8 +39,8 @@ async function run(one) {
   const text = one.pad_to === null ? one.text : one.text + " ".repeat(one.pad_to - Buffer.byteLength(one.text));
   const { keys } = await followKeySets(one.public_keys, one.key_sets, one.now);
   const { issuer, product, fingerprint, built_at: builtAt, nonce, now } = one;
-  const program = { publicKeys: keys, issuer, product, builtAt };
-  const expected = { ...program, licenseKey: one.license_key, fingerprint, nonce, now };
+  const program = { publicKeys: keys, issuer, product, builtAt }, { operation, body } = one;
+  const expected = { ...program, licenseKey: one.license_key, fingerprint, nonce, operation, body, now };
   try {
     return `ok ${(await verify(text, expected)).valid}`;
   } catch (error) {

@@ -31,11 +31,12 @@ final class Verifier {
     /**
      * The claims of a signed answer or a license file. Throws VerificationError. What is null is not compared, but for
      * $builtAt (like 2026-11-22T08:54:00Z): what is for one build is refused by every other. $publicKeys are base64url
-     * of 32 bytes each; $now is in seconds since 1970.
+     * of 32 bytes each; $now is in seconds since 1970. Where a $nonce was sent, $operation (the path below /v3/) and
+     * $body are the question: a no need not name a license, and would fit another.
      */
     public static function verify(string $text, array $publicKeys, ?int $now, ?string $product = null,
         ?string $licenseKey = null, ?string $fingerprint = null, ?string $nonce = null, ?string $issuer = null,
-        ?string $builtAt = null): object {
+        ?string $builtAt = null, ?string $operation = null, ?string $body = null): object {
         self::require(strlen($text) <= self::MAX_BYTES, 'too_large');
         $claims = self::open(self::unarmour($text), self::LICENSE, $publicKeys);
         foreach (['iat', 'nbf', 'exp'] as $name) {
@@ -51,6 +52,9 @@ final class Verifier {
         self::require($licenseKey === null || self::fits($claims, 'license', 'key_hash', $hash), 'license_key');
         self::require(($claims->built_at ?? null) === null || $claims->built_at === $builtAt, 'build');
         self::require($nonce === null || ($claims->nonce ?? null) === $nonce, 'nonce');
+        $asked = self::encode(hash('sha256', "keywright-question:$operation\n$body", true));
+        $isAsked = $operation !== null && ($claims->asked ?? null) === $asked;
+        self::require($nonce === null || $isAsked, 'question');
         return $claims;
     }
 
@@ -62,7 +66,7 @@ final class Verifier {
         [$trusted, $sets, $since] = [$publicKeys, [], PHP_INT_MIN];
         while (true) {
             $next = null;
-            foreach (array_diff($keySets, $sets) as $text) {
+            foreach (array_diff(array_filter($keySets, 'is_string'), $sets) as $text) {
                 $found = self::openKeySet($text, $trusted, $now, $since);
                 if ($found !== null && ($next === null || $found[2] > $next[2])) {
                     $next = $found;
@@ -167,9 +171,14 @@ final class Keywright {
         'issuer' => 'not_activated', 'build' => 'unreachable_too_long',
     ];
 
+    private const MAX_ANSWER = 1 << 20;
+    /** When the call that runs has to return, on a clock that does not jump. */
+    private float $endsAt = 0.0;
+
     /**
      * $publicKeys are those that the program pins; $path is the file where the license is kept; $fingerprint names
-     * the device: 8 to 256 characters, no serial number; $builtAt is a time like 2026-11-22T08:54:00Z.
+     * the device: 8 to 256 characters, no serial number; $builtAt is a time like 2026-11-22T08:54:00Z; $timeout is of a
+     * whole call, in seconds.
      */
     public function __construct(private string $url, private array $publicKeys, private string $path,
         private string $fingerprint, private ?string $product = null, private ?string $appVersion = null,
@@ -177,13 +186,14 @@ final class Keywright {
 
     /**
      * Whether the license is good now: asks the server when it is time, else uses what is kept. An object with valid,
-     * state (one of those in the README), claims (or null), detail and is_offline.
+     * state (one of those in the README), claims (or null), detail and is_offline. It throws nothing.
      */
     public function check(): object {
-        [$kept, $claims, $state] = $this->look();
+        $this->begin();
+        [$kept, $claims, $state, $detail] = $this->look();
         $isEarly = time() < strtotime($claims->next_check_at ?? '1970-01-01');
         if ($kept->license_key === '' || ($claims?->valid && $isEarly)) {
-            return self::status($state, $claims);
+            return self::status($state, $claims, $detail);
         }
         try {
             $answer = $this->ask('validate', $kept);
@@ -192,20 +202,28 @@ final class Keywright {
                 $answer = $this->ask('validate', $kept);
             }
             return $this->keep($answer);
-        } catch (Refused $problem) {
+        } catch (\Throwable $problem) {
             $state = $claims?->valid ? 'unreachable_but_valid_until' : $state;
-            return self::status($state, $claims, $problem->getMessage(), true);
+            return self::status($state, $claims, $detail ?: $problem->getMessage(), true);
         }
     }
 
-    /** Take a place for this device. A refusal changes nothing that is kept. */
+    /**
+     * Take a place for this device. A refusal changes nothing that is kept. Where nothing can be kept, no place is
+     * taken: the program would ask for its license key at each start.
+     */
     public function activate(string $licenseKey, ?string $name = null): object {
-        [$kept] = $this->look();
+        $this->begin();
+        [$kept, , $state, $detail] = $this->look();
+        $trouble = $state === 'no_storage' ? $detail : $this->write('', true);
+        if ($trouble !== '') {
+            return self::status('no_storage', null, $trouble);
+        }
         try {
             $kept->license_key = $licenseKey;
             return $this->keep($this->ask('activate', $kept, ['name' => $name]));
         } catch (Refused $problem) {
-            $state = self::STATES[$problem->problem] ?? 'not_activated';
+            $state = self::STATES[$problem->problem ?? ''] ?? 'not_activated';
             $isOffline = $problem->problem === null;
             return self::status($isOffline ? 'unreachable_too_long' : $state, null, $problem->getMessage(), $isOffline);
         }
@@ -213,51 +231,81 @@ final class Keywright {
 
     /** Give the place up, and forget the license. Throws Refused. */
     public function deactivate(): void {
+        $this->begin();
         [$kept] = $this->look();
-        $this->send('POST', 'deactivate', ['license_key' => $kept->license_key, 'fingerprint' => $this->fingerprint]);
+        $device = ['license_key' => $kept->license_key, 'fingerprint' => $this->fingerprint];
+        $this->send('POST', 'deactivate', json_encode($device));
         unlink($this->path);
     }
 
-    /** [what is kept, its claims where they can be believed, the state that it leads to by itself] */
-    private function look(): array {
-        $text = is_file($this->path) ? file_get_contents($this->path) : '{}';
-        $kept = json_decode($text) ?? (object) ['license_key' => '', 'is_damaged' => true];
-        $kept = (object) ((array) $kept + ['license_key' => '', 'answer' => '', 'key_sets' => []]);
-        if ($kept->license_key === '') {
-            return [$kept, null, isset($kept->is_damaged) ? 'tampered' : 'not_activated'];
-        }
-        try {
-            $claims = $this->verify($kept, null);
-        } catch (VerificationError $error) {
-            return [$kept, null, self::FOREIGN[$error->rule] ?? 'tampered'];
-        }
-        if (time() < $claims->iat - Verifier::TOLERANCE) {
-            return [$kept, null, 'clock_moved_back'];
-        }
-        return time() < $claims->exp ? [$kept, $claims, self::stateOf($claims)] : [$kept, null, 'unreachable_too_long'];
+    private function begin(): void {
+        $this->endsAt = hrtime(true) / 1e9 + $this->timeout;
     }
 
-    private function verify(object $kept, ?string $nonce): object {
+    /**
+     * [what is kept, its claims where they can be believed, the state that it leads to by itself, why nothing can be
+     * kept]. Keeps the highest time seen.
+     */
+    private function look(): array {
+        $kept = (object) ['license_key' => '', 'answer' => '', 'key_sets' => [], 'latest' => 0];
+        clearstatcache();
+        $folder = dirname($this->path);
+        if (!file_exists($this->path) && (!file_exists($folder) || (is_dir($folder) && is_readable($folder)))) {
+            return [$kept, null, 'not_activated', ''];
+        }
+        $text = is_file($this->path) ? @file_get_contents($this->path) : false;
+        if ($text === false) {
+            return [$kept, null, 'no_storage', "The license cannot be kept: {$this->path} cannot be read."];
+        }
+        foreach ((array) json_decode($text) as $name => $value) {
+            if (isset($kept->$name) && gettype($kept->$name) === gettype($value)) {
+                $kept->$name = $value;
+            }
+        }
+        try {
+            $claims = $this->verify($kept, []);
+        } catch (VerificationError $error) {
+            return [$kept, null, self::FOREIGN[$error->rule] ?? 'tampered', ''];
+        }
+        if (time() < max($claims->iat, $kept->latest) - Verifier::TOLERANCE) {
+            return [$kept, null, 'clock_moved_back', ''];
+        }
+        if (time() >= $claims->exp) {
+            return [$kept, null, 'unreachable_too_long', ''];
+        }
+        if (time() > $kept->latest + 60) {
+            $kept->latest = time();
+            // Without it, a clock that is set back again and again would make the answer last for ever.
+            if (($trouble = $this->write(self::encode($kept))) !== '') {
+                return [$kept, null, 'no_storage', $trouble];
+            }
+        }
+        return [$kept, $claims, self::stateOf($claims), ''];
+    }
+
+    private function verify(object $kept, array $asked): object {
         [$keys] = Verifier::followKeySets($this->publicKeys, $kept->key_sets, PHP_INT_MIN);
         return Verifier::verify($kept->answer, $keys, null, $this->product, $kept->license_key, $this->fingerprint,
-            $nonce, $this->issuer, $this->builtAt);
+            ...$asked, issuer: $this->issuer, builtAt: $this->builtAt);
     }
 
     /** What is to be kept, with its claims. Throws Refused for every answer that is not a good one. */
     private function ask(string $call, object $kept, array $members = []): object {
         $nonce = Verifier::encode(random_bytes(18));
-        $body = ['license_key' => $kept->license_key, 'fingerprint' => $this->fingerprint, 'nonce' => $nonce]
+        $program = ['license_key' => $kept->license_key, 'fingerprint' => $this->fingerprint, 'nonce' => $nonce]
             + ['product' => $this->product, 'app_version' => $this->appVersion, 'built_at' => $this->builtAt] + $members;
-        $kept->answer = $this->send('POST', $call, array_filter($body, fn($value) => $value !== null));
+        $body = self::encode(array_filter($program, fn($value) => $value !== null));
+        $asked = ['nonce' => $nonce, 'operation' => $call, 'body' => $body];
+        $kept->answer = $this->send('POST', $call, $body);
         try {
             try {
-                $kept->claims = $this->verify($kept, $nonce);
+                $kept->claims = $this->verify($kept, $asked);
             } catch (VerificationError $error) {
                 $error->rule === 'header' || throw $error;
-                $learnt = json_decode($this->send('GET', 'signing-keys', []))->keys ?? [];
-                $all = array_merge($kept->key_sets, $learnt);
+                $learnt = json_decode($this->send('GET', 'signing-keys', ''))->keys ?? null;
+                $all = array_merge($kept->key_sets, is_array($learnt) ? $learnt : []);
                 [, $kept->key_sets] = Verifier::followKeySets($this->publicKeys, $all, time());
-                $kept->claims = $this->verify($kept, $nonce);
+                $kept->claims = $this->verify($kept, $asked);
             }
         } catch (VerificationError $error) {
             throw new Refused($error->getMessage());
@@ -266,32 +314,81 @@ final class Keywright {
     }
 
     private function keep(object $answer): object {
-        $beside = $this->path . '.' . bin2hex(random_bytes(6));
+        // The server's clock is believed: that of this device may be wrong.
         $known = ['license_key' => $answer->license_key, 'answer' => $answer->answer, 'key_sets' => $answer->key_sets];
-        $file = @fopen($beside, 'x');
-        $file || throw new \RuntimeException("The license cannot be kept: {$this->path} cannot be written.");
-        chmod($beside, 0600);
-        fwrite($file, json_encode($known));
-        fclose($file);
-        rename($beside, $this->path);
-        return self::status(self::stateOf($answer->claims), $answer->claims);
+        $trouble = $this->write(self::encode($known + ['latest' => $answer->claims->iat]));
+        return self::status(self::stateOf($answer->claims), $answer->claims, $trouble);
     }
 
-    private function send(string $method, string $path, array $body): string {
-        $headers = ['Content-Type: application/json', 'Accept: application/jwt, application/problem+json, */*;q=0.1'];
-        $http = ['method' => $method, 'header' => $headers, 'timeout' => $this->timeout, 'ignore_errors' => true];
-        $context = stream_context_create(['http' => $http + ($method === 'POST' ? ['content' => json_encode($body)] : [])]);
-        $text = @file_get_contents(rtrim($this->url, '/') . "/v3/$path", false, $context);
-        if ($text === false) {
-            throw new Refused('The license server cannot be reached.');
+    /** Keep this text, written at once or not at all; '', or why it cannot be. A trial only finds that out. */
+    private function write(string $text, bool $isTrial = false): string {
+        $beside = $this->path . '.' . bin2hex(random_bytes(6));
+        $isWritten = ($file = @fopen($beside, 'x')) && chmod($beside, 0600) && fwrite($file, $text) === strlen($text)
+            && fclose($file) && ($isTrial ? unlink($beside) : @rename($beside, $this->path));
+        if (!$isWritten) {
+            @unlink($beside);
         }
-        $status = (int) explode(' ', $http_response_header[0])[1];
-        if ($status < 400) {
+        return $isWritten ? '' : "The license cannot be kept: {$this->path} cannot be written.";
+    }
+
+    /** The text of a good answer. Throws Refused. Not PHP's own HTTP: that follows redirects, and has no deadline. */
+    private function send(string $method, string $path, string $body): string {
+        $url = parse_url(rtrim($this->url, '/')) ?: [];
+        $host = $url['host'] ?? '';
+        $isSafe = ($url['scheme'] ?? '') === 'https';
+        $port = $url['port'] ?? ($isSafe ? 443 : 80);
+        $head = [$method . ' ' . ($url['path'] ?? '') . "/v3/$path HTTP/1.0", "Host: $host" . (isset($url['port']) ? ":$port" : ''), 'Connection: close',
+            'Accept: application/jwt, application/problem+json, */*;q=0.1', 'Content-Type: application/json',
+            'Content-Length: ' . strlen($body)];
+        $tls = ['ssl' => ['peer_name' => trim($host, '[]')]];
+        $left = max(0.001, $this->endsAt - hrtime(true) / 1e9);
+        $socket = @stream_socket_client("tcp://$host:$port", $code, $error, $left, STREAM_CLIENT_CONNECT,
+            stream_context_create($tls));
+        $socket || throw new Refused("The license server cannot be reached: $error");
+        stream_set_blocking($socket, false);
+        $versions = STREAM_CRYPTO_METHOD_TLSv1_2_CLIENT | STREAM_CRYPTO_METHOD_TLSv1_3_CLIENT;
+        while ($isSafe && ($isDone = @stream_socket_enable_crypto($socket, true, $versions)) !== true) {
+            $isDone === 0 || throw new Refused('The license server cannot be reached: no certificate to believe.');
+            $this->wait($socket);
+        }
+        for ($rest = implode("\r\n", [...$head, '', $body]); $rest !== ''; $rest = substr($rest, $sent)) {
+            $sent = @fwrite($socket, $rest);
+            $sent !== false || throw new Refused('The license server cannot be reached.');
+            $sent > 0 || $this->wait($socket, isForWriting: true);
+        }
+        for ($answer = ''; !feof($socket) && strlen($answer) <= self::MAX_ANSWER; $answer .= $part) {
+            $part = (string) @fread($socket, 65_536);
+            $part !== '' || feof($socket) || $this->wait($socket);
+        }
+        return self::read($answer);
+    }
+
+    /** Wait until the server goes on. Throws Refused at the deadline. */
+    private function wait(mixed $socket, bool $isForWriting = false): void {
+        $left = $this->endsAt - hrtime(true) / 1e9;
+        $left > 0 || throw new Refused('The license server did not answer in time.');
+        [$read, $write, $none] = $isForWriting ? [null, [$socket], null] : [[$socket], null, null];
+        @stream_select($read, $write, $none, (int) $left, (int) (fmod($left, 1) * 1e6));
+    }
+
+    /** The body of a whole good answer. Throws Refused. */
+    private static function read(string $answer): string {
+        [$head, $text] = explode("\r\n\r\n", $answer, 2) + [1 => ''];
+        $isWhole = preg_match('~^HTTP/1\.\d (\d{3})~', $head, $first) && strlen($answer) <= self::MAX_ANSWER
+            && (!preg_match('~\ncontent-length: *(\d+)~i', $head, $length) || strlen($text) === (int) $length[1]);
+        $isWhole || throw new Refused('The answer of the license server is cut off, too long, or none.');
+        $status = (int) $first[1];
+        if ($status >= 200 && $status < 300) {
             return $text;
         }
         $problem = json_decode($text);
-        $isRefusal = $status < 500 && $status !== 429 && isset($problem->code);
-        throw new Refused($problem->detail ?? "The license server answered $status.", $isRefusal ? $problem->code : null);
+        $isRefusal = $status >= 400 && $status < 500 && $status !== 429 && is_string($problem->code ?? null);
+        $detail = $isRefusal && is_string($problem->detail ?? null) ? $problem->detail : "The license server answered $status.";
+        throw new Refused($detail, $isRefusal ? $problem->code : null);
+    }
+
+    private static function encode(array|object $value): string {
+        return json_encode($value, JSON_INVALID_UTF8_SUBSTITUTE);
     }
 
     private static function stateOf(object $claims): string {

@@ -47,7 +47,7 @@ function run(object $one): string
     [$keys] = Verifier::followKeySets($one->public_keys, $one->key_sets, $one->now);
     try {
         $claims = Verifier::verify($text, $keys, $one->now, $one->product, $one->license_key, $one->fingerprint,
-            $one->nonce, $one->issuer, $one->built_at);
+            $one->nonce, $one->issuer, $one->built_at, $one->operation, $one->body);
         return 'ok ' . json_encode($claims->valid);
     } catch (VerificationError $error) {
         return $error->rule;

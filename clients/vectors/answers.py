@@ -5,13 +5,16 @@ from itertools import pairwise
 
 from clients.vectors.pieces import (
     BEGIN,
+    BODY,
     BUILT_AT,
     DAY,
     END,
+    FINGERPRINT,
     GOOD,
     ISSUER,
     KEYS_TYP,
     LICENSE_KEY,
+    NONCE,
     NOW,
     STRANGER,
     A,
@@ -23,6 +26,7 @@ from clients.vectors.pieces import (
     case,
     claims,
     key_hash,
+    question,
     refusal,
 )
 
@@ -93,6 +97,46 @@ def _refusals() -> Iterator[Case]:
     yield case("no, to another license key", A.sign(refusal("disabled", license=other)), "license_key")
     yield case("no, to another build", A.sign(refusal("expired", built_at=BUILT_AT)), "build")
     yield case("no, that has ended", A.sign(refusal("disabled") | {"exp": NOW}), "expired")
+
+
+def questions() -> Iterator[Case]:
+    """What was asked: an answer to another question, with the right nonce."""
+    unknown = refusal("unknown_license", "sub", "activation", license=None)
+    for name, operation, body in (
+        ("another license key", "validate", BODY.replace(LICENSE_KEY, "EDTR-7QKX-M2VD-9RTB")),
+        ("another device", "validate", BODY.replace(FINGERPRINT, "another-device")),
+        ("an entitlement", "validate", BODY.replace("{", '{"entitlements":["print"],')),
+        ("another product", "validate", BODY.replace("editor", "viewer")),
+        ("another operation", "activate", BODY),
+        ("an operation below another", "leases/validate", BODY),
+        ("the same in another order", "validate", BODY.replace("{", "{ ")),
+        (
+            "the same as a form",
+            "validate",
+            f"license_key={LICENSE_KEY}&fingerprint={FINGERPRINT}&nonce={NONCE}",
+        ),
+        ("nothing", "validate", ""),
+    ):
+        other = question(operation, body)
+        yield case(f"no, asked about {name}", A.sign(unknown | {"asked": other}), "question")
+        yield case(f"yes, asked about {name}", A.sign(claims(asked=other)), "question")
+    yield case("no, whatever was asked", A.sign({**unknown, "asked": None}), "question")
+    yield case("no, without what was asked", A.sign(refusal("disabled", "asked")), "question")
+    yield case("yes, without what was asked", A.sign(claims("asked")), "question")
+    yield case("what was asked, with padding", A.sign(claims(asked=f"{question()}=")), "question")
+    yield case("what was asked, in a list", A.sign(claims(asked=[question()])), "question")
+    yield case(
+        "a nonce that was sent with a question that is not named", GOOD, "question", operation=None, body=None
+    )
+    for operation in ("activate", "leases", "leases/renew", "updates"):
+        answer = A.sign(claims(asked=question(operation)))
+        yield case(f"an answer to {operation}", answer, operation=operation)
+    body = BODY.replace("editor", "Zoë’s éditeur 🔑 \\u00e9")
+    yield case("a question outside ASCII", A.sign(claims(asked=question(body=body))), body=body)
+    yield case("any question where no nonce was sent", A.sign(claims(asked="x")), nonce=None)
+    yield case("no question where no nonce was sent", A.sign(claims("asked")), nonce=None)
+    both = A.sign(claims(asked="x", nonce="another-nonce-of-the-tests"))
+    yield case("the nonce comes before the question", both, "nonce")
 
 
 def times() -> Iterator[Case]:

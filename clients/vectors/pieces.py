@@ -18,6 +18,9 @@ LICENSE_KEY, FINGERPRINT, NONCE = (
     "5f0c3a-the-device-of-the-tests",
     "bm9uY2Utb2YtdGhlLXRlc3Rz",
 )
+#: The call that the program made, and the body that it sent, byte for byte.
+OPERATION = "validate"
+BODY = f'{{"license_key":"{LICENSE_KEY}","fingerprint":"{FINGERPRINT}","product":"editor","nonce":"{NONCE}"}}'
 ISSUER = "keywright:0c4b3f0a5d1e4f72"
 BEGIN, END = "-----BEGIN KEYWRIGHT LICENSE-----", "-----END KEYWRIGHT LICENSE-----"
 
@@ -77,6 +80,12 @@ def key_hash(license_key: str) -> str:
     return encode(hashlib.sha256(b"keywright-license-key:" + license_key.encode()).digest())
 
 
+def question(operation: str = OPERATION, body: str = BODY) -> str:
+    """The claim ``asked``, which binds an answer to its question."""
+    asked = f"keywright-question:{operation}\n{body}"
+    return encode(hashlib.sha256(asked.encode()).digest())
+
+
 def claims(*without: str, **changed: Any) -> dict[str, Any]:
     """Those of an ordinary good answer, but for these."""
     license_ = {
@@ -109,6 +118,7 @@ def claims(*without: str, **changed: Any) -> dict[str, Any]:
         "entitlements": ["export", "spell-check"],
         "nonce": NONCE,
         "next_check_at": "2027-01-16T08:00:00Z",
+        "asked": question(),
     }
     return {name: value for name, value in {**answer, **changed}.items() if name not in without}
 
@@ -132,6 +142,8 @@ def case(name: str, text: str, result: str = "ok", **changed: Any) -> Case:
         "fingerprint": FINGERPRINT,
         "built_at": None,
         "nonce": NONCE,
+        "operation": OPERATION,
+        "body": BODY,
         "now": NOW,
         "result": result,
         "valid": True if result == "ok" else None,

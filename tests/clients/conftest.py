@@ -57,7 +57,13 @@ class Program:
 
     def start(self, *, is_online: bool = True, **options: Any) -> Keywright:
         url = options.pop("url", self.server.url if is_online else closed_address())
-        given = {"product": "editor", "public_keys": [KEY.x], "folder": self.folder, "clock": self.time.local}
+        given = {
+            "product": "editor",
+            "public_keys": [KEY.x],
+            "folder": self.folder,
+            "clock": self.time.local,
+            "named_by": "environment",
+        }
         return Keywright(url, **{**given, **options})
 
 

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock, Thread
 from typing import Any
 
-from clients.vectors.pieces import DAY, ISSUER, Key, key_hash
+from clients.vectors.pieces import DAY, ISSUER, Key, key_hash, question
 
 KEY, NEXT_KEY, STRANGER = Key("server"), Key("next"), Key("stranger")
 LICENSE_KEY = "EDTR-7QKX-M2VD-9RTA"
@@ -26,6 +26,7 @@ class SigningServer(ThreadingHTTPServer):
     """One license of the product ``editor``. What is set here changes the next answers."""
 
     daemon_threads = True
+    request_queue_size = 128
 
     def __init__(self, now: Callable[[], float]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -37,6 +38,8 @@ class SigningServer(ThreadingHTTPServer):
         self.expires_at: float | None = None
         self.grace_days = 0
         self.entitlements = ["export"]
+        #: When to ask again.
+        self.next_check_seconds = DAY
         #: Whether an answer is for the build alone that asks.
         self.is_for_build = False
         #: Where not None, the activation that every answer names.
@@ -49,6 +52,8 @@ class SigningServer(ThreadingHTTPServer):
         self.problems: list[tuple[str, int]] = []
         #: Where not None, what every call is answered with.
         self.always: tuple[int, str, str] | None = None
+        #: The hash of the question that is being answered.
+        self.asked = ""
         self.requests: list[tuple[str, dict[str, Any], dict[str, str]]] = []
         self.given: list[str] = []
 
@@ -89,7 +94,8 @@ class SigningServer(ThreadingHTTPServer):
             "activation": self.named or device,
             "entitlements": self.entitlements if is_good else [],
             "nonce": request.get("nonce"),
-            "next_check_at": moment(now + DAY),
+            "next_check_at": moment(now + self.next_check_seconds),
+            "asked": self.asked,
             "built_at": request.get("built_at") if self.is_for_build else None,
             **more,
         }
@@ -157,8 +163,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         length = int(self.headers.get("Content-Length", 0))
-        request = json.loads(self.rfile.read(length) or b"{}")
+        body = self.rfile.read(length).decode()
+        request = json.loads(body or "{}")
         with self.server.lock:
+            self.server.asked = question(self.path.removeprefix("/v3/"), body)
             self.server.requests.append((self.path, request, dict(self.headers)))
             if self.server.always is not None:
                 return self._send(*self.server.always)

@@ -1,30 +1,33 @@
 """What the Python client sends, and what it makes of servers that are slow, busy or late."""
 
 import asyncio
+import fcntl
 import json
 import os
-import ssl
 import stat
 import subprocess
 import sys
 import threading
 from contextlib import ExitStack
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 from subprocess import PIPE
+from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from clients.vectors.pieces import DAY, NOW
-from keywright_client import AsyncKeywright, Refused, Unreachable, VerificationError
+from keywright_client import (
+    AsyncKeywright,
+    Keywright,
+    Refused,
+    StorageError,
+    Unreachable,
+    VerificationError,
+)
 from keywright_client._kept import Kept, Store
+from keywright_client.verify import key_id
 from tests.clients.conftest import Program, Time
-from tests.clients.signing_server import KEY, LICENSE_KEY, SigningServer
+from tests.clients.signing_server import KEY, LICENSE_KEY, SigningServer, closed_address
 from tests.server import wait_until
 
 CLIENT = Path(__file__).parents[2] / "clients" / "python"
@@ -96,11 +99,69 @@ def test_what_is_kept_is_readable_by_its_user_alone(program: Program) -> None:
     assert {path.name for path in program.folder.iterdir()} == {"editor.json", "editor.json.lock"}
 
 
-def test_without_a_folder_to_write_to_a_program_still_runs(program: Program, tmp_path: Path) -> None:
+def test_without_a_folder_to_write_to_a_program_has_its_lease_and_takes_no_place(
+    program: Program, server: SigningServer, tmp_path: Path
+) -> None:
     (tmp_path / "a file").touch()
-    keywright = program.start(folder=tmp_path / "a file" / "below")
+    keywright = program.start(folder=tmp_path / "a file" / "below", named_by="machine")
+    assert keywright.activate(LICENSE_KEY).state == "no_storage"
+    assert keywright.load_file("Hello", LICENSE_KEY).state == "no_storage"
+    assert not server.requests
+    # A lease ends by itself.
+    with keywright.lease(license_key=LICENSE_KEY) as lease:
+        assert lease.is_held
+    assert keywright.check().state == "no_storage"
+
+
+def test_a_name_that_would_be_another_next_time_is_not_told(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a file").touch()
+    monkeypatch.setenv("container", "podman")
+    keywright = program.start(folder=tmp_path / "a file" / "below", named_by="machine")
+    with pytest.raises(StorageError, match="a file"):
+        _ = keywright.fingerprint
+    with pytest.raises(StorageError, match="a file"):
+        keywright.request_text(LICENSE_KEY)
+
+
+def test_what_could_not_be_read_or_written_is_found_again(program: Program, server: SigningServer) -> None:
+    program.start().activate(LICENSE_KEY)
+    kept, aside = program.folder / "editor.json", program.folder / "aside"
+    keywright = program.start()
+    kept.rename(aside)
+    kept.mkdir()
+    assert [keywright.check().state, keywright.activate(LICENSE_KEY).state] == ["no_storage"] * 2
+    kept.rmdir()
+    aside.rename(kept)
+    assert keywright.check().state == "no_storage"
     assert keywright.activate(LICENSE_KEY).valid
     assert keywright.check().state == "valid"
+
+
+def test_a_process_that_is_stopped_with_the_lock_holds_no_other_up(program: Program, time: Time) -> None:
+    program.start().activate(LICENSE_KEY)
+    with (program.folder / "editor.json.lock").open("rb+") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        keywright = program.start(timeout=0.1)
+        assert keywright.check().state == "valid"
+        assert keywright.activate(LICENSE_KEY).state == "no_storage"
+    assert program.start().activate(LICENSE_KEY).valid
+
+
+def test_what_is_kept_has_a_folder_for_each_product_wherever_the_server_is(
+    server: SigningServer, time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setattr(sys, "platform", "linux")
+    options: dict[str, Any] = {"public_keys": [KEY.x], "clock": time.local}
+    assert Keywright(server.url, product="editor", **options).activate(LICENSE_KEY).valid
+    assert (tmp_path / "keywright" / "editor" / "editor.json").is_file()
+    # The vendor's server has moved.
+    assert Keywright(closed_address(), product="editor", **options).check().valid
+    assert Keywright(server.url, product="viewer", **options).check().state == "not_activated"
+    assert Keywright(server.url, **options).activate(LICENSE_KEY).valid
+    assert (tmp_path / "keywright" / key_id(KEY.x) / "license.json").is_file()
 
 
 # Twenty interpreters start: several seconds, also on an idle machine.
@@ -112,7 +173,7 @@ def test_twenty_processes_share_what_is_kept(program: Program, server: SigningSe
         "import sys; from keywright_client import Keywright\n"
         "url, key, folder, now = sys.argv[1:]\n"
         "options = {'product': 'editor', 'public_keys': [key], 'clock': lambda: float(now)}\n"
-        "keywright = Keywright(url, folder=folder, **options)\n"
+        "keywright = Keywright(url, folder=folder, named_by='environment', **options)\n"
         "sys.stdin.read()\n"
         "print({keywright.check(now=number % 3 == 0).state for number in range(6)})"
     )
@@ -251,32 +312,6 @@ def test_a_proxy_comes_from_the_environment(
     server.always = (502, "text/html", "")
     assert program.start(url="http://licenses.invalid").activate(LICENSE_KEY).code == "unreachable"
     assert server.calls("http://licenses.invalid/v3/activate") == 3
-
-
-def test_only_a_server_with_a_certificate_of_the_named_ca_is_asked(
-    program: Program, server: SigningServer, tmp_path: Path
-) -> None:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(*make_certificate(tmp_path))
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    url = server.url.replace("http://", "https://")
-    assert program.start(url=url).activate(LICENSE_KEY).code == "unreachable"
-    assert program.start(url=url, ca_file=str(tmp_path / "certificate.pem")).activate(LICENSE_KEY).valid
-
-
-def make_certificate(folder: Path) -> tuple[Path, Path]:
-    """The files of a certificate for 127.0.0.1, which signs itself, and of its key."""
-    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "A test")])
-    address = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
-    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-    builder = builder.not_valid_before(now - timedelta(1)).not_valid_after(now + timedelta(1))
-    certificate = builder.add_extension(address, critical=False).sign(key, hashes.SHA256())
-    pem = serialization.Encoding.PEM
-    plain = (serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    (folder / "certificate.pem").write_bytes(certificate.public_bytes(pem))
-    (folder / "key.pem").write_bytes(key.private_bytes(pem, *plain))
-    return folder / "certificate.pem", folder / "key.pem"
 
 
 def test_asyncio_has_the_same_calls(program: Program, server: SigningServer) -> None:

@@ -23,7 +23,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def known(root: Path, product: str = "editor", installation: str = "i-1", **environ: str) -> Device:
-    return identify(product, installation, environ, str(root))
+    named_by = environ.pop("named_by", "machine")
+    return identify(product, installation, named_by, environ, str(root))
 
 
 def test_a_machine_has_one_fingerprint_for_each_product(machine: Path) -> None:
@@ -50,15 +51,26 @@ def test_in_a_container_the_installation_counts(machine: Path) -> None:
     assert known(machine).fingerprint != known(machine, installation="i-2").fingerprint
 
 
-def test_the_environment_may_name_the_device(machine: Path) -> None:
-    assert known(machine, KEYWRIGHT_FINGERPRINT="rack-7") == Device("rack-7", "environment")
+def test_the_environment_names_the_device_only_where_the_program_lets_it(machine: Path) -> None:
+    rack = {"KEYWRIGHT_FINGERPRINT": "rack-7"}
+    assert known(machine, **rack) == known(machine)
+    assert known(machine, named_by="environment", **rack) == Device("rack-7", "environment")
+    # Mixed, it names no other machine: neither shares a place, nor opens a copied file.
+    mixed = known(machine, named_by="machine+environment", **rack)
+    assert mixed.source == "linux-1+environment"
+    assert mixed.fingerprint not in ("rack-7", known(machine).fingerprint)
+    assert mixed != known(machine, named_by="machine+environment", KEYWRIGHT_FINGERPRINT="rack-8")
+    (machine / "etc" / "machine-id").write_text("f" * 31 + "0")
+    assert known(machine, named_by="machine+environment", **rack).fingerprint != mixed.fingerprint
+    for named_by in ("environment", "machine+environment"):
+        assert known(machine, named_by=named_by) == known(machine)
 
 
 def test_a_cloned_machine(
     machine: Path, program: Program, server: SigningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        _device, "identify", lambda product, installation: known(machine, product, installation)
+        _device, "identify", lambda product, installation, _: known(machine, product, installation)
     )
     program.start().activate(LICENSE_KEY)
     # With its machine id it is the same device; with a new one, as images get, it has no place.
@@ -74,7 +86,7 @@ def test_another_way_to_name_the_device_takes_its_place_along(
     machine: Path, program: Program, server: SigningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        _device, "identify", lambda product, installation: known(machine, product, installation)
+        _device, "identify", lambda product, installation, _: known(machine, product, installation)
     )
     (machine / "etc" / "machine-id").write_text("")
     program.start().activate(LICENSE_KEY)
@@ -103,6 +115,8 @@ def test_the_command_tells_fingerprint_and_status(
         KEY.x,
         "--folder",
         str(program.folder),
+        "--named-by",
+        "environment",
     )
     assert run(capsys, "fingerprint", *options) == (0, "the-first-device\n")
     status, said = run(capsys, "check", *options)

@@ -26,9 +26,11 @@ for path in pathlib.Path(sys.argv[1]).glob("*.json"):
     for case in json.loads(path.read_text(encoding="utf-8"))["cases"]:
         text = case["text"] + " " * ((case["pad_to"] or 0) - len(case["text"].encode()))
         trust = follow_key_sets(Trust(tuple(case["public_keys"])), case["key_sets"], case["now"])
-        names = ("product", "license_key", "fingerprint", "nonce", "issuer", "built_at", "now")
+        names = "product license_key fingerprint nonce operation issuer built_at now".split()
+        expected = {name: case[name] for name in names}
+        body = None if case["body"] is None else case["body"].encode()
         try:
-            verify(text, public_keys=trust.keys, **{name: case[name] for name in names})
+            verify(text, public_keys=trust.keys, body=body, **expected)
             result = "ok"
         except VerificationError as error:
             result = error.code
@@ -40,7 +42,8 @@ import sys, time
 began = time.process_time()
 from keywright_client import Keywright
 url, key, folder, now = sys.argv[1:]
-status = Keywright(url, product="editor", public_keys=[key], folder=folder, clock=lambda: float(now)).check()
+options = {"product": "editor", "public_keys": [key], "named_by": "environment"}
+status = Keywright(url, folder=folder, clock=lambda: float(now), **options).check()
 print(status.state, round((time.process_time() - began) * 1000), *sys.modules)
 """
 
@@ -127,7 +130,7 @@ def test_a_kept_answer_is_checked_without_slow_modules(program: Program) -> None
 def test_the_package_is_small() -> None:
     lines = sum(lines_of(path.read_text()) for path in (CLIENT / "keywright_client").glob("*.py"))
     print(f"{lines} lines of code and docstrings")
-    assert lines <= 900
+    assert lines <= 1_150
 
 
 @pytest.mark.parametrize(
@@ -144,7 +147,7 @@ def test_a_client_of_one_file_is_small(name: str) -> None:
     text = (CLIENT.parent / name).read_text()
     lines = lines_of(re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL))
     print(f"{name}: {lines} lines of code")
-    assert lines <= 300
+    assert lines <= 450
 
 
 def lines_of(text: str) -> int:

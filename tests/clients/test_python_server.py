@@ -90,7 +90,13 @@ class Program:
     def start(self, **options: Any) -> Keywright:
         return Keywright(
             options.pop("url", self.url),
-            **{"product": "editor", "public_keys": self.keys, "folder": self.folder, **options},
+            **{
+                "product": "editor",
+                "public_keys": self.keys,
+                "folder": self.folder,
+                "named_by": "environment",
+                **options,
+            },
             clock=lambda: time() + self.ahead,
         )
 

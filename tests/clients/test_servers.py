@@ -88,15 +88,6 @@ def test_a_client_activates_and_goes_on_without_the_server(
     assert states(away, key)[0] == "tampered"
 
 
-def test_a_php_program_is_told_that_its_license_cannot_be_kept(server: RunningServer, tmp_path: Path) -> None:
-    with Client(server, server.api_key()) as vendor:
-        key = vendor.license(times_activated_max=1)
-        public, *_ = vendor.get("/.well-known/jwks.json").json["keys"]
-    given = (server.base_url, key, public["x"], str(tmp_path / "no-folder" / "kept"), DEVICE)
-    with pytest.raises(AssertionError, match="The license cannot be kept"):
-        run(CLIENTS / "php", program("php"), "example.php", *given)
-
-
 @every_client
 def test_a_client_that_pins_an_older_key_learns_the_newest(
     command: Sequence[str], server: RunningServer, tmp_path: Path

@@ -57,7 +57,7 @@ def compiled(command: Sequence[str], folder: Path) -> Sequence[str]:
     name, client, main, *arguments = command
     if name != "mono":
         return command
-    built, sources = str(folder / "program.exe"), ("Keywright.cs", "Ed25519.cs", main)
+    built, sources = str(folder / "program.exe"), ("Keywright.cs", "Json.cs", "Ed25519.cs", main)
     run(CLIENTS / client, program("mcs"), "-warnaserror", "-r:System.Numerics", f"-out:{built}", *sources)
     return name, client, built, *arguments
 
@@ -94,7 +94,7 @@ def ask(verifier: Path, case: dict[str, Any], folder: Path, *arguments: str) -> 
     text = case["text"].encode("utf-8", "surrogatepass")
     if case["pad_to"] is not None:
         text = text.ljust(case["pad_to"])
-    names = ("issuer", "product", "license_key", "fingerprint", "built_at", "nonce")
+    names = "issuer product license_key fingerprint built_at nonce operation body".split()
     expected = ["-" if case[name] is None else case[name] for name in names]
     lines = [" ".join(case["public_keys"]), " ".join(case["key_sets"]), *expected, str(case["now"]), ""]
     file = folder / "case"

@@ -12,7 +12,7 @@ from keywright_client.errors import REASONS, VerificationError
 from keywright_client.verify import Trust, follow_key_sets, verify
 from tests.vectors import CASES
 
-EXPECTED = ("product", "license_key", "fingerprint", "nonce", "issuer", "built_at")
+EXPECTED = ("product", "license_key", "fingerprint", "nonce", "operation", "issuer", "built_at")
 
 
 def judge(case: dict[str, Any]) -> tuple[str, bool | None]:
@@ -23,6 +23,7 @@ def judge(case: dict[str, Any]) -> tuple[str, bool | None]:
     trust = follow_key_sets(Trust(tuple(case["public_keys"])), case["key_sets"], case["now"])
     try:
         expected = {name: case[name] for name in EXPECTED}
+        expected["body"] = None if case["body"] is None else case["body"].encode()
         return "ok", verify(text, public_keys=trust.keys, now=case["now"], **expected)["valid"]
     except VerificationError as error:
         return error.code, None

@@ -147,4 +147,5 @@ def test_the_figures_that_say_the_most_were_found(sign: str) -> None:
 
 
 def test_every_promise_stands_there_once_and_in_order() -> None:
-    assert [one.sign for one in PROMISES] == [f"R{number}" for number in (*range(1, 26), 27)]
+    numbers = [int(one.sign.removeprefix("R")) for one in PROMISES]
+    assert numbers == sorted(set(numbers))

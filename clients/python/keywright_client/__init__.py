@@ -2,7 +2,7 @@
 
 from .aio import AsyncKeywright
 from .client import Keywright
-from .errors import KeywrightError, Refused, Unreachable, VerificationError
+from .errors import KeywrightError, Refused, StorageError, Unreachable, VerificationError
 from .status import Status
 
 __version__ = "1.0.0"
@@ -12,6 +12,7 @@ __all__ = [
     "KeywrightError",
     "Refused",
     "Status",
+    "StorageError",
     "Unreachable",
     "VerificationError",
 ]

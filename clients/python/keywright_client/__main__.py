@@ -7,8 +7,9 @@ import json
 import sys
 import time
 
+from ._device import NAMED_BY
 from .client import Keywright
-from .errors import VerificationError
+from .errors import StorageError, VerificationError
 from .verify import decode, key_id, unarmour, verify
 
 
@@ -21,18 +22,20 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--product")
     parser.add_argument("--public-key", action="append", default=[])
     parser.add_argument("--folder", help="where the program keeps its license, if not in the usual place")
+    parser.add_argument("--named-by", choices=NAMED_BY, default="machine", help="as the program says")
     args = parser.parse_args(arguments)
     try:
         _ = [key_id(key) for key in args.public_key]
         if args.command == "explain":
             return _explain(args.file, args.public_key, args.product)
-        program = Keywright(args.url, public_keys=args.public_key, product=args.product, folder=args.folder)
+        options = {"product": args.product, "folder": args.folder, "named_by": args.named_by}
+        program = Keywright(args.url, public_keys=args.public_key, **options)
         if args.command == "fingerprint":
             print(program.fingerprint)
             return 0
         print(json.dumps((status := program.check())._asdict(), indent=2, default=str))
         return 0 if status.valid else 1
-    except (OSError, ValueError) as wrong:
+    except (OSError, ValueError, StorageError) as wrong:
         parser.error(str(wrong))
 
 

@@ -16,6 +16,10 @@ _KNOWN_DEFAULTS = frozenset({"0" * 32, "f" * 32, "b08dfa6083e7567a1921a715000001
 _OF_CONTAINERS = (".dockerenv", "run/.containerenv")
 
 
+#: Whether KEYWRIGHT_FINGERPRINT in the environment counts: not, beside the machine's mark, or in its place.
+NAMED_BY = ("machine", "machine+environment", "environment")
+
+
 class Device(NamedTuple):
     """``source`` says how the fingerprint was made, so that a later way can name what it replaces."""
 
@@ -24,13 +28,18 @@ class Device(NamedTuple):
 
 
 def identify(
-    product: str, installation_id: str, environ: Mapping[str, str] = os.environ, root: str = "/"
+    product: str,
+    installation_id: str,
+    named_by: str = "machine",
+    environ: Mapping[str, str] = os.environ,
+    root: str = "/",
 ) -> Device:
     """The device that this runs on. Where the machine has no id of its own, the installation's is part of it.
 
-    KEYWRIGHT_FINGERPRINT in the environment takes the place of both.
+    ``named_by`` is one of ``NAMED_BY``.
     """
-    if given := environ.get("KEYWRIGHT_FINGERPRINT"):
+    given = "" if named_by == "machine" else environ.get("KEYWRIGHT_FINGERPRINT", "")
+    if given and named_by == "environment":
         return Device(given, "environment")
     machine_id, source = _machine_id(root), f"{sys.platform}-1"
     is_container = "container" in environ or "KUBERNETES_SERVICE_HOST" in environ
@@ -38,6 +47,8 @@ def identify(
     if not machine_id or machine_id in _KNOWN_DEFAULTS or is_container:
         machine_id, source = f"{machine_id}/{installation_id}", "installation-1"
     message = f"keywright-fingerprint:{product}".encode()
+    if given:
+        message, source = b"%b\n%b" % (message, given.encode(errors="replace")), f"{source}+environment"
     return Device(hmac.new(machine_id.encode(), message, hashlib.sha256).hexdigest(), source)
 
 

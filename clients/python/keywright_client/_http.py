@@ -4,34 +4,33 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from time import sleep
 from typing import Any
 
+from ._deadline import left
 from .errors import KeywrightError, Refused, Unreachable
 
 #: More than any answer has, in bytes.
-_MAX_ANSWER = 1_000_000
+_MAX_ANSWER = 2**20
 #: In seconds; a server that asks for more patience gets it from the caller.
 _MAX_WAIT = 20.0
-_TO_BE_RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
+_TO_BE_RETRIED = frozenset({408, 425, 429})
 
 
 class Server:
     """A Keywright server. Proxies come from the environment; ``ca_file`` holds a CA bundle of one's own."""
 
-    def __init__(self, url: str, timeout: float, ca_file: str | None, user_agent: str) -> None:
-        self._url, self._timeout = url.rstrip("/"), timeout
-        self._ca_file, self._user_agent = ca_file, user_agent
+    def __init__(self, url: str, ca_file: str | None, user_agent: str) -> None:
+        self._url, self._ca_file, self._user_agent = url.rstrip("/"), ca_file, user_agent
 
-    def call(self, path: str, body: dict[str, Any] | None, accept: str, attempts: int = 3) -> str:
-        """The text of a good answer: of POST, or of GET without a body. One Idempotency-Key for all attempts.
+    def call(self, path: str, content: bytes | None, accept: str, attempts: int = 3) -> str:
+        """The text of a good answer: of POST with this JSON, or of GET. One Idempotency-Key for all attempts.
 
-        Raises Refused for a problem that the server names, and Unreachable for all else.
+        Raises Refused for a problem that the server names, and Unreachable for all else; within the deadline.
         """
         headers = {"Accept": accept, "User-Agent": self._user_agent}
-        content = None
-        if body is not None:
-            content = json.dumps({name: value for name, value in body.items() if value is not None}).encode()
+        if content is not None:
             headers.update({"Content-Type": "application/json", "Idempotency-Key": os.urandom(16).hex()})
         for attempt in range(1, attempts + 1):
             try:
@@ -39,31 +38,107 @@ class Server:
             except Unreachable as error:
                 # Spread, so that programs which lost a server together do not come back together.
                 wait = max(error.retry_after, 2.0**attempt * (0.25 + os.urandom(1)[0] / 512))
-                if attempt == attempts or wait > _MAX_WAIT:
+                if attempt == attempts or wait > min(_MAX_WAIT, left()):
                     raise
                 sleep(wait)
         raise AssertionError("never")
 
     def _try(self, path: str, content: bytes | None, headers: dict[str, str]) -> str:
+        """One attempt, in a thread: nothing else ends the look-up of a name, or a header that never ends."""
+        import threading
+
+        found: list[str | KeywrightError] = []
+        sockets: list[Any] = []
+        seconds = left()
+
+        def attempt() -> None:
+            try:
+                found.append(self._exchange(path, content, headers, seconds, sockets))
+            except KeywrightError as error:
+                found.append(error)
+            except Exception as error:
+                found.append(Unreachable(f"The license server cannot be reached: {error}", "unreachable"))
+
+        # Where no thread can be started, there is no answer.
+        with suppress(RuntimeError):
+            thread = threading.Thread(target=attempt, name="keywright-call", daemon=True)
+            thread.start()
+            thread.join(seconds)
+        answer = (
+            found[0] if found else Unreachable("The license server did not answer in time.", "unreachable")
+        )
+        for sock in sockets:
+            # The thread ends at once, whatever it reads.
+            with suppress(OSError):
+                sock.shutdown(2)
+            sock.close()
+        if isinstance(answer, KeywrightError):
+            raise answer
+        return answer
+
+    def _exchange(
+        self, path: str, content: bytes | None, headers: dict[str, str], seconds: float, sockets: list[Any]
+    ) -> str:
         import ssl
-        from http.client import HTTPException
+        from http.client import HTTPConnection, HTTPSConnection
+        from socket import create_connection
         from urllib.error import HTTPError
-        from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
+        from urllib.request import (
+            HTTPDefaultErrorHandler,
+            HTTPErrorProcessor,
+            HTTPHandler,
+            OpenerDirector,
+            ProxyHandler,
+            Request,
+            UnknownHandler,
+        )
 
-        class NoRedirects(HTTPRedirectHandler):
-            def redirect_request(self, *_: Any) -> None:
-                """A license key goes nowhere else."""
+        def connect(*arguments: Any, **options: Any) -> Any:
+            sock = create_connection(*arguments, **options)
+            # The same connection, whatever becomes of its socket.
+            sockets.append(sock.dup())
+            return sock
 
+        def watched(kind: Any) -> Any:
+            def make(*arguments: Any, **options: Any) -> Any:
+                connection = kind(*arguments, **options)
+                connection._create_connection = connect
+                return connection
+
+            return make
+
+        ca_file = self._ca_file
+
+        class Handler(HTTPHandler):
+            https_request = HTTPHandler.http_request
+
+            def http_open(self, request: Request) -> Any:
+                return self.do_open(watched(HTTPConnection), request)
+
+            def https_open(self, request: Request) -> Any:
+                context = ssl.create_default_context(cafile=ca_file)
+                return self.do_open(watched(HTTPSConnection), request, context=context)
+
+        # Not urllib's own: a license key follows no redirect, and goes to no other scheme.
+        opener = OpenerDirector()
+        kinds = (ProxyHandler, Handler, HTTPDefaultErrorHandler, HTTPErrorProcessor, UnknownHandler)
+        for kind in kinds:
+            opener.add_handler(kind())
+        request = Request(self._url + path, content, headers)  # noqa: S310
         try:
-            https = HTTPSHandler(context=ssl.create_default_context(cafile=self._ca_file))
-            request = Request(self._url + path, content, headers)  # noqa: S310
-            with build_opener(https, NoRedirects).open(request, timeout=self._timeout) as answer:
-                return str(answer.read(_MAX_ANSWER).decode(errors="replace"))
+            with opener.open(request, timeout=seconds) as answer:
+                return _read(answer).decode(errors="replace")
         except HTTPError as error:
             with error:
                 raise _to_error(error) from None
-        except (OSError, HTTPException, ValueError) as error:
-            raise Unreachable(f"The license server cannot be reached: {error}", "unreachable") from None
+
+
+def _read(answer: Any) -> bytes:
+    """The whole body. Raises Unreachable for one that is cut off or too long."""
+    body = bytes(answer.read(_MAX_ANSWER + 1))
+    if len(body) > _MAX_ANSWER or getattr(answer, "length", None):
+        raise Unreachable("The answer of the license server is cut off or too long.", "unreachable")
+    return body
 
 
 def _to_error(error: Any) -> KeywrightError:
@@ -71,11 +146,11 @@ def _to_error(error: Any) -> KeywrightError:
     wait = error.headers.get("Retry-After") or ""
     retry_after = float(wait) if wait.isdecimal() else 0.0
     try:
-        problem = json.loads(error.read(_MAX_ANSWER))
+        problem = json.loads(_read(error))
         code, detail = str(problem["code"]), str(problem.get("detail") or problem["code"])
-    except (OSError, ValueError, RecursionError, TypeError, KeyError, AttributeError):
+    except (OSError, ValueError, RecursionError, TypeError, LookupError, AttributeError, KeywrightError):
         code = detail = ""
-    if code and error.code not in _TO_BE_RETRIED:
+    if code and 400 <= error.code < 500 and error.code not in _TO_BE_RETRIED:
         return Refused(detail, code, error.code, retry_after)
     answer = f"The license server answers with status {error.code}."
     return Unreachable(answer, code or "unreachable", error.code, retry_after)

@@ -48,7 +48,7 @@ class Lease:
             raise VerificationError("payload")
         # A lease that is shared is the same place for many: what is between may not ask in another's name.
         if lease.get("holder") != self._request["holder"]:
-            raise VerificationError("nonce")
+            raise VerificationError("question")
         self._id, self._seconds = lease["id"], end.timestamp() - claims["iat"]
         self._ends = began + self._seconds
 

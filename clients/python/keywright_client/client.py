@@ -11,10 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _device
+from ._deadline import bounded, deadline
 from ._http import Server
 from ._kept import Kept, Store, default_folder
 from ._lease import Lease
-from .errors import KeywrightError, Refused, Unreachable, VerificationError
+from .errors import KeywrightError, Refused, StorageError, Unreachable, VerificationError
 from .status import Status, build_status, parse_time, state_of
 from .verify import TOLERANCE, Trust, encode, follow_key_sets, key_id, require_in_time, unarmour, verify
 
@@ -31,8 +32,10 @@ class Keywright:
     """The license of one program on this device. It may be used from several threads and processes.
 
     ``public_keys``: those of the server, base64url. ``folder``: where to keep what is kept; the platform's
-    place by default. ``built_at``: like 2026-11-22T08:54:00Z, for licenses that cover older versions.
-    ``issuer``: the ``iss`` that answers must have. ``clock`` gives seconds since 1970.
+    place by default, named after the product. ``built_at``: like 2026-11-22T08:54:00Z, for licenses that
+    cover older versions. ``issuer``: the ``iss`` that answers must have. ``timeout``: of a whole call, in
+    seconds. ``named_by``: whether KEYWRIGHT_FINGERPRINT in the environment is part of the device's name
+    (``machine+environment``), or all of it (``environment``). ``clock`` gives seconds since 1970.
     """
 
     def __init__(
@@ -47,29 +50,39 @@ class Keywright:
         folder: str | os.PathLike[str] | None = None,
         timeout: float = 10.0,
         ca_file: str | None = None,
+        named_by: str = "machine",
         clock: Callable[[], float] = time.time,
     ) -> None:
         for key in public_keys:
             key_id(key)
         if built_at is not None and not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", built_at):
             raise ValueError("built_at is written such as 2026-11-22T08:54:00Z.")
-        host = re.sub(r"[^\w.-]", "_", url.rpartition("//")[2].strip("/"))
+        if named_by not in _device.NAMED_BY:
+            raise ValueError(f"named_by is one of {', '.join(_device.NAMED_BY)}.")
         name = re.sub(r"[^\w-]", "_", product or "license")
-        self._store = Store(default_folder(host) if folder is None else os.fspath(folder), name)
-        self._server = Server(url, timeout, ca_file, f"keywright-client-python/1 {name}/{app_version or '-'}")
+        # Not after the server: it may move. Without a product, the vendor's key keeps programs apart.
+        own = name if product or not public_keys else key_id(public_keys[0])
+        self._store = Store(default_folder(own) if folder is None else os.fspath(folder), name)
+        self._server = Server(url, ca_file, f"keywright-client-python/1 {name}/{app_version or '-'}")
+        self._timeout, self._named_by = timeout, named_by
         self._pinned, self._product, self._issuer, self._clock = tuple(public_keys), product, issuer, clock
         self._build = {"product": product, "app_version": app_version, "built_at": built_at}
         self._version = f"{app_version}|{built_at}"
 
     @property
+    @bounded
     def fingerprint(self) -> str:
-        """What names this device to the server."""
-        return self._device(self._store.read()).fingerprint
+        """What names this device to the server. Raises StorageError where it would be another next time."""
+        device = self._device(self._store.read())
+        if device.source.startswith("installation") and (trouble := self._store.read().trouble):
+            raise StorageError(trouble, "no_storage")
+        return device.fingerprint
 
+    @bounded
     def check(self, *, now: bool = False) -> Status:
         """Whether the program may run. Asks the server when it is time, or ``now``; else uses what is kept.
 
-        It never raises for a license that is not valid, nor for a server that cannot be reached.
+        It raises nothing, and returns within the time-out, whatever the server does.
         """
         kept = self._store.read()
         status, is_due = self._judge(kept)
@@ -81,12 +94,17 @@ class Keywright:
             return self.activate(kept.license_key)
         return self._check_online(kept, status)
 
+    @bounded
     def activate(self, license_key: str, **details: Any) -> Status:
         """Take a place for this device, and keep the answer. ``details``: ``name``, ``metadata``.
 
-        A refusal changes nothing that is kept. It never raises for a license that cannot be activated.
+        A refusal changes nothing that is kept. It never raises for a license that cannot be activated. Where
+        nothing can be kept, no place is taken: it would be another one at each start.
         """
-        license_key, kept = license_key.strip(), self._store.read()
+        kept = self._store.change(lambda kept: kept, is_trial=True)
+        if kept.trouble:
+            return build_status("no_storage", None, kept.trouble)
+        license_key = license_key.strip()
         device = self._device(kept)
         is_same = license_key == kept.license_key
         if kept.fingerprint and is_same and kept.source != device.source:
@@ -104,9 +122,12 @@ class Keywright:
         self._keep_answer(answer, claims, license_key, True, license_key=license_key, **device._asdict())
         return build_status(state_of(claims), claims)
 
+    @bounded
     def load_file(self, text: str, license_key: str | None = None) -> Status:
         """Keep a license file: for a device without a network. A file that is not good changes nothing."""
-        kept = self._store.read()
+        kept = self._store.change(lambda kept: kept, is_trial=True)
+        if kept.trouble:
+            return build_status("no_storage", None, kept.trouble)
         license_key = license_key or kept.license_key
         try:
             claims = self._verify(text, license_key, self._trust(kept).keys, now=self._clock())
@@ -121,27 +142,32 @@ class Keywright:
         return self._judge(self._keep_answer(unarmour(text), claims, kept.license_key, is_other, **fields))[0]
 
     def request_text(self, license_key: str, name: str | None = None) -> str:
-        """What the user pastes into the server's page /offline, on another computer, for a license file."""
+        """What the user pastes into the server's page /offline, on another computer, for a license file.
+
+        Raises StorageError as ``fingerprint`` does.
+        """
         request = {"license_key": license_key.strip(), "fingerprint": self.fingerprint, "name": name}
         return "keywright-request:" + encode(json.dumps({**request, **self._build}).encode())
 
+    @bounded
     def deactivate(self) -> None:
         """Give the place up, and forget the license. Raises Refused and Unreachable: nothing has changed."""
         kept = self._store.read()
         try:
-            self._server.call("/v3/deactivate", self._body(kept, kept.license_key), _JSON)
+            self._server.call("/v3/deactivate", _encode(self._body(kept, kept.license_key)), _JSON)
         except Refused as error:
             if error.status != 404:
                 raise
         self._store.change(lambda kept: kept._replace(license_key="", answer="", issued_at=0))
 
+    @bounded
     def use(self, meter: str, amount: int = 1) -> dict[str, Any]:
         """Count usage: ``meter``, ``used``, ``limit``, ``resets_at``. Raises Refused, and Unreachable."""
         kept = self._store.read()
         body = {**self._body(kept, kept.license_key), "meter": meter, "amount": amount}
         try:
-            return dict(json.loads(self._server.call("/v3/usage", body, _JSON)))
-        except (ValueError, TypeError):
+            return dict(json.loads(self._server.call("/v3/usage", _encode(body), _JSON)))
+        except (ValueError, TypeError, RecursionError):
             raise Unreachable("What answers is no Keywright server.", "unreachable") from None
 
     def lease(
@@ -155,17 +181,19 @@ class Keywright:
 
         def call(path: str, **request: Any) -> Claims:
             key = license_key or self._store.read().license_key
-            if path.endswith("/release"):
-                self._server.call(path, {"license_key": key, **request}, _JSON, attempts=1)
-                return {}
-            return self._ask(path, key, **request)[1]
+            with deadline(self._timeout):
+                if path.endswith("/release"):
+                    self._server.call(path, _encode({"license_key": key, **request}), _JSON, attempts=1)
+                    return {}
+                return self._ask(path, key, **request)[1]
 
         return Lease(call, holder, seconds)
 
     def _check_online(self, kept: Kept, before: Status) -> Status:
         try:
             answer, claims = self._ask("/v3/validate", kept.license_key, 1 if before.valid else 3)
-            said_yes = before.valid or before.state in ("clock_moved_back", "unreachable_too_long")
+            unknown = ("clock_moved_back", "unreachable_too_long", "no_storage")
+            said_yes = before.valid or before.state in unknown
             if said_yes and not claims["valid"]:
                 # Before it destroys what is kept, a "no" is asked again.
                 answer, claims = self._ask("/v3/validate", kept.license_key)
@@ -181,20 +209,21 @@ class Keywright:
             # One of them may have been withdrawn since.
             self._learn_keys(trust)
         now_kept = self._keep_answer(answer, claims, kept.license_key)
-        return (
-            build_status(state_of(claims), claims) if now_kept.answer == answer else self._judge(now_kept)[0]
-        )
+        if now_kept.answer != answer:
+            return self._judge(now_kept)[0]
+        return build_status(state_of(claims), claims, now_kept.trouble)
 
     def _ask(self, path: str, license_key: str, attempts: int = 3, **more: Any) -> tuple[str, Claims]:
         """A signed answer and its claims. The nonce that it carries proves that it was made just now."""
         kept, nonce = self._store.read(), os.urandom(16).hex()
-        body = {**self._body(kept, license_key), **more, "nonce": nonce}
+        body = _encode({**self._body(kept, license_key), **more, "nonce": nonce})
         answer = self._server.call(path, body, _SIGNED, attempts).strip()
         if answer.count(".") != 2 or answer[0] in "{<":
             raise Unreachable("What answers is no Keywright server that signs.", "unreachable")
         trust = self._trust(kept)
         # A floating license needs no place: such an answer may name no device, and is never kept.
-        expected = {"nonce": nonce, "is_place_needed": not path.startswith("/v3/leases")}
+        asked = {"nonce": nonce, "operation": path[len("/v3/") :], "body": body}
+        expected = {**asked, "is_place_needed": not path.startswith("/v3/leases")}
         try:
             return answer, self._verify(answer, license_key, trust.keys, **expected)
         except VerificationError as error:
@@ -205,7 +234,8 @@ class Keywright:
 
     def _verify(self, text: str, license_key: str, keys: tuple[str, ...], **more: Any) -> Claims:
         """``now`` is left out for an answer to a nonce just sent: it brings the server's time with it."""
-        device = {"fingerprint": self.fingerprint, "license_key": license_key or None}
+        fingerprint = self._device(self._store.read()).fingerprint
+        device = {"fingerprint": fingerprint, "license_key": license_key or None}
         program = {"product": self._product, "issuer": self._issuer, "built_at": self._build["built_at"]}
         return verify(text, public_keys=keys, **{"now": None, **program, **device, **more})
 
@@ -227,6 +257,8 @@ class Keywright:
     def _judge(self, kept: Kept, outage: str = "") -> tuple[Status, bool]:
         """What the kept answer says at this moment, and whether it is time to ask the server."""
         now, offline = self._clock(), bool(outage)
+        if kept.trouble and not kept.answer:
+            return build_status("no_storage", None, kept.trouble, offline), True
         if kept.is_damaged or not kept.answer:
             empty = ("not_activated", None, "No license was activated.")
             damaged = ("tampered", None, "What was kept is damaged: activate again.")
@@ -239,7 +271,8 @@ class Keywright:
         asks_again = parse_time(claims.get("next_check_at"))
         is_due = state not in ("valid", "grace") or kept.version != self._version
         is_due = is_due or asks_again is None or now >= asks_again.timestamp()
-        return build_status(state, claims, outage or detail, offline), is_due
+        is_told = state == "no_storage" or not outage
+        return build_status(state, claims, detail if is_told else outage, offline), is_due
 
     def _state_at(self, now: float, kept: Kept, claims: Claims, is_offline: bool) -> tuple[str, str]:
         if not claims["valid"]:
@@ -254,7 +287,10 @@ class Keywright:
             is_over = end is not None and now >= end.timestamp()
             return "expired" if is_over else "unreachable_too_long", str(error)
         if now > kept.latest + 60:
-            self._store.change(lambda found: found._replace(latest=max(found.latest, now)))
+            later = self._store.change(lambda found: found._replace(latest=max(found.latest, now)))
+            if later.trouble:
+                # Else a clock that is set back again and again would make the answer last for ever.
+                return "no_storage", later.trouble
         return ("unreachable_but_valid_until" if is_offline else state_of(claims)), ""
 
     def _keep_answer(
@@ -277,4 +313,9 @@ class Keywright:
         if not kept.installation_id:
             new = os.urandom(16).hex()
             kept = self._store.change(lambda one: one._replace(installation_id=one.installation_id or new))
-        return _device.identify(self._product or "", kept.installation_id)
+        return _device.identify(self._product or "", kept.installation_id, self._named_by)
+
+
+def _encode(body: Claims) -> bytes:
+    """The bytes of a request: those that the answer has to name."""
+    return json.dumps({name: value for name, value in body.items() if value is not None}).encode()

@@ -18,7 +18,8 @@ REASONS = {
     "device": "It is for another device.",
     "license_key": "It is for another license key.",
     "build": "It is for another build of this program.",
-    "nonce": "It answers another question.",
+    "nonce": "It is an answer of another time.",
+    "question": "It answers another question.",
 }
 
 
@@ -28,6 +29,10 @@ class KeywrightError(Exception):
     def __init__(self, detail: str, code: str, status: int = 0, retry_after: float = 0) -> None:
         super().__init__(detail)
         self.code, self.status, self.retry_after = code, status, retry_after
+
+
+class StorageError(KeywrightError):
+    """The folder cannot be read or written: the text has its path."""
 
 
 class VerificationError(KeywrightError):

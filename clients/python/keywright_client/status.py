@@ -6,7 +6,9 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 VALID_STATES = ("valid", "grace", "unreachable_but_valid_until")
-_OTHER_STATES = "expired disabled not_activated limit_reached unreachable_too_long tampered clock_moved_back"
+_OTHER_STATES = (
+    "expired disabled not_activated limit_reached unreachable_too_long tampered clock_moved_back no_storage"
+)
 STATES = (*VALID_STATES, *_OTHER_STATES.split())
 #: The codes that each state tells; the others are told as ``not_activated``.
 _CODES = {

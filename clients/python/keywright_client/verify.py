@@ -26,6 +26,8 @@ def verify(
     license_key: str | None = None,
     fingerprint: str | None = None,
     nonce: str | None = None,
+    operation: str | None = None,
+    body: bytes | None = None,
     issuer: str | None = None,
     built_at: str | None = None,
     is_place_needed: bool = True,
@@ -34,7 +36,8 @@ def verify(
 
     ``public_keys`` are base64url of 32 bytes each; ``now`` is in seconds since 1970. What is None is not
     compared, but for ``built_at``: what is for one build fits no other. A no may lack license and device;
-    without ``is_place_needed``, every answer may lack the device.
+    without ``is_place_needed``, every answer may lack the device. Where a ``nonce`` was sent, ``operation``
+    (the path below /v3/) and ``body`` are the question: a no need not name a license, and would fit another.
     """
     _require(len(text.encode(errors="replace")) <= MAX_BYTES, "too_large")
     claims = _open(unarmour(text), LICENSE_TYP, public_keys)
@@ -56,6 +59,9 @@ def verify(
     )
     _require(claims.get("built_at") in (None, built_at), "build")
     _require(nonce is None or claims.get("nonce") == nonce, "nonce")
+    asked = b"keywright-question:%b\n%b" % ((operation or "").encode(), body or b"")
+    is_known = operation is not None and claims.get("asked") == encode(hashlib.sha256(asked).digest())
+    _require(nonce is None or is_known, "question")
     return claims
 
 

@@ -1,0 +1,58 @@
+// Makes calls with the client for Go; see tests/clients/library.py.
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"keywright"
+)
+
+type call struct {
+	Call, URL, File string
+	LicenseKey      string `json:"license_key"`
+}
+type made struct {
+	Valid   bool    `json:"valid"`
+	State   string  `json:"state"`
+	Detail  string  `json:"detail"`
+	Seconds float64 `json:"seconds"`
+}
+
+func main() {
+	var calls []call
+	seconds, _ := strconv.ParseFloat(os.Args[1], 64)
+	if err := json.NewDecoder(os.Stdin).Decode(&calls); err != nil {
+		panic(err)
+	}
+	all, waiting := make([]made, len(calls)), sync.WaitGroup{}
+	waiting.Add(len(calls))
+	for i, one := range calls {
+		go func(i int, one call) {
+			defer waiting.Done()
+			all[i] = run(one, time.Duration(seconds*float64(time.Second)))
+		}(i, one)
+	}
+	waiting.Wait()
+	_ = json.NewEncoder(os.Stdout).Encode(all)
+}
+
+func run(one call, timeout time.Duration) made {
+	began := time.Now()
+	client := &keywright.Client{URL: one.URL, Path: one.File, Timeout: timeout}
+	client.Expected = keywright.Expected{PublicKeys: []string{os.Args[2]}, Product: "editor", Fingerprint: os.Args[3]}
+	status := keywright.Status{}
+	if one.Call == "check" {
+		status = client.Check()
+	} else {
+		status = client.Activate(one.LicenseKey, "")
+	}
+	detail := ""
+	if status.Err != nil {
+		detail = status.Err.Error()
+	}
+	return made{status.Valid, status.State, detail, time.Since(began).Seconds()}
+}

@@ -1,0 +1,102 @@
+"""What every client library keeps: the highest time, for its user alone; and where it can keep nothing."""
+
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.clients.library import LIBRARIES, Call, Library, Made, build
+from tests.clients.signing_server import KEY, SigningServer, closed_address, signing_server
+
+DATABASES = ("sqlite",)
+OFFLINE, HOUR = "unreachable_but_valid_until", 3600
+
+
+@pytest.fixture(scope="module", params=LIBRARIES)
+def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Library:
+    return build(request.param, tmp_path_factory.mktemp("library"), KEY.x)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[SigningServer]:
+    with signing_server(time.time) as server:
+        server.next_check_seconds = -1
+        yield server
+
+
+@pytest.fixture(scope="module")
+def kept(library: Library, server: SigningServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the library keeps of a license that it should ask about now."""
+    file = library.file(tmp_path_factory.mktemp("kept") / "first")
+    (made,) = library.run(Call("activate", server.url, file))
+    assert made.valid, made
+    return file
+
+
+def test_what_is_kept_is_for_its_user_alone(library: Library, kept: Path) -> None:
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+
+
+def test_the_highest_time_seen_is_kept_and_a_clock_behind_it_is_told(
+    library: Library, server: SigningServer, kept: Path, tmp_path: Path
+) -> None:
+    now = int(time.time())
+    before, behind, mended = (library.copy(kept, tmp_path / name) for name in ("before", "behind", "mended"))
+    library.edit(before, latest=0)
+    # As after a run of the program an hour from now, before its clock was set back.
+    library.edit(behind, latest=now + HOUR)
+    library.edit(mended, latest=now + HOUR)
+    away = closed_address()
+    alone = library.run(Call("check", away, before), Call("check", away, behind), timeout=1)
+    (told,) = library.run(Call("check", server.url, mended))
+    assert [one.state for one in (*alone, told)] == [OFFLINE, "clock_moved_back", "valid"]
+    assert library.read(before)["latest"] >= now
+    assert library.read(behind)["latest"] == now + HOUR
+    # The server's answer has the true time.
+    assert now <= library.read(mended)["latest"] < now + HOUR
+
+
+def test_a_place_where_nothing_can_be_kept_takes_no_place(
+    library: Library, server: SigningServer, kept: Path, tmp_path: Path
+) -> None:
+    folder, file = library.file(tmp_path / "a folder"), tmp_path / "a file"
+    folder.mkdir()
+    file.touch()
+    unwritable = library.copy_unwritable(kept, tmp_path / "unwritable")
+    asked, devices = len(server.requests), dict(server.devices)
+    calls = [
+        Call("check", server.url, folder),
+        Call("activate", server.url, folder),
+        Call("activate", server.url, file / "editor.json"),
+        Call("activate", server.url, unwritable),
+    ]
+    made = library.run(*calls)
+    assert [(one.valid, one.state) for one in made] == [(False, "no_storage")] * 4
+    paths = (folder, folder, file, unwritable)
+    assert [one.detail for one, path in zip(made, paths, strict=True) if str(path) not in one.detail] == []
+    assert (len(server.requests), server.devices) == (asked, devices)
+
+
+def test_where_nothing_can_be_written_only_the_server_counts(
+    library: Library, server: SigningServer, kept: Path, tmp_path: Path
+) -> None:
+    early, late = library.copy(kept, tmp_path / "1"), library.copy(kept, tmp_path / "2")
+    # One that need not be written for minutes, and one that must be.
+    library.edit(early, latest=int(time.time()) + 200)
+    library.edit(late, latest=0)
+    early, late = (library.copy_unwritable(one, one.parent / "unwritable") for one in (early, late))
+    before = [one.read_bytes() for one in (early, late)]
+
+    def check(url: str, file: Path) -> Made:
+        (made,) = library.run(Call("check", url, file), timeout=30 if url == server.url else 1)
+        return made
+
+    online, offline = check(server.url, late), check(closed_address(), late)
+    assert (online.valid, online.state) == (True, "valid")
+    # Else a clock that is set back again and again would make the answer last for ever.
+    assert (offline.valid, offline.state) == (False, "no_storage")
+    assert [str(late) in one.detail for one in (online, offline)] == [True, True]
+    assert check(closed_address(), early).state == OFFLINE
+    assert [one.read_bytes() for one in (early, late)] == before

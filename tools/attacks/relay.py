@@ -1,0 +1,141 @@
+"""A relay between a program and its server, which asks something else and hands over what is signed.
+
+It has no key of the server. The program's nonce stays in each request, so that the answer has it.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any, NamedTuple
+from urllib.parse import urlencode, urlsplit
+
+_FORM = "application/x-www-form-urlencoded"
+
+
+class Request(NamedTuple):
+    """A call of a program: its path below /v3/, and what it has."""
+
+    operation: str
+    body: bytes
+    headers: dict[str, str]
+
+    def with_members(self, **members: Any) -> "Request":
+        """The same question with other members in its body."""
+        return self._replace(body=json.dumps(json.loads(self.body) | members).encode())
+
+    def with_headers(self, **headers: str) -> "Request":
+        """The same question with other headers."""
+        return self._replace(headers=self.headers | headers)
+
+
+Alter = Callable[[Request], Request]
+
+
+def alterations(other_key: str, other_token: str) -> dict[str, Alter]:
+    """What the relay asks instead, by name. ``other_key`` is a good license key of the same product, and
+    ``other_token`` that of an API key for another product.
+    """
+    return {
+        "unaltered": lambda request: request,
+        "an unknown license key": lambda request: request.with_members(license_key="NO-SUCH-LICENSE-KEY"),
+        "another license key": lambda request: request.with_members(license_key=other_key),
+        "another device": lambda request: request.with_members(fingerprint="a-device-without-a-place"),
+        "no device": lambda request: request.with_members(fingerprint=None),
+        "an entitlement": lambda request: request.with_members(entitlements=["never-sold"]),
+        "another product": lambda request: request.with_members(product="viewer"),
+        "another operation": _as_another_operation,
+        "as a form": _as_form,
+        "an API key of another product": lambda request: request.with_headers(
+            Authorization=f"Bearer {other_token}"
+        ),
+        "a wrong API key": lambda request: request.with_headers(Authorization="Bearer kw_wrong"),
+        "without a signature": lambda request: request.with_members(
+            license_key="NO-SUCH-LICENSE-KEY"
+        ).with_headers(Accept="application/json"),
+    }
+
+
+def _as_another_operation(request: Request) -> Request:
+    return request._replace(operation="activate" if request.operation == "validate" else "validate")
+
+
+def _as_form(request: Request) -> Request:
+    members = json.loads(request.body) | {"license_key": "NO-SUCH-LICENSE-KEY"}
+    form = urlencode({name: value for name, value in members.items() if value is not None})
+    return request.with_headers(**{"Content-Type": _FORM})._replace(body=form.encode())
+
+
+class Relay(ThreadingHTTPServer):
+    """Altered by the number in the first word of a path: see ``url_of``. ``signed`` has, by alteration, the
+    claims of every signed answer that it handed over, and ``refused`` the statuses of the others.
+    """
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, server_url: str, alter: dict[str, Alter]) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.server_address_asked = urlsplit(server_url).netloc
+        self.names, self.alter = list(alter), alter
+        self.handed: dict[str, list[tuple[int, str]]] = {name: [] for name in alter}
+
+    def url_of(self, name: str) -> str:
+        """The address at which this alteration is made."""
+        return f"http://127.0.0.1:{self.server_address[1]}/{self.names.index(name)}"
+
+    def signed(self, name: str) -> int:
+        """How many signed answers to altered questions were handed over."""
+        return sum(kind.startswith("application/jwt") for _, kind in self.handed[name])
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Relay
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        number, _v3, operation = self.path[1:].split("/", 2)
+        name = self.server.names[int(number)]
+        headers = {word.title(): value for word, value in self.headers.items()}
+        for hop in ("Host", "Connection", "Content-Length", "Accept-Encoding"):
+            headers.pop(hop, None)
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        request = Request(operation, body, headers)
+        if self.command == "POST":
+            request = self.server.alter[name](request)
+        status, kind, answer = self._ask(request)
+        self.server.handed[name].append((status, kind))
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    do_GET = do_POST
+
+    def _ask(self, request: Request) -> tuple[int, str, bytes]:
+        connection = HTTPConnection(self.server.server_address_asked, timeout=60)
+        try:
+            connection.request(self.command, f"/v3/{request.operation}", request.body, request.headers)
+            answer = connection.getresponse()
+            return answer.status, answer.headers.get("Content-Type", ""), answer.read()
+        finally:
+            connection.close()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing."""
+
+
+@contextmanager
+def relay(server_url: str, alter: dict[str, Alter]) -> Iterator[Relay]:
+    """A relay to the server that runs meanwhile."""
+    with Relay(server_url, alter) as running:
+        thread = Thread(target=running.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        try:
+            yield running
+        finally:
+            running.shutdown()
+            thread.join()
