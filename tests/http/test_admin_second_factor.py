@@ -173,6 +173,20 @@ def test_codes_are_guessed_no_more_often_than_passwords(
     assert statuses.count(403) <= SIGN_IN_LIMITS["code"] + 1
 
 
+def test_who_guesses_codes_keeps_the_owner_out_of_nothing(
+    server: RunningServer, visitor: Visitor, name: str
+) -> None:
+    """Neither of a browser that the owner has used before, nor of any with a recovery code."""
+    app, codes = set_up(visitor.sign_in(name))
+    visitor.post("/sign-out")
+    with a_visitor(server) as thief, a_visitor(server) as another:
+        answer = begin(thief, name)
+        while enter(thief, answer, "000000").status_code != 429:
+            pass
+        assert enter(another, begin(another, name), codes[0]).status_code == 303
+        assert enter(visitor, begin(visitor, name), app.code()).status_code == 303
+
+
 def test_it_is_turned_off_with_password_and_code(server: RunningServer, visitor: Visitor, name: str) -> None:
     _, codes = set_up(visitor.sign_in(name))
     answer = visitor.post(f"{PAGE}/disable", password="wrong", code=codes[0])

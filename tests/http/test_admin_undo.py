@@ -116,6 +116,26 @@ def test_only_those_who_may_change_licenses_undo(server: RunningServer, bob: Vis
     assert bob.post(f"/licenses/{license.id}/undo/9999999999999").status_code == 404
 
 
+def test_what_an_administrator_did_is_undone_by_administrators(
+    server: RunningServer, ada: Visitor, bob: Visitor
+) -> None:
+    license, gone = make(server), make(server)
+    ada.post(f"/licenses/{license.id}/disable")
+    ada.post(f"/licenses/{gone.id}/delete")
+    ((event_id,),) = server.sql(
+        "SELECT max(id) FROM events WHERE license_id = ? AND name = 'license.updated'", license.id
+    )
+    for form in (f"/licenses/{license.id}/history/{event_id}/undo", f"/licenses/{gone.id}/restore"):
+        bob.post(form)
+        assert "Only administrators may undo this." in said(bob.get("/licenses"))
+    assert server.sql("SELECT status FROM licenses WHERE id = ?", license.id) == [(int(Status.DISABLED),)]
+    assert found(server, gone) is None
+    ada.post(f"/licenses/{license.id}/history/{event_id}/undo")
+    ada.post(f"/licenses/{gone.id}/restore")
+    assert server.sql("SELECT status FROM licenses WHERE id = ?", license.id) == [(int(Status.ACTIVE),)]
+    assert found(server, gone) is not None
+
+
 def test_a_deleted_license_is_brought_back(server: RunningServer, bob: Visitor, carol: Visitor) -> None:
     license = make(server, times_activated_max=2)
     place = activate(server, license)

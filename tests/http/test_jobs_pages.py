@@ -131,7 +131,7 @@ def test_the_keys_that_a_job_made_are_downloaded_once_by_who_ordered_it(
 def test_a_job_is_taken_back_with_a_job(server: RunningServer, ada: Visitor, bob: Visitor) -> None:
     wanted = Search(product_id=73)
     made = ended(server, a_generation(40, product_id=73))
-    changed = ended(server, a_change("set_limit", 5, search=wanted))
+    changed = ended(server, a_change("set_limit", 5, search=wanted), name="bob")
     assert "Take this back: 40 licenses" in said(bob.get(f"/jobs/{changed}"))
     back = bob.post(f"/jobs/{changed}/take-back")
     number = int(str(back.headers["location"]).rpartition("/")[2])
@@ -146,10 +146,15 @@ def test_a_job_is_taken_back_with_a_job(server: RunningServer, ada: Visitor, bob
     assert "Take this back" not in said(bob.get(f"/jobs/{made}"))
     assert "Take this back: 40 licenses" in said(ada.get(f"/jobs/{made}"))
     bob.post(f"/jobs/{made}/take-back")
-    assert "only administrators" in said(bob.get(f"/jobs/{made}"))
+    assert "Only administrators may undo this." in said(bob.get(f"/jobs/{made}"))
     # So is to take back what has taken something back: it may have restored what was deleted.
     bob.post(f"/jobs/{number}/take-back")
-    assert "only administrators" in said(bob.get(f"/jobs/{number}"))
+    assert "Only administrators may undo this." in said(bob.get(f"/jobs/{number}"))
+    # And what an administrator has done.
+    disabled = ended(server, a_change("disable", search=wanted))
+    assert "Take this back" not in said(bob.get(f"/jobs/{disabled}"))
+    bob.post(f"/jobs/{disabled}/take-back")
+    assert "Only administrators may undo this." in said(bob.get(f"/jobs/{disabled}"))
 
 
 def test_a_running_job_shows_its_progress_until_it_is_canceled(server: RunningServer, bob: Visitor) -> None:

@@ -16,7 +16,7 @@ from keywright.engine.executor import Executor
 from keywright.identity import second_factor_store, second_factors, sessions
 from keywright.identity.commands import DisableSecondFactor, RenewRecoveryCodes
 from keywright.identity.model import Session
-from keywright.identity.second_factors import MAX_FAILURES, hash_recovery_code
+from keywright.identity.second_factors import MAX_FAILURES, MAX_KNOWN_FAILURES, hash_recovery_code
 from keywright.identity.store import find_user_by_id
 from keywright.registry import open_executor
 from tests.jobs import decide, events_of
@@ -56,9 +56,11 @@ def renew(code: str, hashes: tuple[bytes, ...], now: datetime) -> RenewRecoveryC
     return RenewRecoveryCodes(context=Context(now, an_origin()), user_id=ALICE, code=code, code_hashes=hashes)
 
 
-def sign_in(executor: Executor, code: str | None, now: datetime = NOW + 10 * STEP) -> Session | None:
+def sign_in(
+    executor: Executor, code: str | None, now: datetime = NOW + 10 * STEP, *, is_known: bool = False
+) -> Session | None:
     """The session that begins with this code; None where it does not."""
-    command = start_session(ALICE, sessions.new_session_token(), code=code, now=now)
+    command = start_session(ALICE, sessions.new_session_token(), code=code, now=now, is_known=is_known)
     return decide(executor, command)  # type: ignore[no-any-return]
 
 
@@ -155,6 +157,20 @@ def test_after_many_wrong_codes_only_a_recovery_code_is_taken(executor: Executor
     assert sign_in(executor, code(now), now) is None
     assert sign_in(executor, RECOVERY_CODES[0], now) is not None
     assert sign_in(executor, code(now), now) is not None
+
+
+@pytest.mark.usefixtures("alice")
+def test_wrong_codes_from_elsewhere_keep_no_known_browser_out(executor: Executor) -> None:
+    for _ in range(MAX_KNOWN_FAILURES + 1):
+        assert sign_in(executor, "wrong") is None
+    now = NOW + 10 * STEP
+    assert sign_in(executor, code(now), now) is None
+    for _ in range(MAX_KNOWN_FAILURES - MAX_FAILURES - 1):
+        assert sign_in(executor, "wrong", now, is_known=True) is None
+    assert sign_in(executor, code(now), now, is_known=True) is not None
+    for _ in range(MAX_KNOWN_FAILURES):
+        assert sign_in(executor, "wrong", now, is_known=True) is None
+    assert sign_in(executor, code(now + 2 * STEP), now + 2 * STEP, is_known=True) is None
 
 
 @pytest.mark.smoke

@@ -34,7 +34,8 @@ class ChangeUser(Command, frozen=True, kw_only=True):
 
 class StartSession(Command, frozen=True, kw_only=True):
     """Sign a user in for some hours. With ``password_hash``, only if that is the user's still. Users who have
-    a second factor need a ``code`` of their app, or a recovery code.
+    a second factor need a ``code`` of their app, or a recovery code. ``is_known`` is a browser in which the
+    user has signed in before.
     """
 
     user_id: int
@@ -42,6 +43,7 @@ class StartSession(Command, frozen=True, kw_only=True):
     hours: int = DEFAULT_SESSION_HOURS
     password_hash: str | None = None
     code: str | None = None
+    is_known: bool = False
 
 
 class InviteUser(Command, frozen=True, kw_only=True):

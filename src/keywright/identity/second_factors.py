@@ -2,9 +2,9 @@
 the app that shows them.
 
 A code is good in its own time step and in the one beside it on either side, and once. A person who knows a
-password may guess three codes of a million at a time: after ``MAX_FAILURES`` wrong ones in a row, only
-recovery codes are taken, which cannot be guessed, until one was right, the password is another, or an
-administrator turns the second factor off.
+password may guess three codes of a million at a time: after ``MAX_FAILURES`` wrong ones in a row, or
+``MAX_KNOWN_FAILURES`` in a browser that is known, only recovery codes are taken, which cannot be guessed,
+until one was right, the password is another, or an administrator turns the second factor off.
 """
 
 import hashlib
@@ -28,8 +28,9 @@ from keywright.identity.store import find_user_by_id, lock_user, renew_session
 
 #: How many recovery codes a user gets at once.
 RECOVERY_CODES = 10
-#: NIST SP 800-63B, section 5.2.2, allows a hundred.
-MAX_FAILURES = 30
+#: NIST SP 800-63B, section 5.2.2, allows a hundred. The rest is for browsers in which the user has signed in
+#: before: who knows the password keeps nobody out of these.
+MAX_FAILURES, MAX_KNOWN_FAILURES = 30, 100
 _STEP = 30
 _SECRET = re.compile("[A-Z2-7]{32}", re.ASCII)
 _CODE = re.compile("[0-9]{6}", re.ASCII)
@@ -148,15 +149,16 @@ def renew_codes(work: UnitOfWork, command: RenewRecoveryCodes) -> bool:
     return True
 
 
-def take(work: UnitOfWork, command: Command, user: User, code: str) -> str | None:
+def take(work: UnitOfWork, command: Command, user: User, code: str, *, is_known: bool = True) -> str | None:
     """Take a code of the user's app, or a recovery code, for the one time it is good: which of them it was.
-    None for a wrong code, which is counted.
+    None for a wrong code, which is counted, for a browser that is not known up to its limit.
     """
     factor = second_factor_store.lock_factor(work.tx, user.id)
     if factor is None:
         return None
-    step = None
-    if factor.failed_attempts < MAX_FAILURES:
+    step, failed = None, factor.failed_attempts
+    is_open = failed < (MAX_KNOWN_FAILURES if is_known else MAX_FAILURES)
+    if is_open:
         step = _find_step(factor.secret, code, command.context.now, after=factor.last_step)
     if step is not None:
         second_factor_store.save_attempt(work.tx, replace(factor, last_step=step, failed_attempts=0))
@@ -166,7 +168,7 @@ def take(work: UnitOfWork, command: Command, user: User, code: str) -> str | Non
         left = second_factor_store.count_codes(work.tx, user.id)
         work.record_event("user.recovery_code_used", command, _of(user) | {"left": left})
         return "recovery"
-    second_factor_store.save_attempt(work.tx, replace(factor, failed_attempts=factor.failed_attempts + 1))
+    second_factor_store.save_attempt(work.tx, replace(factor, failed_attempts=failed + is_open))
     work.record_event("user.code_refused", command, _of(user))
     return None
 

@@ -87,7 +87,9 @@ def start_session(work: UnitOfWork, command: StartSession) -> Session | None:
     if second_factor_store.has_factor(tx, user.id):
         # It is not known before that it is them.
         attempt = replace(command, context=replace(command.context, origin=replace(origin, actor="visitor")))
-        if (taken := second_factors.take(work, attempt, user, command.code or "")) is None:
+        code = command.code or ""
+        taken = second_factors.take(work, attempt, user, code, is_known=command.is_known)
+        if taken is None:
             return None
         details["second_factor"] = taken
     delete_old_sessions(tx, now)

@@ -200,8 +200,12 @@ def right_for(order: Order) -> Right:
 
 
 def right_to_take_back(order: Order) -> Right:
-    """The right that taking such a job back needs: licenses that it made or restored are deleted then."""
-    return Right.ADMINISTER if isinstance(order, Generate | TakeBack) else Right.CHANGE
+    """The right that taking such a job back needs: that of the job, or that of deleting the licenses that it
+    made or restored.
+    """
+    is_deletion = isinstance(order, Change) and order.what is What.DELETE
+    is_large = is_deletion or isinstance(order, Generate | TakeBack | Apply)
+    return Right.ADMINISTER if is_large else Right.CHANGE
 
 
 def _require_valid(order: Change | Export) -> None:

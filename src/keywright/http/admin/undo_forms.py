@@ -13,10 +13,17 @@ from starlette.responses import Response
 from keywright.core.errors import AlreadyExists, CannotUndo, ChangedSince, NotFound, Refusal
 from keywright.http.admin.sealed_text import seal_text, unseal_text
 from keywright.http.pages.error_messages import message_for
-from keywright.http.pages.languages import _
+from keywright.http.pages.languages import N_, _
 from keywright.http.pages.request import PageRequest
+from keywright.identity import rights
+from keywright.identity.model import Role
+from keywright.identity.rights import Right
+from keywright.identity.store import find_user_by_id
 
 _PURPOSE = b"the values before a change in the pages: "
+#: The right that undoing a change of such a user needs.
+_RIGHT_OF = {Role.READER: Right.CHANGE, Role.SUPPORT: Right.CHANGE, Role.ADMINISTRATOR: Right.ADMINISTER}
+ONLY_ADMINISTRATORS = N_("Only administrators may undo this.")
 #: The longest text in an address: messages are kept in a cookie, which may have 4 KB.
 _MAX_LENGTH = 1_800
 
@@ -67,6 +74,12 @@ def read_past(request: PageRequest, path: str) -> Past:
         return request.ask(lambda tx: unseal_text(tx, text, Past, _purpose(path)))
     except (ValueError, msgspec.MsgspecError):
         raise CannotUndo from None
+
+
+def may_undo(request: PageRequest, user_id: int | None) -> bool:
+    """Whether the present user may undo a change of this one: what an administrator did needs another one."""
+    made_by = None if user_id is None else request.ask(lambda tx: find_user_by_id(tx, user_id))
+    return made_by is None or rights.may(request.user.role, _RIGHT_OF[made_by.role])
 
 
 def say_whether_undone(undo: str) -> str:

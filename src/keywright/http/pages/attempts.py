@@ -9,8 +9,9 @@ from keywright.http.middleware.rate_limits import RateLimit
 from keywright.http.server.peers import site_of, source_of
 
 #: How many sign-ins may fail in a minute: from one address, from the network around it, and for one name.
-#: From a browser that is known for a user, ``known`` replaces these. ``code`` is for the codes of one user.
-SIGN_IN_LIMITS = {"address": 10, "site": 30, "name": 20, "known": 10, "code": 10}
+#: From a browser that is known for a user, ``known`` replaces these. ``code`` is for the codes of one user,
+#: ``known_code`` for those from such a browser.
+SIGN_IN_LIMITS = {"address": 10, "site": 30, "name": 20, "known": 10, "code": 10, "known_code": 10}
 
 
 def sources_of(address: str, name: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ from keywright.core.errors import Refusal, UnknownJob
 from keywright.db import ReadTransaction
 from keywright.http.admin.job_messages import translate_message
 from keywright.http.admin.job_text import describe_outcomes, scope_of, title_of
+from keywright.http.admin.undo_forms import ONLY_ADMINISTRATORS, may_undo
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.inputs import parse_number, require_id
 from keywright.http.pages.languages import N_, _
@@ -38,9 +39,6 @@ _TONES = {
     JobState.CANCELED: "warn",
     JobState.STOPPED: "bad",
 }
-_ONLY_ADMINISTRATORS = N_(
-    "Taking this back can delete licenses, which only administrators may do with many at once."
-)
 
 
 class JobView(NamedTuple):
@@ -108,7 +106,7 @@ class Jobs(Section):
         return request.render(
             "jobs/job.html",
             view=view,
-            may_take_back=request.may(orders.right_to_take_back(orders.order_of(view.job))),
+            may_take_back=_may_take_back(request, view.job),
             days_kept=FILES_KEPT.days,
         )
 
@@ -128,8 +126,8 @@ class Jobs(Section):
     def take_back(self, request: PageRequest) -> Response:
         """Start a job that undoes what another one has done."""
         earlier = _get(request).job
-        if not request.may(orders.right_to_take_back(orders.order_of(earlier))):
-            return request.redirect(f"/jobs/{earlier.id}", _(_ONLY_ADMINISTRATORS), is_error=True)
+        if not _may_take_back(request, earlier):
+            return request.redirect(f"/jobs/{earlier.id}", _(ONLY_ADMINISTRATORS), is_error=True)
         command = orders.start_command(TakeBack(job_id=earlier.id), context=request.context)
         try:
             return change_once(request, command, lambda job: Redirect(f"/jobs/{job.id}"))
@@ -160,6 +158,11 @@ class Jobs(Section):
         name = job_files.file_name(job)
         media_type = "text/csv; charset=utf-8" if name.endswith(".csv") else "application/jsonl"
         return request.download(name, job_files.read_file(request.ask, job.id), media_type=media_type)
+
+
+def _may_take_back(request: PageRequest, job: Job) -> bool:
+    has_right = request.may(orders.right_to_take_back(orders.order_of(job)))
+    return has_right and may_undo(request, job.created_by)
 
 
 def _read_list(tx: ReadTransaction, before: int | None, after: int | None) -> JobList:

@@ -104,10 +104,11 @@ class SignIn(Section):
         user = request.ask(lambda tx: second_factors.find_ticket_user(tx, ticket, browser, request.now))
         if user is None:
             return request.redirect("/sign-in", _(_TOO_LATE), is_error=True)
-        # This user knows the password, so other attempts from the same address do not count.
-        sources = {"code": str(user.id)}
+        mark = request.ask(lambda tx: sessions.device_mark(tx, user))
+        is_known = _is_known(request, mark)
+        sources = _sources_of_code(request, user, code, mark if is_known else "")
         self._attempts.begin(sources)
-        if not _start_session(request, user, code):
+        if not _start_session(request, user, code, is_known=is_known):
             with request.release_lock():
                 sleep(_PAUSE)
             return _render_code_form(request, user, target, is_wrong=True)
@@ -177,6 +178,17 @@ def _is_known(request: PageRequest, mark: str) -> bool:
     return bool(mark) and hmac.compare_digest(mark.encode(), request.browser.device_mark.encode())
 
 
+def _sources_of_code(request: PageRequest, user: User, code: str, mark: str) -> dict[str, str]:
+    """The sources for which a code is counted. Whoever guesses knows the password; the user still gets in,
+    with a browser that is known by its mark, and with a recovery code, which cannot be guessed.
+    """
+    if mark:
+        return {"known_code": mark}
+    if is_recovery_code(code):
+        return {name: one for name, one in sources_of(request.browser.address, "").items() if name != "name"}
+    return {"code": str(user.id)}
+
+
 def _render_form(
     request: PageRequest,
     target: str,
@@ -221,7 +233,9 @@ def _codes_left_message(request: PageRequest, user: User) -> str:
     )
 
 
-def _start_session(request: PageRequest, user: User | None, code: str | None = None) -> bool:
+def _start_session(
+    request: PageRequest, user: User | None, code: str | None = None, *, is_known: bool = False
+) -> bool:
     """Start a session with a new token. False if the code is wrong, or if the user has just been disabled or
     got another password.
     """
@@ -235,6 +249,7 @@ def _start_session(request: PageRequest, user: User | None, code: str | None = N
         hours=request.site.settings.session_hours,
         password_hash=user.password_hash,
         code=code,
+        is_known=is_known,
     )
     try:
         if request.change(start) is None:

@@ -1,5 +1,6 @@
 """Undo changes of a license: the last one from its message, older ones from the history."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, get_type_hints
@@ -9,9 +10,11 @@ from starlette.responses import Response
 
 from keywright.core.errors import LicenseKeyTaken, NotFound, OrderLineTaken, Refusal, UnknownLicense
 from keywright.db import ReadTransaction
+from keywright.events.model import Event
+from keywright.events.store import find_event, list_events
 from keywright.http.admin.sections.licenses import filter as license_filter
 from keywright.http.admin.sections.licenses.forms import undo_path
-from keywright.http.admin.undo_forms import Past, read_past
+from keywright.http.admin.undo_forms import ONLY_ADMINISTRATORS, Past, may_undo, read_past
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.inputs import parse_number, require_id
 from keywright.http.pages.languages import _
@@ -46,6 +49,8 @@ class Undo:
         """Bring back a license that was deleted."""
         id = require_id(request.path_params["id"])
         command = RestoreLicense(context=request.context, license=id)
+        if not _may_undo(request, lambda tx: next(iter(list_events(tx, id, limit=1)), None)):
+            return request.redirect("/licenses/deleted", _(ONLY_ADMINISTRATORS), is_error=True)
         try:
             request.change(command)
         except Refusal as refusal:
@@ -66,6 +71,8 @@ class Undo:
     def undo_event(self, request: PageRequest) -> Response:
         """Undo a change in the history."""
         id, event_id = (require_id(request.path_params[name]) for name in ("id", "event"))
+        if not _may_undo(request, lambda tx: find_event(tx, event_id)):
+            return request.redirect(f"/licenses/{id}", _(ONLY_ADMINISTRATORS), is_error=True)
         return _undo(request, UndoEvent(context=request.context, license=id, event_id=event_id))
 
     @page("/{id:number}/undo", methods=("POST",), right=Right.CHANGE)
@@ -80,6 +87,12 @@ class Undo:
         except Refusal as refusal:
             return request.redirect(back, message_for(refusal).sentence, is_error=True)
         return request.redirect(back, _("Undone: the license is as it was before."))
+
+
+def _may_undo(request: PageRequest, find: Callable[[ReadTransaction], Event | None]) -> bool:
+    event = request.ask(find)
+    kind, _, number = ("" if event is None else event.actor).partition(":")
+    return may_undo(request, int(number) if kind == "user" else None)
 
 
 def _to_undo(request: PageRequest, id: int, past: Past) -> UpdateLicense:
