@@ -1,13 +1,17 @@
 """Idempotency keys over v3: a call that is sent again gets the first answer, whole."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import func, select
 
+from keywright.db.schema import idempotency_records
 from keywright.http.v3.idempotency_keys import parse_idempotency_key
 from keywright.identity.model import Permissions
 from tests.http.v3_app import App, Reply, open_app
+from tests.makers import create_policy
 
 DATABASES = ("sqlite",)
 
@@ -64,3 +68,34 @@ def test_a_key_is_bare_or_a_quoted_string() -> None:
 def test_another_text_is_no_key(app: App, header: str) -> None:
     reply = create(app, header, {"key": "NEVER-MADE"})
     assert (reply.code, reply.places) == ("invalid_parameter", [("Idempotency-Key", "invalid")])
+
+
+def test_nothing_is_kept_of_a_call_that_changed_nothing(tmp_path: Path) -> None:
+    """Else one license key fills the disk: an answer may have 16 KiB of metadata, and is kept for a day."""
+    with open_app(tmp_path) as app:
+        assert app.ask("POST", "/products", {"id": 17, "code": "editor", "name": "Editor"}).status == 201
+        app.do(create_policy(product_id=17, terms={"trial": True}))
+        terms = {"max_leases": 1}
+        assert app.ask("POST", "/licenses", {"key": "KEPT", "terms": terms}).status == 201
+        device = {"license_key": "KEPT", "fingerprint": "f" * 20}
+        lease = app.ask("POST", "/leases", device | {"holder": "ada"}, token=None).json["lease"]
+        released = {"license_key": "KEPT", "lease_id": lease["id"]}
+        for path, body in (
+            ("/activate", device),
+            ("/license-file", device),
+            ("/deactivate", device),
+            ("/leases/release", released),
+            ("/trials", {"product": "editor", "fingerprint": "f" * 20}),
+        ):
+            app.ask("POST", path, body, token=None)
+            before = rows(app)
+            for number in range(2):
+                headers = {"Idempotency-Key": f"{path} {number}".replace(" ", "-")}
+                reply = app.ask("POST", path, body, token=None, headers=headers)
+                assert (reply.status, reply.headers.get("idempotency-replayed")) == (200, None)
+            assert rows(app) == before == 0, path
+
+
+def rows(app: App) -> int:
+    with app.storage.read() as tx:
+        return int(tx.connection.execute(select(func.count()).select_from(idempotency_records)).scalar_one())

@@ -1,5 +1,7 @@
 """A call that is sent again gets its first answer and has no second effect."""
 
+from datetime import timedelta
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -156,3 +158,35 @@ def test_every_changing_command_can_be_retried(executor: Executor) -> None:
     retry = a_retry("generate", write=lambda outcome: b"%d" % len(outcome))
     assert len(executor.execute([generate(number, 3, idempotency=retry)])[0]) == 3
     assert executor.execute([generate(number, 3, idempotency=retry)])[0].body == b"3"
+
+
+def test_of_one_license_only_so_much_is_kept_and_the_newest_stays(storage: Storage) -> None:
+    """Others' answers stay, and so do those of callers with more than a license key."""
+
+    def keep(owner: int, number: int, size: int) -> bytes:
+        scope = sha256(f"{owner} {number}".encode()).digest()
+        with storage.write() as tx:
+            record = IdempotencyRecord(scope, 200, b"x" * size, owner)
+            save = idempotency.save_idempotency_records
+            save(tx, {scope: record}, {scope: NOW + timedelta(seconds=number)})
+        return scope
+
+    def kept(scopes: list[bytes]) -> list[bool]:
+        with storage.write() as tx:
+            found = idempotency.lock_idempotency_records(tx, scopes)
+        return [one in found for one in scopes]
+
+    own = [keep(-17, number, 972) for number in range(6)]
+    others = [keep(owner, 0, 972) for owner in (0, 18)]
+    with storage.write() as tx:
+        idempotency.trim(tx, -17, 3_000)
+        idempotency.trim(tx, 18, 3_000)
+    assert kept(own) == [False] * 3 + [True] * 3
+    assert kept(others) == [True, True]
+    # By itself, now and then: a larger answer sooner.
+    first = keep(-17, 10, 972)
+    for number in range(11, 200):
+        keep(-17, number, 2**20)
+        if kept([first]) == [False]:
+            break
+    assert kept([first, *others]) == [False, True, True]

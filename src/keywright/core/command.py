@@ -50,14 +50,16 @@ class Cost(Enum):
 
 class IdempotentCall(msgspec.Struct, frozen=True):
     """The caller may send this call again: ``scope`` names the call (32 bytes), ``request_digest`` what it
-    asked for, and ``write_answer`` turns an outcome into the status and body to keep. Without
-    ``keeps_refusals``, only a success is kept: a refusal changed nothing, and is decided again.
+    asked for, and ``write_answer`` turns an outcome into the status and body to keep; into None where the
+    call changed nothing, and is decided again. Without ``keeps_refusals``, so is a refusal. ``owner`` is a
+    hash of the license key where the caller has nothing else: of one owner, only so much is kept.
     """
 
     scope: bytes
     request_digest: bytes
-    write_answer: Callable[[Any], tuple[int, bytes]]
+    write_answer: Callable[[Any], tuple[int, bytes] | None]
     keeps_refusals: bool = True
+    owner: int = 0
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,6 +18,8 @@ _LOCKED = Lookup(select(idempotency_records).with_for_update(read=True), idempot
 _INSERT = bulk_insert(idempotency_records)
 #: The most that one transaction deletes.
 _MAX_DELETED = 5_000
+#: The bytes of the answers that are kept of one owner, and how many more come before the oldest go.
+MAX_OF_OWNER, _TRIMMED_AFTER = 16 * 2**20, 4 * 2**20
 
 
 class IdempotencyRecord(msgspec.Struct, frozen=True):
@@ -26,6 +28,7 @@ class IdempotencyRecord(msgspec.Struct, frozen=True):
     request_digest: bytes
     status: int
     body: bytes
+    owner: int = 0
 
 
 def decide_once(
@@ -46,8 +49,10 @@ def decide_once(
         outcome = decide(command)
         outcomes.append(outcome)
         if call is not None and (call.keeps_refusals or not isinstance(outcome, Refusal)):
-            known[call.scope] = IdempotencyRecord(call.request_digest, *call.write_answer(outcome))
-            new[call.scope] = command.context.now
+            answer = call.write_answer(outcome)
+            if answer is not None:
+                known[call.scope] = IdempotencyRecord(call.request_digest, *answer, call.owner)
+                new[call.scope] = command.context.now
     save_idempotency_records(tx, {scope: known[scope] for scope in new}, new)
     return outcomes
 
@@ -72,10 +77,28 @@ def save_idempotency_records(
             "status": one.status,
             "sealed_body": tx.sealing.seal(one.body, scope),
             "created_at": rows.to_seconds(kept_at[scope]),
+            "owner": one.owner,
         }
         for scope, one in records.items()
     ]
     _INSERT.execute(tx.connection, values)
+    for owner in {one["owner"] for one in values if one["owner"] and _is_due(one["sealed_body"])}:
+        trim(tx, owner)
+
+
+def trim(tx: WriteTransaction, owner: int, most_bytes: int = MAX_OF_OWNER) -> None:
+    """Forget the oldest answers of an owner, beyond so many bytes."""
+    column = idempotency_records.c
+    newest_first = (column.created_at.desc(), column.scope)
+    so_far = func.sum(func.length(column.sealed_body)).over(order_by=newest_first)
+    kept = select(column.scope, so_far.label("bytes")).where(column.owner == owner).subquery()
+    over = select(kept.c.scope).where(kept.c.bytes > most_bytes)
+    tx.connection.execute(delete(idempotency_records).where(column.scope.in_(over)))
+
+
+def _is_due(sealed: bytes) -> bool:
+    """Whether to trim after this answer: on average once in so many bytes, by the seal's random nonce."""
+    return int.from_bytes(sealed[:4], "big") * _TRIMMED_AFTER < len(sealed) << 32
 
 
 class PurgeIdempotencyRecords(Command, frozen=True, kw_only=True):

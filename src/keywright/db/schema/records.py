@@ -12,6 +12,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    text,
 )
 
 from keywright.db.schema.base import Id, metadata, partial_index
@@ -44,8 +45,11 @@ idempotency_records = Table(
     Column("status", SmallInteger, nullable=False),
     Column("sealed_body", LargeBinary, nullable=False),
     Column("created_at", BigInteger, nullable=False),
+    #: A hash of the license key where the caller has nothing else, to keep only so much of it; 0 for others.
+    Column("owner", BigInteger, nullable=False, server_default=text("0")),
     PrimaryKeyConstraint("scope"),
     Index(None, "created_at"),
+    partial_index("ix_idempotency_records_owner", "owner", "created_at", where="owner <> 0"),
     sqlite_with_rowid=False,
 )
 

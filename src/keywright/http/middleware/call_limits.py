@@ -79,10 +79,8 @@ class CallLimits:
             call.limited = limited
 
     def _take_for_kept_answer(self, call: Call, charge: Charge, address: str) -> None:
-        if call.key:
-            charge.for_kept_answer = _take(self.kept_answers, digest(call.key))
         if not call.is_behind_unknown_proxy:
-            charge.for_kept_answer += _take(self.kept_answers, address)
+            charge.for_kept_answer = _take(self.kept_answers, address)
 
     def end(self, call: Call, error: KeywrightError | None, answer_size: int = 0) -> KeywrightError | None:
         """Give back the tokens that the call did not use up; ``answer_size`` is in bytes. Returns the error
@@ -98,14 +96,12 @@ class CallLimits:
             )
             self.keys.end(charge.attempt, is_right=is_success if is_looked_up else None)
             has_paid = bool(charge.for_malformed)
-            is_kept = is_success and call.is_change
-            if is_kept:
+            if is_success and call.is_change and not call.is_unchanged:
                 for limit, source in charge.for_kept_answer:
                     limit.owe(monotonic(), source, answer_size // KEPT_BYTES)
             else:
                 _give_back(charge.for_kept_answer)
-            # An activation that changed nothing leaves its answer, too, if it has an idempotency key.
-            if not is_success or (call.is_unchanged and not (is_kept and _is_kept_activation(call))):
+            if not is_success or call.is_unchanged:
                 _give_back(charge.for_success)
             if not call.is_key_unknown:
                 _give_back(charge.for_unknown)
@@ -152,10 +148,6 @@ def _sources(call: Call) -> tuple[str, ...]:
     """
     source = source_of(call.client_address)
     return (source, call.actor) if call.has_secret_key else (source,)
-
-
-def _is_kept_activation(call: Call) -> bool:
-    return call.operation == "activate" and b"idempotency-key" in call.headers
 
 
 def _is_shop(call: Call) -> bool:

@@ -21,7 +21,7 @@ def add_idempotency_key(
     header: bytes,
     caller: Caller | None,
     key: str,
-    write_answer: Callable[[Any], tuple[int, bytes]],
+    write_answer: Callable[[Any], tuple[int, bytes] | None],
 ) -> Command:
     """The command as a call that may be repeated. Raises ``InvalidParameters``.
 
@@ -36,8 +36,16 @@ def add_idempotency_key(
     scope = hashlib.sha256(_encode([api_key_id, license_key, header.decode()])).digest()
     # The refusals of other callers would fill the disk.
     keeps_refusals = caller is not None and caller.permissions is Permissions.READ_WRITE
-    call = IdempotentCall(scope, _digest(command), write_answer, keeps_refusals=keeps_refusals)
+    owner = owner_of(license_key, caller)
+    call = IdempotentCall(scope, _digest(command), write_answer, keeps_refusals=keeps_refusals, owner=owner)
     return msgspec.structs.replace(command, idempotency=call)
+
+
+def owner_of(license_key: str, caller: Caller | None) -> int:
+    """The owner of kept answers: a hash of the license key, 0 for callers with more than that."""
+    if not license_key or (caller is not None and caller.permissions is not Permissions.CLIENT):
+        return 0
+    return int.from_bytes(hashlib.sha256(license_key.encode()).digest()[:8], "big", signed=True)
 
 
 def _digest(command: Command) -> bytes:

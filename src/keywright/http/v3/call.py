@@ -13,6 +13,7 @@ from keywright.engine.idempotency import IdempotencyRecord
 from keywright.http.answer import Answer
 from keywright.http.middleware.call import REPLAYED, Interface
 from keywright.http.middleware.call import Call as AnyCall
+from keywright.http.middleware.idempotency import owner_of
 from keywright.http.server.listening import base_of_links
 from keywright.http.signatures import Signatures
 from keywright.http.v3 import kept_answers
@@ -91,7 +92,9 @@ class Call(AnyCall):
             answer = kept_answers.read(outcome.status, outcome.body)
             answer.headers += REPLAYED
             return answer
-        return write(outcome)
+        answer = write(outcome)
+        self.is_unchanged = answer.is_unchanged
+        return answer
 
     def base_of_links(self) -> str:
         """The address of this server. Raises ``PublicUrlMissing``."""
@@ -138,9 +141,10 @@ class Call(AnyCall):
         # The refusals of other callers would fill the disk.
         keeps_refusals = caller is not None and caller.permissions is Permissions.READ_WRITE
 
-        def write_answer(outcome: Any) -> tuple[int, bytes]:
+        def write_answer(outcome: Any) -> tuple[int, bytes] | None:
             is_error = isinstance(outcome, KeywrightError)
             answer = self.interface.write_error(outcome, self) if is_error else write(outcome)
-            return answer.status, kept_answers.write(answer)
+            return None if answer.is_unchanged else (answer.status, kept_answers.write(answer))
 
-        return IdempotentCall(scope, digest, write_answer, keeps_refusals=keeps_refusals)
+        owner = owner_of(self.key, caller)
+        return IdempotentCall(scope, digest, write_answer, keeps_refusals=keeps_refusals, owner=owner)

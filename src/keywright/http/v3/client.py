@@ -138,9 +138,7 @@ async def activate(call: Call, body: schemas.Activate) -> Answer:
         shown = show_signed_license(place.view, now)
         return say_granted(call, place.view, shown, activation=place.activation, now=now)
 
-    answer = await change(call, command, write, say)
-    call.is_unchanged = answer.is_unchanged
-    return answer
+    return await change(call, command, write, say)
 
 
 async def deactivate(call: Call, body: schemas.Deactivate) -> Answer:
@@ -164,7 +162,9 @@ async def deactivate(call: Call, body: schemas.Deactivate) -> Answer:
         shown = schemas.Deactivated(
             show_activation(place.activation, now), show_license(place.view, now), place.was_active, nonce
         )
-        return _answer(shown, place)
+        answer = _answer(shown, place)
+        answer.is_unchanged = not place.was_active
+        return answer
 
     return await call.change(command, write)
 

@@ -81,7 +81,8 @@ async def release_lease(call: Call, body: schemas.ReleaseLease) -> Answer:
     def write(released: ReleasedLease) -> Answer:
         license = _show_counted(call, released.view, released.count)
         shown = schemas.ReleasedLease(released.was_held, license, body.nonce)
-        return Answer(200, encode(shown), license_id=released.view.license.id)
+        is_unchanged = not released.was_held
+        return Answer(200, encode(shown), license_id=released.view.license.id, is_unchanged=is_unchanged)
 
     return await call.change(command, write)
 

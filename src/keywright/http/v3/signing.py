@@ -48,9 +48,9 @@ async def make_license_file(call: Call, body: schemas.MakeFile) -> Answer:
 
     def write(file: LicenseFile) -> Answer:
         activation_id = None if file.activation is None else file.activation.id
-        return Answer(
-            200, file.content, license_id=file.license_id, activation_id=activation_id, content_type=_TEXT
-        )
+        answer = Answer(200, file.content, license_id=file.license_id, activation_id=activation_id)
+        answer.content_type, answer.is_unchanged = _TEXT, True
+        return answer
 
     return await call.change(command, write)
 

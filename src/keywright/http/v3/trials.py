@@ -101,12 +101,11 @@ async def start_trial(call: Call, body: StartTrialBody) -> Answer:
             encode(shown),
             license_id=view.license.id,
             activation_id=None if activation is None else activation.id,
+            # The trial of an earlier call counts for no limit on trials.
+            is_unchanged=not outcome.is_new,
         )
 
-    answer = await call.change(command, write)
-    # The trial of an earlier call counts for no limit on trials.
-    call.is_unchanged = answer.status == 200
-    return answer
+    return await call.change(command, write)
 
 
 async def _require_trial(call: Call, limited: RateLimited, command: StartTrial) -> None:
