@@ -1,5 +1,6 @@
 """What every client library keeps: the highest time, for its user alone; and where it can keep nothing."""
 
+import json
 import stat
 import time
 from collections.abc import Iterator
@@ -100,3 +101,44 @@ def test_where_nothing_can_be_written_only_the_server_counts(
     assert [str(late) in one.detail for one in (online, offline)] == [True, True]
     assert check(closed_address(), early).state == OFFLINE
     assert [one.read_bytes() for one in (early, late)] == before
+
+
+def edited(license_key: object, answer: object, **members: object) -> bytes:
+    """As a user may have edited it, by either of the names that libraries write."""
+    names = {"license_key": license_key, "LicenseKey": license_key, "answer": answer, "Answer": answer}
+    return json.dumps(names | members).encode()
+
+
+#: What a library did not write.
+GARBAGE = {
+    "empty": b"",
+    "a list": b"[]",
+    "null": b"null",
+    "a number": b"5",
+    "nothing": b"{}",
+    "half": b'{"license_key": "x',
+    "deep": b"[" * 100_000,
+    "no text": bytes(range(256)),
+    "a mark": b"\xef\xbb\xbf{}",
+    "other kinds": edited(5, {}, latest="x", key_sets=7),
+    "odd lists": edited("x", "a.b.c", key_sets=[None, 1]),
+    "great numbers": edited("x", "", latest=10**400),
+}
+ODD_KEYS = ("", " ", "\u041a\u041b\u042e\u0427-\U0001f511", '"\\\n\0', "x" * 60_000)
+
+
+def test_whatever_is_kept_or_typed_raises_nothing(
+    library: Library, server: SigningServer, tmp_path: Path
+) -> None:
+    files = {name: library.file(tmp_path / name) for name in GARBAGE}
+    for name, content in GARBAGE.items():
+        files[name].write_bytes(content)
+    checks = [Call("check", server.url, one) for one in files.values()]
+    typed = [
+        Call("activate", server.url, library.file(tmp_path / f"{at}"), key) for at, key in enumerate(ODD_KEYS)
+    ]
+    made = library.run(*checks, *typed)
+    assert [one for one in made if one.valid] == []
+    # What is damaged does not stand in the way of an activation.
+    mended = library.run(*(Call("activate", server.url, one) for one in files.values()))
+    assert [one.state for one in mended] == ["valid"] * len(GARBAGE)

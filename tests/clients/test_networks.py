@@ -18,6 +18,8 @@ from tests.clients.signing_server import KEY, LICENSE_KEY, signing_server
 from tests.deploy.programs import give_up, program
 from tests.proving import record
 
+pytestmark = pytest.mark.tier("rest")
+
 DATABASES = ("sqlite",)
 #: A deadline, and how much later a loaded machine may find that the call has returned, in seconds. With these
 #: options, the system looks longer for a name.

@@ -29,6 +29,7 @@ from keywright_client.verify import key_id
 from tests.clients.conftest import Program, Time
 from tests.clients.signing_server import KEY, LICENSE_KEY, SigningServer, closed_address
 from tests.server import wait_until
+from tools.attacks.bad_servers import bad_servers
 
 CLIENT = Path(__file__).parents[2] / "clients" / "python"
 
@@ -147,6 +148,19 @@ def test_a_process_that_is_stopped_with_the_lock_holds_no_other_up(program: Prog
         assert keywright.check().state == "valid"
         assert keywright.activate(LICENSE_KEY).state == "no_storage"
     assert program.start().activate(LICENSE_KEY).valid
+
+
+def test_a_call_that_ran_out_of_time_leaves_no_thread_behind(program: Program, time: Time) -> None:
+    program.start().activate(LICENSE_KEY)
+    time.now += DAY
+    with bad_servers() as (named, _):
+        for name in ("hang", "drip of headers", "drip of chunks", "drip of a handshake", "go on for ever"):
+            status = program.start(url=named[name].url, timeout=0.3).check(now=True)
+            assert status.state == "unreachable_but_valid_until", name
+            # The server would go on.
+            wait_until(
+                lambda: not [one for one in threading.enumerate() if one.name == "keywright-call"], name
+            )
 
 
 def test_what_is_kept_has_a_folder_for_each_product_wherever_the_server_is(

@@ -1,5 +1,7 @@
 """Attacks on the availability of a Keywright server, and an honest caller to be measured beside them.
 
+``bad_servers`` and ``relay`` attack the programs that call it.
+
 For the benchmark, in processes of their own, and for tests. Everything goes to loopback addresses and ends
 by itself. Callers come from addresses of 127.0.0.0/8, all of which are this machine's on Linux.
 """

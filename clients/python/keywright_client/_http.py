@@ -48,12 +48,11 @@ class Server:
         import threading
 
         found: list[str | KeywrightError] = []
-        sockets: list[Any] = []
-        seconds = left()
+        line, seconds = _Line(self._ca_file), left()
 
         def attempt() -> None:
             try:
-                found.append(self._exchange(path, content, headers, seconds, sockets))
+                found.append(_exchange(self._url + path, content, headers, seconds, line))
             except KeywrightError as error:
                 found.append(error)
             except Exception as error:
@@ -64,73 +63,83 @@ class Server:
             thread = threading.Thread(target=attempt, name="keywright-call", daemon=True)
             thread.start()
             thread.join(seconds)
-        answer = (
-            found[0] if found else Unreachable("The license server did not answer in time.", "unreachable")
-        )
-        for sock in sockets:
-            # The thread ends at once, whatever it reads.
-            with suppress(OSError):
-                sock.shutdown(2)
-            sock.close()
+        late = Unreachable("The license server did not answer in time.", "unreachable")
+        answer = found[0] if found else late
+        line.cut()
         if isinstance(answer, KeywrightError):
             raise answer
         return answer
 
-    def _exchange(
-        self, path: str, content: bytes | None, headers: dict[str, str], seconds: float, sockets: list[Any]
-    ) -> str:
-        import ssl
-        from http.client import HTTPConnection, HTTPSConnection
+
+class _Line:
+    """The connections of an attempt. Once they are cut, its thread ends, whatever it reads."""
+
+    def __init__(self, ca_file: str | None) -> None:
+        self.ca_file = ca_file
+        self._sockets: list[Any] = []
+        self._is_cut = False
+
+    def connect(self, *arguments: Any, **options: Any) -> Any:
+        """As ``socket.create_connection``."""
         from socket import create_connection
-        from urllib.error import HTTPError
-        from urllib.request import (
-            HTTPDefaultErrorHandler,
-            HTTPErrorProcessor,
-            HTTPHandler,
-            OpenerDirector,
-            ProxyHandler,
-            Request,
-            UnknownHandler,
-        )
 
-        def connect(*arguments: Any, **options: Any) -> Any:
-            sock = create_connection(*arguments, **options)
-            # The same connection, whatever becomes of its socket.
-            sockets.append(sock.dup())
-            return sock
+        sock = create_connection(*arguments, **options)
+        # The same connection, whatever becomes of its socket.
+        self._sockets.append(sock.dup())
+        if self._is_cut:
+            self.cut()
+        return sock
 
-        def watched(kind: Any) -> Any:
-            def make(*arguments: Any, **options: Any) -> Any:
-                connection = kind(*arguments, **options)
-                connection._create_connection = connect
-                return connection
+    def cut(self) -> None:
+        self._is_cut = True
+        for sock in self._sockets:
+            with suppress(OSError):
+                sock.shutdown(2)
+            sock.close()
 
-            return make
 
-        ca_file = self._ca_file
+def _exchange(url: str, content: bytes | None, headers: dict[str, str], seconds: float, line: _Line) -> str:
+    from urllib.error import HTTPError
+    from urllib.request import Request
 
-        class Handler(HTTPHandler):
-            https_request = HTTPHandler.http_request
+    try:
+        request = Request(url, content, headers)  # noqa: S310
+        with _build_opener(line).open(request, timeout=seconds) as answer:
+            return _read(answer).decode(errors="replace")
+    except HTTPError as error:
+        with error:
+            raise _to_error(error) from None
 
-            def http_open(self, request: Request) -> Any:
-                return self.do_open(watched(HTTPConnection), request)
 
-            def https_open(self, request: Request) -> Any:
-                context = ssl.create_default_context(cafile=ca_file)
-                return self.do_open(watched(HTTPSConnection), request, context=context)
+def _build_opener(line: _Line) -> Any:
+    """Not urllib's own: a license key follows no redirect, and goes to no other scheme than HTTP's."""
+    import ssl
+    from http.client import HTTPConnection, HTTPSConnection
+    from urllib import request as urllib
 
-        # Not urllib's own: a license key follows no redirect, and goes to no other scheme.
-        opener = OpenerDirector()
-        kinds = (ProxyHandler, Handler, HTTPDefaultErrorHandler, HTTPErrorProcessor, UnknownHandler)
-        for kind in kinds:
-            opener.add_handler(kind())
-        request = Request(self._url + path, content, headers)  # noqa: S310
-        try:
-            with opener.open(request, timeout=seconds) as answer:
-                return _read(answer).decode(errors="replace")
-        except HTTPError as error:
-            with error:
-                raise _to_error(error) from None
+    def watched(kind: Any) -> Any:
+        def make(*arguments: Any, **options: Any) -> Any:
+            connection = kind(*arguments, **options)
+            connection._create_connection = line.connect
+            return connection
+
+        return make
+
+    class Handler(urllib.HTTPHandler):
+        https_request = urllib.HTTPHandler.http_request
+
+        def http_open(self, request: Any) -> Any:
+            return self.do_open(watched(HTTPConnection), request)
+
+        def https_open(self, request: Any) -> Any:
+            context = ssl.create_default_context(cafile=line.ca_file)
+            return self.do_open(watched(HTTPSConnection), request, context=context)
+
+    opener = urllib.OpenerDirector()
+    errors = (urllib.HTTPDefaultErrorHandler, urllib.HTTPErrorProcessor, urllib.UnknownHandler)
+    for kind in (urllib.ProxyHandler, Handler, *errors):
+        opener.add_handler(kind())
+    return opener
 
 
 def _read(answer: Any) -> bytes:
