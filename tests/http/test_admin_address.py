@@ -23,7 +23,7 @@ class AdminSide(RunningServer):
 
 def pages_port(server: RunningServer) -> int:
     """Where the server says that its pages are."""
-    return int(re.findall(r'"pages": "http://127\.0\.0\.1:(\d+)/admin"', server.log)[-1])
+    return int(re.findall(r'"pages":"http://127\.0\.0\.1:(\d+)/admin"', server.log)[-1])
 
 
 def assert_nowhere(client: Client) -> None:
@@ -72,7 +72,7 @@ def test_switched_off_pages_are_nowhere_and_no_link_leads_there(tmp_path: Path) 
         running(tmp_path / "data", admin="false", admin_address="127.0.0.1:0") as server,
         Client(server) as client,
     ):
-        assert '"pages": "none (admin = false)"' in server.log
+        assert '"pages":"none (admin = false)"' in server.log
         assert "/admin" not in server.log
         assert_nowhere(client)
         assert client.get("/readyz").status == 200

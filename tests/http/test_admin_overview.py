@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from keywright.identity.model import Permissions
 from keywright.licensing.licenses.model import Status
+from keywright.maintenance.backup import note_backup
 from keywright.provisioning.policies.commands import CreatePolicy
 from tests.http import admin_altered
 from tests.http.admin_altered import MAY_COUNT
@@ -54,6 +55,25 @@ def test_what_is_done_already_is_ticked_off(server: RunningServer, visitors: dic
     recipe = {"name": "Hex", "charset": "0123456789ABCDEF", "chunks": 4, "chunk_length": 5}
     decide(server, CreatePolicy(**asked(**recipe)))
     assert said(visitors["ada"].get("/overview")).count(" done ") == 2
+
+
+def test_what_does_not_go_on_is_said_and_leads_to_the_page_that_says_more(
+    server: RunningServer, visitors: dict[str, Visitor]
+) -> None:
+    assert "Needs attention" not in said(visitors["ada"].get("/overview"))
+    with server.storage() as storage:
+        note_backup(server.database_url, storage.key_ring, datetime.now(UTC) - timedelta(hours=30))
+    link = '<li><a href="/admin/system">The last backup is too old.</a></li>'
+    answers = {name: visitors[name].get("/overview").text for name in visitors}
+    assert {name: link in text for name, text in answers.items()} == {
+        "ada": True,
+        "bob": False,
+        "carol": False,
+    }
+    assert {"<li>The last backup is too old.</li>" in answers[name] for name in ("bob", "carol")} == {True}
+    with server.storage() as storage:
+        note_backup(server.database_url, storage.key_ring, datetime.now(UTC))
+    assert "Needs attention" not in said(visitors["ada"].get("/overview"))
 
 
 def test_the_figures_are_of_this_moment_and_lead_to_the_licenses(

@@ -236,14 +236,13 @@ def test_the_demo_says_its_key_in_json_too(tmp_path: Path) -> None:
         process = subprocess.Popen(
             [KEYWRIGHT, "serve", "--demo=one", "--port", "0", "--data-dir", str(tmp_path / "data")],
             env=environment(log_format="json"),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
             text=True,
         )
-        assert process.stdout is not None
-        ready = json.loads(process.stdout.readline())
+        assert process.stderr is not None
+        ready = json.loads(process.stderr.readline())
         process.terminate()
-        rest = process.communicate()[0]
+        rest = process.communicate()[1]
     assert ready["license_key"]
     assert ready["api_key"].startswith("ck_")
     assert [line["event"] for line in every_line(rest)] == ["Keywright has stopped."]

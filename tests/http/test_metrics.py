@@ -13,6 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from keywright.core import errors
+from keywright.http.metrics import _GAUGES
 from tests.databases import a_postgres_url
 from tests.http.asking import Client
 from tests.server import KEYWRIGHT, RunningServer, environment, running, wait_until
@@ -85,6 +86,8 @@ def names_in(text: str) -> set[str]:
 def test_the_dashboard_and_the_rules_ask_for_metrics_that_there_are(file: str, server: RunningServer) -> None:
     text = (DEPLOY / file).read_text()
     there = {re.sub(r"_(bucket|sum|count)$", "", name) for name, _ in scrape(server)} | OF_SERVERS
+    # Without an endpoint, for example, there is none that waits.
+    there |= {f"keywright_{name}" for name in _GAUGES}
     assert names_in(text)
     assert names_in(text) - there == set()
     assert names_in(text + "keywright_no_such_metric") - there == {"keywright_no_such_metric"}

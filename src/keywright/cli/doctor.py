@@ -1,7 +1,7 @@
 """The command ``keywright doctor``."""
 
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,8 +13,8 @@ from keywright.core.parsing import format_count, format_size
 from keywright.maintenance.commands import BelieveClock
 
 if TYPE_CHECKING:
+    from keywright.db import ReadTransaction
     from keywright.maintenance.doctor import Examined, Finding
-    from keywright.maintenance.upgrade import Upgrade
 
 
 def add_to(app: typer.Typer) -> None:
@@ -108,36 +108,30 @@ def examine_here(here: Installation, *, is_repairing: bool = False, as_json: boo
 
 
 def _warn(here: Installation, *, is_silent: bool) -> list[str]:
-    """Warn about risky settings, and about a proxy that the settings do not name."""
-    from keywright.config.risks import risks
-    from keywright.maintenance.doctor import proxy_warnings
-
-    warnings = risks(here.settings) + proxy_warnings(here.storage, here.now) + _list_stuck(here)
-    for warning in () if is_silent else warnings:
-        output.print_line(f"Warning: {warning}")
-    return warnings
-
-
-def _list_stuck(here: Installation) -> list[str]:
-    """Warn about sales, mails and webhooks that do not get through."""
+    """Warn about risky settings, about a proxy that they do not name, and about what does not go on."""
     from keywright.background.mailer import mail_settings_of
+    from keywright.config.risks import risks
     from keywright.db import run_read
     from keywright.delivery.mail.template_check import list_unusable
     from keywright.delivery.webhooks.rules import MAX_WAITING
-    from keywright.maintenance import clock, stuck
+    from keywright.maintenance import clock, watched
+    from keywright.maintenance.doctor import proxy_warnings
 
-    has_server, mail_settings = here.settings.smtp_server is not None, mail_settings_of(here.settings)
-    has_address = here.settings.public_url is not None
-    return run_read(
-        here.storage,
-        lambda tx: [
-            *stuck.list_shop_warnings(tx, here.now),
-            *stuck.list_mail_warnings(tx, here.now, has_server=has_server, has_address=has_address),
-            *list_unusable(tx, mail_settings, here.now),
-            *stuck.list_webhook_warnings(tx, here.now, max_waiting=MAX_WAITING),
+    settings, is_writable = here.settings, watched.probe(here.storage)
+
+    def read(tx: "ReadTransaction") -> list[str]:
+        figures = watched.watch(tx, settings, here.now, is_writable=is_writable)
+        return [
+            *(one.sentence for one in figures if one.is_bad),
+            *watched.list_other_warnings(tx, settings, max_waiting=MAX_WAITING),
+            *list_unusable(tx, mail_settings_of(settings), here.now),
             *clock.list_clock_warnings(tx, here.now),
-        ],
-    )
+        ]
+
+    warnings = risks(settings) + proxy_warnings(here.storage, here.now) + run_read(here.storage, read)
+    for warning in () if is_silent else warnings:
+        output.print_line(f"Warning: {warning}")
+    return warnings
 
 
 def _preview_upgrade(options: InstallationOptions, *, as_json: bool) -> None:
@@ -147,33 +141,21 @@ def _preview_upgrade(options: InstallationOptions, *, as_json: bool) -> None:
     settings = options.read_settings()
     if not has_database(settings):
         raise ConfigurationError(f"there is no database in {describe_database(settings)} to be upgraded.")
-    found = preview(settings.database_url_in_force)
-    fields = {**found._asdict(), "has_room": found.has_room, "is_reversible": found.is_reversible}
+    found: dict[str, Any] = preview(settings.database_url_in_force)
     if as_json:
-        output.print_json(fields)
+        output.print_json(found)
     else:
-        output.print_fields(
-            [
-                ("database", f"{describe_database(settings)}  {format_size(found.size)}"),
-                ("schema", found.schema),
-                ("pending", "\n".join(found.pending) or "nothing: this version uses it as it is"),
-                ("going back", _way_back(found)),
-            ]
-        )
-    if not found.has_room:
-        raise ConfigurationError(
-            f"{format_size(found.free or 0)} are free beside the database, and the upgrade needs up to "
-            f"{format_size(2 * found.size)}: for a copy of it, and for its log. Make room first."
-        )
-
-
-def _way_back(upgrade: "Upgrade") -> str:
-    if not upgrade.pending:
-        return "the version before works with it, too"
-    kept = "the copy in backups" if upgrade.free is not None else "a backup, which you make first"
-    if upgrade.is_reversible:
-        return f"the version before works with the new schema, too; {kept} is for those before that"
-    return f"with {kept}; no earlier version works with the new schema"
+        sizes = {name: format_size(found[name]) for name in ("size", "free", "needed") if name in found}
+        pending = "\n".join(found["pending"]) or "nothing: this version uses it as it is"
+        works = "works on the new schema" if found["is_compatible"] else "refuses the new schema"
+        fields = [
+            ("database", describe_database(settings)),
+            ("schema", found["schema"]),
+            ("pending", pending),
+        ]
+        output.print_fields([*fields, *sizes.items(), ("the version before", works)])
+    if found.get("free", 0) < found.get("needed", 0):
+        raise ConfigurationError("there is less room than the upgrade needs, see above. Make room first.")
 
 
 def _json(

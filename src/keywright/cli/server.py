@@ -1,6 +1,5 @@
 """``keywright serve``, ``init``, ``config`` and ``version``."""
 
-import json
 import logging
 import sys
 from collections.abc import Callable, Iterator
@@ -134,13 +133,12 @@ def _failing_in_the_log(settings: "Settings") -> Iterator[None]:
 
 
 def _say(settings: "Settings", text: str, **fields: object) -> None:
-    """Print a line; where the log is JSON, an object like one of the log's."""
-    if settings.log_format != "json":
+    """Print a line; where the log is JSON, write it there, whatever its level is."""
+    if settings.log_format == "json":
+        log.setLevel(logging.INFO)
+        log.info(text, extra=fields)
+    else:
         output.print_line(text)
-        return
-    timestamp = datetime.now(UTC).isoformat().replace("+00:00", "Z")
-    line = {"event": text, "level": "info", "timestamp": timestamp, **fields}
-    output.print_line(json.dumps(line, default=str))
 
 
 def init(options: InstallationOptions) -> None:

@@ -33,6 +33,7 @@ def configure(*, level: str, is_json: bool, stream: TextIO = sys.stderr) -> None
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[
+                structlog.stdlib.ExtraAdder(),
                 structlog.processors.add_log_level,
                 structlog.processors.TimeStamper(fmt="iso", utc=True),
             ],

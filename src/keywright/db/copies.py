@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 from contextlib import closing, suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from keywright.db.files import rename_durably, sync_file
@@ -85,16 +86,9 @@ def _is_same(database: Path, copy: Path) -> bool:
     if (log.exists() and log.stat().st_size) or database.stat().st_size != copy.stat().st_size:
         return False
     with database.open("rb") as ours, copy.open("rb") as theirs:
-        if _steady(ours.read(_HEADER)) != _steady(theirs.read(_HEADER)):
-            return False
-        while chunk := ours.read(_CHUNK):
-            if chunk != theirs.read(_CHUNK):
-                return False
-    return True
-
-
-def _steady(header: bytes) -> bytes:
-    steady = bytearray(header)
-    for part in _VARYING:
-        steady[part] = bytes(part.stop - part.start)
-    return bytes(steady)
+        heads = [bytearray(one.read(_HEADER)) for one in (ours, theirs)]
+        for head in heads:
+            for part in _VARYING:
+                head[part] = bytes(part.stop - part.start)
+        rest = iter(partial(ours.read, _CHUNK), b"")
+        return heads[0] == heads[1] and all(some == theirs.read(_CHUNK) for some in rest)

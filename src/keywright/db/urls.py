@@ -26,16 +26,29 @@ def find_unverified_hosts(url: str) -> list[str]:
     verified TLS an attacker on the network path can pose as the server: ``sslmode=require`` encrypts, but
     accepts every certificate.
     """
+    is_verified, hosts = _read_hosts(url)
+    return [] if is_verified else [name for name, reached, _ in hosts if not is_local(reached)]
+
+
+def find_verified_hosts(url: str) -> list[tuple[str, int]]:
+    """List the servers of a PostgreSQL URL whose certificates are verified, and their ports."""
+    is_verified, hosts = _read_hosts(url)
+    return [(one, port) for _, one, port in hosts if is_verified and one and not one.startswith(("/", "@"))]
+
+
+def _read_hosts(url: str) -> tuple[bool, list[tuple[str, str, int]]]:
+    """Whether certificates are verified; and each server's name, where it is reached, and its port."""
     from psycopg.pq import Conninfo
 
     values = {one.keyword: one.val for one in Conninfo.get_defaults()}
     values |= {one.keyword: one.val for one in Conninfo.parse(url.encode()) if one.val is not None}
-    if values[b"sslmode"] in (b"verify-ca", b"verify-full") or values.get(b"sslrootcert") == b"system":
-        return []
-    names, addresses = (_parse_list(values[keyword]) for keyword in (b"host", b"hostaddr"))
+    is_verified = values[b"sslmode"] in (b"verify-ca", b"verify-full")
+    names, addresses, ports = (_parse_list(values[keyword]) for keyword in (b"host", b"hostaddr", b"port"))
     shown = names if any(names) else addresses
     reached = addresses if any(addresses) else names
-    return [name for name, host in zip(shown, reached, strict=False) if not is_local(host)]
+    ports = ports * len(reached) if len(ports) == 1 else ports
+    hosts = [(name, at, int(port or 5432)) for name, at, port in zip(shown, reached, ports, strict=False)]
+    return is_verified or values.get(b"sslrootcert") == b"system", hosts
 
 
 def _parse_list(value: bytes | None) -> list[str]:

@@ -188,7 +188,7 @@ def _serving_metrics(
     metrics.watch(desk, storage)
     metrics.watch_mails(mailer.counts)
     metrics.watch_clock(is_clock_right)
-    return serving(metrics, storage, *address)
+    return serving(metrics, storage, settings, *address)
 
 
 @asynccontextmanager

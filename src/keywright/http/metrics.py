@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from datetime import timedelta
+from datetime import UTC, datetime
 from itertools import accumulate
 from math import nan
 from wsgiref.simple_server import WSGIServer
@@ -28,6 +28,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from keywright import __version__
+from keywright.config import Settings
 from keywright.core.errors import Unavailable, UnknownLicense
 from keywright.db import ReadTransaction, Storage, run_read
 from keywright.delivery.mail.model import Fate
@@ -36,6 +37,7 @@ from keywright.engine.desk import Desk
 from keywright.events.outbox.model import MailState
 from keywright.jobs.store import count_unfinished_jobs
 from keywright.maintenance.clock import measure_difference
+from keywright.maintenance.watched import GAUGES, watch
 from keywright.search.projector import lag
 
 log = logging.getLogger(__name__)
@@ -43,6 +45,13 @@ log = logging.getLogger(__name__)
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 #: The most waiting mails that are counted.
 _MAX_MAILS = 10_000
+#: The gauges that are read from the database, without ``keywright_``: what each label is, and what each says.
+_GAUGES = GAUGES | {
+    "unfinished_jobs": ("", "Jobs that wait or are worked on."),
+    "waiting_mails": ("", "Mails that wait to be sent; no more than 10,000 are counted."),
+    "search_events_behind": ("", "Events that the search of the pages does not know yet."),
+    "clock_difference_seconds": ("", "How far the clock of PostgreSQL is ahead of the one here, in seconds."),
+}
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
@@ -170,9 +179,12 @@ class _MailCounts(Collector):
 class _DatabaseFigures(Collector):
     """Figures that are read from the database whenever they are asked for."""
 
-    def __init__(self, of_calls: Storage, storage: Storage, thread: ThreadPoolExecutor) -> None:
+    def __init__(
+        self, of_calls: Storage, storage: Storage, settings: Settings, thread: ThreadPoolExecutor
+    ) -> None:
         """``of_calls`` is the storage that answers calls; figures are read from its clone ``storage``."""
         self._of_calls, self._storage = of_calls, storage
+        self._settings = settings
         self._thread = thread
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
@@ -180,27 +192,35 @@ class _DatabaseFigures(Collector):
         connections = self._storage.watch.count_connections()
         up = GaugeMetricFamily("keywright_database_up", "Whether the database answers.")
         try:
-            jobs, behind, mails, difference = self._thread.submit(self._read).result()
+            figures = self._thread.submit(run_read, self._storage, self._read).result()
         except Unavailable:
             up.add_metric((), 0)
             yield up
             return
         up.add_metric((), 1)
         yield up
-        yield GaugeMetricFamily("keywright_unfinished_jobs", "Jobs that wait or are worked on.", value=jobs)
-        text = "Mails that wait to be sent; no more than 10,000 are counted."
-        yield GaugeMetricFamily("keywright_waiting_mails", text, value=mails)
-        yield GaugeMetricFamily(
-            "keywright_search_events_behind",
-            "Events that the search of the pages does not know yet.",
-            value=behind,
-        )
-        if difference is not None:
-            text = "How far the clock of PostgreSQL is ahead of the one here, in seconds."
-            seconds = difference.total_seconds()
-            yield GaugeMetricFamily("keywright_clock_difference_seconds", text, value=seconds)
+        families: dict[str, GaugeMetricFamily] = {}
+        for gauge, label, value in figures:
+            name, text = _GAUGES[gauge]
+            labels = (name,) if name else ()
+            family = families.setdefault(gauge, GaugeMetricFamily(f"keywright_{gauge}", text, labels=labels))
+            family.add_metric((label,) if name else (), value)
+        yield from families.values()
         if not self._storage.is_local:
             yield from self._collect_servers(connections)
+
+    def _read(self, tx: ReadTransaction) -> list[tuple[str, str, float]]:
+        """The gauges, each with the value of its label, and its own."""
+        now, is_writable = datetime.now(UTC), not self._storage.watch.writing.is_on
+        figures: list[tuple[str, str, float]] = [
+            ("unfinished_jobs", "", count_unfinished_jobs(tx)),
+            ("waiting_mails", "", count_mails(tx, MailState.WAITING, most=_MAX_MAILS)),
+            ("search_events_behind", "", lag(tx).behind),
+        ]
+        if (difference := measure_difference(tx)) is not None:
+            figures.append(("clock_difference_seconds", "", difference.total_seconds()))
+        watched = watch(tx, self._settings, now, is_writable=is_writable)
+        return figures + [(one.gauge, one.label, one.value) for one in watched]
 
     def _collect_servers(self, connections: dict[str, int]) -> Iterator[GaugeMetricFamily]:
         text = "Connections of this process to PostgreSQL, busy with a transaction or idle."
@@ -219,21 +239,15 @@ class _DatabaseFigures(Collector):
             seconds = nan if own.lag_seconds is None else own.lag_seconds
             yield GaugeMetricFamily("keywright_replica_lag_seconds", text, value=seconds)
 
-    def _read(self) -> tuple[int, int, int, timedelta | None]:
-        return run_read(self._storage, _read_figures)
-
-
-def _read_figures(tx: ReadTransaction) -> tuple[int, int, int, timedelta | None]:
-    waiting = count_mails(tx, MailState.WAITING, most=_MAX_MAILS)
-    return count_unfinished_jobs(tx), lag(tx).behind, waiting, measure_difference(tx)
-
 
 @contextmanager
-def serving(metrics: Metrics, storage: Storage, host: str, ports: Sequence[int]) -> Iterator[None]:
+def serving(
+    metrics: Metrics, storage: Storage, settings: Settings, host: str, ports: Sequence[int]
+) -> Iterator[None]:
     """Serve the metrics during the block at the first of these ports that is free."""
     own_storage = storage.clone()
     with ThreadPoolExecutor(1, thread_name_prefix="metrics") as thread:
-        metrics.registry.register(_DatabaseFigures(storage, own_storage, thread))
+        metrics.registry.register(_DatabaseFigures(storage, own_storage, settings, thread))
         server = _start(metrics.registry, host, ports)
         log.info("metrics are at %s:%d/metrics", host, server.server_port)
         try:

@@ -67,6 +67,11 @@ class Runner:
         """The number of calls that wait at the desk."""
         return self._desk.waiting
 
+    @property
+    def is_writable(self) -> bool:
+        """Whether changes are possible, as was found a moment ago."""
+        return not self._storage.watch.writing.is_on
+
     async def run(self, work: Callable[[], Result], *, is_started: bool = False) -> Result:
         """Run ``work`` in a thread. Raises ``QueueFull`` when too many requests wait, but not for the rest of
         an answer that ``is_started``.

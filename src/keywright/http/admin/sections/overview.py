@@ -16,6 +16,7 @@ from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
 from keywright.identity.store import list_api_keys
 from keywright.licensing.licenses.model import Status
+from keywright.maintenance import clock, watched
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import list_names
 from keywright.provisioning.policies import store as policy_store
@@ -23,6 +24,23 @@ from keywright.search import projector, statistics
 from keywright.search.owned_store import MAX_COUNTED, count_licenses
 from keywright.search.projector import Lag
 
+#: What does not go on, by the figure that shows it, and the page that says more.
+_TROUBLES = {
+    "clock": ("/system", N_("The clock looks wrong.")),
+    "writable": ("/system", N_("No change is possible.")),
+    "data_free_bytes": ("/system", N_("The disk is almost full.")),
+    "backup_age_seconds": ("/system", N_("The last backup is too old.")),
+    "upgrade_pending": ("/system", N_("An upgrade is not finished.")),
+    "rotation_pending": ("/system", N_("A rotation of the secret is not finished.")),
+    "certificate_seconds": ("/system", N_("The certificate of PostgreSQL ends soon.")),
+    "search_lag_seconds": ("/system", N_("The search is behind.")),
+    "feed_lag_seconds": ("/webhooks", N_("Webhooks are not delivered.")),
+    "webhook_oldest_seconds": ("/webhooks", N_("Webhooks are not delivered.")),
+    "shop_events_unmatched": ("/connections", N_("Sales have no license yet.")),
+    "shop_event_oldest_seconds": ("/connections", N_("Sales have no license yet.")),
+    "mail_oldest_seconds": ("/mails", N_("Mails are not sent.")),
+    "mails_refused": ("/mails", N_("Mails are not sent.")),
+}
 #: The most products to choose from.
 _MAX_PRODUCTS = 200
 
@@ -43,6 +61,7 @@ class OverviewData(NamedTuple):
     activity: Mapping[str, Any]
     product: Mapping[str, Any]
     first_steps: FirstSteps | None
+    troubles: list[tuple[str, str]]
 
 
 class Start(Section):
@@ -68,12 +87,12 @@ class Overview(Section):
 
     def __init__(self, site: AdminSite) -> None:
         super().__init__(site)
-        self._figures = site.figures
+        self._admin = site
 
     @page("")
     def show(self, request: PageRequest) -> Response:
         """Figures, two charts and the latest events; before the first license, the first steps."""
-        data = request.ask(lambda tx: _read(tx, request, self._figures))
+        data = request.ask(lambda tx: _read(tx, request, self._admin))
         overview = data.overview
         is_old = overview.as_of != request.now
         return request.render(
@@ -83,28 +102,36 @@ class Overview(Section):
             **data.activity,
             **data.product,
             first_steps=data.first_steps,
+            troubles=data.troubles,
             events=event_views.to_views(overview.latest_events, data.names, request.user),
             by_status=[(one.name.lower(), overview.by_status.get(one, 0)) for one in Status],
             is_old=is_old,
-            is_counting=is_old and not self._figures.are_recent(request.now),
+            is_counting=is_old and not self._admin.figures.are_recent(request.now),
         )
 
     @page("/counted")
     def is_counted(self, request: PageRequest) -> Response:
         """Whether the figures have been counted since; polled by pages with old figures."""
-        return request.render("overview/counted.html", is_over=self._figures.are_recent(request.now))
+        return request.render("overview/counted.html", is_over=self._admin.figures.are_recent(request.now))
 
 
-def _read(tx: ReadTransaction, request: PageRequest, figures: statistics.RecentFigures) -> OverviewData:
+def _read(tx: ReadTransaction, request: PageRequest, site: AdminSite) -> OverviewData:
     hidden = event_text.hidden_prefix(request.user)
-    overview = statistics.overview(tx, request.now, figures, without=hidden)
+    overview = statistics.overview(tx, request.now, site.figures, without=hidden)
     names = event_views.find_names(tx, overview.latest_events)
     first_steps = None if overview.total else _first_steps(tx)
     product_id = parse_number(request.query.get("product", ""))
     activity = read_activity(tx, request, product_id)
-    return OverviewData(
-        overview, names, projector.lag(tx), activity, _read_product(tx, product_id), first_steps
-    )
+    product, troubles = _read_product(tx, product_id), _list_troubles(tx, request, site)
+    return OverviewData(overview, names, projector.lag(tx), activity, product, first_steps, troubles)
+
+
+def _list_troubles(tx: ReadTransaction, request: PageRequest, site: AdminSite) -> list[tuple[str, str]]:
+    """The pages that say more about what does not go on, and a sentence for each."""
+    figures = watched.watch(tx, site.settings, request.now, is_writable=site.runner.is_writable)
+    bad = {one.gauge for one in figures if one.is_bad}
+    bad |= {"clock"} if clock.find_doubt(tx, request.now) else set()
+    return list(dict.fromkeys(trouble for name, trouble in _TROUBLES.items() if name in bad))
 
 
 def _read_product(tx: ReadTransaction, product_id: int | None) -> dict[str, Any]:
