@@ -1,12 +1,13 @@
 """Why a license's program is refused: the top of its page, and what can be done there."""
 
+import re
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from keywright.core.command import Origin
-from keywright.licensing.activations.commands import ActivateDevice
+from keywright.licensing.activations.commands import Activate, ActivateDevice
 from keywright.licensing.activations.model import Device
 from keywright.licensing.licenses.commands import UpdateLicense
 from keywright.licensing.licenses.model import License, Status
@@ -125,6 +126,25 @@ def test_trying_says_what_would_happen_and_changes_nothing(
     assert after.times_activated == before.times_activated
     answer = bob.post(f"/licenses/{license.id}/try", fingerprint="x" * 257)
     assert answer.status_code == 422
+
+
+def test_many_devices_are_paged_also_where_one_is_tried(server: RunningServer, carol: Visitor) -> None:
+    """Whoever may look asks for it again and again: the page must not grow with the history."""
+    license = make(server)
+    meta_data = {f"name {number}": "x" * 350 for number in range(10)}
+    names = [f"device-{number:03}" for number in range(260)]
+    devices = [asked(license=license.id, label=name, meta_data=meta_data) for name in names]
+    decide(server, *(Activate(**one) for one in devices))
+    answers = [carol.post(f"/licenses/{license.id}/try"), carol.get(f"/licenses/{license.id}")]
+    assert all("50 of 260, active ones first." in said(one) for one in answers)
+    assert max(len(one.content) for one in answers) < 200_000
+    shown: list[str] = []
+    for first in range(0, 300, 50):
+        page = carol.get(f"/licenses/{license.id}?device={first}").text
+        shown += re.findall(r"device-[0-9]{3}", page)
+        assert (f"device={first + 50}" in page) is (first < 250)
+    assert sorted(set(shown)) == names
+    assert carol.get(f"/licenses/{license.id}?device={'9' * 30}").status_code == 200
 
 
 def test_a_note_and_tags_are_written_shown_and_filtered_by(

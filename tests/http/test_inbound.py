@@ -21,7 +21,7 @@ PATH = "/in/generic/1"
 def shop(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A server with a generic connection, 1, that sells "pro"."""
     folder: Path = tmp_path_factory.mktemp("shops") / "data"
-    with running(folder, database, **NO_LIMITS | {"bad_request_limit": 30}) as server:
+    with running(folder, database, **NO_LIMITS) as server:
         with server.storage() as storage:
             executor = open_executor(storage)
             do(executor, create_policy())
@@ -95,9 +95,25 @@ def test_another_body_or_an_old_one_is_refused(sender: Client) -> None:
     assert sender.post(PATH, body=body, headers=old).status == 401
 
 
-@pytest.mark.parametrize("path", ["/in/generic/9", "/in/stripe/1", "/in/nowhere/1", "/in/generic/0", "/in/"])
+@pytest.mark.parametrize("path", ["/in/nowhere/1", "/in/generic/0", "/in/generic/x", "/in/"])
 def test_there_is_nothing_at_other_addresses(sender: Client, path: str) -> None:
     assert send(sender, a_paid_order("none", now()), path=path).status == 404
+
+
+@pytest.mark.parametrize("shop_name", [one.value for one in Shop])
+def test_a_connection_that_is_not_there_is_answered_like_a_wrong_signature(
+    sender: Client, shop_name: str
+) -> None:
+    """Number 1 is of the generic shop, 2 of WooCommerce, 9 of none; what is signed is for another one."""
+    body = a_paid_order("none", now())
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    for headers, sent in ((signed(body, now(), "msg_none"), body), ({}, body), (form, b"webhook_id=7")):
+        answers = [
+            sender.post(f"/in/{shop_name}/{number}", body=sent, headers=dict(headers))
+            for number in (1, 2, 9)
+            if (shop_name, number) != ("generic", 1)
+        ]
+        assert len({(one.status, one.body) for one in answers}) == 1
 
 
 def test_only_post_is_taken(sender: Client) -> None:
@@ -129,7 +145,7 @@ def test_large_orders_are_taken_and_larger_bodies_refused(shop: RunningServer, s
 def test_a_stranger_is_limited(database: str, tmp_path: Path) -> None:
     with running(tmp_path / "data", database, bad_request_limit=5) as server, Client(server) as stranger:
         answers = [stranger.post(PATH, body=b"{}").status for _ in range(8)]
-    assert answers == [404] * 5 + [429] * 3
+    assert answers == [401] * 5 + [429] * 3
 
 
 def test_the_log_has_no_address_and_no_secret(shop: RunningServer, sender: Client) -> None:

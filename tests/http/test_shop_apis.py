@@ -113,6 +113,30 @@ def test_woocommerce_is_asked_whose_renewal_failed() -> None:
     assert change_of(Shop.WOOCOMMERCE, "order_renewal_failed") == failed
 
 
+def test_woocommerce_is_asked_whether_a_deleted_order_is_gone() -> None:
+    """The topic is not signed: what is signed may be the deletion of a user with the same number."""
+    suspended = StateChange(state=SaleState.SUSPENDED, order="101")
+    with running_api(Shop.WOOCOMMERCE) as stub:
+        for fault, change in (
+            (None, suspended),
+            (Fault(404, b"{}"), suspended),
+            (Fault(200, b'{"id":101,"status":"trash"}'), suspended),
+            (Fault(200, b'{"id":101,"status":"completed"}'), Nothing("the order is still there")),
+        ):
+            stub.fault = fault
+            found = complete(stub, "order_deleted")
+            assert (found.change, found.needs_api) == (change, False)
+        for fault, error in (
+            (Fault(401), ShopRefused),
+            (DOWN, ShopUnavailable),
+            (Fault(200, b"[]"), UnreadableEvent),
+        ):
+            stub.fault = fault
+            with pytest.raises(error):
+                complete(stub, "order_deleted")
+    assert stub.asked[0] == "/wp-json/wc/v3/orders/101"
+
+
 def test_lemon_squeezy_is_asked_which_order_an_invoice_is_of() -> None:
     until = datetime(2027, 1, 1, 13, tzinfo=UTC)
     renewal = Renewal(subscription="210", until=until, order="invoices/502")

@@ -14,6 +14,7 @@ from keywright.background.shop_runner import CLAIM, ShopRunner
 from keywright.core import errors as e
 from keywright.core.errors.problems import PROBLEMS
 from keywright.core.parsing import MAX_ID
+from keywright.core.standard_webhooks import new_secret
 from keywright.engine.desk import Desk
 from keywright.http.answer import Answer, error_headers
 from keywright.http.middleware.call import Call
@@ -47,7 +48,7 @@ class _Action(NamedTuple):
 class Inbound:
     """The address as an interface."""
 
-    malformed = frozenset({e.BadSignature, e.UnknownConnection, e.BodyTooLarge, e.BodyIncomplete})
+    malformed = frozenset({e.BadSignature, e.BodyTooLarge, e.BodyIncomplete})
     body_limit = untrusted_body_limit = MAX_BODY
     has_own_credentials = True
     has_keys_in_body = True
@@ -58,6 +59,7 @@ class Inbound:
         self.desk = desk
         self._runner = runner
         self._limit = RateLimit(_PER_MINUTE, burst=_BURST)
+        self._decoy = new_secret()
         action = _Action("receive_event", Right.NONE, changes=True, answer=self._receive)
         self._address = Address(("in", None, None), {"POST": action})
 
@@ -101,7 +103,7 @@ class Inbound:
         path = _parse_path(call.scope["raw_path"])
         assert path is not None  # noqa: S101
         shop, connection_id = path
-        opened: OpenedConnection = await self.desk.query(
+        opened: OpenedConnection | None = await self.desk.query(
             OpenConnection(connection_id=connection_id, shop=shop), call
         )
         body = call.sent if isinstance(call.sent, bytes) else b""
@@ -109,7 +111,9 @@ class Inbound:
         module = MODULES[shop]
         if module.is_ping(headers, body):
             return Answer(200, _RECEIVED)
-        module.verify(headers, body, opened.secret, call.now)
+        # Of no connection, nobody knows the secret: the answer and its time are those of a wrong signature.
+        module.verify(headers, body, self._decoy if opened is None else opened.secret, call.now)
+        assert opened is not None  # noqa: S101
         self._limit.take(monotonic(), f"{connection_id}")
         payload = keep_payload(headers, body)
         event_id, event, problem = find_event(payload, opened.connection)

@@ -156,8 +156,8 @@ class GetConnection(Query, frozen=True, kw_only=True):
 
 
 class OpenConnection(Query, frozen=True, kw_only=True):
-    """A connection with its secrets, as ``OpenedConnection``; raises ``UnknownConnection``, also for one to
-    another shop than ``shop``.
+    """A connection with its secrets, as ``OpenedConnection``. Raises ``UnknownConnection``; for a ``shop``
+    that has no such connection, it is None.
     """
 
     connection_id: int

@@ -41,10 +41,12 @@ def get_connection(read: Any, query: GetConnection) -> Connection:
     return connection
 
 
-def open_connection(read: Any, query: OpenConnection) -> OpenedConnection:
-    """One connection with its secrets. Raises ``UnknownConnection``."""
+def open_connection(read: Any, query: OpenConnection) -> OpenedConnection | None:
+    """One connection with its secrets. Raises ``UnknownConnection``, but for a shop's."""
     opened = store.open_connection(read.tx, query.connection_id)
-    if opened is None or query.shop not in (None, opened.connection.shop):
+    if query.shop is not None:
+        return opened if opened is not None and opened.connection.shop is query.shop else None
+    if opened is None:
         raise UnknownConnection(query.connection_id)
     return opened
 

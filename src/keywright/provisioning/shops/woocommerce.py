@@ -89,6 +89,10 @@ class _MetaEntry(msgspec.Struct):
     value: Any = None
 
 
+class _Status(msgspec.Struct):
+    status: str
+
+
 class _Order(msgspec.Struct):
     id: int
     status: str
@@ -133,7 +137,7 @@ def read(headers: Mapping[str, str], body: bytes, connection: Connection) -> Sho
     found = decode(body, dict[str, Any])
     is_test = connection.mode is Mode.TEST
     if found.keys() == {"id"}:
-        event = _read_deletion(headers, found["id"])
+        event = _read_deletion(headers, found["id"], needs_api=connection.has_api_key)
     elif "billing_period" in found:
         event = _read_subscription(convert(found, _Subscription))
     elif "line_items" in found:
@@ -152,7 +156,13 @@ def find_api(connection: Connection, api_key: str) -> ApiAccess | None:
 
 
 def complete(event: ShopEvent, api: ShopApi) -> ShopEvent:
-    """The first order of the subscription that an order renews, and the end of the time paid."""
+    """The first order of the subscription that an order renews, and the end of the time paid; of an order
+    that was deleted, whether it is gone.
+    """
+    if isinstance(event.change, StateChange) and event.change.order is not None:
+        is_gone = _is_gone(api, event.change.order)
+        change: Change = event.change if is_gone else Nothing("the order is still there")
+        return replace(event, change=change, needs_api=False)
     found = convert(api.get(f"/wp-json/wc/v3/subscriptions/{event.lookup}"), _Subscription)
     first_order, until = str(found.parent_id), found.next_payment_date_gmt or found.end_date_gmt
     change = event.change
@@ -165,6 +175,16 @@ def complete(event: ShopEvent, api: ShopApi) -> ShopEvent:
     elif isinstance(change, Renewal):
         change = Nothing("the subscription has no end")
     return replace(event, change=change, needs_api=False)
+
+
+def _is_gone(api: ShopApi, order: str) -> bool:
+    """Whether the shop has no such order, or has it in the trash."""
+    try:
+        return convert(api.get(f"/wp-json/wc/v3/orders/{order}"), _Status).status == "trash"
+    except ShopRefused as refused:
+        if not refused.reason.startswith("404 "):
+            raise
+        return True
 
 
 def list_orders(
@@ -199,16 +219,18 @@ def _list(api: ShopApi, what: str, since: datetime) -> Iterator[dict[str, Any]]:
         yield from page
 
 
-def _read_deletion(headers: Mapping[str, str], number: object) -> ShopEvent:
-    """All things of a site share one row of numbers: a forged topic reaches no order that is still there. An
-    order can go to the trash, come back, and go again: the ID of the delivery tells one from the other.
+def _read_deletion(headers: Mapping[str, str], number: object, *, needs_api: bool) -> ShopEvent:
+    """The topic is not signed, and users have numbers of their own: with an API key, the shop is asked
+    whether the order is gone. An order can go to the trash, come back, and go again: the ID of the delivery
+    tells one from the other.
     """
     topic, order = headers.get("x-wc-webhook-topic", ""), str(convert(number, int))
     is_order = topic == "order.deleted"
     change = StateChange(state=SaleState.SUSPENDED, order=order) if is_order else Nothing("no order")
     delivery = headers.get("x-wc-webhook-delivery-id", "")[:64]
     event_id = "/".join(filter(None, ("deleted", order, delivery)))
-    return ShopEvent(id=event_id, name=topic[:60] or "deleted", at=None, change=change)
+    name, needs_api = topic[:60] or "deleted", needs_api and is_order
+    return ShopEvent(id=event_id, name=name, at=None, change=change, needs_api=needs_api)
 
 
 def _read_order(order: _Order, connection: Connection) -> ShopEvent:

@@ -60,9 +60,9 @@ def list_statuses() -> list[tuple[str, str]]:
     return [(one.name.lower(), _(one.name.lower()).capitalize()) for one in Status]
 
 
-def read_details(tx: ReadTransaction, license_id: int) -> LicenseDetails:
-    """A license and its activations. Raises ``UnknownLicense``."""
-    details = license_details.get_license(tx, license_id)
+def read_details(tx: ReadTransaction, license_id: int, first: int = 0) -> LicenseDetails:
+    """A license and its activations, from a place on. Raises ``UnknownLicense``."""
+    details = license_details.get_license(tx, license_id, first)
     if details is None:
         raise UnknownLicense(str(license_id))
     return details

@@ -146,7 +146,8 @@ def _list_makers(tx: ReadTransaction) -> list[tuple[str, str]]:
 
 
 def _read_license(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
-    details, names = _get_details(tx, request.path_params["id"])
+    first = parse_number(request.query.get("device", "")) or 0
+    details, names = _get_details(tx, request.path_params["id"], first)
     license = details.license
     terms = terms_of(license)
     policy = None if license.policy_id is None else policy_store.find_policy(tx, license.policy_id)
@@ -266,6 +267,6 @@ def _has_only_status(search: Search) -> bool:
     return all(one is None for one in others) and not search.is_full and not search.is_unused
 
 
-def _get_details(tx: ReadTransaction, license_id: int) -> tuple[LicenseDetails, Names]:
-    details = read_details(tx, license_id)
+def _get_details(tx: ReadTransaction, license_id: int, first: int = 0) -> tuple[LicenseDetails, Names]:
+    details = read_details(tx, license_id, first)
     return details, license_filter.find_names(tx, [details.license])
