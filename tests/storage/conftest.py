@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from keywright.core.crypto import KeyRing
-from keywright.db import Storage, open_storage
+from keywright.db import ReadTransaction, Storage, open_storage
 from keywright.engine.executor import Executor
 from keywright.registry import open_executor
 from tests.databases import KINDS, a_postgres_url
@@ -84,6 +84,22 @@ def executor(database: str, url: str, storage: Storage) -> Iterator[Executor]:
         return
     with closing(Unlucky(url, KEY_RING)) as unlucky:
         yield open_executor(unlucky)
+
+
+#: What reads the clock of the database.
+_READ_CLOCK = ReadTransaction.read_clock
+
+
+@pytest.fixture(autouse=True)
+def clock_of_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is decided by the database's clock is decided by the commands': tests choose their moments."""
+    monkeypatch.setattr(ReadTransaction, "read_clock", lambda _tx: None)
+
+
+@pytest.fixture
+def clock_of_database(clock_of_commands: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The database's clock decides, as it does where no test is."""
+    monkeypatch.setattr(ReadTransaction, "read_clock", _READ_CLOCK)
 
 
 @pytest.fixture

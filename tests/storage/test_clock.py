@@ -124,6 +124,7 @@ def test_a_person_can_say_that_the_clock_is_right(executor: Executor, storage: S
 
 
 @pytest.mark.databases("postgresql")
+@pytest.mark.usefixtures("clock_of_database")
 def test_the_clock_of_the_database_is_compared_with_the_one_here(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,12 +98,13 @@ def _save_what_is_sealed(tx: WriteTransaction) -> None:
 
 
 def contents(storage: Storage) -> dict[str, list[dict[str, Any]]]:
-    """Every row of every table."""
+    """Every row of every table, but for the moment at which who restores a backup believes the clock."""
     with storage.read() as tx:
         return {
             table.name: [
                 dict(row._mapping)
                 for row in tx.connection.execute(select(table).order_by(*table.primary_key))
+                if row[0] != "clock_believed_at"
             ]
             for table in metadata.sorted_tables
             if table.name not in _NOT_COPIED

@@ -1,6 +1,6 @@
 """Leases: what each command answers, what it refuses, and what is in the database after it."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -25,6 +25,10 @@ from keywright.engine.executor import Executor
 from keywright.licensing.leases import store
 from keywright.licensing.leases.commands import ListLeases
 from keywright.licensing.leases.model import Lease, LeaseCounter
+from keywright.licensing.validation.commands import ValidateLicense
+from keywright.licensing.validation.model import Code
+from keywright.licensing.validation.queries import LoadedValidations
+from keywright.licensing.views.store import Names
 from tests.databases import KINDS
 from tests.makers import (
     KEY,
@@ -369,3 +373,37 @@ def executor_query(executor: Executor, query: ListLeases) -> list[Any]:
     outcomes = executor.query([query])
     assert not [one for one in outcomes if isinstance(one, Fault)]
     return outcomes
+
+
+@pytest.mark.usefixtures("clock_of_database")
+def test_a_server_whose_clock_is_ahead_ends_no_lease(
+    executor: Executor, storage: Storage, database: str
+) -> None:
+    """Where there are several servers, the database's clock decides, also what validations answer."""
+    now = datetime.now(UTC).replace(microsecond=0)
+    ahead = now + MINUTES + timedelta(seconds=30)
+    do(executor, create(), set_terms({"max_leases": 1}))
+    lease = take(executor, "alice", now=now)
+    query = ValidateLicense(key=KEY, now=ahead, lease_id=lease.lease_id)
+    with storage.read() as tx:
+        answer = LoadedValidations(tx, [query], Names()).answer(query)
+    is_one_clock = database == "postgresql"
+    assert answer.findings.code is (Code.VALID if is_one_clock else Code.LEASE_LOST)
+    assert (answer.lease is not None) is is_one_clock
+    if is_one_clock:
+        with pytest.raises(NoFreeLease):
+            take(executor, "bob", now=ahead)
+        [renewed] = do(executor, renew_lease(lease.lease_id, now=ahead))
+        assert renewed.leased.lease.expires_at < ahead
+    else:
+        take(executor, "bob", now=ahead)
+
+
+def test_a_renewal_never_moves_an_end_back(floating: Executor) -> None:
+    """A server's clock may be behind; an end that is later than any that could be given now is wrong."""
+    first = take(floating)
+    behind, shorter, late = NOW - SECOND, NOW + SECOND, NOW + timedelta(days=400)
+    renewals = [renew_lease(first.lease_id, now=behind), renew_lease(first.lease_id, now=shorter, seconds=60)]
+    assert [one.leased.lease.expires_at for one in do(floating, *renewals)] == [END, END]
+    ends = [take(floating, "bob", now=at).expires_at for at in (late, NOW + SECOND)]
+    assert ends == [late + MINUTES, NOW + SECOND + MINUTES]

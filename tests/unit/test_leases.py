@@ -78,10 +78,11 @@ def test_a_free_lease_is_taken_for_the_seconds_of_the_terms() -> None:
 
 @pytest.mark.parametrize(("asked", "given"), [(None, 600), (60, 60), (600, 600), (601, 600)])
 def test_the_seconds_of_a_lease_are_at_most_those_of_the_terms(asked: int | None, given: int) -> None:
-    expires_at = NOW + timedelta(seconds=given)
-    assert rules.take(a_lease(), None, FREE, TERMS, asked).lease.expires_at == expires_at
-    assert rules.take(a_lease(), a_lease(), FREE, TERMS, asked).lease.expires_at == expires_at
-    for lease in (a_lease(), ENDED):
+    expires_at, new = NOW + timedelta(seconds=given), a_lease(expires_at=NOW)
+    current = a_lease(expires_at=NOW + SECOND)
+    assert rules.take(new, None, FREE, TERMS, asked).lease.expires_at == expires_at
+    assert rules.take(new, current, FREE, TERMS, asked).lease.expires_at == expires_at
+    for lease in (current, ENDED):
         renewed = rules.renew(lease, None, FREE, TERMS, seconds=asked, now=NOW)
         assert renewed.lease.expires_at == expires_at
 

@@ -58,6 +58,7 @@ def add(
 def test_a_period_is_one_of_the_calendar(per: Period) -> None:
     assert rules.period_start(per, NOW) == STARTS[per]
     assert rules.resets_at(per, NOW) == ENDS[per]
+    assert rules.list_starts(NOW) == list(STARTS.values())
 
 
 def test_a_year_begins_in_january() -> None:

@@ -1,5 +1,5 @@
 """Delete what is kept for a time only, every hour: idempotency records, deleted licenses, sign-ins of
-customers, mails, events of shops, refused calls, and events.
+customers, mails, events of shops, refused calls, usage of old periods, and events.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from keywright.core.errors import KeywrightError, Unavailable
 from keywright.delivery.mail.commands import PurgeMails
 from keywright.engine.desk import Desk
 from keywright.engine.idempotency import PurgeIdempotencyRecords
-from keywright.maintenance.commands import PurgeDeletedLicenses, PurgeEvents
+from keywright.maintenance.commands import PurgeDeletedLicenses, PurgeEvents, PurgeUsage
 from keywright.maintenance.retention import PurgeResult
 from keywright.provisioning.portal.commands import PurgeSignIns
 from keywright.provisioning.shops.commands import PurgeShopEvents
@@ -24,6 +24,8 @@ from keywright.search.commands import PurgeRefusals
 ANSWERS_KEPT = timedelta(hours=48)
 #: How long calls that were refused are kept.
 REFUSALS_KEPT = timedelta(days=30)
+#: How long the usage of periods that are over is kept.
+USAGE_KEPT = timedelta(days=800)
 _INTERVAL = timedelta(hours=1)
 #: The pause after a turn that the database was too busy for, in seconds, and how many such turns in a row are
 #: normal.
@@ -83,22 +85,17 @@ async def _delete_old(desk: Desk, now: datetime, days: KeptDays) -> bool:
     purge = PurgeIdempotencyRecords(context=Context(now, ORIGIN), before=now - ANSWERS_KEPT)
     while deleted := await desk.execute(purge):
         await asyncio.sleep(0)
-    forget = PurgeDeletedLicenses(
-        context=Context(now, ORIGIN), before=now - timedelta(days=days.keep_deleted_days)
-    )
-    while await desk.execute(forget):
-        await asyncio.sleep(_PAUSE)
-    await desk.execute(PurgeSignIns(context=Context(now, ORIGIN), before=now))
-    mails = PurgeMails(context=Context(now, ORIGIN), keep_days=days.keep_mails_days)
-    while await desk.execute(mails):
-        await asyncio.sleep(_PAUSE)
-    shop_events = PurgeShopEvents(
-        context=Context(now, ORIGIN), before=now - timedelta(days=days.keep_shop_events_days)
-    )
-    while await desk.execute(shop_events):
-        await asyncio.sleep(_PAUSE)
-    while await desk.execute(PurgeRefusals(context=Context(now, ORIGIN), before=now - REFUSALS_KEPT)):
-        await asyncio.sleep(_PAUSE)
+    context = Context(now, ORIGIN)
+    await desk.execute(PurgeSignIns(context=context, before=now))
+    for one in (
+        PurgeDeletedLicenses(context=context, before=now - timedelta(days=days.keep_deleted_days)),
+        PurgeMails(context=context, keep_days=days.keep_mails_days),
+        PurgeShopEvents(context=context, before=now - timedelta(days=days.keep_shop_events_days)),
+        PurgeRefusals(context=context, before=now - REFUSALS_KEPT),
+        PurgeUsage(context=context, before=now - USAGE_KEPT),
+    ):
+        while await desk.execute(one):
+            await asyncio.sleep(_PAUSE)
     return await _delete_events(desk, now, days.keep_events_days) and deleted is not None
 
 

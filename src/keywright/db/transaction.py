@@ -5,10 +5,11 @@
 """
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Protocol
 
-from sqlalchemy import Connection, Row, Select, Table, delete, insert, literal, select
+from sqlalchemy import Connection, Row, Select, Table, delete, func, insert, literal, select
 
 from keywright.core.crypto import KeyRing
 from keywright.db.bulk import Item, Values, is_postgres
@@ -19,6 +20,7 @@ from keywright.db.secret_ids import lock_ring
 Question = Select[Any]
 
 _PING = select(literal(1))
+_CLOCK = select(func.clock_timestamp())
 #: The name of a sequence that there never is.
 _PROBE = "probe"
 
@@ -73,6 +75,15 @@ class ReadTransaction:
     def which_exist(self, questions: tuple[Question, ...]) -> tuple[bool, ...]:
         """For each question, whether it finds a row: one statement for all."""
         return tuple(map(bool, self.connection.execute(_exist(questions)).one()))
+
+    def read_clock(self) -> datetime | None:
+        """The moment by the clock of the database, the same for all servers, in UTC; None on SQLite, which
+        has no clock of its own.
+        """
+        if not self.is_postgres:
+            return None
+        moment: datetime = self.connection.execute(_CLOCK).scalar_one()
+        return moment.astimezone(UTC)
 
     def ping(self) -> None:
         """Execute a statement that needs no table."""

@@ -81,6 +81,8 @@ class LicenseWork(UnitOfWork):
         self._imported: set[int] = set()
         #: Licenses all of whose places were given up, and when.
         self._emptied: dict[int, datetime] = {}
+        #: The database's clock, once there are leases or usage to decide.
+        self._clock: datetime | None = None
         self.devices = DeviceWork(tx, names)
         self._load([part for one in commands for part in one.parts])
 
@@ -115,10 +117,12 @@ class LicenseWork(UnitOfWork):
         if leasing or counting:
             renames = _find_renames(commands)
             named = [(one, self._possible_ids(one, renames)) for one in leasing]
-            self.leases.load(named, self._activations)
-            self.usage.load(
-                {(number, one.meter) for one in counting for number in self._possible_ids(one, renames)}
-            )
+            clock = self.tx.read_clock()
+            self._clock = clock and clock.replace(microsecond=0)
+            moments = {self.now(one) for one in (*leasing, *counting)}
+            self.leases.load(named, self._activations, max(moments))
+            meters = {(number, one.meter) for one in counting for number in self._possible_ids(one, renames)}
+            self.usage.load(meters, moments)
 
     def _load_activations(
         self, commands: Sequence[Reactivate | Deactivate | DeactivateAll], renames: _Renames
@@ -149,6 +153,12 @@ class LicenseWork(UnitOfWork):
             self._activations.setdefault(one.license_id, {})[one.token] = one
 
     # --- what handlers ask and change -------------------------------------------------------------
+
+    def now(self, command: Command) -> datetime:
+        """The moment at which a command about leases or usage is decided: that of the database's clock, where
+        there may be several servers.
+        """
+        return self._clock or command.context.now
 
     def get_license(self, command: LicenseCommand) -> License:
         """The license that the command is about. Raises ``UnknownLicense``."""

@@ -52,11 +52,8 @@ def find_doubt(tx: ReadTransaction, now: datetime) -> datetime | None:
 
 def measure_difference(tx: ReadTransaction) -> timedelta | None:
     """How far the clock of the database is ahead of that of this process; None for SQLite, which has none."""
-    if not tx.is_postgres:
-        return None
-    began = datetime.now(UTC)
-    theirs: datetime = tx.connection.execute(select(func.clock_timestamp())).scalar_one()
-    return theirs - began - (datetime.now(UTC) - began) / 2
+    began, theirs = datetime.now(UTC), tx.read_clock()
+    return None if theirs is None else theirs - began - (datetime.now(UTC) - began) / 2
 
 
 def list_clock_warnings(tx: ReadTransaction, now: datetime) -> Iterator[str]:

@@ -51,6 +51,14 @@ class PurgeDeletedLicenses(Command, frozen=True, kw_only=True):
     before: datetime
 
 
+class PurgeUsage(Command, frozen=True, kw_only=True):
+    """Delete some usage of meters in periods that began before this moment."""
+
+    cost = Cost.ALONE
+
+    before: datetime
+
+
 class PurgeAddresses(Command, frozen=True, kw_only=True):
     """Erase the addresses of those of these activations (license id, token) that were given up before this
     moment, and of some earlier events.

@@ -26,6 +26,7 @@ from keywright.db.schema import (
     mail_outbox,
     meter_usage,
     new_devices,
+    past_usage,
     portal_releases,
     refusals,
     search_terms,
@@ -63,7 +64,7 @@ _CLEAR_EVENTS = bulk_update(events, ["id"], ["ip_address"])
 #: Other tables that say something of a license.
 _OTHERS = (
     *(last_seen, leases, license_notes, license_tags, meter_usage),
-    *(new_devices, portal_releases, refusals, trials),
+    *(new_devices, past_usage, portal_releases, refusals, trials),
     *(license_moments, webhook_deliveries),
 )
 #: Of these, those that tell of the vendor's people and servers: they are not for the customer.

@@ -9,8 +9,9 @@ from keywright.core.command import Command
 from keywright.events.store import find_newest_moment
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing.undo.store import delete_old
+from keywright.licensing.usage import store as usage_store
 from keywright.maintenance import old_events
-from keywright.maintenance.commands import PurgeDeletedLicenses, PurgeEvents
+from keywright.maintenance.commands import PurgeDeletedLicenses, PurgeEvents, PurgeUsage
 
 #: How many events are looked at in one transaction: to find old ones, and licenses that have too many.
 _OLD_AT_ONCE, _AT_ONCE = 1_000, 200
@@ -47,7 +48,13 @@ def purge_deleted_licenses(work: UnitOfWork, command: PurgeDeletedLicenses) -> i
     return delete_old(work.tx, command.before, limit=_SNAPSHOTS_AT_ONCE)
 
 
+def purge_usage(work: UnitOfWork, command: PurgeUsage) -> int:
+    """Delete some usage of old periods; returns of how many."""
+    return usage_store.delete_old(work.tx, command.before)
+
+
 HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
     PurgeEvents: purge_events,
     PurgeDeletedLicenses: purge_deleted_licenses,
+    PurgeUsage: purge_usage,
 }

@@ -154,7 +154,7 @@ leases = Table(
     sqlite_with_rowid=False,
 )
 
-#: How much of a meter was used in a period, by the period's first second; one row for each meter.
+#: How much of a meter was used in its newest period, by the period's first second; one row for each meter.
 meter_usage = Table(
     "meter_usage",
     metadata,
@@ -164,6 +164,20 @@ meter_usage = Table(
     Column("used", BigInteger, nullable=False),
     PrimaryKeyConstraint("license_id", "meter"),
     CheckConstraint("used >= 0", name="used"),
+    sqlite_with_rowid=False,
+)
+
+#: How much of a meter was used in a period from before that; also of licenses that were deleted.
+past_usage = Table(
+    "past_usage",
+    metadata,
+    Column("license_id", BigInteger, nullable=False),
+    Column("meter", String(64), nullable=False),
+    Column("period_start", BigInteger, nullable=False),
+    Column("used", BigInteger, nullable=False),
+    PrimaryKeyConstraint("license_id", "meter", "period_start"),
+    CheckConstraint("used >= 0", name="used"),
+    Index("ix_past_usage_period_start", "period_start"),
     sqlite_with_rowid=False,
 )
 

@@ -23,7 +23,7 @@ from keywright.licensing.unit_of_work import LicenseWork
 def take_lease(work: LicenseWork, command: TakeLease) -> GrantedLease:
     """Take a lease, or go on with the one that the holder has."""
     license, activation = _get_leasable(work, command)
-    now, terms, leases = command.context.now, terms_of(license), work.leases
+    now, terms, leases = work.now(command), terms_of(license), work.leases
     device = rules.device_number(activation, command.device.fingerprint)
     new = Lease(license.id, secrets.token_hex(16), device, command.holder, now, now, now)
     current = leases.find_current(license, device, command.holder)
@@ -44,13 +44,13 @@ def renew_lease(work: LicenseWork, command: RenewLease) -> GrantedLease:
     if is_over:
         current = leases.find_current(license, lease.activation_id, lease.holder)
     held = leases.held(license, terms, is_place_needed=is_over and current is None)
-    leased = rules.renew(lease, current, held, terms, seconds=command.seconds, now=command.context.now)
+    leased = rules.renew(lease, current, held, terms, seconds=command.seconds, now=work.now(command))
     return _save(work, command, license, activation, leased)
 
 
 def release_lease(work: LicenseWork, command: ReleaseLease) -> ReleasedLease:
     """Give up a lease; a lease that is not there any more was given up before."""
-    license, now = get_license(work, command), command.context.now
+    license, now = get_license(work, command), work.now(command)
     _end_over(work, command, license)
     lease = work.leases.find_lease(license, command.lease_id)
     if lease is not None:
@@ -68,13 +68,13 @@ def end_lease(work: LicenseWork, command: EndLease) -> None:
         raise UnknownLease
     if lease.ended_at is not None:
         return
-    work.leases.end(license, lease, command.context.now)
+    work.leases.end(license, lease, work.now(command))
     work.record_license_event("license.lease_ended", license, command)
 
 
 def _get_leasable(work: LicenseWork, command: ProgramCommand) -> tuple[License, Activation | None]:
     """The license, which can give leases now, and the record of the device, if it has one."""
-    license, now = get_license(work, command), command.context.now
+    license, now = get_license(work, command), work.now(command)
     activation = find_activation(work, license, command)
     rules.require_leasable(
         license,
@@ -90,7 +90,7 @@ def _get_leasable(work: LicenseWork, command: ProgramCommand) -> tuple[License, 
 
 def _end_over(work: LicenseWork, command: Command, license: License) -> None:
     """End the leases that are over; the one who calls has not lost them."""
-    now = command.context.now
+    now = work.now(command)
     for one in work.leases.end_over(license, now):
         details = {"ended_at": one.expires_at}
         place = one.activation_id if (one.activation_id or 0) > 0 else None
@@ -105,7 +105,7 @@ def _save(
     leased: Leased,
 ) -> GrantedLease:
     work.leases.set_leased(leased)
-    return GrantedLease(work.devices.views.show(license, command.context.now), leased, activation)
+    return GrantedLease(work.devices.views.show(license, work.now(command)), leased, activation)
 
 
 HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {

@@ -134,9 +134,12 @@ def _require_free(held: HeldLeases, terms: Terms, now: datetime) -> None:
 
 
 def _extend(lease: Lease, terms: Terms, seconds: int | None, now: datetime) -> Lease:
-    most = terms.lease_seconds
-    life = timedelta(seconds=most if seconds is None else min(seconds, most))
-    return replace(lease, renewed_at=now, expires_at=now + life, ended_at=None)
+    """The end never moves back, unless it is far later than any that can be given now: a clock was ahead."""
+    most = timedelta(seconds=terms.lease_seconds)
+    life = most if seconds is None else min(timedelta(seconds=seconds), most)
+    is_right = lease.expires_at <= now + 2 * most
+    expires_at = max(now + life, lease.expires_at) if is_right else now + life
+    return replace(lease, renewed_at=now, expires_at=expires_at, ended_at=None)
 
 
 def _seconds(duration: timedelta) -> int:

@@ -42,9 +42,11 @@ class LeaseWork:
         #: The number of commands.
         self._size = 0
 
-    def load(self, named: _Named, activations: Mapping[int, Mapping[str, Activation]]) -> None:
-        """Load what these commands need. ``activations`` has those of the devices that they name, by license
-        and token.
+    def load(
+        self, named: _Named, activations: Mapping[int, Mapping[str, Activation]], latest: datetime
+    ) -> None:
+        """Load what these commands need, which are decided at this moment or before. ``activations`` has
+        those of the devices that they name, by license and token.
         """
         if not named:
             return
@@ -55,7 +57,6 @@ class LeaseWork:
         counted = {number for _, ids in named for number in ids}
         if not counted:
             return
-        latest = max(one.context.now for one, _ in named)
         for lease in store.list_over(self._tx, counted, latest):
             self._remember(lease)
             self._maybe_over.setdefault(lease.license_id, []).append(lease.lease_id)

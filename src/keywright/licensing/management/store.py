@@ -16,8 +16,7 @@ from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.management.commands import ListActivations
 from keywright.licensing.management.model import ManagedLicense
-from keywright.licensing.usage.rules import usage_by_meter
-from keywright.licensing.usage.store import list_usage
+from keywright.licensing.usage.store import list_usage, show_usage
 
 _SEEN = Lookup(
     select(last_seen.c.license_id, last_seen.c.seen_at), last_seen.c.license_id, last_seen.c.activation_id
@@ -37,7 +36,7 @@ def list_managed(tx: ReadTransaction, licenses: Sequence[License], now: datetime
         ManagedLicense(
             one,
             held.get(one.id, 0),
-            usage_by_meter(terms_of(one), usages.get(one.id, ()), now),
+            show_usage(tx, terms_of(one), usages.get(one.id, ()), now),
             validated.get(one.id),
             emails.get(one.id),
         )

@@ -17,9 +17,11 @@ from keywright.licensing.usage.model import RecordedUsage
 
 def record_usage(work: LicenseWork, command: RecordUsage) -> RecordedUsage:
     """Count an amount."""
-    license, now = get_license(work, command), command.context.now
+    license, now = get_license(work, command), work.now(command)
     terms = terms_of(license)
-    before = work.usage.find_usage(license.id, command.meter)
+    named = terms.meters.get(command.meter)
+    period = now if named is None else rules.period_start(named.per, now)
+    before = work.usage.find_usage(license.id, command.meter, period)
     usage = rules.add_usage(
         license,
         terms,
@@ -29,7 +31,7 @@ def record_usage(work: LicenseWork, command: RecordUsage) -> RecordedUsage:
         now=now,
         built_at=command.built_at,
     )
-    work.usage.set_usage(usage)
+    work.usage.set_usage(usage, now)
     meter = terms.meters[command.meter]
     percent = passed_threshold(meter.limit, rules.used_now(meter, before, now), usage.used)
     if percent is not None:

@@ -28,6 +28,11 @@ def period_start(per: Period, now: datetime) -> datetime:
     return midnight.replace(month=1, day=1) if per is Period.YEAR else _BEGINNING
 
 
+def list_starts(now: datetime) -> list[datetime]:
+    """The first seconds of the periods of every kind that ``now`` is in."""
+    return [period_start(per, now) for per in Period]
+
+
 def resets_at(per: Period, now: datetime) -> datetime | None:
     """The first second of the next period; None for never, as in the last year of all."""
     if per is Period.LICENSE or now.year == MAXYEAR:
@@ -43,8 +48,8 @@ def used_now(meter: Meter, usage: MeterUsage | None, now: datetime) -> int:
 
 def usage_by_meter(terms: Terms, usages: Iterable[MeterUsage], now: datetime) -> dict[str, int]:
     """The amount used now of each of the terms' meters."""
-    rows = {one.meter: one for one in usages}
-    return {name: used_now(meter, rows.get(name), now) for name, meter in terms.meters.items()}
+    used = {(one.meter, one.period_start): one.used for one in usages}
+    return {name: used.get((name, period_start(one.per, now)), 0) for name, one in terms.meters.items()}
 
 
 def is_exceeded(meter: Meter, used: int) -> bool:

@@ -36,7 +36,10 @@ class LoadedValidations:
         #: The leases of floating licenses: by license and ID, and by device.
         self._leases: dict[tuple[int, str], Lease] = {}
         self._latest: dict[tuple[int, int], Lease] = {}
-        self._load_leases([pair for pair in about if _is_floating(pair[1])])
+        floating = [pair for pair in about if _is_floating(pair[1])]
+        self._load_leases(floating)
+        #: The clock by which leases end, where there may be several servers.
+        self._clock = tx.read_clock() if floating else None
 
     def answer(self, query: ValidateLicense) -> Validated:
         """Everything that is to be said. Raises ``OtherProductKey``."""
@@ -48,10 +51,11 @@ class LoadedValidations:
             return Validated(rules.validate(facts), None, None, None)
         is_device_named = query.is_device_named
         activation = self._find_activation(query, license) if is_device_named else None
-        view = self._views.show(license, query.now)
+        now = (self._clock if _is_floating(license) else None) or query.now
+        view = self._views.show(license, now)
         facts = Facts(
             license=license,
-            now=query.now,
+            now=now,
             is_key_rotated=query.key in self._rotated,
             product_id=None if query.product is None else self._product_id(query.product, license),
             is_device_named=is_device_named,
@@ -65,7 +69,7 @@ class LoadedValidations:
         next_check_at = rules.next_check_at(facts)
         if not findings.shows_license:
             return Validated(findings, None, None, next_check_at)
-        lease = None if facts.lease is None or is_over(facts.lease, query.now) else facts.lease
+        lease = None if facts.lease is None or is_over(facts.lease, now) else facts.lease
         return Validated(findings, view, activation, next_check_at, lease)
 
     def _product_id(self, product: int | str, license: License) -> int | None:

@@ -12,8 +12,7 @@ from keywright.db.transaction import ReadTransaction
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import License
 from keywright.licensing.usage.model import MeterUsage
-from keywright.licensing.usage.rules import usage_by_meter
-from keywright.licensing.usage.store import list_usage
+from keywright.licensing.usage.store import list_usage, show_usage
 from keywright.licensing.views.model import LicenseView, NamedPolicy, NamedProduct
 
 #: How long products and policies are known without being read again, in seconds.
@@ -100,7 +99,7 @@ class Views:
         terms = license_rules.terms_of(license)
         if terms.meters and license.id not in self._usage:
             self._load_usage({license.id})
-        return usage_by_meter(terms, self._usage.get(license.id, ()), now)
+        return show_usage(self._tx, terms, self._usage.get(license.id, ()), now)
 
     def _load_products(self, ids: set[int]) -> None:
         self._products.update({number: NamedProduct(number) for number in ids})
