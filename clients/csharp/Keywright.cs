@@ -318,6 +318,7 @@ public sealed class Client {
             }
             catch (WebException error) when (error.Response != null) { problem = ToProblem((HttpWebResponse)error.Response); }
             catch (Exception error) { problem = error as KeywrightException ?? new KeywrightException(error.Message, null); }
+            finally { request?.Abort(); } // Not Close: that reads what is left.
         }) { IsBackground = true };
         if (left > 0) thread.Start();
         if (left <= 0 || !thread.Join(left)) {
@@ -333,10 +334,9 @@ public sealed class Client {
         request.Accept = "application/jwt, application/problem+json, */*;q=0.1";
         request.ContentType = "application/json";
         if (body != null) using (var stream = new StreamWriter(request.GetRequestStream())) stream.Write(body);
-        using (var answer = (HttpWebResponse)request.GetResponse()) {
-            if ((int)answer.StatusCode < 300) return Read(answer);
-            throw ToProblem(answer);
-        }
+        var answer = (HttpWebResponse)request.GetResponse();
+        if ((int)answer.StatusCode < 300) return Read(answer);
+        throw ToProblem(answer);
     }
 
     static string Read(WebResponse answer) {

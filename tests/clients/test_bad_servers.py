@@ -67,7 +67,7 @@ def test_a_bad_server_neither_holds_a_library_up_nor_changes_what_it_keeps(
             longest = max(server.sent for server in named.values()) / MEBIBYTE
             counted = {"calls": len(made), "wrong": len(wrong)}
             record(
-                "R29", library.language, counted, {"seconds beyond the deadline": over, "MiB read": longest}
+                "R29", library.language, counted, {"seconds beyond the deadline": over, "MiB that a server could send": longest}
             )
             # On a slow machine, the deadline may come before the server is reached.
             urls = {
