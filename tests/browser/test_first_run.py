@@ -16,7 +16,7 @@ from tests.browser.watching import Visitor, a_visitor
 from tests.http.admin_browser import PASSWORD, make_users
 from tests.server import RunningServer, running
 
-_LINK = re.compile(r'"setup_link":"(http://\S+/admin/setup\?token=\S+)"')
+_LINK = re.compile(r'"setup_link":"(http://[^"]+/admin/setup\?token=[^"]+)"')
 
 
 @pytest.fixture
