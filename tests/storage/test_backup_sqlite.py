@@ -61,7 +61,9 @@ def constant_writes(path: Path) -> Iterator[None]:
 
 def fill(path: Path) -> None:
     with closing(connect(path, "rw")) as connection:
-        row = "INSERT INTO idempotency_records VALUES (randomblob(32), randomblob(32), 200, zeroblob(?), 0)"
+        row = (
+            "INSERT INTO idempotency_records VALUES (randomblob(32), randomblob(32), 200, zeroblob(?), 0, 0)"
+        )
         connection.execute(row, (FILLING,))
 
 

@@ -232,6 +232,9 @@ def test_the_last_good_backup_is_that_of_a_right_clock(storage: Storage, url: st
         storage, lambda tx: tx.connection.execute(select(installation.c.created_at)).scalar_one()
     )
     made = datetime.fromtimestamp(installed, UTC)
+    # A server has written to it: there is the lock file of an SQLite database.
+    with storage.write():
+        pass
     day = timedelta(days=1)
     # None was made yet: the installation counts.
     assert "backup_age_seconds" not in bad(storage, url, made + day)

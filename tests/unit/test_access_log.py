@@ -84,6 +84,17 @@ def test_calls_that_fail_are_slow_or_are_the_vendors_mistakes_have_a_line_by_def
     assert {line["level"] for line in written.lines if line["status"] >= 500} == {"warning"}
 
 
+def test_a_higher_level_leaves_the_faults(monkeypatch: pytest.MonkeyPatch) -> None:
+    logger = logging.getLogger(access_log.__name__)
+    for level, statuses in ((logging.WARNING, [503]), (logging.ERROR, [])):
+        logger.setLevel(level)
+        for calls in ("errors and slow", "all"):
+            written = Written(calls, monkeypatch)
+            for status in (200, 404, 503):
+                written.call(status, 0.5 if status == 503 else 2.0, has_secret_key=True)
+            assert [line["status"] for line in written.lines] == statuses
+
+
 @pytest.mark.parametrize(("calls", "lines"), [("off", 0), ("all", 3)])
 def test_all_calls_have_a_line_or_none(calls: str, lines: int, monkeypatch: pytest.MonkeyPatch) -> None:
     written = Written(calls, monkeypatch)

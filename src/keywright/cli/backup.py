@@ -134,7 +134,7 @@ def _opened(file: str) -> Iterator["Backup"]:
     with ExitStack() as stack:
         path, name = Path(file), "this" if file == "-" else file
         source = stack.enter_context(sys.stdin.buffer if file == "-" else path.open("rb"))
-        if file == "-" or source.peek(2)[:2] == _GZIP:
+        if file == "-" or not source.seekable() or source.peek(2)[:2] == _GZIP:
             path = stack.enter_context(private_folder(Path(gettempdir()))) / "backup"
             unpack(source, path, name, is_compressed=source.peek(2)[:2] == _GZIP)
         yield stack.enter_context(closing(Backup(path, name)))

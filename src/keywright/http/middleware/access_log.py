@@ -33,8 +33,8 @@ log = logging.getLogger(__name__)
 
 
 class AccessLog:
-    """Writes to standard error, when requests are to be logged: at level ``info`` and below. What cannot be
-    written is dropped.
+    """Writes to standard error: at the level ``warning`` what ends with 5xx, at ``info`` all else. What
+    cannot be written is dropped.
     """
 
     def __init__(self, *, is_json: bool, calls: str) -> None:
@@ -43,8 +43,11 @@ class AccessLog:
         self._stream = sys.stderr.buffer
         self._render = _build_renderer(is_json=is_json)
         self._lock = Lock()
-        self._is_on = calls != "off" and log.isEnabledFor(logging.INFO)
-        self._has_all = calls == "all"
+        has_info = log.isEnabledFor(logging.INFO)
+        self._is_on = calls != "off" and log.isEnabledFor(logging.WARNING)
+        self._has_all = calls == "all" and has_info
+        #: The lowest status that has a line, whoever has called.
+        self._lowest = 0 if has_info else 500
         #: How many more lines may come now, as it was at a time of ``perf_counter``; and how many were left
         #: out since the last one.
         self._room, self._room_at, self._omitted = _BURST, perf_counter(), 0
@@ -81,7 +84,7 @@ class AccessLog:
         """Whether the request has failed or was slow, and there is room for its line."""
         now = perf_counter()
         is_slow = now - started > _SLOW and _ASKED_TO_WAIT not in scope["query_string"]
-        if status < lowest_error and not is_slow:
+        if status < self._lowest or (status < lowest_error and not is_slow):
             return False
         self._room = min(_BURST, self._room + (now - self._room_at) * _PER_SECOND)
         self._room_at = now

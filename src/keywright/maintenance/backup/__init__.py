@@ -211,8 +211,11 @@ def _require_right_secret(state: DatabaseState, key_ring: KeyRing | None, *, has
 
 def note_backup(url: str, key_ring: KeyRing, made_at: datetime) -> None:
     """Note in the database when its last backup was made, for those who watch it; not before a migration, nor
-    where nothing can be written.
+    where nothing can be written, nor by a user who would make the lock file of an SQLite database.
     """
+    path = database_path(url)
+    if path is not None and not Path(f"{path}.lock").exists():
+        return
     with suppress(Unavailable):
         if not list_pending(look_at(url, read_state).revision or ""):
             with closing(open_storage(url, key_ring)) as storage:

@@ -129,8 +129,6 @@ class Backup:
             raise
 
     def _read_structure(self) -> None:
-        if not self._file.seekable():
-            raise StoreError(f"{self.path} is a pipe, and a backup is read twice. Let - read the pipe.")
         if not _begins_with_manifest(self._file):
             raise not_a_backup_error(self.path)
         self.manifest = _parse_manifest(self._read_small_part(_MANIFEST), self.path)
