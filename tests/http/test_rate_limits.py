@@ -10,7 +10,7 @@ import pytest
 
 from keywright.http.middleware.call_limits import LICENSE_BURST
 from keywright.identity.model import Permissions
-from tests.http.asking import V2, Client, Reply, a_key, assert_refused, basic, core, in_query
+from tests.http.asking import V2, Client, Reply, a_key, assert_refused, basic, core, in_query, license_path
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
 
 #: Failures a minute; one more is allowed every second.
@@ -123,6 +123,21 @@ def test_rotating_addresses_do_not_help_an_api_key(
 
     assert_limited(until_limited(guess, 404))
     assert anyone.validate(known, headers=at("198.51.100.250")).status == 200
+
+
+def test_license_keys_are_guessed_no_faster_by_retrieving_them_with_a_client_key(
+    guarded: RunningServer, anyone: Client, known: str
+) -> None:
+    client = basic(*guarded.api_key(Permissions.CLIENT))
+    headers = {**at("198.51.100.240"), "Authorization": client}
+
+    def retrieve(key: str) -> int:
+        return anyone.get(license_path(key), headers=headers).status
+
+    assert retrieve(known) == 200
+    statuses = [retrieve(a_key()) for _ in range(LIMIT + SOME_SECONDS)]
+    assert set(statuses) == {404, 429}
+    assert retrieve(known) == 200
 
 
 def test_a_client_key_that_is_shipped_to_many_is_not_stopped_by_one(

@@ -150,12 +150,16 @@ class Pipeline:
         action = call.address.find_action(call.method)
         check_right(call, action)
         is_read_first = call.interface.has_keys_in_body
-        if action.right is Right.CORE and not is_read_first:
+        # A key for programs is known to all: with it, license keys can be guessed like without.
+        is_guess = action.right is Right.CORE or (
+            action.right is Right.ONE_LICENSE and not call.has_secret_key
+        )
+        if is_guess and not is_read_first:
             await steps.limits.begin(call, takes_place=action.operation == "activate")
         if call.has_body and not _take_body(call):
             await self._read_body(call)
         action = call.interface.prepare(call, action)
-        if action.right is Right.CORE and is_read_first:
+        if is_guess and is_read_first:
             await steps.limits.begin(call, takes_place=action.operation == "activate")
         answer: Answer = await action.answer(call)
         if call.finding is not None:
