@@ -4,12 +4,11 @@ import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Keywright
-from tests.receiver import receiving
+from tests.receiver import Receiver, receiving
 from tests.server import KEYWRIGHT, RunningServer, environment, wait_until
 
 DATABASES = ("sqlite",)
@@ -37,7 +36,9 @@ def test_a_webhook_is_made_shown_changed_and_removed(keywright: Keywright) -> No
 
 
 def test_what_cannot_be_is_refused(keywright: Keywright) -> None:
-    assert "http:// is only for this host" in keywright.refused(
+    for url in ("http://127.0.0.1", "https://10.0.0.1/x", "http://localhost:9000"):
+        assert "webhook_networks can allow it" in keywright.refused("webhook", "add", url, status=2)
+    assert "http:// is only for addresses in webhook_networks" in keywright.refused(
         "webhook", "add", "http://a.example/", status=2
     )
     assert "event type" in keywright.refused("webhook", "add", URL, "--event", "all", status=2)
@@ -51,7 +52,10 @@ def test_what_cannot_be_is_refused(keywright: Keywright) -> None:
     assert "needs --api-key" in refused
 
 
-def test_deliveries_are_listed_shown_and_sent_again(keywright: Keywright, tmp_path: Path) -> None:
+def test_deliveries_are_listed_shown_and_sent_again(
+    keywright: Keywright, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEYWRIGHT_WEBHOOK_NETWORKS", "127.0.0.0/8")
     with receiving() as receiver:
         keywright("webhook", "add", receiver.url)
         server = RunningServer(keywright.data_dir, webhook_networks="127.0.0.0/8")
@@ -95,7 +99,9 @@ def read_secret(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().split()[-1]
 
 
-def test_events_of_the_database_are_forwarded_to_a_developer(keywright: Keywright) -> None:
+def test_events_of_the_database_are_forwarded_to_a_developer(
+    keywright: Keywright, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with receiving() as receiver:
         arguments = ("--forward", receiver.url, "--data-dir", str(keywright.data_dir))
         with listening(arguments) as process:
@@ -104,9 +110,31 @@ def test_events_of_the_database_are_forwarded_to_a_developer(keywright: Keywrigh
             assert process.stdout is not None
             assert "license.created  200" in process.stdout.readline()
     receiver.received[0].verify(secret)
+    assert_as_delivered(keywright, receiver, monkeypatch)
 
 
-def test_events_of_a_server_are_forwarded_to_a_developer(keywright: Keywright) -> None:
+def assert_as_delivered(keywright: Keywright, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a developer got is what the server delivers, but for the message's ID and signature."""
+    monkeypatch.setenv("KEYWRIGHT_WEBHOOK_NETWORKS", "127.0.0.0/8")
+    listened = next(one for one in receiver.received if one.json["type"] == "license.created")
+    with receiving() as other:
+        keywright("webhook", "add", other.url)
+        keywright("webhook", "resend", "1", "--since", "1h")
+        server = RunningServer(keywright.data_dir, webhook_networks="127.0.0.0/8")
+        try:
+            wait_until(lambda: [one for one in other.received if one.json["type"] == "license.created"], "it")
+        finally:
+            server.stop()
+    delivered = next(one for one in other.received if one.json["type"] == "license.created")
+    assert listened.json == delivered.json
+    assert listened.json["data"]["license"]["key"] == "…OUGH"
+    names = ("content-type", "user-agent")
+    assert [listened.headers[one] for one in names] == [delivered.headers[one] for one in names]
+
+
+def test_events_of_a_server_are_forwarded_to_a_developer(
+    keywright: Keywright, monkeypatch: pytest.MonkeyPatch
+) -> None:
     token = keywright.json("apikey", "create", "--name", "developer", "--permissions", "read")["token"]
     server = RunningServer(keywright.data_dir)
     try:
@@ -121,3 +149,4 @@ def test_events_of_a_server_are_forwarded_to_a_developer(keywright: Keywright) -
             receiver.received[0].verify(secret)
     finally:
         server.stop()
+    assert_as_delivered(keywright, receiver, monkeypatch)

@@ -65,13 +65,23 @@ def test_one_private_address_among_public_ones_refuses_the_name() -> None:
     ],
 )
 def test_urls_that_cannot_be_endpoints_are_refused(url: str) -> None:
-    with pytest.raises(ValueError, match="must"):
-        parse_url(url)
+    with pytest.raises(ValueError, match=r"must|is not a public address"):
+        parse_url(url, ())
 
 
-def test_http_is_for_this_host_only() -> None:
-    for url in ("http://localhost:9000/x", "http://127.0.0.1/", "http://[::1]:80/", "http://a.localhost/"):
-        assert parse_url(url) == url
+def test_http_and_private_addresses_are_for_networks_that_are_allowed() -> None:
+    allowed = (ip_network("127.0.0.0/8"), ip_network("::1"), ip_network("10.0.0.0/8"))
+    for url in (
+        *("http://localhost:9000/x", "http://127.0.0.1/", "http://[::1]:80/", "http://a.localhost/"),
+        *("https://localhost/", "https://10.0.0.1/", "http://10.1.2.3/x"),
+    ):
+        assert parse_url(url, allowed) == url
+        with pytest.raises(ValueError, match="the setting webhook_networks can allow it"):
+            parse_url(url, ())
+    for url in ("http://8.8.8.8/", "http://example.com/"):
+        with pytest.raises(ValueError, match="must begin with https"):
+            parse_url(url, allowed)
+    assert parse_url("https://8.8.8.8/", ()) == "https://8.8.8.8/"
 
 
 def test_the_parts_of_a_url_are_what_is_sent() -> None:
@@ -159,7 +169,7 @@ def test_secrets_of_elsewhere_are_taken_if_they_are_long_enough() -> None:
 def body(payload: Payload = Payload.FULL, license: Any = None, **fields: Any) -> bytes:
     event = an_event(license_id=1, **fields)
     shown = None if license is None else payloads.show_license(license, NOW)
-    return payloads.write_body(a_delivery(event_id=7), event, shown, payload)
+    return payloads.write_body(7, event, shown, payload)
 
 
 def test_a_full_payload_says_the_license_with_its_key_masked() -> None:

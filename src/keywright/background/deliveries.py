@@ -393,7 +393,9 @@ async def _attempt(
     if body is None or (happened_at is not None and happened_at < rules.oldest_event_at(now)):
         return Attempt(delivery.id, None, "the event is too old, or kept no longer", 0, is_hopeless=True)
     try:
-        answer = await sender.send(write_headers(delivery, body, now, known, signer.sign_bytes), body)
+        answer = await sender.send(
+            write_headers(delivery.message_id, body, now, known, signer.sign_bytes), body
+        )
     except SendingFailed as problem:
         return Attempt(delivery.id, None, str(problem)[:_MAX_KEPT], 0)
     retry_after = None if answer.retry_after is None else parse_retry_after(answer.retry_after, now)

@@ -12,9 +12,16 @@ from keywright.cli import output, webhooks
 from keywright.cli.events import follow
 from keywright.cli.installation import Installation, InstallationOptions, open_here
 from keywright.cli.options import WrongUsage, command, with_options
-from keywright.core.standard_webhooks import new_secret, parse_secret, sign
-from keywright.delivery.webhooks.addresses import parse_target
-from keywright.events.feed import FeedEvent, ListFeed, subject_of
+from keywright.core.crypto import mask
+from keywright.core.standard_webhooks import new_secret, parse_secret
+from keywright.db import run_read
+from keywright.delivery.webhooks.addresses import parse_address
+from keywright.delivery.webhooks.model import Payload
+from keywright.delivery.webhooks.payloads import show_license, write_body, write_headers
+from keywright.delivery.webhooks.rules import TESTED
+from keywright.events.feed import ListFeed
+from keywright.events.model import Event
+from keywright.licensing.licenses.store import find_licenses_by_id
 
 if TYPE_CHECKING:
     import httpx
@@ -23,20 +30,20 @@ if TYPE_CHECKING:
 app = webhooks.app
 
 _TIMEOUT, _WAIT_SECONDS = 10.0, 20
-
-
-def _parse_target(text: str) -> str:
-    parse_target(text)
-    return text
+#: What a delivery shows of a license like the management API.
+_SAME_MEMBERS = (
+    *("id", "product_id", "policy_id", "customer_id", "order", "status", "state", "expires_at"),
+    *("activations", "metadata"),
+)
 
 
 _Forward = Annotated[
     str,
-    typer.Option(metavar="URL", parser=_parse_target, help="The receiver, such as http://localhost:9000."),
+    typer.Option(metavar="URL", parser=parse_address, help="The receiver, such as http://localhost:9000."),
 ]
 _Server = Annotated[
     str | None,
-    typer.Option(metavar="URL", parser=_parse_target, help="A server, asked with an API key that may read."),
+    typer.Option(metavar="URL", parser=parse_address, help="A server, asked with an API key that may read."),
 ]
 _ApiKey = Annotated[
     str | None,
@@ -92,58 +99,54 @@ def _client() -> "httpx.Client":
     return httpx.Client(timeout=_TIMEOUT + _WAIT_SECONDS, follow_redirects=False)
 
 
-def _send(client: "httpx.Client", url: str, event_id: int, body: Mapping[str, Any], secret: str) -> str:
+def _send(client: "httpx.Client", url: str, event_id: int, body: bytes, secret: str) -> str:
     """Send one delivery; returns the line that says what came of it."""
     import httpx
 
-    content, message_id = json.dumps(body).encode(), f"msg_0_{event_id}"
-    timestamp = int(datetime.now(UTC).timestamp())
-    headers = {
-        "content-type": "application/json",
-        "webhook-id": message_id,
-        "webhook-timestamp": str(timestamp),
-        "webhook-signature": sign(message_id, timestamp, content, [secret]),
-    }
+    headers = write_headers(f"msg_0_{event_id}", body, datetime.now(UTC), [secret], None)
     try:
-        came = str(client.post(url, content=content, headers=headers).status_code)
+        came = str(client.post(url, content=body, headers=headers).status_code)
     except httpx.HTTPError as problem:
         came = str(problem) or type(problem).__name__
-    return output.printable(f"{event_id}  {body['type']}  {came}")
+    return output.printable(f"{event_id}  {json.loads(body)['type']}  {came}")
 
 
-def _follow_here(here: Installation, since: datetime) -> Iterator[tuple[int, dict[str, Any]]]:
+def _follow_here(here: Installation, since: datetime) -> Iterator[tuple[int, bytes]]:
     for one in follow(here, ListFeed(now=here.now, limit=100, since=since)):
-        yield one.id, _body_of(one)
+        if one.event.name != TESTED:
+            license = _find_license(here, one.event.license_id)
+            yield one.id, write_body(one.id, one.event, license, Payload.FULL)
 
 
-def _body_of(one: FeedEvent) -> dict[str, Any]:
-    event, subject = one.event, subject_of(one.event)
-    told = {
-        "event_id": one.id,
-        "subject": {"type": subject.kind, "id": subject.id},
-        "license_id": event.license_id or None,
-        "actor": event.actor,
-        "details": dict(event.details or {}),
-        "license": None,
-    }
-    return {"type": event.name, "timestamp": event.occurred_at.isoformat(), "data": told}
+def _find_license(here: Installation, license_id: int) -> dict[str, Any] | None:
+    found = run_read(here.storage, lambda tx: find_licenses_by_id(tx, [license_id])).get(license_id)
+    return None if found is None else show_license(found, here.now)
 
 
-def _follow_server(server: str, api_key: str, since: datetime) -> Iterator[tuple[int, dict[str, Any]]]:
-    headers = {"authorization": f"Bearer {api_key}"}
+def _follow_server(server: str, api_key: str, since: datetime) -> Iterator[tuple[int, bytes]]:
+    root = f"{server.rstrip('/')}/v3"
     asked: dict[str, Any] = {"since": since.isoformat(), "limit": 100}
     with _client() as client:
+        client.headers["authorization"] = f"Bearer {api_key}"
         while True:
-            answer = client.get(f"{server.rstrip('/')}/v3/events", params=asked, headers=headers)
+            answer = client.get(f"{root}/events", params=asked)
             if answer.status_code != 200:
                 raise WrongUsage(f"the server answered {answer.status_code}: {answer.text[:200]}")
             page = answer.json()
             for one in page["items"]:
-                yield one["id"], _body_of_json(one)
+                if one["type"] != TESTED:
+                    found = client.get(f"{root}/licenses/{one['license_id']}")
+                    license = _license_of(found.json()) if found.status_code == 200 else None
+                    yield one["id"], write_body(one["id"], _event_of(one), license, Payload.FULL)
             asked |= {"cursor": page["next_cursor"], "wait_seconds": _WAIT_SECONDS}
 
 
-def _body_of_json(one: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("subject", "license_id", "actor", "details")
-    told = {"event_id": one["id"], **{name: one[name] for name in names}, "license": None}
-    return {"type": one["type"], "timestamp": one["at"], "data": told}
+def _license_of(found: Mapping[str, Any]) -> dict[str, Any]:
+    """A license as deliveries show it, from the management API's."""
+    own = {"key": mask(found["key"]), "max_activations": found["terms"]["max_activations"]}
+    return {name: found[name] for name in _SAME_MEMBERS} | own
+
+
+def _event_of(one: Mapping[str, Any]) -> Event:
+    at = datetime.fromisoformat(one["at"])
+    return Event(at, one["type"], one["license_id"] or 0, None, one["actor"], "", one["details"])

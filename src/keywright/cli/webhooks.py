@@ -21,7 +21,7 @@ from keywright.cli.options import (
 from keywright.cli.paging import Limit, print_list
 from keywright.core import parsing
 from keywright.delivery.webhooks import rules
-from keywright.delivery.webhooks.addresses import parse_url
+from keywright.delivery.webhooks.addresses import parse_address, parse_url
 from keywright.delivery.webhooks.commands import (
     CreateEndpoint,
     DeleteEndpoint,
@@ -40,7 +40,8 @@ from keywright.delivery.webhooks.model import Delivery, Endpoint, NewEndpoint, P
 app = typer.Typer(no_args_is_help=True)
 
 _Id = Annotated[int, typer.Argument(metavar="ID", parser=parsing.parse_integer, help="The webhook's number.")]
-_Url = Annotated[str, typer.Argument(metavar="ADDRESS", parser=parse_url, help="Where deliveries are sent.")]
+_URL_HELP = "Where deliveries are sent."
+_Url = Annotated[str, typer.Argument(metavar="ADDRESS", parser=parse_address, help=_URL_HELP)]
 _EVENTS_HELP = "What it is told of: license.activated, license.* or *. Repeat it for more."
 _Events = Annotated[
     list[str] | None,
@@ -67,6 +68,7 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Make a webhook, and print the secret with which its deliveries are signed. It is shown only now."""
+    _require_allowed(here, url)
     made: NewEndpoint = here.change(
         CreateEndpoint(
             context=here.context,
@@ -78,6 +80,13 @@ def add(
         )
     )
     _print_new(made, f"Webhook {made.endpoint.id} is made.", as_json=as_json)
+
+
+def _require_allowed(here: Installation, url: str) -> None:
+    try:
+        parse_url(url, here.settings.webhook_networks)
+    except ValueError as reason:
+        raise WrongUsage(f"{url}: {reason}") from None
 
 
 @command(app, "keywright webhook list", name="list")
@@ -112,9 +121,7 @@ def edit(
     here: Installation,
     endpoint_id: _Id,
     *,
-    url: Annotated[
-        str | None, typer.Option(metavar="URL", parser=parse_url, help="Where deliveries are sent.")
-    ] = None,
+    url: Annotated[str | None, typer.Option(metavar="URL", parser=parse_address, help=_URL_HELP)] = None,
     events: _Events = None,
     description: Annotated[
         Change | None,
@@ -137,6 +144,8 @@ def edit(
     as_json: AsJson = False,
 ) -> None:
     """Change what the options name, and nothing else. --event replaces all types."""
+    if url is not None:
+        _require_allowed(here, url)
     changes: dict[str, Any] = {"url": url, "payload": payload, "is_enabled": is_enabled}
     if events:
         changes["events"] = rules.normalize_events(events)

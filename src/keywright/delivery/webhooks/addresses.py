@@ -33,11 +33,22 @@ class Target(NamedTuple):
     authority: str
 
 
-def parse_url(text: str) -> str:
-    """The URL of an endpoint: https, or http to this host. Raises ``ValueError``."""
+def parse_url(text: str, allowed: Collection[Network]) -> str:
+    """The URL of an endpoint: https; http and private addresses only where these networks have them. What a
+    name leads to is checked when something is sent there. Raises ``ValueError``.
+    """
     target = parse_target(text)
-    if not target.is_tls and not is_this_machine(target.host):
-        raise ValueError("must begin with https://; http:// is only for this host, such as localhost")
+    address = _parse_host(target.host)
+    if address is not None:
+        find_allowed([str(address)], allowed)
+    if not target.is_tls and (address is None or address.is_global):
+        raise ValueError("must begin with https://; http:// is only for addresses in webhook_networks")
+    return text
+
+
+def parse_address(text: str) -> str:
+    """A URL to which something can be sent, wherever it leads. Raises ``ValueError``."""
+    parse_target(text)
     return text
 
 
@@ -86,6 +97,14 @@ def find_allowed(found: Collection[str], allowed: Collection[Network]) -> list[s
         if not is_allowed(ip_address(one.partition("%")[0]), allowed):
             raise ValueError(f"{one} is not a public address; the setting webhook_networks can allow it")
     return list(found)
+
+
+def _parse_host(host: str) -> Address | None:
+    """The address that a host is, or that everyone knows for it; None for another name."""
+    try:
+        return ip_address(host)
+    except ValueError:
+        return ip_address("127.0.0.1") if is_this_machine(host) else None
 
 
 def _inner_address(address: Address) -> Address:

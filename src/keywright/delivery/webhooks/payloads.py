@@ -9,7 +9,7 @@ import msgspec
 from keywright.core.crypto import mask
 from keywright.core.metadata import read_metadata
 from keywright.core.standard_webhooks import sign
-from keywright.delivery.webhooks.model import Delivery, Due, Payload
+from keywright.delivery.webhooks.model import Due, Payload
 from keywright.events.feed import subject_of
 from keywright.events.model import Event
 from keywright.licensing.licenses.model import License, Status, order_of
@@ -40,13 +40,11 @@ def show_license(license: License, now: datetime) -> dict[str, Any]:
     }
 
 
-def write_body(
-    delivery: Delivery, event: Event, license: Mapping[str, Any] | None, payload: Payload
-) -> bytes:
+def write_body(event_id: int, event: Event, license: Mapping[str, Any] | None, payload: Payload) -> bytes:
     """``{type, timestamp, data}`` as JSON, smaller than 20 kB: what is too large is left out."""
     subject = subject_of(event)
     told: dict[str, Any] = {
-        "event_id": delivery.event_id,
+        "event_id": event_id,
         "subject": {"type": subject.kind, "id": subject.id},
         "license_id": event.license_id or None,
     }
@@ -61,7 +59,7 @@ def write_body(
 
 
 def write_headers(
-    delivery: Delivery,
+    message_id: str,
     body: bytes,
     now: datetime,
     known_secrets: Sequence[str],
@@ -72,9 +70,9 @@ def write_headers(
     return {
         "content-type": "application/json",
         "user-agent": _USER_AGENT,
-        "webhook-id": delivery.message_id,
+        "webhook-id": message_id,
         "webhook-timestamp": str(timestamp),
-        "webhook-signature": sign(delivery.message_id, timestamp, body, known_secrets, sign_ed25519),
+        "webhook-signature": sign(message_id, timestamp, body, known_secrets, sign_ed25519),
     }
 
 
@@ -82,7 +80,7 @@ def body_of(due: Due, payload: Payload) -> bytes | None:
     """The body of a delivery; None where its event is kept no longer."""
     if due.event is None:
         return None
-    return write_body(due.delivery, due.event, due.license, payload)
+    return write_body(due.delivery.event_id, due.event, due.license, payload)
 
 
 def _write(event: Event, told: Mapping[str, Any]) -> bytes:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from starlette.types import Receive, Scope
 
+from keywright.config import Settings
 from keywright.core.command import Command, IdempotentCall, Query
 from keywright.core.errors import ChangedMeanwhile, KeywrightError
 from keywright.engine.idempotency import IdempotencyRecord
@@ -38,9 +39,9 @@ class Call(AnyCall):
         "idempotency_subject",
         "is_signed",
         "path",
-        "public_url",
         "raw_body",
         "root",
+        "settings",
         "signatures",
         "waiters",
     )
@@ -56,17 +57,15 @@ class Call(AnyCall):
         root: str,
         signatures: Signatures,
         waiters: Waiters,
-        public_url: str | None = None,
+        settings: Settings,
     ) -> None:
-        """``root`` is the path of the interface, ``path`` has the parameters of the call's own;
-        ``public_url`` is a setting.
-        """
+        """``root`` is the path of the interface, ``path`` has the parameters of the call's own."""
         super().__init__(interface, scope, receive, address)
         self.path = path
         self.root = root
         self.signatures = signatures
         self.waiters = waiters
-        self.public_url = public_url
+        self.settings = settings
         #: Whether the answer is to be signed.
         self.is_signed = False
         self.body: Any = None
@@ -99,7 +98,7 @@ class Call(AnyCall):
     def base_of_links(self) -> str:
         """The address of this server. Raises ``PublicUrlMissing``."""
         host = self.headers.get(b"host", b"").decode("latin-1")
-        return base_of_links(self.public_url, self.scope["scheme"], host)
+        return base_of_links(self.settings.public_url, self.scope["scheme"], host)
 
     async def ask(self, query: Query, write: Callable[[Any], Answer]) -> Answer:  # type: ignore[override]
         """Submit the query; ``write`` makes the answer from its outcome."""

@@ -59,7 +59,7 @@ class V3:
         self._common: dict[str, Any] = {
             "signatures": signatures,
             "waiters": Waiters(desk),
-            "public_url": settings.public_url,
+            "settings": settings,
         }
         self.root = f"/{settings.v3_root}"
         self._root = self.root.encode()

@@ -6,14 +6,14 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from keywright.core.standard_webhooks import parse_secret
 from keywright.delivery.webhooks import rules
-from keywright.delivery.webhooks.addresses import MAX_URL, parse_url
+from keywright.delivery.webhooks.addresses import MAX_URL, parse_address
 from keywright.delivery.webhooks.model import DisabledReason, Payload, State
 from keywright.http.v3.fields import Body, Id, Parse, Time
 from keywright.http.v3.lists import ListQuery
 from keywright.http.v3.members import Name
 from keywright.http.v3.schemas import about
 
-_Url = Annotated[str, Meta(min_length=1, max_length=MAX_URL), Parse(parse_url)]
+_Url = Annotated[str, Meta(min_length=1, max_length=MAX_URL), Parse(parse_address)]
 _EventType = Annotated[str, Meta(max_length=40), Parse(rules.parse_event_type)]
 _Events = Annotated[list[_EventType], Meta(min_length=1, max_length=50)]
 _Secret = Annotated[str, Meta(max_length=200), Parse(parse_secret)]
@@ -66,7 +66,7 @@ class Delivery(Struct):
 class NewWebhook(Body):
     """A webhook to make."""
 
-    url: Annotated[_Url, about("https; http only to the server's own host.", "https://crm.example/keywright")]
+    url: Annotated[_Url, about("https; else in `webhook_networks`.", "https://crm.example/keywright")]
     events: Annotated[_Events, about(_TYPES, ["license.*"])]
     description: Annotated[Name | None, about("What it is for.")] = None
     product_id: Annotated[Id | None, about("Only events about this product.")] = None
@@ -79,7 +79,7 @@ class NewWebhook(Body):
 class WebhookChanges(Body):
     """Changes to a webhook, as a JSON merge patch."""
 
-    url: Annotated[_Url, about("https; http only to the server's own host.")] | UnsetType = UNSET
+    url: Annotated[_Url, about("https; else in `webhook_networks`.")] | UnsetType = UNSET
     events: Annotated[_Events, about(_TYPES, ["license.*"])] | UnsetType = UNSET
     description: Annotated[Name, about("What it is for.")] | UnsetType | None = UNSET
     product_id: Annotated[Id, about("Only events about this product.")] | UnsetType | None = UNSET

@@ -5,7 +5,9 @@ from typing import Any
 
 from msgspec import structs
 
+from keywright.core.errors import FieldError, InvalidBody
 from keywright.delivery.webhooks import model, rules
+from keywright.delivery.webhooks.addresses import parse_url
 from keywright.delivery.webhooks.commands import (
     CreateEndpoint,
     DeleteEndpoint,
@@ -84,12 +86,20 @@ def _write(endpoint: model.Endpoint) -> Answer:
     return ok(show(endpoint), etag=_etag(endpoint))
 
 
+def _require_allowed(call: Call, url: str) -> None:
+    try:
+        parse_url(url, call.settings.webhook_networks)
+    except ValueError as reason:
+        raise InvalidBody([FieldError("/url", "invalid", str(reason))]) from None
+
+
 async def create_webhook(call: Call, body: NewWebhook) -> Answer:
     """Create a webhook.
 
     It is told of events from now on; `secret` is shown in this answer alone. Deliveries follow [Standard
     Webhooks](https://www.standardwebhooks.com): `webhook-id`, `webhook-timestamp`, `webhook-signature`.
     """
+    _require_allowed(call, body.url)
     fields = structs.asdict(body) | {"events": rules.normalize_events(body.events)}
     command = CreateEndpoint(context=call.context, **fields)
 
@@ -124,6 +134,8 @@ async def update_webhook(call: Call, body: WebhookChanges) -> Answer:
     What is not sent stays.
     """
     changes = list_changes(body)
+    if "url" in changes:
+        _require_allowed(call, changes["url"])
     if "events" in changes:
         changes["events"] = rules.normalize_events(changes["events"])
     command = UpdateEndpoint(

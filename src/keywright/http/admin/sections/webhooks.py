@@ -238,8 +238,9 @@ def _path(endpoint: Endpoint) -> str:
 
 
 def _read_fields(request: PageRequest, inputs: Inputs) -> dict[str, Any]:
+    networks = request.site.settings.webhook_networks
     return {
-        "url": inputs.require("url", parse_url, ""),
+        "url": inputs.require("url", partial(parse_url, allowed=networks), ""),
         "events": inputs.require("events", _parse_events, _NO_EVENTS),
         "description": inputs.read("description", parsing.parse_name),
         "product_id": inputs.read("product_id", number_parser(request, NameKind.PRODUCT)),
