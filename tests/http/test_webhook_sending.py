@@ -1,8 +1,12 @@
 """Requests to receivers that hang, redirect, say too much or are not who they seem to be."""
 
 import asyncio
+import json
+import shutil
 import socket
 import ssl
+import subprocess
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_network
@@ -19,6 +23,7 @@ from keywright.delivery.webhooks import sending
 from keywright.delivery.webhooks.sending import Answer, Sender, SendingFailed
 from tests.receiver import Receiver, Reply, receiving
 
+ROOT = Path(__file__).parents[2]
 HERE = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
 
 
@@ -151,6 +156,25 @@ def test_the_connection_goes_to_the_very_address_that_was_checked() -> None:
         send(f"http://elsewhere.example:{receiver.port}/", resolve=resolve)
     assert asked == ["elsewhere.example"]
     assert receiver.received[0].headers["host"] == f"elsewhere.example:{receiver.port}"
+
+
+@pytest.mark.tier("rest")
+def test_a_name_server_that_answers_each_time_something_else_leads_nowhere(tmp_path: Path) -> None:
+    """DNS rebinding with a real name server, in a network of its own: no route leads out, and this machine's
+    own addresses are refused whenever they are what was found.
+    """
+    words = ["unshare", "--map-root-user", "--mount", "--net", sys.executable, "-m", "tests.http.rebinding"]
+    if any(shutil.which(one) is None for one in ("unshare", "ip", "mount")):
+        pytest.skip("needs unshare, ip and mount")
+    done = subprocess.run([*words, str(tmp_path)], capture_output=True, text=True, check=False, cwd=ROOT)
+    if "unshare" in done.stderr:
+        pytest.skip(f"no namespaces: {done.stderr[:100]}")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["connections"] == 0
+    assert "sent" not in found["problems"]
+    # The name leads to this machine some of the times.
+    assert any("is not a public address" in one for one in found["problems"]), found
 
 
 def resolver(found: list[str]) -> sending.Resolve:

@@ -4,17 +4,27 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import datetime, timedelta
+from hashlib import sha256
 from threading import Barrier
 from typing import Any
 
 import pytest
 
+from keywright.core.command import Context
 from keywright.core.crypto import KeyRing
-from keywright.core.errors import LastAdministrator, SetupOver, UnknownLicense, UnknownUser, UserExists
+from keywright.core.errors import (
+    InvitationOver,
+    LastAdministrator,
+    SetupOver,
+    UnknownLicense,
+    UnknownUser,
+    UserExists,
+)
 from keywright.db import ReadTransaction, Storage, WriteTransaction, run_read, run_write
 from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.events.model import Event
+from keywright.identity.commands import AcceptInvitation, InviteUser
 from keywright.identity.model import Role, Session, User
 from keywright.identity.sessions import (
     SETUP_TIME,
@@ -233,6 +243,33 @@ def test_of_two_administrators_who_demote_each_other_at_once_one_is_left(open_ag
             users = list_users(tx)
         assert [one.role for one in users].count(Role.ADMINISTRATOR) == 1
         open_executor(storages[0]).execute([change_user(one.id, role=Role.ADMINISTRATOR) for one in users])
+
+
+@pytest.mark.smoke
+def test_of_many_who_use_an_invitation_at_once_one_sets_the_password(open_again: Opener) -> None:
+    storages = [open_again() for _ in range(4)]
+    open_executor(storages[0]).execute([create_user("alice"), create_user("bob")])
+    for again in range(3):
+        token_hash, together = sha256(b"%d" % again).digest(), Barrier(len(storages))
+        invite = InviteUser(context=Context(NOW, an_origin()), user_id=2, token_hash=token_hash)
+        open_executor(storages[0]).execute([invite])
+
+        def accept(number: int, token_hash: bytes = token_hash, together: Barrier = together) -> Any:
+            context = Context(NOW, an_origin(actor="visitor"))
+            command = AcceptInvitation(context=context, token_hash=token_hash, password_hash=f"mine {number}")
+            together.wait()
+            return open_executor(storages[number]).execute([command])[0]
+
+        with ThreadPoolExecutor(len(storages)) as threads:
+            outcomes = list(threads.map(accept, range(len(storages))))
+        kinds = sorted(type(one).__name__ for one in outcomes)
+        assert kinds == ["InvitationOver"] * 3 + ["User"], again
+        (winner,) = [number for number, one in enumerate(outcomes) if isinstance(one, User)]
+        found = run_read(storages[0], lambda tx: find_user_by_id(tx, 2))
+        assert found is not None
+        assert found.password_hash == f"mine {winner}"
+        # And never again.
+        assert isinstance(accept(0, together=Barrier(1)), InvitationOver)
 
 
 # --- the link for the first administrator -----------------------------------------------------------

@@ -136,9 +136,20 @@ def test_the_manifest_is_compared_with_the_database(
 
 
 def alter(url: str) -> None:
-    """Change what an attacker would like to find after the next restore: a password, and a limit."""
-    changes = ("UPDATE users SET password_hash = 'mine'", "UPDATE licenses SET places = 9")
+    """Change what an attacker would like to find after the next restore: a password, a limit, a customer's
+    address, a link into their portal, and where events, mails and the key of a shop's API go.
+    """
     path = database_path(url)
+    token_hash = f"'\\x{'ab' * 32}'" if path is None else f"x'{'ab' * 32}'"
+    changes = (
+        "UPDATE users SET password_hash = 'mine'",
+        "UPDATE licenses SET places = 9",
+        "UPDATE customers SET email = 'eve@example.com', email_folded = 'eve@example.com'",
+        f"INSERT INTO portal_links (token_hash, customer_id, expires_at) VALUES ({token_hash}, 1, 9)",  # noqa: S608
+        "UPDATE webhook_endpoints SET url = 'https://eve.example/'",
+        "UPDATE connections SET url = 'https://eve.example/', mode = 'live'",
+        "UPDATE idempotency_records SET owner = 0",
+    )
     if path is None:
         for change in changes:
             execute(url, change)

@@ -28,6 +28,29 @@ def test_values_are_sealed_with_the_secret_in_force() -> None:
         assert wrong == [], f"{module.name}: write with tx.sealing, find with key_ring.blind_indexes"
 
 
+def test_a_value_is_read_at_no_other_place(storage: Storage) -> None:
+    """Who alters a database, or a backup that is restored unsigned, cannot move a secret to another row."""
+    fill(storage)
+    run_write(storage, lambda tx: jobs.save_chunks(tx, 7, [(2, b"a chunk")]))
+    places = {}
+    with storage.read() as tx:
+        for one in SEALED_COLUMNS:
+            for row in tx.connection.execute(select(one.table).limit(3)):
+                places[str(one.column), one.associated_data(row)] = row._mapping[one.column]
+    assert {name for name, _ in places} == {str(one.column) for one in SEALED_COLUMNS}
+    read = []
+    for (name, place), sealed in places.items():
+        for other, associated_data in places:
+            # The key of a license and the one that it has replaced are both its own.
+            if associated_data != place and sealed is not None:
+                try:
+                    KEY_RING.unseal(sealed, associated_data)
+                except ValueError:
+                    continue
+                read.append((name, other))
+    assert read == []
+
+
 def test_values_in_the_registry_can_be_unsealed_with_their_associated_data(storage: Storage) -> None:
     fill(storage)
     run_write(storage, lambda tx: jobs.save_chunks(tx, 7, [(2, b"a chunk")]))
