@@ -23,6 +23,9 @@ from tools.attacks.wire import Target
 
 _NAME, _PASSWORD = "benchmark", "a password for one run"
 _USER = f"user create {_NAME} --role=administrator --password-stdin"
+_READER = "apikey create --name=reader --permissions=read --product-id=5 --json"
+#: A mail server that never answers: codes for customers are queued, and wait.
+_MAIL = {"KEYWRIGHT_SMTP_URL": "smtp://127.0.0.1:9", "KEYWRIGHT_MAIL_FROM": "keys@example.com"}
 _LICENSES = 1_000
 #: Processes that prepare, or end, may take so long, in seconds.
 _TIMEOUT = 120
@@ -61,7 +64,7 @@ def measure(
         copy = made.with_name(f"attacked-{name}")
         database.copy(made, copy)
         before = database.size(copy)
-        with servers.started(with_few_descriptors(program), copy, {}) as server:
+        with servers.started(with_few_descriptors(program), copy, _MAIL) as server:
             outcomes, figures, memory = _attacked(name, server, target, seconds)
         # When it stopped, the server put what its log held into the database.
         growth = (database.size(copy) - before) / 2**20
@@ -129,4 +132,6 @@ def _make(data_dir: Path, database: Database, program: Sequence[str]) -> Target:
         for key in (honest, full):
             servers.get(server.url, f"{servers.LICENSES}/activate/{key}")
     database.settle(data_dir)
-    return Target(0, honest, changed, single, full, _NAME, _PASSWORD, "/in/generic/1", secret)
+    reader = programs.read_key(programs.output(program, data_dir, _READER)).credentials
+    place = "/in/generic/1"
+    return Target(0, honest, changed, single, full, _NAME, _PASSWORD, place, secret, reader)

@@ -28,17 +28,27 @@ class Vendor(NamedTuple):
     consumer_secret: str
 
     @property
+    def credentials(self) -> str:
+        """The value of the header."""
+        both = f"{self.consumer_key}:{self.consumer_secret}".encode()
+        return f"Basic {base64.b64encode(both).decode()}"
+
+    @property
     def header(self) -> str:
         """What calls send."""
-        both = f"{self.consumer_key}:{self.consumer_secret}".encode()
-        return f"Authorization: Basic {base64.b64encode(both).decode()}"
+        return f"Authorization: {self.credentials}"
 
 
 def make(data_dir: Path, database: Database, program: Sequence[str]) -> Vendor:
     """An installation with nothing in it but an API key."""
     database.prepare(data_dir)
     data_dir.mkdir(exist_ok=True)
-    issued = msgspec.json.decode(output(program, data_dir, _API_KEY))
+    return read_key(output(program, data_dir, _API_KEY))
+
+
+def read_key(printed: str) -> Vendor:
+    """The API key that the program has printed as JSON."""
+    issued = msgspec.json.decode(printed)
     return Vendor(issued["consumer_key"], issued["consumer_secret"])
 
 

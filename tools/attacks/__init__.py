@@ -8,11 +8,13 @@ by itself. Callers come from addresses of 127.0.0.0/8, all of which are this mac
 
 from collections.abc import Sequence
 
-from tools.attacks import histories, sales, strangers
+from tools.attacks import callers, histories, sales, strangers
 from tools.attacks.stranger import Attack
 
 #: By the point of the work that each attack stands for, in order.
-ATTACKS: dict[str, Attack] = dict(sorted({**histories.ATTACKS, **sales.ATTACKS, **strangers.ATTACKS}.items()))
+ATTACKS: dict[str, Attack] = dict(
+    sorted({**callers.ATTACKS, **histories.ATTACKS, **sales.ATTACKS, **strangers.ATTACKS}.items())
+)
 
 #: How many files and connections most systems let a process open at first.
 _DESCRIPTORS = 1024

@@ -26,6 +26,8 @@ _LARGEST, _ORDER = 512 * 1024, 6_000
 _SLOW = 150
 _PATIENCE = 30.0
 _COOKIE = re.compile(r"(?:__Host-)?keywright-portal=[^;]+")
+_ASKED = re.compile(r"(?:__Host-)?keywright-sign-in=(?:[0-9]+\.)*([0-9]+)")
+_BUYER = "ada@example.com"
 _FORM_TOKEN = re.compile(r'name="csrf_token" value="([0-9a-f]+)"')
 
 
@@ -45,7 +47,7 @@ def _signed(path: str, secret: str, body: bytes) -> bytes:
 def _sale(size: int) -> bytes:
     contents = {
         "order": f"attacked-{secrets.token_hex(8)}",
-        "customer": {"email": "ada@example.com"},
+        "customer": {"email": _BUYER},
         "lines": [{"product": "pro"}],
         "note": "x" * size,
     }
@@ -174,7 +176,33 @@ async def _ask_for_codes(stranger: Stranger) -> None:
     await asyncio.gather(stranger.all_the_time(16, request), _come_back(stranger))
 
 
+async def _ask_in_a_name(stranger: Stranger) -> None:
+    """35 times a second, from changing addresses: ask for a code in the name of the shop's buyer, guess one,
+    and try the link of what was asked for.
+    """
+    async with stranger.connection() as connection:
+        form = await _open_portal(connection)
+    if form is None:
+        stranger.outcomes["no form"] += 1
+        return
+
+    async def once(number: int) -> None:
+        address = f"127.{random.randint(16, 250)}.{random.randint(1, 250)}.{random.randint(1, 250)}"
+        async with stranger.connection(address) as connection:
+            answer = await stranger.ask(connection, _ask_to_sign_in(form, _BUYER))
+            asked = _ASKED.search("" if answer is None else answer.headers.get("set-cookie", ""))
+            if asked is None or number % 7:
+                return
+            fields = urlencode({"csrf_token": form.csrf_token, "email": _BUYER, "code": "00000000"}).encode()
+            for path in ("/portal/sign-in/code", f"/portal/sign-in/{asked[1]}/{'0' * 32}"):
+                cookies = f"Cookie: {form.cookie}; {asked[0]}"
+                await stranger.ask(connection, post(path, _FORM, fields, cookies))
+
+    await asyncio.gather(stranger.without_waiting(35, once), _come_back(stranger))
+
+
 ATTACKS = {
+    "A11": Attack("35 sign-ins a second in one customer's name", _beside_a_shop(_ask_in_a_name)),
     "A9-forged": Attack("forged events of shops, full speed", _beside_a_shop(_forge)),
     "A9-large": Attack("ten events of half a megabyte or more a second", _beside_a_shop(_send_large_events)),
     "A9-slow": Attack(

@@ -31,6 +31,8 @@ class Target(msgspec.Struct, frozen=True):
     #: A connection to a shop, and its secret.
     shop_path: str
     shop_secret: str
+    #: ``Authorization`` of an API key that may read what is about one product.
+    reader: str = ""
     host: str = "127.0.0.1"
 
     @property
