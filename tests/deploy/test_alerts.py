@@ -21,6 +21,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import httpx
+import psycopg
 import pytest
 import yaml  # type: ignore[import-untyped]
 from cryptography import x509
@@ -77,6 +78,7 @@ class Installation:
         self.settings = Settings(data_dir=data_dir, database_url=url)
         self.storage: Storage = open_storage(url, KEY_RING)
         self.executor = open_executor(self.storage)
+        self.connections: list[psycopg.Connection[Any]] = []
         self.now = datetime.now(UTC).replace(microsecond=0)
         note_backup(url, KEY_RING, self.now)
 
@@ -201,9 +203,12 @@ def stop_the_search(here: Installation) -> None:
 
 
 def keep_a_transaction_open(here: Installation) -> None:
-    """A number of an event was taken, and its transaction has not ended; others have since."""
+    """An event was written five minutes ago, and its transaction has not ended; another's has since."""
     here.settle()
-    here.sql("SELECT nextval('events_id_seq')")
+    here.connections.append(psycopg.connect(here.url))
+    here.connections[0].execute(
+        "INSERT INTO events (occurred_at, name, license_id, actor, ip_address) VALUES (0, 'x', 0, 'x', '')"
+    )
     here.do(create("A"), timedelta(minutes=5))
 
 
@@ -263,14 +268,15 @@ class Scene(NamedTuple):
 
     @property
     def series(self) -> list[dict[str, str]]:
-        """Each sample as a series that stays as it is for a day."""
-        found = [{"series": 'up{job="keywright",instance="one"}', "values": "1+0x1440"}]
+        """Each sample as a series that stays as it is until the slowest rule is over."""
+        still = f"+0x{max(minutes(rule['for']) for rule in RULES.values())}"
+        found = [{"series": 'up{job="keywright",instance="one"}', "values": f"1{still}"}]
         for family in text_string_to_metric_families(self.metrics):
             for one in family.samples:
                 labels = {**one.labels, "job": "keywright", "instance": "one"}
                 written = ",".join(f"{name}={json.dumps(value)}" for name, value in labels.items())
-                if not isnan(one.value):
-                    found.append({"series": f"{one.name}{{{written}}}", "values": f"{one.value:.3f}+0x1440"})
+                if one.name.startswith("keywright_") and not isnan(one.value):
+                    found.append({"series": f"{one.name}{{{written}}}", "values": f"{one.value:.3f}{still}"})
         return found
 
     def as_test(self) -> dict[str, Any]:
@@ -300,6 +306,8 @@ def an_installation(folder: Path, url: str | None = None) -> Iterator[Installati
         # It may be another one by then.
         stack.callback(lambda: here.storage.close())  # noqa: PLW0108
         yield here
+        for one in here.connections:
+            one.close()
 
 
 def make_scenes(folder: Path) -> Iterator[Scene]:
