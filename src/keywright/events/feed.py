@@ -75,14 +75,11 @@ class Feed(msgspec.Struct, frozen=True):
 
 
 class LookAtFeed(Query, frozen=True, kw_only=True):
-    """What came after this id, whatever it is about; without one, only the id up to which all can be seen.
-    Products are looked up only ``with_products``.
-    """
+    """What came after this id, whatever it is about; without one, only the id up to which all can be seen."""
 
     cost = Cost.FEED
 
     after_id: int | None
-    with_products: bool = False
 
 
 class Look(msgspec.Struct, frozen=True):

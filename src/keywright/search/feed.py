@@ -66,8 +66,7 @@ def look_at_feed(read: Any, query: LookAtFeed) -> Look:
     some = event_store.list_feed(
         tx, after_id=query.after_id, until_id=until_id, license_id=None, limit=_LONGEST_STEP
     )
-    ids = {one.event.license_id for one in some if one.event.license_id} if query.with_products else set()
-    products = list_products_of(tx, ids)
+    products = list_products_of(tx, {one.event.license_id for one in some if one.event.license_id})
     has_more = len(some) == _LONGEST_STEP
     reached_id = some[-1].id if has_more else until_id
     return Look(tuple((one, _product_of(one, products)) for one in some), reached_id, has_more)

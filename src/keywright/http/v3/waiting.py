@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from time import time
 from typing import Any
 
@@ -31,19 +32,14 @@ MAX_WAITING, MAX_OF_KEY = 1_000, 200
 _INTERVAL, _COME_AGAIN = 1.0, 10
 
 
+@dataclass(frozen=True, eq=False)
 class _Waiter:
     """A call that waits for events after an id."""
 
-    def __init__(self, call: Call, asked: ListFeed, after_id: int) -> None:
-        self.call = call
-        self.asked = asked
-        self.after_id = after_id
-        self.found: asyncio.Future[Feed | KeywrightError] = asyncio.get_running_loop().create_future()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the caller has hung up, or the server is about to stop."""
-        return self.call.is_gone or is_leaving(self.call.scope)
+    call: Call
+    asked: ListFeed
+    after_id: int
+    found: asyncio.Future[Feed]
 
 
 class Waiters:
@@ -72,7 +68,10 @@ class Waiters:
             feed = Feed((), after) if after and is_current else await self._desk.query(asked, call)
             while not feed.events and feed.reached.id < self._reached_id and _is_before(end):
                 feed = await self._desk.query(structs.replace(asked, after=feed.reached), call)
-            return feed if feed.events else await self._wait(_Waiter(call, asked, feed.reached.id), end)
+            if feed.events:
+                return feed
+            found: asyncio.Future[Feed] = asyncio.get_running_loop().create_future()
+            return await self._wait(_Waiter(call, asked, feed.reached.id, found), end)
 
     @contextmanager
     def _take_place(self, api_key_id: int | None) -> Iterator[None]:
@@ -101,14 +100,13 @@ class Waiters:
         try:
             while self._places:
                 await asyncio.sleep(pause)
-                with_products = any(one.asked.only_product_id is not None for one in self._waiting)
-                query = LookAtFeed(after_id=self._reached_id, with_products=with_products)
-                look: Look = await self._desk.query(query)
+                look: Look = await self._desk.query(LookAtFeed(after_id=self._reached_id))
                 self._give(look)
                 pause = 0 if look.has_more else _INTERVAL
         except KeywrightError as error:
             for waiter in self._waiting:
-                _finish(waiter, error)
+                if not waiter.found.done():
+                    waiter.found.set_exception(error)
         finally:
             self._looking = None
 
@@ -118,23 +116,21 @@ class Waiters:
         found = _Found(look)
         for waiter in self._waiting:
             events = found.select(waiter.asked, waiter.after_id)
-            if events or waiter.is_over:
+            is_over = waiter.call.is_gone or is_leaving(waiter.call.scope)
+            if (events or is_over) and not waiter.found.done():
                 shown = events[: waiter.asked.limit]
                 reached_id = shown[-1].id if len(events) > len(shown) else look.reached_id
-                _finish(waiter, Feed(tuple(shown), _reached(max(reached_id, waiter.after_id))))
+                waiter.found.set_result(Feed(tuple(shown), _reached(max(reached_id, waiter.after_id))))
 
     async def _wait(self, waiter: _Waiter, end: float) -> Feed:
         self._waiting.add(waiter)
         try:
             async with asyncio.timeout_at(end):
-                found = await waiter.found
+                return await waiter.found
         except TimeoutError:
             return Feed((), _reached(max(self._reached_id, waiter.after_id)))
         finally:
             self._waiting.discard(waiter)
-        if isinstance(found, KeywrightError):
-            raise found
-        return found
 
 
 class _Found:
@@ -159,11 +155,6 @@ class _Found:
                 one for one, product in pairs if is_wanted(one.event, asked) and only in (None, product)
             ]
         return [one for one in self._selected[key] if one.id > after_id]
-
-
-def _finish(waiter: _Waiter, found: Feed | KeywrightError) -> None:
-    if not waiter.found.done():
-        waiter.found.set_result(found)
 
 
 def _reached(event_id: int) -> Reached:
