@@ -18,6 +18,7 @@ from benchmarks import (
     capacity,
     clients,
     contention,
+    following,
     lag,
     leases,
     machine,
@@ -43,6 +44,7 @@ _PARTS = (
     "doctor",
     "beside",
     "lag",
+    "following",
     "leases",
     "shops",
     "webhooks",
@@ -141,6 +143,8 @@ class _Bench:
             )
         if "lag" in parts:
             report.lag = lag.measure(self.filled(report.licenses), report.seconds, _say)
+        if "following" in parts and isinstance(self.database, Postgres):
+            report.following = following.measure(self.filled(report.licenses), report.seconds, _say)
 
     def _measure_program(self, report: Report, parts: frozenset[str]) -> None:
         """What can be measured of another installed program, too."""
@@ -234,8 +238,8 @@ def bench(
         wrk.require()
     if "against" in parts and other is None:
         raise typer.BadParameter("against what? Name the other keywright with --server", param_hint="--only")
-    if "capacity" in parts and database == "sqlite":
-        raise typer.BadParameter("capacity is about PostgreSQL", param_hint="--only")
+    if (about := sorted(parts & {"capacity", "following"})) and database == "sqlite":
+        raise typer.BadParameter(f"{about[0]} is about PostgreSQL", param_hint="--only")
     if processes > 1 and database == "sqlite":
         raise typer.BadParameter("an SQLite database has one server process", param_hint="--processes")
     with tempfile.TemporaryDirectory(prefix="keywright-bench-", ignore_cleanup_errors=True) as name:

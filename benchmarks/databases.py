@@ -11,7 +11,12 @@ from keywright.config import Settings
 from tools.postgres import PostgresServer
 
 #: A server that makes every commit durable, as one in production does.
-_SETTINGS: dict[str, Any] = {"shared_buffers": "512MB", "max_wal_size": "4GB", "checkpoint_timeout": "30min"}
+_SETTINGS: dict[str, Any] = {
+    "shared_buffers": "512MB",
+    "max_wal_size": "4GB",
+    "checkpoint_timeout": "30min",
+    "track_commit_timestamp": "on",
+}
 
 
 class Database:

@@ -59,11 +59,11 @@ def measure(filled: Filled, seconds: int, say: Callable[[str], None]) -> Project
         opened(copy.data_dir, copy.database) as storage,
     ):
         say("waiting until the projector has caught up …")
-        _wait_for_projector(storage)
+        wait_for_projector(storage)
         with_projector = _drive(server, copy, pause_ms, seconds)
         behind = run_read(storage, projector.lag).behind
         say(f"with a projector: {with_projector}, {behind:,} events behind")
-        return ProjectorLag(seconds, behind, _wait_for_projector(storage), with_projector, without)
+        return ProjectorLag(seconds, behind, wait_for_projector(storage), with_projector, without)
 
 
 def _find_pause(server: servers.Server, filled: Filled, say: Callable[[str], None]) -> int:
@@ -96,7 +96,7 @@ def _drive(server: servers.Server, filled: Filled, pause_ms: int, seconds: int) 
     )
 
 
-def _wait_for_projector(storage: Storage) -> float:
+def wait_for_projector(storage: Storage) -> float:
     """Return when all events are projected; returns the seconds that it took."""
     start = monotonic()
     while not run_read(storage, projector.lag).is_complete:

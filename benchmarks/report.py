@@ -11,6 +11,7 @@ from benchmarks.attacks import Attacks
 from benchmarks.beside import Beside
 from benchmarks.capacity import ACTIVATIONS, VALIDATIONS, Capacity
 from benchmarks.contention import Contention
+from benchmarks.following import Following
 from benchmarks.lag import ProjectorLag
 from benchmarks.leases import LEASES, Leases
 from benchmarks.machine import Machine
@@ -42,6 +43,7 @@ class Report(msgspec.Struct):
     beside: list[Beside] = []
     against: list[Beside] = []
     lag: ProjectorLag | None = None
+    following: Following | None = None
     pages: Pages | None = None
     visits: Visits | None = None
     portal: Visits | None = None
@@ -157,7 +159,13 @@ def _meanwhile(found: Visits) -> Table:
 def _figures(report: Report) -> Table:
     table = Table(show_header=False)
     rows = [*_memory(report), *_times(report), *_doctor(report.doctor), *_sizes(report.sizes)]
-    rows += [*_lag(report), *_leases(report.leases), *_shops(report.shops), *_webhooks(report.webhooks)]
+    rows += [
+        *_lag(report),
+        *_following(report.following),
+        *_leases(report.leases),
+        *_shops(report.shops),
+        *_webhooks(report.webhooks),
+    ]
     for name, figure in [*rows, *_beside([*report.beside, *report.against])]:
         table.add_row(name, figure)
     for one in report.v3:
@@ -223,6 +231,18 @@ def _lag(report: Report) -> list[tuple[str, str]]:
             ("activate", f"p99 {side.activation_p99_ms:.1f} ms"),
         ]
     return rows
+
+
+def _following(found: Following | None) -> list[tuple[str, str]]:
+    if found is None:
+        return []
+    rows = [
+        ("events beside activations", f"{found.events_per_second:.0f}/s, {found.missing:,} ids missing"),
+        ("validate beside them", f"p99 {found.validate_p99_ms:.1f} ms"),
+    ]
+    for name, (p50, p99) in (("listed", found.listed), ("delivered", found.delivered)):
+        rows.append((f"{name} after the commit", f"p50 {p50:.2f} s, p99 {p99:.2f} s"))
+    return [*rows, ("projected when nothing else is done", f"{found.projected_per_second:,.0f}/s")]
 
 
 def _beside(found: list[Beside]) -> list[tuple[str, str]]:

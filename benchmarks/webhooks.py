@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
-from time import monotonic, sleep
+from time import monotonic, sleep, time
 from typing import Any
 
 import msgspec
@@ -28,7 +28,7 @@ _ALIVE, DEAD = 8, 2
 ENDPOINTS = _ALIVE + DEAD
 _CASES = ("activate", "validate")
 _CONNECTIONS, _LEAST_PAIRS = 64, 6
-_SETTINGS = {**servers.UNLIMITED, f"{PREFIX}WEBHOOK_NETWORKS": "127.0.0.0/8"}
+SETTINGS = {**servers.UNLIMITED, f"{PREFIX}WEBHOOK_NETWORKS": "127.0.0.0/8"}
 #: How long the first delivery may take, in seconds, and how long deliveries are under way before they count.
 _LONGEST, _WARM_UP = 30.0, 2.0
 _LENGTH = re.compile(rb"\r\ncontent-length: (\d+)")
@@ -61,11 +61,11 @@ def measure(filled: Filled, seconds: int, rounds: int, say: Callable[[str], None
     """Deliver the events of 30 days, which are more than can be delivered meanwhile."""
     say("webhooks beside calls …")
     with (
-        _receiving() as receiver,
+        receiving() as receiver,
         copied(filled, "webhooks") as copy,
         opened(copy.data_dir, copy.database) as storage,
         closing(open_executor(storage)) as executor,
-        servers.running(copy, _SETTINGS) as server,
+        servers.running(copy, SETTINGS) as server,
     ):
         switch = _Switch(executor, receiver)
         server.wait_until_idle()
@@ -87,11 +87,13 @@ def measure(filled: Filled, seconds: int, rounds: int, say: Callable[[str], None
 # --- the endpoints --------------------------------------------------------------------------------
 
 
-class _Receiver:
+class Receiver:
     """Endpoints on this machine that count what they accept."""
 
     def __init__(self) -> None:
         self.accepted = 0
+        #: What came and when, in seconds since 1970; None where nobody wants to know.
+        self.bodies: list[tuple[bytes, float]] | None = None
         self.port = self.refusing_port = 0
 
     def urls(self) -> list[str]:
@@ -103,7 +105,7 @@ class _Receiver:
 class _Connection(asyncio.Protocol):
     """Answers every request at once, but those that are to have no answer."""
 
-    def __init__(self, receiver: _Receiver) -> None:
+    def __init__(self, receiver: Receiver) -> None:
         self._receiver = receiver
         self._received = b""
 
@@ -119,6 +121,8 @@ class _Connection(asyncio.Protocol):
             whole = end + 4 + int(length[1] if length else 0)
             if len(self._received) < whole:
                 return
+            if self._receiver.bodies is not None:
+                self._receiver.bodies.append((self._received[end + 4 : whole], time()))
             self._received = self._received[whole:]
             if _SILENT not in head:
                 self._receiver.accepted += 1
@@ -126,9 +130,9 @@ class _Connection(asyncio.Protocol):
 
 
 @contextmanager
-def _receiving() -> Iterator[_Receiver]:
+def receiving() -> Iterator[Receiver]:
     """Receive until the end of the block, in another thread."""
-    receiver, loop = _Receiver(), asyncio.new_event_loop()
+    receiver, loop = Receiver(), asyncio.new_event_loop()
     listen = loop.create_server(lambda: _Connection(receiver), "127.0.0.1", 0, backlog=256)
     server = loop.run_until_complete(listen)
     receiver.port = server.sockets[0].getsockname()[1]
@@ -150,7 +154,7 @@ def _receiving() -> Iterator[_Receiver]:
 class _Switch:
     """Turns all endpoints on and off."""
 
-    def __init__(self, executor: Executor, receiver: _Receiver) -> None:
+    def __init__(self, executor: Executor, receiver: Receiver) -> None:
         self._executor = executor
         self.receiver = receiver
         context = _now()

@@ -16,8 +16,8 @@ from keywright.delivery.webhooks import queries as webhook_queries
 from keywright.engine import health, looking
 from keywright.engine.executor import Executor, Registry
 from keywright.engine.idempotency import PurgeIdempotencyRecords, purge_idempotency_records
-from keywright.events.commands import RecordEvent
-from keywright.events.handlers import record_event
+from keywright.events.commands import RecordEvent, SettleEvents
+from keywright.events.handlers import record_event, settle_events
 from keywright.identity import api_keys, invitations, saved_views, second_factors, users
 from keywright.identity import queries as identity
 from keywright.identity.commands import FindApiKey
@@ -109,6 +109,7 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
     | {
         PurgeIdempotencyRecords: purge_idempotency_records,
         RecordEvent: record_event,
+        SettleEvents: settle_events,
         health.ProbeWrite: health.probe_write,
     }
 )

@@ -7,11 +7,16 @@ from contextlib import closing, contextmanager
 
 import psycopg
 
+from keywright.core.command import Context
 from keywright.db import Storage
 from keywright.engine.executor import Executor
+from keywright.events import settling_store
+from keywright.events import store as event_store
+from keywright.events.commands import SettleEvents
+from keywright.events.feed import ListFeed
 from keywright.search.projector import Projected
 from tests.databases import execute
-from tests.makers import activate, create
+from tests.makers import NOW, activate, an_event, an_origin, create
 from tests.storage.projected import assert_followed, follow_all, lag, list_terms, project
 
 DATABASES = ("postgresql",)
@@ -170,8 +175,7 @@ def test_a_database_that_was_copied_from_a_server_further_on_is_followed(
         executor.execute([activate("b")])
         steps(executor, 2)
         one.connection.rollback()
-    execute(url, "UPDATE checkpoints SET last_id = 2^60 WHERE name = 'events_after'")
-    assert not project(executor).lag.is_complete
+    execute(url, "UPDATE checkpoints SET last_id = 2^60 WHERE name = 'settled_after'")
     assert steps(executor, 2).lag.is_complete
     assert_followed(storage)
 
@@ -189,3 +193,72 @@ def test_who_meets_somebody_who_follows_leaves_it_to_them(
         other.rollback()
     assert project(executor).rows == 2
     assert_followed(storage)
+
+
+# --- what is settled, is projected or not ---------------------------------------------------------
+
+
+def settle(executor: Executor) -> bool:
+    [is_all] = executor.execute([SettleEvents(context=Context(NOW, an_origin()))])
+    assert isinstance(is_all, bool), is_all
+    return is_all
+
+
+def list_seen(executor: Executor) -> list[int]:
+    """The licenses of the events that are listed now, from the beginning."""
+    [feed] = executor.query([ListFeed(now=NOW, limit=200)])
+    return [one.event.license_id for one in feed.events]
+
+
+def test_events_above_a_gap_are_listed_although_nobody_projects(
+    executor: Executor, storage: Storage, url: str
+) -> None:
+    executor.execute([create("a")])
+    follow_all(executor)
+    with late(url) as one:
+        executor.execute([create("b")])
+        assert not settle(executor)
+        assert list_seen(executor) == [1]
+        one.connection.rollback()
+        assert settle(executor)
+    assert list_seen(executor) == [1, 2]
+    assert lag(storage).behind == 2
+    follow_all(executor)
+    assert_followed(storage)
+
+
+def test_where_nobody_else_writes_one_look_is_enough(executor: Executor, storage: Storage, url: str) -> None:
+    execute(url, "SELECT nextval('events_id_seq')")
+    executor.execute([create("a")])
+    assert list_seen(executor) == []
+    assert settle(executor)
+    assert list_seen(executor) == [1]
+    # When there is nothing to find out, nothing is written.
+    with storage.write() as tx:
+        assert settling_store.settle(tx) == 2
+        assert tx.connection.exec_driver_sql("SELECT pg_current_xact_id_if_assigned()").scalar() is None
+
+
+def test_a_transaction_that_has_its_number_already_settles_nothing(storage: Storage, url: str) -> None:
+    """Another one, with a larger number, may have the number of an event below the newest one."""
+    with storage.write() as tx, closing(psycopg.connect(url)) as other:
+        tx.connection.execute(event_store.BEGIN_TO_WRITE)
+        other.execute("SELECT pg_current_xact_id(), nextval('events_id_seq')")
+        with storage.clone().write() as third:
+            event_store.save_events(third, [an_event(license_id=0)])
+        assert settling_store.settle(tx) == 0
+        other.rollback()
+    with storage.write() as tx:
+        assert settling_store.settle(tx) == 2
+
+
+def test_where_another_process_settles_nobody_waits(executor: Executor, url: str) -> None:
+    execute(url, "SELECT nextval('events_id_seq')")
+    executor.execute([create("a")])
+    assert settle(executor)
+    executor.execute([create("b")])
+    with closing(psycopg.connect(url)) as other:
+        other.execute("SELECT 1 FROM checkpoints WHERE name = 'settled' FOR UPDATE")
+        assert not settle(executor)
+        other.rollback()
+    assert settle(executor)

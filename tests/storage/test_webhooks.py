@@ -319,7 +319,7 @@ def test_what_a_clock_that_was_ahead_has_put_off_is_sent(executor: Executor, sto
         return Attempt(one.delivery.id, 503, "slower", 5, retry_after_seconds=3600)
 
     assert len(deliver(executor, now=NOW + 400 * DAY, receive=ask_for_quiet)) == 1
-    assert run_read(storage, lambda tx: store.list_workable(tx, NOW)) != []
+    assert run_read(storage, lambda tx: store.list_workable(tx, NOW, 0)) != []
     assert len(deliver(executor, receive=fail)) == 1
     assert find_endpoint(storage).failing_at == NOW
     assert list_all(storage)[0].first_attempt_at == NOW
@@ -386,7 +386,9 @@ def test_secrets_are_resealed_with_a_new_secret(
 
 
 def claim_of(storage: Storage) -> Claim:
-    (claim,) = run_read(storage, lambda tx: store.list_workable(tx, NOW + HOUR))
+    (claim,) = run_read(
+        storage, lambda tx: store.list_workable(tx, NOW + HOUR, event_store.find_newest_id(tx))
+    )
     return claim
 
 

@@ -1,18 +1,29 @@
-"""The size of the projector's steps, and the pauses between them."""
+"""The size of the projector's steps, and the pauses between them; and when events are settled."""
 
+import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import islice
+from typing import Any
 
 import pytest
 
+from keywright.background import projector
 from keywright.background.projector import (
+    _IDLE,
     _MIN_EVENTS,
     _SHARE,
+    _SHARE_WHEN_IDLE,
     _STEP_SECONDS,
     _next_limit,
     _pause_after,
     _TimedCall,
 )
+from keywright.core.command import Command
+from keywright.core.errors import StoreUnavailable
+from keywright.engine.desk import Desk
+from keywright.events.commands import SettleEvents
+from keywright.events.settling_store import UNSETTLED
 from keywright.search.projector import MAX_EVENTS, Lag, Projected
 
 BEHIND, UP_TO_DATE = Lag(5_000, None, 1.0), Lag(0, None, 1.0)
@@ -23,7 +34,7 @@ def steps(seconds_of: Callable[[int], float], limit: int = _MIN_EVENTS) -> Steps
     """The limit, time and pause of each step while events are left; ``seconds_of`` a limit is its time."""
     while True:
         projected, seconds = Projected(limit, BEHIND), seconds_of(limit)
-        yield limit, seconds, _pause_after(projected, seconds)
+        yield limit, seconds, _pause_after(projected, seconds, _SHARE)
         limit = _next_limit(limit, projected, seconds)
 
 
@@ -75,8 +86,8 @@ def test_a_step_that_found_little_makes_the_next_one_no_larger() -> None:
 
 @pytest.mark.parametrize("projected", [Projected(100, UP_TO_DATE), Projected(0, BEHIND)])
 def test_when_up_to_date_or_blocked_it_pauses_for_a_second_at_least(projected: Projected) -> None:
-    assert _pause_after(projected, 0.01) == 1.0
-    assert _pause_after(projected, 2.0) == pytest.approx(18.0)
+    assert _pause_after(projected, 0.01, _SHARE) == 1.0
+    assert _pause_after(projected, 2.0, _SHARE) == pytest.approx(18.0)
 
 
 def test_the_time_in_the_queue_does_not_count() -> None:
@@ -85,3 +96,87 @@ def test_the_time_in_the_queue_does_not_count() -> None:
     assert call.seconds() >= 60
     call.is_begun = True
     assert call.seconds() < 30
+
+
+# --- the loops ------------------------------------------------------------------------------------
+
+
+class DeskOf(Desk):
+    """Gives these outcomes, and takes no time; the last one ends the loop."""
+
+    def __init__(self, *outcomes: Any, is_local: bool = False) -> None:
+        self.outcomes = list(outcomes)
+        self.commands: list[Command] = []
+        self._local = is_local
+
+    @property
+    def is_local(self) -> bool:
+        return self._local
+
+    async def execute(self, command: Command, waiting_call: Any = None) -> Any:
+        self.commands.append(command)
+        outcome = self.outcomes.pop(0)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+
+class WatchOf:
+    """Rings at once, always."""
+
+    def __init__(self) -> None:
+        self.questions: list[Any] = []
+
+    def add(self, question: Any, bell: Any) -> None:
+        self.questions.append(question)
+        ring, wait = bell.ring, bell.wait
+
+        async def ring_and_wait() -> None:
+            ring()
+            await wait()
+
+        bell.wait = ring_and_wait
+
+
+def run(loop: Callable[[Any, Any], Any], desk: DeskOf) -> WatchOf:
+    async def run_it() -> WatchOf:
+        watch = WatchOf()
+        with suppress(asyncio.CancelledError):
+            await loop(desk, watch)
+        return watch
+
+    return asyncio.run(run_it())
+
+
+@pytest.mark.parametrize(("load", "share"), [(0.0, _SHARE_WHEN_IDLE), (2 * _IDLE, _SHARE)])
+def test_a_process_that_does_nothing_else_takes_half_of_the_time(
+    load: float, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``load`` is the part of a processor that the process used while the projector paused."""
+    shares, used = [], [0.0]
+    steps = [Projected(100, BEHIND)] * 20
+
+    async def sleep(pause: float) -> None:
+        used[0] += load * pause
+
+    def pause_after(_projected: Projected, _seconds: float, share: float) -> float:
+        shares.append(share)
+        return 0.2
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    monkeypatch.setattr(projector, "process_time", lambda: used[0])
+    monkeypatch.setattr(projector, "_pause_after", pause_after)
+    run(projector.project_events, DeskOf(*steps, asyncio.CancelledError()))
+    assert shares[-1] == share
+
+
+def test_what_is_settled_is_looked_for_until_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(projector, "_SETTLING_INTERVAL", 0.0)
+    desk = DeskOf(False, False, True, StoreUnavailable("away"), True, asyncio.CancelledError())
+    assert run(projector.settle_events, desk).questions == [UNSETTLED]
+    assert desk.outcomes == []
+    assert {type(one) for one in desk.commands} == {SettleEvents}
+
+
+def test_nothing_has_to_be_settled_where_one_writes_at_a_time() -> None:
+    assert run(projector.settle_events, DeskOf(is_local=True)).questions == []

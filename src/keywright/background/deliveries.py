@@ -36,21 +36,22 @@ from keywright.delivery.webhooks.sending import TIMEOUT, Resolve, Sender, Sendin
 from keywright.delivery.webhooks.working import CLAIM
 from keywright.engine.claims import Claims
 from keywright.engine.desk import Desk
+from keywright.search.feed import find_visible_id
 from keywright.signing.commands import LoadKeys, MakeFirstKey
 from keywright.signing.jws import Signer
 from keywright.signing.model import LoadedKeys
 
 Answer = TypeVar("Answer")
 
-#: The time between two steps of an endpoint, and the longest between two while requests are on their way, in
-#: seconds.
-_STEP_INTERVAL, _HOLD_INTERVAL = 0.25, 2.0
+#: The time between two steps of an endpoint, while calls wait, and the longest between two while requests are
+#: on their way, in seconds.
+_STEP_INTERVAL, _BUSY_INTERVAL, _HOLD_INTERVAL = 0.25, 1.0, 2.0
 #: The most deliveries of an endpoint that a step takes, and the most requests to it at a time.
-_MAX_TAKEN, _MAX_IN_FLIGHT = 64, 24
+_MAX_TAKEN, _MAX_IN_FLIGHT = 160, 24
 #: Requests of a step are not begun later than this, in seconds: then the claim holds until they have ended.
 _BEGIN_WITHIN = CLAIM.total_seconds() - TIMEOUT - 2.0
 #: An endpoint for which a step found nothing to do is left alone for so long, in seconds.
-_COOL_DOWN = 1.0
+_COOL_DOWN = 0.4
 #: The same for one that has as many deliveries waiting as it may have.
 _FULL_PAUSE = 30.0
 _CLEAN_UP_INTERVAL = 3600.0
@@ -124,7 +125,7 @@ class Deliveries:
 
     async def _look(self) -> None:
         """Begin to work on the endpoints that have something to be done and are no other process's."""
-        workable = await self._read(partial(store.list_workable, now=read_clock()))
+        workable = await self._read(_list_workable)
         now = monotonic()
         self._rested_until = {one: until for one, until in self._rested_until.items() if until > now}
         for claim in self._claims.find_over(workable):
@@ -279,8 +280,8 @@ class _Worker:
 
     async def _wait(self) -> None:
         """Wait until all that was taken is begun and there are results, and a moment for more of them."""
-        is_seldom = self._is_failing or self._pace.is_busy
-        pause = asyncio.create_task(asyncio.sleep(_HOLD_INTERVAL if is_seldom else _STEP_INTERVAL))
+        usual = _BUSY_INTERVAL if self._pace.is_busy else _STEP_INTERVAL
+        pause = asyncio.create_task(asyncio.sleep(_HOLD_INTERVAL if self._is_failing else usual))
         if self._in_flight and not self._has_results:
             self._can_step.clear()
             with suppress(TimeoutError):
@@ -340,6 +341,10 @@ class _Worker:
             # Neither the path nor what the receiver said: they may hold a secret.
             reason = attempt.answer if attempt.status is None else f"status {attempt.status}"
             self._outage.note(f"{urlsplit(endpoint.url).hostname}: {reason}")
+
+
+def _list_workable(tx: ReadTransaction) -> list[Claim]:
+    return store.list_workable(tx, read_clock(), find_visible_id(tx, 0))
 
 
 def _new_outage(endpoint_id: int) -> Outage:

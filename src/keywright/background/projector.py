@@ -1,26 +1,34 @@
-"""Update the search terms from new events, in small steps that take a fixed part of the time."""
+"""Find out which events are settled, and update the search terms from new ones, in small steps that take a
+part of the time: more of it while nothing else is done.
+"""
 
 import asyncio
 import logging
-from time import monotonic
+from contextlib import suppress
+from time import monotonic, process_time
 
 from keywright.background.loops import ORIGIN, read_clock
 from keywright.background.watch import Bell, Watch
 from keywright.core.command import Context
 from keywright.core.errors import KeywrightError, StoreUnavailable, Unavailable
 from keywright.engine.desk import Desk
+from keywright.events.commands import SettleEvents
+from keywright.events.settling_store import UNSETTLED
 from keywright.search.commands import ProjectEvents
 from keywright.search.projector import MAX_EVENTS, Projected
 from keywright.search.terms_store import NEW_EVENTS
 
-#: The largest part of the time that steps may take.
-_SHARE = 0.1
+#: The largest part of the time that steps may take, and while this process is idle: between steps, it uses no
+#: more than this part of a processor.
+_SHARE, _SHARE_WHEN_IDLE, _IDLE = 0.1, 0.5, 0.1
 #: How long a step should take, in seconds: changes that arrive meanwhile wait for it.
 _STEP_SECONDS = 0.02
 #: The least limit of events in a step, however slow it is: a small step is mostly its commit.
 _MIN_EVENTS = 100
 #: The shortest pause between two steps when everything is up to date, in seconds.
 _INTERVAL = 1.0
+#: The pause between two looks at what is settled, in seconds.
+_SETTLING_INTERVAL = 0.25
 #: The pause after the first fault, and the longest one, in seconds.
 _FIRST_PAUSE, _MAX_PAUSE = 1.0, 30.0
 
@@ -29,11 +37,14 @@ log = logging.getLogger(__name__)
 
 async def project_events(desk: Desk, watch: Watch) -> None:
     """Take one step after the other while there are new events, until this is cancelled."""
-    limit, pause, faults = _MIN_EVENTS, _INTERVAL, _Faults()
+    limit, pause, load, faults = _MIN_EVENTS, _INTERVAL, 0.0, _Faults()
     is_complete, bell = False, Bell()
     watch.add(NEW_EVENTS, bell)
     while True:
+        used = process_time()
         await asyncio.sleep(pause)
+        # As it was in the last second or so.
+        load += min(pause, 1.0) * ((process_time() - used) / pause - load)
         if is_complete:
             await bell.wait()
         step = ProjectEvents(context=Context(read_clock(), ORIGIN), limit=limit)
@@ -46,7 +57,24 @@ async def project_events(desk: Desk, watch: Watch) -> None:
             faults.reset()
             seconds = call.seconds()
             is_complete = projected.lag.is_complete
-            limit, pause = _next_limit(limit, projected, seconds), _pause_after(projected, seconds)
+            share = _SHARE_WHEN_IDLE if load <= _IDLE else _SHARE
+            limit, pause = _next_limit(limit, projected, seconds), _pause_after(projected, seconds, share)
+
+
+async def settle_events(desk: Desk, watch: Watch) -> None:
+    """Find out what is settled while there are new events, until this is cancelled: webhooks and the event
+    feed wait for it. Nothing needs to be found out where one writes at a time.
+    """
+    if desk.is_local:
+        return
+    bell = Bell()
+    watch.add(UNSETTLED, bell)
+    while True:
+        await bell.wait()
+        # While the database does not answer, the bell rings, too.
+        with suppress(KeywrightError):
+            while not await desk.execute(SettleEvents(context=Context(read_clock(), ORIGIN))):
+                await asyncio.sleep(_SETTLING_INTERVAL)
 
 
 class _TimedCall:
@@ -81,9 +109,9 @@ def _next_limit(limit: int, projected: Projected, seconds: float) -> int:
     return min(max(wanted, _MIN_EVENTS), MAX_EVENTS)
 
 
-def _pause_after(projected: Projected, seconds: float) -> float:
-    """The pause after a step that took ``seconds``, in seconds."""
-    pause = seconds / _SHARE - seconds
+def _pause_after(projected: Projected, seconds: float, share: float) -> float:
+    """The pause after a step that took ``seconds``, in seconds; steps may take this share of the time."""
+    pause = seconds / share - seconds
     has_more = projected.rows and not projected.lag.is_complete
     return pause if has_more else max(pause, _INTERVAL)
 

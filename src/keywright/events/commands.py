@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from keywright.core.command import Command
+from keywright.core.command import Command, Cost
 
 
 class RecordEvent(Command, frozen=True, kw_only=True):
@@ -11,3 +11,10 @@ class RecordEvent(Command, frozen=True, kw_only=True):
 
     name: str
     details: Mapping[str, Any] | None = None
+
+
+class SettleEvents(Command, frozen=True, kw_only=True):
+    """Find out up to which event none can still be committed; returns whether that is the newest one."""
+
+    cost = Cost.ALONE
+    is_internal = True

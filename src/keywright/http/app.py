@@ -20,7 +20,7 @@ from keywright.background.last_seen import save_last_seen
 from keywright.background.loops import IsClockRight, running, together
 from keywright.background.mailer import Mailer, sending_mails
 from keywright.background.moments import pass_moments
-from keywright.background.projector import project_events
+from keywright.background.projector import project_events, settle_events
 from keywright.background.refusals import save_refusals
 from keywright.background.shop_runner import running_shops
 from keywright.background.watch import Bell, watching
@@ -98,6 +98,7 @@ async def _open(
         running(save_refusals(desk, counters.refusals)),
         watching(desk, clock.is_right) as watch,
         running(project_events(desk, watch)),
+        running(settle_events(desk, watch)),
         running(back_up_daily(desk, settings, clock.is_right)),
         running(probe_writes(desk, storage.watch.writing)),
         together(

@@ -22,13 +22,13 @@ from keywright.events.feed import (
     find_settled,
     is_wanted,
 )
-from keywright.search import terms_store
+from keywright.events.settling_store import find_settled_id
 from keywright.search.store import find_first_event_id, list_products_of
 
 #: The time for a page, in seconds; and the numbers of events that are looked at in a step.
 BUDGET = 0.08
 _FIRST_STEP, _LONGEST_STEP = 200, 2_000
-#: The most events that are looked at beyond those which have been projected.
+#: The most events that are looked at beyond those which are settled.
 _MAX_AHEAD = 2_000
 #: The largest difference between the clocks of servers with one database.
 _CLOCKS_APART = timedelta(hours=1)
@@ -73,14 +73,10 @@ def look_at_feed(read: Any, query: LookAtFeed) -> Look:
 
 
 def find_visible_id(tx: ReadTransaction, seen_id: int) -> int:
-    """The id up to which no event can still be committed: the last one that was projected, or more where no
-    id is missing after it or after ``seen_id``, up to which all were seen before.
+    """The id up to which no event can still be committed: the one that is known, or more where no id is
+    missing after it or after ``seen_id``, up to which all were seen before.
     """
-    if not tx.is_postgres:
-        # There is one writer at a time.
-        return event_store.find_newest_id(tx)
-    projected = terms_store.find_checkpoints(tx) or terms_store.Checkpoints()
-    settled_id = max(projected.events, seen_id)
+    settled_id = max(find_settled_id(tx), seen_id)
     return find_settled(settled_id, event_store.list_ids(tx, after_id=settled_id, limit=_MAX_AHEAD))
 
 

@@ -11,6 +11,8 @@ import msgspec
 
 from keywright.core.command import Command
 from keywright.db import ReadTransaction, WriteTransaction
+from keywright.events.feed import find_settled
+from keywright.events.settling_store import settle
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License
@@ -64,6 +66,8 @@ class Projected(msgspec.Struct, frozen=True):
 def project_events(work: UnitOfWork, command: ProjectEvents) -> Projected:
     """Project the next events, each exactly once, and some of the data from before the projection began."""
     tx, newest = work.tx, terms_store.newest_event(work.tx)
+    # Before anything is locked.
+    settled_id = settle(tx)
     at = terms_store.find_checkpoints(tx)
     is_done = at is not None and at.is_past_done and at.is_past_of_products_done
     if at is not None and is_done and at.events == newest and not terms_store.has_pruned(tx):
@@ -76,12 +80,12 @@ def project_events(work: UnitOfWork, command: ProjectEvents) -> Projected:
     if at.products_until < 0 <= at.past_until:
         at.products_until = at.events
     if at.past_until < 0:
-        rows = _begin(tx, at, newest)
+        rows = _begin(at, newest, settled_id)
     elif at.is_past_done:
-        rows = _project_next_events(tx, at, limit, newest)
+        rows = _project_next_events(tx, at, limit, settled_id)
     else:
         # Half for each, if there are events, so that neither waits for the end of the other.
-        rows = _project_next_events(tx, at, max(1, limit // 2), newest)
+        rows = _project_next_events(tx, at, max(1, limit // 2), settled_id)
         rows += _project_past(tx, at, max(1, limit - rows))
     rows += _count_past_of_products(tx, at, max(1, limit - rows))
     # After inserting terms, which may belong to deleted activations.
@@ -104,31 +108,23 @@ def _lag(tx: ReadTransaction, at: Checkpoints, newest: int) -> Lag:
     return Lag(behind, oldest_at, min(at.past_activations / max(1, terms_store.newest_license(tx)), 0.99))
 
 
-def _begin(tx: WriteTransaction, at: Checkpoints, newest: int) -> int:
+def _begin(at: Checkpoints, newest: int, settled_id: int) -> int:
     """The events so far become the past as soon as no earlier one can still be committed."""
-    settled_id = min(terms_store.find_settled_id(tx, at), newest)
     if newest and not settled_id:
-        terms_store.wait_for_event(tx, at, 1, newest)
         return 0
-    at.events = at.past_until = at.products_until = settled_id
+    at.events = at.past_until = at.products_until = min(settled_id, newest)
     return 1
 
 
-def _project_next_events(tx: WriteTransaction, at: Checkpoints, limit: int, newest: int) -> int:
-    settled_id = terms_store.find_settled_id(tx, at)
+def _project_next_events(tx: WriteTransaction, at: Checkpoints, limit: int, settled_id: int) -> int:
+    """Project those that are settled, or follow on them without a gap."""
     events = terms_store.list_next_events(tx, after_id=at.events, limit=limit)
-    complete, last = 0, at.events
-    for event in events:
-        if event.id - 1 > max(last, settled_id):
-            terms_store.wait_for_event(tx, at, last + 1, max(newest, events[-1].id))
-            break
-        complete, last = complete + 1, event.id
+    until_id = find_settled(max(at.events, settled_id), [one.id for one in events if one.id > settled_id])
+    complete = [one for one in events if one.id <= until_id]
     if complete:
-        _project(tx, events[:complete])
-        at.events = last
-    if at.events >= at.events_seen:
-        at.events_seen = at.events_after = 0
-    return complete
+        _project(tx, complete)
+        at.events = complete[-1].id
+    return len(complete)
 
 
 def _project(tx: WriteTransaction, events: list[Any]) -> None:

@@ -7,12 +7,9 @@ from typing import Any
 import msgspec
 from sqlalchemy import (
     BigInteger,
-    ColumnElement,
     Row,
-    Text,
     bindparam,
     case,
-    cast,
     func,
     literal_column,
     select,
@@ -103,22 +100,11 @@ _INSERT_CHECKPOINTS = bulk_upsert(checkpoints, ["name"])
 _UPDATE_CHECKPOINTS = bulk_update(checkpoints, ["name"], ["last_id"])
 
 
-def _as_number(of_transaction: ColumnElement[Any]) -> ColumnElement[int]:
-    return cast(cast(of_transaction, Text), BigInteger)
-
-
-_OWN_TRANSACTION = select(_as_number(func.pg_current_xact_id()))
-_OLDEST_TRANSACTION = select(_as_number(func.pg_snapshot_xmin(func.pg_current_snapshot())))
-
-
 class Checkpoints(msgspec.Struct):
     """The progress of the projection; each field is the row of the table ``checkpoints`` with its name."""
 
     #: The last event that has been projected.
     events: int = 0
-    #: The newest event when an id was missing, and the number of a transaction that began later; 0 for none.
-    events_seen: int = 0
-    events_after: int = 0
     #: The newest event when the projection began, -1 before; events up to it are the past.
     past_until: int = -1
     #: The last event of the past that has been counted.
@@ -225,29 +211,6 @@ def find_time_after(tx: ReadTransaction, event_id: int) -> datetime | None:
     """The time of the next event after this one."""
     at = tx.connection.execute(_OLDEST, {"after": event_id}).scalar()
     return None if at is None else rows.to_datetime(at)
-
-
-def find_settled_id(tx: WriteTransaction, at: Checkpoints) -> int:
-    """The id up to which no event can still be committed, as far as known. Later reads see all up to it."""
-    if not tx.is_postgres:
-        return END
-    if not at.events_after:
-        return 0
-    oldest = int(tx.connection.execute(_OLDEST_TRANSACTION).scalar_one())
-    return at.events_seen if at.events_after <= oldest else 0
-
-
-def wait_for_event(tx: WriteTransaction, at: Checkpoints, missing: int, newest: int) -> None:
-    """The event ``missing`` is absent although ``newest``, which is larger, is there. A transaction that may
-    still commit it has a smaller number than all future transactions: remember the event, then such a number.
-    """
-    if at.events_seen < missing:
-        at.events_seen, at.events_after = newest, 0
-        return
-    own = int(tx.connection.execute(_OWN_TRANSACTION).scalar_one())
-    # A larger number comes from the server from which this database was copied.
-    if not 0 < at.events_after <= own:
-        at.events_after = own
 
 
 # --- events ---------------------------------------------------------------------------------------

@@ -195,19 +195,18 @@ WORKABLE = select(webhook_endpoints.c.id).where(
 )
 
 
-def list_workable(tx: ReadTransaction, now: datetime) -> list[Claim]:
-    """The claims of the endpoints that have something to be done, also of those that no process has
-    claimed.
+def list_workable(tx: ReadTransaction, now: datetime, visible_id: int) -> list[Claim]:
+    """The claims of the endpoints that have something to be done, also of those that no process has claimed;
+    up to ``visible_id``, no event can still be committed.
     """
     column = webhook_endpoints.c
     has_due = exists().where(
         _column.endpoint_id == column.id, is_due(_column.next_attempt_at, now, rules.LONGEST_PAUSE)
     )
-    newest = select(func.coalesce(func.max(events.c.id), 0)).scalar_subquery()
     is_quiet = ~is_due(column.paused_until, now, MAX_RETRY_AFTER)
     query = select(*_CLAIM).where(
         column.disabled_at.is_(None),
-        or_(column.position < newest, and_(has_due, ~func.coalesce(is_quiet, literal(False)))),
+        or_(column.position < visible_id, and_(has_due, ~func.coalesce(is_quiet, literal(False)))),
     )
     return [Claim(*row) for row in tx.connection.execute(query.order_by(column.id))]
 
