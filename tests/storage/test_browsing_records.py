@@ -24,8 +24,8 @@ DATABASES = ("sqlite",)
 # --- a license ------------------------------------------------------------------------------------
 
 
-def details(storage: Storage, license_id: int) -> LicenseDetails | None:
-    return run_read(storage, lambda tx: get_license(tx, license_id))
+def details(storage: Storage, license_id: int, first: int = 0) -> LicenseDetails | None:
+    return run_read(storage, lambda tx: get_license(tx, license_id, first))
 
 
 def test_a_license_comes_with_its_activations_the_active_and_the_latest_first(storage: Storage) -> None:
@@ -44,7 +44,7 @@ def test_a_license_comes_with_its_activations_the_active_and_the_latest_first(st
     assert found == LicenseDetails(license, (made[2], made[0], made[3], made[1]), total=4, active=2)
 
 
-def test_of_very_many_activations_the_latest_200_are_shown_and_all_are_counted(storage: Storage) -> None:
+def test_of_very_many_activations_the_active_come_first_and_all_are_counted(storage: Storage) -> None:
     made = [
         an_activation(
             id=number,
@@ -59,9 +59,15 @@ def test_of_very_many_activations_the_latest_200_are_shown_and_all_are_counted(s
         activation_store.save_new_activations(tx, made)
     found = details(storage, 1)
     assert found is not None
-    assert (found.total, found.active, len(found.activations)) == (500, 125, 200)
-    assert [one.id for one in found.activations[:125]] == list(range(496, -1, -4))
-    assert found.activations[125].id == 499
+    assert (found.total, found.active, found.previous, found.next) == (500, 125, None, 50)
+    assert [one.id for one in found.activations] == list(range(496, 296, -4))
+    third = details(storage, 1, 100)
+    assert third is not None
+    assert (third.previous, third.next) == (50, 150)
+    assert [one.id for one in third.activations[24:27]] == [0, 499, 498]
+    last = details(storage, 1, 450)
+    assert last is not None
+    assert (last.previous, last.next, last.activations[-1].id) == (400, None, 1)
 
 
 @pytest.mark.parametrize("license_id", [0, 2, -1, 2**63 - 1, 2**63, 10**30])
