@@ -30,6 +30,7 @@ KEPT = (
             "customers.language",
             "customers.metadata",
             "customers.unsubscribed_at",
+            "customers.external_id",
         ),
         f"{_ERASED} or deleted",
     ),

@@ -312,6 +312,21 @@ def test_a_license_can_get_another_key(keywright: Keywright) -> None:
     assert "already has this key" in keywright.refused("license", "update", "NEW-KEY", "--key", "TAKEN")
 
 
+def test_what_other_systems_call_things_is_set_found_and_emptied(keywright: Keywright) -> None:
+    for noun in ("license", "customer", "product"):
+        named = ("--name", "Ada") if noun != "license" else ("--key", KEY)
+        number = keywright.json(noun, "create", *named, "--external-id", " crm-1 ")["id"]
+        called = KEY if noun == "license" else str(number)
+        assert "crm-1" in keywright(noun, "show", called)
+        for text, found in (("crm-1", [number]), ("crm-2", [])):
+            listed = keywright.json(noun, "list", "--external-id", text)
+            assert [one["id"] for one in listed] == found, noun
+        refused = keywright.refused(noun, "update", called, "--external-id", "x" * 256, status=2)
+        assert "'--external-id'" in refused
+        keywright(noun, "update", called, "--external-id", "none")
+        assert keywright.json(noun, "list", "--external-id", "crm-1") == []
+
+
 def test_update_needs_something_to_change(keywright: Keywright) -> None:
     keywright("license", "create", "--key", KEY)
     assert "Nothing to change" in keywright.refused("license", "update", KEY, status=2)

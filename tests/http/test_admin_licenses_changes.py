@@ -65,6 +65,7 @@ def test_a_license_is_made_as_it_was_typed(server: RunningServer, bob: Visitor) 
         product_id=str(product),
         customer_id=str(customer),
         order_id=str(order),
+        external_id=f"crm-{order}",
         status="sold",
     )
     path = where_to(answer)
@@ -74,6 +75,8 @@ def test_a_license_is_made_as_it_was_typed(server: RunningServer, bob: Visitor) 
     assert path == f"/licenses/{license.id}"
     assert (license.product_id, license.customer_id, license.order_id) == (product, customer, order)
     assert (license.status, license.times_activated_max) == (Status.SOLD, 3)
+    assert license.external_id == f"crm-{order}"
+    assert license.external_id in said(bob.get(path))
     assert license.expires_at == datetime(2031, 1, 1, tzinfo=UTC)
     assert latest(server, license)[0] == "license.created"
 

@@ -45,9 +45,12 @@ def test_a_product_is_made_changed_and_deleted(bob: Visitor) -> None:
         "name": "  Alpine  ",
         "url": "https://example.com",
         "features": "pro = Pro\n\nexport",
+        "external_id": "erp-31",
     }
     assert bob.post("/products/new", **fields).headers["location"] == "/admin/products/31"
-    assert "The product Alpine is created." in said(bob.get("/products/31"))
+    shown = said(bob.get("/products/31"))
+    assert "The product Alpine is created." in shown
+    assert "erp-31" in shown
     page = said(bob.get("/products"))
     assert "31 Alpine https://example.com alpine pro, export Edit Delete" in page
     form = bob.get("/products/31/edit")
@@ -57,7 +60,8 @@ def test_a_product_is_made_changed_and_deleted(bob: Visitor) -> None:
     assert "31 Alpine Studio studio pro Edit" in said(bob.get("/products"))
     assert last_event(bob, "product.updated") == (
         '{"product_id":31,"product":"Alpine Studio","code":["alpine","studio"],'
-        '"name":["Alpine","Alpine Studio"],"url":["https://example.com",null],"features":"changed"}'
+        '"name":["Alpine","Alpine Studio"],"url":["https://example.com",null],'
+        '"external_id":["erp-31",null],"features":"changed"}'
     )
     assert "no license and no policy names" in said(bob.get("/products/31/delete"))
     bob.post("/products/31/delete")
@@ -72,14 +76,17 @@ def test_a_customer_is_made_changed_and_deleted(bob: Visitor) -> None:
     page = said(bob.get("/customers"))
     assert "3131 Ada Third@example.com" in page
     assert title(bob.get("/customers/3131/edit")) == "Edit customer 3131"
-    bob.post("/customers/3131/edit", name="", email="third@example.com", note="Pays late.")
+    bob.post(
+        "/customers/3131/edit", name="", email="third@example.com", note="Pays late.", external_id="crm-3"
+    )
     shown = said(bob.get("/customers/3131"))
     assert "Pays late." in shown
-    assert "Customer 3131 changed: name, e-mail address, note and metadata by bob" in shown
+    assert "third@example.com (not verified) · crm-3" in shown
+    assert "Customer 3131 changed: name, e-mail address, external ID, note and metadata by bob" in shown
     assert "3131 no name third@example.com" in said(bob.get("/customers"))
     assert (
         last_event(bob, "customer.updated")
-        == '{"number":3131,"name":"changed","email":"changed","metadata":"changed"}'
+        == '{"number":3131,"name":"changed","email":"changed","external_id":"changed","metadata":"changed"}'
     )
     assert "keywright customer erase 3131" in said(bob.get("/customers/3131/delete"))
     bob.post("/customers/3131/delete")
@@ -117,6 +124,7 @@ def test_a_form_without_a_number_makes_one_thing(bob: Visitor) -> None:
         ("/customers/new", {"name": ""}, "A customer needs a name or an e-mail address."),
         ("/customers/new", {"email": "x"}, "It must be an e-mail address."),
         ("/customers/new", {"number": "6"}, "There is a customer with this id already."),
+        ("/customers/new", {"external_id": "x" * 256}, "It must be a text of at most 255 characters"),
         ("/customers/new", {"email": "SIX@example.com"}, "There is a customer with this email already."),
     ],
 )

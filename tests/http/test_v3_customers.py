@@ -41,6 +41,7 @@ def test_a_customer_is_made_shown_changed_and_deleted(app: App) -> None:
         "email_verified_at": None,
         "name": "Ada",
         "language": None,
+        "external_id": None,
         "metadata": {"a": 1},
         "erasure_requested_at": None,
         "created_at": made.json["created_at"],

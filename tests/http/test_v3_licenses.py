@@ -66,6 +66,7 @@ def test_a_license_is_made_and_shown_whole(app: App) -> None:
         "policy_id": None,
         "customer_id": None,
         "trial_email": None,
+        "external_id": None,
         "order": {"source": "woocommerce", "id": "1042", "line": "7", "index": 0},
         "status": "active",
         "state": "valid",

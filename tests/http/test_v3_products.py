@@ -47,6 +47,7 @@ def test_a_product_is_made_shown_changed_and_deleted(app: App) -> None:
         "name": "Paint Pro",
         "url": "https://example.com/paint",
         "features": [{"code": "layers", "name": "Layers", "description": None}],
+        "external_id": None,
         "metadata": {"sku": "P-1", "tags": ["a"]},
         "created_at": made.json["created_at"],
         "updated_at": made.json["created_at"],

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from keywright.db import ReadTransaction, Storage, WriteTransaction
 from keywright.db.bulk import bulk_insert
-from keywright.db.schema import search_terms
+from keywright.db.rows import to_seconds
+from keywright.db.schema import license_updates, search_terms
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License, Status
@@ -26,7 +27,7 @@ TERMS = (
     ("tnone", False),
     *((prefix, True) for prefix in PREFIXES),
 )
-_INSERT_TERMS = bulk_insert(search_terms)
+_INSERT_TERMS, _INSERT_UPDATES = bulk_insert(search_terms), bulk_insert(license_updates)
 #: No license here is good for longer, in days.
 _LONGEST = 1_000
 
@@ -52,6 +53,8 @@ def a_license_with_terms(number: int, chance: random.Random) -> LicenseWithTerms
         product_id=chance.choice((None, 1, 1, 2, 3)),
         customer_id=chance.choice((None, 1, 2, 3, 4, 5)),
         expires_at=None if expires_in is None else NOW + timedelta(days=expires_in),
+        updated_at=NOW + timedelta(seconds=chance.randrange(20)),
+        external_id=chance.choice((None, "crm 1", "crm 2", f"crm {number}")),
         times_activated=taken,
         times_activated_max=limit,
     )
@@ -68,6 +71,10 @@ def insert(tx: WriteTransaction, some: Iterable[LicenseWithTerms]) -> None:
     """Write them, each of their terms from two activations where it comes from any."""
     listed = list(some)
     license_store.save_new_licenses(tx, [one.license for one in listed])
+    _INSERT_UPDATES.execute(
+        tx.connection,
+        [{"license_id": one.license.id, "updated_at": to_seconds(one.license.updated_at)} for one in listed],
+    )
     _INSERT_TERMS.execute(
         tx.connection,
         [
@@ -84,14 +91,20 @@ def matching(search: Search, some: Iterable[LicenseWithTerms], now: datetime = N
     found = [one.license for one in some if _is_wanted(search, one, now)]
     if search.order == Order.EXPIRES:
         return sorted(found, key=lambda one: (one.expires_at is None, one.expires_at or now, one.id))
+    if search.order == Order.UPDATED:
+        return sorted(found, key=lambda one: (one.updated_at, one.id))
     return sorted(found, key=lambda one: one.id, reverse=search.order.is_descending)
 
 
 def _is_wanted(search: Search, one: LicenseWithTerms, now: datetime) -> bool:
     license, terms, term = one.license, one.terms, search.term
-    columns = {name: getattr(search, name) for name in ("status", "product_id", "order_id", "customer_id")}
+    names = ("status", "product_id", "order_id", "customer_id", "external_id")
+    columns = {name: getattr(search, name) for name in names}
     columns["id"] = search.license_id
     if any(value not in (None, getattr(license, name)) for name, value in columns.items()):
+        return False
+    since = None if search.updated is None else search.updated[0]
+    if since is not None and license.updated_at <= since:
         return False
     if (search.is_full and "full" not in terms) or (search.is_unused and "unused" not in terms):
         return False

@@ -14,6 +14,7 @@ from keywright.db.schema import (
     daily_counts,
     daily_product_counts,
     events,
+    license_updates,
     licenses,
     search_terms,
 )
@@ -126,6 +127,15 @@ def day(moment: int | datetime) -> int:
 
 
 def assert_followed(storage: Storage) -> None:
-    """Search terms and counts are what they have to be."""
+    """Search terms, counts and when licenses were changed are what they have to be."""
     assert list_terms(storage) == right_terms(storage)
     assert list_counts(storage) == right_counts(storage)
+    assert run_read(storage, _list_updates) == run_read(storage, _right_updates)
+
+
+def _list_updates(tx: ReadTransaction) -> dict[int, int]:
+    return {row.license_id: row.updated_at for row in tx.connection.execute(select(license_updates))}
+
+
+def _right_updates(tx: ReadTransaction) -> dict[int, int]:
+    return {row.id: row.updated_at for row in tx.connection.execute(select(licenses))}

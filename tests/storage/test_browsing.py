@@ -4,6 +4,7 @@ import random
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 import msgspec
@@ -75,6 +76,8 @@ ASKED: dict[str, st.SearchStrategy[Any]] = {
     "order_id": numbers(1, 2),
     "customer_id": numbers(1, 2),
     "license_id": numbers(*range(1, 20)),
+    "external_id": st.sampled_from((None, "crm 1", "CRM 1", "crm 7")),
+    "updated": st.sampled_from((None, *((NOW + timedelta(seconds=one), None) for one in (-1, 7, 30)))),
     "expiring_within_days": st.sampled_from((None, 0, 1, 30, 400, 10**6, 10**12)),
     "is_full": st.booleans(),
     "is_unused": st.booleans(),

@@ -10,6 +10,7 @@ from keywright.db import Storage, run_read
 from keywright.engine.executor import Executor
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.customers.commands import UpdateCustomer
 from keywright.provisioning.exporters import pages
 from tests.makers import _with_context, activate, create
 
@@ -30,15 +31,16 @@ def test_exports_read_everything_once(
     executor.execute([activate("K1"), activate("K1"), activate("K1"), activate("K4")])
     executor.execute([SaveName(**_with_context(kind=NameKind.CUSTOMER, number=9, name="Ann"))])
     assert [one["license_key"] for one in objects(storage, pages.LICENSES)] == [f"K{n}" for n in range(5)]
+    executor.execute([UpdateCustomer(**_with_context(customer_id=9, changes={"external_id": "crm-9"}))])
     with_places = objects(storage, pages.LICENSES_WITH_ACTIVATIONS)
     assert [len(one["activations"]) for one in with_places] == [0, 3, 0, 0, 1]
     tokens = {(one["license_id"], one["token"]) for one in objects(storage, pages.ACTIVATIONS)}
     assert tokens == {(one["id"], it["token"]) for one in with_places for it in one["activations"]}
     events = [one["name"] for one in objects(storage, pages.EVENTS)]
-    assert len(events) == 10
+    assert len(events) == 11
     assert objects(storage, pages.CUSTOMERS) == [
-        {"customer_id": 0, "name": None, "licenses": 2},
-        {"customer_id": 1, "name": None, "licenses": 2},
-        {"customer_id": 2, "name": None, "licenses": 1},
-        {"customer_id": 9, "name": "Ann", "licenses": 0},
+        {"customer_id": 0, "name": None, "licenses": 2, "external_id": None},
+        {"customer_id": 1, "name": None, "licenses": 2, "external_id": None},
+        {"customer_id": 2, "name": None, "licenses": 1, "external_id": None},
+        {"customer_id": 9, "name": "Ann", "licenses": 0, "external_id": "crm-9"},
     ]

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 from sqlalchemy import delete as deleted_from
-from sqlalchemy import select
+from sqlalchemy import func, select
+from sqlalchemy import update as updated
 
 from keywright.db import Storage, WriteTransaction, run_read, run_write
-from keywright.db.schema import checkpoints, daily_product_counts, events, limit_refusals
+from keywright.db.schema import checkpoints, daily_product_counts, events, license_updates, limit_refusals
 from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.licensing.activations import store as activation_store
@@ -260,6 +261,23 @@ def test_a_step_follows_no_more_events_than_it_is_told(executor: Executor, stora
     step = project(executor, 4)
     assert (step.rows, step.lag.behind, step.lag.oldest_at, step.lag.is_complete) == (2, 0, None, True)
     assert_followed(storage)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 500])
+def test_what_an_older_server_has_followed_is_found_by_its_change(
+    executor: Executor, storage: Storage, limit: int
+) -> None:
+    executor.execute([create("a"), create("b"), create("c")])
+    follow_all(executor)
+    executor.execute([activate("a", now=LATER), activate("b", now=LATER), delete("c")])
+    with storage.write() as tx:
+        newest = tx.connection.execute(select(func.max(events.c.id))).scalar_one()
+        by_older = updated(checkpoints).where(checkpoints.c.name == "events").values(last_id=newest)
+        tx.connection.execute(by_older)
+    assert lag(storage).behind == 3
+    follow_all(executor, limit)
+    rows = run_read(storage, lambda tx: tx.connection.execute(select(license_updates)).all())
+    assert {tuple(row) for row in rows} == {(number, LATER.timestamp()) for number in (1, 2)}
 
 
 def test_what_was_there_before_following_began_is_found(executor: Executor, storage: Storage) -> None:

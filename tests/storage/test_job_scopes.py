@@ -23,6 +23,8 @@ WORDS: list[tuple[Search, str]] = [
     (Search(expires=(None, NOW)), "Licenses: expiring before Jan 15, 2026, 12:30:45 PM UTC"),
     (Search(created=(NOW, None)), "Licenses: created after Jan 15, 2026, 12:30:45 PM UTC"),
     (Search(created=(None, NOW)), "Licenses: created before Jan 15, 2026, 12:30:45 PM UTC"),
+    (Search(updated=(NOW, None)), "Licenses: changed after Jan 15, 2026, 12:30:45 PM UTC"),
+    (Search(external_id="crm-9"), "Licenses: external ID crm-9"),
     (Search(unseen_for_days=90), "Licenses: not seen for 90 days"),
     (Search(policy_id=3, tag="old"), "Licenses: policy 3, tag old"),
     (Search(made_by=4), "Licenses: made by API key 4"),

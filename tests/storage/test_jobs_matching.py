@@ -185,6 +185,8 @@ COMPARED: dict[str, tuple[Search, dict[str, Any], dict[str, Any]]] = {
     "policy": (Search(policy_id=3), {"policy_id": 3}, {"policy_id": 4}),
     "API key": (Search(made_by=3), {"created_by": 3}, {"created_by": None}),
     "order": (Search(order_ref="A-7"), order_fields(Order(id="A-7")), order_fields(Order(id="A-8"))),
+    "other ID": (Search(external_id="crm-1"), {"external_id": "crm-1"}, {"external_id": "CRM-1"}),
+    "change after": (Search(updated=(NOW, None)), {"updated_at": NOW + DAY}, {"updated_at": NOW}),
     "creation before": (Search(created=(None, NOW)), {"created_at": NOW - DAY}, {"created_at": NOW}),
     "creation after": (Search(created=(NOW, None)), {"created_at": NOW + DAY}, {"created_at": NOW}),
 }

@@ -242,13 +242,14 @@ def test_licenses_are_listed_oldest_first_piece_by_piece_and_by_page(storage: St
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("field", ["status", "product_id", "order_id", "customer_id"])
+@pytest.mark.parametrize("field", ["status", "product_id", "order_id", "customer_id", "external_id"])
 def test_a_filter_lets_only_matching_licenses_through(storage: Storage, field: str) -> None:
-    matching = a_license(id=1, key="1", **{field: 4})
-    others = [a_license(id=2, key="2"), a_license(id=3, key="3", **{field: 5})]
+    value, other = ("a", "A") if field == "external_id" else (4, 5)
+    matching = a_license(id=1, key="1", **{field: value})
+    others = [a_license(id=2, key="2"), a_license(id=3, key="3", **{field: other})]
     with storage.write() as tx:
         license_store.save_new_licenses(tx, [*others, matching])
-    where = LicenseFilter(**{field: 4})
+    where = replace(LicenseFilter(), **{field: value})
     with storage.read() as tx:
         assert license_store.list_licenses(tx, where, after_id=0, limit=9) == license_store.list_licenses(
             tx, where, skip=0, limit=9

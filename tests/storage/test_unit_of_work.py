@@ -59,6 +59,7 @@ LICENSE_FIELDS: dict[str, Any] = {
     "policy_id": 13,
     "terms": '{"grace_days":3}',
     "order_details": '{"source":"shop","id":"A-7","line":"1"}',
+    "external_id": "crm-8",
 }
 ACTIVATION_FIELDS: dict[str, Any] = {
     "id": 12,

@@ -240,6 +240,7 @@ def test_what_is_exported_and_imported_again_is_the_same_in_every_field() -> Non
         metadata='{"note":"gift"}',
         policy_id=6,
         order_details='{"source":"shop","id":"1042","line":"7"}',
+        external_id="crm-8",
     )
     # A field that is not set above would be the same when it is lost.
     usual = (

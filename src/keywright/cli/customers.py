@@ -14,7 +14,9 @@ from keywright.cli.metadata import Metadata, to_patch
 from keywright.cli.options import (
     AsJson,
     Change,
+    ExternalId,
     IsSure,
+    NewExternalId,
     WrongUsage,
     changing,
     command,
@@ -78,6 +80,7 @@ def create(
     email: _Email = None,
     name: _Name = None,
     language: _Language = None,
+    external_id: ExternalId = None,
     metadata: Metadata = None,
     as_json: AsJson = False,
 ) -> None:
@@ -89,6 +92,7 @@ def create(
             email=None if email is None else email.value,
             name=None if name is None else name.value,
             language=None if language is None else language.value,
+            external_id=external_id,
             metadata=parsing.parse_metadata(to_patch(metadata)),
         )
     )
@@ -106,13 +110,14 @@ def list_customers(
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only those with exactly this name.")
     ] = None,
+    external_id: ExternalId = None,
     limit: Limit = None,
     as_json: AsJson = False,
 ) -> None:
     """List the customers, by their numbers."""
     print_list(
         here,
-        lambda paging: ListCustomers(paging=paging, email=email, name=name),
+        lambda paging: ListCustomers(paging=paging, email=email, name=name, external_id=external_id),
         limit=limit,
         as_json=as_json,
         columns=("id", "e-mail", "name", "created at"),
@@ -137,11 +142,13 @@ def update(
     email: _Email = None,
     name: _Name = None,
     language: _Language = None,
+    external_id: NewExternalId = None,
     metadata: Metadata = None,
     as_json: AsJson = False,
 ) -> None:
     """Change what the options name, and nothing else."""
     given = {"email": email, "name": name, "language": language, "metadata": metadata}
+    given["external_id"] = external_id
     changes = {key: one.value for key, one in given.items() if one is not None}
     if not changes:
         raise WrongUsage("Nothing to change: name at least one option, such as --name")
@@ -221,6 +228,7 @@ def _print(customer: Customer, heading: str, *, as_json: bool) -> None:
             ("verified at", output.format_time(customer.email_verified_at)),
             ("name", customer.name),
             ("language", customer.language),
+            ("external ID", customer.external_id),
             ("metadata", customer.metadata),
             ("asks to be erased since", output.format_time(customer.erasure_requested_at)),
             ("created at", output.format_time(customer.created_at)),

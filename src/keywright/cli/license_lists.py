@@ -15,6 +15,7 @@ from keywright.cli.installation import Installation
 from keywright.cli.options import (
     AsJson,
     CustomerId,
+    ExternalId,
     OrderId,
     ProductId,
     StatusOption,
@@ -85,6 +86,7 @@ def list_licenses(
     order_id: OrderId = None,
     customer_id: CustomerId = None,
     policy_id: _PolicyId = None,
+    external_id: ExternalId = None,
     is_expired: _Expired = False,
     sort: _SortOption = _Sort.ID,
     limit: _Limit = None,
@@ -92,12 +94,11 @@ def list_licenses(
     as_json: AsJson = False,
 ) -> None:
     """List licenses. The table shows the ends of their keys only; JSON has whole keys."""
+    where = LicenseFilter(status, product_id, order_id, customer_id, external_id)
     if policy_id is not None or is_expired or sort is not _Sort.ID:
-        of_shop = LicenseFilter(status, product_id, order_id, customer_id)
-        found = _search(here, of_shop, policy_id, sort, is_expired=is_expired)
+        found = _search(here, where, policy_id, sort, is_expired=is_expired)
         _print_found(here, found, limit, show_keys=show_keys, as_json=as_json)
         return
-    where = LicenseFilter(status, product_id, order_id, customer_id)
     if as_json:
         records = _all(here, where, limit)
         output.print_json_array(map(output.record_json, records))

@@ -11,8 +11,10 @@ from keywright.cli.options import (
     AsJson,
     Change,
     CustomerId,
+    ExternalId,
     IsSure,
     Key,
+    NewExternalId,
     NewStatus,
     OrderId,
     ProductId,
@@ -118,6 +120,7 @@ def create(
     policy_id: Annotated[
         int | None, typer.Option("--policy", metavar="ID", min=1, help="Make it as this policy says.")
     ] = None,
+    external_id: ExternalId = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a license.
@@ -132,6 +135,7 @@ def create(
         "status": status,
         "product_id": product_id,
         "expires_at": expires_at,
+        "external_id": external_id,
     }
     if policy_id is not None:
         terms = _own_terms(times_activated_max, valid_for)
@@ -198,6 +202,7 @@ def update(
     product_id: _NewNumber = None,
     order_id: _NewNumber = None,
     customer_id: _NewNumber = None,
+    external_id: NewExternalId = None,
     as_json: AsJson = False,
 ) -> None:
     """Change what the options name, and nothing else.
@@ -214,6 +219,7 @@ def update(
         "product_id": product_id,
         "order_id": order_id,
         "customer_id": customer_id,
+        "external_id": external_id,
     }
     changes = {name: change.value for name, change in given.items() if change is not None}
     if not changes:

@@ -10,6 +10,8 @@ from keywright.cli.metadata import Metadata, to_patch
 from keywright.cli.options import (
     AsJson,
     Change,
+    ExternalId,
+    NewExternalId,
     WrongUsage,
     changing,
     command,
@@ -75,6 +77,7 @@ def create(
         str | None, typer.Option(metavar="URL", parser=parse_url, help="Where customers read about it.")
     ] = None,
     features: _Features = None,
+    external_id: ExternalId = None,
     metadata: Metadata = None,
     as_json: AsJson = False,
 ) -> None:
@@ -87,6 +90,7 @@ def create(
             code=code,
             url=url,
             features=tuple(filter(None, features or ())),
+            external_id=external_id,
             metadata=parsing.parse_metadata(to_patch(metadata)),
         )
     )
@@ -95,11 +99,13 @@ def create(
 
 @command(app, "keywright product list", name="list")
 @with_installation
-def list_products(here: Installation, *, limit: Limit = None, as_json: AsJson = False) -> None:
+def list_products(
+    here: Installation, *, external_id: ExternalId = None, limit: Limit = None, as_json: AsJson = False
+) -> None:
     """List the products, by their numbers."""
     print_list(
         here,
-        lambda paging: ListProducts(paging=paging),
+        lambda paging: ListProducts(paging=paging, external_id=external_id),
         limit=limit,
         as_json=as_json,
         columns=("id", "code", "name", "url", "features"),
@@ -137,6 +143,7 @@ def update(
         ),
     ] = None,
     features: _Features = None,
+    external_id: NewExternalId = None,
     metadata: Metadata = None,
     as_json: AsJson = False,
 ) -> None:
@@ -145,7 +152,8 @@ def update(
     if features:
         changes["features"] = tuple(filter(None, features))
     changes = {key: value for key, value in changes.items() if value is not None}
-    changes |= {} if url is None else {"url": url.value}
+    given = {"url": url, "external_id": external_id}
+    changes |= {name: one.value for name, one in given.items() if one is not None}
     changes |= {} if metadata is None else {"metadata": to_patch(metadata)}
     if not changes:
         raise WrongUsage("Nothing to change: name at least one option, such as --name")
@@ -172,6 +180,7 @@ def _print(product: Product, heading: str, *, as_json: bool) -> None:
             ("name", product.name),
             ("url", product.url),
             ("features", _codes(product)),
+            ("external ID", product.external_id),
             ("metadata", product.metadata),
             ("created at", output.format_time(product.created_at)),
             ("updated at", output.format_time(product.updated_at)),

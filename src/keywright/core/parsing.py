@@ -18,6 +18,7 @@ MAX_ID = 2**63 - 1
 #: The largest limit and number of days.
 MAX_COUNT = 2**31 - 1
 MAX_NAME_LENGTH = 200
+MAX_EXTERNAL_ID_LENGTH = 255
 MAX_LABEL_LENGTH = 255
 MAX_META_BYTES = 4096
 MAX_METADATA_KEYS, MAX_METADATA_BYTES, MAX_METADATA_DEPTH = 64, 16 * 1024, 4
@@ -90,9 +91,18 @@ def parse_text(value: object, most: int) -> str | None:
 
 def parse_name(text: str) -> str:
     """The name of an API key, a policy, a user or a product: white space around it is cut off."""
-    name = parse_text(text.strip(), MAX_NAME_LENGTH)
+    return _parse_printable(text, MAX_NAME_LENGTH)
+
+
+def parse_external_id(text: str) -> str:
+    """What another system of the vendor calls something: white space around it is cut off."""
+    return _parse_printable(text, MAX_EXTERNAL_ID_LENGTH)
+
+
+def _parse_printable(text: str, most: int) -> str:
+    name = parse_text(text.strip(), most)
     if name is None or not name.isprintable():
-        raise ValueError(f"must have 1 to {MAX_NAME_LENGTH} characters, and no control characters")
+        raise ValueError(f"must have 1 to {most} characters, and no control characters")
     return name
 
 

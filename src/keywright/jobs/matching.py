@@ -12,7 +12,7 @@ from keywright.search.scan_store import find_among
 from keywright.search.terms_store import list_states
 
 #: The field of a license that must equal each field of a search.
-_NUMBERS = {
+_FIELDS = {
     "license_id": "id",
     "status": "status",
     "product_id": "product_id",
@@ -20,6 +20,7 @@ _NUMBERS = {
     "customer_id": "customer_id",
     "policy_id": "policy_id",
     "made_by": "created_by",
+    "external_id": "external_id",
 }
 #: The fields of a search that are no condition, or that are ignored (see ``find_unmatched``).
 NOT_COMPARED = frozenset({"order", "term", "is_prefix"})
@@ -69,9 +70,9 @@ def _find_used(tx: ReadTransaction, licenses: Collection[License]) -> Set[int]:
 
 
 def _matches(search: Search, license: License, now: datetime) -> bool:
-    for asked, name in _NUMBERS.items():
-        number = getattr(search, asked)
-        if number is not None and getattr(license, name) != number:
+    for asked, name in _FIELDS.items():
+        value = getattr(search, asked)
+        if value is not None and getattr(license, name) != value:
             return False
     limit = license.times_activated_max
     if search.is_full and (limit is None or license.times_activated < limit):
@@ -90,7 +91,8 @@ def _matches_times(search: Search, license: License, now: datetime) -> bool:
         return False
     if search.is_expired and (expires_at is None or expires_at > now):
         return False
-    return _is_between(expires_at, search.expires) and _is_between(license.created_at, search.created)
+    spans = (expires_at, search.expires), (license.created_at, search.created)
+    return all(_is_between(*one) for one in (*spans, (license.updated_at, search.updated)))
 
 
 def _is_between(time: datetime | None, span: tuple[datetime | None, datetime | None] | None) -> bool:

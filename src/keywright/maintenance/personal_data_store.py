@@ -222,7 +222,7 @@ def _without_address(found: FeedEvent) -> FeedEvent:
 
 def erase_name(tx: WriteTransaction, customer_id: int) -> None:
     """Erase what is known of the customer, and its former names in events."""
-    names = ("name", "email", "email_folded", "email_verified_at", "metadata", "language")
+    names = ("name", "email", "email_folded", "email_verified_at", "metadata", "language", "external_id")
     nothing = dict.fromkeys((*names, "erasure_requested_at"))
     before = lock_terms(tx, NameKind.CUSTOMER, customer_id)
     tx.connection.execute(update(customers).where(customers.c.id == customer_id).values(nothing))

@@ -6,11 +6,19 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, SmallInteger, exists, func
+from sqlalchemy import ColumnElement, SmallInteger, exists, func, select
 
 from keywright.core.parsing import MAX_ID, is_storable
 from keywright.db import rows
-from keywright.db.schema import events, job_licenses, last_seen, license_tags, licenses, search_terms
+from keywright.db.schema import (
+    events,
+    job_licenses,
+    last_seen,
+    license_tags,
+    license_updates,
+    licenses,
+    search_terms,
+)
 from keywright.licensing.licenses.rules import expiry_after
 from keywright.search.terms_store import FULL, UNUSED
 
@@ -27,7 +35,8 @@ Conditions = tuple[ColumnElement[bool], ...]
 
 class Order(StrEnum):
     """The order of a list: by id, newest first or oldest first; soonest expiry first and never last; by
-    creation, oldest first or latest first, which for imported licenses is not the order of ids; by the names
+    creation, oldest first or latest first, which for imported licenses is not the order of ids; by the last
+    change, as far as it is projected, the oldest first; by the names
     of customers or of products; or by the last use, the latest first, or those seen never and long ago.
     """
 
@@ -36,6 +45,7 @@ class Order(StrEnum):
     EXPIRES = "expires"
     CREATED = "created"
     LATEST = "latest"
+    UPDATED = "updated"
     CUSTOMER = "customer"
     PRODUCT = "product"
     SEEN = "seen"
@@ -54,7 +64,8 @@ SORTED = frozenset({Order.CUSTOMER, Order.PRODUCT, Order.SEEN, Order.UNSEEN})
 class Search(msgspec.Struct, frozen=True):
     """The conditions that licenses have to meet; None and False are no condition.
 
-    ``expires`` and ``created`` are between two moments, without them; None is no bound. ``order_ref`` is the
+    ``expires`` and ``created`` are between two moments, without them, and so is ``updated``, the last change
+    as far as it is projected; None is no bound. ``order_ref`` is the
     id of an order that is no number. ``term`` is a term of the table of search terms or, with ``is_prefix``,
     the beginning of some. ``unseen_for_days`` is for licenses that are as old; ``made_by`` is an API key,
     ``made_by_user`` a user, who made them alone or with a job.
@@ -81,6 +92,8 @@ class Search(msgspec.Struct, frozen=True):
     made_by: int | None = None
     made_by_user: int | None = None
     tag: str | None = None
+    external_id: str | None = None
+    updated: tuple[datetime | None, datetime | None] | None = None
 
 
 class Track(NamedTuple):
@@ -93,6 +106,7 @@ class Track(NamedTuple):
 BY_ID = Track(("id",))
 BY_EXPIRY = Track(("expires_at", "id"))
 BY_CREATION = Track(("created_at", "id"))
+BY_UPDATE = Track(("updated_at", "id"))
 ENDLESS = Track(("id",), only_endless=True)
 
 
@@ -122,11 +136,13 @@ def sources_of(search: Search, now: datetime) -> list[Source]:
     found = [with_value(name, value) for name, value in columns.items() if value is not None]
     if search.job_id is not None:
         found.append(_of_job(search.job_id))
-    if search.order_ref is not None:
-        found.append(_with_order_ref(search.order_ref))
+    texts = {"order_ref": search.order_ref, "external_id": search.external_id}
+    found += [_with_text(name, text) for name, text in texts.items() if text is not None]
     found += _of_use(search, now)
     spans = {"expires_at": search.expires, "created_at": search.created}
     found += [_between(name, *span) for name, span in spans.items() if span is not None]
+    if search.updated is not None:
+        found.append(_updated(*map(_seconds, search.updated)))
     if search.term is not None:
         found.append(with_term(search.term, is_prefix=search.is_prefix))
     if search.is_full:
@@ -211,23 +227,47 @@ def _with_tag(tag: str) -> Source:
     return Source(license_tags.c.license_id, (has_tag,), BY_ID.columns, filter_row)
 
 
-def _with_order_ref(text: str) -> Source:
-    """Licenses of the order with this id, which is no number."""
+def _with_text(name: str, text: str) -> Source:
+    """Licenses with this text in an indexed column."""
     if not is_storable(text):
         return with_value("id", -1)
-    where = (licenses.c.order_ref == text,)
-    return Source(licenses.c.id, where, BY_ID.columns, lambda row: (row.order_ref == text,))
+    where = (licenses.c[name] == text,)
+    return Source(licenses.c.id, where, BY_ID.columns, lambda row: (row[name] == text,))
 
 
 def _between(name: str, after: datetime | None, before: datetime | None) -> Source:
     """Licenses with a time after the first moment and before the second."""
-    first, last = (None if one is None else rows.to_seconds(one) for one in (after, before))
+    first, last = map(_seconds, (after, before))
 
     def filter_row(row: Any) -> Conditions:
-        bounds = [] if first is None else [row[name] > first]
-        return (*bounds, *([] if last is None else [row[name] < last]))
+        return _within(row[name], first, last)
 
     return Source(licenses.c.id, filter_row(licenses.c), (name, "id"), filter_row)
+
+
+def _updated(first: int | None, last: int | None) -> Source:
+    """Licenses that were changed after the first moment and before the second."""
+
+    def filter_row(row: Any) -> Conditions:
+        return _within(updated_at_of(row), first, last)
+
+    where = _within(license_updates.c.updated_at, first, last)
+    return Source(license_updates.c.license_id, where, BY_UPDATE.columns, filter_row)
+
+
+def updated_at_of(row: Any) -> ColumnElement[int]:
+    """When the license of a row was changed, as far as it is projected."""
+    own = select(license_updates.c.updated_at).where(license_updates.c.license_id == row.id)
+    return func.coalesce(own.scalar_subquery(), 0)
+
+
+def _seconds(moment: datetime | None) -> int | None:
+    return None if moment is None else rows.to_seconds(moment)
+
+
+def _within(column: ColumnElement[Any], first: int | None, last: int | None) -> Conditions:
+    bounds = [] if first is None else [column > first]
+    return (*bounds, *([] if last is None else [column < last]))
 
 
 def _unseen_since(moment: datetime) -> list[Source]:
@@ -263,6 +303,7 @@ def _no_filter(_row: Any) -> Conditions:
 
 
 EVERYTHING = Source(licenses.c.id, (), BY_ID.columns, _no_filter)
+UPDATED = _updated(None, None)
 WITH_EXPIRY = Source(licenses.c.id, (licenses.c.expires_at.is_not(None),), BY_EXPIRY.columns, _no_filter)
 
 

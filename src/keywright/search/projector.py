@@ -70,7 +70,7 @@ def project_events(work: UnitOfWork, command: ProjectEvents) -> Projected:
     settled_id = settle(tx)
     at = terms_store.find_checkpoints(tx)
     is_done = at is not None and at.is_past_done and at.is_past_of_products_done
-    if at is not None and is_done and at.events == newest and not terms_store.has_pruned(tx):
+    if at is not None and is_done and at.updates == at.events == newest and not terms_store.has_pruned(tx):
         return Projected(0, Lag(0, None, 1.0))
     at = terms_store.lock_checkpoints(tx)
     if at is None:
@@ -81,6 +81,8 @@ def project_events(work: UnitOfWork, command: ProjectEvents) -> Projected:
         at.products_until = at.events
     if at.past_until < 0:
         rows = _begin(at, newest, settled_id)
+    elif at.updates < at.events:
+        rows = _catch_up(tx, at, limit)
     elif at.is_past_done:
         rows = _project_next_events(tx, at, limit, settled_id)
     else:
@@ -100,8 +102,8 @@ def lag(tx: ReadTransaction) -> Lag:
 
 
 def _lag(tx: ReadTransaction, at: Checkpoints, newest: int) -> Lag:
-    behind = max(0, newest - at.events)
-    oldest_at = terms_store.find_time_after(tx, at.events) if behind else None
+    behind = max(0, newest - min(at.events, at.updates))
+    oldest_at = terms_store.find_time_after(tx, newest - behind) if behind else None
     if at.is_past_done:
         return Lag(behind, oldest_at, 1.0)
     # The activations come last and take longest; the rest is a few hundredths of it.
@@ -112,7 +114,7 @@ def _begin(at: Checkpoints, newest: int, settled_id: int) -> int:
     """The events so far become the past as soon as no earlier one can still be committed."""
     if newest and not settled_id:
         return 0
-    at.events = at.past_until = at.products_until = min(settled_id, newest)
+    at.events = at.updates = at.past_until = at.products_until = min(settled_id, newest)
     return 1
 
 
@@ -123,8 +125,25 @@ def _project_next_events(tx: WriteTransaction, at: Checkpoints, limit: int, sett
     complete = [one for one in events if one.id <= until_id]
     if complete:
         _project(tx, complete)
-        at.events = complete[-1].id
+        at.events = at.updates = complete[-1].id
     return len(complete)
+
+
+def _catch_up(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
+    """Project the licenses of events again that a server of an older release has projected."""
+    events = terms_store.list_next_events(tx, after_id=at.updates, limit=limit)
+    some = [one for one in events if one.id <= at.events]
+    _project_states(tx, {one.license_id for one in some if one.license_id})
+    at.updates = some[-1].id if len(some) == limit else at.events
+    return max(1, len(some))
+
+
+def _project_states(tx: WriteTransaction, touched: set[int]) -> dict[int, Any]:
+    """Project the present states of these licenses; return them."""
+    states = terms_store.list_states(tx, touched)
+    terms_store.delete_terms_of_licenses(tx, touched - states.keys())
+    terms_store.save_state_terms(tx, states.values())
+    return states
 
 
 def _project(tx: WriteTransaction, events: list[Any]) -> None:
@@ -134,9 +153,7 @@ def _project(tx: WriteTransaction, events: list[Any]) -> None:
     for event in events:
         if event.name in _WITH_TERMS and event.activation_id is not None:
             activated[event.license_id].append(event.activation_id)
-    states = terms_store.list_states(tx, touched)
-    terms_store.delete_terms_of_licenses(tx, touched - states.keys())
-    terms_store.save_state_terms(tx, states.values())
+    states = _project_states(tx, touched)
     terms_store.save_activation_terms(tx, terms_store.list_activations_by_id(tx, activated))
     for some in terms_store.list_activations_of(tx, imported):
         terms_store.save_activation_terms(tx, some)

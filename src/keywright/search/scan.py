@@ -12,6 +12,7 @@ from keywright.search.filters import (
     BY_CREATION,
     BY_EXPIRY,
     BY_ID,
+    BY_UPDATE,
     ENDLESS,
     EVERYTHING,
     NEVER,
@@ -129,6 +130,8 @@ class Scan:
         """The tracks to scan in turn, each with the position to start after, or None."""
         if self._search.order in (Order.CREATED, Order.LATEST):
             return [(BY_CREATION, start)]
+        if self._search.order is Order.UPDATED:
+            return [(BY_UPDATE, start)]
         if self._search.order != Order.EXPIRES:
             return [(BY_ID, start)]
         tracks = [ENDLESS, BY_EXPIRY] if is_backward else [BY_EXPIRY, ENDLESS]

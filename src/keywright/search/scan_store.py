@@ -25,21 +25,24 @@ from sqlalchemy import (
 )
 
 from keywright.db import rows
-from keywright.db.schema import customers, last_seen, licenses, products, search_terms
+from keywright.db.schema import customers, last_seen, license_updates, licenses, products, search_terms
 from keywright.db.transaction import ReadTransaction
 from keywright.search.filters import (
     BY_CREATION,
     BY_EXPIRY,
     BY_ID,
+    BY_UPDATE,
     ENDLESS,
     EVERYTHING,
     NEVER,
+    UPDATED,
     WITH_EXPIRY,
     Order,
     Search,
     Source,
     Track,
     sources_of,
+    updated_at_of,
 )
 
 #: The columns that filter candidates.
@@ -47,7 +50,7 @@ _CANDIDATE = [
     licenses.c[name]
     for name in (
         "id status product_id order_id customer_id expires_at times_activated times_activated_max "
-        "created_at created_by policy_id order_ref"
+        "created_at created_by policy_id order_ref external_id"
     ).split()
 ]
 #: Candidates must come from the chosen index: plan with the actual values, and join by nested loops.
@@ -237,13 +240,14 @@ def scan(
     if step.until is not None:
         span.append(not_(_is_beyond(columns, step.until, is_descending=step.is_descending)))
     order = _order_by(columns, is_descending=step.is_descending)
-    some = _candidates(step.driver, span, order, limit=size)
-    query = select(_VALUES[_ORDER_OF[step.track]](some), some.c.id)
+    some = _candidates(step.driver, span, order, limit=size, columns=columns[:-1])
+    value = _VALUES[_ORDER_OF[step.track]](some)
+    query = select(value, some.c.id)
     query = query.where(*_filters(some, step.driver, sources))
     if step.track.only_endless:
         query = query.where(some.c.expires_at.is_(None))
-    key = _order_by([some.c[name] for name in step.track.columns], is_descending=step.is_descending)
-    return _positions(tx, query.order_by(*key).limit(limit))
+    key = [value, some.c.id][-len(step.track.columns) :]
+    return _positions(tx, query.order_by(*_order_by(key, is_descending=step.is_descending)).limit(limit))
 
 
 # --- skipping -------------------------------------------------------------------------------------
@@ -269,7 +273,8 @@ def skip_by_id(
 
 
 def _columns(driver: Source, track: Track) -> list[Any]:
-    return [driver.number if name == "id" else licenses.c[name] for name in track.columns]
+    table = license_updates if track is BY_UPDATE else licenses
+    return [driver.number if name == "id" else table.c[name] for name in track.columns]
 
 
 def _order_by(columns: Iterable[Any], *, is_descending: bool) -> list[Any]:
@@ -293,11 +298,15 @@ def _positions_after(
     return query.order_by(*_order_by(columns, is_descending=is_descending))
 
 
-def _candidates(driver: Source, span: Iterable[Any], order: Iterable[Any], *, limit: int) -> Subquery:
-    """The driver's licenses within the span. The limit keeps the planner from using another index."""
+def _candidates(
+    driver: Source, span: Iterable[Any], order: Iterable[Any], *, limit: int, columns: Sequence[Any] = ()
+) -> Subquery:
+    """The driver's licenses within the span. The limit keeps the planner from using another index. The order
+    is that of ``columns``, and of the ids.
+    """
     if driver.number is licenses.c.id:
         return select(*_CANDIDATE).where(*driver.where, *span).order_by(*order).limit(limit).subquery("some")
-    query = select(driver.number.label("number")).distinct().where(*driver.where, *span)
+    query = select(driver.number.label("number"), *columns).distinct().where(*driver.where, *span)
     numbers = query.order_by(*order).limit(limit).subquery("numbers")
     return select(*_CANDIDATE).join(numbers, numbers.c.number == licenses.c.id).subquery("some")
 
@@ -350,6 +359,7 @@ _VALUES: dict[Order, Callable[[Subquery], Any]] = {
     Order.EXPIRES: _expiry,
     Order.CREATED: lambda some: some.c.created_at,
     Order.LATEST: lambda some: some.c.created_at,
+    Order.UPDATED: lambda some: updated_at_of(some.c),
     Order.NEWEST: lambda _: literal(0),
     Order.OLDEST: lambda _: literal(0),
 }
@@ -358,9 +368,10 @@ _ORDER_OF = {
     BY_EXPIRY: Order.EXPIRES,
     ENDLESS: Order.EXPIRES,
     BY_CREATION: Order.CREATED,
+    BY_UPDATE: Order.UPDATED,
 }
 #: All licenses of a track that is not in the order of ids.
-_EVERY = {BY_EXPIRY: WITH_EXPIRY, BY_CREATION: EVERYTHING}
+_EVERY = {BY_EXPIRY: WITH_EXPIRY, BY_CREATION: EVERYTHING, BY_UPDATE: UPDATED}
 
 
 def _positions(tx: ReadTransaction, query: Select[Any]) -> list[Position]:

@@ -16,11 +16,12 @@ from sqlalchemy import (
 )
 
 from keywright.db import rows
-from keywright.db.bulk import Lookup, bulk_delete, bulk_update, bulk_upsert
+from keywright.db.bulk import Lookup, bulk_delete, bulk_insert, bulk_update, bulk_upsert
 from keywright.db.schema import (
     activations,
     checkpoints,
     events,
+    license_updates,
     licenses,
     limit_refusals,
     pruned_activations,
@@ -56,6 +57,7 @@ _STATE = select(
     licenses.c.id.label("license_id"),
     case((licenses.c.times_activated >= licenses.c.times_activated_max, 1), else_=0).label("is_full"),
     _ANY_ACTIVATION.label("is_used"),
+    licenses.c.updated_at,
 )
 _STATES_OF = Lookup(_STATE, licenses.c.id)
 _NEXT_STATES = (
@@ -95,6 +97,8 @@ _PRUNED = select(pruned_activations).limit(bindparam("most"))
 _DELETE_TERMS_OF_ACTIVATIONS = bulk_delete(search_terms, "license_id", "activation_id")
 _DELETE_PRUNED = bulk_delete(pruned_activations, "license_id", "activation_id")
 _DELETE_TERMS_OF_LICENSES = bulk_delete(search_terms, "license_id")
+_DELETE_UPDATES = bulk_delete(license_updates, "license_id")
+_INSERT_UPDATES = bulk_insert(license_updates)
 _DELETE_REFUSALS = bulk_delete(limit_refusals, "license_id")
 _INSERT_CHECKPOINTS = bulk_upsert(checkpoints, ["name"])
 _UPDATE_CHECKPOINTS = bulk_update(checkpoints, ["name"], ["last_id"])
@@ -119,6 +123,8 @@ class Checkpoints(msgspec.Struct):
     #: has been.
     products_until: int = -1
     products_past: int = 0
+    #: The last event whose license is in ``license_updates``: servers of older releases project without it.
+    updates: int = 0
 
     @property
     def is_past_done(self) -> bool:
@@ -225,7 +231,7 @@ def list_next_events(tx: ReadTransaction, *, after_id: int, limit: int) -> list[
 
 
 def list_states(tx: ReadTransaction, license_ids: Collection[int]) -> dict[int, Row[Any]]:
-    """The present states of these licenses, by id: license_id, is_full, is_used."""
+    """The present states of these licenses, by id: license_id, is_full, is_used, updated_at."""
     found = _STATES_OF.find_rows(tx.connection, license_ids)
     return {row.license_id: row for row in found}
 
@@ -277,7 +283,11 @@ def save_activation_terms(tx: WriteTransaction, places: Iterable[Row[Any]]) -> N
 
 
 def insert_state_terms(tx: WriteTransaction, states: Collection[Row[Any]]) -> None:
-    """Insert the terms of the licenses that are full or unused."""
+    """Insert the terms of the licenses that are full or unused, and when all of them were changed."""
+    _DELETE_UPDATES.execute(tx.connection, [{"where_license_id": one.license_id} for one in states])
+    _INSERT_UPDATES.execute(
+        tx.connection, [{"license_id": one.license_id, "updated_at": one.updated_at} for one in states]
+    )
     _save_terms(
         tx, [(term, one.license_id, 0) for one in states for term, is_it in _state_terms(one) if is_it]
     )
@@ -296,10 +306,11 @@ def save_state_terms(tx: WriteTransaction, states: Collection[Row[Any]]) -> None
 
 
 def delete_terms_of_licenses(tx: WriteTransaction, license_ids: Collection[int]) -> None:
-    """Delete all terms and refusals of these licenses."""
+    """Delete all terms and refusals of these licenses, and when they were changed."""
     values = [{"where_license_id": number} for number in sorted(license_ids)]
     _DELETE_TERMS_OF_LICENSES.execute(tx.connection, values)
     _DELETE_REFUSALS.execute(tx.connection, values)
+    _DELETE_UPDATES.execute(tx.connection, values)
 
 
 def has_pruned(tx: ReadTransaction) -> bool:

@@ -4,6 +4,13 @@ from sqlalchemy import BigInteger, Column, Index, LargeBinary, PrimaryKeyConstra
 
 from keywright.db.schema.base import Id, metadata, partial_index
 
+
+def _external_id_index(table: str) -> Index:
+    """No two rows have the same ID of another system."""
+    where = "external_id IS NOT NULL"
+    return partial_index(f"ix_{table}_external_id", "external_id", where=where, is_unique=True)
+
+
 #: The trials that devices have had: one for each product, ever.
 trials = Table(
     "trials",
@@ -58,8 +65,11 @@ products = Table(
     Column("metadata", Text),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
+    # What another system of the vendor calls it.
+    Column("external_id", String(255)),
     Index(None, "name"),
     Index(None, "created_at", "id"),
+    _external_id_index("products"),
 )
 
 #: Customers. Numbers that licenses name need no row here. An address is found in lower case.
@@ -79,6 +89,9 @@ customers = Table(
     # That of mails and of the portal; NULL is not known.
     Column("language", String(35)),
     Column("erasure_requested_at", BigInteger),
+    Column("external_id", String(255)),
+    _external_id_index("customers"),
+    Index(None, "updated_at", "id"),
     partial_index("ix_customers_to_erase", "erasure_requested_at", where="erasure_requested_at IS NOT NULL"),
     # Lists of those of one name, and of all, are in the order of their creation.
     Index(None, "name", "created_at", "id"),

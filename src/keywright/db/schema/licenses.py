@@ -55,6 +55,8 @@ licenses = Table(
     # Blind indexes of the key's last four characters, and of the key in upper case without dashes.
     Column("key_end", BigInteger),
     Column("key_folded", BigInteger),
+    # What another system of the vendor calls it.
+    Column("external_id", String(255)),
     CheckConstraint("times_activated >= 0 AND times_activated <= places", name="within_places"),
     # For the pages. No index may have a column that an activation writes (times_activated, updated_at): on
     # PostgreSQL, every activation would then write to every index.
@@ -62,7 +64,10 @@ licenses = Table(
     Index("ix_licenses_created_at", "created_at", "id"),
     *(
         partial_index(f"ix_licenses_{name}", name, "id", where=f"{name} IS NOT NULL")
-        for name in ("product_id", "order_id", "customer_id", "expires_at", "policy_id", "order_ref")
+        for name in (
+            *("product_id", "order_id", "customer_id", "expires_at", "policy_id", "order_ref"),
+            "external_id",
+        )
     ),
     partial_index(
         "ix_licenses_order_line_hash",
@@ -72,6 +77,17 @@ licenses = Table(
     ),
     Index("ix_licenses_key_end", "key_end"),
     Index("ix_licenses_key_folded", "key_folded"),
+)
+
+#: When licenses were changed, as events tell some moments later: the index that ``licenses`` must not have.
+license_updates = Table(
+    "license_updates",
+    metadata,
+    Column("license_id", BigInteger, autoincrement=False, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("license_id"),
+    Index(None, "updated_at", "license_id"),
+    sqlite_with_rowid=False,
 )
 
 activations = Table(

@@ -30,6 +30,7 @@ class FieldChange(NamedTuple):
 #: The label of each field, and the text for no value.
 _FIELDS: dict[str, tuple[str, str]] = {
     "key": (N_("Key"), N_("none")),
+    "external_id": (N_("External ID"), N_("none")),
     "order_id": (N_("Order"), N_("none")),
     "product_id": (N_("Product"), N_("none")),
     "customer_id": (N_("Customer"), N_("none")),

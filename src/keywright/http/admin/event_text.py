@@ -153,6 +153,7 @@ _PERMISSIONS = {
 _FIELDS_OF_CUSTOMER = {
     "name": N_("name"),
     "email": N_("e-mail address"),
+    "external_id": N_("external ID"),
     "metadata": N_("note and metadata"),
     "language": N_("language"),
 }

@@ -103,6 +103,8 @@ def _describe_search(tx: ReadTransaction, search: Search) -> list[str]:
         words.append(_policy(search.policy_id))
     if search.tag is not None:
         words.append(_("tag %(name)s", name=search.tag))
+    if search.external_id is not None:
+        words.append(_("external ID %(name)s", name=search.external_id))
     if search.made_by is not None:
         words.append(_("made by API key %(number)s", number=search.made_by))
     if search.made_by_user is not None:
@@ -126,6 +128,9 @@ def _describe_times(search: Search) -> list[str]:
         words.append(_("created after %(time)s", time=write_moment(after)))
     if before is not None:
         words.append(_("created before %(time)s", time=write_moment(before)))
+    after, _before = search.updated or (None, None)
+    if after is not None:
+        words.append(_("changed after %(time)s", time=write_moment(after)))
     if (days := search.unseen_for_days) is not None:
         words.append(ngettext("not seen for %(num)s day", "not seen for %(num)s days", days))
     return words

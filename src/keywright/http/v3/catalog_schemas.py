@@ -25,6 +25,7 @@ class Product(Struct):
     name: Annotated[str, about("Its name.", "Paint")]
     url: Annotated[str | None, about("Where customers read about it.", "https://example.com/paint")]
     features: Annotated[list[Feature], about("The entitlement codes that it knows.")]
+    external_id: Annotated[str | None, about("What another system of yours calls it; unique.", "erp-7")]
     metadata: Annotated[dict[str, Any], about("What the vendor keeps with it.", {"sku": "P-1"})]
     created_at: Annotated[Time, about("When it was made.", "2026-11-22T08:54:00Z")]
     updated_at: Annotated[Time, about("When it was last changed.", "2026-11-22T08:54:00Z")]
@@ -38,6 +39,7 @@ class Customer(Struct):
     email_verified_at: Annotated[Time | None, about("When a sign-in proved the address.", None)]
     name: Annotated[str | None, about("The name.", "Ada")]
     language: Annotated[str | None, about("The language of mails and of the portal.", "pt-BR")]
+    external_id: Annotated[str | None, about("What another system of yours calls them; unique.", "crm-311")]
     metadata: Annotated[dict[str, Any], about("What the vendor keeps with it.", {})]
     erasure_requested_at: Annotated[
         Time | None, about("When the customer asked, in the portal, to be erased.", None)

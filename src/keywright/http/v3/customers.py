@@ -16,7 +16,7 @@ from keywright.http.v3.answers import created, etag_of, no_content, ok
 from keywright.http.v3.call import Call
 from keywright.http.v3.fields import Body, Parse, Time
 from keywright.http.v3.lists import ListQuery
-from keywright.http.v3.members import Metadata, Name, OwnId, list_changes
+from keywright.http.v3.members import ExternalId, Metadata, Name, OwnId, list_changes
 from keywright.http.v3.route import Route
 from keywright.http.v3.schemas import about
 from keywright.identity.sessions import new_session_token
@@ -48,6 +48,7 @@ class NewCustomer(Body):
     email: Annotated[Email | None, about("Unique, in any case.", "ada@example.com")] = None
     name: Annotated[Name | None, about("The name.", "Ada")] = None
     language: Annotated[Language | None, about("The language of mails and of the portal.", "pt-BR")] = None
+    external_id: Annotated[ExternalId | None, about("Your own ID; unique.", "crm-311")] = None
     metadata: Annotated[Metadata | None, about("Anything, as a JSON object.")] = None
 
 
@@ -59,6 +60,7 @@ class CustomerChanges(Body):
     language: (
         Annotated[Language, about("The language of mails and of the portal.", "pt-BR")] | UnsetType | None
     ) = UNSET
+    external_id: Annotated[ExternalId, about("Your own ID; unique.")] | UnsetType | None = UNSET
     metadata: Annotated[Metadata, about("Merged with what is there; null removes.")] | UnsetType | None = (
         UNSET
     )
@@ -67,9 +69,11 @@ class CustomerChanges(Body):
 class CustomerQuery(ListQuery):
     """Filters of customers."""
 
+    external_id: Annotated[str | None, about("Only the one that you call so.")] = None
     created_after: Annotated[Time | None, about("Only those made after this moment.")] = None
     created_before: Annotated[Time | None, about("Only those made before it.")] = None
-    sort: Literal["created_at", "-created_at"] = "-created_at"
+    updated_after: Annotated[Time | None, about("Only those changed after this moment.")] = None
+    sort: Literal["created_at", "-created_at", "updated_at", "-updated_at"] = "-created_at"
 
 
 class CustomerSearch(Body):
@@ -124,6 +128,7 @@ def show(customer: Customer) -> catalog_schemas.Customer:
         customer.email_verified_at,
         customer.name,
         customer.language,
+        customer.external_id,
         read_metadata(customer.metadata),
         customer.erasure_requested_at,
         customer.created_at,
@@ -151,6 +156,7 @@ async def create_customer(call: Call, body: NewCustomer) -> Answer:
         email=body.email,
         name=body.name,
         language=body.language,
+        external_id=body.external_id,
         metadata=parse_metadata(body.metadata),
     )
 
@@ -167,6 +173,8 @@ async def list_customers(call: Call, query: CustomerQuery) -> Answer:
     """
     asked = ListCustomers(
         paging=lists.read_paging(call),
+        external_id=query.external_id,
+        updated_after=query.updated_after,
         created_after=query.created_after,
         created_before=query.created_before,
     )

@@ -10,7 +10,7 @@ from keywright.http.v3 import lists
 from keywright.http.v3.customers import Email, Language
 from keywright.http.v3.fields import Body, Id, LicenseKey, Time
 from keywright.http.v3.license_schemas import StatusName
-from keywright.http.v3.members import Metadata, Name, OwnId
+from keywright.http.v3.members import ExternalId, Metadata, Name, OwnId
 from keywright.http.v3.schemas import about
 from keywright.http.v3.terms import TermsPatch
 from keywright.licensing.terms.rules import MAX_DAYS
@@ -58,6 +58,7 @@ class NewLicense(Body):
     )
     status: Annotated[StatusName, about("What the vendor decided.", "active")] = "active"
     expires_at: Annotated[Time | UnsetType | None, about("The expiry, if not the terms'.")] = UNSET
+    external_id: Annotated[ExternalId | None, about("Your own ID; not unique.", "crm-9001")] = None
     metadata: Annotated[Metadata | None, about("What you keep with it.", {"note": "gift"})] = None
 
 
@@ -71,6 +72,7 @@ class LicenseChanges(Body):
     status: Annotated[StatusName | UnsetType, about("What the vendor decided.", "disabled")] = UNSET
     expires_at: Annotated[Time | UnsetType | None, about("The expiry; null is never.")] = UNSET
     terms: TermsPatch | UnsetType = UNSET
+    external_id: Annotated[ExternalId | UnsetType | None, about("Your own ID.")] = UNSET
     metadata: Annotated[Metadata | UnsetType | None, about("Merged; null removes all.")] = UNSET
 
 
@@ -93,11 +95,17 @@ class LicenseQuery(lists.ListQuery):
     policy_id: Annotated[Id | None, about("Those made from this policy.")] = None
     customer_id: Annotated[Id | None, about("Those of this customer.")] = None
     order_id: Annotated[OrderText | None, about("Those of this order.")] = None
+    external_id: Annotated[str | None, about("Those that you call so.")] = None
     expires_after: Annotated[Time | None, about("Those that expire after this moment.")] = None
     expires_before: Annotated[Time | None, about("Those that expire before this moment.")] = None
     created_after: Annotated[Time | None, about("Those made after this moment.")] = None
     created_before: Annotated[Time | None, about("Those made before this moment.")] = None
+    updated_after: Annotated[
+        Time | None, about("Those changed after this moment; a change is found up to 2 seconds later.")
+    ] = None
     sort: Annotated[
-        Literal["-created_at", "created_at", "-expires_at", "expires_at", "id", "-id"],
+        Literal[
+            "-created_at", "created_at", "-expires_at", "expires_at", "-updated_at", "updated_at", "id", "-id"
+        ],
         about("The order; a `-` is the latest first. Licenses that never expire are the last to expire."),
     ] = "-created_at"

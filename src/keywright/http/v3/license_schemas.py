@@ -38,6 +38,7 @@ class License(Struct):
     trial_email: Annotated[
         str | None, about("The address that was given for a trial; nobody has proved it.", None)
     ]
+    external_id: Annotated[str | None, about("What another system of yours calls it.", "crm-9001")]
     order: Annotated[Order, about("The order that it was sold with.")]
     status: Annotated[StatusName, about("What the vendor decided.", "active")]
     state: Annotated[
@@ -76,6 +77,7 @@ def show_license(managed: ManagedLicense, now: datetime) -> License:
         policy_id=one.policy_id,
         customer_id=one.customer_id,
         trial_email=managed.trial_email,
+        external_id=one.external_id,
         order=Order(order.source, order.id, order.line, order.index),
         status=Status(one.status).name.lower(),  # type: ignore[arg-type]
         state=state(one, now).value,

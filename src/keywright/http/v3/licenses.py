@@ -49,6 +49,8 @@ _ORDERS: Mapping[str, tuple[ListOrder, bool]] = {
     "-created_at": (ListOrder.CREATED, True),
     "expires_at": (ListOrder.EXPIRES, False),
     "-expires_at": (ListOrder.EXPIRES, True),
+    "updated_at": (ListOrder.UPDATED, False),
+    "-updated_at": (ListOrder.UPDATED, True),
     "id": (ListOrder.OLDEST, False),
     "-id": (ListOrder.OLDEST, True),
 }
@@ -77,6 +79,7 @@ async def create_license(call: Call, body: NewLicense) -> Answer:
         expires_at=None if body.expires_at is UNSET else body.expires_at,
         has_expiry=body.expires_at is not UNSET,
         metadata=parse_metadata(body.metadata),
+        external_id=body.external_id,
         needs_known_product=True,
         only_product_id=call.only_product_id,
     )
@@ -111,6 +114,8 @@ async def list_licenses(call: Call, query: LicenseQuery) -> Answer:
         order_ref=query.order_id if number is None else None,
         expires=_range(query.expires_after, query.expires_before),
         created=_range(query.created_after, query.created_before),
+        updated=_range(query.updated_after, None),
+        external_id=query.external_id,
         order=order,
     )
     only = call.only_product_id

@@ -5,13 +5,21 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct
 
-from keywright.core.parsing import MAX_METADATA_KEYS, parse_metadata, parse_name, parse_text
+from keywright.core.parsing import (
+    MAX_EXTERNAL_ID_LENGTH,
+    MAX_METADATA_KEYS,
+    parse_external_id,
+    parse_metadata,
+    parse_name,
+    parse_text,
+)
 from keywright.http.v3.fields import Parse
 
 #: The largest number that a caller may give to a product or a customer: every reader of JSON reads it.
 MAX_OWN_ID = 2**53 - 1
 OwnId = Annotated[int, Meta(ge=1, le=MAX_OWN_ID)]
 Name = Annotated[str, Meta(min_length=1, max_length=200), Parse(parse_name)]
+ExternalId = Annotated[str, Meta(min_length=1, max_length=MAX_EXTERNAL_ID_LENGTH), Parse(parse_external_id)]
 
 
 def _check_metadata(value: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -13,7 +13,7 @@ from keywright.http.v3.answers import created, etag_of, no_content, ok
 from keywright.http.v3.call import Call
 from keywright.http.v3.fields import Body, Parse, Time
 from keywright.http.v3.lists import ListQuery
-from keywright.http.v3.members import Metadata, Name, OwnId, list_changes
+from keywright.http.v3.members import ExternalId, Metadata, Name, OwnId, list_changes
 from keywright.http.v3.route import Route
 from keywright.http.v3.schemas import about
 from keywright.provisioning.products import rules
@@ -57,6 +57,7 @@ class NewProduct(Body):
     features: Annotated[_Features, about("The entitlement codes that it knows.")] = field(
         default_factory=list
     )
+    external_id: Annotated[ExternalId | None, about("Your own ID; unique.", "erp-7")] = None
     metadata: Annotated[Metadata | None, about("Anything, as a JSON object.")] = None
 
 
@@ -67,6 +68,7 @@ class ProductChanges(Body):
     code: Annotated[_Code, about("It is fixed once the product has a license.", "paint")] | UnsetType = UNSET
     url: Annotated[_Url, about("Where customers read about it.")] | UnsetType | None = UNSET
     features: Annotated[_Features, about("All entitlement codes that it knows.")] | UnsetType = UNSET
+    external_id: Annotated[ExternalId, about("Your own ID; unique.")] | UnsetType | None = UNSET
     metadata: Annotated[Metadata, about("Merged with what is there; null removes.")] | UnsetType | None = (
         UNSET
     )
@@ -76,6 +78,7 @@ class ProductQuery(ListQuery):
     """Filters of products."""
 
     code: Annotated[str | None, about("Only the product with this code.")] = None
+    external_id: Annotated[str | None, about("Only the product that you call so.")] = None
     created_after: Annotated[Time | None, about("Only those made after this moment.")] = None
     created_before: Annotated[Time | None, about("Only those made before it.")] = None
     sort: Literal["created_at", "-created_at", "name", "-name"] = "-created_at"
@@ -90,6 +93,7 @@ def show(product: Product) -> catalog_schemas.Product:
         product.name,
         product.url,
         features,
+        product.external_id,
         read_metadata(product.metadata),
         product.created_at,
         product.updated_at,
@@ -117,6 +121,7 @@ async def create_product(call: Call, body: NewProduct) -> Answer:
         code=body.code,
         url=body.url,
         features=_features(body.features),
+        external_id=body.external_id,
         metadata=parse_metadata(body.metadata),
     )
 
@@ -134,6 +139,7 @@ async def list_products(call: Call, query: ProductQuery) -> Answer:
     asked = ListProducts(
         paging=lists.read_paging(call),
         code=query.code,
+        external_id=query.external_id,
         created_after=query.created_after,
         created_before=query.created_before,
         only_product_id=call.only_product_id,

@@ -31,6 +31,7 @@ class NewLicenseCommand(Command, frozen=True, kw_only=True):
     order_id: int | None = None
     product_id: int | None = None
     customer_id: int | None = None
+    external_id: str | None = None
 
 
 class CreateLicense(NewLicenseCommand, frozen=True, kw_only=True):

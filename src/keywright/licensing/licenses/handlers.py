@@ -84,6 +84,7 @@ def new_license(
         order_id=command.order_id if order_id is None else order_id,
         product_id=command.product_id,
         customer_id=command.customer_id,
+        external_id=command.external_id,
         source=source,
         status=command.status,
         times_activated=0,

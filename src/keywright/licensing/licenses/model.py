@@ -53,7 +53,8 @@ class License(msgspec.Struct, frozen=True, gc=False):
     ``times_activated`` counts its active records, ``deactivated_count`` those that were given up and are
     still kept. ``metadata``, ``terms`` and ``order_details`` are the texts of JSON objects: ``terms`` has
     those that are not the default and have no field (see ``terms.rules.parse_terms``), ``order_details`` is
-    set for orders that are more than a number (see ``order_of``).
+    set for orders that are more than a number (see ``order_of``). ``external_id`` is the ID of another system
+    of the vendor.
     """
 
     id: int
@@ -76,6 +77,7 @@ class License(msgspec.Struct, frozen=True, gc=False):
     policy_id: int | None = None
     terms: str | None = None
     order_details: str | None = None
+    external_id: str | None = None
 
 
 class Order(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -102,6 +104,7 @@ class LicenseFilter(msgspec.Struct, frozen=True):
     product_id: int | None = None
     order_id: int | None = None
     customer_id: int | None = None
+    external_id: str | None = None
 
 
 _decode_order = msgspec.json.Decoder(Order).decode

@@ -286,6 +286,7 @@ def license_values(license: License) -> Values:
         "policy_id": license.policy_id,
         "terms": license.terms,
         "order_details": license.order_details,
+        "external_id": license.external_id,
     } | _order_columns(license)
 
 

@@ -19,6 +19,7 @@ RENEWED = "license.renewed"
 CREATED, DELETED, RESTORED = "license.created", "license.deleted", "license.restored"
 #: The fields of a license that an event has before and after, and that can be set back.
 _FIELDS: Mapping[str, Any] = {
+    "external_id": str | None,
     "order_id": int | None,
     "product_id": int | None,
     "customer_id": int | None,

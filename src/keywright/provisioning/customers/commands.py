@@ -18,6 +18,7 @@ class CreateCustomer(Command, frozen=True, kw_only=True):
     name: str | None = None
     metadata: str | None = None
     language: str | None = None
+    external_id: str | None = None
     erasure_requested_at: datetime | None = None
     unsubscribed_at: datetime | None = None
 
@@ -47,5 +48,7 @@ class ListCustomers(Query, frozen=True, kw_only=True):
     paging: Paging
     email: str | None = None
     name: str | None = None
+    external_id: str | None = None
+    updated_after: datetime | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None

@@ -24,6 +24,7 @@ from keywright.provisioning.portal import store as portal_store
 def create_customer(work: UnitOfWork, command: CreateCustomer) -> Customer:
     """Make a customer. Raises ``AlreadyExists``."""
     _require_free_email(work, command.email)
+    _require_free_external_id(work, command.external_id)
     return _add(work, command)
 
 
@@ -44,6 +45,7 @@ def _add(work: UnitOfWork, command: CreateCustomer) -> Customer:
         language=command.language,
         erasure_requested_at=command.erasure_requested_at,
         unsubscribed_at=command.unsubscribed_at,
+        external_id=command.external_id,
     )
     customer_store.save_new_customer(work.tx, customer)
     work.record_event("customer.created", command, {"number": customer_id})
@@ -101,6 +103,8 @@ def update_customer(work: UnitOfWork, command: UpdateCustomer) -> Customer:
         changed = replace(changed, email_verified_at=None)
         # They belong to who reads the mail of the former address.
         portal_store.end_all(work.tx, customer.id)
+    if changed.external_id != customer.external_id:
+        _require_free_external_id(work, changed.external_id)
     changed = replace(changed, updated_at=command.context.now)
     customer_store.save_customer(work.tx, changed)
     names = [name for name in changes if getattr(customer, name) != getattr(changed, name)]
@@ -121,6 +125,11 @@ def delete_customer(work: UnitOfWork, command: DeleteCustomer) -> None:
 def _require_free_email(work: UnitOfWork, email: str | None) -> None:
     if email is not None and customer_store.find_customer_by_email(work.tx, email) is not None:
         raise AlreadyExists("customer", "email")
+
+
+def _require_free_external_id(work: UnitOfWork, external_id: str | None) -> None:
+    if external_id is not None and customer_store.find_by_external_id(work.tx, external_id) is not None:
+        raise AlreadyExists("customer", "external_id")
 
 
 def _lock(work: UnitOfWork, command: UpdateCustomer | DeleteCustomer) -> Customer:

@@ -41,6 +41,11 @@ def find_customer_by_email(tx: ReadTransaction, email: str) -> Customer | None:
     return tx.first(_BY_EMAIL, _customer_of, email=fold_email(email))
 
 
+def find_by_external_id(tx: ReadTransaction, external_id: str) -> Customer | None:
+    """The customer whom another system of the vendor calls so."""
+    return tx.first(select(*_CUSTOMER).where(customers.c.external_id == external_id), _customer_of)
+
+
 def find_titles(tx: ReadTransaction, customer_ids: Collection[int]) -> dict[int, str]:
     """What those of these customers that are known are called: the name, else the e-mail address."""
     found = _TITLES.find_rows(tx.connection, customer_ids)
@@ -59,6 +64,10 @@ def list_customers(tx: ReadTransaction, query: ListCustomers) -> ItemPage[Custom
         conditions.append(column.email_folded == fold_email(query.email))
     if query.name is not None:
         conditions.append(column.name == query.name)
+    if query.external_id is not None:
+        conditions.append(column.external_id == query.external_id)
+    if query.updated_after is not None:
+        conditions.append(column.updated_at > to_seconds(query.updated_after))
     if query.created_after is not None:
         conditions.append(column.created_at > to_seconds(query.created_after))
     if query.created_before is not None:

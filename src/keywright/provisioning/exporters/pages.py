@@ -92,7 +92,8 @@ def _events(tx: ReadTransaction, after: int) -> tuple[Sequence[rows.Row], int]:
 def _customers(tx: ReadTransaction, after: int) -> tuple[Sequence[rows.Row], int]:
     found = store.list_customers(tx, after, PAGE)
     names, amounts = names_of(tx, NameKind.CUSTOMER, found), store.count_licenses_of(tx, found)
-    page = [(number, names.get(number), amounts.get(number, 0)) for number in found]
+    external = store.find_external_ids(tx, found)
+    page = [(number, names.get(number), amounts.get(number, 0), external.get(number)) for number in found]
     return page, found[-1] if found else after
 
 

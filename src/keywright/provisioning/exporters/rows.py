@@ -21,7 +21,7 @@ Row = Sequence[Any]
 LICENSE = (
     "id license_key status order_id product_id product customer_id customer times_activated "
     "times_activated_max created_at expires_at valid_for_days updated_at tags note source created_by "
-    "updated_by metadata policy_id terms order_details"
+    "updated_by metadata policy_id terms order_details external_id"
 ).split()
 ACTIVATION = (
     "id license_id token label source ip_address user_agent meta_data created_at updated_at deactivated_at "
@@ -30,7 +30,7 @@ ACTIVATION = (
 #: The fields that are texts of JSON objects.
 _JSON = ("metadata", "terms", "order_details")
 EVENT = "id occurred_at name license_id activation_id actor ip_address details".split()
-CUSTOMER = "customer_id name licenses".split()
+CUSTOMER = "customer_id name licenses external_id".split()
 
 
 def license_row(

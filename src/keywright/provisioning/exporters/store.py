@@ -18,6 +18,9 @@ _LICENSES_OF = Lookup(
 )
 
 
+_EXTERNAL_IDS = Lookup(select(customers.c.id, customers.c.external_id), customers.c.id)
+
+
 def list_activations(tx: ReadTransaction, after: tuple[int, str], limit: int) -> list[Activation]:
     """At most ``limit`` activations after a license and token."""
     place = tuple_(activations.c.license_id, activations.c.token)
@@ -42,6 +45,11 @@ def list_customers(tx: ReadTransaction, after: int, limit: int) -> list[int]:
     )
     found = union(*parts).subquery()
     return list(tx.connection.execute(select(found).order_by(found.c[0]).limit(limit)).scalars())
+
+
+def find_external_ids(tx: ReadTransaction, customers: list[int]) -> dict[int, str | None]:
+    """What another system calls those of these customers that are known."""
+    return {row[0]: row[1] for row in _EXTERNAL_IDS.find_rows(tx.connection, customers)}
 
 
 def count_licenses_of(tx: ReadTransaction, customers: list[int]) -> dict[int, int]:

@@ -46,6 +46,7 @@ _NAMES = {
     "product_id": "productid productnumber",
     "order_id": "orderid ordernumber",
     "customer_id": "customerid customernumber userid",
+    "external_id": "externalid",
     "created_at": "createdat created createdon datecreated purchasedate purchasedat orderdate",
     "created_by": "createdby",
     "updated_at": "updatedat updated updatedon dateupdated modified lastmodified",
@@ -191,6 +192,10 @@ def _parse_time_text(text: str) -> datetime | None:
     return parsing.parse_time(text.removesuffix(" UTC"))
 
 
+def _parse_external_id(value: object) -> str | None:
+    return None if value is None else parsing.parse_external_id(str(value))
+
+
 def _parse_number(value: object) -> int | None:
     return parsing.parse_integer(value)
 
@@ -222,6 +227,7 @@ PARSERS: dict[str, Callable[[object], Any]] = {
     "order_id": _parse_number,
     "customer_id": _parse_number,
     "policy_id": _parse_id,
+    "external_id": _parse_external_id,
     "created_at": _parse_time,
     "created_by": _parse_number,
     "updated_at": _parse_time,

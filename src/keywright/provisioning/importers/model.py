@@ -51,6 +51,7 @@ class ImportedLicense(msgspec.Struct, frozen=True, gc=False):
     policy_id: int | None = None
     terms: str | None = None
     order_details: str | None = None
+    external_id: str | None = None
     activations: tuple[ImportedActivation, ...] = ()
     place: str = ""
     is_rest: bool = False

@@ -20,6 +20,7 @@ class CreateProduct(Command, frozen=True, kw_only=True):
     url: str | None = None
     features: tuple[Feature, ...] = ()
     metadata: str | None = None
+    external_id: str | None = None
 
 
 class UpdateProduct(Command, frozen=True, kw_only=True):
@@ -47,6 +48,7 @@ class ListProducts(Query, frozen=True, kw_only=True):
 
     paging: Paging
     code: str | None = None
+    external_id: str | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
     only_product_id: int | None = None

@@ -16,10 +16,14 @@ from keywright.provisioning.products import store as product_store
 from keywright.provisioning.products.commands import CreateProduct, DeleteProduct, UpdateProduct
 from keywright.provisioning.products.model import Product
 
+#: The fields that events have before and after.
+_SHORT = ("code", "name", "url", "external_id")
+
 
 def create_product(work: UnitOfWork, command: CreateProduct) -> Product:
     """Make a product. Raises ``AlreadyExists``."""
     code = _choose_code(work, command)
+    _require_free_external_id(work, command.external_id)
     product = Product(
         id=_choose_id(work, command.id),
         code=code,
@@ -29,6 +33,7 @@ def create_product(work: UnitOfWork, command: CreateProduct) -> Product:
         metadata=command.metadata,
         created_at=command.context.now,
         updated_at=command.context.now,
+        external_id=command.external_id,
     )
     product_store.save_new_product(work.tx, product)
     work.record_event("product.created", command, _details(product))
@@ -48,6 +53,8 @@ def update_product(work: UnitOfWork, command: UpdateProduct) -> Product:
         return product
     if changed.code != product.code:
         _require_free_code(work, product, changed.code)
+    if changed.external_id != product.external_id:
+        _require_free_external_id(work, changed.external_id)
     changed = replace(changed, updated_at=command.context.now)
     product_store.save_product(work.tx, changed)
     work.record_event("product.updated", command, _details(changed) | _differences(product, changed))
@@ -91,6 +98,11 @@ def _require_free_code(work: UnitOfWork, product: Product, code: str | None) -> 
         raise AlreadyExists("product", "code")
 
 
+def _require_free_external_id(work: UnitOfWork, external_id: str | None) -> None:
+    if external_id is not None and product_store.find_by_external_id(work.tx, external_id) is not None:
+        raise AlreadyExists("product", "external_id")
+
+
 def _lock(work: UnitOfWork, command: UpdateProduct | DeleteProduct) -> Product:
     product = product_store.lock_product(work.tx, command.product_id)
     if product is None:
@@ -102,7 +114,7 @@ def _lock(work: UnitOfWork, command: UpdateProduct | DeleteProduct) -> Product:
 
 def _differences(before: Product, after: Product) -> dict[str, Any]:
     """The changed fields: short ones as [before, after]."""
-    short = {name: [getattr(before, name), getattr(after, name)] for name in ("code", "name", "url")}
+    short = {name: [getattr(before, name), getattr(after, name)] for name in _SHORT}
     found: dict[str, Any] = {name: pair for name, pair in short.items() if pair[0] != pair[1]}
     long = [name for name in ("features", "metadata") if getattr(before, name) != getattr(after, name)]
     return found | dict.fromkeys(long, "changed")

@@ -15,7 +15,7 @@ class Feature(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class Product(msgspec.Struct, frozen=True):
     """What licenses are for. ``id`` is the shop's number, or one of Keywright's own; ``code`` is unique, and
-    ``metadata`` the text of a JSON object.
+    so is ``external_id``, the ID of another system of the vendor; ``metadata`` is the text of a JSON object.
     """
 
     id: int
@@ -26,3 +26,4 @@ class Product(msgspec.Struct, frozen=True):
     metadata: str | None
     created_at: datetime
     updated_at: datetime
+    external_id: str | None = None

@@ -30,6 +30,11 @@ def find_product_by_code(tx: ReadTransaction, code: str) -> Product | None:
     return tx.first(select(*_PRODUCT).where(products.c.code == code), _product_of)
 
 
+def find_by_external_id(tx: ReadTransaction, external_id: str) -> Product | None:
+    """The product that another system of the vendor calls so."""
+    return tx.first(select(*_PRODUCT).where(products.c.external_id == external_id), _product_of)
+
+
 def lock_product(tx: WriteTransaction, product_id: int) -> Product | None:
     """The product with this id, locked until the end of the transaction."""
     return tx.first(select(*_PRODUCT).where(products.c.id == product_id).with_for_update(), _product_of)
@@ -40,6 +45,8 @@ def list_products(tx: ReadTransaction, query: ListProducts) -> ItemPage[Product]
     column, conditions = products.c, []
     if query.code is not None:
         conditions.append(column.code == query.code)
+    if query.external_id is not None:
+        conditions.append(column.external_id == query.external_id)
     if query.created_after is not None:
         conditions.append(column.created_at > to_seconds(query.created_after))
     if query.created_before is not None:

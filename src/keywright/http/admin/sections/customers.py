@@ -35,7 +35,7 @@ from keywright.provisioning.customers.model import Customer
 from keywright.provisioning.customers.rules import change_note, parse_email, read_note
 from keywright.provisioning.portal.commands import MakePortalLink
 
-_FIELDS = ("name", "email")
+_FIELDS = ("name", "email", "external_id")
 _MAX_NOTE_LENGTH = 2_000
 
 
@@ -46,6 +46,7 @@ class _Deleted(msgspec.Struct, frozen=True):
     email: str | None
     metadata: str | None
     language: str | None
+    external_id: str | None
     erasure_requested_at: datetime | None
     unsubscribed_at: datetime | None
 
@@ -178,7 +179,7 @@ def _get(request: PageRequest) -> Customer:
 
 def _fields_of(customer: Customer) -> dict[str, Any]:
     """The values of the form."""
-    return {"name": customer.name, "email": customer.email, "note": read_note(customer)}
+    return {name: getattr(customer, name) for name in _FIELDS} | {"note": read_note(customer)}
 
 
 def _to_changes(fields: dict[str, Any]) -> dict[str, Any]:
@@ -206,7 +207,7 @@ def _read_values(inputs: Inputs) -> dict[str, Any]:
     }
     if not inputs.errors and not any(values.values()):
         inputs.errors["name"] = _("A customer needs a name or an e-mail address.")
-    return values
+    return values | {"external_id": inputs.read("external_id", parsing.parse_external_id)}
 
 
 def _parse_note(text: str) -> str:

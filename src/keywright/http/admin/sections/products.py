@@ -33,7 +33,7 @@ from keywright.provisioning.products.rules import MAX_FEATURES, parse_code, pars
 from keywright.signing.snippets import programs_to_paste
 
 #: The fields of the form.
-_FIELDS = ("code", "name", "url", "features")
+_FIELDS = ("code", "name", "url", "features", "external_id")
 
 
 class Products(Section):
@@ -162,6 +162,7 @@ def _read_values(inputs: Inputs, product: Product | None) -> dict[str, Any]:
         "name": inputs.require("name", parsing.parse_name, ""),
         "url": inputs.read("url", parse_url),
         "features": inputs.read("features", partial(_parse_features, described=described)) or (),
+        "external_id": inputs.read("external_id", parsing.parse_external_id),
     }
 
 

@@ -34,6 +34,7 @@ FIELDS = (
     "product_id",
     "customer_id",
     "order_id",
+    "external_id",
 )
 _BEFORE: Final = "before_"
 #: The text for no limit.
@@ -52,6 +53,7 @@ _PARSERS: dict[str, Callable[[ReadTransaction, str], Any]] = {
     "product_id": lambda tx, text: read_number(tx, NameKind.PRODUCT, text),
     "customer_id": lambda tx, text: read_number(tx, NameKind.CUSTOMER, text),
     "order_id": lambda _tx, text: parsing.parse_integer(text),
+    "external_id": lambda _tx, text: parsing.parse_external_id(text),
 }
 
 
