@@ -115,7 +115,9 @@ def test_activations_events_and_customers_are_tables_too(seller: Keywright) -> N
     assert events[-1]["name"] == "license.imported"
     assert events[-1]["details"]["from"] == "jsonl"
     customers = list(map(json.loads, seller("export", "customers", "--format", "jsonl").splitlines()))
-    assert customers == [{"customer_id": number, "name": None, "licenses": 1} for number in range(7, 12)]
+    assert customers == [
+        {"customer_id": number, "name": None, "licenses": 1, "external_id": None} for number in range(7, 12)
+    ]
 
 
 def test_every_page_is_exported_once(seller: Keywright, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,9 @@ def delivery(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Received]:
 
 def keywright(data_dir: Path, *arguments: str) -> str:
     command = [KEYWRIGHT, *arguments, "--data-dir", str(data_dir)]
-    return subprocess.run(command, check=True, capture_output=True, text=True, env=environment()).stdout
+    return subprocess.run(
+        command, check=True, capture_output=True, text=True, env=environment(webhook_networks="127.0.0.0/8")
+    ).stdout
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tests.concurrency.instances import instances
 from tests.concurrency.posting import Posted, Program, run_programs
 from tests.concurrency.selling import assert_well
 from tests.histories import faulty
-from tests.makers import create, create_policy, set_terms
+from tests.makers import create, create_policy, create_product, set_terms
 from tests.proving import record, size
 from tests.server import NO_LIMITS, RunningServer, running
 
@@ -140,7 +140,7 @@ def test_a_server_that_does_not_count_leases_is_found(wrong: list[RunningServer]
 
 def start_trials(servers: list[RunningServer]) -> list[Posted]:
     """Each device starts its trial four times at once, at each of the servers."""
-    run_commands(servers[0], create_policy(product_id=17, terms={"trial": True}))
+    run_commands(servers[0], create_product(17), create_policy(product_id=17, terms={"trial": True}))
 
     async def play(program: Program) -> list[Posted]:
         return [

@@ -14,7 +14,7 @@ from tests.concurrency.posting import Posted, Program, run_programs
 from tests.concurrency.test_leases import make_licenses, run_commands
 from tests.faults.installations import rounds
 from tests.histories import faulty
-from tests.makers import create_policy
+from tests.makers import create_policy, create_product
 from tests.proving import record
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
 
@@ -30,7 +30,7 @@ class Load:
 
     def __init__(self, server: RunningServer, *, has_trials: bool) -> None:
         self.keys = make_licenses(server, TERMS, 2)
-        run_commands(server, create_policy(product_id=17, terms={"trial": True}))
+        run_commands(server, create_product(17), create_policy(product_id=17, terms={"trial": True}))
         self.done = 0
         self.journal: list[Posted] = []
         self._is_over, self._has_trials = False, has_trials

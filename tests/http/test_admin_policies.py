@@ -11,6 +11,7 @@ from keywright.licensing.licenses.keys import UNAMBIGUOUS
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.policies.commands import CreatePolicy, GenerateLicenses
+from keywright.provisioning.products.commands import CreateProduct
 from tests.databases import KINDS
 from tests.http.admin_browser import Visitor, asked, decide, said, title
 from tests.http.admin_licenses import a_number
@@ -49,7 +50,9 @@ def last_event(visitor: Visitor, name: str) -> str:
 
 def test_a_policy_is_made_with_what_was_typed(ada: Visitor) -> None:
     fields = {"prefix": "LS ", "suffix": "-X", "max_activations": "3", "valid_for_days": "365"}
-    fields |= {"starts": "first_activation", "product_id": "7"}
+    product = a_number()
+    decide(ada.server, CreateProduct(**asked(id=product, name=f"Lumen {product}")))
+    fields |= {"starts": "first_activation", "product_id": str(product)}
     answer = ada.post("/policies/new", name="Studio", **GOOD | fields)
     assert answer.headers["location"] == "/admin/policies"
     columns = "charset, chunks, chunk_length, separator, prefix, suffix, terms"
@@ -58,8 +61,10 @@ def test_a_policy_is_made_with_what_was_typed(ada: Visitor) -> None:
     assert row == ("0123456789ABCDEF", 4, 5, "-", "LS ", "-X", terms)
     page = said(ada.get("/policies"))
     assert "The policy Studio is created." in page
-    assert re.search(r"Studio 7 LS ([0-9A-F]{5}-){3}[0-9A-F]{5}-X good 80 bits 3 365 days", page)
-    recorded = f'{{"policy_id":{id_of(ada, "Studio")},"policy":"Studio","product_id":7}}'
+    assert re.search(
+        rf"Studio Lumen {product} LS ([0-9A-F]{{5}}-){{3}}[0-9A-F]{{5}}-X good 80 bits 3 365 days", page
+    )
+    recorded = f'{{"policy_id":{id_of(ada, "Studio")},"policy":"Studio","product_id":{product}}}'
     assert last_event(ada, "policy.created") == recorded
 
 
