@@ -60,6 +60,7 @@ def test_every_command_that_was_promised_is_there() -> None:
         *("webhook rotate-secret", "webhook deliveries", "webhook resend", "webhook listen"),
         *("connection add", "connection list", "connection show", "connection edit", "connection remove"),
         *("connection events", "connection retry", "connection replay", "connection reconcile"),
+        "connection take-over",
         *("mail list", "mail show", "mail retry", "mail templates", "mail test"),
         *("signing-key show", "signing-key rotate", "signing-key export-public", "signing-key withdraw"),
     }
@@ -183,6 +184,7 @@ def test_only_serve_init_and_create_make_an_installation(nowhere: Keywright) -> 
         "WHAT": ["licenses"],
         "SHOP": ["stripe"],
         "EVENT": ["1"],
+        "REMOVED": ["2"],
     }
     missing = {"copy": "nothing to copy", "backup": "nothing to back up"}
     extra = {"generate": ["--amount", "1"], "update": ["--name", "x"], "deactivate": ["--all"]}

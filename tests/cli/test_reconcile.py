@@ -1,7 +1,13 @@
 """``keywright connection reconcile``: what a shop sold and never told of."""
 
+from contextlib import closing
+
+from keywright.config.installation import open_installation
+from keywright.config.sources import read_settings
 from keywright.provisioning.shops.model import Shop
+from keywright.registry import open_executor
 from tests.cli.conftest import Keywright
+from tests.connections import work
 from tests.shop_apis import API_KEYS, DOWN, running_api
 from tests.shop_events import SECRETS
 from tests.shop_scene import EDITOR
@@ -30,6 +36,27 @@ def test_orders_that_did_not_arrive_are_brought_in_once(keywright: Keywright) ->
         said = keywright.refused("connection", "reconcile", "1")
         assert "declined: 401" in said
         assert "another" not in said
+
+
+def test_what_a_removed_connection_has_sold_is_taken_over_first(keywright: Keywright) -> None:
+    keywright("policy", "create", "--name", "Editor")
+    with running_api(SHOP) as stub:
+        site = ("--url", stub.url, "--api-key", API_KEYS[SHOP], "--secret", SECRETS[SHOP])
+        add = ("connection", "add", SHOP.value, "--map", f"{EDITOR[SHOP]}=1", *site)
+        keywright(*add)
+        keywright("connection", "reconcile", "1", "--days", "30")
+        with closing(open_installation(read_settings({"data_dir": keywright.data_dir}))) as storage:
+            executor = open_executor(storage)
+            for one in keywright.json("connection", "events", "1"):
+                work(executor, one["id"])
+        sold = keywright.json("license", "list")
+        keywright("connection", "remove", "1", "--yes")
+        keywright(*add)
+        said = keywright.refused("connection", "reconcile", "2", status=2)
+        assert "keywright connection take-over 2 1" in said
+        assert keywright.json("connection", "events", "2") == []
+        assert f"taken over: {len(sold)}" in keywright("connection", "take-over", "2", "1")
+        assert "3 were missing" in keywright("connection", "reconcile", "2", "--days", "30")
 
 
 def test_an_order_that_cannot_be_read_is_named_and_waits(keywright: Keywright) -> None:

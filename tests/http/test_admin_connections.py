@@ -120,6 +120,22 @@ def test_a_connection_is_removed_after_a_question(ada: Visitor) -> None:
     assert ada.get(f"/connections/{number}").status_code == 404
 
 
+def test_what_a_removed_connection_has_sold_is_taken_over(ada: Visitor, bob: Visitor) -> None:
+    policy_id = str(policy(ada, "Taken over"))
+    before = add(ada, "Before")
+    edit(ada, before, product="pro-of-pages", policy=policy_id)
+    with opened(ada.server) as storage:
+        sell(storage, before)
+    ada.post(f"/connections/{before}/remove")
+    after = add(ada, "After")
+    said_first = f"Connection {before}, which was removed, has sold licenses (1)."
+    assert said_first in said(ada.get(f"/connections/{after}"))
+    assert bob.post(f"/connections/{after}/take-over", removed=str(before)).status_code == 403
+    done = followed(ada, ada.post(f"/connections/{after}/take-over", removed=str(before)))
+    assert "1 license is taken over." in done
+    assert said_first not in done
+
+
 def test_only_administrators_change_connections(ada: Visitor, carol: Visitor, bob: Visitor) -> None:
     number = add(ada, "Guarded")
     for visitor in (bob, carol):

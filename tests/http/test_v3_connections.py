@@ -27,6 +27,18 @@ def add(app: App, **body: Any) -> Any:
     return reply.json
 
 
+def test_what_a_removed_connection_has_sold_is_taken_over(app: App) -> None:
+    add(app)
+    with closing(open_executor(app.storage.clone())) as executor:
+        number = store(executor, an_event(a_sale(quantity=2)))
+        assert number is not None
+        work(executor, number)
+    app.ask("DELETE", "/connections/1")
+    add(app)
+    assert app.ask("POST", "/connections/2/take-over", {"connection_id": 7}).status == 404
+    assert app.ask("POST", "/connections/2/take-over", {"connection_id": 1}).json == {"licenses": 2}
+
+
 def test_a_connection_is_added_shown_changed_and_removed(app: App) -> None:
     added = add(app, api_key="key")
     assert added.pop("secret").startswith("whsec_")

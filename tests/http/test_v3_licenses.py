@@ -201,8 +201,10 @@ def test_a_license_is_renewed(app: App) -> None:
     assert app.ask("POST", "/licenses/1/renew", {"days": 10}).json["expires_at"] == "2090-01-11T00:00:00Z"
     until = {"until": "2091-01-01T00:00:00Z"}
     assert app.ask("POST", "/licenses/1/renew", until).json["expires_at"] == "2091-01-01T00:00:00Z"
-    earlier = app.ask("POST", "/licenses/1/renew", {"days": 1, "from": "now"})
-    assert (earlier.status, earlier.code) == (422, "invalid")
+    for body, place in (({"days": 1, "from": "now"}, "/days"), ({"until": "2090-12-31T00:00:00Z"}, "/until")):
+        earlier = app.ask("POST", "/licenses/1/renew", body)
+        assert (earlier.status, earlier.code) == (422, "invalid")
+        assert earlier.places == [(place, "too_small")]
     assert app.ask("POST", "/licenses/1/renew", {}).places == [("/days", "missing")]
     assert app.ask("POST", "/licenses/1/renew", until | {"days": 1}).places == [("/days", "invalid")]
     make(app, key="ENDLESS-1")

@@ -11,7 +11,7 @@ from sqlalchemy import select
 from keywright.db.schema import trials
 from keywright.identity.model import Permissions
 from tests.http.v3_app import App, Reply, open_app
-from tests.makers import NOW, create_policy, delete, update
+from tests.makers import NOW, create, create_policy, delete, update
 
 DEVICE = "device-7f3a9c0e12b4"
 TERMS = {"trial": True, "valid_for_days": 30, "max_activations": 1, "entitlements": ["export"]}
@@ -172,6 +172,16 @@ def test_the_policy_is_one_of_the_product_for_trials(
     reply = start(app, **body)
     assert reply.status == (201 if code is None else 409)
     assert code is None or reply.code == code
+
+
+def test_numbers_of_products_that_do_not_exist_give_no_trials(app: App) -> None:
+    """Where the policy is for every product, each number would be a trial of its own."""
+    app.do(create_policy(name="Any", product_id=None, terms=TERMS))
+    app.do(create(product_id=4))
+    assert [start(app, policy=2, product=one).status for one in (17, "17", 4)] == [201, 200, 201]
+    refused = [start(app, policy=2, product=one) for one in (18, "18", 999_999)]
+    assert {one.json["code"] for one in refused} == {"trial_not_offered"}
+    assert len(emails(app)) == 2
 
 
 def test_one_of_several_policies_has_to_be_named(app: App) -> None:

@@ -13,6 +13,8 @@ from keywright.engine.executor import Executor
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
+from keywright.licensing.terms.model import Terms
+from keywright.provisioning.policies.store import count_over_limit
 from keywright.provisioning.shops import store as shop_store
 from keywright.provisioning.shops.commands import ListShopEvents
 from keywright.provisioning.shops.model import EventState
@@ -196,3 +198,12 @@ def test_activating_touches_no_index_of_licenses(
     storage.close()
     counted = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'licenses'"
     assert execute(url, counted) == [(20, 20)]
+
+
+def test_a_preview_of_terms_reads_only_licenses_of_the_policy(shelf: Storage) -> None:
+    terms = Terms(max_activations=3, max_leases=2)
+    plan = plans_of(shelf, lambda tx: count_over_limit(tx, 1, terms, product_id=None))
+    assert "ix_licenses_policy_id" in plan
+    assert "lease_counters" in plan
+    assert "SCAN lease_counters" not in plan
+    assert "Seq Scan on lease_counters" not in plan

@@ -7,11 +7,13 @@ from sqlalchemy import Table, insert, select
 
 from keywright.core.command import Context
 from keywright.db import Storage, run_read, run_write
-from keywright.db.schema import mail_outbox, shop_events, webhook_deliveries
+from keywright.db.schema import events, mail_outbox, shop_events, webhook_deliveries
 from keywright.engine.executor import Executor
+from keywright.events.commands import RecordEvent
 from keywright.events.outbox.model import MailTemplate, QueuedMail
 from keywright.events.outbox.store import queue_mail
 from keywright.maintenance.commands import EraseCustomer
+from keywright.maintenance.personal_data_store import list_customer_events
 from keywright.provisioning.customers.commands import CreateCustomer
 from keywright.provisioning.shops.store import find_payload
 from tests.jobs import decide
@@ -73,3 +75,26 @@ def test_an_erased_customer_is_forgotten_everywhere(executor: Executor, storage:
         payloads = select(shop_events.c.sealed_payload).order_by(shop_events.c.id)
         assert list(tx.connection.execute(payloads).scalars())[1] == b"sealed"
     assert run_read(storage, lambda tx: find_payload(tx, 1)) is None
+
+
+@pytest.mark.usefixtures("filled")
+def test_the_address_of_a_customer_is_handed_out_and_erased(executor: Executor, storage: Storage) -> None:
+    """Of the vendor's people, it is neither."""
+    for actor, customer in (("customer:7", ERASED), ("user:1", ERASED), ("customer:8", OTHER)):
+        context = Context(NOW, an_origin(actor=actor))
+        decide(
+            executor, RecordEvent(context=context, name="customer.signed_in", details={"number": customer})
+        )
+
+    def addresses() -> list[str]:
+        with storage.read() as tx:
+            found = list_customer_events(tx, ERASED, after_id=0, limit=10)
+        return [one.event.ip_address for one in found if one.event.name == "customer.signed_in"]
+
+    address = an_origin().ip_address
+    assert addresses() == [address, ""]
+    decide(executor, EraseCustomer(context=Context(NOW, an_origin()), customer_id=ERASED))
+    assert addresses() == ["", ""]
+    with storage.read() as tx:
+        left = select(events.c.actor).where(events.c.name == "customer.signed_in", events.c.ip_address == "")
+        assert list(tx.connection.execute(left).scalars()) == ["customer:7"]

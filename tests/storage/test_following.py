@@ -229,6 +229,21 @@ def test_events_are_counted_by_product(executor: Executor, storage: Storage) -> 
     assert list_product_counts(storage) == expected
 
 
+def test_what_happened_to_a_license_that_was_deleted_is_counted_by_product(
+    executor: Executor, storage: Storage
+) -> None:
+    executor.execute([create("a", product_id=7), create("b", product_id=7), create("of no product")])
+    follow_all(executor)
+    executor.execute([delete("a"), activate("b"), delete("of no product")])
+    executor.execute([delete("b")])
+    follow_all(executor)
+    assert list_product_counts(storage) == {
+        (7, day(NOW), "license.created"): 2,
+        (7, day(NOW), "license.activated"): 1,
+        (7, day(NOW), "license.deleted"): 2,
+    }
+
+
 def test_what_is_counted_in_memory_is_added_to_its_product(executor: Executor, storage: Storage) -> None:
     executor.execute([create("a", product_id=7), create("b")])
     validated = tally(validations=9, product_validations={7: 5}, refused={"a": 2, "b": 4})

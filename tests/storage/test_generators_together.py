@@ -4,11 +4,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 from msgspec.structs import replace
 
-from keywright.core.errors import UnknownPolicy
+from keywright.core.errors import StillInUse, UnknownPolicy
 from keywright.db import Storage
 from keywright.provisioning.policies import store as policy_store
 from keywright.registry import open_executor
-from tests.makers import create_policy, delete_policy, update_policy
+from tests.makers import create_policy, delete_policy, generate, update_policy
 from tests.server import wait_until
 from tests.storage.conftest import Opener
 
@@ -40,6 +40,21 @@ def test_a_generator_is_deleted_once(open_again: Opener) -> None:
             policy_store.delete_policy(tx, 1)
         (outcome,) = later.result()
     assert isinstance(outcome, UnknownPolicy)
+
+
+def test_a_policy_is_not_deleted_while_licenses_are_made_of_it(open_again: Opener) -> None:
+    """A sale, a trial or a batch has read it, and has not committed."""
+    one, other = open_again(), open_again()
+    open_executor(one).execute([create_policy()])
+    unused = replace(delete_policy(1), is_unused=True)
+    with ThreadPoolExecutor(1) as thread:
+        with one.write() as tx:
+            assert policy_store.find_policy(tx, 1) is not None
+            later = thread.submit(open_executor(other).execute, [unused])
+            wait_until(lambda: is_waiting(one), "the deletion to wait")
+            open_executor(one)._decide([generate(1, 1)], tx)
+        (outcome,) = later.result()
+    assert isinstance(outcome, StillInUse)
 
 
 def is_waiting(storage: Storage) -> bool:

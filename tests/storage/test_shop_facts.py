@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy import select
 
+from keywright.core.errors import UnknownConnection
 from keywright.db import Storage
 from keywright.db.schema import licenses, mail_outbox
 from keywright.engine.executor import Executor
@@ -15,7 +16,14 @@ from keywright.licensing.licenses.commands import DeleteLicense
 from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.licensing.undo.commands import RestoreLicense
-from keywright.provisioning.shops.commands import ListShopEvents, TryAgain, UpdateConnection
+from keywright.provisioning.shops.commands import (
+    ListRemovedSales,
+    ListShopEvents,
+    RemoveConnection,
+    TakeOverSales,
+    TryAgain,
+    UpdateConnection,
+)
 from keywright.provisioning.shops.model import (
     Change,
     EventState,
@@ -23,6 +31,7 @@ from keywright.provisioning.shops.model import (
     MappedProduct,
     QuantityRule,
     Reason,
+    RemovedSales,
     SaleLine,
     SaleState,
     Shop,
@@ -37,6 +46,7 @@ DATABASES = ("sqlite",)
 pytestmark = pytest.mark.tier("ordinary")
 
 DAY = timedelta(days=1)
+MONTH, TWO_MONTHS = NOW + 30 * DAY, NOW + 60 * DAY
 
 
 @pytest.fixture
@@ -250,3 +260,42 @@ def test_each_trashing_of_an_order_is_one(executor: Executor, storage: Storage) 
     scene.tell("order_deleted_again", "order_deleted_again")
     assert scene.license()[0] is Status.INACTIVE
     assert len(scene.events()) == 4
+
+
+# --- a connection that is removed and added again -------------------------------------------------
+
+
+@pytest.mark.databases("sqlite", "postgresql")
+def test_a_connection_that_is_added_again_takes_over_what_was_sold(shop: Executor, storage: Storage) -> None:
+    sale = a_sale("1", quantity=2, subscription="sub", until=MONTH)
+    receive(shop, sale)
+    do(shop, RemoveConnection(context=CONTEXT, connection_id=1))
+    connect(shop, mapping=(MappedProduct("pro", 1),))
+    connect(shop, shop=Shop.STRIPE)
+    assert ask(shop, ListRemovedSales(connection_id=2)) == [RemovedSales(1, 2)]
+    assert ask(shop, ListRemovedSales(connection_id=3)) == []
+    take_over = TakeOverSales(context=CONTEXT, connection_id=2, removed_id=1)
+    with pytest.raises(UnknownConnection):
+        do(shop, replace(take_over, connection_id=3))
+    assert do(shop, take_over) == 2
+    assert ask(shop, ListRemovedSales(connection_id=2)) == []
+    for change in (sale, a_renewal(TWO_MONTHS, "sub", order="2")):
+        receive(shop, change, connection_id=2)
+    assert {one.expires_at for one in list_licenses(storage)} == {TWO_MONTHS}
+    for order in ("1", "2"):
+        receive(shop, a_refund(order), 1, connection_id=2)
+    assert [one.status for one in list_licenses(storage)] == [Status.DISABLED] * 2
+
+
+def test_what_was_sold_again_meanwhile_stays_sold(shop: Executor, storage: Storage) -> None:
+    for order in ("1", "2"):
+        receive(shop, a_sale(order))
+    do(shop, RemoveConnection(context=CONTEXT, connection_id=1))
+    connect(shop, mapping=(MappedProduct("pro", 1),))
+    receive(shop, a_sale("1"), connection_id=2)
+    assert do(shop, TakeOverSales(context=CONTEXT, connection_id=2, removed_id=1)) == 1
+    for order in ("1", "2"):
+        receive(shop, a_sale(order), connection_id=2)
+    assert len(list_licenses(storage)) == 3
+    with pytest.raises(UnknownConnection):
+        do(shop, TakeOverSales(context=CONTEXT, connection_id=2, removed_id=1))

@@ -7,7 +7,7 @@ from keywright.background.last_seen import LastSeen
 from keywright.background.loops import ORIGIN, read_clock
 from keywright.background.refusals import Refusals
 from keywright.core.command import Context
-from keywright.core.errors import KeywrightError
+from keywright.core.errors import FateUnknown, KeywrightError
 from keywright.engine.desk import Desk
 from keywright.search.commands import SaveCounters
 
@@ -111,6 +111,9 @@ async def _save(desk: Desk, counters: Counters) -> None:
         return
     try:
         await desk.execute(command)
+    except FateUnknown:
+        # They may be saved: to count nothing is better than to count twice.
+        counters.used_api_keys = {**command.used_api_keys, **counters.used_api_keys}
     except KeywrightError:
         # The database may be there the next time.
         counters.give_back(command)

@@ -9,7 +9,14 @@ import typer
 from keywright.cli import output
 from keywright.cli.events import parse_moment
 from keywright.cli.installation import Installation
-from keywright.cli.options import AsJson, IsSure, command, with_installation, with_installation_made
+from keywright.cli.options import (
+    AsJson,
+    IsSure,
+    WrongUsage,
+    command,
+    with_installation,
+    with_installation_made,
+)
 from keywright.cli.paging import Limit, print_list
 from keywright.core.errors import NothingToChange
 from keywright.core.parsing import parse_name
@@ -17,10 +24,12 @@ from keywright.provisioning.shops.commands import (
     AddConnection,
     GetConnection,
     ListConnections,
+    ListRemovedSales,
     ListShopEvents,
     OpenConnection,
     RemoveConnection,
     ReplayEvents,
+    TakeOverSales,
     TryAgain,
     UpdateConnection,
 )
@@ -32,6 +41,7 @@ from keywright.provisioning.shops.model import (
     Mode,
     OpenedConnection,
     QuantityRule,
+    RemovedSales,
     Shop,
     StoredEvent,
 )
@@ -261,6 +271,23 @@ def remove(here: Installation, connection_id: ConnectionId, *, is_sure: IsSure =
     output.print_line(f"Connection {connection_id} is removed.")
 
 
+@command(app, "keywright connection take-over 2 1")
+@with_installation
+def take_over(
+    here: Installation,
+    connection_id: ConnectionId,
+    removed_id: Annotated[int, typer.Argument(metavar="REMOVED", min=1, help="The removed connection.")],
+) -> None:
+    """Let a connection go on with what a removed one of the same shop has sold.
+
+    Its orders are not sold again; renewals and refunds reach its licenses.
+    """
+    taken = here.change(
+        TakeOverSales(context=here.context, connection_id=connection_id, removed_id=removed_id)
+    )
+    output.print_line(f"Licenses that connection {connection_id} has taken over: {taken:,}.")
+
+
 @command(app, "keywright connection events 1 --state unmatched")
 @with_installation
 def events(
@@ -335,14 +362,27 @@ def reconcile(
     days: Annotated[
         int, typer.Option(metavar="DAYS", min=1, max=90, help="How far back the shop is asked.")
     ] = 7,
+    sells_again: Annotated[
+        bool,
+        typer.Option("--sell-again", help="Make licenses also for what a removed connection has sold."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Ask a shop's API for what it sold in the last days, and bring in what did not arrive.
 
     It needs the connection's API key. What is known already is not made again. What cannot be read waits in
-    the list of events.
+    the list of events. Where a removed connection of the shop has sold licenses, this says so and does
+    nothing.
     """
     opened = here.ask(OpenConnection(connection_id=connection_id))
+    removed: list[RemovedSales] = here.ask(ListRemovedSales(connection_id=connection_id))
+    if removed and not sells_again:
+        first = removed[0]
+        raise WrongUsage(
+            f"Connection {first.connection_id}, which was removed, has sold {first.licenses:,} licenses. "
+            f"Their orders would be sold again. Run `keywright connection take-over {connection_id} "
+            f"{first.connection_id}` first, or add --sell-again if that was another shop."
+        )
     total = missing = 0
     unreadable: list[str] = []
     for one in list_sold(opened, here.now - timedelta(days=days), here.context):

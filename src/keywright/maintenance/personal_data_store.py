@@ -208,12 +208,14 @@ def _list_latest(tx: ReadTransaction, query: Select[Any], limit: int) -> list[di
 def list_customer_events(
     tx: ReadTransaction, customer_id: int, *, after_id: int, limit: int
 ) -> list[FeedEvent]:
-    """The next events about the customer after an id, oldest first, without addresses: those are of the
-    vendor's people.
+    """The next events about the customer after an id, oldest first, with the addresses of the customer's own:
+    others are of the vendor's people.
     """
     is_next = and_(events.c.customer_id == customer_id, events.c.id > after_id)
     query = select(events.c.id, *EVENT).where(is_next).order_by(events.c.id).limit(limit)
-    return [_without_address(FeedEvent(row[0], event_of(row[1:]))) for row in tx.connection.execute(query)]
+    found = [FeedEvent(row[0], event_of(row[1:])) for row in tx.connection.execute(query)]
+    own = f"customer:{customer_id}"
+    return [one if one.event.actor == own else _without_address(one) for one in found]
 
 
 def _without_address(found: FeedEvent) -> FeedEvent:
@@ -221,7 +223,7 @@ def _without_address(found: FeedEvent) -> FeedEvent:
 
 
 def erase_name(tx: WriteTransaction, customer_id: int) -> None:
-    """Erase what is known of the customer, and its former names in events."""
+    """Erase what is known of the customer, its former names in events, and the addresses of what it did."""
     names = ("name", "email", "email_folded", "email_verified_at", "metadata", "language", "external_id")
     nothing = dict.fromkeys((*names, "erasure_requested_at"))
     before = lock_terms(tx, NameKind.CUSTOMER, customer_id)
@@ -230,6 +232,8 @@ def erase_name(tx: WriteTransaction, customer_id: int) -> None:
     is_named = and_(events.c.customer_id == customer_id, events.c.name == "name.saved")
     name_alone = rows.to_json({"kind": NameKind.CUSTOMER, "number": customer_id})
     tx.connection.execute(update(events).where(is_named).values(details=name_alone))
+    is_own = and_(events.c.customer_id == customer_id, events.c.actor == f"customer:{customer_id}")
+    tx.connection.execute(update(events).where(is_own).values(ip_address=""))
 
 
 def delete_mails(tx: WriteTransaction, customer_id: int) -> None:

@@ -160,7 +160,7 @@ def _project(tx: WriteTransaction, events: list[Any]) -> None:
     daily_counts_store.save_counts(
         tx, Counter((daily_counts_store.day_of(event.occurred_at), event.name) for event in events)
     )
-    products = search_store.list_products_of(tx, states)
+    products = search_store.list_products_of(tx, touched)
     counted = Counter(
         (products.get(event.license_id), daily_counts_store.day_of(event.occurred_at), event.name)
         for event in events

@@ -235,10 +235,18 @@ def find_owners(tx: ReadTransaction, license_ids: Collection[int]) -> dict[int, 
 
 
 def list_products_of(tx: ReadTransaction, license_ids: Collection[int]) -> dict[int, int | None]:
-    """The products of those of these licenses that exist."""
-    return {number: owner.product_id for number, owner in find_owners(tx, license_ids).items()}
+    """The products of these licenses, as their deletions name them where they exist no more."""
+    found = {number: owner.product_id for number, owner in find_owners(tx, license_ids).items()}
+    if gone := [one for one in license_ids if one not in found]:
+        for number, details in _DELETIONS.find_rows(tx.connection, gone):
+            found[number] = msgspec.json.decode(details).get("product_id")
+    return found
 
 
+_DELETIONS = Lookup(
+    select(events.c.license_id, events.c.details).where(events.c.name == "license.deleted"),
+    events.c.license_id,
+)
 _OWNERS_OF = Lookup(select(licenses.c.id, licenses.c.customer_id, licenses.c.product_id), licenses.c.id)
 
 

@@ -158,3 +158,8 @@ class TooMuchStored(Refusal):
     status = 422
     sentence = "More is stored about this customer than one answer holds."
     v2 = None
+
+    def problem_members(self) -> dict[str, Any]:
+        """``errors`` names the customer."""
+        detail = "is of a customer about whom more is stored than one answer holds"
+        return {"errors": [{"parameter": "customer_id", "code": "invalid", "detail": detail}]}

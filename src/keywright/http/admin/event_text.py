@@ -73,6 +73,7 @@ EVENTS: dict[str, dict[str, str]] = {
         "connection.added": N_("Connection {number} to a shop added"),
         "connection.updated": N_("Connection {number} to a shop changed"),
         "connection.removed": N_("Connection {number} to a shop removed"),
+        "connection.took_over": N_("Connection {number} took over the sales of connection {removed}"),
         "order.unmatched": N_("A sale of connection {number} waits for a decision"),
     },
     N_("Jobs"): {

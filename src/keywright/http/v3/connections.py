@@ -21,6 +21,7 @@ from keywright.provisioning.shops.commands import (
     ListConnections,
     ListShopEvents,
     RemoveConnection,
+    TakeOverSales,
     TryAgain,
     UpdateConnection,
 )
@@ -110,6 +111,18 @@ class Connection(Struct, kw_only=True):
     created_at: Annotated[Time, about("When it was added.", "2026-11-22T08:54:00Z")]
     updated_at: Annotated[Time, about("When it was last changed.", "2026-11-22T08:54:00Z")]
     secret: Annotated[str | UnsetType, about("What the shop signs with: only here.", _SECRET)] = UNSET
+
+
+class RemovedConnection(Body):
+    """What a connection goes on with."""
+
+    connection_id: Annotated[Id, about("The removed connection.", 1)]
+
+
+class TakenOver(Struct):
+    """What a connection goes on with."""
+
+    licenses: Annotated[int, about("How many licenses it has taken over.", 1204)]
 
 
 class ShopEvent(Struct):
@@ -280,6 +293,18 @@ async def remove_connection(call: Call) -> Answer:
     return await call.change(command, no_content)
 
 
+async def take_over_sales(call: Call, body: RemovedConnection) -> Answer:
+    """Go on with what a removed connection has sold.
+
+    After a connection was removed and added again: its orders are not sold again, and renewals and refunds
+    reach its licenses.
+    """
+    command = TakeOverSales(
+        context=call.context, connection_id=call.path["connection_id"], removed_id=body.connection_id
+    )
+    return await call.change(command, lambda taken: ok(TakenOver(taken)))
+
+
 async def list_shop_events(call: Call, query: EventQuery) -> Answer:
     """List the events of a connection.
 
@@ -364,6 +389,17 @@ ROUTES = (
         remove_connection,
         status=204,
         refusals=("changed_meanwhile",),
+        needs_all_products=True,
+    ),
+    Route(
+        "POST",
+        f"{_ONE}/take-over",
+        "take_over_sales",
+        Right.WRITE,
+        take_over_sales,
+        body=RemovedConnection,
+        gives=TakenOver,
+        example={"connection_id": 1},
         needs_all_products=True,
     ),
     Route(

@@ -18,8 +18,8 @@ from keywright.provisioning.policies.model import Policy, TermsGroup
 
 
 def find_policy(tx: ReadTransaction, policy_id: int) -> Policy | None:
-    """The policy with this id."""
-    return tx.first(_BY_ID, _policy_of, id=policy_id)
+    """The policy with this id. A transaction that writes keeps it from being deleted until it ends."""
+    return tx.first(_KEPT if isinstance(tx, WriteTransaction) else _BY_ID, _policy_of, id=policy_id)
 
 
 def list_policies(tx: ReadTransaction, *, product_id: int | None = None) -> list[Policy]:
@@ -71,8 +71,9 @@ def count_over_limit(tx: ReadTransaction, policy_id: int, terms: Terms, *, produ
     if terms.max_activations is not None:
         over.append(licenses.c.times_activated > terms.max_activations)
     if terms.max_leases is not None:
-        held = select(lease_counters.c.license_id).where(lease_counters.c.held > terms.max_leases)
-        over.append(licenses.c.id.in_(held))
+        # Looked up for each license: there may be very many counters, of licenses of other policies.
+        held = select(lease_counters.c.held).where(lease_counters.c.license_id == licenses.c.id)
+        over.append(held.scalar_subquery() > terms.max_leases)
     query = select(func.count()).select_from(licenses)
     query = query.where(*_of_policy(policy_id, product_id), or_(false(), *over))
     return int(tx.connection.execute(query).scalar_one())
@@ -115,6 +116,7 @@ POLICY = [policies.c[name] for name in Policy.__struct_fields__]
 
 
 _BY_ID = select(*POLICY).where(policies.c.id == bindparam("id"))
+_KEPT = _BY_ID.with_for_update(read=True, key_share=True)
 
 
 def _policy_of(row: Row[Any]) -> Policy:

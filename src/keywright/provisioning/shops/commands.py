@@ -47,6 +47,18 @@ class RemoveConnection(Command, frozen=True, kw_only=True):
     connection_id: int
 
 
+class TakeOverSales(Command, frozen=True, kw_only=True):
+    """Let a connection go on with what a removed one of the same shop has sold: its orders are not sold
+    again, and renewals and refunds reach its licenses. Returns the number of licenses. What the connection
+    has sold itself stays.
+    """
+
+    cost = Cost.LONG
+
+    connection_id: int
+    removed_id: int
+
+
 class StoreShopEvent(Command, frozen=True, kw_only=True):
     """Keep what a shop sent, once; the sender is going to work on it until ``next_attempt_at``. ``event`` is
     None for a body that could not be read.
@@ -151,6 +163,14 @@ class ListConnections(Query, frozen=True, kw_only=True):
 
 class GetConnection(Query, frozen=True, kw_only=True):
     """A connection; raises ``UnknownConnection``."""
+
+    connection_id: int
+
+
+class ListRemovedSales(Query, frozen=True, kw_only=True):
+    """What a connection can take over, as ``RemovedSales``. Raises ``UnknownConnection``."""
+
+    cost = Cost.LIST
 
     connection_id: int
 

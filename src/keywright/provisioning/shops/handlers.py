@@ -20,7 +20,7 @@ from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning.customers.rules import parse_email
 from keywright.provisioning.customers.store import find_customer_by_email
 from keywright.provisioning.policies.store import find_policy
-from keywright.provisioning.shops import rules, store
+from keywright.provisioning.shops import rules, sold_store, store
 from keywright.provisioning.shops.commands import (
     AddConnection,
     ClaimShopEvent,
@@ -30,6 +30,7 @@ from keywright.provisioning.shops.commands import (
     RemoveConnection,
     ReplayEvents,
     StoreShopEvent,
+    TakeOverSales,
     TryAgain,
     UpdateConnection,
     WorkShopEvent,
@@ -115,6 +116,20 @@ def remove_connection(work: UnitOfWork, command: RemoveConnection) -> None:
         command.precondition(connection)
     store.delete_connection(work.tx, connection.id)
     work.record_event("connection.removed", command, {"number": connection.id, "name": connection.name})
+
+
+def take_over_sales(work: UnitOfWork, command: TakeOverSales) -> int:
+    """Take over what a removed connection has sold. Raises ``UnknownConnection``, also for one that was not
+    removed, has sold nothing, or is of another shop.
+    """
+    connection = _lock(work, command.connection_id)
+    removed = sold_store.list_removed(work.tx, connection.shop)
+    if command.removed_id not in {one.connection_id for one in removed}:
+        raise UnknownConnection(command.removed_id)
+    taken = sold_store.take_over(work.tx, command.removed_id, connection.id)
+    details = {"number": connection.id, "removed": command.removed_id, "licenses": taken}
+    work.record_event("connection.took_over", command, details)
+    return taken
 
 
 def _make_secret(shop: Shop) -> str:
@@ -336,6 +351,7 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = {
     AddConnection: add_connection,
     UpdateConnection: update_connection,
     RemoveConnection: remove_connection,
+    TakeOverSales: take_over_sales,
     StoreShopEvent: store_event,
     ClaimShopEvent: claim_event,
     HoldShopEvents: hold_events,

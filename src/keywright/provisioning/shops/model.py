@@ -368,6 +368,13 @@ class SoldLicense(msgspec.Struct, frozen=True, kw_only=True):
     terms_expire_at: datetime | None = None
 
 
+class RemovedSales(NamedTuple):
+    """The number of licenses that a connection has sold which was removed."""
+
+    connection_id: int
+    licenses: int
+
+
 class Naming(NamedTuple):
     """Some events that name a customer, and the ID after which to continue; None behind the last one."""
 

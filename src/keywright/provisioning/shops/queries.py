@@ -14,6 +14,7 @@ from keywright.provisioning.shops.commands import (
     GetConnection,
     ListConnections,
     ListDueEvents,
+    ListRemovedSales,
     ListShopEvents,
     OpenConnection,
     OpenShopEvent,
@@ -24,6 +25,7 @@ from keywright.provisioning.shops.model import (
     Naming,
     OpenedConnection,
     OpenedEvent,
+    RemovedSales,
     StoredEvent,
 )
 
@@ -39,6 +41,12 @@ def get_connection(read: Any, query: GetConnection) -> Connection:
     if connection is None:
         raise UnknownConnection(query.connection_id)
     return connection
+
+
+def list_removed_sales(read: Any, query: ListRemovedSales) -> list[RemovedSales]:
+    """What a connection can take over. Raises ``UnknownConnection``."""
+    connection = get_connection(read, GetConnection(connection_id=query.connection_id))
+    return sold_store.list_removed(read.tx, connection.shop)
 
 
 def open_connection(read: Any, query: OpenConnection) -> OpenedConnection | None:
@@ -88,6 +96,7 @@ def find_naming(read: Any, query: FindShopEventsNaming) -> Naming:
 QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     ListConnections: list_connections,
     GetConnection: get_connection,
+    ListRemovedSales: list_removed_sales,
     OpenConnection: open_connection,
     ListShopEvents: list_events,
     ListDueEvents: list_due,

@@ -5,15 +5,26 @@ from datetime import datetime
 from typing import Any
 
 from msgspec.structs import asdict
-from sqlalchemy import BindParameter, Executable, Row, Table, bindparam, delete, select
+from sqlalchemy import BindParameter, Executable, Row, Table, bindparam, delete, exists, func, select, update
 from sqlalchemy.dialects.postgresql import insert as insert_on_postgres
 from sqlalchemy.dialects.sqlite import insert as insert_on_sqlite
 
 from keywright.db.bulk import bulk_insert, bulk_update
 from keywright.db.rows import to_datetime, to_optional_seconds
-from keywright.db.schema import payments, sold_licenses, subscriptions
+from keywright.db.schema import connections, payments, sold_licenses, subscriptions
 from keywright.db.transaction import ReadTransaction, WriteTransaction
-from keywright.provisioning.shops.model import Change, Fact, Payment, SaleState, SoldLicense, Subscription
+from keywright.licensing.licenses.model import order_of
+from keywright.licensing.licenses.store import find_licenses_by_id
+from keywright.provisioning.shops.model import (
+    Change,
+    Fact,
+    Payment,
+    RemovedSales,
+    SaleState,
+    Shop,
+    SoldLicense,
+    Subscription,
+)
 from keywright.provisioning.shops.rules import Known
 
 #: The most payments of a subscription that count, the newest, and the most licenses of one.
@@ -41,6 +52,13 @@ _PAYMENTS = (
     .order_by(payments.c.paid_at.desc())
     .limit(_MAX_PAYMENTS)
 )
+#: The next connection that has sold something, some licenses of one, and their number.
+_NEXT = select(func.min(sold_licenses.c.connection_id)).where(
+    sold_licenses.c.connection_id > bindparam("after")
+)
+_IS_SOLD = (sold_licenses.c.connection_id == bindparam("of"), sold_licenses.c.license_id > 0)
+_SOME = select(sold_licenses.c.license_id).where(*_IS_SOLD).limit(20)
+_COUNT = select(func.count()).select_from(sold_licenses).where(*_IS_SOLD)
 _SUBSCRIPTION = select(subscriptions).where(
     subscriptions.c.connection_id == _OF, subscriptions.c.subscription_ref == _REF
 )
@@ -71,6 +89,39 @@ def list_of_license(tx: ReadTransaction, license_id: int) -> list[tuple[int, Sol
     """What shops have said of a license, with the connection."""
     query = select(sold_licenses).where(sold_licenses.c.license_id == license_id)
     return [(row.connection_id, _sold_of(row)) for row in tx.connection.execute(query)]
+
+
+def list_removed(tx: ReadTransaction, shop: Shop) -> list[RemovedSales]:
+    """What connections of a shop have sold that were removed."""
+    known = set(tx.connection.execute(select(connections.c.id)).scalars())
+    found: list[RemovedSales] = []
+    number = 0
+    while number := tx.connection.execute(_NEXT, {"after": number}).scalar_one() or 0:
+        if number not in known and _find_shop(tx, number) in (None, shop):
+            found.append(RemovedSales(number, tx.connection.execute(_COUNT, {"of": number}).scalar_one()))
+    return found
+
+
+def _find_shop(tx: ReadTransaction, connection_id: int) -> str | None:
+    """The shop of a connection that was removed, as its licenses name it; None where none is left."""
+    some = set(tx.connection.execute(_SOME, {"of": connection_id}).scalars())
+    orders = map(order_of, find_licenses_by_id(tx, some).values())
+    return next((one.source.partition(":")[0] for one in orders), None)
+
+
+def take_over(tx: WriteTransaction, removed_id: int, connection_id: int) -> int:
+    """Give a connection what another one knows and it does not, and forget the rest; returns the number of
+    licenses.
+    """
+    taken = 0
+    for table in (subscriptions, payments, sold_licenses):
+        own = table.alias()
+        same = (own.c[one.name] == one for one in table.primary_key if one.name != "connection_id")
+        is_known = exists().where(own.c.connection_id == connection_id, *same)
+        moved = update(table).where(table.c.connection_id == removed_id, ~is_known)
+        taken = tx.connection.execute(moved.values(connection_id=connection_id)).rowcount
+        tx.connection.execute(delete(table).where(table.c.connection_id == removed_id))
+    return taken
 
 
 def save_new_sold(tx: WriteTransaction, connection_id: int, sold: Sequence[SoldLicense]) -> None:

@@ -11,7 +11,7 @@ from keywright.core.paging import Paging
 from keywright.db import ReadTransaction
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.inputs import Inputs, parse_choice, parse_number, require_id
-from keywright.http.pages.languages import N_, _
+from keywright.http.pages.languages import N_, _, ngettext
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
@@ -22,6 +22,7 @@ from keywright.provisioning.shops.commands import (
     AddConnection,
     ListShopEvents,
     RemoveConnection,
+    TakeOverSales,
     TryAgain,
     UpdateConnection,
 )
@@ -36,6 +37,7 @@ from keywright.provisioning.shops.model import (
     Reason,
     Shop,
 )
+from keywright.provisioning.shops.sold_store import list_removed
 
 #: The names of the shops.
 SHOPS = {
@@ -133,6 +135,7 @@ class Connections(Section):
             connection=connection,
             address=_address_of(request, connection),
             policies={one.id: one.name for one in request.ask(list_policies)},
+            removed=request.ask(lambda tx: list_removed(tx, connection.shop)),
             events=found[:_PAGE_SIZE],
             state=state,
             is_first=after is None,
@@ -193,6 +196,16 @@ class Connections(Section):
             button=_("Remove"),
             back=f"/connections/{connection.id}",
         )
+
+    @page("/{id:number}/take-over", methods=("POST",), right=Right.ADMINISTER)
+    def take_over(self, request: PageRequest) -> Response:
+        """Go on with what a removed connection has sold."""
+        number, removed = require_id(request.path_params["id"]), parse_number(request.form.get("removed", ""))
+        taken = request.change(
+            TakeOverSales(context=request.context, connection_id=number, removed_id=removed or 0)
+        )
+        message = ngettext("%(num)s license is taken over.", "%(num)s licenses are taken over.", taken)
+        return request.redirect(f"/connections/{number}", message)
 
     @page("/{id:number}/events/{event:number}/retry", methods=("POST",), right=Right.CHANGE)
     def retry(self, request: PageRequest) -> Response:
