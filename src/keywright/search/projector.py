@@ -138,12 +138,11 @@ def _catch_up(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
     return max(1, len(some))
 
 
-def _project_states(tx: WriteTransaction, touched: set[int]) -> dict[int, Any]:
-    """Project the present states of these licenses; return them."""
+def _project_states(tx: WriteTransaction, touched: set[int]) -> None:
+    """Project the present states of these licenses."""
     states = terms_store.list_states(tx, touched)
     terms_store.delete_terms_of_licenses(tx, touched - states.keys())
     terms_store.save_state_terms(tx, states.values())
-    return states
 
 
 def _project(tx: WriteTransaction, events: list[Any]) -> None:
@@ -153,7 +152,7 @@ def _project(tx: WriteTransaction, events: list[Any]) -> None:
     for event in events:
         if event.name in _WITH_TERMS and event.activation_id is not None:
             activated[event.license_id].append(event.activation_id)
-    states = _project_states(tx, touched)
+    _project_states(tx, touched)
     terms_store.save_activation_terms(tx, terms_store.list_activations_by_id(tx, activated))
     for some in terms_store.list_activations_of(tx, imported):
         terms_store.save_activation_terms(tx, some)

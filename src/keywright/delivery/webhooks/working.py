@@ -33,8 +33,9 @@ from keywright.search.feed import find_visible_id, select_of_product
 
 #: How long a claim holds: longer than a request may take, by the time in which one is begun.
 CLAIM = timedelta(seconds=16)
-#: The most events that are made deliveries in a step, and among how many they are looked for.
-_MAX_EVENTS, _MAX_LOOKED = 200, 10_000
+#: The most events that are made deliveries in a step, among how many they are looked for, and how many are
+#: read one time after the other until some are wanted.
+_MAX_EVENTS, _MAX_LOOKED, _SIZES = 200, 10_000, (200, 800, 2_000)
 #: After an outage of this length, what waits is sent as soon as something was delivered.
 _OUTAGE = timedelta(seconds=60)
 
@@ -175,31 +176,36 @@ def _queue(work: UnitOfWork, endpoint: Endpoint, now: datetime) -> _Next:
     visible_id = find_visible_id(tx, endpoint.position)
     if visible_id <= endpoint.position:
         return _Next(endpoint)
-    until_id = min(visible_id, endpoint.position + _MAX_LOOKED)
-    some = event_store.list_feed(
-        tx,
-        after_id=endpoint.position,
-        until_id=until_id,
-        license_id=None,
-        limit=_MAX_EVENTS,
-        names=(*endpoint.events, rules.TESTED),
-    )
-    # Clocks jump: no event is older than the last look, and the newest one is not much older than now.
-    oldest = rules.oldest_event_at(min(now, event_store.find_newest_moment(tx) or now))
-    is_recent = endpoint.position_at is not None and endpoint.position_at >= oldest
-    wanted = [
-        one
-        for one in some
-        if (is_recent or one.event.occurred_at >= oldest) and rules.is_told_of(endpoint, one.event)
-    ]
-    wanted = select_of_product(tx, wanted, endpoint.product_id)
+    wanted, position = _look_for_events(tx, endpoint, min(visible_id, endpoint.position + _MAX_LOOKED), now)
     if wanted:
         room = rules.MAX_WAITING - store.count_waiting(tx, endpoint.id, limit=rules.MAX_WAITING)
         if room < len(wanted):
             return _Next(endpoint, is_full=True)
         _save_deliveries(work, endpoint, wanted, now)
-    position = some[-1].id if len(some) == _MAX_EVENTS else until_id
     return _Next(replace(endpoint, position=position, position_at=now), has_more=position < visible_id)
+
+
+def _look_for_events(
+    tx: WriteTransaction, endpoint: Endpoint, until_id: int, now: datetime
+) -> tuple[list[FeedEvent], int]:
+    """The next events that the endpoint is notified of, and the ID up to which all were looked at."""
+    # Clocks jump: no event is older than the last look, and the newest one is not much older than now.
+    oldest = rules.oldest_event_at(min(now, event_store.find_newest_moment(tx) or now))
+    is_recent = endpoint.position_at is not None and endpoint.position_at >= oldest
+    names, position = (*endpoint.events, rules.TESTED), endpoint.position
+    wanted: list[FeedEvent] = []
+    # Very many may be of other products, as after an import.
+    for size in _SIZES:
+        some = event_store.list_feed(
+            tx, after_id=position, until_id=until_id, license_id=None, limit=size, names=names
+        )
+        recent = [one for one in some if is_recent or one.event.occurred_at >= oldest]
+        told = [one for one in recent if rules.is_told_of(endpoint, one.event)]
+        wanted = select_of_product(tx, told, endpoint.product_id)
+        position = some[-1].id if len(some) == size else until_id
+        if wanted or position == until_id:
+            break
+    return wanted[:_MAX_EVENTS], wanted[_MAX_EVENTS - 1].id if len(wanted) > _MAX_EVENTS else position
 
 
 def _save_deliveries(
