@@ -30,16 +30,18 @@ from keywright.http.server.protocol import is_leaving
 MAX_WAITING, MAX_OF_KEY = 1_000, 200
 #: How often the server looks, and when a call that may not wait is to come again, in seconds.
 _INTERVAL, _COME_AGAIN = 1.0, 10
+#: How many calls are answered at once, and the seconds until the next ones are: others are answered between.
+_AT_ONCE, _BETWEEN = 10, 0.01
 
 
 @dataclass(frozen=True, eq=False)
 class _Waiter:
-    """A call that waits for events after an id."""
+    """A call that waits for events after an id: for them, and the seconds until its turn to be answered."""
 
     call: Call
     asked: ListFeed
     after_id: int
-    found: asyncio.Future[Feed]
+    found: asyncio.Future[tuple[Feed, float]]
 
 
 class Waiters:
@@ -70,7 +72,7 @@ class Waiters:
                 feed = await self._desk.query(structs.replace(asked, after=feed.reached), call)
             if feed.events:
                 return feed
-            found: asyncio.Future[Feed] = asyncio.get_running_loop().create_future()
+            found: asyncio.Future[tuple[Feed, float]] = asyncio.get_running_loop().create_future()
             return await self._wait(_Waiter(call, asked, feed.reached.id, found), end)
 
     @contextmanager
@@ -113,24 +115,30 @@ class Waiters:
     def _give(self, look: Look) -> None:
         """Give the waiting calls what they wait for."""
         self._reached_id = look.reached_id
-        found = _Found(look)
+        found, turn = _Found(look), 0
         for waiter in self._waiting:
             events = found.select(waiter.asked, waiter.after_id)
             is_over = waiter.call.is_gone or is_leaving(waiter.call.scope)
             if (events or is_over) and not waiter.found.done():
                 shown = events[: waiter.asked.limit]
                 reached_id = shown[-1].id if len(events) > len(shown) else look.reached_id
-                waiter.found.set_result(Feed(tuple(shown), _reached(max(reached_id, waiter.after_id))))
+                feed = Feed(tuple(shown), _reached(max(reached_id, waiter.after_id)))
+                waiter.found.set_result((feed, turn // _AT_ONCE * _BETWEEN))
+                turn += 1
 
     async def _wait(self, waiter: _Waiter, end: float) -> Feed:
         self._waiting.add(waiter)
         try:
             async with asyncio.timeout_at(end):
-                return await waiter.found
+                await waiter.found
         except TimeoutError:
-            return Feed((), _reached(max(self._reached_id, waiter.after_id)))
+            if waiter.found.cancelled():
+                return Feed((), _reached(max(self._reached_id, waiter.after_id)))
         finally:
             self._waiting.discard(waiter)
+        feed, pause = waiter.found.result()
+        await asyncio.sleep(pause)
+        return feed
 
 
 class _Found:
