@@ -45,8 +45,8 @@ KEPT = (
         f"for as long as the license; label and further data {_ERASED}",
     ),
     Kept(
-        "The IP address and program of an activation, the address of an event",
-        ("activations.ip_address", "activations.user_agent", "events.ip_address"),
+        "The IP address and program of an activation; the address in an event, and the device's name",
+        ("activations.ip_address", "activations.user_agent", "events.ip_address", "events.details"),
         "`keep_addresses_days` ({keep_addresses_days}) after a device was given up, or after the event; "
         "`ip_addresses` shortens them or keeps none",
     ),

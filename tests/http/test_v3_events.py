@@ -28,7 +28,9 @@ def app(tmp_path: Any) -> Iterator[App]:
     with open_app(tmp_path) as app:
         app.name_products(5, 6)
         app.ask("POST", "/licenses", {"key": "KEY-0001", "product_id": 5})
-        app.ask("POST", "/activate", {"license_key": "KEY-0001", "fingerprint": "f" * 20}, token=None)
+        device = {"name": "Anna's laptop", "app_version": "2.1"}
+        call = {"license_key": "KEY-0001", "fingerprint": "f" * 20, **device}
+        app.ask("POST", "/activate", call, token=None)
         app.ask("POST", "/policies", {"name": "Yearly"})
         yield app
 
@@ -48,7 +50,14 @@ def test_events_are_shown_whole_and_oldest_first(app: App) -> None:
         "ip_address": "127.0.0.1",
         "subject": {"type": "license", "id": 1},
         "license_id": 1,
-        "details": {"activation_id": 1, "activation_count": 1},
+        "customer_id": None,
+        "order": {"source": "", "id": None, "line": None, "index": 0},
+        "details": {
+            "activation_id": 1,
+            "activation_count": 1,
+            "name": "Anna's laptop",
+            "app_version": "2.1",
+        },
     }
     assert made["actor"].startswith("api_key:")
     assert page.json["next_cursor"]
@@ -64,6 +73,20 @@ def test_events_are_filtered(app: App) -> None:
     assert types(app, "?since=2020-01-01T00:00:00Z&type=policy.*") == ["policy.created"]
     for query in ("type=license", "subject=license", "wait_seconds=31", "limit=0"):
         assert app.ask("GET", f"/events?{query}").code == "invalid_parameter"
+
+
+def test_events_name_the_customer_and_the_order_also_of_a_deleted_license(app: App) -> None:
+    order = {"source": "shop", "id": "1042", "line": "7", "index": 2}
+    sold = {"key": "KEY-0002", "product_id": 6, "customer": {"email": "ada@example.com"}, "order": order}
+    made = app.ask("POST", "/licenses", sold).json
+    (event,) = app.ask("GET", "/events?subject=license:2").json["items"]
+    assert (event["customer_id"], event["order"]) == (made["customer_id"], order)
+    app.ask("DELETE", "/licenses/2")
+    event = app.ask("GET", "/events?type=license.deleted").json["items"][0]
+    assert (event["customer_id"], event["order"]) == (made["customer_id"], order)
+    assert (event["details"]["status"], event["details"]["product_id"]) == ("active", 6)
+    (event,) = app.ask("GET", "/events?type=customer.*").json["items"]
+    assert (event["customer_id"], event["order"]) == (made["customer_id"], None)
 
 
 def test_a_cursor_at_the_end_is_asked_for_what_is_new(app: App) -> None:

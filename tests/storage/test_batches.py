@@ -357,7 +357,7 @@ def test_each_change_leaves_an_event_and_a_refusal_leaves_none(executor: Executo
     assert happened[2] == Event(LATER, "license.deactivated", 1, 1, "api_key:7", "198.51.100.7", counted)
     assert happened[5].details == {"status": [Status.ACTIVE, Status.SOLD]}
     assert happened[6].details == {"key": ["… key", "… key"]}
-    assert happened[7].details == {"key": "… key", "times_activated": 0}
+    assert happened[7].details == {"key": "… key", "times_activated": 0, "status": "sold", "order": {}}
 
 
 def test_deactivating_all_leaves_an_event_for_each_record(executor: Executor, storage: Storage) -> None:

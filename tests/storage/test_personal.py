@@ -136,9 +136,12 @@ def test_of_old_events_the_address_is_forgotten_whatever_the_clock_said_between(
     moments = [NOW, NOW + 400 * DAY, NOW + DAY, NOW + 50 * DAY, NOW + 2 * DAY + 50 * DAY]
     for number, now in enumerate(moments):
         executor.execute([create(f"KEY-{number}", now=now, origin=THEIRS)])
+        executor.execute([activate(f"KEY-{number}", now=now, label="Laptop")])
     forget(executor, storage)
-    kept = [events_of(storage, number)[0].ip_address for number in range(1, 6)]
+    happened = [events_of(storage, number) for number in range(1, 6)]
+    kept = [made.ip_address for made, _ in happened]
     assert kept == ["", "", "", THEIRS.ip_address, THEIRS.ip_address]
+    assert ["name" in (activated.details or {}) for _, activated in happened] == [bool(one) for one in kept]
 
 
 def test_many_are_forgotten_in_small_steps(
@@ -175,7 +178,7 @@ def test_a_place_that_was_taken_again_meanwhile_is_left_as_it_is(
 
 
 @pytest.fixture
-def dora(executor: Executor) -> None:
+def dora(executor: Executor, storage: Storage) -> None:
     """Customer 8 is Dora, with two licenses; customer 9 has another one."""
     executor.execute([create_user("alice"), save_name(NameKind.CUSTOMER, CUSTOMER, "Dora CANARY")])
     executor.execute(
@@ -188,6 +191,8 @@ def dora(executor: Executor) -> None:
     )
     for key in ("D-1", "D-1", "D-2"):
         activate_license(executor, key, label="Laptop CANARY", meta_data={"host": "CANARY"})
+    (laptop, *_) = [one for one in events_of(storage, 1) if one.activation_id]
+    assert (laptop.details or {})["name"] == "Laptop CANARY"
     activate_license(executor, "E-1", origin=OF_OTHERS, label="Office", meta_data={"host": "of Eve"})
     with_metadata = tuple(
         ImportedLicense(
@@ -218,6 +223,10 @@ def test_of_an_erased_customer_nothing_is_left_but_licenses_and_counters(
     executor: Executor, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(personal_data, "AT_ONCE", 2)
+    executor.execute([create("D-4", customer_id=CUSTOMER)])
+    activate_license(executor, "D-4", label="Deleted CANARY")
+    executor.execute([delete("D-4")])
+    follow_all(executor)
     query = select(licenses).order_by(licenses.c.id)
     before = run_read(storage, lambda tx: tx.connection.execute(query).all())
     tokens = records(executor, "D-1").keys()

@@ -235,12 +235,19 @@ def test_terms_of_a_policy_are_applied_to_a_license_once(executor: Executor) -> 
     assert isinstance(do(executor, apply), e.NothingToChange)
 
 
-def test_the_event_of_a_deletion_says_the_product(executor: Executor, storage: Storage) -> None:
-    issued(executor, key=KEY, product_id=5)
+def test_the_event_of_a_deletion_states_what_was_deleted(executor: Executor, storage: Storage) -> None:
+    issued(executor, key=KEY, product_id=5, external_id="deal 7", order=Order("shop", "1042", "7", 1))
     do(executor, delete(KEY))
     with storage.read() as tx:
         (event, *_) = event_store.list_events(tx, 1, limit=5)
-    assert event.details == {"key": "…1", "times_activated": 0, "product_id": 5}
+    assert event.details == {
+        "key": "…1",
+        "times_activated": 0,
+        "status": "active",
+        "product_id": 5,
+        "external_id": "deal 7",
+        "order": {"source": "shop", "id": "1042", "line": "7", "index": 1},
+    }
 
 
 # --- keys -------------------------------------------------------------------------------------------

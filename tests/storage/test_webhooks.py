@@ -1,5 +1,6 @@
 """Deliveries: none is left out, those of a license come in their order, and what fails is attempted again."""
 
+import json
 from contextlib import closing
 from datetime import datetime, timedelta
 from typing import Any
@@ -29,6 +30,7 @@ from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.maintenance.commands import EraseCustomer
 from keywright.maintenance.resealing import reseal
+from keywright.provisioning.customers.commands import CreateCustomer
 from keywright.registry import open_executor
 from tests.makers import (
     NOW,
@@ -436,6 +438,23 @@ def test_a_delivery_is_shown_with_its_body(executor: Executor) -> None:
     delivery, body = executor.query([shown])[0]
     assert (delivery.status, delivery.answer, delivery.duration_ms) == (200, "ok", 5)
     assert b'"type":"license.created"' in body
+
+
+def test_the_customer_is_in_deliveries_that_may_have_addresses(executor: Executor) -> None:
+    do(executor, command(UpdateEndpoint, changes={"payload": Payload.WITH_EMAIL}))
+    do(executor, create_endpoint("https://example.com/others"))
+    ada: dict[str, Any] = {"id": 7, "external_id": "crm 7", "email": "ada@example.com", "name": "Ada"}
+    do(executor, CreateCustomer(context=Context(NOW, an_origin()), **ada))
+    do(executor, create("A", customer_id=7))
+    for endpoint_id, customer in ((1, ada), (2, None)):
+        (due,) = deliver(executor, endpoint_id)
+        shown = GetDelivery(endpoint_id=endpoint_id, delivery_id=due.delivery.id, now=NOW)
+        told = json.loads(executor.query([shown])[0][1])["data"]["license"]
+        assert (told["customer_id"], told["customer"], due.license) == (
+            7,
+            customer,
+            told | {"expires_at": None},
+        )
 
 
 def test_a_delivery_whose_event_is_gone_is_given_up(executor: Executor, storage: Storage) -> None:

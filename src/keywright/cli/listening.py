@@ -33,7 +33,7 @@ _TIMEOUT, _WAIT_SECONDS = 10.0, 20
 #: What a delivery shows of a license like the management API.
 _SAME_MEMBERS = (
     *("id", "product_id", "policy_id", "customer_id", "order", "status", "state", "expires_at"),
-    *("activations", "metadata"),
+    *("activations", "metadata", "external_id"),
 )
 
 
@@ -143,7 +143,7 @@ def _follow_server(server: str, api_key: str, since: datetime) -> Iterator[tuple
 
 def _license_of(found: Mapping[str, Any]) -> dict[str, Any]:
     """A license as deliveries show it, from the management API's."""
-    own = {"key": mask(found["key"]), "max_activations": found["terms"]["max_activations"]}
+    own = {"key": mask(found["key"]), "max_activations": found["terms"]["max_activations"], "customer": None}
     return {name: found[name] for name in _SAME_MEMBERS} | own
 
 

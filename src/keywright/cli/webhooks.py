@@ -49,7 +49,9 @@ _Events = Annotated[
 ]
 _Payload = Annotated[
     Payload | None,
-    typer.Option(help="full: the event with its details and the license; thin: numbers alone."),
+    typer.Option(
+        help="full: details and the license; with_email: the customer's e-mail address, too; thin: numbers."
+    ),
 ]
 
 

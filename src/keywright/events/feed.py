@@ -40,10 +40,15 @@ class Reached(NamedTuple):
 
 
 class FeedEvent(msgspec.Struct, frozen=True):
-    """An event and its id."""
+    """An event and its id; the customer that it is about, and the fields of ``License`` that state the order,
+    as they are now: None where the license is gone.
+    """
 
     id: int
     event: Event
+    customer_id: int | None = None
+    order_id: int | None = None
+    order_details: str | None = None
 
 
 class ListFeed(Query, frozen=True, kw_only=True):

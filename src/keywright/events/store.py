@@ -9,7 +9,7 @@ from sqlalchemy import Text, cast, func, or_, select
 
 from keywright.db.bulk import Values, bulk_insert, bulk_upsert
 from keywright.db.rows import to_datetime, to_json, to_seconds
-from keywright.db.schema import checkpoints, events
+from keywright.db.schema import checkpoints, events, licenses
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.events.feed import FeedEvent
 from keywright.events.model import Event
@@ -117,7 +117,7 @@ def list_feed(
     """The next events after an id, up to another, of a license or of all; the oldest first. Of ``names``, one
     that ends in ``*`` is the beginning of names.
     """
-    query = select(events.c.id, *EVENT).where(events.c.id > after_id, events.c.id <= until_id).limit(limit)
+    query = _FEED.where(events.c.id > after_id, events.c.id <= until_id).limit(limit)
     if "*" not in names:
         starts = [events.c.name.startswith(one[:-1], autoescape=True) for one in names if one.endswith("*")]
         query = query.where(or_(events.c.name.in_([one for one in names if not one.endswith("*")]), *starts))
@@ -126,7 +126,13 @@ def list_feed(
     else:
         # PostgreSQL's index on licenses has no ids: by the plain column it would read all events in order.
         query = query.where(events.c.license_id == license_id).order_by(events.c.id + 0)
-    return [FeedEvent(row[0], event_of(row[1:])) for row in tx.connection.execute(query)]
+    return [FeedEvent(row[0], event_of(row[1:-3]), *row[-3:]) for row in tx.connection.execute(query)]
+
+
+_CUSTOMER = func.coalesce(licenses.c.customer_id, events.c.customer_id)
+_FEED = select(
+    *(events.c.id, *EVENT, _CUSTOMER, licenses.c.order_id, licenses.c.order_details)
+).outerjoin_from(events, licenses, licenses.c.id == events.c.license_id)
 
 
 def list_ids(tx: ReadTransaction, *, after_id: int, limit: int) -> list[int]:

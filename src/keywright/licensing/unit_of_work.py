@@ -259,11 +259,13 @@ class LicenseWork(UnitOfWork):
         activation: Activation | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> None:
-        """Record an event about a license; one about a device says how many places are taken after it."""
+        """Record an event about a license; one about a device names it, and states how many places are taken
+        after it.
+        """
         activation_id = None
         if activation is not None:
             activation_id = activation.id
-            counted = _count_places(license)
+            counted = _count_places(license) | _describe_device(activation)
             details = counted if details is None else counted | dict(details)
         self.record_event(name, command, details, license_id=license.id, activation_id=activation_id)
 
@@ -344,6 +346,11 @@ def _count_places(license: License) -> dict[str, int]:
     count, limit = license.times_activated, license.times_activated_max
     counted = {"activation_count": count}
     return counted if limit is None else counted | {"max_activations": limit}
+
+
+def _describe_device(activation: Activation) -> dict[str, str]:
+    found = {"name": activation.label, "app_version": activation.app_version}
+    return {name: text for name, text in found.items() if text}
 
 
 def _with_former_names(names: Iterable[str | int], renames: _Renames) -> list[str | int]:

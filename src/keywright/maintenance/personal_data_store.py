@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 from sqlalchemy import ColumnElement, Row, Select, and_, delete, or_, select, tuple_, update
 
@@ -16,6 +17,7 @@ from keywright.db.bulk import Lookup, Values, bulk_delete, bulk_update
 from keywright.db.schema import (
     activations,
     customers,
+    deleted_licenses,
     events,
     last_seen,
     leases,
@@ -60,7 +62,12 @@ _CLEAR = bulk_update(activations, ["license_id", "token"], list(_OLD))
 _ERASE = bulk_update(activations, ["license_id", "token"], list(OF_ACTIVATIONS))
 _ERASE_METADATA = bulk_update(licenses, ["id"], ["metadata"])
 _DELETE_TERMS = bulk_delete(search_terms, "term", "license_id", "activation_id")
-_CLEAR_EVENTS = bulk_update(events, ["id"], ["ip_address"])
+_ERASE_EVENTS = bulk_update(events, ["id"], ["ip_address", "details"])
+#: What the event of a device tells of it.
+_OF_DEVICE = ("name", "app_version")
+_NAMES_DEVICE = [
+    and_(events.c.activation_id.is_not(None), events.c.details.contains(f'"{name}":')) for name in _OF_DEVICE
+]
 #: Other tables that say something of a license.
 _OTHERS = (
     *(last_seen, leases, license_notes, license_tags, meter_usage),
@@ -132,7 +139,9 @@ def has_old_events(tx: ReadTransaction, before: datetime) -> bool:
 
 
 def purge_events(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
-    """Erase the addresses of the next events up to the last one before this moment; return their number."""
+    """Erase addresses and devices in the next events up to the last one before this moment; return how many
+    were read.
+    """
     last_id = find_checkpoint(tx, _CHECKPOINT)
     query = (
         select(events.c.id, events.c.occurred_at)
@@ -145,8 +154,7 @@ def purge_events(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
     last = max((i for i, one in enumerate(found) if one.occurred_at < rows.to_seconds(before)), default=-1)
     if last < 0:
         return 0
-    some = and_(events.c.id > last_id, events.c.id <= found[last].id, events.c.ip_address != "")
-    tx.connection.execute(update(events).where(some).values(ip_address=""))
+    _erase_events(tx, and_(events.c.id > last_id, events.c.id <= found[last].id), limit=limit)
     advance_checkpoint(tx, _CHECKPOINT, found[last].id)
     return last + 1
 
@@ -260,9 +268,8 @@ def erase_some(tx: WriteTransaction, customer_id: int, now: datetime, *, limit: 
     places = [(row.license_id, row.token) for row in tx.connection.execute(query)]
     if places:
         _erase_activations(tx, places)
-    query = select(events.c.id).where(events.c.license_id.in_(own), events.c.ip_address != "").limit(limit)
-    happened = list(tx.connection.execute(query).scalars())
-    _CLEAR_EVENTS.execute(tx.connection, [{"where_id": number, "ip_address": ""} for number in happened])
+    deleted = select(deleted_licenses.c.license_id).where(deleted_licenses.c.customer_id == customer_id)
+    happened = _erase_events(tx, events.c.license_id.in_(own.union(deleted)), limit=limit)
     is_over = or_(leases.c.ended_at.is_not(None), leases.c.expires_at <= rows.to_seconds(now))
     own_leases = and_(leases.c.license_id.in_(own), is_over, leases.c.holder != "")
     for table in (refusals, license_notes):
@@ -273,11 +280,26 @@ def erase_some(tx: WriteTransaction, customer_id: int, now: datetime, *, limit: 
     own_trials = and_(trials.c.license_id.in_(own), trials.c.email.is_not(None))
     return Erasure(
         activations=len(places),
-        events=len(happened),
+        events=happened,
         licenses=_erase_metadata(tx, customer_id, limit),
         leases=tx.connection.execute(update(leases).where(own_leases).values(holder="")).rowcount,
         trials=tx.connection.execute(update(trials).where(own_trials).values(email=None)).rowcount,
     )
+
+
+def _erase_events(tx: WriteTransaction, of: ColumnElement[bool], *, limit: int) -> int:
+    """Erase the addresses and devices in some of these events; return how many had one."""
+    query = select(events.c.id, events.c.details).where(of, or_(events.c.ip_address != "", *_NAMES_DEVICE))
+    found = tx.connection.execute(query.limit(limit)).all()
+    _ERASE_EVENTS.execute(tx.connection, [_without_device(row) for row in found])
+    return len(found)
+
+
+def _without_device(row: Row[Any, Any]) -> Values:
+    details = None if row.details is None else msgspec.json.decode(row.details)
+    if isinstance(details, dict):
+        details = {name: value for name, value in details.items() if name not in _OF_DEVICE} or None
+    return {"where_id": row.id, "ip_address": "", "details": rows.to_json(details)}
 
 
 def _erase_metadata(tx: WriteTransaction, customer_id: int, limit: int) -> int:

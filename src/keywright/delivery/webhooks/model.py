@@ -17,6 +17,8 @@ class Payload(StrEnum):
     THIN = "thin"
     #: The event with its details, and the license as it is when the delivery is sent.
     FULL = "full"
+    #: The same with the customer's name and e-mail address.
+    WITH_EMAIL = "with_email"
 
 
 class DisabledReason(StrEnum):

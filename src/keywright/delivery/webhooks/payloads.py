@@ -14,15 +14,19 @@ from keywright.events.feed import subject_of
 from keywright.events.model import Event
 from keywright.licensing.licenses.model import License, Status, order_of
 from keywright.licensing.licenses.rules import state
+from keywright.provisioning.customers.model import Customer
 
 #: A body is smaller than this, in bytes.
 MAX_BODY = 20_000
+_OF_CUSTOMER = ("id", "external_id", "email", "name")
 _USER_AGENT = "Keywright"
 _encode = msgspec.json.Encoder().encode
 
 
-def show_license(license: License, now: datetime) -> dict[str, Any]:
-    """The license as a full payload says it; of its key, the mask."""
+def show_license(license: License, now: datetime, customer: Customer | None = None) -> dict[str, Any]:
+    """The license as a full payload says it; of its key, the mask. ``customer`` is only for receivers who may
+    see names and e-mail addresses.
+    """
     order = order_of(license)
     return {
         "id": license.id,
@@ -30,6 +34,8 @@ def show_license(license: License, now: datetime) -> dict[str, Any]:
         "product_id": license.product_id,
         "policy_id": license.policy_id,
         "customer_id": license.customer_id,
+        "customer": customer and {name: getattr(customer, name) for name in _OF_CUSTOMER},
+        "external_id": license.external_id,
         "order": {"source": order.source, "id": order.id, "line": order.line, "index": order.index},
         "status": Status(license.status).name.lower(),
         "state": state(license, now),

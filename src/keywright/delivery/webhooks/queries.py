@@ -1,11 +1,13 @@
 """Read endpoints and deliveries."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any
 
 from keywright.core.command import Query
 from keywright.core.errors import NotFound
 from keywright.core.paging import ItemPage
+from keywright.db.transaction import ReadTransaction
 from keywright.delivery.webhooks import store
 from keywright.delivery.webhooks.commands import (
     GetDelivery,
@@ -16,8 +18,10 @@ from keywright.delivery.webhooks.commands import (
 )
 from keywright.delivery.webhooks.model import Delivery, Due, Endpoint, Payload
 from keywright.delivery.webhooks.payloads import body_of, show_license
+from keywright.events.model import Event
 from keywright.events.store import find_event
 from keywright.licensing.licenses.store import find_licenses_by_id
+from keywright.provisioning.customers.store import find_customers
 
 
 def get_endpoint(read: Any, query: GetEndpoint) -> Endpoint:
@@ -53,12 +57,20 @@ def get_delivery(read: Any, query: GetDelivery) -> tuple[Delivery, bytes | None]
     delivery = store.find_delivery(read.tx, endpoint.id, query.delivery_id)
     if delivery is None:
         raise NotFound(f"delivery {query.delivery_id}")
-    event = find_event(read.tx, delivery.event_id)
-    license = None
-    if event is not None and event.license_id and endpoint.payload is Payload.FULL:
-        license = find_licenses_by_id(read.tx, [event.license_id]).get(event.license_id)
-    shown = None if license is None else show_license(license, query.now)
-    return delivery, body_of(Due(delivery, event, shown), endpoint.payload)
+    found = [(delivery, find_event(read.tx, delivery.event_id))]
+    return delivery, body_of(show_due(read.tx, endpoint, found, query.now)[0], endpoint.payload)
+
+
+def show_due(
+    tx: ReadTransaction, endpoint: Endpoint, due: Sequence[tuple[Delivery, Event | None]], now: datetime
+) -> tuple[Due, ...]:
+    """The deliveries, with what the endpoint's payload says of their licenses and customers."""
+    ids = {one.license_id for one, _ in due if one.license_id and endpoint.payload is not Payload.THIN}
+    known = find_licenses_by_id(tx, sorted(ids)) if ids else {}
+    numbers = {one.customer_id for one in known.values() if one.customer_id is not None}
+    customers = find_customers(tx, numbers) if endpoint.payload is Payload.WITH_EMAIL else {}
+    shown = {one.id: show_license(one, now, customers.get(one.customer_id)) for one in known.values()}
+    return tuple(Due(one, event, shown.get(one.license_id)) for one, event in due)
 
 
 QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {

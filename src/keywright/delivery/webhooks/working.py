@@ -15,20 +15,17 @@ from keywright.delivery.webhooks.model import (
     Attempt,
     Delivery,
     DisabledReason,
-    Due,
     Endpoint,
-    Payload,
     State,
     Step,
 )
-from keywright.delivery.webhooks.payloads import show_license
+from keywright.delivery.webhooks.queries import show_due
 from keywright.events import store as event_store
 from keywright.events.feed import FeedEvent
 from keywright.events.model import Event
 from keywright.events.outbox.model import MailTemplate, Subject
 from keywright.events.outbox.store import queue_notices
 from keywright.events.unit_of_work import UnitOfWork
-from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.search.feed import find_visible_id, select_of_product
 
 #: How long a claim holds: longer than a request may take, by the time in which one is begun.
@@ -50,7 +47,7 @@ def work_on_endpoint(work: UnitOfWork, command: WorkOnEndpoint) -> Step:
     found = _Next(endpoint)
     if endpoint.disabled_at is None and not command.is_last:
         found = _find_next(work, command, endpoint)
-    endpoint, due = found.endpoint, _with_licenses(tx, found, now)
+    endpoint, due = found.endpoint, show_due(tx, found.endpoint, found.due, now)
     if endpoint != before:
         store.save_endpoint(tx, endpoint)
     is_over = not (due or found.has_more or command.in_flight)
@@ -251,12 +248,3 @@ def _new_delivery(
         created_at=now,
         finished_at=None,
     )
-
-
-def _with_licenses(tx: WriteTransaction, found: _Next, now: datetime) -> tuple[Due, ...]:
-    """The deliveries, with what a full payload says of their licenses."""
-    ids = {one.license_id for one, _ in found.due if one.license_id}
-    is_full = found.endpoint.payload is Payload.FULL
-    known = find_licenses_by_id(tx, sorted(ids)) if is_full and ids else {}
-    shown = {number: show_license(license, now) for number, license in known.items()}
-    return tuple(Due(one, event, shown.get(one.license_id)) for one, event in found.due)

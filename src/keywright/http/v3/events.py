@@ -11,8 +11,10 @@ from keywright.http.middleware.routing import Right
 from keywright.http.v3 import lists
 from keywright.http.v3.call import Call
 from keywright.http.v3.fields import Id, Query, Time
+from keywright.http.v3.license_schemas import Order, show_order
 from keywright.http.v3.route import Route
 from keywright.http.v3.schemas import Page, about
+from keywright.licensing.licenses.model import read_order
 
 Limit = Annotated[int, Meta(ge=1, le=lists.MAX_LIMIT)]
 Type = Annotated[str, Meta(max_length=40, pattern=r"^[a-z_]+\.(\*|[a-z_]+)$")]
@@ -37,6 +39,8 @@ class Event(Struct):
     ip_address: Annotated[str, about("The address it came from, if it is kept.", "192.0.2.1")]
     subject: Annotated[EventSubject, about("What it is about.")]
     license_id: Annotated[Id | None, about("The license, if it is about one.", 17)]
+    customer_id: Annotated[Id | None, about("The customer who has the license, or whom it is about.", 311)]
+    order: Annotated[Order | None, about("The order of the license; null where there is no license.")]
     details: Annotated[Mapping[str, Any], about("More about it.", {"activation_id": 90})]
 
 
@@ -88,7 +92,7 @@ def _parse_subject(text: str) -> Subject:
 def show(one: FeedEvent) -> Event:
     """An event as it is answered."""
     event = one.event
-    subject = subject_of(event)
+    subject, details = subject_of(event), dict(event.details or {})
     of_place = {} if event.activation_id is None else {"activation_id": event.activation_id}
     return Event(
         one.id,
@@ -98,8 +102,17 @@ def show(one: FeedEvent) -> Event:
         event.ip_address,
         EventSubject(subject.kind, subject.id),
         event.license_id or None,
-        of_place | dict(event.details or {}),
+        one.customer_id or details.get("customer_id"),
+        _show_order(one, details.get("order")) if event.license_id else None,
+        of_place | details,
     )
+
+
+def _show_order(one: FeedEvent, of_deleted: object) -> Order:
+    """The order of the license: as it is now, or as it was when the license was deleted."""
+    if isinstance(of_deleted, dict):
+        return Order(**of_deleted)
+    return show_order(read_order(one.order_id, one.order_details))
 
 
 ROUTES = (

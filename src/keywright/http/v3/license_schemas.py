@@ -11,6 +11,7 @@ from keywright.http.v3.fields import Id, Time
 from keywright.http.v3.schemas import about
 from keywright.http.v3.terms import Terms, show_terms
 from keywright.licensing.licenses.model import License as StoredLicense
+from keywright.licensing.licenses.model import Order as StoredOrder
 from keywright.licensing.licenses.model import State, Status, order_of
 from keywright.licensing.licenses.rules import grace_until, state, terms_of
 from keywright.licensing.management.model import ManagedLicense
@@ -69,7 +70,6 @@ class Licenses(Struct):
 def show_license(managed: ManagedLicense, now: datetime) -> License:
     """A license with all its members."""
     one = managed.license
-    order = order_of(one)
     return License(
         id=one.id,
         key=one.key,
@@ -78,7 +78,7 @@ def show_license(managed: ManagedLicense, now: datetime) -> License:
         customer_id=one.customer_id,
         trial_email=managed.trial_email,
         external_id=one.external_id,
-        order=Order(order.source, order.id, order.line, order.index),
+        order=show_order(order_of(one)),
         status=Status(one.status).name.lower(),  # type: ignore[arg-type]
         state=state(one, now).value,
         expires_at=one.expires_at,
@@ -92,6 +92,11 @@ def show_license(managed: ManagedLicense, now: datetime) -> License:
         created_at=one.created_at,
         updated_at=one.updated_at,
     )
+
+
+def show_order(order: StoredOrder) -> Order:
+    """An order with all its members."""
+    return Order(order.source, order.id, order.line, order.index)
 
 
 def etag_of_license(license: StoredLicense) -> bytes:

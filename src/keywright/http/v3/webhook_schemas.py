@@ -70,9 +70,12 @@ class NewWebhook(Body):
     events: Annotated[_Events, about(_TYPES, ["license.*"])]
     description: Annotated[Name | None, about("What it is for.")] = None
     product_id: Annotated[Id | None, about("Only events about this product.")] = None
-    payload: Annotated[Payload, about("`full` adds details, and the license with its key masked.")] = (
-        Payload.FULL
-    )
+    payload: Annotated[
+        Payload,
+        about(
+            "`full` adds details and the license, `with_email` the customer's name and e-mail address, too."
+        ),
+    ] = Payload.FULL
     secret: Annotated[_Secret | None, about("Without one, it gets one.")] = None
 
 

@@ -32,6 +32,7 @@ from keywright.licensing.licenses.model import (
     License,
     LicenseSource,
     Order,
+    Status,
     order_fields,
     order_line_hash,
     order_of,
@@ -40,6 +41,9 @@ from keywright.licensing.licenses.store import find_by_order_lines
 from keywright.licensing.terms.model import Terms
 from keywright.licensing.terms.rules import copy_terms, merge_terms, to_text
 from keywright.licensing.unit_of_work import LicenseWork
+
+#: What the event of a deleted license keeps of it, beside its order and status.
+_KEPT = ("product_id", "policy_id", "customer_id", "external_id", "expires_at", "times_activated_max")
 
 
 def show_key(work: LicenseWork, command: ShowKey) -> License:
@@ -174,11 +178,15 @@ def delete(work: LicenseWork, command: DeleteLicense) -> None:
     """Delete a license and its activations."""
     license = work.get_license(command)
     work.delete_license(license, command.context.now)
-    details = {"key": crypto.mask(license.key), "times_activated": license.times_activated}
-    if license.product_id is not None:
-        # Events are shown to API keys for one product, when the license is gone, too.
-        details["product_id"] = license.product_id
-    work.record_license_event("license.deleted", license, command, details=details)
+    # Events are shown to API keys for one product, when the license is gone, too.
+    kept = {name: getattr(license, name) for name in _KEPT if getattr(license, name) is not None}
+    details = {
+        "key": crypto.mask(license.key),
+        "times_activated": license.times_activated,
+        "status": Status(license.status).name.lower(),
+        "order": order_of(license),
+    }
+    work.record_license_event("license.deleted", license, command, details=details | kept)
 
 
 def _differences(before: License, after: License, names: Mapping[str, Any]) -> dict[str, Any]:

@@ -112,9 +112,14 @@ _decode_order = msgspec.json.Decoder(Order).decode
 
 def order_of(license: License) -> Order:
     """The order of a license."""
-    if license.order_details is not None:
-        return _decode_order(license.order_details)
-    return Order(id=None if license.order_id is None else str(license.order_id))
+    return read_order(license.order_id, license.order_details)
+
+
+def read_order(number: int | None, details: str | None) -> Order:
+    """The order that these fields of ``License`` state."""
+    if details is not None:
+        return _decode_order(details)
+    return Order(id=None if number is None else str(number))
 
 
 def order_fields(order: Order) -> dict[str, int | str | None]:

@@ -23,6 +23,7 @@ _TITLES = Lookup(
 #: So many customers who ask to be erased are listed.
 _MAX_TO_ERASE = 100
 _CUSTOMER = [customers.c[name] for name in Customer.__struct_fields__]
+_BY_ID = Lookup(select(*_CUSTOMER), customers.c.id)
 _BY_EMAIL = select(*_CUSTOMER).where(customers.c.email_folded == bindparam("email"))
 _NUMBER: BindParameter[int] = bindparam("number")
 _IS_TAKEN = select(
@@ -44,6 +45,11 @@ def find_customer_by_email(tx: ReadTransaction, email: str) -> Customer | None:
 def find_by_external_id(tx: ReadTransaction, external_id: str) -> Customer | None:
     """The customer whom another system of the vendor calls so."""
     return tx.first(select(*_CUSTOMER).where(customers.c.external_id == external_id), _customer_of)
+
+
+def find_customers(tx: ReadTransaction, customer_ids: Collection[int]) -> dict[int | None, Customer]:
+    """Those of these customers that there are, by ID."""
+    return {row.id: _customer_of(row) for row in _BY_ID.find_rows(tx.connection, customer_ids)}
 
 
 def find_titles(tx: ReadTransaction, customer_ids: Collection[int]) -> dict[int, str]:

@@ -44,6 +44,10 @@ PAYLOADS: dict[Payload, tuple[str, str]] = {
         N_("Everything"),
         N_("What happened with its details, and the license with its key masked."),
     ),
+    Payload.WITH_EMAIL: (
+        N_("Everything, with addresses"),
+        N_("The same, with the customer's name and e-mail address."),
+    ),
     Payload.THIN: (N_("Numbers alone"), N_("What happened, and the numbers of what it is about.")),
 }
 STATES = {
