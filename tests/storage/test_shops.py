@@ -44,6 +44,7 @@ from keywright.provisioning.shops.commands import (
     TryAgain,
     UpdateConnection,
 )
+from keywright.provisioning.shops.event_rules import require_usable
 from keywright.provisioning.shops.model import (
     Change,
     Connection,
@@ -59,7 +60,6 @@ from keywright.provisioning.shops.model import (
     Shop,
     StoredEvent,
 )
-from keywright.provisioning.shops.rules import require_usable
 from tests.connections import (
     BUYER,
     CONTEXT,

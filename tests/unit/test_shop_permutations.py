@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from keywright.core.errors import ShopRefused
 from keywright.licensing.licenses.model import License, Status
-from keywright.provisioning.shops import rules
+from keywright.provisioning.shops import event_rules, rules
 from keywright.provisioning.shops.model import (
     Fact,
     Payment,
@@ -178,8 +178,9 @@ def random_sets(shop: Shop, random: Random) -> Iterator[list[Told]]:
     for _ in range(RANDOM):
         changes = [random.choice(sales), *random.choices(others, k=random.randint(1, 5))]
         # Close together: shops say two things in one second.
-        moments = [random.randrange(6) * 86_400_000 for _ in changes]
-        yield [Told(one, rules.to_milliseconds(BEGIN) + at) for one, at in zip(changes, moments, strict=True)]
+        begin = event_rules.to_milliseconds(BEGIN)
+        moments = [begin + random.randrange(6) * 86_400_000 for _ in changes]
+        yield [Told(*one) for one in zip(changes, moments, strict=True)]
 
 
 def recorded_sets(shop: Shop, random: Random) -> Iterator[list[Told]]:
@@ -195,7 +196,7 @@ def recorded_sets(shop: Shop, random: Random) -> Iterator[list[Told]]:
         except ShopRefused:
             continue
         if isinstance(event.change, Sale | Renewal | StateChange):
-            known.append(Told(event.change, rules.to_milliseconds(event.at or NOW)))
+            known.append(Told(event.change, event_rules.to_milliseconds(event.at or NOW)))
     sales = [one for one in known if isinstance(one.change, Sale)]
     for _ in range(RECORDED if sales else 0):
         yield [random.choice(sales), *random.sample(known, random.randint(1, 5))]

@@ -42,6 +42,7 @@ from keywright.provisioning.shops.commands import (
     WorkShopEvent,
     WorkShopEventAlone,
 )
+from keywright.provisioning.shops.event_rules import MAX_ATTEMPTS, require_usable
 from keywright.provisioning.shops.model import (
     ApiAccess,
     DueEvent,
@@ -55,7 +56,6 @@ from keywright.provisioning.shops.model import (
 )
 from keywright.provisioning.shops.modules import MODULES
 from keywright.provisioning.shops.payloads import read_payload
-from keywright.provisioning.shops.rules import MAX_ATTEMPTS, require_usable
 from keywright.provisioning.shops.selling import Unfinished
 from keywright.provisioning.shops.store import AT_ONCE, WAITING
 

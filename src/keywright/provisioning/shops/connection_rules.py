@@ -4,8 +4,8 @@ from keywright.core.errors import ConnectionFieldInvalid
 from keywright.core.parsing import is_storable, parse_name, parse_shop_address
 from keywright.core.standard_webhooks import parse_secret
 from keywright.events.outbox.model import MailTemplate
+from keywright.provisioning.shops.event_rules import MAX_REF
 from keywright.provisioning.shops.model import Connection, Shop
-from keywright.provisioning.shops.rules import MAX_REF
 
 #: The most products of a mapping, and the most order states that make licenses.
 MAX_MAPPED, MAX_STATES = 1_000, 20

@@ -20,7 +20,7 @@ from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning.customers.rules import parse_email
 from keywright.provisioning.customers.store import find_customer_by_email
 from keywright.provisioning.policies.store import find_policy
-from keywright.provisioning.shops import rules, sold_store, store
+from keywright.provisioning.shops import event_rules, sold_store, store
 from keywright.provisioning.shops.commands import (
     AddConnection,
     ClaimShopEvent,
@@ -165,7 +165,7 @@ def store_event(work: UnitOfWork, command: StoreShopEvent) -> int | None:
         connection_id=command.connection_id,
         event_id=command.event_id,
         name="" if event is None else event.name,
-        order_ref=None if event is None else rules.order_of(event.change),
+        order_ref=None if event is None else event_rules.order_of(event.change),
         state=EventState.WAITING if is_readable else EventState.UNMATCHED,
         reason=None if is_readable else Reason.UNREADABLE,
         detail=command.detail,
@@ -200,7 +200,7 @@ def work_event(work: LicenseWork, command: WorkShopEvent) -> Outcome | Unfinishe
     if command.event.is_test is not (connection.mode is Mode.TEST):
         outcome: Outcome | Unfinished = Outcome(EventState.IGNORED, Reason.OTHER_MODE)
     else:
-        at = rules.to_milliseconds(command.event.at or stored.happened_at)
+        at = event_rules.to_milliseconds(command.event.at or stored.happened_at)
         outcome = Selling(work, command, connection, at=at, is_forced=stored.is_forced).apply()
     if isinstance(outcome, Outcome):
         _finish(work, command, connection, stored, outcome)
@@ -288,13 +288,13 @@ def _finish(
     delay: timedelta | None = None
     if is_failure and reason is not None:
         pause = command.pause if isinstance(command, PostponeShopEvent) else timedelta(0)
-        delay = rules.next_delay(reason, stored.attempts, pause)
+        delay = event_rules.next_delay(reason, stored.attempts, pause)
     others: dict[str, int | str | None] = {}
     customer_id = outcome.customer_id or _find_buyer(work, command.event)
     if customer_id is not None:
         others["customer_id"] = customer_id
     if isinstance(command, WorkShopEvent):
-        others["order_ref"] = rules.order_of(command.event.change)
+        others["order_ref"] = event_rules.order_of(command.event.change)
     store.save_outcome(
         work.tx,
         stored.id,

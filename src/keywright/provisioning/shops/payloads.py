@@ -6,9 +6,9 @@ from collections.abc import Mapping
 import msgspec
 
 from keywright.core.errors import UnreadableEvent
+from keywright.provisioning.shops.event_rules import require_usable
 from keywright.provisioning.shops.model import Connection, Payload, ShopEvent
 from keywright.provisioning.shops.modules import MODULES
-from keywright.provisioning.shops.rules import require_usable
 
 #: The headers that say what an event is, not who sent it. Signatures are not kept.
 _KEPT_HEADERS = frozenset({"webhook-id", "x-event-name"})

@@ -10,6 +10,7 @@ from keywright.core.command import Context
 from keywright.core.errors import ConnectionFieldInvalid, UnreadableEvent
 from keywright.provisioning.shops.client import open_api
 from keywright.provisioning.shops.commands import StoreShopEvent
+from keywright.provisioning.shops.event_rules import require_usable
 from keywright.provisioning.shops.model import (
     ApiAccess,
     OpenedConnection,
@@ -19,7 +20,6 @@ from keywright.provisioning.shops.model import (
 )
 from keywright.provisioning.shops.modules import MODULES
 from keywright.provisioning.shops.payloads import payload_of, unreadable_id
-from keywright.provisioning.shops.rules import require_usable
 
 
 def find_access(opened: OpenedConnection) -> ApiAccess:

@@ -20,7 +20,7 @@ from keywright.provisioning.licenses.commands import CustomerReference, IssueLic
 from keywright.provisioning.licenses.handlers import make
 from keywright.provisioning.policies.model import Policy
 from keywright.provisioning.policies.store import find_policy
-from keywright.provisioning.shops import rules, sold_store
+from keywright.provisioning.shops import event_rules, rules, sold_store
 from keywright.provisioning.shops.commands import WorkShopEvent
 from keywright.provisioning.shops.model import (
     Buyer,
@@ -136,7 +136,7 @@ class Selling:
         if self._command.event.needs_api:
             # The shop may call the payment otherwise, and would have to be asked how.
             return Outcome(EventState.UNMATCHED, Reason.API_KEY_MISSING)
-        return Outcome(EventState.IGNORED, Reason.NOT_LICENSED, rules.order_of(change))
+        return Outcome(EventState.IGNORED, Reason.NOT_LICENSED, event_rules.order_of(change))
 
     def _queue_mails(
         self, change: Renewal | StateChange, sold: Collection[SoldLicense], before: Known, known: Known
@@ -234,7 +234,7 @@ class Selling:
             elif policy is not None:
                 problem = problem or Outcome(EventState.UNMATCHED, Reason.NO_QUANTITY, str(line.quantity))
         amount = sum(one.quantity for one in lines)
-        if amount > rules.MAX_LICENSES:
+        if amount > event_rules.MAX_LICENSES:
             problem = Outcome(EventState.UNMATCHED, Reason.TOO_MANY, str(amount))
         return lines, problem
 

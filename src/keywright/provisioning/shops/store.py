@@ -18,6 +18,7 @@ from keywright.db.schema import connections, shop_events
 from keywright.db.sealed_columns import connection_associated_data, shop_event_associated_data
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.provisioning.shops.commands import ListShopEvents
+from keywright.provisioning.shops.event_rules import LONGEST_DELAY, to_milliseconds
 from keywright.provisioning.shops.model import (
     Connection,
     DueEvent,
@@ -30,7 +31,6 @@ from keywright.provisioning.shops.model import (
     Shop,
     StoredEvent,
 )
-from keywright.provisioning.shops.rules import LONGEST_DELAY, to_milliseconds
 
 #: The most connections of an installation.
 MAX_CONNECTIONS = 200
