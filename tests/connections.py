@@ -32,8 +32,9 @@ from keywright.provisioning.shops.model import (
     ShopEvent,
     StateChange,
 )
+from keywright.provisioning.shops.outcome_rules import Outcome
 from keywright.provisioning.shops.payloads import payload_of
-from keywright.provisioning.shops.selling import Outcome, Unfinished
+from keywright.provisioning.shops.selling import Unfinished
 from tests.makers import NOW, an_origin
 
 SECRET = "whsec_" + base64.b64encode(b"for tests only, of 24 bytes").decode()
@@ -116,7 +117,7 @@ def store(executor: Executor, event: ShopEvent, connection_id: int = 1, *, now: 
 def work(executor: Executor, row_id: int) -> Outcome | None:
     """Do what a stored event says, as a server does."""
     opened = ask(executor, OpenShopEvent(event_id=row_id))
-    event = payload_event(opened)
+    event, notes = payload_event(opened), dict[str, int]()
     while True:
         find = FindSoldLicenses(connection_id=opened.stored.connection_id, event=event)
         command = WorkShopEvent(
@@ -125,10 +126,12 @@ def work(executor: Executor, row_id: int) -> Outcome | None:
             connection_id=opened.stored.connection_id,
             event=event,
             license_ids=ask(executor, find),
+            notes=notes,
         )
         outcome: Outcome | Unfinished | None = do(executor, command)
         if not isinstance(outcome, Unfinished):
             return outcome
+        notes |= outcome.notes
 
 
 def payload_event(opened: Any) -> ShopEvent:

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from keywright.core.errors import Refusal, ShopRefused, ShopUnavailable, UnreadableEvent
 from keywright.provisioning.shops.client import open_api
 from keywright.provisioning.shops.model import (
-    ApiAccess,
     Buyer,
     Connection,
     Fact,
@@ -30,6 +29,7 @@ from keywright.provisioning.shops.model import (
     UnreadableOrder,
 )
 from keywright.provisioning.shops.modules import MODULES
+from keywright.provisioning.shops.shop_module import ApiAccess
 from tests.shop_apis import API_KEYS, BUSY, DOWN, GIANT, HTML, REDIRECT, Fault, ShopApiStub, running_api
 from tests.shop_events import recorded
 

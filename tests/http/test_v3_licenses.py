@@ -75,7 +75,9 @@ def test_a_license_is_made_and_shown_whole(app: App) -> None:
         "activations": 0,
         "leases": 0,
         "usage": {},
+        "quantity": 1,
         "terms": TERMS | {"grace_days": 7},
+        "kept_terms": [],
         "metadata": {"note": "gift"},
         "last_validated_at": None,
         "created_at": now,
@@ -178,6 +180,7 @@ def test_a_change_is_merged_and_obeys_if_match(app: App) -> None:
         "state": "disabled",
         "metadata": {"a": 1, "b": 2},
         "terms": TERMS | {"grace_days": 3, "max_activations": 2},
+        "kept_terms": ["max_activations"],
         "order": {"source": "shop", "id": "8", "line": None, "index": 0},
         "updated_at": changed.json["updated_at"],
     }

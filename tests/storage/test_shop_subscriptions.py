@@ -148,6 +148,6 @@ def test_an_edited_order_of_an_ended_subscription_restores_nothing(
 ) -> None:
     scene = Scene(executor, storage, Shop.WOOCOMMERCE)
     scene.tell("order_subscribed", "subscription_created", "subscription_renewed", "subscription_cancelled")
-    assert scene.license() == (Status.ACTIVE, day("2026-12-20T09:00:00"))
+    assert scene.license() == (Status.ACTIVE, SECOND_END)
     scene.tell("order_subscribed_edited")
-    assert scene.license() == (Status.ACTIVE, day("2026-12-20T09:00:00"))
+    assert scene.license() == (Status.ACTIVE, SECOND_END)

@@ -308,11 +308,13 @@ def test_a_state_of_the_order_is_the_status_of_its_licenses(
     assert {one.status for one in list_licenses(storage)} == {Status.ACTIVE}
 
 
-def test_a_subscription_that_ends_ends_its_licenses_then(shop: Executor, storage: Storage) -> None:
+def test_a_subscription_that_ends_ends_its_licenses_with_what_was_paid(
+    shop: Executor, storage: Storage
+) -> None:
     subscribe(shop)
     receive(shop, a_state(SaleState.ENDED, subscription="sub-1"), 24)
     license = the_license(storage)
-    assert (license.expires_at, license.status) == (NOW + DAY, Status.ACTIVE)
+    assert (license.expires_at, license.status) == (NOW + YEAR, Status.ACTIVE)
     receive(shop, a_state(SaleState.ACTIVE, subscription="sub-1"), 48)
     assert the_license(storage).expires_at == NOW + YEAR
 
@@ -409,9 +411,10 @@ def test_a_status_that_was_set_by_hand_waits_for_a_person(shop: Executor, storag
     assert outcome is not None
     assert (outcome.state, outcome.reason) == (EventState.UNMATCHED, Reason.CHANGED_BY_HAND)
     assert the_license(storage).status == Status.DELIVERED
-    do(shop, TryAgain(context=CONTEXT, connection_id=1, event_id=2))
-    work(shop, 2)
-    assert the_license(storage).status == Status.DISABLED
+    for overwrite, status in ((False, Status.DELIVERED), (True, Status.DISABLED)):
+        do(shop, TryAgain(context=CONTEXT, connection_id=1, event_id=2, overwrite=overwrite))
+        work(shop, 2)
+        assert the_license(storage).status == status
 
 
 @pytest.mark.smoke

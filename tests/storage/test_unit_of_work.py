@@ -60,6 +60,8 @@ LICENSE_FIELDS: dict[str, Any] = {
     "terms": '{"grace_days":3}',
     "order_details": '{"source":"shop","id":"A-7","line":"1"}',
     "external_id": "crm-8",
+    "quantity": 3,
+    "rule_terms": '{"grace_days":7}',
 }
 ACTIVATION_FIELDS: dict[str, Any] = {
     "id": 12,

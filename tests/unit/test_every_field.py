@@ -74,6 +74,8 @@ PLACES = [
             masked_in_events="key",
             not_in_events="metadata order_details",
             term_by_term="terms",
+            what_was_paid_stays_paid="quantity",
+            follows_from_the_terms="rule_terms",
         ),
     ),
     Place(
@@ -81,7 +83,7 @@ PLACES = [
         License,
         rows.LICENSE,
         reasons(counted_from_the_activations="deactivated_count"),
-        {"key": "license_key"},
+        {"key": "license_key", "quantity": "sold_quantity"},
     ),
     Place("imported columns", License, columns._NAMES, reasons(counted="times_activated deactivated_count")),
     Place(
@@ -107,6 +109,7 @@ PLACES = [
         reasons(
             never_changes="id source created_at created_by",
             not_in_events="metadata order_details updated_at updated_by deactivated_count",
+            written_by_rules="quantity rule_terms",
             term_by_term="terms",
         ),
     ),
@@ -115,7 +118,7 @@ PLACES = [
         License,
         fields(license_schemas.License),
         reasons(for_support="source created_by updated_by", shown_in_the_list="deactivated_count"),
-        V3_LICENSE | V3_TERMS,
+        V3_LICENSE | V3_TERMS | {"rule_terms": "kept_terms"},
     ),
     Place(
         "changes over v3",
@@ -126,6 +129,7 @@ PLACES = [
             counted="times_activated deactivated_count",
             chosen_when_it_is_made="policy_id",
             written_by_every_change="updated_at updated_by",
+            written_by_rules="quantity rule_terms",
         ),
         V3_LICENSE | V3_TERMS,
     ),
@@ -136,6 +140,7 @@ PLACES = [
         reasons(
             given="id source created_at created_by updated_at updated_by",
             counted="times_activated deactivated_count",
+            written_by_rules="rule_terms",
         ),
         V3_LICENSE | V3_TERMS | {"customer_id": "customer"},
     ),
@@ -241,6 +246,8 @@ def test_what_is_exported_and_imported_again_is_the_same_in_every_field() -> Non
         policy_id=6,
         order_details='{"source":"shop","id":"1042","line":"7"}',
         external_id="crm-8",
+        quantity=3,
+        rule_terms='{"grace_days":7}',
     )
     # A field that is not set above would be the same when it is lost.
     usual = (

@@ -2,46 +2,79 @@
 ones; what keeps facts and licenses is a model.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import permutations
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from msgspec.structs import replace
 
 from keywright.core.errors import ShopRefused
+from keywright.licensing.licenses.handlers import fields_of
 from keywright.licensing.licenses.model import License, Status
+from keywright.licensing.licenses.rules import expiry_of_new
+from keywright.licensing.terms.model import Terms
 from keywright.provisioning.shops import event_rules, rules
+from keywright.provisioning.shops.line_rules import list_lines
 from keywright.provisioning.shops.model import (
     Fact,
-    Payment,
+    Lines,
+    MappedProduct,
+    OnCancel,
+    QuantityRule,
     Renewal,
     Sale,
     SaleLine,
     SaleState,
     Shop,
-    SoldLicense,
     StateChange,
-    Subscription,
 )
 from keywright.provisioning.shops.modules import MODULES
-from tests.makers import a_license
+from keywright.provisioning.shops.sold_model import Payment, SoldLicense, SoldLine, Subscription
+from keywright.provisioning.shops.unit_rules import (
+    Held,
+    NewUnits,
+    Unit,
+    build_resolver,
+    decide,
+    plan,
+    terms_for,
+)
+from tests.makers import NOW as LICENSED_AT
+from tests.makers import a_license, a_policy
 from tests.proving import IS_LONG, record, size
 from tests.shop_apis import RecordedApi
 from tests.shop_events import names, recorded
 from tests.unit.test_shop_readings import NOW, connection
 
-Change = Sale | Renewal | StateChange
-#: What a live license is: its line and number, its status, limit and expiry.
-Live = tuple[str, int, int, int | None, datetime | None]
+Change = Sale | Renewal | StateChange | Lines
+#: What live licenses are: their line, policy, status, terms and expiry; and how many.
+Live = tuple[tuple[object, int | None, int, object, datetime | None], int]
 #: The random sets of each shop, and those of its recorded events; the most orders of a set in the short form.
 RANDOM, RECORDED, MOST_ORDERS = size(25, 4_000), size(15, 400), 24
 SHOPS = tuple(Shop)
 BEGIN = datetime(2026, 11, 1, tzinfo=UTC)
 ENDS = [BEGIN + timedelta(days=30 * number) for number in (1, 2, 3)]
+#: When what is live is looked at.
+END = BEGIN + timedelta(days=10)
 ACTIVE, GRACE, SUSPENDED, ENDED, REFUNDED = SaleState
+#: "a" and "c" are of one product, "b" and "d" of two others; nothing is known of "x".
+POLICIES = {
+    number: a_policy(
+        id=number, product_id=product, terms=Terms(max_activations=limit, valid_for_days=days, grace_days=7)
+    )
+    for number, product, limit, days in ((1, 1, 2, None), (2, 2, 3, 90), (3, 1, 5, 365), (4, 3, None, None))
+}
+MAPPING = (
+    MappedProduct("a", 1),
+    MappedProduct("b", 2, QuantityRule.DEVICES),
+    MappedProduct("c", 3),
+    MappedProduct("d", 4, QuantityRule.DEVICES),
+    MappedProduct("none"),
+)
 
 
 class Told(NamedTuple):
@@ -54,12 +87,13 @@ class Told(NamedTuple):
 class Model:
     """What a connection keeps, and its licenses: ``Selling`` without a database."""
 
-    def __init__(self, terms_expire_at: datetime | None) -> None:
+    def __init__(self, mapping: Sequence[MappedProduct]) -> None:
+        self._mapping = mapping
         self._payments: dict[str, Payment] = {}
         self._subscriptions: dict[str, Subscription] = {}
-        self._sold: dict[tuple[str, str, int], SoldLicense] = {}
+        self._lines: dict[tuple[str, str], SoldLine] = {}
+        self._sold: dict[tuple[str, str, int, int], SoldLicense] = {}
         self._licenses: dict[int, License] = {}
-        self._terms_expire_at = terms_expire_at
 
     def tell(self, change: Change, at: int) -> None:
         ref = rules.payment_ref(change)
@@ -75,60 +109,126 @@ class Model:
         self._payments |= known.payments
         if known.subscription is not None:
             self._subscriptions[known.subscription.ref] = known.subscription
-        want = rules.wanted(known)
-        for place, sold in self._sold.items():
-            if sold.order == change.order or (subscription and sold.subscription == subscription):
-                self._sold[place] = self._change(sold, want)
-        if isinstance(change, Sale):
-            self._make(change, want)
+        self._hold(known, getattr(change, "order", None), subscription)
 
-    def _change(self, sold: SoldLicense, want: rules.Wanted) -> SoldLicense:
-        decided = rules.decide(sold, self._licenses[sold.license_id], want)
-        assert not decided.is_refused
-        self._licenses[sold.license_id] = replace(self._licenses[sold.license_id], **decided.changes)
-        return decided.sold
+    def _hold(self, known: rules.Known, order: str | None, subscription: str | None) -> None:
+        def is_of(one: SoldLine | SoldLicense) -> bool:
+            return one.order == order or (subscription is not None and one.subscription == subscription)
 
-    def _make(self, sale: Sale, want: rules.Wanted) -> None:
-        for line in sale.lines:
-            for number in range(line.quantity):
-                place = sale.order, line.number, number
-                if place not in self._sold:
-                    license_id, expires_at = len(self._sold), want.expiry(self._terms_expire_at)
-                    self._licenses[license_id] = a_license(
-                        id=license_id, status=want.status, expires_at=expires_at
-                    )
-                    self._sold[place] = SoldLicense(
-                        order=sale.order,
-                        line=line.number,
-                        number=number,
-                        license_id=license_id,
-                        subscription=sale.subscription,
-                        status=want.status,
-                        expires_at=expires_at,
-                        terms_expire_at=self._terms_expire_at,
-                    )
+        units = [units_of(one, self._licenses[one.license_id]) for one in self._sold.values() if is_of(one)]
+        held = Held([one for one in self._lines.values() if is_of(one)], units)
+        lines = list_lines(known, build_resolver(self._mapping, held, POLICIES.get))
+        todo = plan(known, lines, held, OnCancel.PAID_UNTIL, END)
+        for line in todo.lines:
+            self._lines[line.order, line.line] = replace(line, subscription=subscription)
+        for unit, aim in todo.aims:
+            assert unit.license is not None
+            decided = decide(unit, unit.license, aim)
+            assert not decided.is_refused
+            sold, changes = decided.sold, dict(decided.changes)
+            if decided.written is not None:
+                assert not decided.written.kept
+                changes |= fields_of(decided.written.terms)
+            self._licenses[sold.license_id] = replace(unit.license, **changes)
+            self._sold[sold.order, sold.line, sold.number, sold.item] = sold
+        for new in todo.new:
+            self._make(new, subscription)
+
+    def _make(self, new: NewUnits, subscription: str | None) -> None:
+        aim, policy = new.aim, new.aim.policy
+        assert policy is not None
+        for number in range(new.first, new.first + new.amount):
+            place = new.line.order, new.line.line, number, new.item
+            assert place not in self._sold
+            of_terms = expiry_of_new(policy.terms, LICENSED_AT)
+            license_id, expires_at = len(self._sold), aim.wanted.expiry(of_terms)
+            terms = terms_for(policy, aim.quantity, has_grace=aim.wanted.has_grace)
+            self._licenses[license_id] = a_license(
+                id=license_id,
+                status=aim.wanted.status,
+                expires_at=expires_at,
+                policy_id=policy.id,
+                quantity=aim.quantity,
+                **fields_of(terms),
+            )
+            self._sold[place] = SoldLicense(
+                order=new.line.order,
+                line=new.line.line,
+                number=number,
+                item=new.item,
+                license_id=license_id,
+                subscription=subscription,
+                status=aim.wanted.status,
+                expires_at=expires_at,
+                terms_expire_at=of_terms,
+                policy_id=policy.id,
+                quantity=aim.quantity,
+                has_grace=aim.wanted.has_grace,
+            )
 
     def live(self) -> frozenset[Live]:
-        found = [
-            (f"{sold.order} {sold.line}", sold.number, self._licenses[sold.license_id])
+        """The licenses that are not over, by their lines."""
+        found = Counter(
+            (
+                (line.listed_in, line.listed_as),
+                one.policy_id,
+                one.status,
+                (one.times_activated_max, one.terms),
+                one.expires_at,
+            )
             for sold in self._sold.values()
-        ]
-        return frozenset(
-            (line, number, one.status, one.times_activated_max, one.expires_at)
-            for line, number, one in found
-            if one.status != Status.DISABLED
+            for one, line in ((self._licenses[sold.license_id], self._lines[sold.order, sold.line]),)
+            if one.status != Status.DISABLED and (one.expires_at is None or one.expires_at > END)
         )
+        return frozenset(found.items())
+
+
+def units_of(sold: SoldLicense, license: License) -> Unit:
+    return Unit(sold, license, POLICIES.get(sold.policy_id or 0), POLICIES.get(license.policy_id or 0))
 
 
 # --- what shops say -------------------------------------------------------------------------------
 
 
-def a_sale(order: str, subscription: str | None, until: datetime | None = None) -> Sale:
-    lines = (SaleLine(f"{order}-1", ("a",), 2), SaleLine(f"{order}-2", ("b",)))
-    return Sale(order=order, lines=lines, subscription=subscription, until=until)
+def a_sale(
+    order: str,
+    subscription: str | None,
+    until: datetime | None = None,
+    recurs: Sequence[bool | None] = (True, True),
+) -> Sale:
+    lines = (
+        SaleLine(f"{order}-1", ("a", "p"), 2, recurs=recurs[0]),
+        SaleLine(f"{order}-2", ("b", "q"), recurs=recurs[-1]),
+    )
+    return Sale(order=order, lines=lines[: len(recurs)], subscription=subscription, until=until)
 
 
-def paid(subscription: str, until: datetime, order: str | None = None) -> Renewal:
+def told(subscription: str, *shapes: str, part: str = "", **fields: Any) -> list[Change]:
+    """What a subscription tells: lines like ``1a5``, its number, price and quantity."""
+    return [
+        Lines(
+            subscription=subscription,
+            part=part,
+            lines=tuple(
+                SaleLine(f"{part}si{one[0]}", (one[1], *_PRODUCTS.get(one[1], ())), int(one[2:]))
+                for one in shape.split()
+            ),
+            **fields,
+        )
+        for shape in shapes
+    ]
+
+
+_PRODUCTS = {"a": ("p",), "b": ("q",), "c": ("p",), "d": ("r",)}
+#: Up and down, another price of the same product and of another one, one that nothing is known of, one that
+#: makes nothing, a line more, a line less, and one in the place of another.
+SHAPES = (
+    *("1a2 2b1", "1a5 2b1", "1a1 2b6", "1a0 2b2", "1c3 2b1", "1d2 2b1", "1x4 2b3", "1n1 2b1"),
+    *("1a2 2b1 3d2", "1a3", "2b2", "4c2 2b1", "4x1 2b1", "5d1"),
+)
+
+
+def paid(subscription: str, until: datetime | None, order: str | None = None) -> Renewal:
     return Renewal(subscription=subscription, until=until, order=order)
 
 
@@ -150,27 +250,37 @@ def vocabulary(shop: Shop) -> tuple[list[Sale], list[Change]]:
     """The sales of a shop, and what else it can say of them."""
     match shop:
         case Shop.STRIPE:
-            renewals = [paid("s", ENDS[i], f"in{i}") for i in range(3)]
+            renewals = [paid("s", ENDS[i], f"in{i}") for i in range(3)] + [paid("s", None, "in9")]
             others = [*renewals, *states(ACTIVE, GRACE, SUSPENDED, ENDED, subscription="s")]
-            return [a_sale("in0", "s"), a_sale("pi", None)], [*others, *facts("in0", "in1", "pi")]
+            others += told("s", *SHAPES) + told("s", *SHAPES, state=ACTIVE)
+            return [a_sale("in0", "s"), a_sale("pi", None)], [*others, *facts("in0", "in1", "pi", "in9")]
         case Shop.PADDLE:
-            renewals = [paid("s", ENDS[i], f"t{i}") for i in (1, 2)]
+            renewals = [paid("s", ENDS[i], f"t{i}") for i in (1, 2)] + [paid("s", None, "t8")]
             others = [*renewals, *states(ACTIVE, GRACE, SUSPENDED, ENDED, subscription="s")]
-            return [a_sale("t0", "s", ENDS[0]), a_sale("t9", None)], [*others, *facts("t0", "t1", "t9")]
+            # The second line is paid once, and no price has a number of its own.
+            others += told("s", "1a2", "1a5", "1a1", "3c2", "4d2", "5x2", "3c1 1a2", state=ACTIVE)
+            sales = [a_sale("t0", "s", ENDS[0], (True, False)), a_sale("t9", None)]
+            return sales, [*others, *facts("t0", "t1", "t9", "t8")]
         case Shop.WOOCOMMERCE:
             periods = [paid("1", end) for end in ENDS]
             others = [*periods, paid("1", ENDS[1], "2"), *states(ACTIVE, GRACE, ENDED, subscription="1")]
+            others += told("1", *SHAPES, part="11") + told("1", "1a1", "2b3", part="12", until=ENDS[1])
             whole = [one for order in "12" for one in states(SUSPENDED, REFUNDED, order=order)]
-            return [a_sale("1", "1")], [a_sale("1", "1"), *others, *whole]
+            sale = a_sale("1", "1", recurs=(None, None))
+            more = replace(sale.lines[0], quantity=4)
+            edited = [replace(sale, lines=(more, sale.lines[1])), replace(sale, lines=(more,))]
+            return [sale], [sale, *edited, *others, *whole]
         case Shop.LEMONSQUEEZY:
             periods = [paid("1", end) for end in ENDS]
             others = [*periods, paid("1", ENDS[1], "invoices/2"), *facts("1", "invoices/2")]
-            found = states(GRACE, SUSPENDED, ENDED, subscription="1")
-            return [a_sale("1", "1")], [*others, *found, *states(SUSPENDED, order="1")]
+            others += states(GRACE, SUSPENDED, ENDED, subscription="1")
+            for end in ENDS:
+                others += told("1", "1a2", "1a5", "1a1", "1c2", "1d1", "1x3", until=end)
+            return [a_sale("1", "1", recurs=(True,))], [*others, *states(SUSPENDED, order="1")]
     sales = [a_sale("a", "s"), a_sale("a", "s", ENDS[0]), a_sale("b", "s"), a_sale("c", None)]
     renewals = [*(paid("s", end) for end in ENDS), paid("s", ENDS[1], "r"), paid("s", ENDS[2], "q")]
     found = states(*SaleState, subscription="s") + states(*SaleState, order="a") + states(ENDED, order="c")
-    return sales, [*sales, *renewals, *found, *facts("a", "b", "r")]
+    return sales, [*sales, *renewals, *found, *facts("a", "b", "r"), *told("s", *SHAPES)]
 
 
 def random_sets(shop: Shop, random: Random) -> Iterator[list[Told]]:
@@ -195,7 +305,7 @@ def recorded_sets(shop: Shop, random: Random) -> Iterator[list[Told]]:
             event = MODULES[shop].complete(event, api) if event.needs_api else event
         except ShopRefused:
             continue
-        if isinstance(event.change, Sale | Renewal | StateChange):
+        if isinstance(event.change, Change):
             known.append(Told(event.change, event_rules.to_milliseconds(event.at or NOW)))
     sales = [one for one in known if isinstance(one.change, Sale)]
     for _ in range(RECORDED if sales else 0):
@@ -214,9 +324,9 @@ def list_orders(events: Sequence[Told], random: Random) -> Iterator[list[Told]]:
         yield random.sample(events, len(events))
 
 
-def end_of(order: Sequence[Told], terms_expire_at: datetime | None) -> set[frozenset[Live]]:
+def end_of(order: Sequence[Told], mapping: Sequence[MappedProduct]) -> set[frozenset[Live]]:
     """What an order ends as, and the same once all of it was repeated, the last one first."""
-    model = Model(terms_expire_at)
+    model = Model(mapping)
     for one in order:
         model.tell(*one)
     ends = {model.live()}
@@ -234,10 +344,14 @@ class Checked(NamedTuple):
 
 def check(shop: Shop, random: Random) -> Checked:
     orders, bad = 0, list[list[Told]]()
-    for events in (*random_sets(shop, random), *recorded_sets(shop, random)):
-        ends, terms_expire_at = set[frozenset[Live]](), random.choice((None, ENDS[2]))
+    sets: list[tuple[Sequence[MappedProduct], list[Told]]] = [
+        (MAPPING, one) for one in random_sets(shop, random)
+    ]
+    sets += [((MappedProduct("*", 1),), one) for one in recorded_sets(shop, random)]
+    for mapping, events in sets:
+        ends = set[frozenset[Live]]()
         for order in list_orders(events, random):
-            ends |= end_of(order, terms_expire_at)
+            ends |= end_of(order, mapping)
             orders += 1
         if len(ends) > 1:
             bad.append(events)

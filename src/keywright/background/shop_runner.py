@@ -12,10 +12,12 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from time import monotonic
+
+from msgspec.structs import replace
 
 from keywright.background.loops import ORIGIN, Waits, read_clock
 from keywright.background.watch import Bell, Watch
@@ -44,19 +46,19 @@ from keywright.provisioning.shops.commands import (
 )
 from keywright.provisioning.shops.event_rules import MAX_ATTEMPTS, require_usable
 from keywright.provisioning.shops.model import (
-    ApiAccess,
     DueEvent,
+    Lines,
     OpenedConnection,
     OpenedEvent,
     Reason,
     Renewal,
     Sale,
     ShopEvent,
-    ShopModule,
 )
 from keywright.provisioning.shops.modules import MODULES
 from keywright.provisioning.shops.payloads import read_payload
-from keywright.provisioning.shops.selling import Unfinished
+from keywright.provisioning.shops.selling import Unfinished, Why
+from keywright.provisioning.shops.shop_module import ApiAccess, ShopModule
 from keywright.provisioning.shops.store import AT_ONCE, WAITING
 
 #: How long an attempt is this process's alone.
@@ -269,6 +271,7 @@ class ShopRunner:
         find = FindSoldLicenses(connection_id=task.connection_id, event=event)
         # A sale seldom has licenses; where it has some, the second turn knows them.
         license_ids: frozenset[int] = frozenset()
+        unfinished, is_asked = Unfinished(Why.MORE), False
         for turn in range(_MAX_TURNS):
             if turn or not isinstance(event.change, Sale):
                 license_ids = await self._desk.query(find)
@@ -279,17 +282,31 @@ class ShopRunner:
                 connection_id=task.connection_id,
                 event=event,
                 license_ids=license_ids,
+                notes=unfinished.notes,
+                is_asked=is_asked,
             )
-            if not isinstance(await self._desk.execute(command), Unfinished):
+            outcome = await self._desk.execute(command)
+            if not isinstance(outcome, Unfinished):
                 return
+            if outcome.why is Why.ASK:
+                event, is_asked = await self._ask_again(task, event), True
+            else:
+                unfinished = outcome
             await asyncio.sleep(_PAUSE if turn else 0)
         raise _Postponed(Reason.FAILED, "its licenses change again and again")
+
+    async def _ask_again(self, task: _Task, event: ShopEvent) -> ShopEvent:
+        """The event with what the shop's API says now; as it is where the shop refuses to say that."""
+        opened = await self._desk.query(OpenConnection(connection_id=task.connection_id))
+        with suppress(ShopRefused):
+            return await self._complete(replace(event, needs_api=True), opened)
+        return event
 
     def _is_small(self, event: ShopEvent, license_ids: frozenset[int]) -> bool:
         """Whether an event is decided together with other commands: in place, that takes less time than a
         transaction of its own. Elsewhere, it would hold the locks of the others.
         """
-        lines = event.change.lines if isinstance(event.change, Sale) else ()
+        lines = event.change.lines if isinstance(event.change, Sale | Lines) else ()
         units = sum(max(1, one.quantity) for one in lines)
         return self._desk.is_local and max(units, len(license_ids)) <= _SMALL
 

@@ -203,6 +203,14 @@ class ChangedSince(Refusal):
         return super().facts() | {"fields_in_words": words}
 
 
+class SetByHand(ChangedSince):
+    """All terms that would change were set by hand."""
+
+    code = "license.set_by_hand"
+    sentence = "Nothing was changed: it was set by hand ({fields_in_words})."
+    example = (("max_activations",),)
+
+
 class FieldNotWritable(FieldRefusal):
     """A field is unknown or read-only; nothing was changed."""
 

@@ -57,6 +57,10 @@ licenses = Table(
     Column("key_folded", BigInteger),
     # What another system of the vendor calls it.
     Column("external_id", String(255)),
+    # How many units it was sold for.
+    Column("quantity", BigInteger, nullable=False, server_default=text("1")),
+    # A JSON object: of terms that were set by hand, the values that a rule last wrote.
+    Column("rule_terms", Text),
     CheckConstraint("times_activated >= 0 AND times_activated <= places", name="within_places"),
     # For the pages. No index may have a column that an activation writes (times_activated, updated_at): on
     # PostgreSQL, every activation would then write to every index.

@@ -37,6 +37,11 @@ connections = Table(
     Column("failures", BigInteger, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
+    Column("on_cancel", String(20), nullable=False, server_default="paid_until"),
+    # JSON: an array of the events that the shop was not asked to send; NULL where nobody has asked it.
+    Column("missing_topics", Text),
+    # When the running subscriptions were last compared with what is held.
+    Column("looked_at", BigInteger),
     sqlite_autoincrement=True,
 )
 
@@ -76,6 +81,31 @@ shop_events = Table(
     sqlite_autoincrement=True,
 )
 
+#: The lines that make licenses, and what they make.
+sold_lines = Table(
+    "sold_lines",
+    metadata,
+    Column("connection_id", BigInteger, nullable=False),
+    Column("order_ref", String(255), nullable=False),
+    Column("line", String(255), nullable=False),
+    Column("subscription_ref", String(255)),
+    # The order that gives it its number, "" for the subscription; and that number.
+    Column("listed_in", String(255), nullable=False),
+    Column("listed_as", String(255), nullable=False),
+    # JSON: arrays of the refs of the price, and of the policies.
+    Column("refs", Text, nullable=False),
+    Column("policy_ids", Text, nullable=False),
+    Column("rule", String(10), nullable=False),
+    PrimaryKeyConstraint("connection_id", "order_ref", "line"),
+    partial_index(
+        "ix_sold_lines_subscription_ref",
+        "connection_id",
+        "subscription_ref",
+        where="subscription_ref IS NOT NULL",
+    ),
+    sqlite_with_rowid=False,
+)
+
 #: The licenses that orders made, each with what the shop last said of it: where the license has another
 #: status or expiry, it was changed by hand. A row outlives its license, so that no order makes it again.
 sold_licenses = Table(
@@ -91,7 +121,17 @@ sold_licenses = Table(
     Column("expires_at", BigInteger),
     # The expiry by the terms, for while the shop says none.
     Column("terms_expire_at", BigInteger),
-    PrimaryKeyConstraint("connection_id", "order_ref", "line", "number"),
+    # Counts the policies of a bundle: a unit of the line has a license of each.
+    Column("item", SmallInteger, nullable=False, server_default=text("0")),
+    # NULL for those that were sold before this was kept: that of the license.
+    Column("policy_id", BigInteger),
+    Column("quantity", BigInteger, nullable=False, server_default=text("1")),
+    Column("has_grace", SmallInteger, nullable=False, server_default=text("1")),
+    # Whether the line has fewer licenses now, or others.
+    Column("is_over", SmallInteger, nullable=False, server_default=text("0")),
+    # The shop's event that last made, restored or changed it.
+    Column("event_id", BigInteger),
+    PrimaryKeyConstraint("connection_id", "order_ref", "line", "number", "item"),
     Index(None, "license_id"),
     partial_index(
         "ix_sold_licenses_subscription_ref",
@@ -118,6 +158,9 @@ payments = Table(
     Column("refund_at", BigInteger, nullable=False, server_default=text("0")),
     Column("dispute", String(10), nullable=False, server_default="active"),
     Column("dispute_at", BigInteger, nullable=False, server_default=text("0")),
+    Column("is_proration", SmallInteger, nullable=False, server_default=text("0")),
+    # JSON: an array of what was stated of the order's lines.
+    Column("snapshots", Text),
     PrimaryKeyConstraint("connection_id", "order_ref"),
     partial_index(
         "ix_payments_subscription_ref",
@@ -137,6 +180,10 @@ subscriptions = Table(
     Column("subscription_ref", String(255), nullable=False),
     Column("state", String(10), nullable=False),
     Column("state_at", BigInteger, nullable=False),
+    # When it last ended, if it did.
+    Column("ended_at", BigInteger, nullable=False, server_default=text("0")),
+    # JSON: what was stated of its lines, by part.
+    Column("snapshots", Text),
     PrimaryKeyConstraint("connection_id", "subscription_ref"),
     sqlite_with_rowid=False,
 )

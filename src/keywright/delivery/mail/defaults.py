@@ -95,6 +95,25 @@ _TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
             _GREETING,
         ),
     ),
+    MailTemplate.CHANGED: (
+        N_("Your license for {{ product }} has changed"),
+        (
+            _HELLO,
+            "",
+            N_("What you pay for has changed. These are your licenses now; their keys stay the same:"),
+            "",
+            "{% for license in licenses %}",
+            N_(
+                "{{ license.product }}, key {{ license.mask }}"
+                "{% if license.max_activations %}, devices: {{ license.max_activations }}{% endif %}"
+                "{% if license.expires_at %}, until {{ license.expires_at|day }}{% endif %}"
+            ),
+            "{% endfor %}",
+            "",
+            *_PORTAL,
+            _GREETING,
+        ),
+    ),
     MailTemplate.EXPIRING: (
         N_("Your license for {{ product }} ends on {{ expires_at|day }}"),
         (

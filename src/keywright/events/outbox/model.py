@@ -16,6 +16,7 @@ class MailTemplate(StrEnum):
 
     YOUR_LICENSE = "your_license"
     RENEWED = "renewed"
+    CHANGED = "changed"
     EXPIRING = "expiring"
     EXPIRED = "expired"
     PAYMENT_FAILED = "payment_failed"

@@ -33,6 +33,7 @@ EVENTS: dict[str, dict[str, str]] = {
         "license.lease_ended": N_("Lease ended by the vendor"),
         "license.recounted": N_("Activation count of the license repaired"),
         "license.renewed": N_("License renewed"),
+        "license.changed": N_("Policy or quantity of the license changed"),
         "license.expiring": N_("License expires soon"),
         "license.expired": N_("License expired"),
         "license.limit_reached": N_("An activation was refused because no device was free"),

@@ -27,6 +27,7 @@ _WORDS = (
 MAIL_TEXTS: dict[MailTemplate, str] = {
     MailTemplate.YOUR_LICENSE: N_("Your license"),
     MailTemplate.RENEWED: N_("Renewed"),
+    MailTemplate.CHANGED: N_("Changed"),
     MailTemplate.EXPIRING: N_("Expiring soon"),
     MailTemplate.EXPIRED: N_("Expired"),
     MailTemplate.PAYMENT_FAILED: N_("Payment failed"),

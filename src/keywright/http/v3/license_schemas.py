@@ -15,6 +15,7 @@ from keywright.licensing.licenses.model import Order as StoredOrder
 from keywright.licensing.licenses.model import State, Status, order_of
 from keywright.licensing.licenses.rules import grace_until, state, terms_of
 from keywright.licensing.management.model import ManagedLicense
+from keywright.licensing.terms.rules import set_by_hand
 
 StatusName = Literal["sold", "delivered", "active", "inactive", "disabled"]
 
@@ -52,6 +53,10 @@ class License(Struct):
     leases: Annotated[int, about("The leases that are held.", 0)]
     usage: Annotated[dict[str, int], about("What its meters count in the present period.", {"pages": 12})]
     terms: Annotated[Terms, about("What it allows.")]
+    quantity: Annotated[int, about("How many units it was sold for: they multiply its limits.", 1)]
+    kept_terms: Annotated[
+        list[str], about("The terms that were set by hand: its policy and shops leave them.", [])
+    ]
     metadata: Annotated[
         dict[str, Any],
         about("What the vendor keeps with it; programs see its member `public`.", {"note": "gift"}),
@@ -87,6 +92,8 @@ def show_license(managed: ManagedLicense, now: datetime) -> License:
         leases=managed.leases,
         usage=dict(managed.usage),
         terms=show_terms(terms_of(one)),
+        quantity=one.quantity,
+        kept_terms=sorted(set_by_hand(one.rule_terms)),
         metadata={} if one.metadata is None else json.loads(one.metadata),
         last_validated_at=managed.last_validated_at,
         created_at=one.created_at,

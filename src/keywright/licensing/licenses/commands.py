@@ -66,9 +66,12 @@ class UpdateLicense(LicenseCommand, frozen=True, kw_only=True):
 
 
 class ApplyTerms(LicenseCommand, frozen=True, kw_only=True):
-    """Give these members of the license's terms these values, as JSON; all others stay."""
+    """Give the license these members of its policy's terms, as JSON, for its quantity; all others stay, and
+    those that were set by hand, but with ``overwrite``.
+    """
 
     terms: Mapping[str, Any]
+    overwrite: bool = False
 
 
 class DeleteLicense(LicenseCommand, frozen=True, kw_only=True):

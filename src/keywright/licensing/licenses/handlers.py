@@ -13,6 +13,7 @@ from keywright.core.errors import (
     LicenseKeyTaken,
     NothingToChange,
     OrderLineTaken,
+    SetByHand,
 )
 from keywright.core.metadata import merge_metadata
 from keywright.licensing.activations.model import LicenseRecord
@@ -39,7 +40,7 @@ from keywright.licensing.licenses.model import (
 )
 from keywright.licensing.licenses.store import find_by_order_lines
 from keywright.licensing.terms.model import Terms
-from keywright.licensing.terms.rules import copy_terms, merge_terms, to_text
+from keywright.licensing.terms.rules import Written, merge_terms, to_text, write_by_hand
 from keywright.licensing.unit_of_work import LicenseWork
 
 #: What the event of a deleted license keeps of it, beside its order and status.
@@ -119,33 +120,68 @@ def update(work: LicenseWork, command: UpdateLicense) -> LicenseRecord:
     if command.metadata is not UNSET:
         changes["metadata"] = merge_metadata(license.metadata, command.metadata)
     record = apply_changes(work, command, license, changes)
-    if rules.is_renewed(license, record.license):
-        details = {"expires_at": record.license.expires_at}
-        work.record_license_event("license.renewed", record.license, command, details=details)
+    _record_renewal(work, command, license, record.license)
     return record
 
 
 def apply_terms(work: LicenseWork, command: ApplyTerms) -> LicenseRecord:
-    """Change members of a license's terms. Raises ``NothingToChange`` where it has them already."""
+    """Change members of a license's terms, for its quantity. Raises ``NothingToChange`` where it has them
+    already, ``SetByHand`` where all that would change was set by hand.
+    """
     license = work.get_license(command)
-    before = rules.terms_of(license)
-    terms = copy_terms(before, command.terms)
-    if terms == before:
+    written = rules.apply_members(license, command.terms, is_forced=command.overwrite)
+    changes = list_rule_changes(license, {}, written)
+    if not changes and written.kept:
+        raise SetByHand(written.kept)
+    if not changes:
         raise NothingToChange
-    changes = fields_of(terms) | {"expires_at": rules.expiry_of_applied(license, terms)}
-    return apply_changes(work, command, license, changes)
+    expires_at = rules.expiry_of_applied(license, written.terms)
+    return change_by_rule(work, command, license, {**changes, "expires_at": expires_at})
+
+
+def list_rule_changes(
+    license: License, changes: Mapping[str, Any], written: Written | None
+) -> dict[str, Any]:
+    """The fields of a license that are other ones after these changes, and after what a rule has written."""
+    fields = {} if written is None else fields_of(written.terms) | {"rule_terms": written.rule_terms}
+    return {name: one for name, one in {**fields, **changes}.items() if getattr(license, name) != one}
+
+
+def change_by_rule(
+    work: LicenseWork, command: LicenseCommand, license: License, changes: Mapping[str, Any]
+) -> LicenseRecord:
+    """Change these fields, by a rule (a sale, a policy) and not by hand, and record that."""
+    if not changes:
+        return LicenseRecord(license)
+    record = apply_changes(work, command, license, {"rule_terms": license.rule_terms, **changes})
+    after = record.license
+    if {"quantity", "policy_id"} & changes.keys():
+        pairs = {name: [getattr(one, name) for one in (license, after)] for name in ("policy_id", "quantity")}
+        pairs["terms"] = [msgspec.to_builtins(rules.terms_of(one)) for one in (license, after)]
+        work.record_license_event("license.changed", after, command, details=pairs)
+    _record_renewal(work, command, license, after)
+    return record
+
+
+def _record_renewal(work: LicenseWork, command: LicenseCommand, before: License, after: License) -> None:
+    if rules.is_renewed(before, after):
+        details = {"expires_at": after.expires_at}
+        work.record_license_event("license.renewed", after, command, details=details)
 
 
 def apply_changes(
     work: LicenseWork, command: LicenseCommand, license: License, changes: Mapping[str, Any]
 ) -> LicenseRecord:
-    """Change these fields of a license, and record that."""
+    """Change these fields of a license, by hand where they do not say ``rule_terms``, and record that."""
     if "order_id" in changes:
         # It takes the place of what was known of another order.
         changes = {"order_details": None, **changes}
     changed = replace(
         license, **changes, updated_at=command.context.now, updated_by=command.context.api_key_id
     )
+    if "rule_terms" not in changes:
+        before, after = rules.terms_of(license), rules.terms_of(changed)
+        changed = replace(changed, rule_terms=write_by_hand(before, after, license.rule_terms))
     work.set_license(changed)
     details = _differences(license, changed, changes)
     work.record_license_event("license.updated", changed, command, details=details)
@@ -195,6 +231,8 @@ def _differences(before: License, after: License, names: Mapping[str, Any]) -> d
     """
     pairs = {name: [getattr(before, name), getattr(after, name)] for name in sorted(names)}
     changed: dict[str, Any] = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    for name in ("quantity", "rule_terms"):
+        changed.pop(name, None)
     if "key" in changed:
         changed["key"] = [crypto.mask(key) for key in changed["key"]]
     if "metadata" in changed:

@@ -53,7 +53,9 @@ class License(msgspec.Struct, frozen=True, gc=False):
     ``times_activated`` counts its active records, ``deactivated_count`` those that were given up and are
     still kept. ``metadata``, ``terms`` and ``order_details`` are the texts of JSON objects: ``terms`` has
     those that are not the default and have no field (see ``terms.rules.parse_terms``), ``order_details`` is
-    set for orders that are more than a number (see ``order_of``). ``external_id`` is the ID of another system
+    set for orders that are more than a number (see ``order_of``). ``quantity`` is how many units it was sold
+    for; ``rule_terms`` is the text of a JSON object, too: of terms that were set by hand, the values that a
+    rule (a sale, its policy) last wrote. ``external_id`` is the ID of another system
     of the vendor.
     """
 
@@ -78,6 +80,8 @@ class License(msgspec.Struct, frozen=True, gc=False):
     terms: str | None = None
     order_details: str | None = None
     external_id: str | None = None
+    quantity: int = 1
+    rule_terms: str | None = None
 
 
 class Order(msgspec.Struct, frozen=True, omit_defaults=True):

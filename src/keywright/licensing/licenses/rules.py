@@ -1,6 +1,8 @@
 """Rules of a license. Pure: what is known comes in; the new state or a refusal goes out."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from keywright.core.errors import (
     ExpiresLater,
@@ -16,7 +18,15 @@ from keywright.core.errors import (
 from keywright.core.parsing import MAX_COUNT
 from keywright.licensing.licenses.model import License, State, Status
 from keywright.licensing.terms.model import AfterExpiry, DeviceRule, Starts, Terms
-from keywright.licensing.terms.rules import parse_terms
+from keywright.licensing.terms.rules import (
+    LIMITS,
+    Written,
+    copy_terms,
+    multiply_terms,
+    parse_terms,
+    select_terms,
+    write_by_rule,
+)
 
 #: The last moment that the wire format's four-digit year can write.
 END_OF_TIME = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
@@ -192,6 +202,16 @@ def expiry_of_new(terms: Terms, now: datetime) -> datetime | None:
     if terms.valid_for_days is None or terms.starts is Starts.FIRST_ACTIVATION:
         return None
     return expiry_after(now, terms.valid_for_days)
+
+
+def apply_members(license: License, members: Mapping[str, Any], *, is_forced: bool = False) -> Written:
+    """The license's terms with these members of a policy's, for its quantity, as a rule writes them. Raises
+    ``InvalidTerms`` beyond the highest limits.
+    """
+    limits = copy_terms(Terms(), {name: one for name, one in members.items() if name in LIMITS})
+    for_all = select_terms(multiply_terms(limits, license.quantity), LIMITS)
+    wanted = {name: for_all.get(name, one) for name, one in members.items()}
+    return write_by_rule(terms_of(license), license.rule_terms, wanted, is_forced=is_forced)
 
 
 def expiry_of_applied(license: License, terms: Terms) -> datetime | None:

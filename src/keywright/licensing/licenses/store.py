@@ -287,6 +287,8 @@ def license_values(license: License) -> Values:
         "terms": license.terms,
         "order_details": license.order_details,
         "external_id": license.external_id,
+        "quantity": license.quantity,
+        "rule_terms": license.rule_terms,
     } | _order_columns(license)
 
 

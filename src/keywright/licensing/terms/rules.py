@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -33,6 +33,9 @@ MIN_LEASE_SECONDS, MAX_LEASES = 10, 10_000
 MAX_ENTITLEMENTS, MAX_METERS = 100, 20
 #: The largest limit of a meter: every reader of JSON reads it exactly.
 MAX_METER_LIMIT = 2**53 - 1
+
+#: The terms that a quantity multiplies.
+LIMITS = ("max_activations", "max_leases")
 
 _CODE = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 _CODE_IN_WORDS = "must have 1 to 64 of a-z, 0-9, '_', '.', '-', and begin with a letter or a digit"
@@ -98,6 +101,53 @@ def select_terms(terms: Terms, names: Iterable[str]) -> dict[str, Any]:
     """The members with these names, as JSON."""
     members = msgspec.to_builtins(terms)
     return {name: members[name] for name in names}
+
+
+def multiply_terms(terms: Terms, quantity: int) -> Terms:
+    """The terms of a license for so many units: more devices and leases, where they are limited. Raises
+    ``InvalidTerms`` beyond the highest limits.
+    """
+    limits = {name: getattr(terms, name) for name in LIMITS}
+    return merge_terms(terms, {name: one * quantity for name, one in limits.items() if one is not None})
+
+
+class Written(NamedTuple):
+    """Terms that a rule has written, which of the ``names`` were kept because they are set by hand, and the
+    new record of those (see ``License.rule_terms``).
+    """
+
+    terms: Terms
+    kept: tuple[str, ...]
+    rule_terms: str | None
+
+
+def write_by_rule(
+    terms: Terms, rule_terms: str | None, members: Mapping[str, Any], *, is_forced: bool = False
+) -> Written:
+    """Give terms these members, which are JSON as ``select_terms`` gives it, but for those that are set by
+    hand to other values.
+    """
+    record, now = set_by_hand(rule_terms), msgspec.to_builtins(terms)
+    kept = () if is_forced else tuple(one for one in members if one in record and now[one] != members[one])
+    written = {name: value for name, value in members.items() if name not in kept}
+    left = {name: value for name, value in record.items() if name not in written}
+    return Written(copy_terms(terms, written), kept, _write_record(left))
+
+
+def write_by_hand(before: Terms, after: Terms, rule_terms: str | None) -> str | None:
+    """The record of what a rule last wrote, of terms that have other values once they are set by hand."""
+    old, new = msgspec.to_builtins(before), msgspec.to_builtins(after)
+    record = {name: old[name] for name in new if new[name] != old[name]} | set_by_hand(rule_terms)
+    return _write_record({name: value for name, value in record.items() if new[name] != value})
+
+
+def set_by_hand(rule_terms: str | None) -> dict[str, Any]:
+    """The terms that are set by hand, and the values that a rule last wrote to them."""
+    return {} if rule_terms is None else msgspec.json.decode(rule_terms)
+
+
+def _write_record(record: Mapping[str, Any]) -> str | None:
+    return msgspec.json.encode(record, order="sorted").decode() if record else None
 
 
 def parse_term_name(name: str) -> str:

@@ -14,8 +14,8 @@ from keywright.licensing.terms.rules import copy_terms, to_text
 from keywright.licensing.undo.model import PastChange
 
 UPDATED, FREED, GIVEN_BACK = "license.updated", "license.deactivated", "license.reactivated"
-#: Comes with an update, which holds what was before.
-RENEWED = "license.renewed"
+#: These come with an update, which holds what was before.
+_BESIDE = ("license.renewed", "license.changed")
 CREATED, DELETED, RESTORED = "license.created", "license.deleted", "license.restored"
 #: The fields of a license that an event has before and after, and that can be set back.
 _FIELDS: Mapping[str, Any] = {
@@ -100,7 +100,7 @@ def changes_of(events: Iterable[Event]) -> tuple[PastChange, ...]:
     """What these events, oldest first, tell of one license, for undo: the last change first. Many places that
     were freed become one change that counts them; of a license that was made or deleted, only that.
     """
-    found = [_change_of(one) for one in events if one.name != RENEWED]
+    found = [_change_of(one) for one in events if one.name not in _BESIDE]
     freed = [one for one in found if one.name == FREED]
     if len(freed) > 1:
         whole = PastChange(FREED, freed[0].changed_at, None, {"others": len(freed)})

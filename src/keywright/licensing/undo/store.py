@@ -117,6 +117,7 @@ def license_of(snapshot: Snapshot, license_id: int) -> License:
             values[name] = to_datetime(values[name])
     ended = [one["deactivated_at"] is not None for one in snapshot.rows.get("activations", [])]
     counters = {"times_activated": ended.count(False), "deactivated_count": ended.count(True)}
+    values["quantity"] = values["quantity"] or 1
     return License(**values | counters | {"id": license_id, "key": snapshot.key})
 
 

@@ -21,14 +21,14 @@ Row = Sequence[Any]
 LICENSE = (
     "id license_key status order_id product_id product customer_id customer times_activated "
     "times_activated_max created_at expires_at valid_for_days updated_at tags note source created_by "
-    "updated_by metadata policy_id terms order_details external_id"
+    "updated_by metadata policy_id terms order_details external_id sold_quantity rule_terms"
 ).split()
 ACTIVATION = (
     "id license_id token label source ip_address user_agent meta_data created_at updated_at deactivated_at "
     "fingerprint platform app_version"
 ).split()
 #: The fields that are texts of JSON objects.
-_JSON = ("metadata", "terms", "order_details")
+_JSON = ("metadata", "terms", "order_details", "rule_terms")
 EVENT = "id occurred_at name license_id activation_id actor ip_address details".split()
 CUSTOMER = "customer_id name licenses external_id".split()
 
@@ -42,6 +42,7 @@ def license_row(
     """The row of a license, with the names of its product and customer, its tags and its note."""
     fields = msgspec.structs.asdict(license) | {
         "license_key": license.key,
+        "sold_quantity": license.quantity,
         "status": Status(license.status).name.lower(),
         "product": products.get(license.product_id),
         "customer": customers.get(license.customer_id),

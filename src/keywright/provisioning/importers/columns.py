@@ -56,6 +56,8 @@ _NAMES = {
     "policy_id": "policyid",
     "terms": "terms",
     "order_details": "orderdetails",
+    "quantity": "soldquantity",
+    "rule_terms": "ruleterms",
     "activations": "activations activationdata",
 }
 #: Names of columns that may have numbers, or something else.
@@ -156,7 +158,8 @@ def _own_name(field: str) -> str:
 
 def field_name(field: str) -> str:
     """The name of a field for people."""
-    return {"key": "license_key", "valid_for_days": "valid_for"}.get(field, field)
+    names = {"key": "license_key", "valid_for_days": "valid_for", "quantity": "sold_quantity"}
+    return names.get(field, field)
 
 
 def _parse_key(value: object) -> str:
@@ -233,6 +236,7 @@ PARSERS: dict[str, Callable[[object], Any]] = {
     "updated_at": _parse_time,
     "updated_by": _parse_number,
     "source": _parse_source,
+    "quantity": lambda value: parsing.parse_integer(value, parsing.MAX_COUNT) or 1,
 }
 
 

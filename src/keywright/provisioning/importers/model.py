@@ -29,8 +29,8 @@ class ImportedLicense(msgspec.Struct, frozen=True, gc=False):
     """A license there, with its activations; each token once. ``id`` is kept where it is free; None asks for
     a new one. ``metadata`` is that of ``parsing.parse_metadata``. ``place`` says where it stands in its
     source, for the report. A license with very many activations comes in pieces: ``is_rest`` says that
-    this is not the first. ``fields`` are those that its source has; None is all but policy, terms and order
-    details. The others stay as they are where the license is here already.
+    this is not the first. ``fields`` are those that its source has; None is all but policy, terms, order
+    details and quantity. The others stay as they are where the license is here already.
     """
 
     key: str
@@ -52,6 +52,8 @@ class ImportedLicense(msgspec.Struct, frozen=True, gc=False):
     terms: str | None = None
     order_details: str | None = None
     external_id: str | None = None
+    quantity: int = 1
+    rule_terms: str | None = None
     activations: tuple[ImportedActivation, ...] = ()
     place: str = ""
     is_rest: bool = False

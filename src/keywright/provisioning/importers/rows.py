@@ -11,7 +11,7 @@ from keywright.core import parsing
 from keywright.core.errors import InvalidTerms
 from keywright.licensing.activations.model import ActivationSource
 from keywright.licensing.licenses.model import Order, Status, order_fields
-from keywright.licensing.terms.rules import merge_terms, parse_terms, to_text
+from keywright.licensing.terms.rules import merge_terms, parse_term_name, parse_terms, to_text
 from keywright.provisioning.importers.columns import METADATA, WORDS, Words, field_name, parser_of
 from keywright.provisioning.importers.model import ImportedActivation, ImportedLicense
 
@@ -73,6 +73,8 @@ class Rows:
         found.setdefault("status", Status.ACTIVE.value)
         if "terms" in found:
             found["terms"] = _parse_terms(found)
+        if "rule_terms" in found:
+            found["rule_terms"] = _parse_rule_terms(found["rule_terms"])
         if found.get("order_details") is not None:
             found |= _parse_order(found["order_details"])
         if "activations" in found:
@@ -148,6 +150,14 @@ def _parse_terms(found: Mapping[str, Any]) -> str | None:
         return to_text(merge_terms(parse_terms(None, *columns), members))
     except InvalidTerms as problem:
         raise ValueError("; ".join(f"{one.pointer[1:]} {one.detail}" for one in problem.errors[:3])) from None
+
+
+def _parse_rule_terms(value: object) -> str | None:
+    """The terms that a rule last wrote, before they were set by hand."""
+    members = _parse_object("rule_terms", value)
+    for name in members:
+        parse_term_name(name)
+    return msgspec.json.encode(members, order="sorted").decode() if members else None
 
 
 def _parse_order(value: object) -> dict[str, Any]:

@@ -19,7 +19,7 @@ _FIELDS = (
     *("times_activated_max", "metadata"),
 )
 #: The same, where the source says that it has them: other systems do not.
-_OWN_FIELDS = ("policy_id", "terms", "order_details", "external_id")
+_OWN_FIELDS = ("policy_id", "terms", "order_details", "external_id", "quantity", "rule_terms")
 #: The fields that come with a license.
 _COMING = {*License.__struct_fields__} & {*ImportedLicense.__struct_fields__}
 

@@ -28,10 +28,11 @@ class CustomerReference(msgspec.Struct, frozen=True):
 class IssueLicenses(NewLicenseCommand, frozen=True, kw_only=True):
     """Make licenses from a policy, or one with a key and terms of its own; all or none.
 
-    ``terms`` are a JSON merge patch of the policy's terms, or of the default ones. ``expires_at`` is taken
-    where ``has_expiry``; otherwise the terms give it. A license that was made for the same order line and
-    index is returned instead of a new one. With ``needs_known_product``, there must be this product, or v2 or
-    a shop must have named it. ``only_product_id`` as in ``LicenseCommand``.
+    ``terms`` are a JSON merge patch of the policy's terms, or of the default ones: beside a policy, they are
+    set by hand. A sale of so many ``units`` has members ``rule_terms`` in place of the policy's.
+    ``expires_at`` is taken where ``has_expiry``; otherwise the terms give it. A license that was made for the
+    same order line and index is returned instead of a new one. With ``needs_known_product``, there must be
+    this product, or v2 or a shop must have named it. ``only_product_id`` as in ``LicenseCommand``.
     """
 
     cost = Cost.LONG
@@ -40,6 +41,8 @@ class IssueLicenses(NewLicenseCommand, frozen=True, kw_only=True):
     policy_id: int | None = None
     key: str | None = None
     terms: Mapping[str, Any] = {}
+    units: int = 1
+    rule_terms: Mapping[str, Any] = {}
     customer: CustomerReference | None = None
     order: Order = Order()
     expires_at: datetime | None = None

@@ -24,7 +24,7 @@ from keywright.licensing.management.commands import ChangeAndShow
 from keywright.licensing.management.model import ManagedLicense
 from keywright.licensing.management.store import list_managed
 from keywright.licensing.terms.model import Terms
-from keywright.licensing.terms.rules import merge_terms
+from keywright.licensing.terms.rules import copy_terms, merge_terms, write_by_hand
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning.customers.handlers import find_or_make
 from keywright.provisioning.customers.store import find_customer_by_email
@@ -62,7 +62,9 @@ def make(
         require_product(work.tx, product_id, only)
     if product_id is None:
         product_id = only if policy is None or policy.product_id is None else policy.product_id
-    terms = merge_terms(Terms() if policy is None else policy.terms, command.terms)
+    by_rule = copy_terms(Terms() if policy is None else policy.terms, command.rule_terms)
+    terms = merge_terms(by_rule, command.terms)
+    rule_terms = None if policy is None else write_by_hand(by_rule, terms, None)
     orders = [replace(command.order, index=command.order.index + i) for i in range(command.quantity)]
     present = _find_of_orders(work, command, orders)
     missing = [i for i in range(command.quantity) if i not in present]
@@ -70,7 +72,7 @@ def make(
         customer_id = _find_customer(work, command)
         command = replace(command, product_id=product_id, customer_id=customer_id)
         for i, key in zip(missing, _new_keys(work, command, policy, len(missing)), strict=True):
-            present[i] = _add(work, command, key, orders[i], terms)
+            present[i] = _add(work, command, key, orders[i], terms, rule_terms=rule_terms)
     return [present[i] for i in range(command.quantity)], bool(missing)
 
 
@@ -152,12 +154,16 @@ def _new_keys(work: LicenseWork, command: IssueLicenses, policy: Policy | None, 
     return iter(draw_keys(work, policy, amount))
 
 
-def _add(work: LicenseWork, command: IssueLicenses, key: str, order: Order, terms: Terms) -> License:
+def _add(
+    work: LicenseWork, command: IssueLicenses, key: str, order: Order, terms: Terms, *, rule_terms: str | None
+) -> License:
     now = command.context.now
     fields = order_fields(order) | {
         "expires_at": command.expires_at if command.has_expiry else expiry_of_new(terms, now),
         "policy_id": command.policy_id,
         "metadata": command.metadata,
+        "quantity": command.units,
+        "rule_terms": rule_terms,
     }
     source = LicenseSource.API if command.key is not None else LicenseSource.GENERATOR
     license = licenses.new_license(work, command, key, source, **fields | licenses.fields_of(terms))

@@ -10,7 +10,7 @@ import msgspec
 
 from keywright.core.errors import ShopRefused, ShopUnavailable
 from keywright.core.retry_after import parse_retry_after
-from keywright.provisioning.shops.model import ApiAccess, ShopApi
+from keywright.provisioning.shops.shop_module import ApiAccess, ShopApi
 
 if TYPE_CHECKING:
     import httpx

@@ -102,6 +102,9 @@ class WorkShopEvent(Command, frozen=True, kw_only=True):
     connection_id: int
     event: ShopEvent
     license_ids: frozenset[int] = frozenset()
+    #: What this event has changed already, and whether the shop's API was asked about it, or cannot be.
+    notes: Mapping[str, int] = {}
+    is_asked: bool = False
 
     @property
     def locks(self) -> Collection[str | int]:
@@ -129,12 +132,13 @@ class PostponeShopEvent(Command, frozen=True, kw_only=True):
 
 
 class TryAgain(Command, frozen=True, kw_only=True):
-    """Work now on an event that waits for a person, or changed nothing; one that would undo what was done by
-    hand does so. Returns the event.
+    """Work now on an event that waits for a person, or changed nothing; with ``overwrite``, it undoes what
+    was done by hand. Returns the event.
     """
 
     connection_id: int
     event_id: int
+    overwrite: bool = False
 
 
 class ReplayEvents(Command, frozen=True, kw_only=True):

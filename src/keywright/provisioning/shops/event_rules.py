@@ -12,6 +12,7 @@ from keywright.provisioning.customers.rules import parse_language
 from keywright.provisioning.shops.model import (
     Buyer,
     Change,
+    Lines,
     Reason,
     Renewal,
     Sale,
@@ -24,7 +25,7 @@ from keywright.provisioning.shops.model import (
 MAX_REF = 255
 MAX_TITLE = 200
 #: The most licenses, and the most lines, of one order.
-MAX_LICENSES, MAX_LINES = 1_000, 100
+MAX_LICENSES, MAX_LINES = 5_000, 100
 #: How long each wait before another attempt is: while the shop's API does not answer, and while the sale that
 #: an event is about has not come.
 _FIRST_DELAY, LONGEST_DELAY = timedelta(seconds=10), timedelta(hours=1)
@@ -40,20 +41,20 @@ def require_usable(event: ShopEvent) -> ShopEvent:
     _require_refs([event.id])
     change = event.change
     if isinstance(change, Sale):
-        _require_refs([change.order, change.subscription, *(line.number for line in change.lines)])
-        if len(change.lines) > MAX_LINES:
-            raise UnreadableEvent(f"the order has more than {MAX_LINES} lines")
-        if len({line.number for line in change.lines}) < len(change.lines):
-            raise UnreadableEvent("two lines of the order have the same number")
+        _require_refs([change.order, change.subscription])
         change = replace(
             change,
-            lines=tuple(map(_cut_line, change.lines)),
+            lines=_require_lines(change.lines),
             buyer=None if change.buyer is None else _cut_buyer(change.buyer),
             until=_whole_seconds(change.until),
         )
     elif isinstance(change, Renewal):
         _require_refs([change.subscription, change.order])
-        change = replace(change, until=_whole_seconds(change.until))
+        lines = tuple(map(_cut_line, change.lines[:MAX_LINES]))
+        change = replace(change, lines=lines, until=_whole_seconds(change.until))
+    elif isinstance(change, Lines):
+        _require_refs([change.subscription])
+        change = replace(change, lines=_require_lines(change.lines), until=_whole_seconds(change.until))
     elif isinstance(change, StateChange):
         _require_refs([change.order, change.subscription])
         if (change.order is None) == (change.subscription is None):
@@ -65,6 +66,15 @@ def _require_refs(texts: Collection[str | None]) -> None:
     for text in texts:
         if text is not None and not (0 < len(text) <= MAX_REF and is_storable(text)):
             raise UnreadableEvent(f"a number or an ID is empty or has more than {MAX_REF} characters")
+
+
+def _require_lines(lines: tuple[SaleLine, ...]) -> tuple[SaleLine, ...]:
+    _require_refs([line.number for line in lines])
+    if len(lines) > MAX_LINES:
+        raise UnreadableEvent(f"the order has more than {MAX_LINES} lines")
+    if len({line.number for line in lines}) < len(lines):
+        raise UnreadableEvent("two lines of the order have the same number")
+    return tuple(map(_cut_line, lines))
 
 
 def _cut(text: str, most: int) -> str:

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from keywright.core.errors import BadSignature, UnreadableEvent
 from keywright.core.standard_webhooks import sign
 from keywright.provisioning.shops.model import (
-    ApiAccess,
     Buyer,
     Change,
     Connection,
@@ -25,7 +24,6 @@ from keywright.provisioning.shops.model import (
     Sale,
     SaleLine,
     SaleState,
-    ShopApi,
     ShopEvent,
     StateChange,
     UnreadableOrder,
@@ -38,6 +36,7 @@ from keywright.provisioning.shops.reading import (
     require_recent,
     require_signature,
 )
+from keywright.provisioning.shops.shop_module import ApiAccess, ShopApi
 
 _STATES = {
     "payment_failed": SaleState.GRACE,

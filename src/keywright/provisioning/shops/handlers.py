@@ -38,6 +38,7 @@ from keywright.provisioning.shops.commands import (
 )
 from keywright.provisioning.shops.connection_rules import require_usable_connection, require_usable_secret
 from keywright.provisioning.shops.model import (
+    Again,
     Connection,
     EventState,
     Mode,
@@ -48,7 +49,8 @@ from keywright.provisioning.shops.model import (
     ShopEvent,
     StoredEvent,
 )
-from keywright.provisioning.shops.selling import Outcome, Selling, Unfinished
+from keywright.provisioning.shops.outcome_rules import Outcome
+from keywright.provisioning.shops.selling import Selling, Unfinished
 
 #: Lemon Squeezy takes secrets of at most 40 characters.
 _SECRET_BYTES = 20
@@ -197,11 +199,14 @@ def work_event(work: LicenseWork, command: WorkShopEvent) -> Outcome | Unfinishe
     if found is None:
         return None
     connection, stored = found
+    at = event_rules.to_milliseconds(command.event.at or stored.happened_at)
+    selling = Selling(work, command, connection, at=at, again=stored.is_forced)
     if command.event.is_test is not (connection.mode is Mode.TEST):
-        outcome: Outcome | Unfinished = Outcome(EventState.IGNORED, Reason.OTHER_MODE)
+        outcome: Outcome | Unfinished = Outcome(EventState.IGNORED, Reason.OTHER_MODE, connection.mode.value)
+    elif stored.state is EventState.DONE:
+        outcome = selling.look_again() or Outcome(EventState.DONE, stored.reason, stored.detail)
     else:
-        at = event_rules.to_milliseconds(command.event.at or stored.happened_at)
-        outcome = Selling(work, command, connection, at=at, is_forced=stored.is_forced).apply()
+        outcome = selling.apply()
     if isinstance(outcome, Outcome):
         _finish(work, command, connection, stored, outcome)
     return outcome
@@ -225,7 +230,7 @@ def try_again(work: UnitOfWork, command: TryAgain) -> StoredEvent:
         raise UnknownShopEvent(command.event_id)
     if stored.state is EventState.DONE:
         return stored
-    return _begin_again(work, command, stored, is_forced=True)
+    return _begin_again(work, command, stored, Again.OVERWRITE if command.overwrite else Again.KEEP)
 
 
 def replay(work: UnitOfWork, command: ReplayEvents) -> int | None:
@@ -234,7 +239,7 @@ def replay(work: UnitOfWork, command: ReplayEvents) -> int | None:
     found = store.list_received(work.tx, connection.id, command.since, command.after_id)
     for one in found:
         if one.state is not EventState.WAITING and one.reason is not Reason.FORGOTTEN:
-            _begin_again(work, command, one, is_forced=False)
+            _begin_again(work, command, one, Again.NO)
     return found[-1].id if found else None
 
 
@@ -243,7 +248,7 @@ def purge_events(work: UnitOfWork, command: PurgeShopEvents) -> int:
     return store.delete_old_events(work.tx, command.before) or store.delete_left_events(work.tx)
 
 
-def _begin_again(work: UnitOfWork, command: Command, stored: StoredEvent, *, is_forced: bool) -> StoredEvent:
+def _begin_again(work: UnitOfWork, command: Command, stored: StoredEvent, again: Again) -> StoredEvent:
     now = command.context.now
     store.save_outcome(
         work.tx,
@@ -251,7 +256,7 @@ def _begin_again(work: UnitOfWork, command: Command, stored: StoredEvent, *, is_
         EventState.WAITING,
         next_attempt_at=now,
         attempts=0,
-        is_forced=int(is_forced),
+        is_forced=again.value,
     )
     return replace(
         stored,
@@ -259,7 +264,7 @@ def _begin_again(work: UnitOfWork, command: Command, stored: StoredEvent, *, is_
         reason=None,
         detail=None,
         attempts=0,
-        is_forced=is_forced,
+        is_forced=again,
         next_attempt_at=now,
     )
 
@@ -267,12 +272,15 @@ def _begin_again(work: UnitOfWork, command: Command, stored: StoredEvent, *, is_
 def _lock_waiting(
     work: UnitOfWork, command: WorkShopEvent | PostponeShopEvent
 ) -> tuple[Connection, StoredEvent] | None:
-    """An event that waits, and its connection, which is locked first; None where it waits no more."""
+    """An event that waits, or is to be looked at once more, and its connection, which is locked first; None
+    where there is nothing left to do.
+    """
     connection = store.lock_connection(work.tx, command.connection_id)
     stored = None if connection is None else store.lock_event(work.tx, command.event_id)
-    if stored is None or connection is None or stored.state is not EventState.WAITING:
+    if stored is None or connection is None:
         return None
-    return connection, stored
+    is_looked_at = stored.state is EventState.DONE and stored.next_attempt_at is not None
+    return (connection, stored) if is_looked_at or stored.state is EventState.WAITING else None
 
 
 def _finish(
@@ -301,7 +309,7 @@ def _finish(
         outcome.state if delay is None else EventState.WAITING,
         reason,
         outcome.detail,
-        next_attempt_at=None if delay is None else now + delay,
+        next_attempt_at=outcome.look_at if delay is None else now + delay,
         **others,
     )
     is_over = outcome.state if delay is None else None

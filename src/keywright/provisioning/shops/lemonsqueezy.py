@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from keywright.core.errors import ShopRefused
 from keywright.provisioning.shops.model import (
-    ApiAccess,
     Buyer,
     Change,
     Connection,
@@ -27,7 +26,6 @@ from keywright.provisioning.shops.model import (
     Sale,
     SaleLine,
     SaleState,
-    ShopApi,
     ShopEvent,
     StateChange,
     UnreadableOrder,
@@ -42,6 +40,7 @@ from keywright.provisioning.shops.reading import (
     require_header,
     require_signature,
 )
+from keywright.provisioning.shops.shop_module import ApiAccess, ShopApi
 
 API_URL = "https://api.lemonsqueezy.com"
 _PAGE = 100
@@ -200,7 +199,7 @@ def complete(event: ShopEvent, api: ShopApi) -> ShopEvent:
 def _with_end(renewal: Renewal, subscription: _Subscription, api: ShopApi) -> Change:
     """The renewal until the end of the period that its invoice paid; ``until`` is when that was made."""
     item, next_at = subscription.first_subscription_item, subscription.renews_at or subscription.ends_at
-    if next_at is None:
+    if next_at is None or renewal.until is None:
         return Nothing("the subscription does not go on")
     price = _Price()
     # Without its price, the period is the one of now.

@@ -1,12 +1,9 @@
-"""Connections to shops, what a shop's event means, and what the module of a shop does.
+"""Connections to shops, what a shop's event means, and what is kept of it."""
 
-A shop's module is ``provisioning.shops.<shop>``, with the functions of ``ShopModule``.
-"""
-
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
-from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from enum import IntEnum, StrEnum
+from typing import NamedTuple
 
 import msgspec
 
@@ -42,6 +39,13 @@ class QuantityRule(StrEnum):
     DEVICES = "devices"
 
 
+class OnCancel(StrEnum):
+    """When the licenses of a subscription end that was canceled: with what was paid, or then."""
+
+    PAID_UNTIL = "paid_until"
+    AT_ONCE = "at_once"
+
+
 class MappedProduct(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a product of the shop makes. ``product`` is one of the texts in ``SaleLine.refs``, or
     ``ANY_PRODUCT``; without a policy, it makes no license.
@@ -50,6 +54,11 @@ class MappedProduct(msgspec.Struct, frozen=True, omit_defaults=True):
     product: str
     policy_id: int | None = None
     quantity: QuantityRule = QuantityRule.KEYS
+
+    @property
+    def policy_ids(self) -> tuple[int, ...]:
+        """The policies of the licenses of each unit."""
+        return () if self.policy_id is None else (self.policy_id,)
 
 
 class Connection(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +78,7 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     #: Whether buyers get the mail *your license*, and its template where it is not the usual one.
     sends_mail: bool = True
     mail_template: str | None = None
+    on_cancel: OnCancel = OnCancel.PAID_UNTIL
     has_api_key: bool = False
     #: When the last event came, and how many have failed in a row since.
     last_event_at: datetime | None = None
@@ -88,23 +98,26 @@ class Buyer(msgspec.Struct, frozen=True):
     language: str | None = None
 
 
-class SaleLine(msgspec.Struct, frozen=True):
-    """One line of an order. ``number`` tells it from the order's other lines, and is the same whenever the
-    shop tells of this order. ``refs`` are looked for in the connection's mapping, in this order: price,
-    variation, product, SKU, as far as the shop has them.
+class SaleLine(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line of an order, or of a subscription. ``number`` tells it from the other lines, and is the same
+    whenever the shop tells of it. ``refs`` are looked for in the connection's mapping, in this order: price,
+    variation, product, SKU, as far as the shop has them. ``recurs``: whether the subscription that the order
+    begins pays for it again; None where the shop does not say.
     """
 
     number: str
     refs: tuple[str, ...]
     quantity: int = 1
     title: str = ""
+    recurs: bool | None = None
 
 
 class Sale(msgspec.Struct, frozen=True, tag="sale", kw_only=True):
     """An order is paid. It makes a license for every line and unit that has none yet.
 
     ``order`` is the text by which later events (a refund) name this payment. With ``subscription``, it is
-    the first payment of that; ``until`` is the end of the time paid, where the event says so.
+    the first payment of that; ``until`` is the end of the time paid, where the event says so;
+    ``needs_period``: another event is to say so.
     """
 
     order: str
@@ -112,17 +125,20 @@ class Sale(msgspec.Struct, frozen=True, tag="sale", kw_only=True):
     buyer: Buyer | None = None
     subscription: str | None = None
     until: datetime | None = None
+    needs_period: bool = False
 
 
 class Renewal(msgspec.Struct, frozen=True, tag="renewal", kw_only=True):
     """A payment of a subscription: its licenses are good until then. ``order`` is the text by which a refund
     names this payment; the first payment of the subscription may be told so, too. Without it, the shop says
-    until when the newest of the payments is that it told of otherwise.
+    until when the newest of the payments is that it told of otherwise. A payment without ``until`` is for no
+    period: the difference when a subscription changes. ``lines`` are those that were paid, where it says so.
     """
 
     subscription: str
-    until: datetime
+    until: datetime | None
     order: str | None = None
+    lines: tuple[SaleLine, ...] = ()
 
 
 class SaleState(StrEnum):
@@ -160,13 +176,27 @@ class StateChange(msgspec.Struct, frozen=True, tag="state", kw_only=True):
     fact: Fact = Fact.ORDER
 
 
+class Lines(msgspec.Struct, frozen=True, tag="lines", kw_only=True):
+    """The lines of a subscription, whole, as they are from the event's ``at`` on; with its state and the end
+    of the time paid, where the shop says them in one. ``part`` tells apart the subscriptions of one order,
+    where this is named by that. ``is_asked``: the shop's API says so.
+    """
+
+    subscription: str
+    lines: tuple[SaleLine, ...]
+    part: str = ""
+    state: SaleState | None = None
+    until: datetime | None = None
+    is_asked: bool = False
+
+
 class Nothing(msgspec.Struct, frozen=True, tag="nothing"):
     """The event changes nothing here. ``reason`` is for people, a few words."""
 
     reason: str = ""
 
 
-Change = Sale | Renewal | StateChange | Nothing
+Change = Sale | Renewal | StateChange | Lines | Nothing
 
 
 class ShopEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,7 +206,8 @@ class ShopEvent(msgspec.Struct, frozen=True, kw_only=True):
     text of order, state and its time. ``at`` is the shop's own time of the change (not of the delivery),
     aware, with fractions of a second where the shop has them; None where it does not say: then the time of
     the event's first arrival counts. ``needs_api`` says that ``complete`` has to
-    ask the shop before the change can be made; ``lookup`` is what it needs for that.
+    ask the shop before the change can be made; ``lookup`` is what it needs for that. ``note`` is what else
+    the event says, which nothing follows from: a few words.
     """
 
     id: str
@@ -186,6 +217,7 @@ class ShopEvent(msgspec.Struct, frozen=True, kw_only=True):
     change: Change = Nothing()
     needs_api: bool = False
     lookup: str | None = None
+    note: str = ""
 
 
 class UnreadableOrder(msgspec.Struct, frozen=True):
@@ -193,63 +225,6 @@ class UnreadableOrder(msgspec.Struct, frozen=True):
 
     body: bytes
     reason: str
-
-
-# --- what the module of a shop does ---------------------------------------------------------------
-
-
-class ApiAccess(msgspec.Struct, frozen=True):
-    """Where a shop's API is, and the headers that every call to it has."""
-
-    url: str
-    headers: Mapping[str, str] = {}
-
-
-class ShopApi(Protocol):
-    """Asks the API of a shop. Made by ``client.open_api``; calls have a timeout, answers a largest size."""
-
-    def get(self, path: str, parameters: Mapping[str, str | int] | None = None) -> Any:
-        """The decoded JSON at this path below the API's address (``/v1/charges/ch_1``).
-
-        Raises ``ShopUnavailable`` where another attempt may help (no answer, no JSON, 429, 5xx), and
-        ``ShopRefused`` where not (401, 403, 404).
-        """
-
-
-class ShopModule(Protocol):
-    """The functions of a shop's module. All are pure but those that are given an API.
-
-    ``headers`` have lower-case names. What a body says may be anything: ``read`` raises ``UnreadableEvent``
-    for what is not as documented, and nothing else.
-    """
-
-    def is_ping(self, headers: Mapping[str, str], body: bytes) -> bool:
-        """Whether this is a call that the shop sends to try the address, without a signature: it is answered
-        with 200, and nothing is stored.
-        """
-
-    def verify(self, headers: Mapping[str, str], body: bytes, secret: str, now: datetime) -> None:
-        """Check the signature over the raw body, in constant time, before anything of it is parsed. Raises
-        ``BadSignature``.
-        """
-
-    def read(self, headers: Mapping[str, str], body: bytes, connection: Connection) -> ShopEvent:
-        """The event in a body. Raises ``UnreadableEvent``."""
-
-    def find_api(self, connection: Connection, api_key: str) -> ApiAccess | None:
-        """Where to ask; None for a shop without an API, or a connection without the address that it needs."""
-
-    def complete(self, event: ShopEvent, api: ShopApi) -> ShopEvent:
-        """The event with what the webhook left out; only for events that have ``needs_api``. Raises
-        ``ShopUnavailable``, ``ShopRefused``, ``UnreadableEvent``.
-        """
-
-    def list_orders(
-        self, api: ShopApi, connection: Connection, since: datetime
-    ) -> "Iterator[ShopEvent | UnreadableOrder]":
-        """An event for each order that changed since then, oldest first, each with the ``id`` that
-        ``read`` gives the same event. Raises as ``complete``; an order that cannot be read stops no other.
-        """
 
 
 # --- what is kept ---------------------------------------------------------------------------------
@@ -267,7 +242,7 @@ class EventState(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why an event is unmatched or ignored, or waits for another attempt."""
+    """Why an event is unmatched or ignored, waits for another attempt, or has changed nothing."""
 
     UNREADABLE = "unreadable"
     NO_ADDRESS = "no_address"
@@ -278,6 +253,10 @@ class Reason(StrEnum):
     UNKNOWN_ORDER = "unknown_order"
     NO_QUANTITY = "no_quantity"
     CHANGED_BY_HAND = "changed_by_hand"
+    LIMIT_TOO_HIGH = "limit_too_high"
+    SAME_MOMENT = "same_moment"
+    NO_PERIOD = "no_period"
+    PAID_NOT_HELD = "paid_not_held"
     API_KEY_MISSING = "api_key_missing"
     SHOP_UNAVAILABLE = "shop_unavailable"
     SHOP_REFUSED = "shop_refused"
@@ -288,8 +267,24 @@ class Reason(StrEnum):
     OTHER_MODE = "other_mode"
     NOT_LICENSED = "not_licensed"
     ALREADY_REFUNDED = "already_refunded"
-    #: Done, and what was changed by hand stays.
+    #: Done, and nothing was changed, or what was changed by hand stays.
     KEPT_BY_HAND = "kept_by_hand"
+    ALREADY_SO = "already_so"
+    OLDER = "older"
+    LISTED_BY_SUBSCRIPTION = "listed_by_subscription"
+    IN_GRACE = "in_grace"
+    NO_PERIOD_PAID = "no_period_paid"
+    NOT_FOLLOWED = "not_followed"
+
+
+class Again(IntEnum):
+    """Whether a person has asked for another attempt at an event: one that overwrites what was done by hand,
+    or one that does not.
+    """
+
+    NO = 0
+    OVERWRITE = 1
+    KEEP = 2
 
 
 class StoredEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -308,8 +303,7 @@ class StoredEvent(msgspec.Struct, frozen=True, kw_only=True):
     happened_at: datetime
     received_at: datetime
     attempts: int
-    #: Whether a person has asked for another attempt, which may undo what was done by hand.
-    is_forced: bool = False
+    is_forced: Again = Again.NO
     next_attempt_at: datetime | None
 
 
@@ -326,46 +320,6 @@ class Payload(msgspec.Struct, frozen=True):
 
     headers: Mapping[str, str]
     body: bytes
-
-
-class Payment(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a payment: when it was made, and the newest state of each fact. Times of the shop are
-    in milliseconds since 1970; ``paid_at`` is None while only a state is known.
-    """
-
-    order: str
-    subscription: str | None = None
-    paid_at: int | None = None
-    until: datetime | None = None
-    state: SaleState = SaleState.ACTIVE
-    state_at: int = 0
-    refund: SaleState = SaleState.ACTIVE
-    refund_at: int = 0
-    dispute: SaleState = SaleState.ACTIVE
-    dispute_at: int = 0
-
-
-class Subscription(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a subscription, since when by the shop's clock, in milliseconds since 1970."""
-
-    ref: str
-    state: SaleState = SaleState.ACTIVE
-    state_at: int = 0
-
-
-class SoldLicense(msgspec.Struct, frozen=True, kw_only=True):
-    """A license that an order made, with what the shop last said of it, and the expiry that it has by its
-    terms, while the shop says none.
-    """
-
-    order: str
-    line: str
-    number: int
-    license_id: int
-    subscription: str | None
-    status: int
-    expires_at: datetime | None
-    terms_expire_at: datetime | None = None
 
 
 class RemovedSales(NamedTuple):

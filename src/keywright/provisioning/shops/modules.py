@@ -3,7 +3,10 @@
 from collections.abc import Mapping
 
 from keywright.provisioning.shops import generic, lemonsqueezy, paddle, stripe, woocommerce
-from keywright.provisioning.shops.model import Shop, ShopModule
+from keywright.provisioning.shops.model import (
+    Shop,
+)
+from keywright.provisioning.shops.shop_module import ShopModule
 
 MODULES: Mapping[Shop, ShopModule] = {
     Shop.STRIPE: stripe,

@@ -13,7 +13,6 @@ from msgspec import field
 from msgspec.structs import replace
 
 from keywright.provisioning.shops.model import (
-    ApiAccess,
     Buyer,
     Change,
     Connection,
@@ -24,7 +23,6 @@ from keywright.provisioning.shops.model import (
     Sale,
     SaleLine,
     SaleState,
-    ShopApi,
     ShopEvent,
     StateChange,
     UnreadableOrder,
@@ -38,6 +36,7 @@ from keywright.provisioning.shops.reading import (
     require_header,
     require_timed_signature,
 )
+from keywright.provisioning.shops.shop_module import ApiAccess, ShopApi
 
 API_URL = "https://api.paddle.com"
 #: A sandbox is an account of its own; its events do not say that they are of one.

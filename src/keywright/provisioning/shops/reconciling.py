@@ -12,7 +12,6 @@ from keywright.provisioning.shops.client import open_api
 from keywright.provisioning.shops.commands import StoreShopEvent
 from keywright.provisioning.shops.event_rules import require_usable
 from keywright.provisioning.shops.model import (
-    ApiAccess,
     OpenedConnection,
     Payload,
     ShopEvent,
@@ -20,6 +19,7 @@ from keywright.provisioning.shops.model import (
 )
 from keywright.provisioning.shops.modules import MODULES
 from keywright.provisioning.shops.payloads import payload_of, unreadable_id
+from keywright.provisioning.shops.shop_module import ApiAccess
 
 
 def find_access(opened: OpenedConnection) -> ApiAccess:

@@ -7,28 +7,29 @@ license should be is derived from all of them.
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from keywright.core.parsing import MAX_COUNT
-from keywright.licensing.licenses.model import License, Status
-from keywright.licensing.licenses.rules import END_OF_TIME
+from keywright.licensing.licenses.model import Status
 from keywright.provisioning.shops.model import (
     ANY_PRODUCT,
     Change,
     Fact,
+    Lines,
     MappedProduct,
-    Payment,
+    OnCancel,
     Renewal,
     Sale,
     SaleLine,
     SaleState,
-    SoldLicense,
     StateChange,
-    Subscription,
 )
+from keywright.provisioning.shops.snapshot_rules import a_snapshot, add_snapshot
+from keywright.provisioning.shops.sold_model import Payment, Subscription
 
+#: How long before a change of a subscription its payment may be reported, in milliseconds.
+PAID_BEFORE = 3_600_000
 Stateful = TypeVar("Stateful", Payment, Subscription)
 
 
@@ -43,17 +44,21 @@ UNSET = Unset.UNSET
 
 class Wanted(NamedTuple):
     """What a license should be, as far as the shop says. While that says no expiry, the terms give one; the
-    end of a subscription ends the license, unless it expires before.
+    end of a subscription ends the license, unless it expires before, and without the ``grace`` of its terms.
+    One that goes on after its end, from ``resumed_at``, does not expire before that.
     """
 
     status: Status
     expires_at: datetime | Unset = UNSET
     ended_at: datetime | None = None
+    has_grace: bool = True
+    resumed_at: datetime | None = None
 
     def expiry(self, of_terms: datetime | None) -> datetime | None:
         """The expiry of a license that has this one by its terms; None for never."""
         expires_at = of_terms if self.expires_at is UNSET else self.expires_at
-        return min((one for one in (expires_at, self.ended_at) if one is not None), default=None)
+        found = [one for one in (expires_at, self.ended_at) if one is not None]
+        return min((one for one in found if self.resumed_at is None or one > self.resumed_at), default=None)
 
 
 class Known(NamedTuple):
@@ -65,36 +70,42 @@ class Known(NamedTuple):
     subscription: Subscription | None = None
 
 
-class Decided(NamedTuple):
-    """The changes of a license, and what the shop has now said of it. ``is_refused``: a change would undo
-    what was done by hand; ``is_kept``: the license keeps a later expiry that was set by hand.
-    """
-
-    changes: Mapping[str, Any]
-    sold: SoldLicense
-    is_refused: bool = False
-    is_kept: bool = False
-
-
 # --- facts ----------------------------------------------------------------------------------------
 
 
 def payment_ref(change: Change) -> str | None:
-    """Under what the payment is kept that a change is about; None for the state of a subscription."""
-    if isinstance(change, Renewal) and change.order is None:
-        return period_ref(change.subscription, change.until)
+    """Under what the payment is kept that a change is about; None where it is about a subscription alone."""
+    if isinstance(change, Renewal | Lines) and change.until is not None:
+        return getattr(change, "order", None) or period_ref(change.subscription, change.until)
     return getattr(change, "order", None)
 
 
-def learn(known: Known, change: Sale | Renewal | StateChange, at: int) -> Known:
+def learn(known: Known, change: Sale | Renewal | StateChange | Lines, at: int) -> Known:
     """What is known after a change: after the same changes the same, in whatever order they came."""
+    if isinstance(change, Lines):
+        return _learn_lines(known, change, at)
     ref = payment_ref(change)
     if ref is not None:
         payment = _with_change(known.payments.get(ref) or Payment(order=ref), change, at)
         return known._replace(payments={**known.payments, ref: payment})
     assert isinstance(change, StateChange)  # noqa: S101
     subscription = known.subscription or Subscription(ref=change.subscription or "")
+    if change.state is SaleState.ENDED:
+        subscription = replace(subscription, ended_at=max(subscription.ended_at, at))
     return known._replace(subscription=_with_state(subscription, change.state, at))
+
+
+def _learn_lines(known: Known, change: Lines, at: int) -> Known:
+    if change.until is not None:
+        known = learn(known, Renewal(subscription=change.subscription, until=change.until), at)
+    if change.state is not None:
+        known = learn(known, StateChange(state=change.state, subscription=change.subscription), at)
+    subscription = known.subscription or Subscription(ref=change.subscription)
+    paid = [one for one in change.lines if one.quantity > 0]
+    before = subscription.snapshots.get(change.part, ())
+    snapshot = add_snapshot(before, a_snapshot(at, paid, is_asked=change.is_asked))
+    snapshots = {**subscription.snapshots, change.part: snapshot}
+    return known._replace(subscription=replace(subscription, snapshots=snapshots))
 
 
 def _with_change(payment: Payment, change: Sale | Renewal | StateChange, at: int) -> Payment:
@@ -107,6 +118,10 @@ def _with_change(payment: Payment, change: Sale | Renewal | StateChange, at: int
         paid_at=at if payment.paid_at is None else min(payment.paid_at, at),
         until=max(untils, default=None),
     )
+    if isinstance(change, Sale):
+        paid = replace(paid, snapshots=add_snapshot(payment.snapshots, a_snapshot(at, change.lines)))
+    elif change.until is None:
+        paid = replace(paid, is_proration=True)
     return _with_state(paid, SaleState.ACTIVE, at)
 
 
@@ -160,28 +175,83 @@ def _said_at(payment: Payment) -> int:
     return payment.state_at if _is_period(payment) else payment.paid_at or 0
 
 
-def _place(payment: Payment) -> tuple[int, datetime, str]:
+def is_proration(payment: Payment) -> bool:
+    """Whether the payment was for no period: for the difference when a subscription changed."""
+    return payment.is_proration and payment.until is None and not payment.snapshots
+
+
+def place_of(payment: Payment) -> tuple[int, datetime, str]:
     """Its place among others: of two at the same moment, the one for the later period is last."""
     return _said_at(payment), payment.until or datetime.min.replace(tzinfo=UTC), payment.order
 
 
-def wanted(known: Known) -> Wanted:
+class _Paid(NamedTuple):
+    """The payments in their order, those of them that are good, and the periods that are."""
+
+    named: Sequence[Payment]
+    good: Sequence[Payment]
+    periods: Sequence[Payment]
+
+
+def _list_paid(known: Known) -> _Paid:
+    found = (one for one in known.payments.values() if not _is_period(one) and not is_proration(one))
+    named = sorted(found, key=place_of)
+    good = [one for one in named if _state_of(one) is not SaleState.REFUNDED]
+    return _Paid(named, good, _unrefunded_periods(known, named))
+
+
+def wanted(known: Known, on_cancel: OnCancel = OnCancel.PAID_UNTIL) -> Wanted:
     """What the licenses should be that were bought with the first of these payments, and renewed with the
     others.
     """
-    named = sorted((one for one in known.payments.values() if not _is_period(one)), key=_place)
-    good = [one for one in named if _state_of(one) is not SaleState.REFUNDED]
-    periods = _unrefunded_periods(known, named)
-    states = [(one.state, one.state_at) for one in (subscription_of(known),) if one is not None]
-    states += [(_state_of(one), one.state_at) for one in good[-1:]]
+    paid, subscription = _list_paid(known), subscription_of(known)
+    states = [] if subscription is None else [(subscription.state, subscription.state_at)]
+    states += [(_state_of(one), one.state_at) for one in paid.good[-1:]]
     found = {state for state, _ in states}
-    if not (good or periods) or SaleState.REFUNDED in found:
+    if not (paid.good or paid.periods) or SaleState.REFUNDED in found:
         return Wanted(Status.DISABLED)
-    until = _paid_until(named, good, periods)
+    until = _paid_until(paid)
+    # Grace is for a payment that fails, not for one that was taken back.
+    has_grace = _state_of(paid.named[-1]) is not SaleState.REFUNDED if paid.named else True
     if SaleState.SUSPENDED in found:
-        return Wanted(Status.INACTIVE, until)
+        return Wanted(Status.INACTIVE, until, has_grace=has_grace)
     ends = [at for state, at in states if state is SaleState.ENDED]
-    return Wanted(Status.ACTIVE, until, _to_moment(ends[0]) if ends else None)
+    if ends:
+        is_paid = on_cancel is OnCancel.PAID_UNTIL and until is not UNSET
+        return Wanted(Status.ACTIVE, until, None if is_paid else to_moment(ends[0]), has_grace=False)
+    return _resumed(Wanted(Status.ACTIVE, until, has_grace=has_grace), subscription)
+
+
+def _resumed(want: Wanted, subscription: Subscription | None) -> Wanted:
+    """Where the subscription had ended and goes on since: no end that is past then."""
+    if subscription is None or not 0 < subscription.ended_at < subscription.state_at:
+        return want
+    resumed_at = to_moment(subscription.state_at)
+    is_past = not isinstance(want.expires_at, Unset) and want.expires_at <= resumed_at
+    return want._replace(resumed_at=resumed_at, expires_at=UNSET if is_past else want.expires_at)
+
+
+def wanted_once(known: Known, order: str) -> Wanted:
+    """What the licenses of lines should be that this order alone pays for."""
+    payment = replace(known.payments[order], subscription=None, until=None)
+    return wanted(Known({order: payment}))
+
+
+def wanted_gone(known: Known, gone_at: int, on_cancel: OnCancel) -> Wanted:
+    """What the licenses should be of a line that was taken out then: they end as those of a subscription that
+    ended. A period that was paid within the hour before was paid without the line, if another was before.
+    """
+    want, end = wanted(known, on_cancel), to_moment(gone_at)
+    if on_cancel is OnCancel.PAID_UNTIL:
+        paid = _list_paid(known)
+        paid_untils = [
+            (one.paid_at or 0, one.until) for one in (*paid.good, *paid.periods) if one.until is not None
+        ]
+        before = [one for one in paid_untils if one[0] <= gone_at]
+        earlier = [one for one in before if one[0] <= gone_at - PAID_BEFORE]
+        end = max(earlier or before, default=(0, end))[1]
+    ended_at = end if want.ended_at is None else min(end, want.ended_at)
+    return want._replace(ended_at=ended_at, has_grace=False, resumed_at=None)
 
 
 def _unrefunded_periods(known: Known, named: Collection[Payment]) -> list[Payment]:
@@ -190,75 +260,29 @@ def _unrefunded_periods(known: Known, named: Collection[Payment]) -> list[Paymen
     """
     periods = {one.until: one for one in known.payments.values() if _is_period(one)}
     for refunded in (one for one in named if _state_of(one) is SaleState.REFUNDED):
-        paid_at = _to_moment(refunded.paid_at or 0)
+        paid_at = to_moment(refunded.paid_at or 0)
         ends = [refunded.until] if refunded.until else sorted(one for one in periods if one and one > paid_at)
         periods.pop(ends[0] if ends else paid_at, None)
     return [*periods.values()]
 
 
-def _paid_until(
-    named: Collection[Payment], good: Sequence[Payment], periods: Collection[Payment]
-) -> datetime | Unset:
+def _paid_until(paid: _Paid) -> datetime | Unset:
     """Until when is paid, as the newest payment or period says. Where none does, until the next payment
     after the last one that is good, which was refunded; or as a refunded one says.
     """
-    said = [(_said_at(one), one.until) for one in (*good, *periods) if one.until is not None]
+    said = [(_said_at(one), one.until) for one in (*paid.good, *paid.periods) if one.until is not None]
     if said:
         return max(said)[1]
-    refunded = [one for one in named if one not in good]
-    later = [one.paid_at for one in refunded if one.paid_at and one.paid_at > _said_at(good[-1])]
+    refunded = [one for one in paid.named if one not in paid.good]
+    later = [one.paid_at for one in refunded if one.paid_at and one.paid_at > _said_at(paid.good[-1])]
     if later:
-        return _to_moment(min(later))
+        return to_moment(min(later))
     return max((one.until for one in refunded if one.until is not None), default=UNSET)
 
 
-def _to_moment(milliseconds: int) -> datetime:
+def to_moment(milliseconds: int) -> datetime:
+    """The moment, in whole seconds, so many milliseconds after 1970."""
     return datetime.fromtimestamp(milliseconds // 1000, UTC)
-
-
-def decide(sold: SoldLicense, license: License, want: Wanted, *, is_forced: bool = False) -> Decided:
-    """The changes that make the license what the shop wants.
-
-    What the shop has said before and says again changes nothing. A field that has another value than the
-    shop gave it was changed by hand: a later expiry stays, everything else is refused unless ``is_forced``.
-    """
-    changes: dict[str, Any] = {}
-    is_kept = False
-    if want.status not in (sold.status, license.status):
-        if license.status != sold.status and not is_forced:
-            return Decided({}, sold, is_refused=True)
-        changes["status"] = int(want.status)
-    now_sold = replace(sold, status=int(want.status), terms_expire_at=_terms_expire_at(sold, license))
-    wanted_at = want.expiry(now_sold.terms_expire_at)
-    if want.status is not Status.DISABLED and wanted_at != sold.expires_at:
-        expires_at = _decide_expiry(sold, license, wanted_at, is_forced=is_forced)
-        if expires_at is UNSET:
-            return Decided({}, sold, is_refused=True)
-        if expires_at != license.expires_at:
-            changes["expires_at"] = expires_at
-        is_kept = expires_at != wanted_at
-        now_sold = replace(now_sold, expires_at=wanted_at)
-    return Decided(changes, now_sold, is_kept=is_kept)
-
-
-def _terms_expire_at(sold: SoldLicense, license: License) -> datetime | None:
-    """The expiry by the terms; they may have given one since, with the first activation."""
-    is_open = sold.expires_at is None and sold.terms_expire_at is None
-    return license.expires_at if is_open else sold.terms_expire_at
-
-
-def _decide_expiry(
-    sold: SoldLicense, license: License, want: datetime | None, *, is_forced: bool
-) -> datetime | Unset | None:
-    """The expiry that the license gets; ``UNSET`` where that would undo what was done by hand."""
-    # Where the shop has said none, the terms may have given one since.
-    is_by_hand = sold.expires_at is not None and license.expires_at != sold.expires_at
-    if not is_by_hand or is_forced:
-        return want
-    told, has, wants = (one or END_OF_TIME for one in (sold.expires_at, license.expires_at, want))
-    if wants < told and has != wants:
-        return UNSET
-    return license.expires_at if has >= wants else want
 
 
 def find_mapped(mapping: Collection[MappedProduct], line: SaleLine) -> MappedProduct | None:
@@ -266,8 +290,3 @@ def find_mapped(mapping: Collection[MappedProduct], line: SaleLine) -> MappedPro
     by_product = {one.product: one for one in mapping}
     found = (by_product[ref] for ref in (*line.refs, ANY_PRODUCT) if ref in by_product)
     return next(found, None)
-
-
-def multiply_limit(limit: int, quantity: int) -> int:
-    """The limit of a license for so many times the devices; at most what a license can have."""
-    return min(limit * quantity, MAX_COUNT)

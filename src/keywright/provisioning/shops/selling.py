@@ -1,87 +1,79 @@
 """Do what the events of shops say: make licenses for sales, and change them as payments come and go."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable
+from datetime import timedelta
 from enum import Enum, auto
-from itertools import islice
-from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
-from keywright.events.outbox.model import MAX_LICENSES as MAX_LICENSES_OF_MAIL
-from keywright.events.outbox.model import MailTemplate, QueuedMail, Subject
-from keywright.events.outbox.store import queue_mail
 from keywright.licensing.licenses import handlers as licenses
 from keywright.licensing.licenses.commands import LicenseCommand, UpdateLicense
 from keywright.licensing.licenses.model import License, Order, Status
 from keywright.licensing.licenses.rules import expiry_of_new
+from keywright.licensing.terms.rules import LIMITS, select_terms
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning.customers.rules import parse_email
 from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses
 from keywright.provisioning.licenses.handlers import make
 from keywright.provisioning.policies.model import Policy
-from keywright.provisioning.policies.store import find_policy
-from keywright.provisioning.shops import event_rules, rules, sold_store
+from keywright.provisioning.shops import event_rules, outcome_rules, rules, sold_store
 from keywright.provisioning.shops.commands import WorkShopEvent
+from keywright.provisioning.shops.holding import Holding
+from keywright.provisioning.shops.line_rules import Resolve, list_lines
 from keywright.provisioning.shops.model import (
-    Buyer,
+    Again,
     Connection,
     EventState,
-    MappedProduct,
+    Lines,
     Nothing,
-    Payment,
-    QuantityRule,
+    OnCancel,
     Reason,
     Renewal,
     Sale,
     SaleLine,
-    SoldLicense,
     StateChange,
 )
-from keywright.provisioning.shops.rules import Known, Wanted
+from keywright.provisioning.shops.outcome_rules import Notes, Outcome
+from keywright.provisioning.shops.rules import Known
+from keywright.provisioning.shops.sale_mails import SaleMails
+from keywright.provisioning.shops.snapshot_rules import a_snapshot, is_contradicted
+from keywright.provisioning.shops.sold_model import Payment, SoldLicense, SoldLine
 from keywright.provisioning.shops.store import lock_connection
+from keywright.provisioning.shops.unit_rules import (
+    Aim,
+    Decided,
+    Held,
+    NewUnits,
+    Unit,
+    decide,
+    plan,
+    terms_for,
+)
 
-#: The most licenses that one transaction makes: others wait for it.
-_AT_ONCE = 100
+#: The most licenses that one transaction makes, and changes: others wait for it.
+_AT_ONCE, _CHANGED_AT_ONCE = 100, 200
+#: When what a subscription has paid for is compared with what it has: shops send one before the other.
+_LOOK_AFTER = timedelta(hours=1)
+SoldChange = Sale | Renewal | StateChange | Lines
 
 
-class Outcome(NamedTuple):
-    """What became of an event."""
+class Why(Enum):
+    """Why an event is to be worked on again, at once."""
 
-    state: EventState
-    reason: Reason | None = None
-    detail: str | None = None
-    customer_id: int | None = None
-
-
-class Unfinished(Enum):
-    """The event is to be worked on again, at once."""
-
-    #: A part of the licenses was made.
+    #: A part of the licenses was made, or changed.
     MORE = auto()
     #: It is about licenses that the command has not locked.
     NOT_LOCKED = auto()
+    #: The shop's API is to be asked what is true.
+    ASK = auto()
 
 
-class _Line(NamedTuple):
-    """A line of a sale, with what it makes; ``policy`` is None where that is nothing."""
+class Unfinished(msgspec.Struct, frozen=True):
+    """The event is to be worked on again; ``notes`` are what has changed so far."""
 
-    line: SaleLine
-    mapped: MappedProduct
-    policy: Policy | None
-
-    @property
-    def quantity(self) -> int:
-        """The number of licenses."""
-        is_one = self.mapped.quantity is QuantityRule.DEVICES or self.policy is None
-        return 1 if is_one else self.line.quantity
-
-
-class _Paid(NamedTuple):
-    """A sale with its buyer, whose address can be used, and what its licenses should be."""
-
-    sale: Sale
-    buyer: Buyer
-    wanted: Wanted
+    why: Why
+    notes: Notes = {}
 
 
 class Selling:
@@ -94,42 +86,73 @@ class Selling:
         connection: Connection,
         *,
         at: int,
-        is_forced: bool,
+        again: Again,
     ) -> None:
-        """``at`` is the event's time, in milliseconds since 1970; ``is_forced`` overwrites what was done by
-        hand.
+        """``at`` is the event's time, in milliseconds since 1970; ``again`` says what a person has asked
+        for.
         """
         self._work, self._tx = work, work.tx
         self._command, self._connection = command, connection
         self._at = at
-        self._is_forced = is_forced
-        #: Whether a license kept what was done by hand, and whether one has a later expiry now.
-        self._is_kept = self._is_extended = False
+        self._again = again
+        self._holding = Holding(work.tx, connection.id, connection.mapping, work.find_license)
+        self._mails = SaleMails(work, command, connection)
+        self._notes = command.notes
+        #: The licenses that there are, as they are now.
+        self._sold: list[SoldLicense] = []
+        self._subscription: str | None = None
+        self._problem: Outcome | None = None
+        #: Whether a license kept what was done by hand.
+        self._is_kept = False
 
     def apply(self) -> Outcome | Unfinished:
         """Apply the change of the event."""
         change = self._command.event.change
         if isinstance(change, Nothing):
             return Outcome(EventState.IGNORED, Reason.NOT_NEEDED, change.reason)
-        number, ref = self._connection.id, rules.payment_ref(change)
-        before = sold_store.find_known(self._tx, number, ref, change.subscription)
-        payment = before.payments.get(ref or "", Payment(order=""))
-        sold = self._list_sold(change.order, change.subscription or payment.subscription)
-        if sold is None:
-            return Unfinished.NOT_LOCKED
+        before, held = self._read(change)
+        if not all(one.sold.license_id in self._command.license_ids for one in held.units):
+            return Unfinished(Why.NOT_LOCKED, self._notes)
+        is_contradicted = self._is_contradicted(before, change)
+        if is_contradicted and self._connection.has_api_key and not self._command.is_asked:
+            return Unfinished(Why.ASK)
+        self._problem = self._find_problem(change, held)
+        if self._problem is not None and self._problem.reason is Reason.TOO_MANY:
+            return self._problem
         known = rules.learn(before, change, self._at)
-        sold_store.save_known(self._tx, number, before, known)
-        if isinstance(change, Sale):
-            return self._sell(change, sold, rules.wanted(known))
-        if not sold:
+        sold_store.save_known(self._tx, self._connection.id, before, known)
+        if not held.lines and not isinstance(change, Sale):
             return self._without_sold(change)
-        outcome = self._apply_to(sold, rules.wanted(known))
-        self._queue_mails(change, sold, before, known)
-        return outcome
+        if is_contradicted and self._again is not Again.OVERWRITE:
+            self._add_problem(Reason.SAME_MOMENT, change.subscription)
+        return self._hold(change, known, held, begins_grace=rules.begins_grace(before, known))
 
-    # --- renewals and states ----------------------------------------------------------------------
+    def look_again(self) -> Outcome | None:
+        """Look once more at an event that is done: None where what it said would come has come."""
+        change = self._command.event.change
+        if isinstance(change, Nothing):
+            return None
+        known, held = self._read(change)
+        return self._find_missing(change, known, held)
 
-    def _without_sold(self, change: Renewal | StateChange) -> Outcome:
+    def _read(self, change: SoldChange) -> tuple[Known, Held]:
+        """What is known, and what is held."""
+        number, ref = self._connection.id, rules.payment_ref(change)
+        known = sold_store.find_known(self._tx, number, ref, change.subscription)
+        payment = known.payments.get(ref or "", Payment(order=""))
+        order, of = getattr(change, "order", None), change.subscription or payment.subscription
+        self._subscription = of
+        return known, self._holding.read_held(order, of)
+
+    def _is_contradicted(self, known: Known, change: SoldChange) -> bool:
+        if not isinstance(change, Lines) or known.subscription is None:
+            return False
+        snapshot = a_snapshot(
+            self._at, (one for one in change.lines if one.quantity > 0), is_asked=change.is_asked
+        )
+        return is_contradicted(known.subscription.snapshots.get(change.part, ()), snapshot)
+
+    def _without_sold(self, change: Renewal | StateChange | Lines) -> Outcome:
         """What becomes of an event whose sale has not come, or made nothing."""
         if isinstance(change, Renewal):
             return Outcome(EventState.UNMATCHED, Reason.UNKNOWN_ORDER, change.subscription)
@@ -138,220 +161,227 @@ class Selling:
             return Outcome(EventState.UNMATCHED, Reason.API_KEY_MISSING)
         return Outcome(EventState.IGNORED, Reason.NOT_LICENSED, event_rules.order_of(change))
 
-    def _queue_mails(
-        self, change: Renewal | StateChange, sold: Collection[SoldLicense], before: Known, known: Known
-    ) -> None:
-        event_id = self._command.event_id
-        if isinstance(change, Renewal):
-            # The first period comes with the sale.
-            is_later = sum(one.until is not None for one in known.payments.values()) > 1
-            if self._is_extended and is_later:
-                self._queue_mail(MailTemplate.RENEWED, sold, f"renewal {event_id}")
-        elif rules.begins_grace(before, known):
-            self._queue_mail(MailTemplate.PAYMENT_FAILED, sold, f"grace {event_id}")
+    # --- lines ------------------------------------------------------------------------------------
 
-    def _list_sold(self, order: str | None, subscription: str | None) -> list[SoldLicense] | None:
-        """The licenses that the change is about; None where the command has not locked all of them."""
-        sold = sold_store.list_sold(self._tx, self._connection.id, order, subscription)
-        locked = self._command.license_ids
-        return sold if all(not one.license_id or one.license_id in locked for one in sold) else None
-
-    def _apply_to(self, sold: Collection[SoldLicense], wanted: Wanted) -> Outcome:
-        """Make these licenses what the shop wants, but for what was done by hand."""
-        changed, revived, refused = [], list[SoldLicense](), 0
-        for one in sold:
-            license = self._work.find_license(one.license_id) if one.license_id else None
-            if license is None:
-                # It was deleted by hand (see ``apply_to_restored``), or the line makes no license.
-                continue
-            decided = rules.decide(one, license, wanted, is_forced=self._is_forced)
-            refused += decided.is_refused
-            self._is_kept |= decided.is_kept
-            if decided.changes:
-                self._update(license, decided)
-            if license.status == Status.DISABLED and "status" in decided.changes:
-                revived.append(one)
-            if decided.sold != one:
-                changed.append(decided.sold)
-        sold_store.save_sold(self._tx, self._connection.id, changed)
-        if revived:
-            # A license that was refunded before it was made has never been in a mail.
-            self._queue_mail(self._template, revived, f"sale {max(one.license_id for one in revived)}")
-        customer_id = self._find_customer(sold)
-        if refused:
-            return Outcome(EventState.UNMATCHED, Reason.CHANGED_BY_HAND, customer_id=customer_id)
-        reason = Reason.KEPT_BY_HAND if self._is_kept else None
-        return Outcome(EventState.DONE, reason, customer_id=customer_id)
-
-    def _update(self, license: License, decided: rules.Decided) -> None:
-        expires_at = decided.changes.get("expires_at")
-        if expires_at is not None and license.expires_at is not None:
-            self._is_extended |= expires_at > license.expires_at
-        command = UpdateLicense(context=self._command.context, license=license.id, changes=decided.changes)
-        licenses.update(self._work, command)
-
-    # --- sales ------------------------------------------------------------------------------------
-
-    def _sell(self, sale: Sale, sold: Collection[SoldLicense], wanted: Wanted) -> Outcome | Unfinished:
-        outcome = self._apply_to(sold, wanted)
-        lines, problem = self._read_lines(sale)
-        buyer = self._read_buyer(sale)
-        if isinstance(buyer, Outcome):
-            return buyer
-        if problem is not None and problem.reason is Reason.TOO_MANY:
-            return problem
-        own = [one for one in sold if one.order == sale.order]
-        unfinished = self._make(_Paid(sale, buyer, wanted), lines, own)
-        if unfinished is not None:
-            return unfinished
-        ended = problem or outcome
-        return ended._replace(customer_id=self._find_customer(own))
-
-    def _read_buyer(self, sale: Sale) -> Buyer | Outcome:
-        if sale.buyer is None or not sale.buyer.email.strip():
-            return Outcome(EventState.UNMATCHED, Reason.NO_ADDRESS)
-        try:
-            return replace(sale.buyer, email=parse_email(sale.buyer.email))
-        except ValueError:
-            return Outcome(EventState.UNMATCHED, Reason.BAD_ADDRESS)
-
-    def _read_lines(self, sale: Sale) -> tuple[list[_Line], Outcome | None]:
-        """The lines that make something, and what is wrong with others."""
-        lines: list[_Line] = []
-        problem = None if sale.lines else Outcome(EventState.UNMATCHED, Reason.UNKNOWN_PRODUCT)
-        for line in sale.lines:
-            mapped = rules.find_mapped(self._connection.mapping, line)
-            if mapped is None:
-                detail = ", ".join(line.refs[:4])
-                problem = problem or Outcome(EventState.UNMATCHED, Reason.UNKNOWN_PRODUCT, detail)
-                continue
-            policy = None if mapped.policy_id is None else find_policy(self._tx, mapped.policy_id)
-            if mapped.policy_id is not None and (policy is None or policy.archived_at is not None):
-                detail = str(mapped.policy_id)
-                problem = problem or Outcome(EventState.UNMATCHED, Reason.UNUSABLE_POLICY, detail)
-            elif line.quantity > 0:
-                lines.append(_Line(line, mapped, policy))
-            elif policy is not None:
-                problem = problem or Outcome(EventState.UNMATCHED, Reason.NO_QUANTITY, str(line.quantity))
-        amount = sum(one.quantity for one in lines)
-        if amount > event_rules.MAX_LICENSES:
-            problem = Outcome(EventState.UNMATCHED, Reason.TOO_MANY, str(amount))
-        return lines, problem
-
-    def _make(self, order: _Paid, lines: Sequence[_Line], own: list[SoldLicense]) -> Unfinished | None:
-        """Make the licenses that are missing, which ``own`` gets; ``MORE`` when some are left."""
-        left, new, is_last = _AT_ONCE, list[SoldLicense](), True
+    def _find_problem(self, change: SoldChange, held: Held) -> Outcome | None:
+        """What is wrong with a line; the others make their licenses."""
+        if not isinstance(change, Sale | Lines):
+            return None
+        is_sale = isinstance(change, Sale)
+        if is_sale and not change.lines:
+            return Outcome(EventState.UNMATCHED, Reason.UNKNOWN_PRODUCT)
+        resolve = self._holding.resolver(held, is_sold_now=is_sale)
+        lines = [one for one in change.lines if is_sale or one.quantity > 0]
+        amount = 0
         for line in lines:
-            known = [one for one in own if one.line == line.line.number]
-            if line.policy is not None and any(not one.license_id for one in known):
-                sold_store.delete_unlicensed(
-                    self._tx, self._connection.id, order.sale.order, line.line.number
-                )
-                known = []
-            missing = max(0, line.quantity - len(known))
-            amount = min(missing, left)
-            if amount:
-                new += self._make_line(order, line, len(known), amount)
-                left -= amount
-            is_last = is_last and amount == missing
-        sold_store.save_new_sold(self._tx, self._connection.id, new)
-        own += new
-        if not is_last:
-            return Unfinished.MORE
-        made = [one.license_id for one in new if one.license_id]
-        if made and order.wanted.status is not Status.DISABLED:
-            self._queue_mail(self._template, own, f"sale {made[-1]}", order.buyer.language)
-        return None
+            made = resolve(line)
+            amount += 0 if made is None else made.copies(line.quantity)[0] * len(made.policies)
+        if amount > event_rules.MAX_LICENSES:
+            return Outcome(EventState.UNMATCHED, Reason.TOO_MANY, str(amount))
+        found = (self._diagnose(one, resolve) for one in lines if resolve(one) is None)
+        return next((one for one in found if one is not None), None)
 
-    def _make_line(self, order: _Paid, line: _Line, first: int, amount: int) -> list[SoldLicense]:
-        """Make so many licenses of a line, from an index on."""
-        sale, wanted, number = order.sale, order.wanted, line.line.number
-        nothing = SoldLicense(
-            order=sale.order,
-            line=number,
-            number=first,
-            license_id=0,
-            subscription=sale.subscription,
-            status=0,
-            expires_at=None,
-        )
-        if line.policy is None:
-            return [nothing]
-        terms = {}
-        limit = line.policy.terms.max_activations
-        if line.mapped.quantity is QuantityRule.DEVICES and limit is not None:
-            terms = {"max_activations": rules.multiply_limit(limit, line.line.quantity)}
-        of_terms = expiry_of_new(line.policy.terms, self._command.context.now)
+    def _diagnose(self, line: SaleLine, resolve: Resolve) -> Outcome | None:
+        """Why it is not known what a line makes."""
+        mapped = rules.find_mapped(self._connection.mapping, line)
+        detail = ", ".join(line.refs[:4])
+        if mapped is None and resolve(replace(line, quantity=1)) is None:
+            return Outcome(EventState.UNMATCHED, Reason.UNKNOWN_PRODUCT, detail)
+        if resolve(replace(line, quantity=1)) is None:
+            policies = "" if mapped is None else ", ".join(map(str, mapped.policy_ids))
+            return Outcome(EventState.UNMATCHED, Reason.UNUSABLE_POLICY, policies)
+        if line.quantity > 0:
+            return Outcome(EventState.UNMATCHED, Reason.LIMIT_TOO_HIGH, f"{detail}: {line.quantity}")
+        makes_some = mapped is None or bool(mapped.policy_ids)
+        return Outcome(EventState.UNMATCHED, Reason.NO_QUANTITY, str(line.quantity)) if makes_some else None
+
+    def _hold(
+        self, change: SoldChange, known: Known, held: Held, *, begins_grace: bool
+    ) -> Outcome | Unfinished:
+        """Let the lines have what they should; returns what became of the event."""
+        now = self._command.context.now
+        resolve = self._holding.resolver(held, is_sold_now=isinstance(change, Sale))
+        todo = plan(known, list_lines(known, resolve), held, self._connection.on_cancel, now)
+        self._save_lines(todo.lines)
+        self._sold = [one.sold for one in held.units]
+        is_whole = self._change_all(todo.aims)
+        if begins_grace:
+            self._mails.queue_failed(self._sold)
+        customer = self._find_buyer(change)
+        if todo.new and customer is not None and is_whole:
+            is_whole = self._make_all(todo.new, customer)
+        elif todo.new and customer is None and isinstance(change, Lines):
+            self._add_problem(Reason.NO_ADDRESS)
+        if not is_whole:
+            return Unfinished(Why.MORE, self._notes)
+        self._mails.queue_changed(change, known, self._notes, self._sold)
+        self._mails.queue_made(change, self._sold)
+        outcome = self._problem or self._find_outcome(change, known)
+        missing = None if self._problem else self._find_missing(change, known, held)
+        look_at = None if missing is None else now + _LOOK_AFTER
+        return outcome._replace(customer_id=self._mails.find_customer(self._sold), look_at=look_at)
+
+    def _save_lines(self, lines: Iterable[SoldLine]) -> None:
+        of = self._subscription
+        own = (one if one.subscription is not None else replace(one, subscription=of) for one in lines)
+        sold_store.save_lines(self._tx, self._connection.id, own)
+
+    def _add_problem(self, reason: Reason, detail: str | None = None) -> None:
+        """The event waits for a person; the first problem is the one that is shown."""
+        self._problem = self._problem or Outcome(EventState.UNMATCHED, reason, detail)
+
+    def _find_outcome(self, change: SoldChange, known: Known) -> Outcome:
+        if self._notes:
+            reason = Reason.KEPT_BY_HAND if self._is_kept else None
+            return Outcome(EventState.DONE, reason, outcome_rules.describe(self._notes))
+        fact = outcome_rules.find_fact(change, self._at, known, self._command.event.note)
+        return fact._replace(reason=Reason.KEPT_BY_HAND) if self._is_kept else fact
+
+    def _find_missing(self, change: SoldChange, known: Known, held: Held) -> Outcome | None:
+        """What a sale or a renewal says would come, and has not."""
+        if isinstance(change, Sale) and change.needs_period:
+            is_there = any(one.until is not None for one in known.payments.values())
+            return None if is_there else Outcome(EventState.UNMATCHED, Reason.NO_PERIOD, change.subscription)
+        if not isinstance(change, Renewal) or not change.lines:
+            return None
+        snapshots = {} if known.subscription is None else known.subscription.snapshots
+        if any(one.at > self._at for some in snapshots.values() for one in some):
+            return None
+        resolve = self._holding.resolver(held)
+        found = outcome_rules.compare_paid(change.lines, list_lines(known, resolve), resolve)
+        return None if found is None else Outcome(EventState.UNMATCHED, Reason.PAID_NOT_HELD, found)
+
+    # --- licenses ---------------------------------------------------------------------------------
+
+    def _change_all(self, aims: Iterable[tuple[Unit, Aim]]) -> bool:
+        """Make licenses what the shop wants, but for what was done by hand. Returns whether none is left."""
+        changed: dict[int, SoldLicense] = {}
+        amount = 0
+        for unit, aim in aims:
+            if unit.license is None:
+                # It was deleted by hand, and counts as held: see ``apply_to_restored``.
+                now_sold = replace(unit.sold, is_over=aim.is_over)
+            elif amount >= _CHANGED_AT_ONCE:
+                break
+            else:
+                decided = decide(unit, unit.license, aim, self._again)
+                amount += self._change(unit.license, decided)
+                now_sold = self._with_event(unit, decided)
+            if now_sold != unit.sold:
+                changed[unit.sold.license_id] = now_sold
+        sold_store.save_sold(self._tx, self._connection.id, changed.values())
+        self._sold = [changed.get(one.license_id, one) for one in self._sold]
+        return amount < _CHANGED_AT_ONCE
+
+    def _change(self, license: License, decided: Decided) -> bool:
+        """Change a license; returns whether it is another one now."""
+        if decided.is_refused:
+            kept = () if decided.written is None else decided.written.kept
+            self._add_problem(Reason.CHANGED_BY_HAND, ", ".join(kept) or "status or expiry")
+        self._is_kept |= decided.is_kept
+        changes = licenses.list_rule_changes(license, decided.changes, decided.written)
+        if not changes:
+            return False
+        command = UpdateLicense(context=self._command.context, license=license.id)
+        licenses.change_by_rule(self._work, command, license, changes)
+        notes = outcome_rules.note_changes(license, changes, is_over=decided.sold.is_over)
+        self._notes = outcome_rules.add_notes(self._notes, notes)
+        return True
+
+    def _with_event(self, unit: Unit, decided: Decided) -> SoldLicense:
+        """What was said of a license; one that is usable again is in the mail with keys."""
+        is_restored = unit.sold.status == Status.DISABLED and decided.changes.get("status") == Status.ACTIVE
+        return replace(decided.sold, event_id=self._command.event_id) if is_restored else decided.sold
+
+    def _make_all(self, new: Iterable[NewUnits], customer: CustomerReference) -> bool:
+        """Make the licenses that are missing; returns whether none is left."""
+        left = _AT_ONCE
+        for one in new:
+            policy = one.aim.policy
+            if policy is None or policy.archived_at is not None:
+                self._add_problem(Reason.UNUSABLE_POLICY, None if policy is None else str(policy.id))
+                continue
+            amount = min(one.amount, left)
+            if amount:
+                self._make(one._replace(amount=amount), policy, customer)
+            left -= amount
+            if amount < one.amount:
+                return False
+        return True
+
+    def _make(self, new: NewUnits, policy: Policy, customer: CustomerReference) -> None:
+        """Make these licenses of a line."""
+        wanted, line, now = new.aim.wanted, new.line, self._command.context.now
+        terms = terms_for(policy, new.aim.quantity, has_grace=wanted.has_grace)
+        of_terms = expiry_of_new(policy.terms, now)
         source = f"{self._connection.shop.value}:{self._connection.id}"
         command = IssueLicenses(
             context=self._command.context,
             status=wanted.status,
-            quantity=amount,
-            policy_id=line.policy.id,
-            terms=terms,
-            customer=CustomerReference(
-                email=order.buyer.email, name=order.buyer.name, language=order.buyer.language
-            ),
-            order=Order(source, sale.order, number, first),
+            quantity=new.amount,
+            policy_id=policy.id,
+            units=new.aim.quantity,
+            rule_terms=select_terms(terms, (*LIMITS, "grace_days")),
+            customer=customer,
+            order=Order(source, line.order, line.line, new.first),
             expires_at=wanted.expiry(of_terms),
             has_expiry=True,
         )
-        made, _ = make(self._work, command, line.policy)
-        return [
-            replace(
-                nothing,
-                number=first + i,
+        made, _ = make(self._work, command, policy)
+        sold = [
+            SoldLicense(
+                order=line.order,
+                line=line.line,
+                number=new.first + i,
+                item=new.item,
                 license_id=one.id,
+                subscription=self._subscription,
                 status=one.status,
                 expires_at=one.expires_at,
                 terms_expire_at=of_terms,
+                policy_id=policy.id,
+                quantity=new.aim.quantity,
+                has_grace=wanted.has_grace,
+                event_id=self._command.event_id,
             )
             for i, one in enumerate(made)
         ]
+        sold_store.delete_unlicensed(self._tx, self._connection.id, line.order, line.line)
+        sold_store.save_new_sold(self._tx, self._connection.id, sold)
+        self._sold += sold
+        self._notes = dict(self._notes) | {"made": self._notes.get("made", 0) + len(sold)}
 
-    # --- customers and mails ----------------------------------------------------------------------
-
-    @property
-    def _template(self) -> MailTemplate:
-        named = self._connection.mail_template
-        return MailTemplate.YOUR_LICENSE if named is None else MailTemplate(named)
-
-    def _licenses_of(self, sold: Collection[SoldLicense]) -> Iterator[License]:
-        """Those of them that there are, one after another."""
-        found = (self._work.find_license(one.license_id) for one in sold if one.license_id)
-        return (one for one in found if one is not None)
-
-    def _find_customer(self, sold: Collection[SoldLicense]) -> int | None:
-        found = (one.customer_id for one in self._licenses_of(sold))
-        return next((one for one in found if one is not None), None)
-
-    def _queue_mail(
-        self, template: MailTemplate, sold: Collection[SoldLicense], unique: str, language: str | None = None
-    ) -> None:
-        """Queue a mail about these licenses, if the connection sends any and they have a customer."""
-        customer_id = self._find_customer(sold) if self._connection.sends_mail else None
-        if customer_id is None:
-            return
-        found = list(islice(self._licenses_of(sold), MAX_LICENSES_OF_MAIL))
-        mail = QueuedMail(
-            template=template,
-            unique=f"shop {unique} {template.value}",
-            customer_id=customer_id,
-            product_id=found[0].product_id,
-            language=None if language is None else language.replace("-", "_"),
-            subject=Subject(license_ids=tuple(one.id for one in found)),
-        )
-        queue_mail(self._tx, mail, self._command.context.now)
+    def _find_buyer(self, change: SoldChange) -> CustomerReference | None:
+        """The buyer of a sale; of a subscription that changes, the customer of its licenses."""
+        if not isinstance(change, Sale):
+            customer_id = self._mails.find_customer(self._sold)
+            return None if customer_id is None else CustomerReference(id=customer_id)
+        buyer = change.buyer
+        if buyer is None or not buyer.email.strip():
+            self._add_problem(Reason.NO_ADDRESS)
+            return None
+        try:
+            email = parse_email(buyer.email)
+        except ValueError:
+            self._add_problem(Reason.BAD_ADDRESS)
+            return None
+        return CustomerReference(email=email, name=buyer.name, language=buyer.language)
 
 
 def apply_to_restored(work: LicenseWork, command: LicenseCommand, license: License) -> None:
     """Apply what shops have said of a license since it was deleted."""
     for connection_id, sold in sold_store.list_of_license(work.tx, license.id):
         # No event of the connection is worked on meanwhile.
-        lock_connection(work.tx, connection_id)
+        connection = lock_connection(work.tx, connection_id)
         known = sold_store.find_known(work.tx, connection_id, sold.order, sold.subscription)
-        decided = rules.decide(sold, license, rules.wanted(known))
-        if decided.changes:
-            changed = UpdateLicense(context=command.context, license=license.id, changes=decided.changes)
-            licenses.update(work, changed)
-        sold_store.save_sold(work.tx, connection_id, [decided.sold])
+        mapping = () if connection is None else connection.mapping
+        holding = Holding(work.tx, connection_id, mapping, work.find_license)
+        held = holding.read_held(sold.order, sold.subscription)
+        on_cancel = OnCancel.PAID_UNTIL if connection is None else connection.on_cancel
+        todo = plan(known, list_lines(known, holding.resolver(held)), held, on_cancel, command.context.now)
+        for unit, aim in todo.aims:
+            if unit.license is not None and unit.license.id == license.id:
+                decided = decide(unit, unit.license, aim)
+                changes = licenses.list_rule_changes(license, decided.changes, decided.written)
+                licenses.change_by_rule(work, command, license, changes)
+                sold_store.save_sold(work.tx, connection_id, [decided.sold])

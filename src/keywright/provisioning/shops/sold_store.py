@@ -1,9 +1,10 @@
 """Statements about what shops say of payments, subscriptions, and the licenses that were sold."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+import msgspec
 from msgspec.structs import asdict
 from sqlalchemy import BindParameter, Executable, Row, Table, bindparam, delete, exists, func, select, update
 from sqlalchemy.dialects.postgresql import insert as insert_on_postgres
@@ -11,29 +12,28 @@ from sqlalchemy.dialects.sqlite import insert as insert_on_sqlite
 
 from keywright.db.bulk import bulk_insert, bulk_update
 from keywright.db.rows import to_datetime, to_optional_seconds
-from keywright.db.schema import connections, payments, sold_licenses, subscriptions
+from keywright.db.schema import connections, payments, sold_licenses, sold_lines, subscriptions
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.licensing.licenses.model import order_of
 from keywright.licensing.licenses.store import find_licenses_by_id
-from keywright.provisioning.shops.model import (
-    Change,
-    Fact,
-    Payment,
-    RemovedSales,
-    SaleState,
-    Shop,
-    SoldLicense,
-    Subscription,
-)
+from keywright.provisioning.shops.model import Change, Fact, QuantityRule, RemovedSales, SaleState, Shop
 from keywright.provisioning.shops.rules import Known
+from keywright.provisioning.shops.sold_model import Payment, Snapshots, SoldLicense, SoldLine, Subscription
 
 #: The most payments of a subscription that count, the newest, and the most licenses of one.
-_MAX_PAYMENTS, _MAX_SOLD = 400, 2_000
+_MAX_PAYMENTS, MAX_SOLD = 400, 20_000
+_decode_snapshots = msgspec.json.Decoder(Snapshots).decode
+_decode_parts = msgspec.json.Decoder(dict[str, Snapshots]).decode
+_decode_refs = msgspec.json.Decoder(tuple[str, ...]).decode
+_decode_ids = msgspec.json.Decoder(tuple[int, ...]).decode
 _INSERT_SOLD = bulk_insert(sold_licenses)
 _UPDATE_SOLD = bulk_update(
     sold_licenses,
-    ["connection_id", "order_ref", "line", "number"],
-    ["status", "expires_at", "terms_expire_at"],
+    ["connection_id", "order_ref", "line", "number", "item"],
+    [
+        *("status", "expires_at", "terms_expire_at"),
+        *("policy_id", "quantity", "has_grace", "is_over", "event_id"),
+    ],
 )
 _OF: BindParameter[int] = bindparam("connection_id")
 _REF: BindParameter[str] = bindparam("ref")
@@ -42,14 +42,19 @@ _SOLD_BY = {
     name: select(sold_licenses)
     .where(sold_licenses.c.connection_id == _OF, sold_licenses.c[name] == _REF)
     .order_by(sold_licenses.c.license_id)
-    .limit(_MAX_SOLD)
+    .limit(MAX_SOLD)
+    for name in ("order_ref", "subscription_ref")
+}
+_LINES_BY = {
+    name: select(sold_lines).where(sold_lines.c.connection_id == _OF, sold_lines.c[name] == _REF)
     for name in ("order_ref", "subscription_ref")
 }
 _PAYMENT = select(payments).where(payments.c.connection_id == _OF, payments.c.order_ref == _REF)
 _PAYMENTS = (
     select(payments)
     .where(payments.c.connection_id == _OF, payments.c.subscription_ref == _REF)
-    .order_by(payments.c.paid_at.desc())
+    # What was sold is not forgotten, however often it was renewed.
+    .order_by(payments.c.snapshots.is_(None), payments.c.paid_at.desc())
     .limit(_MAX_PAYMENTS)
 )
 #: The next connection that has sold something, some licenses of one, and their number.
@@ -64,15 +69,27 @@ _SUBSCRIPTION = select(subscriptions).where(
 )
 
 
+def list_lines(
+    tx: ReadTransaction, connection_id: int, order: str | None, subscription: str | None
+) -> list[SoldLine]:
+    """The lines of an order, and of a subscription."""
+    found: dict[tuple[str, str], SoldLine] = {}
+    for name, ref in (("order_ref", order), ("subscription_ref", subscription)):
+        if ref is not None:
+            rows = tx.connection.execute(_LINES_BY[name], _of(connection_id, ref))
+            found |= {(row.order_ref, row.line): _line_of(row) for row in rows}
+    return list(found.values())
+
+
 def list_sold(
     tx: ReadTransaction, connection_id: int, order: str | None, subscription: str | None
 ) -> list[SoldLicense]:
-    """The licenses of an order, and of a subscription."""
-    found: dict[tuple[str, str, int], SoldLicense] = {}
+    """The licenses of an order, and of a subscription; without an ID, those of lines that made none."""
+    found: dict[tuple[str, str, int, int], SoldLicense] = {}
     for name, ref in (("order_ref", order), ("subscription_ref", subscription)):
         if ref is not None:
             rows = tx.connection.execute(_SOLD_BY[name], _of(connection_id, ref))
-            found |= {(row.order_ref, row.line, row.number): _sold_of(row) for row in rows}
+            found |= {(row.order_ref, row.line, row.number, row.item): _sold_of(row) for row in rows}
     return list(found.values())
 
 
@@ -114,7 +131,7 @@ def take_over(tx: WriteTransaction, removed_id: int, connection_id: int) -> int:
     licenses.
     """
     taken = 0
-    for table in (subscriptions, payments, sold_licenses):
+    for table in (subscriptions, payments, sold_lines, sold_licenses):
         own = table.alias()
         same = (own.c[one.name] == one for one in table.primary_key if one.name != "connection_id")
         is_known = exists().where(own.c.connection_id == connection_id, *same)
@@ -124,44 +141,68 @@ def take_over(tx: WriteTransaction, removed_id: int, connection_id: int) -> int:
     return taken
 
 
+def save_lines(tx: WriteTransaction, connection_id: int, lines: Iterable[SoldLine]) -> None:
+    """Insert or update."""
+    for one in lines:
+        values = {
+            "connection_id": connection_id,
+            "order_ref": one.order,
+            "line": one.line,
+            "subscription_ref": one.subscription,
+            "listed_in": one.listed_in,
+            "listed_as": one.listed_as,
+            "refs": _to_json(one.refs),
+            "policy_ids": _to_json(one.policy_ids),
+            "rule": one.rule.value,
+        }
+        tx.connection.execute(_SAVE_LINE[tx.is_postgres], values)
+
+
 def save_new_sold(tx: WriteTransaction, connection_id: int, sold: Sequence[SoldLicense]) -> None:
     """Insert."""
-    _INSERT_SOLD.execute(
-        tx.connection,
-        [
-            {
-                "connection_id": connection_id,
-                "order_ref": one.order,
-                "line": one.line,
-                "number": one.number,
-                "license_id": one.license_id,
-                "subscription_ref": one.subscription,
-                "status": one.status,
-                "expires_at": to_optional_seconds(one.expires_at),
-                "terms_expire_at": to_optional_seconds(one.terms_expire_at),
-            }
-            for one in sold
-        ],
-    )
+    rows = [
+        {
+            "connection_id": connection_id,
+            "order_ref": one.order,
+            "line": one.line,
+            "number": one.number,
+            "item": one.item,
+            "license_id": one.license_id,
+            "subscription_ref": one.subscription,
+            **_state_columns(one),
+        }
+        for one in sold
+    ]
+    _INSERT_SOLD.execute(tx.connection, rows)
 
 
 def save_sold(tx: WriteTransaction, connection_id: int, sold: Collection[SoldLicense]) -> None:
     """Update what the shop has said."""
-    _UPDATE_SOLD.execute(
-        tx.connection,
-        [
-            {
-                "where_connection_id": connection_id,
-                "where_order_ref": one.order,
-                "where_line": one.line,
-                "where_number": one.number,
-                "status": one.status,
-                "expires_at": to_optional_seconds(one.expires_at),
-                "terms_expire_at": to_optional_seconds(one.terms_expire_at),
-            }
-            for one in sold
-        ],
-    )
+    rows = [
+        {
+            "where_connection_id": connection_id,
+            "where_order_ref": one.order,
+            "where_line": one.line,
+            "where_number": one.number,
+            "where_item": one.item,
+            **_state_columns(one),
+        }
+        for one in sold
+    ]
+    _UPDATE_SOLD.execute(tx.connection, rows)
+
+
+def _state_columns(one: SoldLicense) -> dict[str, Any]:
+    return {
+        "status": one.status,
+        "expires_at": to_optional_seconds(one.expires_at),
+        "terms_expire_at": to_optional_seconds(one.terms_expire_at),
+        "policy_id": one.policy_id,
+        "quantity": one.quantity,
+        "has_grace": int(one.has_grace),
+        "is_over": int(one.is_over),
+        "event_id": one.event_id,
+    }
 
 
 def delete_unlicensed(tx: WriteTransaction, connection_id: int, order: str, line: str) -> None:
@@ -185,7 +226,7 @@ def find_known(
     found = map(_payment_of, tx.connection.execute(_PAYMENTS, _of(connection_id, ref)))
     subscription = tx.first(
         _SUBSCRIPTION,
-        lambda row: Subscription(ref=ref, state=SaleState(row.state), state_at=row.state_at),
+        _subscription_of,
         **_of(connection_id, ref),
     )
     return Known({one.order: one for one in found} | payments, subscription)
@@ -208,6 +249,8 @@ def _save_payment(tx: WriteTransaction, connection_id: int, payment: Payment) ->
     values = asdict(payment) | {"until": to_optional_seconds(payment.until)}
     values |= {fact.value: values[fact.value].value for fact in Fact}
     values["order_ref"], values["subscription_ref"] = values.pop("order"), values.pop("subscription")
+    values["is_proration"] = int(payment.is_proration)
+    values["snapshots"] = _to_json(payment.snapshots) if payment.snapshots else None
     tx.connection.execute(_SAVE_PAYMENT[tx.is_postgres], values | {"connection_id": connection_id})
 
 
@@ -217,6 +260,8 @@ def _save_subscription(tx: WriteTransaction, connection_id: int, subscription: S
         "subscription_ref": subscription.ref,
         "state": subscription.state.value,
         "state_at": subscription.state_at,
+        "ended_at": subscription.ended_at,
+        "snapshots": _to_json(subscription.snapshots) if subscription.snapshots else None,
     }
     tx.connection.execute(_SAVE_SUBSCRIPTION[tx.is_postgres], values)
 
@@ -234,6 +279,11 @@ def _upsert(table: Table, *keys: str) -> dict[bool, Executable]:
 
 _SAVE_PAYMENT = _upsert(payments, "connection_id", "order_ref")
 _SAVE_SUBSCRIPTION = _upsert(subscriptions, "connection_id", "subscription_ref")
+_SAVE_LINE = _upsert(sold_lines, "connection_id", "order_ref", "line")
+
+
+def _to_json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def _payment_of(row: Row[Any]) -> Payment:
@@ -248,6 +298,31 @@ def _payment_of(row: Row[Any]) -> Payment:
         refund_at=row.refund_at,
         dispute=SaleState(row.dispute),
         dispute_at=row.dispute_at,
+        is_proration=bool(row.is_proration),
+        snapshots=() if row.snapshots is None else _decode_snapshots(row.snapshots),
+    )
+
+
+def _subscription_of(row: Row[Any]) -> Subscription:
+    return Subscription(
+        ref=row.subscription_ref,
+        state=SaleState(row.state),
+        state_at=row.state_at,
+        ended_at=row.ended_at,
+        snapshots={} if row.snapshots is None else _decode_parts(row.snapshots),
+    )
+
+
+def _line_of(row: Row[Any]) -> SoldLine:
+    return SoldLine(
+        order=row.order_ref,
+        line=row.line,
+        subscription=row.subscription_ref,
+        listed_in=row.listed_in,
+        listed_as=row.listed_as,
+        refs=_decode_refs(row.refs),
+        policy_ids=_decode_ids(row.policy_ids),
+        rule=QuantityRule(row.rule),
     )
 
 
@@ -261,6 +336,12 @@ def _sold_of(row: Row[Any]) -> SoldLicense:
         status=row.status,
         expires_at=_moment(row.expires_at),
         terms_expire_at=_moment(row.terms_expire_at),
+        item=row.item,
+        policy_id=row.policy_id,
+        quantity=row.quantity,
+        has_grace=bool(row.has_grace),
+        is_over=bool(row.is_over),
+        event_id=row.event_id,
     )
 
 

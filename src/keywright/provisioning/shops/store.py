@@ -20,11 +20,13 @@ from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.provisioning.shops.commands import ListShopEvents
 from keywright.provisioning.shops.event_rules import LONGEST_DELAY, to_milliseconds
 from keywright.provisioning.shops.model import (
+    Again,
     Connection,
     DueEvent,
     EventState,
     MappedProduct,
     Mode,
+    OnCancel,
     OpenedConnection,
     Payload,
     Reason,
@@ -151,7 +153,7 @@ def _connection_of(row: Row[Any]) -> Connection:
     found = with_datetimes(row)
     values = {name: found[name] for name in Connection.__struct_fields__}
     values |= {"shop": Shop(row.shop), "mode": Mode(row.mode), "mapping": _decode_mapping(row.mapping)}
-    values |= {"paid_states": _decode_states(row.paid_states)}
+    values |= {"paid_states": _decode_states(row.paid_states), "on_cancel": OnCancel(row.on_cancel)}
     return Connection(**values | {name: bool(values[name]) for name in ("sends_mail", "has_api_key")})
 
 
@@ -352,7 +354,7 @@ def _event_of(row: Row[Any]) -> StoredEvent:
         happened_at=to_datetime(row.happened_at // 1000),
         received_at=to_datetime(row.received_at),
         attempts=row.attempts,
-        is_forced=bool(row.is_forced),
+        is_forced=Again(row.is_forced),
         next_attempt_at=None if row.next_attempt_at is None else to_datetime(row.next_attempt_at),
     )
 
@@ -363,7 +365,7 @@ def _event_values(event: StoredEvent) -> Values:
     return values | {
         "state": event.state.value,
         "reason": None if event.reason is None else event.reason.value,
-        "is_forced": int(event.is_forced),
+        "is_forced": event.is_forced.value,
         "happened_at": to_milliseconds(event.happened_at),
         "received_at": to_seconds(event.received_at),
         "next_attempt_at": to_optional_seconds(event.next_attempt_at),

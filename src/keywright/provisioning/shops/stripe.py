@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from keywright.core.errors import UnreadableEvent
 from keywright.provisioning.shops.model import (
-    ApiAccess,
     Buyer,
     Change,
     Connection,
@@ -25,7 +24,6 @@ from keywright.provisioning.shops.model import (
     Sale,
     SaleLine,
     SaleState,
-    ShopApi,
     ShopEvent,
     StateChange,
     UnreadableOrder,
@@ -38,6 +36,7 @@ from keywright.provisioning.shops.reading import (
     require_header,
     require_timed_signature,
 )
+from keywright.provisioning.shops.shop_module import ApiAccess, ShopApi
 
 API_URL = "https://api.stripe.com"
 #: The most lines of an order that are asked for.

@@ -22,7 +22,6 @@ from msgspec.structs import replace
 
 from keywright.core.errors import ShopRefused, UnreadableEvent
 from keywright.provisioning.shops.model import (
-    ApiAccess,
     Buyer,
     Change,
     Connection,
@@ -32,7 +31,6 @@ from keywright.provisioning.shops.model import (
     Sale,
     SaleLine,
     SaleState,
-    ShopApi,
     ShopEvent,
     StateChange,
     UnreadableOrder,
@@ -46,6 +44,7 @@ from keywright.provisioning.shops.reading import (
     require_header,
     require_signature,
 )
+from keywright.provisioning.shops.shop_module import ApiAccess, ShopApi
 
 #: The states of orders that make licenses, unless the connection names others.
 PAID_STATES = ("processing", "completed")
@@ -168,7 +167,7 @@ def complete(event: ShopEvent, api: ShopApi) -> ShopEvent:
     change = event.change
     if isinstance(change, StateChange):
         change = replace(change, subscription=first_order)
-    elif isinstance(change, Renewal) and until:
+    elif isinstance(change, Renewal) and until and change.until is not None:
         # Until the shop is asked, it is when the order was paid.
         end = period_end(from_text(until), change.until, found.billing_period, found.billing_interval)
         change = replace(change, subscription=first_order, until=end)

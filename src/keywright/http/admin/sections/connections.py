@@ -73,7 +73,17 @@ REASONS = {
     Reason.OTHER_MODE: N_("A test, or a live event of a connection for tests."),
     Reason.NOT_LICENSED: N_("No license was sold with this order."),
     Reason.ALREADY_REFUNDED: N_("The order is refunded already."),
+    Reason.LIMIT_TOO_HIGH: N_("It asks for more than a license can allow."),
+    Reason.SAME_MOMENT: N_("The shop said two things at the same moment; the larger quantity counts."),
+    Reason.NO_PERIOD: N_("The shop has not said how long it is paid for: is its event for that asked for?"),
+    Reason.PAID_NOT_HELD: N_("What is paid is not what is held."),
     Reason.KEPT_BY_HAND: N_("A later expiry that was set by hand stays."),
+    Reason.ALREADY_SO: N_("The licenses are so already."),
+    Reason.OLDER: N_("A newer event of the shop counts."),
+    Reason.LISTED_BY_SUBSCRIPTION: N_("The subscription lists its lines itself."),
+    Reason.IN_GRACE: N_("A payment failed: the licenses are good to the end of what was paid, and grace."),
+    Reason.NO_PERIOD_PAID: N_("The payment is for no period."),
+    Reason.NOT_FOLLOWED: N_("Licenses do not follow this."),
 }
 QUANTITIES = {QuantityRule.KEYS: N_("one license each"), QuantityRule.DEVICES: N_("more devices")}
 #: The events of a page, the empty rows of the mapping, and the most rows that a form shows.

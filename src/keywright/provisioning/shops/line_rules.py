@@ -1,0 +1,183 @@
+"""The lines that orders and subscriptions have, derived from all that shops state of them. Pure.
+
+A subscription that states its lines is believed; until then, the lines of its orders are its own.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from keywright.provisioning.policies.model import Policy
+from keywright.provisioning.shops.model import QuantityRule, SaleLine
+from keywright.provisioning.shops.rules import Known, place_of
+from keywright.provisioning.shops.sold_model import Payment, Snapshots
+
+#: The order whose line it is, "" for the subscription's own, and the line's number.
+Key = tuple[str, str]
+
+
+class Made(NamedTuple):
+    """What a line makes: for each unit, a license of each policy; or one of each for all units."""
+
+    policies: tuple[Policy, ...]
+    rule: QuantityRule
+
+    @property
+    def products(self) -> frozenset[int | None]:
+        """The products of the licenses."""
+        return frozenset(one.product_id for one in self.policies)
+
+    def copies(self, quantity: int) -> tuple[int, int]:
+        """The number of licenses of each policy, and the quantity of each license."""
+        return (quantity, 1) if self.rule is QuantityRule.KEYS else (1, quantity)
+
+
+#: What a line makes; None where nobody has decided that.
+Resolve = Callable[[SaleLine], Made | None]
+
+
+class Line(NamedTuple):
+    """A line, and what it makes. ``is_once``: the order pays for it, and not the subscription; ``gone_at`` is
+    when it was taken out; ``sold_as`` is the key that it has in its order.
+    """
+
+    key: Key
+    line: SaleLine
+    made: Made
+    is_once: bool = False
+    gone_at: int | None = None
+    sold_as: Key | None = None
+
+
+class _Step(NamedTuple):
+    at: int
+    lines: Mapping[Key, SaleLine]
+
+
+def list_lines(known: Known, resolve: Resolve) -> list[Line]:
+    """The lines that are, and those that were taken out."""
+    ordered = sorted(known.payments.values(), key=place_of)
+    sales = [one for one in ordered if one.snapshots and one.paid_at is not None]
+    own = [line for sale in sales for line in _list(_steps_of(sale.snapshots, sale.order), resolve)]
+    parts = {} if known.subscription is None else known.subscription.snapshots
+    if not parts:
+        return own
+    taken = _align(sales, parts, resolve)
+    found = [one._replace(is_once=True) for one in own if one.key not in taken]
+    sold_as = {key: own_key for own_key, (_, key, _) in taken.items()}
+    for part, snapshots in sorted(parts.items()):
+        first = {key: line for of, key, line in taken.values() if of == part}
+        began = max((one.paid_at or 0 for one in sales), default=0)
+        listed = _list([_Step(began, first), *_steps_of(snapshots)], resolve)
+        found += [one._replace(sold_as=sold_as.get(one.key)) for one in listed]
+    return found
+
+
+def _steps_of(snapshots: Snapshots, order: str = "") -> list[_Step]:
+    return [_Step(one.at, {(order, line.number): line for line in one.lines}) for one in snapshots]
+
+
+def _align(
+    sales: Sequence[Payment], parts: Mapping[str, Snapshots], resolve: Resolve
+) -> dict[Key, tuple[str, Key, SaleLine]]:
+    """The lines of orders that the subscription goes on with, by their keys: its part, the key there, and
+    the line. A line that it never listed has its own key.
+    """
+    taken: dict[Key, tuple[str, Key, SaleLine]] = {}
+    for sale in sales:
+        lines = [one for one in sale.snapshots[-1].lines if one.recurs is not False]
+        for line in lines:
+            used = {number for _, (_, number), _ in taken.values()}
+            found = _find_listed(line, parts, used)
+            if found is not None:
+                taken[sale.order, line.number] = (found[0], ("", found[1]), line)
+        is_listed = any((sale.order, one.number) in taken for one in lines)
+        for line in lines:
+            key, part = (sale.order, line.number), min(parts)
+            if key not in taken and (line.recurs or (not is_listed and _is_like(line, parts, resolve))):
+                taken[key] = (part, key, line)
+    return taken
+
+
+def _find_listed(line: SaleLine, parts: Mapping[str, Snapshots], used: set[str]) -> tuple[str, str] | None:
+    """The part and the number under which a line was listed first: by its number, its price, another ref."""
+    listed = [
+        (part, one)
+        for part, snapshots in sorted(parts.items())
+        for snapshot in snapshots
+        for one in snapshot.lines
+        if one.number not in used
+    ]
+    by_number = [(part, one.number) for part, one in listed if one.number == line.number]
+    by_price = [(part, one.number) for part, one in listed if is_same_price(one, line)]
+    by_ref = [(part, one.number) for part, one in listed if {*one.refs} & {*line.refs}]
+    return next(iter([*by_number, *by_price, *by_ref]), None)
+
+
+def is_same_price(one: SaleLine, other: SaleLine) -> bool:
+    """Whether they are for the same price or variation."""
+    return one.refs[:1] == other.refs[:1]
+
+
+def _is_like(line: SaleLine, parts: Mapping[str, Snapshots], resolve: Resolve) -> bool:
+    """Whether the subscription has begun with a line of the same product."""
+    firsts = [resolve(one) for snapshots in parts.values() for one in snapshots[0].lines]
+    made = resolve(line)
+    return made is not None and any(one is not None and one.products & made.products for one in firsts)
+
+
+def _list(steps: Sequence[_Step], resolve: Resolve) -> list[Line]:
+    steps = list(_usable(steps, resolve))
+    newest = steps[-1].lines
+    found, seen = [Line(key, line, _made(line, resolve)) for key, line in newest.items()], {*newest}
+    for before, after in reversed(list(pairwise(steps))):
+        moved = _find_moved(before, after, resolve)
+        gone = [key for key in before.lines if key not in after.lines and key not in seen]
+        for key in gone:
+            seen.add(key)
+            if key not in moved:
+                line, gone_at = before.lines[key], max(before.at, after.at)
+                found.append(Line(key, line, _made(line, resolve), gone_at=gone_at))
+    return found
+
+
+def _made(line: SaleLine, resolve: Resolve) -> Made:
+    made = resolve(line)
+    assert made is not None  # noqa: S101
+    return made
+
+
+def _usable(steps: Iterable[_Step], resolve: Resolve) -> Iterator[_Step]:
+    """The steps without lines that nothing is known to be made of: such a line is as it was before, and one
+    that is new leaves what it may stand for as that was.
+    """
+    before: Mapping[Key, SaleLine] = {}
+    stands_for: dict[Key, Key] = {}
+    for step in steps:
+        now = {key: one for key, one in step.lines.items() if resolve(one) is not None}
+        unknown = [key for key in step.lines if key not in now]
+        now |= {key: before[key] for key in unknown if key in before}
+        free = [key for key in before if key not in now]
+        for key in unknown:
+            if key not in before and free:
+                kept = stands_for.get(key)
+                stands_for[key] = kept if kept in free else free[0]
+                free.remove(stands_for[key])
+                now[stands_for[key]] = before[stands_for[key]]
+        before = now
+        yield _Step(step.at, now)
+
+
+def _find_moved(before: _Step, after: _Step, resolve: Resolve) -> set[Key]:
+    """The lines in whose places others came: each a new one of the same product."""
+    new = [key for key in after.lines if key not in before.lines]
+    moved = set[Key]()
+    for key, line in before.lines.items():
+        if key in after.lines:
+            continue
+        products = _made(line, resolve).products
+        other = next((one for one in new if _made(after.lines[one], resolve).products & products), None)
+        if other is not None:
+            new.remove(other)
+            moved.add(key)
+    return moved

@@ -1,0 +1,145 @@
+"""What became of an event, in words: what changed, or the fact that made nothing change. Pure."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from keywright.licensing.licenses.model import License, Status
+from keywright.provisioning.shops.line_rules import Line, Resolve
+from keywright.provisioning.shops.model import (
+    EventState,
+    Lines,
+    Reason,
+    Renewal,
+    Sale,
+    SaleLine,
+    SaleState,
+    StateChange,
+)
+from keywright.provisioning.shops.rules import Known, is_proration, payment_ref, subscription_of
+from keywright.provisioning.shops.sold_model import Payment, Snapshots
+
+#: What changed, and for how many licenses.
+Notes = Mapping[str, int]
+_TERMS = {"quantity": "quantity", "policy_id": "policy", "times_activated_max": "devices"}
+_LONGER = "until"
+_STATUSES = {Status.ACTIVE: "active", Status.INACTIVE: "suspended", Status.DISABLED: "disabled"}
+
+
+class Outcome(NamedTuple):
+    """What became of an event; it is looked at once more at ``look_at``."""
+
+    state: EventState
+    reason: Reason | None = None
+    detail: str | None = None
+    customer_id: int | None = None
+    look_at: datetime | None = None
+
+
+def note_changes(license: License, changes: Mapping[str, Any], *, is_over: bool) -> list[str]:
+    """What a change of a license is, in a few words each."""
+    if is_over:
+        return ["ended"]
+    notes = []
+    if "status" in changes:
+        notes.append(_STATUSES[changes["status"]])
+    if "expires_at" in changes:
+        notes.append(_note_expiry(license.expires_at, changes["expires_at"]))
+    pairs = ((_TERMS[name], getattr(license, name), changes[name]) for name in _TERMS if name in changes)
+    notes += [f"{words} {before} → {after}" for words, before, after in pairs]
+    return notes or ["other terms"]
+
+
+def _note_expiry(before: datetime | None, after: datetime | None) -> str:
+    if after is None:
+        return "without an end"
+    return f"{_LONGER if before is None or after > before else 'ends'} {after:%Y-%m-%d %H:%M:%S}"
+
+
+def describe(notes: Notes) -> str:
+    """The changes as a text: ``2 licenses: made; 1 license: until 2027-01-01 00:00:00``."""
+    return "; ".join(f"{n} license{'' if n == 1 else 's'}: {word}" for word, n in notes.items())
+
+
+def is_other(notes: Notes) -> bool:
+    """Whether the buyer has other licenses than before, and no new keys."""
+    changed = any(one.startswith((*_TERMS.values(), "ended", "other")) for one in notes)
+    return changed and not {"made", _STATUSES[Status.ACTIVE]} & {*notes}
+
+
+def is_longer(notes: Notes) -> bool:
+    """Whether a license has a later end."""
+    return any(one.startswith(_LONGER) for one in notes)
+
+
+def add_notes(notes: Notes, more: Collection[str]) -> Notes:
+    """With one more license, of which this is to be said."""
+    return dict(Counter(notes) + Counter(more))
+
+
+# --- nothing has changed --------------------------------------------------------------------------
+
+
+def find_fact(change: Sale | Renewal | StateChange | Lines, at: int, known: Known, note: str) -> Outcome:
+    """The fact that let an event change nothing."""
+    ref = payment_ref(change) or ""
+    payment = known.payments.get(ref, Payment(order=ref))
+    newest = _newest(change, payment, known)
+    subscription = subscription_of(known)
+    if note:
+        return _done(Reason.NOT_FOLLOWED, note)
+    if is_proration(payment) and not isinstance(change, Lines):
+        return _done(Reason.NO_PERIOD_PAID, payment.order)
+    if newest > at:
+        return _done(Reason.OLDER, str(newest))
+    if isinstance(change, Sale) and known.subscription is not None and known.subscription.snapshots:
+        return _done(Reason.LISTED_BY_SUBSCRIPTION, known.subscription.ref)
+    if subscription is not None and subscription.state is SaleState.GRACE:
+        return _done(Reason.IN_GRACE, subscription.ref)
+    return _done(Reason.ALREADY_SO, getattr(change, "order", None) or change.subscription)
+
+
+def _done(reason: Reason, detail: str | None) -> Outcome:
+    return Outcome(EventState.DONE, reason, detail)
+
+
+def _newest(change: Sale | Renewal | StateChange | Lines, payment: Payment, known: Known) -> int:
+    """When the newest statement about what the event is about was made."""
+    subscription = known.subscription
+    match change:
+        case Lines():
+            snapshots = {} if subscription is None else subscription.snapshots
+            return _last(snapshots.get(change.part, ()))
+        case Sale():
+            return _last(payment.snapshots)
+        case StateChange() if change.order is not None:
+            return int(getattr(payment, f"{change.fact.value}_at"))
+        case StateChange():
+            found = subscription_of(known)
+            return 0 if found is None else found.state_at
+    return 0
+
+
+def _last(snapshots: Snapshots) -> int:
+    return snapshots[-1].at if snapshots else 0
+
+
+# --- paid and held --------------------------------------------------------------------------------
+
+
+def compare_paid(paid: Collection[SaleLine], lines: Collection[Line], resolve: Resolve) -> str | None:
+    """``paid for 10, holds 3`` where what was paid for is not what the subscription has; None where it is, or
+    nobody knows what was paid for.
+    """
+    wanted, held = Counter[tuple[int, ...]](), Counter[tuple[int, ...]]()
+    for one in paid:
+        made = resolve(one)
+        if made is not None and made.policies:
+            wanted[tuple(policy.id for policy in made.policies)] += one.quantity
+    for line in lines:
+        if line.made.policies and line.gone_at is None and not line.is_once:
+            held[tuple(policy.id for policy in line.made.policies)] += line.line.quantity
+    if not wanted or wanted == held:
+        return None
+    return f"paid for {wanted.total()}, holds {held.total()}"

@@ -1,0 +1,78 @@
+"""The mails that the event of a shop sends to the buyer."""
+
+from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
+
+from keywright.events.outbox.model import MAX_LICENSES, MailTemplate, QueuedMail, Subject
+from keywright.events.outbox.store import queue_mail
+from keywright.licensing.licenses.model import License, Status
+from keywright.licensing.unit_of_work import LicenseWork
+from keywright.provisioning.shops import outcome_rules
+from keywright.provisioning.shops.commands import WorkShopEvent
+from keywright.provisioning.shops.model import Connection, Lines, Renewal, Sale, StateChange
+from keywright.provisioning.shops.outcome_rules import Notes
+from keywright.provisioning.shops.rules import Known
+from keywright.provisioning.shops.sold_model import SoldLicense
+
+
+class SaleMails:
+    """Queues mails about the licenses of one event, if the connection sends any."""
+
+    def __init__(self, work: LicenseWork, command: WorkShopEvent, connection: Connection) -> None:
+        self._work, self._command, self._connection = work, command, connection
+
+    def find_customer(self, sold: Iterable[SoldLicense]) -> int | None:
+        """The customer of these licenses."""
+        found = (one.customer_id for one in self._licenses_of(sold))
+        return next((one for one in found if one is not None), None)
+
+    def queue_failed(self, sold: Collection[SoldLicense]) -> None:
+        """A payment has failed."""
+        self._queue(MailTemplate.PAYMENT_FAILED, sold, f"grace {self._command.event_id}")
+
+    def queue_changed(
+        self,
+        change: Sale | Renewal | StateChange | Lines,
+        known: Known,
+        notes: Notes,
+        sold: Collection[SoldLicense],
+    ) -> None:
+        """The licenses have other terms, or a later end; the first period comes with the sale."""
+        live = [one for one in sold if not one.is_over]
+        is_later = sum(one.until is not None for one in known.payments.values()) > 1
+        if outcome_rules.is_other(notes):
+            self._queue(MailTemplate.CHANGED, live, f"change {self._command.event_id}")
+        elif is_later and not isinstance(change, Sale | StateChange) and outcome_rules.is_longer(notes):
+            self._queue(MailTemplate.RENEWED, live, f"renewal {self._command.event_id}")
+
+    def queue_made(self, change: Sale | Renewal | StateChange | Lines, sold: Collection[SoldLicense]) -> None:
+        """The keys of licenses that this event made, or made usable again."""
+        event_id = self._command.event_id
+        made = [one for one in sold if one.event_id == event_id and one.status != Status.DISABLED]
+        if made:
+            named = self._connection.mail_template
+            template = MailTemplate.YOUR_LICENSE if named is None else MailTemplate(named)
+            language = change.buyer.language if isinstance(change, Sale) and change.buyer else None
+            self._queue(template, made, f"sale {max(one.license_id for one in made)}", language)
+
+    def _licenses_of(self, sold: Iterable[SoldLicense]) -> Iterator[License]:
+        """Those of them that there are, one after another."""
+        found = (self._work.find_license(one.license_id) for one in sold)
+        return (one for one in found if one is not None)
+
+    def _queue(
+        self, template: MailTemplate, sold: Collection[SoldLicense], unique: str, language: str | None = None
+    ) -> None:
+        customer_id = self.find_customer(sold) if self._connection.sends_mail else None
+        if customer_id is None:
+            return
+        found = list(islice(self._licenses_of(sold), MAX_LICENSES))
+        mail = QueuedMail(
+            template=template,
+            unique=f"shop {unique} {template.value}",
+            customer_id=customer_id,
+            product_id=found[0].product_id,
+            language=None if language is None else language.replace("-", "_"),
+            subject=Subject(license_ids=tuple(one.id for one in found)),
+        )
+        queue_mail(self._work.tx, mail, self._command.context.now)

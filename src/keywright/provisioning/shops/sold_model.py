@@ -1,0 +1,96 @@
+"""What is kept of what shops say: payments, subscriptions, and the licenses that were sold.
+
+Times of the shop are in milliseconds since 1970.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from keywright.provisioning.shops.model import QuantityRule, SaleLine, SaleState
+
+
+class Snapshot(msgspec.Struct, frozen=True, array_like=True):
+    """The lines of an order, or of a subscription, from a moment on, by their numbers. ``is_asked``: the
+    shop's API said so.
+    """
+
+    at: int
+    lines: tuple[SaleLine, ...]
+    is_asked: bool = False
+
+
+#: What a shop stated of the same lines, the oldest first.
+Snapshots = tuple[Snapshot, ...]
+
+
+class Payment(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a payment: when it was made, and the newest state of each fact; ``paid_at`` is None
+    while only a state is known. A sale has ``snapshots`` of its lines; ``is_proration``: it is for no period.
+    """
+
+    order: str
+    subscription: str | None = None
+    paid_at: int | None = None
+    until: datetime | None = None
+    state: SaleState = SaleState.ACTIVE
+    state_at: int = 0
+    refund: SaleState = SaleState.ACTIVE
+    refund_at: int = 0
+    dispute: SaleState = SaleState.ACTIVE
+    dispute_at: int = 0
+    is_proration: bool = False
+    snapshots: Snapshots = ()
+
+
+class Subscription(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a subscription: its state and since when, when it last ended, and what it stated of
+    its lines, by part (see ``Lines``).
+    """
+
+    ref: str
+    state: SaleState = SaleState.ACTIVE
+    state_at: int = 0
+    ended_at: int = 0
+    snapshots: Mapping[str, Snapshots] = {}
+
+
+class SoldLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A line that makes licenses, and what it makes: that is fixed when it is sold, and while its price
+    stays. ``listed_as`` is the number that the order ``listed_in`` gives it, or the subscription, where that
+    lists its lines and ``listed_in`` is "". ``is_known`` is false for one of which older versions have kept
+    nothing.
+    """
+
+    order: str
+    line: str
+    subscription: str | None = None
+    listed_in: str
+    listed_as: str
+    refs: tuple[str, ...] = ()
+    policy_ids: tuple[int, ...] = ()
+    rule: QuantityRule = QuantityRule.KEYS
+    is_known: bool = True
+
+
+class SoldLicense(msgspec.Struct, frozen=True, kw_only=True):
+    """A license that a line made, with what the shop last said of it, and the expiry that it has by its
+    terms, while the shop says none. ``item`` counts the policies of a bundle. ``is_over``: the line has fewer
+    licenses now, or others. ``event_id`` is the event that last made, restored or changed it.
+    """
+
+    order: str
+    line: str
+    number: int
+    item: int = 0
+    license_id: int
+    subscription: str | None
+    status: int
+    expires_at: datetime | None
+    terms_expire_at: datetime | None = None
+    policy_id: int | None = None
+    quantity: int = 1
+    has_grace: bool = True
+    is_over: bool = False
+    event_id: int | None = None

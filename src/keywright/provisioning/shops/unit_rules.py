@@ -1,0 +1,369 @@
+"""The licenses of each line: which there should be, and what has to be changed and made for that. Pure."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
+from functools import cache
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from keywright.core.errors import InvalidTerms
+from keywright.licensing.licenses.model import License, Status
+from keywright.licensing.licenses.rules import END_OF_TIME, expiry_of_new, terms_of
+from keywright.licensing.terms.model import Starts, Terms
+from keywright.licensing.terms.rules import (
+    LIMITS,
+    Written,
+    multiply_terms,
+    select_terms,
+    set_by_hand,
+    write_by_rule,
+)
+from keywright.provisioning.policies.model import Policy
+from keywright.provisioning.shops.line_rules import Line, Made, Resolve
+from keywright.provisioning.shops.model import Again, MappedProduct, OnCancel, SaleLine
+from keywright.provisioning.shops.rules import (
+    UNSET,
+    Known,
+    Unset,
+    Wanted,
+    find_mapped,
+    place_of,
+    to_moment,
+    wanted,
+    wanted_gone,
+    wanted_once,
+)
+from keywright.provisioning.shops.sold_model import SoldLicense, SoldLine
+
+
+class Unit(NamedTuple):
+    """A license that was sold, None where it is deleted; the policy that the shop last gave it, and its own,
+    which a person may have chosen.
+    """
+
+    sold: SoldLicense
+    license: License | None
+    policy: Policy | None
+    own: Policy | None
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether a person deleted or ended it: it counts as held."""
+        if self.license is None:
+            return True
+        return self.license.status == Status.DISABLED != self.sold.status
+
+    @property
+    def place(self) -> tuple[bool, bool, int]:
+        """Its place among those that stay, when there are too many."""
+        has_devices = self.license is not None and self.license.times_activated > 0
+        return self.is_dead, not has_devices, self.sold.number
+
+
+class Held(NamedTuple):
+    """The lines that were sold, and their licenses."""
+
+    lines: Collection[SoldLine]
+    units: Collection[Unit]
+
+    def of_line(self, line: SoldLine) -> list[Unit]:
+        """The licenses of a line."""
+        key = (line.order, line.line)
+        return [one for one in self.units if (one.sold.order, one.sold.line) == key]
+
+
+class Aim(NamedTuple):
+    """What a license is to be; without a policy, its terms stay."""
+
+    wanted: Wanted
+    policy: Policy | None = None
+    quantity: int = 1
+    is_over: bool = False
+
+
+class NewUnits(NamedTuple):
+    """Licenses to make, with numbers from ``first`` on."""
+
+    line: SoldLine
+    item: int
+    first: int
+    amount: int
+    aim: Aim
+
+
+class Plan(NamedTuple):
+    """What has to be kept of lines, what licenses are to be, and which have to be made."""
+
+    lines: list[SoldLine]
+    aims: list[tuple[Unit, Aim]]
+    new: list[NewUnits]
+
+
+class Decided(NamedTuple):
+    """The changes of a license, the terms that a rule writes, and what the shop has now said of it.
+    ``is_refused``: a change would undo what was done by hand; ``is_kept``: the license keeps a later expiry
+    that was set by hand.
+    """
+
+    changes: Mapping[str, Any]
+    sold: SoldLicense
+    written: Written | None = None
+    is_refused: bool = False
+    is_kept: bool = False
+
+
+# --- lines ----------------------------------------------------------------------------------------
+
+
+def build_resolver(
+    mapping: Collection[MappedProduct],
+    held: Held,
+    find_policy: Callable[[int], Policy | None],
+    *,
+    is_sold_now: bool = False,
+) -> Resolve:
+    """What lines make: those that were sold what they did, while their price stays, others by the mapping; so
+    do those that made nothing, where they are sold now. Lines with a quantity below one, of policies that
+    cannot be used, and with limits that no license can have make nothing that is known.
+    """
+    lines = [one for one in held.lines if one.is_known and (one.policy_ids or not is_sold_now)]
+    fixed = {one.refs[:1]: (one.policy_ids, one.rule) for one in lines}
+
+    @cache
+    def resolve(line: SaleLine) -> Made | None:
+        mapped = find_mapped(mapping, line)
+        by_mapping = None if mapped is None else (mapped.policy_ids, mapped.quantity)
+        known = fixed.get(line.refs[:1])
+        found = known or by_mapping
+        policies = () if found is None else tuple(map(find_policy, found[0]))
+        usable = [one for one in policies if one and (known or one.archived_at is None)]
+        if found is None or len(usable) < len(policies) or line.quantity < 1:
+            return None
+        made = Made(tuple(usable), found[1])
+        try:
+            for one in usable:
+                multiply_terms(one.terms, made.copies(line.quantity)[1])
+        except InvalidTerms:
+            return None
+        return made
+
+    return resolve
+
+
+def plan(known: Known, lines: Sequence[Line], held: Held, on_cancel: OnCancel, now: datetime) -> Plan:
+    """What has to be done so that these lines have what they should. What the subscription lists before
+    its sale has come makes no license.
+    """
+    found, matched = Plan([], [], []), _match(lines, held)
+    sales = sorted((one for one in known.payments.values() if one.snapshots), key=place_of)
+    order = next(iter((*(one.order for one in held.lines), *(one.order for one in sales), None)))
+    for i, line in enumerate(lines):
+        sold, want = matched.get(i), _wanted_of(known, line, on_cancel)
+        is_needed = line.gone_at is None or (want.expiry(None) or END_OF_TIME) > now
+        order_ref = line.key[0] or order
+        if sold is None and (order_ref is None or not is_needed):
+            continue
+        if sold is not None and not sold.is_known:
+            line = line._replace(made=_made_before(line.made, held.of_line(sold)))  # noqa: PLW2901
+        kept = _line_to_keep(line, sold, order_ref or "", held)
+        if kept != sold:
+            found.lines.append(kept)
+        _plan_line(found, line, kept, held, want, is_needed=is_needed)
+    rest = [one for one in held.lines if one not in matched.values()]
+    for sold in rest:
+        # Of a line that is known and is not any more, another one has taken the place.
+        is_over = sold.is_known and bool(lines)
+        want = Wanted(Status.DISABLED) if is_over else wanted(known, on_cancel)
+        found.aims.extend((unit, Aim(want, is_over=is_over)) for unit in held.of_line(sold))
+    return found
+
+
+def _match(lines: Sequence[Line], held: Held) -> dict[int, SoldLine]:
+    """What was sold for each line, by its place: by its number, else its price, another ref, its product."""
+    matched: dict[int, SoldLine] = {}
+    free = list(held.lines)
+
+    def match(is_it: Callable[[Line, SoldLine], bool], *, is_gone: bool | None) -> None:
+        for i, line in enumerate(lines):
+            if i in matched or is_gone not in (None, line.gone_at is not None):
+                continue
+            sold = next((one for one in free if is_it(line, one)), None)
+            if sold is not None:
+                matched[i] = sold
+                free.remove(sold)
+
+    match(lambda line, sold: line.key == (sold.listed_in, sold.listed_as), is_gone=None)
+    match(lambda line, sold: line.sold_as == (sold.listed_in, sold.listed_as), is_gone=None)
+    for is_gone in (False, True):
+        match(lambda line, sold: line.line.refs[:1] == sold.refs[:1] != (), is_gone=is_gone)
+        match(lambda line, sold: bool({*line.line.refs} & {*sold.refs}), is_gone=is_gone)
+    match(lambda line, sold: bool(_products_of(sold, held) & line.made.products), is_gone=False)
+    return matched
+
+
+def _products_of(sold: SoldLine, held: Held) -> set[int | None]:
+    return {unit.policy.product_id for unit in held.of_line(sold) if unit.policy is not None}
+
+
+def _wanted_of(known: Known, line: Line, on_cancel: OnCancel) -> Wanted:
+    if line.is_once:
+        want = wanted_once(known, line.key[0])
+        end = None if line.gone_at is None else to_moment(line.gone_at)
+        return want._replace(ended_at=end, has_grace=end is None and want.has_grace)
+    return wanted(known, on_cancel) if line.gone_at is None else wanted_gone(known, line.gone_at, on_cancel)
+
+
+def _line_to_keep(line: Line, sold: SoldLine | None, order: str, held: Held) -> SoldLine:
+    """What is kept of a line from now on."""
+    fields: dict[str, Any] = {
+        "listed_in": line.key[0],
+        "listed_as": line.key[1],
+        "refs": line.line.refs,
+        "policy_ids": tuple(one.id for one in line.made.policies),
+        "rule": line.made.rule,
+        "is_known": True,
+    }
+    if sold is not None:
+        return replace(sold, **fields)
+    used = {one.line for one in held.lines if one.order == order}
+    names = (line.key[1] if not i else f"{line.key[1]}.{i}" for i in range(len(used) + 1))
+    return SoldLine(order=order, line=next(one for one in names if one not in used), **fields)
+
+
+def _made_before(made: Made, units: Collection[Unit]) -> Made:
+    """What a line makes that was sold before this was kept: the policies of its licenses stay."""
+    policies = {one.policy.product_id: one.policy for one in units if one.policy is not None}
+    return made._replace(policies=tuple(policies.get(one.product_id, one) for one in made.policies))
+
+
+def _plan_line(found: Plan, line: Line, kept: SoldLine, held: Held, want: Wanted, *, is_needed: bool) -> None:
+    count, quantity = line.made.copies(line.line.quantity)
+    free = sorted(held.of_line(kept), key=lambda one: one.place)
+    for item, policy in enumerate(line.made.policies):
+        units = [one for one in free if one.policy is None or one.policy.product_id == policy.product_id]
+        over = sorted((one for one in units if one.sold.is_over), key=lambda one: one.sold.number)
+        chosen = [*(one for one in units if not one.sold.is_over), *over][:count]
+        free = [one for one in free if one not in chosen]
+        aim = Aim(want, policy, quantity)
+        found.aims.extend((one, aim) for one in chosen)
+        if len(chosen) < count and is_needed:
+            numbers = [one.sold.number for one in held.of_line(kept) if one.sold.item == item]
+            first = max(numbers, default=-1) + 1
+            found.new.append(NewUnits(kept, item, first, count - len(chosen), aim))
+    found.aims.extend((one, Aim(Wanted(Status.DISABLED), is_over=True)) for one in free)
+
+
+# --- licenses -------------------------------------------------------------------------------------
+
+
+def terms_for(policy: Policy, quantity: int, *, has_grace: bool) -> Terms:
+    """The terms of a license of this policy. Raises ``InvalidTerms`` for limits that no license can have."""
+    terms = multiply_terms(policy.terms, quantity)
+    return terms if has_grace else replace(terms, grace_days=0)
+
+
+def decide(unit: Unit, license: License, aim: Aim, again: Again = Again.NO) -> Decided:
+    """The changes that make the license what the shop wants.
+
+    What the shop has said before and says again changes nothing. A field that has another value than the
+    shop gave it was changed by hand: a later expiry stays, everything else is refused unless a person asks
+    ``again`` for it.
+    """
+    sold, want, is_forced = unit.sold, aim.wanted, again is Again.OVERWRITE
+    if want.status not in (sold.status, license.status) and license.status != sold.status and not is_forced:
+        return Decided({}, sold, is_refused=True)
+    # What a person has ended is not begun again by what was said before that.
+    status = sold.status if unit.is_dead and want.status is Status.DISABLED else int(want.status)
+    now_sold = replace(sold, status=status, is_over=aim.is_over)
+    if want.status is Status.DISABLED:
+        return Decided(_status_of(sold, license, want), now_sold)
+    found = _decide_terms(unit, license, aim, again)
+    of_terms = _terms_expire_at(unit, license, aim)
+    now_sold = replace(found.sold, status=now_sold.status, is_over=aim.is_over, terms_expire_at=of_terms)
+    found = found._replace(changes={**_status_of(sold, license, want), **found.changes}, sold=now_sold)
+    wanted_at = want.expiry(of_terms)
+    if wanted_at == sold.expires_at:
+        return found
+    expires_at = _decide_expiry(sold, license, wanted_at, is_forced=is_forced)
+    if isinstance(expires_at, Unset):
+        return Decided({}, sold, is_refused=True)
+    changes = {**found.changes, "expires_at": expires_at}
+    if expires_at == license.expires_at:
+        changes.pop("expires_at")
+    now_sold = replace(now_sold, expires_at=wanted_at)
+    return found._replace(changes=changes, sold=now_sold, is_kept=expires_at != wanted_at)
+
+
+def _status_of(sold: SoldLicense, license: License, want: Wanted) -> dict[str, Any]:
+    is_same = want.status in (sold.status, license.status)
+    return {} if is_same else {"status": int(want.status)}
+
+
+def _decide_terms(unit: Unit, license: License, aim: Aim, again: Again) -> Decided:
+    """The policy, the quantity and the terms. Where a person has chosen another policy, this gives them."""
+    sold, policy, last, is_forced = (
+        unit.sold,
+        aim.policy or unit.policy,
+        unit.policy,
+        again is Again.OVERWRITE,
+    )
+    if policy is None:
+        return Decided({}, sold)
+    quantity = sold.quantity if aim.policy is None else aim.quantity
+    now_sold = replace(sold, policy_id=policy.id, quantity=quantity, has_grace=aim.wanted.has_grace)
+    is_other = last is not None and last.id != policy.id
+    is_by_hand = last is not None and license.policy_id not in (last.id, policy.id)
+    names = _names_to_write(sold, now_sold, license, is_other=is_other, is_again=again is not Again.NO)
+    if is_by_hand and is_forced:
+        names = Terms.__struct_fields__
+    elif is_by_hand and is_other:
+        return Decided({"quantity": quantity}, now_sold, is_refused=True)
+    source = policy if is_forced or not is_by_hand or unit.own is None else unit.own
+    terms = terms_for(source, quantity, has_grace=aim.wanted.has_grace)
+    written = write_by_rule(
+        terms_of(license), license.rule_terms, select_terms(terms, names), is_forced=is_forced
+    )
+    changes = {"quantity": quantity, "policy_id": source.id if names else license.policy_id}
+    changes = {name: value for name, value in changes.items() if getattr(license, name) != value}
+    return Decided(changes, now_sold, written, is_refused=bool(written.kept))
+
+
+def _names_to_write(
+    before: SoldLicense, after: SoldLicense, license: License, *, is_other: bool, is_again: bool
+) -> tuple[str, ...]:
+    """The terms that a rule writes now: with another policy, all of them."""
+    if is_other:
+        return Terms.__struct_fields__
+    names = set(set_by_hand(license.rule_terms)) if is_again else set()
+    if after.quantity != (license.quantity if before.policy_id is None else before.quantity):
+        names |= {*LIMITS}
+    if after.has_grace != before.has_grace:
+        names.add("grace_days")
+    return tuple(sorted(names))
+
+
+def _terms_expire_at(unit: Unit, license: License, aim: Aim) -> datetime | None:
+    """The expiry by the terms; they may have given one since, with the first activation. Those of another
+    policy give another one.
+    """
+    sold, policy = unit.sold, aim.policy
+    is_other = unit.policy is not None and policy is not None and unit.policy.id != policy.id
+    if is_other and policy is not None and policy.terms.starts is Starts.CREATION:
+        return expiry_of_new(policy.terms, license.created_at)
+    is_open = sold.expires_at is None and sold.terms_expire_at is None
+    return license.expires_at if is_open else sold.terms_expire_at
+
+
+def _decide_expiry(
+    sold: SoldLicense, license: License, want: datetime | None, *, is_forced: bool
+) -> datetime | Unset | None:
+    """The expiry that the license gets; ``UNSET`` where that would undo what was done by hand."""
+    # Where the shop has said none, the terms may have given one since.
+    is_by_hand = sold.expires_at is not None and license.expires_at != sold.expires_at
+    if not is_by_hand or is_forced:
+        return want
+    last, has, wants = (one or END_OF_TIME for one in (sold.expires_at, license.expires_at, want))
+    if wants < last and has != wants:
+        return UNSET
+    return license.expires_at if has >= wants else want
