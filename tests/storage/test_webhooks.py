@@ -261,10 +261,10 @@ def test_an_endpoint_of_one_product_is_told_of_that_alone(executor: Executor) ->
 def test_what_concerns_other_products_holds_an_endpoint_up_for_one_step_only(executor: Executor) -> None:
     do(executor, create_product(5))
     do(executor, create_endpoint("https://example.com/2", "*", product_id=5))
-    executor.execute([create(f"other {number}", product_id=6) for number in range(900)])
-    executor.execute([create(f"own {number}", product_id=5) for number in range(300)])
-    assert take_step(executor, 2, limit=1).due
-    assert len(deliver(executor, 2)) == 300
+    executor.execute([create(f"{number}", product_id=5 + (number % 100 > 0)) for number in range(950)])
+    assert len(take_step(executor, 2).due) == 10
+    executor.execute([create(f"own {number}", product_id=5) for number in range(990)])
+    assert len(deliver(executor, 2)) == 1_000
 
 
 def test_a_test_is_sent_to_the_tested_endpoint_alone(executor: Executor) -> None:

@@ -31,7 +31,7 @@ from keywright.search.feed import find_visible_id, select_of_product
 #: How long a claim holds: longer than a request may take, by the time in which one is begun.
 CLAIM = timedelta(seconds=16)
 #: The most events that are made deliveries in a step, among how many they are looked for, and how many are
-#: read one time after the other until some are wanted.
+#: read one time after the other until as many are wanted.
 _MAX_EVENTS, _MAX_LOOKED, _SIZES = 200, 10_000, (200, 800, 2_000)
 #: After an outage of this length, what waits is sent as soon as something was delivered.
 _OUTAGE = timedelta(seconds=60)
@@ -198,9 +198,9 @@ def _look_for_events(
         )
         recent = [one for one in some if is_recent or one.event.occurred_at >= oldest]
         told = [one for one in recent if rules.is_told_of(endpoint, one.event)]
-        wanted = select_of_product(tx, told, endpoint.product_id)
+        wanted += select_of_product(tx, told, endpoint.product_id)
         position = some[-1].id if len(some) == size else until_id
-        if wanted or position == until_id:
+        if len(wanted) >= _MAX_EVENTS or position == until_id:
             break
     return wanted[:_MAX_EVENTS], wanted[_MAX_EVENTS - 1].id if len(wanted) > _MAX_EVENTS else position
 
