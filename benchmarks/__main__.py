@@ -44,6 +44,7 @@ _PARTS = (
     "doctor",
     "beside",
     "lag",
+    "backlog",
     "following",
     "leases",
     "shops",
@@ -143,6 +144,10 @@ class _Bench:
             )
         if "lag" in parts:
             report.lag = lag.measure(self.filled(report.licenses), report.seconds, _say)
+        if "backlog" in parts:
+            report.backlog = lag.measure_backlog(
+                self.filled(report.licenses), report.seconds, report.rounds, _say
+            )
         if "following" in parts and isinstance(self.database, Postgres):
             report.following = following.measure(self.filled(report.licenses), report.seconds, _say)
 

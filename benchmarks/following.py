@@ -1,24 +1,27 @@
 """How long after its commit an event is listed and delivered, beside activations, while ids of events are
-given up. For PostgreSQL, where events are numbered before they are committed.
+given up; and beside an import. For PostgreSQL, where events are numbered before they are committed.
 """
 
 import http.client
 import json
 import re
 import statistics
+import subprocess
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
-from time import sleep, time
+from itertools import islice
+from time import monotonic, sleep, time
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
 from benchmarks import lag, servers, wrk
-from benchmarks.installations import Filled, copied, key_of, opened
-from benchmarks.webhooks import SETTINGS, receiving
+from benchmarks.installations import Filled, copied, opened
+from benchmarks.webhooks import SETTINGS, Receiver, receiving
 from keywright.core.command import Command, Context, Origin
 from keywright.db import Storage, run_read
 from keywright.delivery.webhooks.commands import CreateEndpoint
@@ -26,30 +29,33 @@ from keywright.engine.executor import Executor
 from keywright.events.commands import RecordEvent
 from keywright.events.store import find_newest_id
 from keywright.licensing.activations.commands import Activate
+from keywright.licensing.licenses.model import Status
+from keywright.provisioning.licenses.commands import IssueLicenses
+from keywright.provisioning.products.commands import CreateProduct
 from keywright.registry import open_executor
 
 #: Connections that activate, and that validate beside them about 300 times a second; and their mean pauses.
 _ACTIVATING, _VALIDATING, _VALIDATING_PAUSE_MS = 128, 30, 100
-#: The activations in a second, which are as many events, if their answers take so long, in milliseconds.
-EVENTS, _USUAL_MS = 400, 40
+#: The activations in a second, which are as many events, if their answers take so long, in milliseconds:
+#: the rate that is wanted, and higher ones, until validations take longer.
+_RATES, _USUAL_MS, _LONGEST_MS = (400, 600, 900, 1_350), 40, 50
 #: The pause between two ids that are given up, and between two events that are delivered, in seconds. What a
 #: delivery of each event costs is another question.
 _BETWEEN = 0.1
 _DELIVERED = "backup.made"
 #: How long the last events may take, in seconds.
 _LAST = 5.0
-#: So many events are projected by idle servers, made so many at a time.
-_BACKLOG, _AT_ONCE = 20_000, 100
+#: The licenses that are imported; the event that is delivered of those of another product, and their number.
+IMPORTED, _OTHERS, _OF_OTHER = 100_000, "license.activated", 2_000
 _EVENT_ID = re.compile(rb'"event_id":(\d+)')
 _COMMITTED = (
     "SELECT id, extract(epoch FROM pg_xact_commit_timestamp(xmin))::float8, name FROM events WHERE id > {}"
 )
 
 
-class Following(msgspec.Struct, frozen=True):
+class Followed(msgspec.Struct, frozen=True):
     """The events of a second, and the ids that were missing; in seconds, the median and the 99th percentile
-    of how long after their commit they were listed and delivered. Before that, the projector's rate, when
-    nothing else was done.
+    of how long after their commit they were listed and delivered.
     """
 
     events_per_second: float
@@ -57,62 +63,107 @@ class Following(msgspec.Struct, frozen=True):
     listed: tuple[float, float]
     delivered: tuple[float, float]
     validate_p99_ms: float
+
+
+class Following(msgspec.Struct, frozen=True):
+    """What followed each rate; before that, the projector's rate, when nothing else was done; at last, the
+    seconds of an import, and the longest that an event of others waited for its delivery beside it.
+    """
+
+    rates: list[Followed]
     projected_per_second: float
+    import_seconds: float
+    longest_beside_import: float
 
 
 def measure(filled: Filled, seconds: int, say: Callable[[str], None]) -> Following:
-    """Drive the servers for so many seconds."""
+    """Drive the servers for so many seconds at each rate."""
     say("events beside activations …")
     with (
         receiving() as receiver,
         copied(filled, "following") as copy,
         opened(copy.data_dir, copy.database) as storage,
+        closing(open_executor(storage)) as executor,
     ):
         projected = _measure_projector(copy, storage)
         say(f"{projected:,.0f} events a second are projected")
-        receiver.bodies = []
-        _do(
-            open_executor(storage),
-            CreateEndpoint(context=_now(), url=receiver.urls()[0], events=(_DELIVERED,)),
-        )
-        first = run_read(storage, find_newest_id)
-        with (
-            servers.started(servers.keywright(), copy.data_dir, SETTINGS) as server,
-            _writing(storage),
-            _listing(server.url, copy) as listed,
-        ):
-            loads = _drive(server, copy, seconds)
-            # The last ones are listed and delivered, too.
-            sleep(_LAST)
-        committed = _list_commits(storage, first)
-    counted = {number: at for number, (at, _) in committed.items()}
-    told = {number: at for number, (at, name) in committed.items() if name == _DELIVERED}
-    return Following(
+        _do(executor, CreateEndpoint(context=_now(), url=receiver.urls()[0], events=(_DELIVERED,)))
+        rates = list[Followed]()
+        for rate in _RATES:
+            rates.append(_follow(copy, storage, receiver, rate, seconds))
+            say(f"{rates[-1]}")
+            if rates[-1].validate_p99_ms > _LONGEST_MS:
+                break
+        return Following(rates, projected, *_import(copy, storage, executor, receiver))
+
+
+def _follow(copy: Filled, storage: Storage, receiver: Receiver, rate: int, seconds: int) -> Followed:
+    receiver.bodies, first = [], run_read(storage, find_newest_id)
+    with (
+        servers.started(servers.keywright(), copy.data_dir, SETTINGS) as server,
+        _listing(server.url, copy) as listed,
+    ):
+        with _writing(storage):
+            loads = _drive(server, copy, rate, seconds)
+        # The last ones are listed and delivered, too.
+        sleep(_LAST)
+    committed = _list_commits(storage, first)
+    return Followed(
         loads[0].per_second,
         max(committed) - first - len(committed),
-        _delays(counted, listed),
-        _delays(told, _list_delivered(receiver.bodies)),
+        _delays(committed, listed),
+        _delays(_of(committed, _DELIVERED), _list_delivered(receiver.bodies)),
         loads[1].p99_ms,
-        projected,
     )
+
+
+def _import(copy: Filled, storage: Storage, executor: Executor, receiver: Receiver) -> tuple[float, float]:
+    """Import licenses while another product's license is activated. Three endpoints are notified: one of all
+    that is imported, one of the other product, and one of other events.
+    """
+    product: int = _do(executor, CreateProduct(context=_now(), name="Other"))[0].id
+    keys = [f"OTHER-{number}" for number in range(_OF_OTHER)]
+    about: dict[str, Any] = {"status": Status.ACTIVE, "product_id": product}
+    for one in keys:
+        _do(executor, IssueLicenses(context=_now(), key=one, **about))
+    _, of_product, of_imports, *_ = receiver.urls()
+    _do(
+        executor,
+        CreateEndpoint(context=_now(), url=of_product, events=("*",), product_id=product),
+        CreateEndpoint(context=_now(), url=of_imports, events=("license.imported",)),
+    )
+    file = copy.data_dir / "licenses.csv"
+    lines = (f"IMPORTED-{number:08d}\n" for number in range(IMPORTED))
+    file.write_text(f"license_key\n{''.join(lines)}")
+    receiver.bodies, first = [], run_read(storage, find_newest_id)
+    # One of each: the events of a license are delivered one after the other.
+    others = (Activate(context=_now(), license=one) for one in keys)
+    command = servers.keywright("import", "csv", str(file), "--data-dir", str(copy.data_dir))
+    where: dict[str, Any] = {"env": servers.environment(), "cwd": copy.data_dir}
+    with servers.started(servers.keywright(), copy.data_dir, SETTINGS):
+        with _writing(storage, others):
+            began = monotonic()
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, **where)
+            seconds = monotonic() - began
+        sleep(_LAST)
+    committed = _of(_list_commits(storage, first), _DELIVERED, _OTHERS)
+    seen = _list_delivered(receiver.bodies)
+    return seconds, max(seen.get(number, float("inf")) - at for number, (at, _) in committed.items())
 
 
 def _measure_projector(filled: Filled, storage: Storage) -> float:
     """The events that idle servers project in a second."""
     with servers.started(servers.keywright(), filled.data_dir, SETTINGS):
         lag.wait_for_projector(storage)
-    executor, keys = open_executor(storage), [key_of(number) for number in range(filled.licenses)]
-    for start in range(0, _BACKLOG, _AT_ONCE):
-        some = range(start, start + _AT_ONCE)
-        _do(executor, *(Activate(context=_now(), license=keys[one % len(keys)]) for one in some))
+    lag.make_backlog(storage, filled)
     with servers.started(servers.keywright(), filled.data_dir, SETTINGS):
-        return _BACKLOG / lag.wait_for_projector(storage)
+        return lag.BACKLOG / lag.wait_for_projector(storage)
 
 
-def _drive(server: servers.Server, filled: Filled, seconds: int) -> tuple[wrk.Load, wrk.Load]:
+def _drive(server: servers.Server, filled: Filled, rate: int, seconds: int) -> tuple[wrk.Load, wrk.Load]:
     """Activate, and validate beside it."""
     activating, validating = ("activate", _ACTIVATING), ("validate", _VALIDATING)
-    pauses = (1000 * _ACTIVATING // EVENTS - _USUAL_MS, _VALIDATING_PAUSE_MS)
+    pauses = (1000 * _ACTIVATING // rate - _USUAL_MS, _VALIDATING_PAUSE_MS)
     with ThreadPoolExecutor(2) as pool:
         loads = [
             pool.submit(wrk.drive, server, filled, *case, seconds, pause_ms=pause)
@@ -125,10 +176,12 @@ def _now() -> Context:
     return Context(datetime.now(UTC).replace(microsecond=0), Origin("benchmark", "", ""))
 
 
-def _do(executor: Executor, *commands: Command) -> None:
-    for outcome in executor.execute(commands):
-        if isinstance(outcome, Exception):
-            raise outcome
+def _do(executor: Executor, *commands: Command) -> list[Any]:
+    outcomes = executor.execute(commands)
+    for one in outcomes:
+        if isinstance(one, Exception):
+            raise one
+    return [*outcomes]
 
 
 @contextmanager
@@ -145,16 +198,18 @@ def _beside(run: Callable[[threading.Event], None]) -> Iterator[None]:
 
 
 @contextmanager
-def _writing(storage: Storage) -> Iterator[None]:
-    """Take an ID of an event and give it up, and record an event that is delivered, again and again."""
-    own = storage.clone()
+def _writing(storage: Storage, others: Iterable[Command] = ()) -> Iterator[None]:
+    """Take an ID of an event and give it up, and record an event that is delivered, again and again; with
+    each, do one of the others.
+    """
+    own, more = storage.clone(), iter(others)
 
     def run(is_over: threading.Event) -> None:
         with closing(open_executor(own)) as executor:
             while not is_over.wait(_BETWEEN):
                 with own.write() as tx:
                     tx.connection.exec_driver_sql("SELECT nextval('events_id_seq')")
-                _do(executor, RecordEvent(context=_now(), name=_DELIVERED))
+                _do(executor, RecordEvent(context=_now(), name=_DELIVERED), *islice(more, 1))
 
     with _beside(run):
         yield
@@ -190,6 +245,11 @@ def _list_commits(storage: Storage, after_id: int) -> dict[int, tuple[float, str
         return {number: (at, name) for number, at, name in rows}
 
 
+def _of(committed: Mapping[int, tuple[float, str]], *names: str) -> dict[int, tuple[float, str]]:
+    """The events of these names."""
+    return {number: one for number, one in committed.items() if one[1] in names}
+
+
 def _list_delivered(bodies: list[tuple[bytes, float]]) -> dict[int, float]:
     """When each event was delivered first."""
     seen: dict[int, float] = {}
@@ -199,7 +259,7 @@ def _list_delivered(bodies: list[tuple[bytes, float]]) -> dict[int, float]:
     return seen
 
 
-def _delays(committed: Mapping[int, float], seen: Mapping[int, float]) -> tuple[float, float]:
+def _delays(committed: Mapping[int, tuple[float, str]], seen: Mapping[int, float]) -> tuple[float, float]:
     """The median and the 99th percentile; what was not seen has taken for ever."""
-    waited = sorted(seen.get(number, float("inf")) - at for number, at in committed.items())
+    waited = sorted(seen.get(number, float("inf")) - at for number, (at, _) in committed.items())
     return statistics.median(waited), waited[int(0.99 * (len(waited) - 1))]

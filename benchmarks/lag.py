@@ -1,18 +1,25 @@
 """How far the search terms are behind the events of a busy server, and what the projector costs the calls
-beside it: the same load on a server with a projector, and on one without.
+beside it: the same load on a server with a projector, and on one without; and on one that begins with many
+events which are not projected.
 """
 
+import statistics
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic, sleep
 
 import msgspec
 
 from benchmarks import servers, wrk
-from benchmarks.installations import Filled, copied, opened
+from benchmarks.installations import Filled, copied, key_of, opened
+from keywright.core.command import Context, Origin
 from keywright.db import Storage, run_read
+from keywright.licensing.activations.commands import Activate
+from keywright.registry import open_executor
 from keywright.search import projector
 
 _WITHOUT = Path(__file__).with_name("bare.py")
@@ -23,6 +30,9 @@ _CONNECTIONS = 30
 _ACTIVATION_PAUSE_MS, _FIRST_PAUSE_MS = 1000 * _CONNECTIONS // _EVENTS, 20
 _TRIALS, _TRIAL_SECONDS = 3, 4
 _CATCH_UP_TIMEOUT = 300.0
+#: The events of a backlog, made so many at a time; the calls beside it, and the least pairs of them.
+BACKLOG, _AT_ONCE = 20_000, 100
+_CASES, _BACKLOG_CONNECTIONS, _LEAST_PAIRS = ("validate", "activate"), 64, 4
 
 
 class Side(msgspec.Struct, frozen=True):
@@ -44,6 +54,23 @@ class ProjectorLag(msgspec.Struct, frozen=True):
     catch_up_seconds: float
     with_projector: Side
     without: Side
+
+
+class Backlog(msgspec.Struct, frozen=True):
+    """Calls of fresh servers with a backlog and without one, by turns: medians of rates and of p99, and of
+    the ratios of pairs. Then, of the backlog, the most events that the load left, the age of the oldest, and
+    how long they took.
+    """
+
+    case: str
+    pairs: int
+    rates: tuple[float, float]
+    p99_ms: tuple[float, float]
+    ratio: float
+    p99_ratio: float
+    behind: int
+    age_seconds: float
+    catch_up_seconds: float
 
 
 def measure(filled: Filled, seconds: int, say: Callable[[str], None]) -> ProjectorLag:
@@ -104,3 +131,68 @@ def wait_for_projector(storage: Storage) -> float:
             raise RuntimeError("the projector does not catch up")
         sleep(0.05)
     return monotonic() - start
+
+
+def make_backlog(storage: Storage, filled: Filled) -> None:
+    """Activate 20,000 times, while no server runs."""
+    keys = [key_of(number) for number in range(filled.licenses)]
+    with closing(open_executor(storage)) as executor:
+        for start in range(0, BACKLOG, _AT_ONCE):
+            context = Context(datetime.now(UTC).replace(microsecond=0), Origin("benchmark", "", ""))
+            some = range(start, start + _AT_ONCE)
+            executor.execute([Activate(context=context, license=keys[one % len(keys)]) for one in some])
+
+
+def measure_backlog(filled: Filled, seconds: int, rounds: int, say: Callable[[str], None]) -> list[Backlog]:
+    """Drive fresh servers on one copy of the installation, by turns with a backlog and without."""
+    found = []
+    with copied(filled) as copy, opened(copy.data_dir, copy.database) as storage:
+        _drive_fresh(copy, storage, _CASES[0], 1)
+        for case in _CASES:
+            pairs: list[dict[bool, _Fresh]] = []
+            for turn in range(max(_LEAST_PAIRS, rounds)):
+                sides = {}
+                for has_backlog in (turn % 2 == 0, turn % 2 == 1):
+                    if has_backlog:
+                        make_backlog(storage, copy)
+                    sides[has_backlog] = _drive_fresh(copy, storage, case, seconds)
+                pairs.append(sides)
+            found.append(_compare(case, pairs))
+            say(f"{case} beside a backlog: {found[-1].ratio:.3f}, p99 {found[-1].p99_ratio:.2f}")
+    return found
+
+
+class _Fresh(msgspec.Struct, frozen=True):
+    """A load, and what it left to be projected."""
+
+    load: wrk.Load
+    behind: int
+    age_seconds: float
+    catch_up_seconds: float
+
+
+def _drive_fresh(filled: Filled, storage: Storage, case: str, seconds: int) -> _Fresh:
+    with servers.started(servers.keywright(), filled.data_dir) as server:
+        load = wrk.drive(server, filled, case, _BACKLOG_CONNECTIONS, seconds)
+        left, now = run_read(storage, projector.lag), datetime.now(UTC)
+        age = (now - (left.oldest_at or now)).total_seconds()
+        return _Fresh(load, left.behind, age, wait_for_projector(storage))
+
+
+def _compare(case: str, pairs: list[dict[bool, _Fresh]]) -> Backlog:
+    both = [(one[True].load, one[False].load) for one in pairs]
+    with_it = [one[True] for one in pairs]
+    return Backlog(
+        case,
+        len(pairs),
+        (
+            statistics.median(one.per_second for one, _ in both),
+            statistics.median(o.per_second for _, o in both),
+        ),
+        (statistics.median(one.p99_ms for one, _ in both), statistics.median(o.p99_ms for _, o in both)),
+        statistics.median(one.per_second / other.per_second for one, other in both),
+        statistics.median(one.p99_ms / other.p99_ms for one, other in both),
+        max(one.behind for one in with_it),
+        max(one.age_seconds for one in with_it),
+        max(one.catch_up_seconds for one in with_it),
+    )

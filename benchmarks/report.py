@@ -11,8 +11,8 @@ from benchmarks.attacks import Attacks
 from benchmarks.beside import Beside
 from benchmarks.capacity import ACTIVATIONS, VALIDATIONS, Capacity
 from benchmarks.contention import Contention
-from benchmarks.following import Following
-from benchmarks.lag import ProjectorLag
+from benchmarks.following import IMPORTED, Following
+from benchmarks.lag import BACKLOG, Backlog, ProjectorLag
 from benchmarks.leases import LEASES, Leases
 from benchmarks.machine import Machine
 from benchmarks.pages import Pages
@@ -43,6 +43,7 @@ class Report(msgspec.Struct):
     beside: list[Beside] = []
     against: list[Beside] = []
     lag: ProjectorLag | None = None
+    backlog: list[Backlog] = []
     following: Following | None = None
     pages: Pages | None = None
     visits: Visits | None = None
@@ -161,6 +162,7 @@ def _figures(report: Report) -> Table:
     rows = [*_memory(report), *_times(report), *_doctor(report.doctor), *_sizes(report.sizes)]
     rows += [
         *_lag(report),
+        *_backlog(report.backlog),
         *_following(report.following),
         *_leases(report.leases),
         *_shops(report.shops),
@@ -236,13 +238,37 @@ def _lag(report: Report) -> list[tuple[str, str]]:
 def _following(found: Following | None) -> list[tuple[str, str]]:
     if found is None:
         return []
-    rows = [
-        ("events beside activations", f"{found.events_per_second:.0f}/s, {found.missing:,} ids missing"),
-        ("validate beside them", f"p99 {found.validate_p99_ms:.1f} ms"),
+    rows = [("projected when nothing else is done", f"{found.projected_per_second:,.0f}/s")]
+    for one in found.rates:
+        rows += [
+            ("events beside activations", f"{one.events_per_second:.0f}/s, {one.missing:,} ids missing"),
+            ("validate beside them", f"p99 {one.validate_p99_ms:.1f} ms"),
+        ]
+        for name, (p50, p99) in (("listed", one.listed), ("delivered", one.delivered)):
+            rows.append((f"{name} after the commit", f"p50 {p50:.2f} s, p99 {p99:.2f} s"))
+    return [
+        *rows,
+        (f"import of {IMPORTED:,} licenses", f"{found.import_seconds:.0f} s"),
+        ("delivery of other events beside it", f"{found.longest_beside_import:.2f} s at the most"),
     ]
-    for name, (p50, p99) in (("listed", found.listed), ("delivered", found.delivered)):
-        rows.append((f"{name} after the commit", f"p50 {p50:.2f} s, p99 {p99:.2f} s"))
-    return [*rows, ("projected when nothing else is done", f"{found.projected_per_second:,.0f}/s")]
+
+
+def _backlog(found: list[Backlog]) -> list[tuple[str, str]]:
+    rows = []
+    for one in found:
+        rates = " ÷ ".join(f"{rate:,.0f}/s" for rate in one.rates)
+        times = " ÷ ".join(f"{p99:.1f} ms" for p99 in one.p99_ms)
+        left = f"{one.behind:,} events, the oldest {one.age_seconds:.0f} s old"
+        rows += [
+            (
+                f"{one.case} beside a backlog of {BACKLOG:,} events ÷ without",
+                f"{one.ratio:.3f}, median of {one.pairs} pairs ({rates})",
+            ),
+            ("its p99", f"{one.p99_ratio:.2f} ({times})"),
+            ("not projected after the load, at the most", left),
+            ("projected after another", f"{one.catch_up_seconds:.1f} s at the most"),
+        ]
+    return rows
 
 
 def _beside(found: list[Beside]) -> list[tuple[str, str]]:

@@ -31,7 +31,8 @@ def say(source: str, *, is_html: bool = False, language: str = "en", **values: o
 def test_every_built_in_template_renders_in_every_language(code: str, name: MailTemplate) -> None:
     language = choose_language(code, "en")
     composed = render_source(built_in(name, language), VALUES, language, Brand(), is_strict=True)
-    assert composed.subject
+    # Telephones that are locked show it.
+    assert composed.subject.replace(VALUES["code"], "") == composed.subject != ""
     assert f'<html lang="{code}">' in composed.html
     assert "{" not in composed.subject + composed.text
     if code != "en":

@@ -20,7 +20,7 @@ from keywright.search.terms_store import NEW_EVENTS
 
 #: The largest part of the time that steps may take, and while this process is idle: between steps, it uses no
 #: more than this part of a processor.
-_SHARE, _SHARE_WHEN_IDLE, _IDLE = 0.1, 0.5, 0.1
+_SHARE, _SHARE_WHEN_IDLE, _IDLE = 0.07, 0.5, 0.1
 #: How long a step should take, in seconds: changes that arrive meanwhile wait for it.
 _STEP_SECONDS = 0.02
 #: The least limit of events in a step, however slow it is: a small step is mostly its commit.
