@@ -54,7 +54,7 @@ def slow(limit: int) -> float:
 
 
 @pytest.mark.parametrize("seconds_of", [fast, slow])
-def test_steps_take_the_same_part_of_the_time_however_slow_they_are(seconds_of: Callable[[int], float]) -> None:
+def test_steps_take_the_same_part_of_the_time_however_slow(seconds_of: Callable[[int], float]) -> None:
     assert share_of(steps(seconds_of)) == pytest.approx(_SHARE)
     # A control: with pauses as long as the steps, it is half of the time.
     assert share_of((limit, seconds, seconds) for limit, seconds, _ in steps(seconds_of)) == 0.5

@@ -45,7 +45,7 @@ Answer = TypeVar("Answer")
 
 #: The time between two steps of an endpoint, while calls wait, and the longest between two while requests are
 #: on their way, in seconds.
-_STEP_INTERVAL, _BUSY_INTERVAL, _HOLD_INTERVAL = 0.25, 1.0, 2.0
+_STEP_INTERVAL, _BUSY_INTERVAL, _HOLD_INTERVAL = 0.25, 0.5, 2.0
 #: The most deliveries of an endpoint that a step takes, and the most requests to it at a time.
 _MAX_TAKEN, _MAX_IN_FLIGHT = 160, 24
 #: Requests of a step are not begun later than this, in seconds: then the claim holds until they have ended.
