@@ -69,6 +69,10 @@ def test_the_mapping_names_policies(ada: Visitor) -> None:
         assert words in shown
     form = ada.get(f"/connections/{number}/edit").text
     assert form.count('name="product"') == 5
+    edit(ada, number, **rows, external_id_name="user", metadata_names="campaign, of gift")
+    form = ada.get(f"/connections/{number}/edit").text
+    assert 'value="user"' in form
+    assert 'value="campaign, of gift"' in form
     assert f'<option value="{made}" selected>Pro of shops</option>' in form
 
 

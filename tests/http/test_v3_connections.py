@@ -54,6 +54,8 @@ def test_a_connection_is_added_shown_changed_and_removed(app: App) -> None:
         "paid_states": [],
         "sends_mail": True,
         "mail_template": None,
+        "external_id_name": None,
+        "metadata_names": [],
         "last_event_at": None,
         "failures": 0,
         "created_at": added["created_at"],
@@ -67,10 +69,13 @@ def test_a_connection_is_added_shown_changed_and_removed(app: App) -> None:
         "mode": "test",
         "mapping": [],
         "sends_mail": False,
+        "external_id_name": "client_reference_id",
+        "metadata_names": ["campaign"],
     }
     changed = app.ask("PATCH", "/connections/1", changes).json
     assert (changed["name"], changed["has_api_key"], changed["mapping"]) == ("EU", False, [])
     assert (changed["mode"], changed["sends_mail"]) == ("test", False)
+    assert (changed["external_id_name"], changed["metadata_names"]) == ("client_reference_id", ["campaign"])
     assert app.ask("DELETE", "/connections/1").status == 204
     assert app.ask("GET", "/connections/1").json["code"] == "not_found"
 

@@ -2,6 +2,7 @@
 
 import base64
 import itertools
+import json
 from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
@@ -46,6 +47,7 @@ from keywright.provisioning.shops.commands import (
 )
 from keywright.provisioning.shops.event_rules import require_usable
 from keywright.provisioning.shops.model import (
+    Buyer,
     Change,
     Connection,
     DueEvent,
@@ -159,6 +161,40 @@ def test_a_customer_is_found_by_the_address_in_any_case(shop: Executor, storage:
     receive(shop, a_sale("1"))
     receive(shop, a_sale("2", buyer=BUYER.__class__("ADA@example.com")))
     assert len({one.customer_id for one in list_licenses(storage)}) == 1
+
+
+def test_a_sale_has_the_external_id_of_its_buyer_and_metadata_of_its_licenses(
+    shop: Executor, storage: Storage
+) -> None:
+    def external_ids() -> dict[str, str | None]:
+        query = select(customers.c.email, customers.c.external_id)
+        return dict(iter(run_write(storage, lambda tx: tx.connection.execute(query).all())))
+
+    changes = {"external_id_name": "user", "metadata_names": ("campaign", "gift", "none")}
+    do(shop, UpdateConnection(context=CONTEXT, connection_id=1, changes=changes))
+    ada, eve = Buyer("ada@example.com"), Buyer("eve@example.com")
+    kept = {"user": "u 7", "campaign": "x" * 300, "gift": True, "other": "y"}
+    outcome = receive(shop, a_sale("A", buyer=ada, metadata=kept))
+    assert outcome is not None
+    assert (outcome.state, outcome.reason) == (EventState.DONE, None)
+    assert external_ids() == {"ada@example.com": "u 7"}
+    (license,) = list_licenses(storage)
+    assert json.loads(license.metadata or "") == {"shop": {"campaign": "x" * 250, "gift": True}}
+    for order, buyer, external_id in (
+        ("B", eve, "u 7"),
+        ("C", ada, "u 8"),
+        ("D", ada, "u 7"),
+        ("E", eve, " "),
+    ):
+        outcome = receive(shop, a_sale(order, buyer=buyer, metadata={"user": external_id}))
+        assert outcome is not None
+        is_taken = order in "BC"
+        assert outcome.reason is (Reason.EXTERNAL_ID_TAKEN if is_taken else None), order
+        assert ("did not get the external_id" in (outcome.detail or "")) is is_taken, order
+        assert outcome.state is EventState.DONE
+    assert external_ids() == {"ada@example.com": "u 7", "eve@example.com": None}
+    assert len(list_licenses(storage)) == 5
+    assert list_licenses(storage)[1].metadata is None
 
 
 @pytest.mark.smoke
@@ -516,6 +552,8 @@ def test_the_key_of_a_shops_api_goes_to_no_address_that_it_was_not_given_for(sho
         {"mail_template": "no such"},
         {"mail_template": "sign_in_code"},
         {"paid_states": ("x" * 41,)},
+        {"external_id_name": ""},
+        {"metadata_names": tuple(map(str, range(21)))},
     ],
 )
 def test_a_connection_that_cannot_be_is_refused(shop: Executor, fields: dict[str, Any]) -> None:

@@ -208,6 +208,7 @@ MEANINGS: dict[Shop, dict[str, Change]] = {
                 lines=(SaleLine("5201", ("107", "7", "3"), 2, "Editor"),),
                 buyer=ADA,
                 subscription="201",
+                metadata={"campaign": "autumn"},
             )
             for name in ("order_created", "order_partly_refunded")
         },
@@ -216,24 +217,28 @@ MEANINGS: dict[Shop, dict[str, Change]] = {
             lines=(SaleLine("5202", ("107", "7", "3"), 1, "Editor"),),
             buyer=ADA,
             subscription="202",
+            metadata={"campaign": "autumn"},
         ),
         "order_unknown_product": Sale(
             order="203",
             lines=(SaleLine("5203", ("199", "99", "98"), 1, "Editor"),),
             buyer=ADA,
             subscription="203",
+            metadata={"campaign": "autumn"},
         ),
         "order_test_mode": Sale(
             order="204",
             lines=(SaleLine("5204", ("107", "7", "3"), 1, "Editor"),),
             buyer=ADA,
             subscription="204",
+            metadata={"campaign": "autumn"},
         ),
         "order_subscribed": Sale(
             order="210",
             lines=(SaleLine("5210", ("108", "8", "4"), 1, "Editor"),),
             buyer=ADA,
             subscription="210",
+            metadata={"campaign": "autumn"},
         ),
         "order_refunded": state(REFUNDED, Fact.REFUND, order="201"),
         "subscription_created": until("2026-12-01T13:00:00Z", "210"),
@@ -298,6 +303,38 @@ def test_shops_that_do_not_say_so_are_of_their_connections_mode(shop: Shop, name
 
 
 # --- WooCommerce ----------------------------------------------------------------------------------
+
+
+def with_metadata(shop: Shop, name: str) -> ShopEvent:
+    """The recorded sale, with what the shop keeps with it for the vendor."""
+    found = recorded(shop, name)
+    body, kept = found.contents, {"crm": "c 7", "seats": 3, "gift": True, "of": {"a": 1}, "none": None}
+    match shop:
+        case Shop.STRIPE:
+            body["data"]["object"] |= {"metadata": kept, "client_reference_id": "user_9"}
+        case Shop.PADDLE:
+            body["data"]["custom_data"] = kept
+        case Shop.WOOCOMMERCE:
+            body["meta_data"] = [{"id": 1, "key": key, "value": value} for key, value in kept.items()]
+        case _:
+            body["meta"]["custom_data"] = kept
+    return MODULES[shop].read(found.headers, json.dumps(body).encode(), connection(shop))
+
+
+def test_a_sale_has_the_metadata_that_the_shop_keeps() -> None:
+    sales = {
+        Shop.STRIPE: "checkout_paid",
+        Shop.PADDLE: "transaction_completed",
+        Shop.WOOCOMMERCE: "order_completed",
+        Shop.LEMONSQUEEZY: "order_created",
+    }
+    read_of = {
+        shop: getattr(with_metadata(shop, name).change, "metadata", None) for shop, name in sales.items()
+    }
+    scalars = {"crm": "c 7", "seats": 3, "gift": True}
+    assert read_of == dict.fromkeys(SHOPS, scalars) | {
+        Shop.STRIPE: {"client_reference_id": "user_9"} | scalars
+    }
 
 
 def test_vendors_choose_which_states_of_orders_are_paid() -> None:

@@ -118,6 +118,18 @@ _Template = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="The mail's template: your_license, the usual one, or your_keys."),
 ]
+_ExternalId = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="The name in a sale's metadata that has the buyer's external_id."),
+]
+_Metadata = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metadata-name",
+        metavar="NAME",
+        help="A name in a sale's metadata: licenses get it under metadata.shop. Repeat it for more.",
+    ),
+]
 
 
 @command(
@@ -140,6 +152,8 @@ def add(
     mode: _Mode = None,
     mail: _Mail = None,
     mail_template: _Template = None,
+    external_id_name: _ExternalId = None,
+    metadata_names: _Metadata = None,
     as_json: AsJson = False,
 ) -> None:
     """Add a connection to a shop, and print where the shop is to send its events.
@@ -156,6 +170,8 @@ def add(
         paid_states=tuple(paid_states or ()),
         sends_mail=mail is not False,
         mail_template=mail_template,
+        external_id_name=external_id_name,
+        metadata_names=tuple(metadata_names or ()),
         created_at=here.now,
         updated_at=here.now,
     )
@@ -229,6 +245,8 @@ def edit(
     mode: _Mode = None,
     mail: _Mail = None,
     mail_template: _Template = None,
+    external_id_name: _ExternalId = None,
+    metadata_names: _Metadata = None,
     as_json: AsJson = False,
 ) -> None:
     """Change a connection. What is not given stays; --map gives the whole mapping anew.
@@ -243,6 +261,8 @@ def edit(
         "mode": mode,
         "sends_mail": mail,
         "mail_template": mail_template,
+        "external_id_name": external_id_name,
+        "metadata_names": tuple(metadata_names) if metadata_names else None,
     }
     changes = {field: value for field, value in given.items() if value is not None}
     if not changes and secret is None and api_key is None:
@@ -423,6 +443,8 @@ def _fields(connection: Connection) -> list[tuple[str, object]]:
         ("API key", "there is one" if connection.has_api_key else None),
         ("address", connection.url),
         ("paid states", ", ".join(connection.paid_states) or None),
+        ("external id name", connection.external_id_name),
+        ("metadata names", ", ".join(connection.metadata_names) or None),
         ("mail", connection.mail_template or ("yes" if connection.sends_mail else "no")),
         ("last event at", output.format_time(connection.last_event_at)),
         ("failures", connection.failures),

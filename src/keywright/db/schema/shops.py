@@ -42,6 +42,9 @@ connections = Table(
     Column("missing_topics", Text),
     # When the running subscriptions were last compared with what is held.
     Column("looked_at", BigInteger),
+    # Names in the metadata of a sale: of the buyer's external ID; JSON: of those that licenses get.
+    Column("external_id_name", String(64)),
+    Column("metadata_names", Text, nullable=False, server_default="[]"),
     sqlite_autoincrement=True,
 )
 

@@ -25,7 +25,7 @@ from keywright.provisioning.shops.commands import (
     TryAgain,
     UpdateConnection,
 )
-from keywright.provisioning.shops.connection_rules import MAX_MAPPED, MAX_STATES
+from keywright.provisioning.shops.connection_rules import MAX_MAPPED, MAX_NAME, MAX_NAMES, MAX_STATES
 from keywright.provisioning.shops.model import EventState, Mode, OpenedConnection, QuantityRule, Reason, Shop
 
 _SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105
@@ -47,6 +47,10 @@ class MappedProductBody(Body):
 
 _Mapping = Annotated[list[MappedProductBody], Meta(max_length=MAX_MAPPED)]
 _States = Annotated[list[_Word], Meta(max_length=MAX_STATES)]
+_MetadataName = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
+_MetadataNames = Annotated[list[_MetadataName], Meta(max_length=MAX_NAMES)]
+_EXTERNAL_ID = "The name in the metadata of a sale under which it has the buyer's `external_id`."
+_METADATA = "Names in the metadata of a sale: licenses get these under `metadata.shop`."
 _Url = Annotated[str, Meta(min_length=1, max_length=2000)]
 _Secret = Annotated[str, Meta(min_length=1, max_length=500)]
 
@@ -68,6 +72,8 @@ class NewConnection(Body):
     )
     sends_mail: Annotated[bool, about("Whether buyers get a mail with their keys.", True)] = True
     mail_template: Annotated[_Word | None, about("Its template, where not the usual one.")] = None
+    external_id_name: Annotated[_MetadataName | None, about(_EXTERNAL_ID, "client_reference_id")] = None
+    metadata_names: Annotated[_MetadataNames, about(_METADATA)] = field(default_factory=list)
 
 
 class ConnectionChanges(Body):
@@ -82,6 +88,8 @@ class ConnectionChanges(Body):
     paid_states: Annotated[_States, about("The order states that make licenses.")] | UnsetType = UNSET
     sends_mail: Annotated[bool, about("Whether buyers get a mail.")] | UnsetType = UNSET
     mail_template: Annotated[_Word, about("Its template.")] | UnsetType | None = UNSET
+    external_id_name: Annotated[_MetadataName, about(_EXTERNAL_ID)] | UnsetType | None = UNSET
+    metadata_names: Annotated[_MetadataNames, about(_METADATA)] | UnsetType = UNSET
 
 
 class MappedProduct(Struct):
@@ -106,6 +114,8 @@ class Connection(Struct, kw_only=True):
     paid_states: Annotated[list[str], about("The order states that make licenses.", [])]
     sends_mail: Annotated[bool, about("Whether buyers get a mail with their keys.", True)]
     mail_template: Annotated[str | None, about("Its template, where not the usual one.", None)]
+    external_id_name: Annotated[str | None, about(_EXTERNAL_ID, "client_reference_id")]
+    metadata_names: Annotated[list[str], about(_METADATA, ["campaign"])]
     last_event_at: Annotated[Time | None, about("When the last event was worked off.", None)]
     failures: Annotated[int, about("How many events in a row could not be handled.", 0)]
     created_at: Annotated[Time, about("When it was added.", "2026-11-22T08:54:00Z")]
@@ -169,6 +179,8 @@ def show(connection: model.Connection, secret: str | UnsetType = UNSET) -> Conne
         paid_states=[*connection.paid_states],
         sends_mail=connection.sends_mail,
         mail_template=connection.mail_template,
+        external_id_name=connection.external_id_name,
+        metadata_names=[*connection.metadata_names],
         last_event_at=connection.last_event_at,
         failures=connection.failures,
         created_at=connection.created_at,
@@ -226,6 +238,8 @@ async def add_connection(call: Call, body: NewConnection) -> Answer:
         paid_states=tuple(body.paid_states),
         sends_mail=body.sends_mail,
         mail_template=body.mail_template,
+        external_id_name=body.external_id_name,
+        metadata_names=tuple(body.metadata_names),
         created_at=call.now,
         updated_at=call.now,
     )
@@ -267,8 +281,7 @@ async def update_connection(call: Call, body: ConnectionChanges) -> Answer:
     secret, api_key = changes.pop("secret", None), changes.pop("api_key", UNSET)
     if "mapping" in changes:
         changes["mapping"] = _mapping(changes["mapping"])
-    if "paid_states" in changes:
-        changes["paid_states"] = tuple(changes["paid_states"])
+    changes |= {name: tuple(changes[name]) for name in ("paid_states", "metadata_names") if name in changes}
     command = UpdateConnection(
         context=call.context,
         connection_id=call.path["connection_id"],

@@ -112,6 +112,20 @@ def update_customer(work: UnitOfWork, command: UpdateCustomer) -> Customer:
     return changed
 
 
+def claim_external_id(work: UnitOfWork, command: Command, customer_id: int, external_id: str) -> bool:
+    """Give a customer this external ID; return False, and change nothing, where the customer has another one,
+    or another customer has this one.
+    """
+    customer = customer_store.lock_customer(work.tx, customer_id)
+    if customer is None or customer.external_id is not None:
+        return customer is None or customer.external_id == external_id
+    if customer_store.find_by_external_id(work.tx, external_id) is not None:
+        return False
+    changes = {"external_id": external_id}
+    update_customer(work, UpdateCustomer(context=command.context, customer_id=customer_id, changes=changes))
+    return True
+
+
 def delete_customer(work: UnitOfWork, command: DeleteCustomer) -> None:
     """Delete a customer. Raises ``NotFound``, ``StillInUse``."""
     customer = _lock(work, command)

@@ -32,6 +32,7 @@ from keywright.provisioning.shops.reading import (
     convert,
     decode,
     from_text,
+    read_metadata,
     require_header,
     require_recent,
     require_signature,
@@ -68,6 +69,7 @@ class _Sale(msgspec.Struct):
     customer: _Customer
     subscription: str | None = None
     until: str | None = None
+    metadata: Any = None
 
 
 class _Renewal(msgspec.Struct):
@@ -149,7 +151,12 @@ def _read_sale(sale: _Sale) -> Sale:
     buyer = Buyer(sale.customer.email, sale.customer.name, sale.customer.language)
     until = None if sale.until is None else from_text(sale.until)
     return Sale(
-        order=sale.order, lines=tuple(lines), buyer=buyer, subscription=sale.subscription, until=until
+        order=sale.order,
+        lines=tuple(lines),
+        buyer=buyer,
+        subscription=sale.subscription,
+        until=until,
+        metadata=read_metadata(sale.metadata),
     )
 
 

@@ -17,6 +17,7 @@ from keywright.core.errors import (
 from keywright.core.standard_webhooks import new_secret
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing.unit_of_work import LicenseWork
+from keywright.provisioning.customers.handlers import claim_external_id
 from keywright.provisioning.customers.rules import parse_email
 from keywright.provisioning.customers.store import find_customer_by_email
 from keywright.provisioning.policies.store import find_policy
@@ -36,7 +37,11 @@ from keywright.provisioning.shops.commands import (
     WorkShopEvent,
     WorkShopEventAlone,
 )
-from keywright.provisioning.shops.connection_rules import require_usable_connection, require_usable_secret
+from keywright.provisioning.shops.connection_rules import (
+    find_external_id,
+    require_usable_connection,
+    require_usable_secret,
+)
 from keywright.provisioning.shops.model import (
     Again,
     Connection,
@@ -208,6 +213,7 @@ def work_event(work: LicenseWork, command: WorkShopEvent) -> Outcome | Unfinishe
     else:
         outcome = selling.apply()
     if isinstance(outcome, Outcome):
+        outcome = _name_buyer(work, command, connection, outcome)
         _finish(work, command, connection, stored, outcome)
     return outcome
 
@@ -321,6 +327,21 @@ def _finish(
     # Once for each event, however often a person tries again.
     if is_failure and delay is None and not stored.is_forced and reason is not None:
         _record_unmatched(work, command, stored, reason)
+
+
+def _name_buyer(
+    work: UnitOfWork, command: WorkShopEvent, connection: Connection, outcome: Outcome
+) -> Outcome:
+    """Give the buyer of a sale the external ID that it contains; the outcome states where that cannot be."""
+    sale, customer_id = command.event.change, outcome.customer_id
+    external_id = find_external_id(sale, connection) if isinstance(sale, Sale) else None
+    if external_id is None or customer_id is None:
+        return outcome
+    if claim_external_id(work, command, customer_id, external_id) or outcome.state is not EventState.DONE:
+        return outcome
+    detail = f"customer {customer_id} did not get the external_id of the order"
+    detail = "; ".join(filter(None, (outcome.detail, detail)))
+    return outcome._replace(reason=outcome.reason or Reason.EXTERNAL_ID_TAKEN, detail=detail)
 
 
 def _find_buyer(work: UnitOfWork, event: ShopEvent | None) -> int | None:

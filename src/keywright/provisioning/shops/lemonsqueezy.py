@@ -37,6 +37,7 @@ from keywright.provisioning.shops.reading import (
     is_before,
     period_end,
     read_each,
+    read_metadata,
     require_header,
     require_signature,
 )
@@ -111,6 +112,7 @@ class _Entity(msgspec.Struct):
 class _Meta(msgspec.Struct):
     event_name: str
     test_mode: bool = False
+    custom_data: Any = None
 
 
 class _Event(msgspec.Struct):
@@ -170,7 +172,8 @@ def read(headers: Mapping[str, str], body: bytes, connection: Connection) -> Sho
     name, entity = event.meta.event_name, event.entity
     is_test = event.meta.test_mode or entity.is_test
     if entity.type == "orders" and name.startswith("order_"):
-        return replace(_read_order(name, entity), is_test=is_test)
+        metadata = read_metadata(event.meta.custom_data)
+        return replace(_read_order(name, entity, metadata), is_test=is_test)
     if entity.type == "subscriptions":
         return replace(_read_subscription(name, entity), is_test=is_test)
     if entity.type == "subscription-invoices":
@@ -243,14 +246,14 @@ def _other(name: str, entity: _Entity) -> ShopEvent:
     )
 
 
-def _read_order(name: str, entity: _Entity) -> ShopEvent:
+def _read_order(name: str, entity: _Entity, metadata: Mapping[str, Any]) -> ShopEvent:
     order = convert(entity.attributes, _Order)
     at = order.refunded_at if order.status == "refunded" and order.refunded_at else order.created_at
     change: Change = Nothing(f"the order is {order.status[:40]}")
     if order.status in _PAID:
         buyer = None if order.user_email is None else Buyer(order.user_email, order.user_name)
         lines = () if order.first_order_item is None else (_line_of(order.first_order_item),)
-        change = Sale(order=entity.id, lines=lines, buyer=buyer, subscription=entity.id)
+        change = Sale(order=entity.id, lines=lines, buyer=buyer, subscription=entity.id, metadata=metadata)
     elif order.status == "refunded":
         change = StateChange(state=SaleState.REFUNDED, order=entity.id, fact=Fact.REFUND)
     elif order.status == "fraudulent":

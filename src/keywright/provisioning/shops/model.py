@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime
 from enum import IntEnum, StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -79,6 +79,9 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     sends_mail: bool = True
     mail_template: str | None = None
     on_cancel: OnCancel = OnCancel.PAID_UNTIL
+    #: Names in the metadata of a sale: of the buyer's external ID, and of what licenses get of it.
+    external_id_name: str | None = None
+    metadata_names: tuple[str, ...] = ()
     has_api_key: bool = False
     #: When the last event came, and how many have failed in a row since.
     last_event_at: datetime | None = None
@@ -117,7 +120,7 @@ class Sale(msgspec.Struct, frozen=True, tag="sale", kw_only=True):
 
     ``order`` is the text by which later events (a refund) name this payment. With ``subscription``, it is
     the first payment of that; ``until`` is the end of the time paid, where the event says so;
-    ``needs_period``: another event is to say so.
+    ``needs_period``: another event is to say so; ``metadata`` are texts and numbers.
     """
 
     order: str
@@ -126,6 +129,7 @@ class Sale(msgspec.Struct, frozen=True, tag="sale", kw_only=True):
     subscription: str | None = None
     until: datetime | None = None
     needs_period: bool = False
+    metadata: Mapping[str, Any] = {}
 
 
 class Renewal(msgspec.Struct, frozen=True, tag="renewal", kw_only=True):
@@ -275,6 +279,7 @@ class Reason(StrEnum):
     IN_GRACE = "in_grace"
     NO_PERIOD_PAID = "no_period_paid"
     NOT_FOLLOWED = "not_followed"
+    EXTERNAL_ID_TAKEN = "external_id_taken"
 
 
 class Again(IntEnum):

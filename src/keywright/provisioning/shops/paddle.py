@@ -33,6 +33,7 @@ from keywright.provisioning.shops.reading import (
     from_text,
     is_before,
     read_each,
+    read_metadata,
     require_header,
     require_timed_signature,
 )
@@ -88,6 +89,7 @@ class _Transaction(msgspec.Struct):
     customer_id: str | None = None
     subscription_id: str | None = None
     billing_period: _Period | None = None
+    custom_data: Any = None
 
 
 class _Subscription(msgspec.Struct):
@@ -208,6 +210,7 @@ def _read_transaction(shown: ShopEvent, paid: _Transaction) -> ShopEvent:
         lines=tuple(map(_line_of, paid.details.line_items)),
         subscription=paid.subscription_id,
         until=until,
+        metadata=read_metadata(paid.custom_data),
     )
     return replace(shown, change=sale, needs_api=paid.customer_id is not None, lookup=paid.customer_id)
 

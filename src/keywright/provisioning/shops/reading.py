@@ -81,6 +81,13 @@ def convert(value: object, kind: type[Decoded]) -> Decoded:
         raise UnreadableEvent(_describe(problem)) from None
 
 
+def read_metadata(found: object) -> dict[str, Any]:
+    """What of the shop's metadata of an order can be taken: its texts, numbers and booleans, by name."""
+    if not isinstance(found, dict):
+        return {}
+    return {name: value for name, value in found.items() if isinstance(value, str | int | float)}
+
+
 def read_each(
     found: Iterable[object], read: Callable[[bytes], ShopEvent]
 ) -> Iterator[ShopEvent | UnreadableOrder]:

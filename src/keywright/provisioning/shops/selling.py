@@ -19,6 +19,7 @@ from keywright.provisioning.licenses.handlers import make
 from keywright.provisioning.policies.model import Policy
 from keywright.provisioning.shops import event_rules, outcome_rules, rules, sold_store
 from keywright.provisioning.shops.commands import WorkShopEvent
+from keywright.provisioning.shops.connection_rules import take_metadata
 from keywright.provisioning.shops.holding import Holding
 from keywright.provisioning.shops.line_rules import Resolve, list_lines
 from keywright.provisioning.shops.model import (
@@ -326,6 +327,7 @@ class Selling:
             order=Order(source, line.order, line.line, new.first),
             expires_at=wanted.expiry(of_terms),
             has_expiry=True,
+            metadata=take_metadata(self._command.event.change, self._connection),
         )
         made, _ = make(self._work, command, policy)
         sold = [

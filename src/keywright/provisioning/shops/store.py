@@ -65,7 +65,8 @@ _INSERT_EVENT = {
     for is_postgres, insert_one in ((True, insert_on_postgres), (False, insert_on_sqlite))
 }
 _decode_mapping = msgspec.json.Decoder(tuple[MappedProduct, ...]).decode
-_decode_states = msgspec.json.Decoder(tuple[str, ...]).decode
+_NAMES = ("paid_states", "metadata_names")
+_decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
 _decode_payload = msgspec.msgpack.Decoder(Payload).decode
 
 
@@ -153,7 +154,8 @@ def _connection_of(row: Row[Any]) -> Connection:
     found = with_datetimes(row)
     values = {name: found[name] for name in Connection.__struct_fields__}
     values |= {"shop": Shop(row.shop), "mode": Mode(row.mode), "mapping": _decode_mapping(row.mapping)}
-    values |= {"paid_states": _decode_states(row.paid_states), "on_cancel": OnCancel(row.on_cancel)}
+    values |= {name: _decode_names(found[name]) for name in _NAMES}
+    values |= {"on_cancel": OnCancel(row.on_cancel)}
     return Connection(**values | {name: bool(values[name]) for name in ("sends_mail", "has_api_key")})
 
 
@@ -162,7 +164,7 @@ def _connection_values(connection: Connection) -> Values:
     del values["id"]
     values |= {
         "mapping": msgspec.json.encode(connection.mapping).decode(),
-        "paid_states": msgspec.json.encode(connection.paid_states).decode(),
+        **{name: msgspec.json.encode(values[name]).decode() for name in _NAMES},
         "sends_mail": int(connection.sends_mail),
         "has_api_key": int(connection.has_api_key),
     }

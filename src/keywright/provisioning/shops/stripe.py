@@ -33,6 +33,7 @@ from keywright.provisioning.shops.reading import (
     decode,
     from_seconds,
     read_each,
+    read_metadata,
     require_header,
     require_timed_signature,
 )
@@ -70,6 +71,8 @@ class _Session(msgspec.Struct):
     customer_details: _Details | None = None
     customer_email: str | None = None
     locale: str | None = None
+    client_reference_id: str | None = None
+    metadata: Any = None
 
 
 class _Price(msgspec.Struct):
@@ -272,6 +275,8 @@ def _read_session(found: dict[str, Any]) -> tuple[Change, str | None]:
         order=session.invoice or session.payment_intent or session.id,
         buyer=None if email is None else Buyer(email, details.name, language),
         subscription=session.subscription,
+        metadata=read_metadata({"client_reference_id": session.client_reference_id})
+        | read_metadata(session.metadata),
     )
     return sale, session.id
 

@@ -41,6 +41,7 @@ from keywright.provisioning.shops.reading import (
     from_text,
     period_end,
     read_each,
+    read_metadata,
     require_header,
     require_signature,
 )
@@ -251,9 +252,9 @@ def _read_order(order: _Order, connection: Connection) -> ShopEvent:
         return replace(event, change=renewed if is_paid else failed, needs_api=True, lookup=order.renews)
     if is_paid:
         lines = tuple(map(_line_of, order.line_items))
-        return replace(
-            event, change=Sale(order=number, lines=lines, buyer=_buyer_of(order), subscription=number)
-        )
+        metadata = read_metadata({one.key: one.value for one in order.meta_data})
+        sale = Sale(order=number, lines=lines, buyer=_buyer_of(order), subscription=number, metadata=metadata)
+        return replace(event, change=sale)
     if order.status in _ORDER_STATES:
         return replace(event, change=StateChange(state=_ORDER_STATES[order.status], order=number))
     return replace(event, change=Nothing(f"the order is {order.status[:40]}"))

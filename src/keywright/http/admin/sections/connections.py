@@ -77,6 +77,7 @@ REASONS = {
     Reason.SAME_MOMENT: N_("The shop said two things at the same moment; the larger quantity counts."),
     Reason.NO_PERIOD: N_("The shop has not said how long it is paid for: is its event for that asked for?"),
     Reason.PAID_NOT_HELD: N_("What is paid is not what is held."),
+    Reason.EXTERNAL_ID_TAKEN: N_("The external ID of the buyer stays as it is, or is another customer's."),
     Reason.KEPT_BY_HAND: N_("A later expiry that was set by hand stays."),
     Reason.ALREADY_SO: N_("The licenses are so already."),
     Reason.OLDER: N_("A newer event of the shop counts."),
@@ -86,6 +87,8 @@ REASONS = {
     Reason.NOT_FOLLOWED: N_("Licenses do not follow this."),
 }
 QUANTITIES = {QuantityRule.KEYS: N_("one license each"), QuantityRule.DEVICES: N_("more devices")}
+#: What is typed into the form of a connection.
+_TYPED = ("name", "mode", "url", "paid_states", "external_id_name", "metadata_names")
 #: The events of a page, the empty rows of the mapping, and the most rows that a form shows.
 _PAGE_SIZE, _EMPTY_ROWS, MAX_ROWS = 50, 3, 100
 
@@ -268,15 +271,22 @@ def _read_changes(inputs: Inputs, connection: Connection) -> dict[str, Any]:
         "mode": inputs.require("mode", parse_choice(Mode), connection.mode),
         "url": inputs.read("url", str),
         "paid_states": tuple((inputs.read("paid_states", str) or "").replace(",", " ").split()),
+        "metadata_names": _split_names(inputs.read("metadata_names", str) or ""),
+        "external_id_name": inputs.read("external_id_name", str),
         "sends_mail": inputs.is_checked("sends_mail"),
     }
+
+
+def _split_names(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, text.split(","))))
 
 
 def _values_of(request: PageRequest, connection: Connection) -> dict[str, Any]:
     """The values that the form shows."""
     values = asdict(connection) | {"paid_states": " ".join(connection.paid_states)}
+    values["metadata_names"] = ", ".join(connection.metadata_names)
     if request.is_post:
-        values |= {name: request.form.raw(name) for name in ("name", "mode", "url", "paid_states")}
+        values |= {name: request.form.raw(name) for name in _TYPED}
         values["sends_mail"] = "sends_mail" in request.form
     return values
 
