@@ -369,8 +369,8 @@ PROMISES = (
         "order, and repeated: the same live licenses must come of it. The control goes by the time of "
         "arrival.",
         ("tests/unit/test_shop_permutations.py", "tests/faults/test_shops_killed.py"),
-        headline=("kills", "restarts", "orders"),
-        bounds=_none("sales lost", "licenses doubled"),
+        headline=("kills", "restarts", "orders", "permutations"),
+        bounds=_none("sales lost", "licenses doubled", "sets with another end"),
     ),
     Promise(
         "R24",

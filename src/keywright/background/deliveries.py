@@ -43,9 +43,9 @@ from keywright.signing.model import LoadedKeys
 
 Answer = TypeVar("Answer")
 
-#: The time between two steps of an endpoint, while calls wait, and the longest between two while requests are
-#: on their way, in seconds.
-_STEP_INTERVAL, _BUSY_INTERVAL, _HOLD_INTERVAL = 0.25, 0.5, 2.0
+#: The time between two steps of an endpoint, while more events are to be looked at, while calls wait, and the
+#: longest between two while requests are on their way, in seconds.
+_STEP_INTERVAL, _MORE_INTERVAL, _BUSY_INTERVAL, _HOLD_INTERVAL = 0.25, 0.1, 0.5, 2.0
 #: The most deliveries of an endpoint that a step takes, and the most requests to it at a time.
 _MAX_TAKEN, _MAX_IN_FLIGHT = 160, 24
 #: Requests of a step are not begun later than this, in seconds: then the claim holds until they have ended.
@@ -214,8 +214,8 @@ class _Worker:
         self._is_failing = False
         #: Whether a delivery was taken.
         self._has_delivered = False
-        #: Whether there was anything to do.
-        self.has_worked = False
+        #: Whether there was anything to do; and whether more events are to be looked at.
+        self.has_worked = self._has_more = False
         #: Whether the last step could make no delivery, because as many wait as may.
         self.is_full = False
 
@@ -275,12 +275,13 @@ class _Worker:
         self._waits.reset()
         self._held_at = began
         self.has_worked = self.has_worked or bool(attempts)
-        self.is_full = step.is_full
+        self.is_full, self._has_more = step.is_full, step.has_more
         return step
 
     async def _wait(self) -> None:
         """Wait until all that was taken is begun and there are results, and a moment for more of them."""
-        usual = _BUSY_INTERVAL if self._pace.is_busy else _STEP_INTERVAL
+        usual = _MORE_INTERVAL if self._has_more else _STEP_INTERVAL
+        usual = _BUSY_INTERVAL if self._pace.is_busy else usual
         pause = asyncio.create_task(asyncio.sleep(_HOLD_INTERVAL if self._is_failing else usual))
         if self._in_flight and not self._has_results:
             self._can_step.clear()
