@@ -28,8 +28,8 @@ def test_a_connection_is_added_changed_and_removed(
     assert (added["id"], added["path"], added["secret"]) == (2, "/in/stripe/2", "whsec_abcdef")
     assert (added["mode"], added["sends_mail"], added["has_api_key"]) == ("test", False, False)
     assert added["mapping"] == [
-        {"product": "price_1", "policy_id": 1, "quantity": "devices"},
-        {"product": "*", "policy_id": None, "quantity": "keys"},
+        {"product": "price_1", "policy_id": 1, "policy_ids": [1], "quantity": "devices"},
+        {"product": "*", "policy_id": None, "policy_ids": [], "quantity": "keys"},
     ]
     changed = connected.json("connection", "edit", "2", "--name", "EU", "--api-key", "rk_1", "--map", "a=b=1")
     assert (changed["name"], changed["has_api_key"]) == ("EU", True)

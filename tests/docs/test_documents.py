@@ -186,7 +186,9 @@ def test_licenses_are_brought_as_the_page_says(server: RunningServer) -> None:
 
 def test_a_shop_of_ones_own_sells_as_the_page_says(server: RunningServer) -> None:
     programs.program("openssl")
-    made, sold, looked, named, unmatched = blocks(ROOT / "docs" / "how-to" / "connect-your-own-shop.md", "sh")
+    made, sold, looked, bundled, named, unmatched = blocks(
+        ROOT / "docs" / "how-to" / "connect-your-own-shop.md", "sh"
+    )
     run(server, made)
     assert '{"received":true}' in run(server, sold)
     assert '{"received":true}' in run(server, sold)
@@ -196,5 +198,6 @@ def test_a_shop_of_ones_own_sells_as_the_page_says(server: RunningServer) -> Non
     assert "done" in listed
     assert server.count("licenses") == 1
     assert server.sql("SELECT template FROM mail_outbox") == [("your_license",)]
+    assert "suite=1+2" in run(server, bundled)
     assert "campaign" in run(server, named)
     assert "order.paid" not in run(server, unmatched)

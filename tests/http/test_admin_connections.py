@@ -69,6 +69,10 @@ def test_the_mapping_names_policies(ada: Visitor) -> None:
         assert words in shown
     form = ada.get(f"/connections/{number}/edit").text
     assert form.count('name="product"') == 5
+    other = policy(ada, "Of a bundle")
+    shown = edit(ada, number, **rows, more=[str(other), "", ""])
+    assert "Pro of shops, Of a bundle" in shown
+    assert f'value="{other}"' in ada.get(f"/connections/{number}/edit").text
     edit(ada, number, **rows, external_id_name="user", metadata_names="campaign, of gift")
     form = ada.get(f"/connections/{number}/edit").text
     assert 'value="user"' in form

@@ -49,7 +49,7 @@ def test_a_connection_is_added_shown_changed_and_removed(app: App) -> None:
         "path": "/in/generic/1",
         "mode": "live",
         "has_api_key": True,
-        "mapping": [{"product": "pro", "policy_id": 1, "quantity": "keys"}],
+        "mapping": [{"product": "pro", "policy_id": 1, "policy_ids": [1], "quantity": "keys"}],
         "url": None,
         "paid_states": [],
         "sends_mail": True,
@@ -78,6 +78,22 @@ def test_a_connection_is_added_shown_changed_and_removed(app: App) -> None:
     assert (changed["external_id_name"], changed["metadata_names"]) == ("client_reference_id", ["campaign"])
     assert app.ask("DELETE", "/connections/1").status == 204
     assert app.ask("GET", "/connections/1").json["code"] == "not_found"
+
+
+def test_a_bundle_names_its_policies(app: App) -> None:
+    for name in ("Second", "Third"):
+        app.ask("POST", "/policies", {"name": name})
+    added = add(app, mapping=[{"product": "suite", "policy_ids": [2, 3]}])
+    (suite,) = added["mapping"]
+    assert (suite["policy_id"], suite["policy_ids"]) == (2, [2, 3])
+    path = f"/connections/{added['id']}"
+    assert app.ask("PATCH", path, {"mapping": added["mapping"]}).json["mapping"] == [suite]
+    for wrong in ([2, 2], [*range(1, 22)]):
+        assert app.ask("PATCH", path, {"mapping": [{"product": "a", "policy_ids": wrong}]}).status == 422
+    both = {"product": "a", "policy_id": 3, "policy_ids": [2, 3]}
+    assert app.ask("PATCH", path, {"mapping": [both]}).places == [("/mapping", "invalid")]
+    unknown = {"mapping": [{"product": "a", "policy_ids": [2, 9]}]}
+    assert app.ask("PATCH", path, unknown).places == [("/mapping/0/policy_id", "unknown")]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from keywright.db.schema import mail_outbox
 from keywright.engine.executor import Executor
 from keywright.events.store import list_events
 from keywright.licensing.licenses.commands import DeleteLicense, UpdateLicense
-from keywright.licensing.licenses.model import License, Status
+from keywright.licensing.licenses.model import License, Status, order_of
 from keywright.provisioning.policies.commands import UpdatePolicy
 from keywright.provisioning.shops.commands import TryAgain, UpdateConnection
 from keywright.provisioning.shops.model import (
@@ -212,6 +212,47 @@ def test_a_price_of_another_product_ends_the_license_and_makes_one(shop: Executo
     assert mails(storage) == ["your_license", "your_license"]
     receive(shop, told(("1", "pro", 2)), 2)
     assert [one.id for one in live(storage)] == [1, 2]
+
+
+def test_a_bundle_has_a_license_of_each_policy_and_all_of_them_change(
+    shop: Executor, storage: Storage
+) -> None:
+    mapping = [MappedProduct("suite", PRO, QuantityRule.KEYS, (MAX, APP))]
+    mapping += [MappedProduct("suite-pro", PRO, QuantityRule.KEYS, (APP,)), MappedProduct("pro", PRO)]
+    do(shop, UpdateConnection(context=CONTEXT, connection_id=1, changes={"mapping": tuple(mapping)}))
+    receive(shop, a_sale("o", quantity=2, product="suite", subscription="s", until=UNTIL))
+    made = list_licenses(storage)
+    assert [(one.policy_id, order_of(one).index) for one in made] == [
+        (policy, index) for policy in (PRO, MAX, APP) for index in (0, 1)
+    ]
+    with storage.read() as tx:
+        (subject,) = tx.connection.execute(select(mail_outbox.c.subject)).scalars()
+    assert json.loads(subject)["license_ids"] == [one.id for one in made]
+    receive(shop, a_renewal(UNTIL + 30 * DAY, "s", "second"), hours=1)
+    assert {one.expires_at for one in list_licenses(storage)} == {UNTIL + 30 * DAY}
+    # What the first sale made is fixed; a unit more has one license of each.
+    changed = [replace(one, more_policy_ids=()) for one in mapping]
+    do(shop, UpdateConnection(context=CONTEXT, connection_id=1, changes={"mapping": tuple(changed)}))
+    receive(shop, told(("1", "suite", 3)), hours=2)
+    assert [one.policy_id for one in list_licenses(storage)[6:]] == [PRO, MAX, APP]
+    # A device on the one of "max" does not make it the one of "pro".
+    do(shop, take_place(made[2].key))
+    do(shop, UpdateConnection(context=CONTEXT, connection_id=1, changes={"mapping": tuple(mapping)}))
+    receive(shop, told(("1", "suite-pro", 2)), hours=3)
+    live = [one for one in list_licenses(storage) if one.status == Status.ACTIVE]
+    assert [(one.id, one.policy_id) for one in live] == [
+        (one.id, one.policy_id) for one in made if one.policy_id != MAX
+    ]
+    receive(shop, a_state(SaleState.REFUNDED, order="o"), hours=4)
+    receive(shop, a_state(SaleState.REFUNDED, order="second"), hours=5)
+    assert {one.status for one in list_licenses(storage)} == {Status.DISABLED}
+
+
+def test_a_quantity_of_a_bundle_multiplies_the_devices_of_each(shop: Executor, storage: Storage) -> None:
+    mapping = (MappedProduct("suite", PRO, QuantityRule.DEVICES, (APP,)),)
+    do(shop, UpdateConnection(context=CONTEXT, connection_id=1, changes={"mapping": mapping}))
+    receive(shop, a_sale("o", quantity=3, product="suite"))
+    assert [one.times_activated_max for one in list_licenses(storage)] == [6, 3]
 
 
 def test_a_price_that_nothing_is_known_of_waits_and_changes_nothing(shop: Executor, storage: Storage) -> None:

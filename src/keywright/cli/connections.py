@@ -54,17 +54,19 @@ _MAX_SHOWN = 20
 
 
 def _parse_mapped(text: str) -> MappedProduct:
-    """``PRODUCT=POLICY``, ``PRODUCT=POLICY:devices`` or ``PRODUCT=none``."""
+    """``PRODUCT=POLICY``, ``PRODUCT=POLICY+POLICY``, ``PRODUCT=POLICY:devices`` or ``PRODUCT=none``."""
     product, _, made = text.rpartition("=")
-    policy, _, quantity = made.partition(":")
+    policies, _, quantity = made.partition(":")
     try:
         rule = QuantityRule(quantity or "keys")
-        policy_id = None if policy == "none" else int(policy)
+        ids = () if policies == "none" else tuple(map(int, policies.split("+")))
     except ValueError:
         product = ""
     if not product:
-        raise typer.BadParameter("must be PRODUCT=POLICY, PRODUCT=POLICY:devices or PRODUCT=none")
-    return MappedProduct(product, policy_id, rule)
+        raise typer.BadParameter(
+            "must be PRODUCT=POLICY, PRODUCT=POLICY+POLICY, PRODUCT=POLICY:devices or PRODUCT=none"
+        )
+    return MappedProduct(product, ids[0] if ids else None, rule, ids[1:])
 
 
 def _read_secret(text: str) -> str:
@@ -81,8 +83,8 @@ _Maps = Annotated[
         metavar="PRODUCT=POLICY",
         parser=_parse_mapped,
         help="A price, variation, product or SKU of the shop and the policy of its licenses. "
-        "PRODUCT=3:devices makes one license for more devices, PRODUCT=none makes none; * is any other "
-        "product. Repeat it.",
+        "PRODUCT=3+4 makes one of each, PRODUCT=3:devices makes one license for more devices, "
+        "PRODUCT=none makes none; * is any other product. Repeat it.",
     ),
 ]
 _Secret = Annotated[
@@ -430,7 +432,7 @@ def _print(connection: Connection, heading: str, as_json: bool) -> None:
 
 def _fields(connection: Connection) -> list[tuple[str, object]]:
     mapping = [
-        f"{one.product}={one.policy_id or 'none'}"
+        f"{one.product}={'+'.join(map(str, one.policy_ids)) or 'none'}"
         + (":devices" if one.quantity is QuantityRule.DEVICES else "")
         for one in connection.mapping
     ]

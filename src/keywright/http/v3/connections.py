@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from keywright.core.errors import ConnectionFieldInvalid
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
 from keywright.http.v3 import lists, schemas
@@ -25,12 +26,19 @@ from keywright.provisioning.shops.commands import (
     TryAgain,
     UpdateConnection,
 )
-from keywright.provisioning.shops.connection_rules import MAX_MAPPED, MAX_NAME, MAX_NAMES, MAX_STATES
+from keywright.provisioning.shops.connection_rules import (
+    MAX_MAPPED,
+    MAX_NAME,
+    MAX_NAMES,
+    MAX_POLICIES,
+    MAX_STATES,
+)
 from keywright.provisioning.shops.model import EventState, Mode, OpenedConnection, QuantityRule, Reason, Shop
 
 _SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105
 _Text = Annotated[str, Meta(min_length=1, max_length=255)]
 _Word = Annotated[str, Meta(min_length=1, max_length=40)]
+_Policies = Annotated[list[Id], Meta(max_length=MAX_POLICIES)]
 
 
 class MappedProductBody(Body):
@@ -40,6 +48,9 @@ class MappedProductBody(Body):
         _Text, about("A price, variation, product or SKU of the shop; `*` is any other.", "price_1Pro")
     ]
     policy_id: Annotated[Id | None, about("The policy of its licenses; null: it makes none.", 3)] = None
+    policy_ids: Annotated[_Policies, about("Of a bundle: each unit makes a license of each policy.", [])] = (
+        field(default_factory=list)
+    )
     quantity: Annotated[
         QuantityRule, about("Whether a quantity makes `keys`, or one license for more `devices`.", "keys")
     ] = QuantityRule.KEYS
@@ -97,6 +108,7 @@ class MappedProduct(Struct):
 
     product: Annotated[str, about("A price, variation, product or SKU; `*` is any other.", "price_1Pro")]
     policy_id: Annotated[Id | None, about("The policy of its licenses; null: it makes none.", 3)]
+    policy_ids: Annotated[list[Id], about("All policies; each unit makes a license of each.", [3])]
     quantity: Annotated[QuantityRule, about("What a quantity makes.", "keys")]
 
 
@@ -174,7 +186,10 @@ def show(connection: model.Connection, secret: str | UnsetType = UNSET) -> Conne
         path=f"/in/{connection.shop.value}/{connection.id}",
         mode=connection.mode,
         has_api_key=connection.has_api_key,
-        mapping=[MappedProduct(one.product, one.policy_id, one.quantity) for one in connection.mapping],
+        mapping=[
+            MappedProduct(one.product, one.policy_id, [*one.policy_ids], one.quantity)
+            for one in connection.mapping
+        ],
         url=connection.url,
         paid_states=[*connection.paid_states],
         sends_mail=connection.sends_mail,
@@ -219,7 +234,14 @@ def _write(connection: model.Connection) -> Answer:
 
 
 def _mapping(bodies: list[MappedProductBody]) -> tuple[model.MappedProduct, ...]:
-    return tuple(model.MappedProduct(one.product, one.policy_id, one.quantity) for one in bodies)
+    return tuple(map(_mapped, bodies))
+
+
+def _mapped(body: MappedProductBody) -> model.MappedProduct:
+    ids = body.policy_ids or [one for one in (body.policy_id,) if one is not None]
+    if body.policy_id not in (None, *ids[:1]):
+        raise ConnectionFieldInvalid("mapping", "must have policy_id, or policy_ids that begin with it")
+    return model.MappedProduct(body.product, ids[0] if ids else None, body.quantity, tuple(ids[1:]))
 
 
 async def add_connection(call: Call, body: NewConnection) -> Answer:

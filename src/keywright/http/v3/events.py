@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta, Struct
 
 from keywright.events.feed import Feed, FeedEvent, ListFeed, Reached, Subject, subject_of
@@ -14,6 +15,7 @@ from keywright.http.v3.fields import Id, Query, Time
 from keywright.http.v3.license_schemas import Order, show_order
 from keywright.http.v3.route import Route
 from keywright.http.v3.schemas import Page, about
+from keywright.licensing.licenses.model import Order as StoredOrder
 from keywright.licensing.licenses.model import read_order
 
 Limit = Annotated[int, Meta(ge=1, le=lists.MAX_LIMIT)]
@@ -111,7 +113,7 @@ def show(one: FeedEvent) -> Event:
 def _show_order(one: FeedEvent, of_deleted: object) -> Order:
     """The order of the license: as it is now, or as it was when the license was deleted."""
     if isinstance(of_deleted, dict):
-        return Order(**of_deleted)
+        return show_order(msgspec.convert(of_deleted, StoredOrder))
     return show_order(read_order(one.order_id, one.order_details))
 
 

@@ -86,13 +86,15 @@ class License(msgspec.Struct, frozen=True, gc=False):
 
 class Order(msgspec.Struct, frozen=True, omit_defaults=True):
     """The order line that a license was sold with; ``source`` is the shop, ``index`` counts the line's
-    licenses from 0. No two licenses are of the same line and index.
+    licenses from 0; of a bundle, ``policy_id`` tells its licenses apart from the first one's. No two licenses
+    are of the same line, index and policy.
     """
 
     source: str = ""
     id: str | None = None
     line: str | None = None
     index: int = 0
+    policy_id: int | None = None
 
     @property
     def number(self) -> int | None:
@@ -138,7 +140,9 @@ def order_line_hash(order: Order) -> bytes | None:
     """The hash that no two licenses have; None for an order without a line."""
     if order.line is None:
         return None
-    return hashlib.sha256(msgspec.json.encode([order.source, order.id, order.line, order.index])).digest()
+    of_bundle = [] if order.policy_id is None else [order.policy_id]
+    parts = [order.source, order.id, order.line, order.index, *of_bundle]
+    return hashlib.sha256(msgspec.json.encode(parts)).digest()
 
 
 def parse_status(value: object) -> Status:

@@ -9,6 +9,8 @@ from keywright.provisioning.shops.model import Change, Connection, Sale, Shop
 
 #: The most products of a mapping, and the most order states that make licenses.
 MAX_MAPPED, MAX_STATES = 1_000, 20
+#: The most policies of a bundle.
+MAX_POLICIES = 20
 #: The templates that show buyers their keys.
 _WITH_KEYS = (MailTemplate.YOUR_LICENSE, MailTemplate.YOUR_KEYS)
 #: The most names of metadata, and the most characters of a name and of its text.
@@ -54,6 +56,9 @@ def _require_usable_mapping(connection: Connection) -> None:
         raise ConnectionFieldInvalid("mapping", f"must name products with 1 to {MAX_REF} characters")
     if len({*products}) < len(products):
         raise ConnectionFieldInvalid("mapping", "must name each product once")
+    for ids in (one.policy_ids for one in connection.mapping):
+        if len(ids) > MAX_POLICIES or len({*ids}) < len(ids):
+            raise ConnectionFieldInvalid("mapping", f"must name each policy once, {MAX_POLICIES} at most")
 
 
 def _require_names(connection: Connection) -> None:

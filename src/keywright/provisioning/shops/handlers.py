@@ -145,9 +145,7 @@ def _make_secret(shop: Shop) -> str:
 
 def _require_usable(work: UnitOfWork, connection: Connection) -> None:
     require_usable_connection(connection)
-    places = {
-        one.policy_id: place for place, one in enumerate(connection.mapping) if one.policy_id is not None
-    }
+    places = {number: i for i, one in enumerate(connection.mapping) for number in one.policy_ids}
     for policy_id, place in places.items():
         if find_policy(work.tx, policy_id) is None:
             raise UnknownReference(f"policy {policy_id}", f"/mapping/{place}/policy_id")

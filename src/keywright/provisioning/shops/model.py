@@ -48,17 +48,18 @@ class OnCancel(StrEnum):
 
 class MappedProduct(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a product of the shop makes. ``product`` is one of the texts in ``SaleLine.refs``, or
-    ``ANY_PRODUCT``; without a policy, it makes no license.
+    ``ANY_PRODUCT``; without a policy, it makes no license, and of a bundle, one of each policy.
     """
 
     product: str
     policy_id: int | None = None
     quantity: QuantityRule = QuantityRule.KEYS
+    more_policy_ids: tuple[int, ...] = ()
 
     @property
     def policy_ids(self) -> tuple[int, ...]:
         """The policies of the licenses of each unit."""
-        return () if self.policy_id is None else (self.policy_id,)
+        return () if self.policy_id is None else (self.policy_id, *self.more_policy_ids)
 
 
 class Connection(msgspec.Struct, frozen=True, kw_only=True):

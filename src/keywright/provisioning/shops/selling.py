@@ -324,7 +324,7 @@ class Selling:
             units=new.aim.quantity,
             rule_terms=select_terms(terms, (*LIMITS, "grace_days")),
             customer=customer,
-            order=Order(source, line.order, line.line, new.first),
+            order=Order(source, line.order, line.line, new.first, policy.id if new.item else None),
             expires_at=wanted.expiry(of_terms),
             has_expiry=True,
             metadata=take_metadata(self._command.event.change, self._connection),

@@ -240,8 +240,10 @@ def _made_before(made: Made, units: Collection[Unit]) -> Made:
 def _plan_line(found: Plan, line: Line, kept: SoldLine, held: Held, want: Wanted, *, is_needed: bool) -> None:
     count, quantity = line.made.copies(line.line.quantity)
     free = sorted(held.of_line(kept), key=lambda one: one.place)
+    ids = {one.id for one in line.made.policies}
     for item, policy in enumerate(line.made.policies):
-        units = [one for one in free if one.policy is None or one.policy.product_id == policy.product_id]
+        units = [one for one in free if _may_have(one, policy, ids)]
+        units.sort(key=lambda one: (one.is_dead, one.policy is not None and one.policy.id != policy.id))
         over = sorted((one for one in units if one.sold.is_over), key=lambda one: one.sold.number)
         chosen = [*(one for one in units if not one.sold.is_over), *over][:count]
         free = [one for one in free if one not in chosen]
@@ -252,6 +254,14 @@ def _plan_line(found: Plan, line: Line, kept: SoldLine, held: Held, want: Wanted
             first = max(numbers, default=-1) + 1
             found.new.append(NewUnits(kept, item, first, count - len(chosen), aim))
     found.aims.extend((one, Aim(Wanted(Status.DISABLED), is_over=True)) for one in free)
+
+
+def _may_have(unit: Unit, policy: Policy, ids: Collection[int]) -> bool:
+    """Whether a license is one of this policy, or may become one: those of the line's other policies stay."""
+    before = unit.policy
+    if before is None or before.id == policy.id:
+        return True
+    return before.product_id == policy.product_id and before.id not in ids
 
 
 # --- licenses -------------------------------------------------------------------------------------

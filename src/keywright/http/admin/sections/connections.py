@@ -1,5 +1,6 @@
 """Connections to shops, what shops sent, and the sales that wait for a decision."""
 
+from itertools import zip_longest
 from typing import Any
 
 from msgspec.structs import asdict
@@ -291,25 +292,37 @@ def _values_of(request: PageRequest, connection: Connection) -> dict[str, Any]:
     return values
 
 
-def _rows_of(connection: Connection) -> list[tuple[str, str, str]]:
-    """The rows of the mapping, as texts: product, policy, quantity."""
-    return [(one.product, str(one.policy_id or 0), one.quantity.value) for one in connection.mapping]
+_Row = tuple[str, str, str, str]
 
 
-def _read_rows(request: PageRequest) -> list[tuple[str, str, str]]:
-    columns = (request.form.all(name) for name in ("product", "policy", "quantity"))
-    return [(product.strip(), *others) for product, *others in zip(*columns, strict=False) if product.strip()]
+def _rows_of(connection: Connection) -> list[_Row]:
+    """The rows of the mapping, as texts: product, policy, quantity, the other policies of a bundle."""
+    return [
+        (one.product, str(one.policy_id or 0), one.quantity.value, " ".join(map(str, one.more_policy_ids)))
+        for one in connection.mapping
+    ]
 
 
-def _read_mapping(inputs: Inputs, rows: list[tuple[str, str, str]]) -> tuple[MappedProduct, ...]:
+def _read_rows(request: PageRequest) -> list[_Row]:
+    columns = (request.form.all(name) for name in ("product", "policy", "quantity", "more"))
+    rows = zip_longest(*columns, fillvalue="")
+    return [
+        (product.strip(), policy, quantity, more)
+        for product, policy, quantity, more in rows
+        if product.strip()
+    ]
+
+
+def _read_mapping(inputs: Inputs, rows: list[_Row]) -> tuple[MappedProduct, ...]:
     """The mapping in the form."""
     mapping = []
-    for product, policy, quantity in rows:
-        number = parse_number(policy)
-        if number is None or quantity not in {*QuantityRule}:
+    for product, policy, quantity, more in rows:
+        number, *others = map(parse_number, (policy, *more.replace(",", " ").split()))
+        ids = tuple(one for one in others if one)
+        if number is None or quantity not in {*QuantityRule} or (ids and not number):
             inputs.errors["mapping"] = _("Choose a policy for each product.")
             continue
-        mapping.append(MappedProduct(product, number or None, QuantityRule(quantity)))
+        mapping.append(MappedProduct(product, number or None, QuantityRule(quantity), ids))
     return tuple(mapping)
 
 
