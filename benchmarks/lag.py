@@ -144,19 +144,17 @@ def make_backlog(storage: Storage, filled: Filled) -> None:
 
 
 def measure_backlog(filled: Filled, seconds: int, rounds: int, say: Callable[[str], None]) -> list[Backlog]:
-    """Drive fresh servers on one copy of the installation, by turns with a backlog and without."""
+    """Drive fresh servers on one copy of the installation, by turns beside a backlog and after it."""
     found = []
     with copied(filled) as copy, opened(copy.data_dir, copy.database) as storage:
-        _drive_fresh(copy, storage, _CASES[0], 1)
         for case in _CASES:
-            pairs: list[dict[bool, _Fresh]] = []
+            pairs = []
             for turn in range(max(_LEAST_PAIRS, rounds)):
-                sides = {}
-                for has_backlog in (turn % 2 == 0, turn % 2 == 1):
-                    if has_backlog:
-                        make_backlog(storage, copy)
-                    sides[has_backlog] = _drive_fresh(copy, storage, case, seconds)
-                pairs.append(sides)
+                order = (True, False) if turn % 2 else (False, True)
+                pairs.append(
+                    {one: _drive_fresh(copy, storage, case, seconds, is_beside=one) for one in order}
+                )
+                say(f"{case}: {pairs[-1]}")
             found.append(_compare(case, pairs))
             say(f"{case} beside a backlog: {found[-1].ratio:.3f}, p99 {found[-1].p99_ratio:.2f}")
     return found
@@ -171,8 +169,11 @@ class _Fresh(msgspec.Struct, frozen=True):
     catch_up_seconds: float
 
 
-def _drive_fresh(filled: Filled, storage: Storage, case: str, seconds: int) -> _Fresh:
+def _drive_fresh(filled: Filled, storage: Storage, case: str, seconds: int, *, is_beside: bool) -> _Fresh:
+    make_backlog(storage, filled)
     with servers.started(servers.keywright(), filled.data_dir) as server:
+        if not is_beside:
+            wait_for_projector(storage)
         load = wrk.drive(server, filled, case, _BACKLOG_CONNECTIONS, seconds)
         left, now = run_read(storage, projector.lag), datetime.now(UTC)
         age = (now - (left.oldest_at or now)).total_seconds()
