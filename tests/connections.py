@@ -137,7 +137,7 @@ def work(executor: Executor, row_id: int) -> Outcome | None:
 def payload_event(opened: Any) -> ShopEvent:
     from keywright.provisioning.shops.payloads import read_payload
 
-    return read_payload(opened.payload, opened.opened.connection)
+    return read_payload(opened.payload, opened.opened.connection, opened.stored.event_id)
 
 
 def receive(

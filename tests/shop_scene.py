@@ -31,7 +31,7 @@ from keywright.provisioning.shops.model import (
     StoredEvent,
 )
 from keywright.provisioning.shops.modules import MODULES
-from keywright.provisioning.shops.payloads import find_event, keep_payload, read_payload
+from keywright.provisioning.shops.payloads import find_events, keep_payload, read_payload
 from keywright.provisioning.shops.selling import Unfinished
 from tests.connections import ask, do
 from tests.makers import an_origin, create_policy
@@ -84,7 +84,7 @@ class Scene:
         """Keep what the shop sends; None where it is kept already."""
         found = recorded(self.shop, name)
         payload = keep_payload(found.headers, found.body)
-        event_id, event, problem = find_event(payload, self.connection)
+        (event_id, event, problem), *_ = find_events(payload, self.connection)
         command = StoreShopEvent(
             context=replace(context(), now=self.now),
             connection_id=self.connection.id,
@@ -101,7 +101,7 @@ class Scene:
         """One attempt at a stored event."""
         opened: OpenedEvent = ask(self.executor, OpenShopEvent(event_id=row_id))
         assert opened.payload is not None
-        event = read_payload(opened.payload, opened.opened.connection)
+        event = read_payload(opened.payload, opened.opened.connection, opened.stored.event_id)
         if event.needs_api and self.has_api_key:
             event = MODULES[self.shop].complete(event, self.api)
         while True:

@@ -61,7 +61,7 @@ from keywright.provisioning.products import queries as product_queries
 from keywright.provisioning.shops import handlers as shops
 from keywright.provisioning.shops import queries as shop_queries
 from keywright.provisioning.shops.commands import OpenConnection
-from keywright.provisioning.shops.selling import apply_to_restored
+from keywright.provisioning.shops.holding import apply_to_restored
 from keywright.provisioning.trials import handlers as trials
 from keywright.provisioning.trials import queries as trial_queries
 from keywright.search import feed, projector

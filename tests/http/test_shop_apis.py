@@ -59,7 +59,7 @@ def connection(stub: ShopApiStub) -> Connection:
 
 def complete(stub: ShopApiStub, name: str, *, key: str | None = None, timeout: float = 30) -> ShopEvent:
     module, found = MODULES[stub.shop], recorded(stub.shop, name)
-    event = module.read(found.headers, found.body, connection(stub))
+    event = module.read(found.headers, found.body, connection(stub))[0]
     assert event.needs_api
     access = module.find_api(connection(stub), key or API_KEYS[stub.shop])
     assert access is not None
@@ -87,7 +87,7 @@ def change_of(shop: Shop, name: str) -> Any:
 
 def test_stripe_is_asked_for_the_lines_of_an_order() -> None:
     sale = change_of(Shop.STRIPE, "checkout_paid")
-    assert sale.lines == (SaleLine("li_000001", ("price_editor", "prod_editor"), 2, "Editor"),)
+    assert sale.lines == (SaleLine("li_000001", ("price_editor", "prod_editor"), 2, "Editor", recurs=False),)
 
 
 def test_stripe_is_asked_which_invoice_a_refunded_payment_paid() -> None:
@@ -101,10 +101,29 @@ def test_paddle_is_asked_who_bought() -> None:
     assert sale.buyer == Buyer("ada@example.com", "Ada Example", "de")
 
 
+@pytest.mark.parametrize(
+    ("shop", "name", "quantity"),
+    [(Shop.STRIPE, "subscription_of_many_items", 5), (Shop.PADDLE, "subscription_addon", 5),
+     (Shop.LEMONSQUEEZY, "subscription_more_seats", 1), (Shop.WOOCOMMERCE, "subscription_more_seats", 1)],
+)  # fmt: skip
+def test_a_shop_is_asked_for_the_lines_of_a_subscription(shop: Shop, name: str, quantity: int) -> None:
+    change = change_of(shop, name)
+    assert isinstance(change, Lines)
+    assert ([one.quantity for one in change.lines], change.is_asked) == ([quantity], True)
+
+
+def test_the_subscription_of_a_switch_is_asked_for() -> None:
+    change = change_of(Shop.WOOCOMMERCE, "order_switched")
+    assert change == Renewal(subscription="110", until=None, order="130", is_change=True)
+
+
 def test_woocommerce_is_asked_which_order_a_renewal_renews() -> None:
     until = datetime(2027, 1, 1, 13, tzinfo=UTC)
     assert change_of(Shop.WOOCOMMERCE, "order_renewed") == Renewal(
-        subscription="110", until=until, order="120"
+        subscription="110",
+        until=until,
+        order="120",
+        lines=(SaleLine("7", ("50", "CLOUD"), 1, "Editor"),),
     )
 
 
@@ -272,7 +291,7 @@ def test_a_listed_order_is_the_event_that_the_shop_sent(stub: ShopApiStub) -> No
         Shop.LEMONSQUEEZY: "order_created",
     }[stub.shop]
     found = recorded(stub.shop, name)
-    sent = MODULES[stub.shop].read(found.headers, found.body, connection(stub))
+    sent = MODULES[stub.shop].read(found.headers, found.body, connection(stub))[0]
     (listed,) = [one for one in orders(stub) if one.id == sent.id]
     assert listed.change == sent.change
     assert listed.at == sent.at

@@ -1,5 +1,6 @@
 """What becomes of the licenses of a subscription when a shop sends what happens to it."""
 
+from itertools import permutations
 from typing import NamedTuple
 
 import pytest
@@ -7,10 +8,8 @@ import pytest
 from keywright.db import Storage
 from keywright.engine.executor import Executor
 from keywright.licensing.licenses.model import Status
-from keywright.provisioning.shops.model import (
-    Shop,
-)
-from tests.shop_scene import SHOPS, Scene, day
+from keywright.provisioning.shops.model import MappedProduct, Shop
+from tests.shop_scene import CLOUD, EDITOR, SHOPS, Scene, day
 
 DATABASES = ("sqlite",)
 
@@ -151,3 +150,89 @@ def test_an_edited_order_of_an_ended_subscription_restores_nothing(
     assert scene.license() == (Status.ACTIVE, SECOND_END)
     scene.tell("order_subscribed_edited")
     assert scene.license() == (Status.ACTIVE, SECOND_END)
+
+
+# --- subscriptions that change --------------------------------------------------------------------
+
+#: What each event makes of the subscription: how many licenses of the editor and of the cloud are live.
+CHANGES: dict[Shop, dict[str, tuple[int, int]]] = {
+    Shop.STRIPE: {
+        "subscription_more_seats": (0, 5),
+        "invoice_proration": (0, 5),
+        "subscription_other_price": (0, 3),
+        "subscription_addon": (1, 1),
+    },
+    Shop.PADDLE: {
+        "subscription_more_seats": (0, 5),
+        "transaction_proration": (0, 5),
+        "subscription_other_price": (0, 3),
+        "subscription_addon": (1, 1),
+        "adjustment_of_proration": (1, 1),
+        "adjustment_without_type": (1, 1),
+    },
+    Shop.WOOCOMMERCE: {
+        "subscription_more_seats": (0, 5),
+        "order_switched": (0, 5),
+        "subscription_switched_away": (0, 5),
+        "subscription_switched_to": (0, 3),
+    },
+    Shop.LEMONSQUEEZY: {
+        "subscription_more_seats": (0, 5),
+        "subscription_payment_for_change": (0, 5),
+        "subscription_other_variant": (0, 3),
+        "subscription_usage_based": (0, 1),
+    },
+}
+#: These change nothing: the reason says why.
+CHANGES_NOTHING = {
+    "invoice_proration": "no_period_paid",
+    "transaction_proration": "no_period_paid",
+    "adjustment_of_proration": "no_period_paid",
+    "subscription_payment_for_change": "no_period_paid",
+    "order_switched": "no_period_paid",
+    # They end with what was paid, as before, unless the new one comes.
+    "subscription_switched_away": "already_so",
+    "adjustment_without_type": "not_needed",
+}
+
+
+def changing(executor: Executor, storage: Storage, shop: Shop) -> Scene:
+    mapping = [MappedProduct(EDITOR[shop], 1), MappedProduct(CLOUD[shop], 2)]
+    mapping += [MappedProduct("CLOUD-YEAR", 2), MappedProduct(f"pro_01kw{2:022d}", 2), MappedProduct("4", 2)]
+    return Scene(executor, storage, shop, mapping=tuple(mapping))
+
+
+def live(scene: Scene) -> tuple[int, int]:
+    found = [one.policy_id for one in scene.licenses() if one.status == Status.ACTIVE]
+    return found.count(1), found.count(2)
+
+
+@pytest.mark.parametrize("shop", SHOPS, ids=str)
+def test_what_a_shop_lists_is_held_and_each_event_states_what_it_changed(
+    executor: Executor, storage: Storage, shop: Shop
+) -> None:
+    scene = changing(executor, storage, shop)
+    scene.tell(*STORIES[shop].first)
+    first = {one.key for one in scene.licenses()}
+    wrong = []
+    for name, wanted in CHANGES[shop].items():
+        scene.tell(name)
+        event = scene.events()[0]
+        reason = CHANGES_NOTHING.get(name)
+        if (live(scene), event.reason) != (wanted, reason) or not event.detail:
+            wrong.append((name, live(scene), event.state, event.reason, event.detail))
+    assert wrong == []
+    assert first <= {one.key for one in scene.licenses() if one.status == Status.ACTIVE}
+
+
+def test_a_subscription_in_the_place_of_another_has_its_licenses_in_any_order(
+    executor: Executor, storage: Storage
+) -> None:
+    scene = changing(executor, storage, Shop.WOOCOMMERCE)
+    ends = set()
+    for later in permutations(("order_switched", "subscription_switched_away", "subscription_switched_to")):
+        scene.connect()
+        scene.tell("order_subscribed", "subscription_created", *later)
+        (kept, *others) = (one for one in scene.licenses() if one.status == Status.ACTIVE)
+        ends.add((kept.expires_at, len(others), kept.policy_id))
+    assert ends == {(day("2027-11-12T09:00:00"), 2, 2)}

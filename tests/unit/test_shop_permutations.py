@@ -300,7 +300,7 @@ def recorded_sets(shop: Shop, random: Random) -> Iterator[list[Told]]:
         if name == "ping":
             continue
         found = recorded(shop, name)
-        event = MODULES[shop].read(found.headers, found.body, connection(shop))
+        event = MODULES[shop].read(found.headers, found.body, connection(shop))[0]
         try:
             event = MODULES[shop].complete(event, api) if event.needs_api else event
         except ShopRefused:

@@ -16,6 +16,7 @@ from keywright.provisioning.shops.model import (
     Change,
     Connection,
     Fact,
+    Lines,
     Mode,
     Nothing,
     Renewal,
@@ -43,15 +44,49 @@ def connection(shop: Shop, **fields: Any) -> Connection:
 
 def read(shop: Shop, name: str, **fields: Any) -> ShopEvent:
     found = recorded(shop, name)
-    return MODULES[shop].read(found.headers, found.body, connection(shop, **fields))
+    return MODULES[shop].read(found.headers, found.body, connection(shop, **fields))[0]
 
 
 def state(state: SaleState, fact: Fact = Fact.ORDER, **named: str) -> StateChange:
     return StateChange(state=state, fact=fact, **named)
 
 
-def until(text: str, subscription: str, order: str | None = None) -> Renewal:
-    return Renewal(subscription=subscription, until=datetime.fromisoformat(text), order=order)
+def until(text: str, subscription: str, order: str | None = None, *lines: SaleLine) -> Renewal:
+    return Renewal(subscription=subscription, until=datetime.fromisoformat(text), order=order, lines=lines)
+
+
+def listed(subscription: str, *lines: SaleLine, part: str = "", **fields: Any) -> Lines:
+    fields |= {name: datetime.fromisoformat(fields[name]) for name in ("until",) if name in fields}
+    return Lines(subscription=subscription, lines=lines, part=part, **fields)
+
+
+MONTHLY, YEARLY = "price_cloud_monthly", "price_cloud_yearly"
+
+
+def stripe_line(
+    number: str, price: str = "price_cloud_monthly", quantity: int = 1, **fields: Any
+) -> SaleLine:
+    return SaleLine(number, (price, fields.pop("product", "prod_cloud")), quantity, **fields)
+
+
+def stripe(
+    state: SaleState, *others: SaleLine, price: str = "price_cloud_monthly", quantity: int = 1
+) -> Lines:
+    item = stripe_line("si_000001", price, quantity, recurs=True)
+    return listed("sub_000001", item, *others, state=state)
+
+
+def paddle(state: SaleState, *others: SaleLine, price: int = 2, quantity: int = 1) -> Lines:
+    refs = (paddle_id("pri", price), paddle_id("pro", 2))
+    return listed(SUB, SaleLine(refs[0], refs, quantity, "Cloud"), *others, state=state)
+
+
+def woo(quantity: int = 1, **fields: Any) -> Lines:
+    return listed("110", SaleLine("8", ("50", "CLOUD"), quantity, "Editor"), part="111", **fields)
+
+
+def lemon(quantity: int = 1, refs: tuple[str, ...] = ("108", "8", "4"), **fields: Any) -> Lines:
+    return listed("210", SaleLine("401", refs, quantity, "Cloud"), part="301", **fields)
 
 
 def paddle_id(kind: str, number: int) -> str:
@@ -60,18 +95,31 @@ def paddle_id(kind: str, number: int) -> str:
 
 ACTIVE, GRACE, SUSPENDED, ENDED, REFUNDED = SaleState
 TXN, SUB = paddle_id("txn", 1), paddle_id("sub", 1)
-EDITOR_REFS, CLOUD_REFS = (
+EDITOR_REFS, CLOUD_REFS, MUG_REFS = (
     (paddle_id("pri", 1), paddle_id("pro", 1)),
     (paddle_id("pri", 2), paddle_id("pro", 2)),
+    (paddle_id("pri", 9), paddle_id("pro", 9)),
 )
+
+
+def paddle_line(number: int) -> SaleLine:
+    return SaleLine(paddle_id("txnitm", number), CLOUD_REFS, 1, "Cloud, monthly", recurs=True)
+
+
 #: Everything else that a shop sends, it sends for nothing.
 MEANINGS: dict[Shop, dict[str, Change]] = {
     Shop.STRIPE: {
-        "invoice_first": until("2026-12-01T13:00:00Z", "sub_000001", "in_000001"),
-        "invoice_renewed": until("2027-01-01T13:00:00Z", "sub_000001", "in_000002"),
-        "invoice_renewed_again": until("2027-02-01T13:00:00Z", "sub_000001", "in_000003"),
-        "invoice_renewed_before_basil": until("2027-01-01T13:00:00Z", "sub_000001", "in_000005"),
-        "invoice_updated": until("2027-12-10T08:00:00Z", "sub_000001", "in_000004"),
+        "invoice_first": until("2026-12-01T13:00:00Z", "sub_000001", "in_000001", stripe_line("il_000001")),
+        "invoice_renewed": until("2027-01-01T13:00:00Z", "sub_000001", "in_000002", stripe_line("il_000002")),
+        "invoice_renewed_again": until(
+            "2027-02-01T13:00:00Z", "sub_000001", "in_000003", stripe_line("il_000003")
+        ),
+        "invoice_renewed_before_basil": until(
+            "2027-01-01T13:00:00Z", "sub_000001", "in_000005", stripe_line("il_000005", recurs=True)
+        ),
+        "invoice_updated": until(
+            "2027-12-10T08:00:00Z", "sub_000001", "in_000004", stripe_line("il_000004", YEARLY)
+        ),
         "checkout_paid": Sale(order="pi_000001", buyer=Buyer("ada@example.com", "Ada Example", "de")),
         "checkout_paid_later": Sale(order="pi_000002", buyer=Buyer("ada@example.com", "Ada Example", "de")),
         "checkout_nothing_to_pay": Sale(
@@ -85,15 +133,32 @@ MEANINGS: dict[Shop, dict[str, Change]] = {
             order="in_000001",
             buyer=Buyer("ada@example.com", "Ada Example", "de"),
             subscription="sub_000001",
+            needs_period=True,
         ),
-        "subscription_past_due": state(GRACE, subscription="sub_000001"),
-        "subscription_unpaid": state(SUSPENDED, subscription="sub_000001"),
-        "subscription_canceled": state(SUSPENDED, subscription="sub_000001"),
-        "subscription_paused": state(SUSPENDED, subscription="sub_000001"),
-        "subscription_deleted": state(ENDED, subscription="sub_000001"),
-        "subscription_active_again": state(ACTIVE, subscription="sub_000001"),
-        "subscription_ends_later": state(ACTIVE, subscription="sub_000001"),
-        "subscription_collection_paused": state(ACTIVE, subscription="sub_000001"),
+        "subscription_past_due": stripe(GRACE),
+        "subscription_unpaid": stripe(SUSPENDED),
+        "subscription_canceled": stripe(ENDED),
+        "subscription_paused": stripe(SUSPENDED),
+        "subscription_deleted": stripe(ENDED),
+        "subscription_active_again": stripe(ACTIVE),
+        "subscription_ends_later": stripe(ACTIVE),
+        "subscription_collection_paused": stripe(ACTIVE),
+        "subscription_more_seats": stripe(ACTIVE, quantity=5),
+        # A price and a quantity in one.
+        "subscription_other_price": stripe(ACTIVE, price=YEARLY, quantity=3),
+        "subscription_addon": stripe(
+            ACTIVE, stripe_line("si_000002", "price_editor", product="prod_editor", recurs=True)
+        ),
+        # What waits for its payment is not yet so.
+        "subscription_change_unpaid": stripe(ACTIVE),
+        "subscription_of_many_items": stripe(ACTIVE),
+        "subscription_captured_basil": listed(
+            "sub_capture_basil",
+            SaleLine("si_capture_basil", ("price_capture", "prod_capture"), recurs=True),
+            state=ACTIVE,
+        ),
+        "invoice_proration": Renewal(subscription="sub_000001", until=None, order="in_000006"),
+        "invoice_proration_before_basil": Renewal(subscription="sub_000001", until=None, order="in_000007"),
         "refund_failed": state(ACTIVE, Fact.REFUND, order="pi_000001"),
         "charge_refunded": state(REFUNDED, Fact.REFUND, order="pi_000001"),
         "charge_of_renewal_refunded": state(REFUNDED, Fact.REFUND, order="pi_000012"),
@@ -105,41 +170,66 @@ MEANINGS: dict[Shop, dict[str, Change]] = {
     },
     Shop.PADDLE: {
         "transaction_completed": Sale(
-            order=TXN, lines=(SaleLine(paddle_id("txnitm", 10), EDITOR_REFS, 2, "Editor"),)
+            order=TXN, lines=(SaleLine(paddle_id("txnitm", 10), EDITOR_REFS, 2, "Editor", recurs=False),)
         ),
         "transaction_nothing_to_pay": Sale(
-            order=paddle_id("txn", 2), lines=(SaleLine(paddle_id("txnitm", 20), EDITOR_REFS, 1, "Editor"),)
+            order=paddle_id("txn", 2),
+            lines=(SaleLine(paddle_id("txnitm", 20), EDITOR_REFS, 1, "Editor", recurs=False),),
         ),
         "transaction_subscribed": Sale(
             order=paddle_id("txn", 3),
-            lines=(SaleLine(paddle_id("txnitm", 30), CLOUD_REFS, 1, "Cloud, monthly"),),
+            lines=(paddle_line(30),),
             subscription=SUB,
             until=datetime(2026, 12, 1, 13, tzinfo=UTC),
         ),
         "transaction_two_products": Sale(
             order=paddle_id("txn", 6),
             lines=(
-                SaleLine(paddle_id("txnitm", 60), EDITOR_REFS, 1, "Editor"),
-                SaleLine(paddle_id("txnitm", 61), (paddle_id("pri", 9), paddle_id("pro", 9)), 1, "A mug"),
+                SaleLine(paddle_id("txnitm", 60), EDITOR_REFS, 1, "Editor", recurs=False),
+                SaleLine(
+                    paddle_id("txnitm", 61),
+                    (paddle_id("pri", 9), paddle_id("pro", 9)),
+                    1,
+                    "A mug",
+                    recurs=False,
+                ),
             ),
         ),
         "transaction_unknown_product": Sale(
             order=paddle_id("txn", 7),
             lines=(
-                SaleLine(paddle_id("txnitm", 70), (paddle_id("pri", 9), paddle_id("pro", 9)), 1, "A mug"),
+                SaleLine(
+                    paddle_id("txnitm", 70),
+                    (paddle_id("pri", 9), paddle_id("pro", 9)),
+                    1,
+                    "A mug",
+                    recurs=False,
+                ),
             ),
         ),
         "transaction_simulated": Sale(
-            order=paddle_id("txn", 8), lines=(SaleLine(paddle_id("txnitm", 80), EDITOR_REFS, 1, "Editor"),)
+            order=paddle_id("txn", 8),
+            lines=(SaleLine(paddle_id("txnitm", 80), EDITOR_REFS, 1, "Editor", recurs=False),),
         ),
-        "transaction_renewed": until("2027-01-01T13:00:00Z", SUB, paddle_id("txn", 4)),
-        "transaction_renewed_again": until("2027-02-01T13:00:00Z", SUB, paddle_id("txn", 5)),
-        "subscription_past_due": state(GRACE, subscription=SUB),
-        "subscription_paused": state(SUSPENDED, subscription=SUB),
-        "subscription_canceled": state(ENDED, subscription=SUB),
-        "subscription_resumed": state(ACTIVE, subscription=SUB),
-        "subscription_activated": state(ACTIVE, subscription=SUB),
-        "subscription_updated": state(ACTIVE, subscription=SUB),
+        "transaction_renewed": until("2027-01-01T13:00:00Z", SUB, paddle_id("txn", 4), paddle_line(40)),
+        "transaction_renewed_again": until("2027-02-01T13:00:00Z", SUB, paddle_id("txn", 5), paddle_line(50)),
+        "subscription_past_due": paddle(GRACE),
+        "subscription_paused": paddle(SUSPENDED),
+        "subscription_canceled": paddle(ENDED),
+        "subscription_resumed": paddle(ACTIVE),
+        "subscription_activated": paddle(ACTIVE),
+        "subscription_updated": paddle(ACTIVE),
+        "subscription_more_seats": paddle(ACTIVE, quantity=5),
+        "subscription_other_price": paddle(ACTIVE, price=3, quantity=3),
+        # One that is inactive, and one that is paid once, are none.
+        "subscription_addon": paddle(ACTIVE, SaleLine(EDITOR_REFS[0], EDITOR_REFS, 1, "Editor")),
+        "transaction_proration": Renewal(
+            subscription=SUB,
+            until=datetime(2026, 12, 1, 13, tzinfo=UTC),
+            order=paddle_id("txn", 11),
+            is_change=True,
+        ),
+        "adjustment_of_proration": state(REFUNDED, Fact.REFUND, order=paddle_id("txn", 11)),
         "adjustment_refunded": state(REFUNDED, Fact.REFUND, order=TXN),
         "adjustment_chargeback": state(SUSPENDED, Fact.DISPUTE, order=TXN),
         "adjustment_chargeback_reversed": state(ACTIVE, Fact.DISPUTE, order=TXN),
@@ -186,7 +276,9 @@ MEANINGS: dict[Shop, dict[str, Change]] = {
             for name in ("order_subscribed", "order_subscribed_edited")
         },
         # Of which order the subscription is, and until when, is asked of the shop.
-        "order_renewed": until("2026-12-01T13:00:00Z", "111", "120"),
+        "order_renewed": until(
+            "2026-12-01T13:00:00Z", "111", "120", SaleLine("7", ("50", "CLOUD"), 1, "Editor")
+        ),
         "order_renewal_failed": state(GRACE, subscription="111"),
         "order_renewal_refunded": state(REFUNDED, order="120"),
         "order_cancelled": state(SUSPENDED, order="101"),
@@ -194,12 +286,23 @@ MEANINGS: dict[Shop, dict[str, Change]] = {
         "order_deleted": state(SUSPENDED, order="101"),
         "order_deleted_again": state(SUSPENDED, order="101"),
         "order_refunded": state(REFUNDED, order="101"),
-        "subscription_created": until("2026-12-01T13:00:00Z", "110"),
-        "subscription_renewed": until("2027-01-01T13:00:00Z", "110"),
-        "subscription_active_again": until("2027-01-01T13:00:00Z", "110"),
-        "subscription_pending_cancel": state(ACTIVE, subscription="110"),
-        "subscription_cancelled": state(ENDED, subscription="110"),
-        "subscription_expired": state(ENDED, subscription="110"),
+        "subscription_created": woo(until="2026-12-01T13:00:00Z"),
+        "subscription_renewed": woo(until="2027-01-01T13:00:00Z"),
+        "subscription_active_again": woo(until="2027-01-01T13:00:00Z"),
+        "subscription_pending_cancel": woo(state=ACTIVE),
+        "subscription_cancelled": woo(state=ENDED),
+        "subscription_expired": woo(state=ENDED),
+        "subscription_more_seats": woo(5, until="2026-12-01T13:00:00Z"),
+        # The order sells nothing; the old subscription has no lines any more, the new one names the order.
+        "order_switched": Renewal(subscription="111", until=None, order="130", is_change=True),
+        "order_switched_and_more": Renewal(subscription="111", until=None, order="131", is_change=True),
+        "subscription_switched_away": listed("110", part="111"),
+        "subscription_switched_to": listed(
+            "130",
+            SaleLine("15", ("51", "CLOUD-YEAR"), 3, "Editor"),
+            part="132",
+            until="2027-11-12T09:00:00Z",
+        ),
     },
     Shop.LEMONSQUEEZY: {
         **{
@@ -241,14 +344,18 @@ MEANINGS: dict[Shop, dict[str, Change]] = {
             metadata={"campaign": "autumn"},
         ),
         "order_refunded": state(REFUNDED, Fact.REFUND, order="201"),
-        "subscription_created": until("2026-12-01T13:00:00Z", "210"),
-        "subscription_updated": until("2027-01-01T13:00:00Z", "210"),
-        "subscription_resumed": until("2027-01-01T13:00:00Z", "210"),
-        "subscription_unpaused": until("2027-01-01T13:00:00Z", "210"),
-        "subscription_past_due": state(GRACE, subscription="210"),
-        "subscription_unpaid": state(SUSPENDED, subscription="210"),
-        "subscription_paused": state(SUSPENDED, subscription="210"),
-        "subscription_expired": state(ENDED, subscription="210"),
+        "subscription_created": lemon(until="2026-12-01T13:00:00Z"),
+        "subscription_updated": lemon(until="2027-01-01T13:00:00Z"),
+        "subscription_resumed": lemon(until="2027-01-01T13:00:00Z"),
+        "subscription_unpaused": lemon(until="2027-01-01T13:00:00Z"),
+        "subscription_past_due": lemon(state=GRACE),
+        "subscription_unpaid": lemon(state=SUSPENDED),
+        "subscription_paused": lemon(state=SUSPENDED),
+        "subscription_expired": lemon(state=ENDED),
+        "subscription_more_seats": lemon(5, until="2026-12-01T13:00:00Z"),
+        "subscription_other_variant": lemon(3, ("109", "9", "4"), until="2027-11-11T09:00:00Z"),
+        "subscription_usage_based": lemon(until="2026-12-01T13:00:00Z"),
+        "subscription_payment_for_change": Renewal(subscription="301", until=None, order="invoices/509"),
         # Which order, and until when, is asked of the shop.
         "subscription_payment_success": until("2026-12-01T13:00:15Z", "301", "invoices/502"),
         "subscription_payment_refunded": state(REFUNDED, Fact.REFUND, order="invoices/502"),
@@ -289,6 +396,7 @@ def test_different_events_have_different_ids(shop: Shop) -> None:
 def test_of_which_mode_an_event_is() -> None:
     assert {name for shop, name in EVENTS if read(shop, name).is_test} == {
         "checkout_test_mode",
+        "subscription_captured_basil",
         "transaction_simulated",
         "order_test_mode",
     }
@@ -346,7 +454,7 @@ def test_vendors_choose_which_states_of_orders_are_paid() -> None:
 def test_a_forged_topic_deletes_no_order() -> None:
     found = recorded(Shop.WOOCOMMERCE, "order_completed")
     forged = {**found.headers, "x-wc-webhook-topic": "order.deleted"}
-    event = MODULES[Shop.WOOCOMMERCE].read(forged, found.body, connection(Shop.WOOCOMMERCE))
+    event = MODULES[Shop.WOOCOMMERCE].read(forged, found.body, connection(Shop.WOOCOMMERCE))[0]
     assert isinstance(event.change, Sale)
 
 
@@ -354,7 +462,7 @@ def test_a_forged_topic_deletes_no_order() -> None:
 def test_what_else_is_deleted_is_no_order(topic: str) -> None:
     module = MODULES[Shop.WOOCOMMERCE]
     event = module.read({"x-wc-webhook-topic": topic}, b'{"id":101}', connection(Shop.WOOCOMMERCE))
-    assert isinstance(event.change, Nothing)
+    assert isinstance(event[0].change, Nothing)
 
 
 def test_half_a_thing_cannot_be_sold() -> None:
@@ -362,6 +470,25 @@ def test_half_a_thing_cannot_be_sold() -> None:
     found["line_items"][0]["quantity"] = 1.5
     with pytest.raises(UnreadableEvent):
         MODULES[Shop.WOOCOMMERCE].read({}, json.dumps(found).encode(), connection(Shop.WOOCOMMERCE))
+
+
+def test_seats_that_change_move_the_time_of_the_item_alone_and_are_no_duplicate() -> None:
+    before, after = (read(Shop.LEMONSQUEEZY, f"subscription_{one}") for one in ("created", "more_seats"))
+    assert before.id.removeprefix(before.name) != after.id.removeprefix(after.name)
+    assert after.at == datetime(2026, 11, 10, 9, tzinfo=UTC)
+
+
+def test_what_was_bought_beside_a_switch_is_sold() -> None:
+    found = recorded(Shop.WOOCOMMERCE, "order_switched_and_more")
+    events = MODULES[Shop.WOOCOMMERCE].read({}, found.body, connection(Shop.WOOCOMMERCE))
+    sale = events[1].change
+    assert isinstance(sale, Sale)
+    assert (sale.order, [one.refs for one in sale.lines], sale.subscription) == (
+        "131/sold",
+        [("40", "EDITOR")],
+        None,
+    )
+    assert len({one.id for one in events}) == len(events) == 2
 
 
 # --- without an API key ---------------------------------------------------------------------------
@@ -467,7 +594,7 @@ def test_an_event_with_anything_in_it_is_read_or_unreadable(shop: Shop, data: st
         here = here[step]
     here[last] = data.draw(ANYTHING)
     try:
-        event = MODULES[shop].read(found.headers, json.dumps(body).encode(), connection(shop))
+        event = MODULES[shop].read(found.headers, json.dumps(body).encode(), connection(shop))[0]
     except UnreadableEvent:
         return
     assert isinstance(event, ShopEvent)

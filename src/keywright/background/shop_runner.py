@@ -335,7 +335,7 @@ def _read(opened: OpenedEvent) -> ShopEvent:
         raise _Postponed(Reason.FORGOTTEN, None)
     if opened.stored.attempts > MAX_ATTEMPTS:
         raise _Postponed(Reason.FAILED, "its attempts do not come to an end")
-    return read_payload(opened.payload, opened.opened.connection)
+    return read_payload(opened.payload, opened.opened.connection, opened.stored.event_id)
 
 
 def _reason_of(refusal: Refusal) -> tuple[Reason, str | None]:

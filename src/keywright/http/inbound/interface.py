@@ -25,7 +25,7 @@ from keywright.licensing.refusals.model import NamedDevice
 from keywright.provisioning.shops.commands import OpenConnection, StoreShopEvent
 from keywright.provisioning.shops.model import OpenedConnection, Shop
 from keywright.provisioning.shops.modules import MODULES
-from keywright.provisioning.shops.payloads import find_event, keep_payload
+from keywright.provisioning.shops.payloads import find_events, keep_payload
 
 ROOT = b"/in/"
 #: The largest event, in bytes: an order of a hundred lines has about two hundred thousand.
@@ -116,20 +116,20 @@ class Inbound:
         assert opened is not None  # noqa: S101
         self._limit.take(monotonic(), f"{connection_id}")
         payload = keep_payload(headers, body)
-        event_id, event, problem = find_event(payload, opened.connection)
         call.actor = f"connection:{connection_id}"
-        command = StoreShopEvent(
-            context=call.context,
-            connection_id=connection_id,
-            event_id=event_id,
-            event=event,
-            payload=payload,
-            next_attempt_at=call.now + CLAIM,
-            detail=problem,
-        )
-        row_id: int | None = await self.desk.execute(command, call)
-        if row_id is not None and event is not None:
-            self._runner.add(row_id, connection_id, event)
+        for event_id, event, problem in find_events(payload, opened.connection):
+            command = StoreShopEvent(
+                context=call.context,
+                connection_id=connection_id,
+                event_id=event_id,
+                event=event,
+                payload=payload,
+                next_attempt_at=call.now + CLAIM,
+                detail=problem,
+            )
+            row_id: int | None = await self.desk.execute(command, call)
+            if row_id is not None and event is not None:
+                self._runner.add(row_id, connection_id, event)
         return Answer(200, _RECEIVED)
 
 

@@ -4,7 +4,7 @@
 The body is documented in docs/how-to/connect-your-own-shop.md.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -19,6 +19,7 @@ from keywright.provisioning.shops.model import (
     Change,
     Connection,
     Fact,
+    Lines,
     Nothing,
     Renewal,
     Sale,
@@ -74,8 +75,15 @@ class _Sale(msgspec.Struct):
 
 class _Renewal(msgspec.Struct):
     subscription: str
-    until: str
+    until: str | None
     order: str | None = None
+    lines: list[_Line] = []
+
+
+class _Changed(msgspec.Struct):
+    subscription: str
+    lines: list[_Line]
+    until: str | None = None
 
 
 class _State(msgspec.Struct):
@@ -107,7 +115,7 @@ def verify(headers: Mapping[str, str], body: bytes, secret: str, now: datetime) 
     require_signature(expected, signatures.split())
 
 
-def read(headers: Mapping[str, str], body: bytes, connection: Connection) -> ShopEvent:
+def read(headers: Mapping[str, str], body: bytes, connection: Connection) -> list[ShopEvent]:
     """See ``ShopModule``."""
     event = decode(body, _Event)
     noun, _, happened = event.type.partition(".")
@@ -115,14 +123,15 @@ def read(headers: Mapping[str, str], body: bytes, connection: Connection) -> Sho
     if event.type == "order.paid":
         change = _read_sale(convert(event.contents, _Sale))
     elif event.type == "subscription.renewed":
-        renewal = convert(event.contents, _Renewal)
-        change = Renewal(
-            subscription=renewal.subscription, until=from_text(renewal.until), order=renewal.order
-        )
+        change = _read_renewal(convert(event.contents, _Renewal))
+    elif event.type == "subscription.changed":
+        changed = convert(event.contents, _Changed)
+        until = None if changed.until is None else from_text(changed.until)
+        change = Lines(subscription=changed.subscription, lines=_lines_of(changed.lines), until=until)
     elif noun in ("order", "subscription") and happened in _STATES:
         change = _read_state(noun, happened, convert(event.contents, _State))
     shown = ShopEvent(id=headers.get("webhook-id", ""), name=event.type, at=from_text(event.timestamp))
-    return replace(shown, is_test=event.test, change=change)
+    return [replace(shown, is_test=event.test, change=change)]
 
 
 def find_api(connection: Connection, api_key: str) -> ApiAccess | None:
@@ -143,20 +152,31 @@ def list_orders(
 
 
 def _read_sale(sale: _Sale) -> Sale:
-    numbered = enumerate(sale.lines, start=1)
-    lines = [
-        SaleLine(line.line or str(number), (line.product,), line.quantity, line.title)
-        for number, line in numbered
-    ]
     buyer = Buyer(sale.customer.email, sale.customer.name, sale.customer.language)
     until = None if sale.until is None else from_text(sale.until)
     return Sale(
         order=sale.order,
-        lines=tuple(lines),
+        lines=_lines_of(sale.lines),
         buyer=buyer,
         subscription=sale.subscription,
         until=until,
         metadata=read_metadata(sale.metadata),
+    )
+
+
+def _read_renewal(found: _Renewal) -> Renewal:
+    if found.until is None and found.order is None:
+        raise UnreadableEvent("data.order is missing: a payment for no period")
+    until = None if found.until is None else from_text(found.until)
+    return Renewal(
+        subscription=found.subscription, until=until, order=found.order, lines=_lines_of(found.lines)
+    )
+
+
+def _lines_of(lines: Iterable[_Line]) -> tuple[SaleLine, ...]:
+    return tuple(
+        SaleLine(line.line or str(number), (line.product,), line.quantity, line.title)
+        for number, line in enumerate(lines, start=1)
     )
 
 

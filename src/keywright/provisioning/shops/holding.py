@@ -3,14 +3,18 @@
 from collections.abc import Callable, Collection
 
 from keywright.db.transaction import ReadTransaction
+from keywright.licensing.licenses import handlers as licenses
+from keywright.licensing.licenses.commands import LicenseCommand
 from keywright.licensing.licenses.model import License
+from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning.policies.model import Policy
 from keywright.provisioning.policies.store import find_policy
 from keywright.provisioning.shops import sold_store
-from keywright.provisioning.shops.line_rules import Resolve
-from keywright.provisioning.shops.model import MappedProduct
+from keywright.provisioning.shops.line_rules import Resolve, list_lines
+from keywright.provisioning.shops.model import MappedProduct, OnCancel
 from keywright.provisioning.shops.sold_model import SoldLicense, SoldLine
-from keywright.provisioning.shops.unit_rules import Held, Unit, build_resolver
+from keywright.provisioning.shops.store import lock_connection
+from keywright.provisioning.shops.unit_rules import Held, Unit, build_resolver, decide, plan
 
 
 class Holding:
@@ -61,3 +65,22 @@ class Holding:
         own = None if license is None else license.policy_id
         last = own if sold.policy_id is None else sold.policy_id
         return Unit(sold, license, self.find_policy(last or 0), self.find_policy(own or 0))
+
+
+def apply_to_restored(work: LicenseWork, command: LicenseCommand, license: License) -> None:
+    """Apply what shops have said of a license since it was deleted."""
+    for connection_id, sold in sold_store.list_of_license(work.tx, license.id):
+        # No event of the connection is worked on meanwhile.
+        connection = lock_connection(work.tx, connection_id)
+        known = sold_store.find_known(work.tx, connection_id, sold.order, sold.subscription)
+        mapping = () if connection is None else connection.mapping
+        holding = Holding(work.tx, connection_id, mapping, work.find_license)
+        held = holding.read_held(sold.order, sold.subscription)
+        on_cancel = OnCancel.PAID_UNTIL if connection is None else connection.on_cancel
+        todo = plan(known, list_lines(known, holding.resolver(held)), held, on_cancel, command.context.now)
+        for unit, aim in todo.aims:
+            if unit.license is not None and unit.license.id == license.id:
+                decided = decide(unit, unit.license, aim)
+                changes = licenses.list_rule_changes(license, decided.changes, decided.written)
+                licenses.change_by_rule(work, command, license, changes)
+                sold_store.save_sold(work.tx, connection_id, [decided.sold])

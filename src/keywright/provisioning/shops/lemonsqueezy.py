@@ -21,6 +21,7 @@ from keywright.provisioning.shops.model import (
     Change,
     Connection,
     Fact,
+    Lines,
     Nothing,
     Renewal,
     Sale,
@@ -80,12 +81,19 @@ class _Order(msgspec.Struct):
 
 class _SubscriptionItem(msgspec.Struct):
     price_id: int
+    id: int = 0
+    quantity: int = 1
+    is_usage_based: bool = False
+    updated_at: str | None = None
 
 
 class _Subscription(msgspec.Struct):
     order_id: int
     status: str
     updated_at: str
+    product_id: int | None = None
+    variant_id: int | None = None
+    product_name: str | None = None
     renews_at: str | None = None
     ends_at: str | None = None
     first_subscription_item: _SubscriptionItem | None = None
@@ -166,19 +174,19 @@ def verify(headers: Mapping[str, str], body: bytes, secret: str, now: datetime) 
     require_signature(expected, [require_header(headers, "x-signature").strip()])
 
 
-def read(headers: Mapping[str, str], body: bytes, connection: Connection) -> ShopEvent:
+def read(headers: Mapping[str, str], body: bytes, connection: Connection) -> list[ShopEvent]:
     """See ``ShopModule``. The event's name in the header is not signed; that in the body counts."""
     event = decode(body, _Event)
     name, entity = event.meta.event_name, event.entity
     is_test = event.meta.test_mode or entity.is_test
     if entity.type == "orders" and name.startswith("order_"):
         metadata = read_metadata(event.meta.custom_data)
-        return replace(_read_order(name, entity, metadata), is_test=is_test)
+        return [replace(_read_order(name, entity, metadata), is_test=is_test)]
     if entity.type == "subscriptions":
-        return replace(_read_subscription(name, entity), is_test=is_test)
+        return [replace(_read_subscription(name, entity), is_test=is_test)]
     if entity.type == "subscription-invoices":
-        return replace(_read_invoice(name, entity, connection), is_test=is_test)
-    return _other(name, entity)
+        return [replace(_read_invoice(name, entity, connection), is_test=is_test)]
+    return [_other(name, entity)]
 
 
 def find_api(connection: Connection, api_key: str) -> ApiAccess | None:
@@ -188,12 +196,16 @@ def find_api(connection: Connection, api_key: str) -> ApiAccess | None:
 
 
 def complete(event: ShopEvent, api: ShopApi) -> ShopEvent:
-    """The order that began the subscription of an invoice, and the end of the time paid."""
+    """The order that began the subscription of an invoice, and the end of the time paid; the lines of a
+    subscription.
+    """
     answer = convert(api.get(f"/v1/subscriptions/{event.lookup}"), _SubscriptionAnswer)
     subscription, change = answer.entity.attributes, event.change
     order = str(subscription.order_id)
     if isinstance(change, StateChange):
         change = replace(change, order=order)
+    elif isinstance(change, Lines):
+        change = replace(change, lines=_lines_of(subscription), is_asked=True)
     elif isinstance(change, Renewal):
         change = _with_end(change, subscription, api)
     return replace(event, change=change, needs_api=False)
@@ -202,7 +214,9 @@ def complete(event: ShopEvent, api: ShopApi) -> ShopEvent:
 def _with_end(renewal: Renewal, subscription: _Subscription, api: ShopApi) -> Change:
     """The renewal until the end of the period that its invoice paid; ``until`` is when that was made."""
     item, next_at = subscription.first_subscription_item, subscription.renews_at or subscription.ends_at
-    if next_at is None or renewal.until is None:
+    if renewal.until is None:
+        return replace(renewal, subscription=str(subscription.order_id))
+    if next_at is None:
         return Nothing("the subscription does not go on")
     price = _Price()
     # Without its price, the period is the one of now.
@@ -273,17 +287,36 @@ def _read_subscription(name: str, entity: _Entity) -> ShopEvent:
     subscription = convert(entity.attributes, _Subscription)
     order, state = str(subscription.order_id), _STATES.get(subscription.status)
     change: Change = Nothing(f"the subscription is {subscription.status[:40]}")
+    lines, part = _lines_of(subscription), entity.id
     if subscription.status in _RUNNING and subscription.renews_at:
-        change = Renewal(subscription=order, until=from_text(subscription.renews_at))
+        until = from_text(subscription.renews_at)
+        change = Lines(subscription=order, lines=lines, part=part, until=until)
+        change = change if lines else Renewal(subscription=order, until=until)
+    elif state is not None and lines:
+        change = Lines(subscription=order, lines=lines, part=part, state=state)
     elif state is not None:
         change = StateChange(state=state, subscription=order)
-    at = from_text(subscription.updated_at)
+    # When the quantity changes, the time of the item alone moves.
+    item = subscription.first_subscription_item
+    times = [subscription.updated_at, *([item.updated_at] if item is not None and item.updated_at else [])]
+    at, newest = max((from_text(one), one) for one in times)
     return ShopEvent(
-        id=f"{name}/{entity.id}/{subscription.status}/{subscription.updated_at}",
+        id=f"{name}/{entity.id}/{subscription.status}/{newest}",
         name=name,
         at=at,
         change=change,
+        lookup=entity.id,
     )
+
+
+def _lines_of(subscription: _Subscription) -> tuple[SaleLine, ...]:
+    item = subscription.first_subscription_item
+    if item is None:
+        return ()
+    refs = (item.price_id, subscription.variant_id, subscription.product_id)
+    quantity = 1 if item.is_usage_based else item.quantity
+    found = tuple(str(one) for one in refs if one is not None)
+    return (SaleLine(str(item.id), found, quantity, subscription.product_name or ""),)
 
 
 def _read_invoice(name: str, entity: _Entity, connection: Connection) -> ShopEvent:
@@ -296,7 +329,9 @@ def _read_invoice(name: str, entity: _Entity, connection: Connection) -> ShopEve
     change: Change = Nothing("this kind of event is not needed")
     lookup = None
     if name == "subscription_payment_success" and invoice.billing_reason != "initial":
-        made_at = from_text(invoice.created_at or invoice.updated_at)
+        # The payment for a change is for no period.
+        is_period = invoice.billing_reason != "updated"
+        made_at = from_text(invoice.created_at or invoice.updated_at) if is_period else None
         change, lookup = Renewal(subscription=subscription, until=made_at, order=paid), subscription
     elif name == "subscription_payment_refunded" and invoice.status == "refunded":
         change = StateChange(state=SaleState.REFUNDED, order=paid, fact=Fact.REFUND)

@@ -14,6 +14,8 @@ from keywright.provisioning.shops.sold_model import Payment, Snapshots
 
 #: The order whose line it is, "" for the subscription's own, and the line's number.
 Key = tuple[str, str]
+#: How far apart a line that goes and the one in its place may be, in milliseconds.
+_SWITCHED_WITHIN = 300_000
 
 
 class Made(NamedTuple):
@@ -65,12 +67,31 @@ def list_lines(known: Known, resolve: Resolve) -> list[Line]:
     taken = _align(sales, parts, resolve)
     found = [one._replace(is_once=True) for one in own if one.key not in taken]
     sold_as = {key: own_key for own_key, (_, key, _) in taken.items()}
-    for part, snapshots in sorted(parts.items()):
-        first = {key: line for of, key, line in taken.values() if of == part}
-        began = max((one.paid_at or 0 for one in sales), default=0)
-        listed = _list([_Step(began, first), *_steps_of(snapshots)], resolve)
-        found += [one._replace(sold_as=sold_as.get(one.key)) for one in listed]
-    return found
+    began = max((one.paid_at or 0 for one in sales), default=0)
+    first: dict[str, Mapping[Key, SaleLine]] = {part: {} for part in parts}
+    for part, key, line in taken.values():
+        first[part] = {**first[part], key: line}
+    listed = _list(_merge(began, first, parts), resolve)
+    return found + [one._replace(sold_as=sold_as.get(one.key)) for one in listed]
+
+
+def _merge(
+    began: int, first: Mapping[str, Mapping[Key, SaleLine]], parts: Mapping[str, Snapshots]
+) -> list[_Step]:
+    """The steps of all parts of a subscription as one."""
+    now = dict(first)
+    steps = [_Step(began, _join(now))]
+    changes = [(step, part) for part, some in parts.items() for step in _steps_of(some)]
+    for step, part in sorted(changes, key=lambda one: (one[0].at, one[1])):
+        now[part] = step.lines
+        # Of one moment, there is one step.
+        is_same = len(steps) > 1 and steps[-1].at == step.at
+        steps[len(steps) - is_same :] = [_Step(step.at, _join(now))]
+    return steps
+
+
+def _join(parts: Mapping[str, Mapping[Key, SaleLine]]) -> Mapping[Key, SaleLine]:
+    return {key: line for lines in parts.values() for key, line in lines.items()}
 
 
 def _steps_of(snapshots: Snapshots, order: str = "") -> list[_Step]:
@@ -130,14 +151,22 @@ def _list(steps: Sequence[_Step], resolve: Resolve) -> list[Line]:
     steps = list(_usable(steps, resolve))
     newest = steps[-1].lines
     found, seen = [Line(key, line, _made(line, resolve)) for key, line in newest.items()], {*newest}
+    new = [
+        (after.at, key, line)
+        for before, after in pairwise(steps)
+        for key, line in after.lines.items()
+        if key not in before.lines
+    ]
     for before, after in reversed(list(pairwise(steps))):
-        moved = _find_moved(before, after, resolve)
-        gone = [key for key in before.lines if key not in after.lines and key not in seen]
-        for key in gone:
+        for key in [one for one in before.lines if one not in after.lines and one not in seen]:
             seen.add(key)
-            if key not in moved:
-                line, gone_at = before.lines[key], max(before.at, after.at)
-                found.append(Line(key, line, _made(line, resolve), gone_at=gone_at))
+            line, gone_at = before.lines[key], max(before.at, after.at)
+            made = _made(line, resolve)
+            other = _find_other(key, made, gone_at, new, resolve)
+            if other is not None:
+                new.remove(other)
+            else:
+                found.append(Line(key, line, made, gone_at=gone_at))
     return found
 
 
@@ -168,16 +197,11 @@ def _usable(steps: Iterable[_Step], resolve: Resolve) -> Iterator[_Step]:
         yield _Step(step.at, now)
 
 
-def _find_moved(before: _Step, after: _Step, resolve: Resolve) -> set[Key]:
-    """The lines in whose places others came: each a new one of the same product."""
-    new = [key for key in after.lines if key not in before.lines]
-    moved = set[Key]()
-    for key, line in before.lines.items():
-        if key in after.lines:
-            continue
-        products = _made(line, resolve).products
-        other = next((one for one in new if _made(after.lines[one], resolve).products & products), None)
-        if other is not None:
-            new.remove(other)
-            moved.add(key)
-    return moved
+def _find_other(
+    key: Key, made: Made, gone_at: int, new: Iterable[tuple[int, Key, SaleLine]], resolve: Resolve
+) -> tuple[int, Key, SaleLine] | None:
+    """The line in whose place another came, of the same product, at about that time: what switches a
+    subscription takes the line out of one and puts it into another.
+    """
+    near = (one for one in new if abs(one[0] - gone_at) <= _SWITCHED_WITHIN and one[1] != key)
+    return next((one for one in near if _made(one[2], resolve).products & made.products), None)

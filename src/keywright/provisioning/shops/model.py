@@ -138,12 +138,15 @@ class Renewal(msgspec.Struct, frozen=True, tag="renewal", kw_only=True):
     names this payment; the first payment of the subscription may be told so, too. Without it, the shop says
     until when the newest of the payments is that it told of otherwise. A payment without ``until`` is for no
     period: the difference when a subscription changes. ``lines`` are those that were paid, where it says so.
+    ``is_change``: it is such a difference, and ``until`` is the end of the period that goes on: a refund of
+    the payment does not take that away.
     """
 
     subscription: str
     until: datetime | None
     order: str | None = None
     lines: tuple[SaleLine, ...] = ()
+    is_change: bool = False
 
 
 class SaleState(StrEnum):

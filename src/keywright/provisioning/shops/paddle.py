@@ -4,7 +4,7 @@ Signatures: https://developer.paddle.com/webhooks/signature-verification. Events
 https://developer.paddle.com/webhooks. An event has the customer's ID, but no mail address: the API is asked.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ from keywright.provisioning.shops.model import (
     Change,
     Connection,
     Fact,
+    Lines,
     Mode,
     Nothing,
     Renewal,
@@ -56,10 +57,10 @@ _STATES = {
 }
 _SUBSCRIPTION_KINDS = frozenset(
     f"subscription.{happened}"
-    for happened in ("activated", "canceled", "past_due", "paused", "resumed", "trialing", "updated")
+    for happened in "created activated canceled past_due paused resumed trialing updated".split()
 )
-#: Where a transaction comes from that pays for the next period of a subscription, or for a change of it.
-_PERIOD_ORIGINS = frozenset({"subscription_recurring", "subscription_update"})
+#: Where a transaction comes from that pays for the next period of a subscription, and for a change of it.
+_RENEWS, _CHANGES = "subscription_recurring", "subscription_update"
 
 
 class _Period(msgspec.Struct):
@@ -73,7 +74,7 @@ class _Product(msgspec.Struct):
 
 class _Line(msgspec.Struct):
     id: str
-    price_id: str
+    price_id: str | None
     quantity: int
     product: _Product | None = None
 
@@ -82,9 +83,27 @@ class _Details(msgspec.Struct):
     line_items: list[_Line]
 
 
+class _Price(msgspec.Struct):
+    #: None for one that was made for this transaction alone.
+    id: str | None
+    product_id: str | None = None
+    billing_cycle: dict[str, Any] | None = None
+
+
+class _Item(msgspec.Struct):
+    """A line of a transaction, or of a subscription, which has no ID of its own."""
+
+    price: _Price
+    quantity: int = 1
+    status: str = "active"
+    recurring: bool = True
+    product: _Product | None = None
+
+
 class _Transaction(msgspec.Struct):
     id: str
     details: _Details
+    items: list[_Item] = []
     origin: str = "web"
     customer_id: str | None = None
     subscription_id: str | None = None
@@ -95,13 +114,19 @@ class _Transaction(msgspec.Struct):
 class _Subscription(msgspec.Struct):
     id: str
     status: str
+    items: list[_Item] = []
+
+
+class _SubscriptionAnswer(msgspec.Struct):
+    subscription: _Subscription = field(name="data")
 
 
 class _Adjustment(msgspec.Struct):
     action: str
     status: str
     transaction_id: str
-    type: str = "partial"
+    #: None until it is approved.
+    type: str | None = None
 
 
 class _Customer(msgspec.Struct):
@@ -145,7 +170,7 @@ def verify(headers: Mapping[str, str], body: bytes, secret: str, now: datetime) 
     require_timed_signature(entries, b":", body, secret, now, time="ts", signature="h1")
 
 
-def read(headers: Mapping[str, str], body: bytes, connection: Connection) -> ShopEvent:
+def read(headers: Mapping[str, str], body: bytes, connection: Connection) -> list[ShopEvent]:
     """See ``ShopModule``."""
     event = decode(body, _Event)
     shown = ShopEvent(
@@ -155,22 +180,26 @@ def read(headers: Mapping[str, str], body: bytes, connection: Connection) -> Sho
         is_test=connection.mode is Mode.TEST or event.id.startswith(_SIMULATED),
     )
     if event.type == "transaction.completed":
-        return _read_transaction(shown, convert(event.entity, _Transaction))
+        return [_read_transaction(shown, convert(event.entity, _Transaction))]
     if event.type in _SUBSCRIPTION_KINDS:
-        return replace(shown, change=_read_subscription(convert(event.entity, _Subscription)))
+        return [replace(shown, change=_read_subscription(convert(event.entity, _Subscription)))]
     if event.type in ("adjustment.created", "adjustment.updated"):
-        return replace(shown, change=_read_adjustment(convert(event.entity, _Adjustment)))
-    return replace(shown, change=Nothing("this kind of event is not needed"))
+        return [replace(shown, change=_read_adjustment(convert(event.entity, _Adjustment)))]
+    return [replace(shown, change=Nothing("this kind of event is not needed"))]
 
 
 def find_api(connection: Connection, api_key: str) -> ApiAccess | None:
-    """A key that may read customers and notifications is enough."""
+    """A key that may read customers, subscriptions and notifications is enough."""
     usual = SANDBOX_URL if connection.mode is Mode.TEST else API_URL
     return ApiAccess(connection.url or usual, {"Authorization": f"Bearer {api_key}", "Paddle-Version": "1"})
 
 
 def complete(event: ShopEvent, api: ShopApi) -> ShopEvent:
-    """The buyer of a transaction."""
+    """The buyer of a transaction; the items of a subscription."""
+    if isinstance(event.change, Lines):
+        answer = convert(api.get(f"/subscriptions/{event.change.subscription}"), _SubscriptionAnswer)
+        lines = _lines_of(answer.subscription)
+        return replace(event, change=replace(event.change, lines=lines, is_asked=True), needs_api=False)
     if isinstance(event.change, Sale):
         customer = convert(api.get(f"/customers/{event.lookup}"), _CustomerAnswer).customer
         buyer = Buyer(customer.email, customer.name, customer.locale)
@@ -199,15 +228,16 @@ def list_orders(
 
 def _read_transaction(shown: ShopEvent, paid: _Transaction) -> ShopEvent:
     until = None if paid.billing_period is None else from_text(paid.billing_period.ends_at)
-    if paid.subscription_id is not None and paid.origin in _PERIOD_ORIGINS:
-        if until is None:
-            return replace(shown, change=Nothing("the payment is for no period"))
-        return replace(shown, change=Renewal(subscription=paid.subscription_id, until=until, order=paid.id))
+    lines = tuple(_line_of(one, paid.items) for one in paid.details.line_items)
+    if paid.subscription_id is not None and paid.origin in (_RENEWS, _CHANGES):
+        renewal = Renewal(subscription=paid.subscription_id, until=until, order=paid.id)
+        is_change = paid.origin == _CHANGES
+        return replace(shown, change=replace(renewal, lines=() if is_change else lines, is_change=is_change))
     if paid.origin == "subscription_payment_method_change":
         return replace(shown, change=Nothing("another card"))
     sale = Sale(
         order=paid.id,
-        lines=tuple(map(_line_of, paid.details.line_items)),
+        lines=lines,
         subscription=paid.subscription_id,
         until=until,
         metadata=read_metadata(paid.custom_data),
@@ -215,17 +245,36 @@ def _read_transaction(shown: ShopEvent, paid: _Transaction) -> ShopEvent:
     return replace(shown, change=sale, needs_api=paid.customer_id is not None, lookup=paid.customer_id)
 
 
-def _line_of(line: _Line) -> SaleLine:
+def _line_of(line: _Line, items: Collection[_Item]) -> SaleLine:
     product = line.product or _Product()
-    refs = (line.price_id, *([product.id] if product.id else []))
-    return SaleLine(line.id, refs, line.quantity, product.name or "")
+    refs = tuple(one for one in (line.price_id, product.id) if one)
+    prices = (one.price for one in items if one.price.id == line.price_id)
+    recurs = next((one.billing_cycle is not None for one in prices), None)
+    return SaleLine(line.id, refs, line.quantity, product.name or "", recurs)
+
+
+def _lines_of(subscription: _Subscription) -> tuple[SaleLine, ...]:
+    """The items that are paid again; the price tells one from the others."""
+    found = (one for one in subscription.items if one.recurring and one.status != "inactive")
+    return tuple(
+        SaleLine(
+            one.price.id or "",
+            tuple(ref for ref in (one.price.id, one.price.product_id) if ref),
+            one.quantity,
+            (one.product or _Product()).name or "",
+        )
+        for one in found
+    )
 
 
 def _read_subscription(subscription: _Subscription) -> Change:
+    """A change that is scheduled has not come yet."""
     state = _STATES.get(subscription.status)
     if state is None:
         return Nothing(f"the subscription is {subscription.status[:40]}")
-    return StateChange(state=state, subscription=subscription.id)
+    if not subscription.items:
+        return StateChange(state=state, subscription=subscription.id)
+    return Lines(subscription=subscription.id, lines=_lines_of(subscription), state=state)
 
 
 def _read_adjustment(adjustment: _Adjustment) -> Change:

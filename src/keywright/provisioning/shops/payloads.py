@@ -16,6 +16,8 @@ _KEPT_PREFIX, _SIGNATURE = "x-wc-webhook-", "signature"
 #: In a payload that was made here, from the shop's API: the body is a ``ShopEvent``.
 _OURS = "keywright-event"
 _MAX_VALUE = 1_000
+#: The most events of one body.
+_MAX_EVENTS = 100
 
 
 def keep_payload(headers: Mapping[str, str], body: bytes) -> Payload:
@@ -33,20 +35,29 @@ def payload_of(event: ShopEvent) -> Payload:
     return Payload({_OURS: "1"}, msgspec.json.encode(event))
 
 
-def read_payload(payload: Payload, connection: Connection) -> ShopEvent:
-    """The event. Raises ``UnreadableEvent``."""
+def read_payload(payload: Payload, connection: Connection, event_id: str) -> ShopEvent:
+    """The event with this ID, or the first one. Raises ``UnreadableEvent``."""
     if _OURS in payload.headers:
         return msgspec.json.decode(payload.body, type=ShopEvent)
-    return require_usable(MODULES[connection.shop].read(payload.headers, payload.body, connection))
+    events = _read(payload, connection)
+    return next((one for one in events if one.id == event_id), events[0])
 
 
-def find_event(payload: Payload, connection: Connection) -> tuple[str, ShopEvent | None, str | None]:
-    """The ID under which an event is kept, the event, and what is wrong with one that cannot be read."""
+def find_events(payload: Payload, connection: Connection) -> list[tuple[str, ShopEvent | None, str | None]]:
+    """The IDs under which the events of a body are kept, the events, and what is wrong where they cannot be
+    read.
+    """
     try:
-        event = read_payload(payload, connection)
+        return [(one.id, one, None) for one in _read(payload, connection)]
     except UnreadableEvent as problem:
-        return unreadable_id(payload.body), None, problem.reason
-    return event.id, event, None
+        return [(unreadable_id(payload.body), None, problem.reason)]
+
+
+def _read(payload: Payload, connection: Connection) -> list[ShopEvent]:
+    events = MODULES[connection.shop].read(payload.headers, payload.body, connection)
+    if not 0 < len(events) <= _MAX_EVENTS:
+        raise UnreadableEvent(f"it has no event, or more than {_MAX_EVENTS}")
+    return list(map(require_usable, events))
 
 
 def unreadable_id(body: bytes) -> str:

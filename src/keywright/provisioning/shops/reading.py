@@ -89,13 +89,13 @@ def read_metadata(found: object) -> dict[str, Any]:
 
 
 def read_each(
-    found: Iterable[object], read: Callable[[bytes], ShopEvent]
+    found: Iterable[object], read: Callable[[bytes], Iterable[ShopEvent]]
 ) -> Iterator[ShopEvent | UnreadableOrder]:
     """Read each order of a list, whatever the others are."""
     for one in found:
         body = msgspec.json.encode(one)
         try:
-            yield read(body)
+            yield from read(body)
         except UnreadableEvent as problem:
             yield UnreadableOrder(body, problem.reason)
 

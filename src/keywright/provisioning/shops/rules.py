@@ -84,6 +84,8 @@ def learn(known: Known, change: Sale | Renewal | StateChange | Lines, at: int) -
     """What is known after a change: after the same changes the same, in whatever order they came."""
     if isinstance(change, Lines):
         return _learn_lines(known, change, at)
+    if isinstance(change, Renewal) and change.is_change and change.until is not None:
+        known = learn(known, Renewal(subscription=change.subscription, until=change.until), at)
     ref = payment_ref(change)
     if ref is not None:
         payment = _with_change(known.payments.get(ref) or Payment(order=ref), change, at)
@@ -120,8 +122,8 @@ def _with_change(payment: Payment, change: Sale | Renewal | StateChange, at: int
     )
     if isinstance(change, Sale):
         paid = replace(paid, snapshots=add_snapshot(payment.snapshots, a_snapshot(at, change.lines)))
-    elif change.until is None:
-        paid = replace(paid, is_proration=True)
+    elif change.until is None or change.is_change:
+        paid = replace(paid, is_proration=True, until=payment.until)
     return _with_state(paid, SaleState.ACTIVE, at)
 
 
@@ -149,6 +151,21 @@ def subscription_of(known: Known) -> Subscription | None:
         if one.subscription is not None and one.paid_at is not None:
             found = _with_state(found or Subscription(ref=one.subscription), SaleState.ACTIVE, _said_at(one))
     return found
+
+
+def adopt(known: Known, ref: str, other: Known) -> Known:
+    """What is known of the subscription ``ref``, with what is known of another one that goes on with it: the
+    shop names that by an order that changed this one.
+    """
+    new = other.subscription
+    if new is None:
+        return known
+    for one in other.payments.values():
+        if _is_period(one) and one.until is not None:
+            known = learn(known, Renewal(subscription=ref, until=one.until), _said_at(one))
+    found = _with_state(known.subscription or Subscription(ref=ref), new.state, new.state_at)
+    found = replace(found, ended_at=max(found.ended_at, new.ended_at))
+    return known._replace(subscription=replace(found, snapshots={**new.snapshots, **found.snapshots}))
 
 
 def begins_grace(before: Known, after: Known) -> bool:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from keywright.licensing.licenses import handlers as licenses
-from keywright.licensing.licenses.commands import LicenseCommand, UpdateLicense
+from keywright.licensing.licenses.commands import UpdateLicense
 from keywright.licensing.licenses.model import License, Order, Status
 from keywright.licensing.licenses.rules import expiry_of_new
 from keywright.licensing.terms.rules import LIMITS, select_terms
@@ -24,11 +24,11 @@ from keywright.provisioning.shops.holding import Holding
 from keywright.provisioning.shops.line_rules import Resolve, list_lines
 from keywright.provisioning.shops.model import (
     Again,
+    Change,
     Connection,
     EventState,
     Lines,
     Nothing,
-    OnCancel,
     Reason,
     Renewal,
     Sale,
@@ -40,7 +40,6 @@ from keywright.provisioning.shops.rules import Known
 from keywright.provisioning.shops.sale_mails import SaleMails
 from keywright.provisioning.shops.snapshot_rules import a_snapshot, is_contradicted
 from keywright.provisioning.shops.sold_model import Payment, SoldLicense, SoldLine
-from keywright.provisioning.shops.store import lock_connection
 from keywright.provisioning.shops.unit_rules import (
     Aim,
     Decided,
@@ -108,7 +107,7 @@ class Selling:
 
     def apply(self) -> Outcome | Unfinished:
         """Apply the change of the event."""
-        change = self._command.event.change
+        change = self._resolve()
         if isinstance(change, Nothing):
             return Outcome(EventState.IGNORED, Reason.NOT_NEEDED, change.reason)
         before, held = self._read(change)
@@ -120,7 +119,7 @@ class Selling:
         self._problem = self._find_problem(change, held)
         if self._problem is not None and self._problem.reason is Reason.TOO_MANY:
             return self._problem
-        known = rules.learn(before, change, self._at)
+        known = self._learn(before, change)
         sold_store.save_known(self._tx, self._connection.id, before, known)
         if not held.lines and not isinstance(change, Sale):
             return self._without_sold(change)
@@ -130,11 +129,26 @@ class Selling:
 
     def look_again(self) -> Outcome | None:
         """Look once more at an event that is done: None where what it said would come has come."""
-        change = self._command.event.change
+        change = self._resolve()
         if isinstance(change, Nothing):
             return None
         known, held = self._read(change)
         return self._find_missing(change, known, held)
+
+    def _resolve(self) -> Change:
+        """The change, of the subscription that goes on under the name that it has here."""
+        change = self._command.event.change
+        if isinstance(change, Nothing) or change.subscription is None:
+            return change
+        found = sold_store.find_subscription(self._tx, self._connection.id, change.subscription)
+        return change if found is None else replace(change, subscription=found)
+
+    def _learn(self, before: Known, change: SoldChange) -> Known:
+        known = rules.learn(before, change, self._at)
+        if not isinstance(change, Renewal) or not change.is_change or change.order is None:
+            return known
+        other = sold_store.find_known(self._tx, self._connection.id, None, change.order)
+        return rules.adopt(known, change.subscription, other)
 
     def _read(self, change: SoldChange) -> tuple[Known, Held]:
         """What is known, and what is held."""
@@ -368,22 +382,3 @@ class Selling:
             self._add_problem(Reason.BAD_ADDRESS)
             return None
         return CustomerReference(email=email, name=buyer.name, language=buyer.language)
-
-
-def apply_to_restored(work: LicenseWork, command: LicenseCommand, license: License) -> None:
-    """Apply what shops have said of a license since it was deleted."""
-    for connection_id, sold in sold_store.list_of_license(work.tx, license.id):
-        # No event of the connection is worked on meanwhile.
-        connection = lock_connection(work.tx, connection_id)
-        known = sold_store.find_known(work.tx, connection_id, sold.order, sold.subscription)
-        mapping = () if connection is None else connection.mapping
-        holding = Holding(work.tx, connection_id, mapping, work.find_license)
-        held = holding.read_held(sold.order, sold.subscription)
-        on_cancel = OnCancel.PAID_UNTIL if connection is None else connection.on_cancel
-        todo = plan(known, list_lines(known, holding.resolver(held)), held, on_cancel, command.context.now)
-        for unit, aim in todo.aims:
-            if unit.license is not None and unit.license.id == license.id:
-                decided = decide(unit, unit.license, aim)
-                changes = licenses.list_rule_changes(license, decided.changes, decided.written)
-                licenses.change_by_rule(work, command, license, changes)
-                sold_store.save_sold(work.tx, connection_id, [decided.sold])

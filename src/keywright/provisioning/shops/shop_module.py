@@ -1,6 +1,6 @@
 """What the module of a shop does: ``provisioning.shops.<shop>`` has the functions of ``ShopModule``."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -44,8 +44,8 @@ class ShopModule(Protocol):
         ``BadSignature``.
         """
 
-    def read(self, headers: Mapping[str, str], body: bytes, connection: Connection) -> ShopEvent:
-        """The event in a body. Raises ``UnreadableEvent``."""
+    def read(self, headers: Mapping[str, str], body: bytes, connection: Connection) -> Sequence[ShopEvent]:
+        """The events in a body, in the shop's order: most shops send one. Raises ``UnreadableEvent``."""
 
     def find_api(self, connection: Connection, api_key: str) -> ApiAccess | None:
         """Where to ask; None for a shop without an API, or a connection without the address that it needs."""

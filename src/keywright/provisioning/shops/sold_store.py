@@ -97,9 +97,17 @@ def list_sold_ids(tx: ReadTransaction, connection_id: int, change: Change) -> se
     """The IDs of the licenses that a change is about, as far as is known."""
     order, subscription = getattr(change, "order", None), getattr(change, "subscription", None)
     if order is not None and subscription is None:
-        subscription = tx.first(_PAYMENT, lambda row: row.subscription_ref, **_of(connection_id, order))
+        subscription = find_subscription(tx, connection_id, order)
+    elif subscription is not None:
+        subscription = find_subscription(tx, connection_id, subscription) or subscription
     sold = list_sold(tx, connection_id, order, subscription)
     return {one.license_id for one in sold if one.license_id}
+
+
+def find_subscription(tx: ReadTransaction, connection_id: int, order: str) -> str | None:
+    """The subscription of an order. One that an order is named after goes on with the order's."""
+    found: str | None = tx.first(_PAYMENT, lambda row: row.subscription_ref, **_of(connection_id, order))
+    return found
 
 
 def list_of_license(tx: ReadTransaction, license_id: int) -> list[tuple[int, SoldLicense]]:

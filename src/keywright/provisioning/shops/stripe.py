@@ -9,8 +9,6 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-import msgspec
-from msgspec import field
 from msgspec.structs import replace
 
 from keywright.core.errors import UnreadableEvent
@@ -19,10 +17,10 @@ from keywright.provisioning.shops.model import (
     Change,
     Connection,
     Fact,
+    Lines,
     Nothing,
     Renewal,
     Sale,
-    SaleLine,
     SaleState,
     ShopEvent,
     StateChange,
@@ -38,6 +36,19 @@ from keywright.provisioning.shops.reading import (
     require_timed_signature,
 )
 from keywright.provisioning.shops.shop_module import ApiAccess, ShopApi
+from keywright.provisioning.shops.stripe_objects import (
+    Charge,
+    Details,
+    Event,
+    Events,
+    Invoice,
+    InvoicePayments,
+    Items,
+    OfCharge,
+    Session,
+    Subscription,
+    line_of,
+)
 
 API_URL = "https://api.stripe.com"
 #: The most lines of an order that are asked for.
@@ -50,139 +61,10 @@ _STATES = {
     "trialing": SaleState.ACTIVE,
     "past_due": SaleState.GRACE,
     "unpaid": SaleState.SUSPENDED,
-    "canceled": SaleState.SUSPENDED,
+    "canceled": SaleState.ENDED,
     "paused": SaleState.SUSPENDED,
     "incomplete_expired": SaleState.SUSPENDED,
 }
-
-
-class _Details(msgspec.Struct):
-    email: str | None = None
-    name: str | None = None
-
-
-class _Session(msgspec.Struct):
-    id: str
-    payment_status: str
-    mode: str = "payment"
-    payment_intent: str | None = None
-    invoice: str | None = None
-    subscription: str | None = None
-    customer_details: _Details | None = None
-    customer_email: str | None = None
-    locale: str | None = None
-    client_reference_id: str | None = None
-    metadata: Any = None
-
-
-class _Price(msgspec.Struct):
-    id: str
-    product: str | None = None
-
-
-class _Item(msgspec.Struct):
-    id: str
-    price: _Price | None = None
-    quantity: int | None = 1
-    description: str | None = None
-
-
-class _Items(msgspec.Struct):
-    data: list[_Item]
-    has_more: bool = False
-
-
-class _Period(msgspec.Struct):
-    end: float
-
-
-class _LineDetails(msgspec.Struct):
-    proration: bool = False
-
-
-class _LineParent(msgspec.Struct):
-    subscription_item_details: _LineDetails | None = None
-
-
-class _InvoiceLine(msgspec.Struct):
-    period: _Period
-    proration: bool = False
-    parent: _LineParent | None = None
-
-    @property
-    def is_proration(self) -> bool:
-        details = None if self.parent is None else self.parent.subscription_item_details
-        return self.proration or (details is not None and details.proration)
-
-
-class _InvoiceLines(msgspec.Struct):
-    data: list[_InvoiceLine]
-
-
-class _SubscriptionDetails(msgspec.Struct):
-    subscription: str | None = None
-
-
-class _InvoiceParent(msgspec.Struct):
-    subscription_details: _SubscriptionDetails | None = None
-
-
-class _Invoice(msgspec.Struct):
-    id: str
-    lines: _InvoiceLines
-    subscription: str | None = None
-    parent: _InvoiceParent | None = None
-
-    @property
-    def of_subscription(self) -> str | None:
-        details = None if self.parent is None else self.parent.subscription_details
-        return self.subscription or (None if details is None else details.subscription)
-
-
-class _Subscription(msgspec.Struct):
-    id: str
-    status: str
-
-
-class _Charge(msgspec.Struct):
-    id: str
-    refunded: bool = False
-    payment_intent: str | None = None
-    invoice: str | None = None
-
-
-class _OfCharge(msgspec.Struct):
-    """A dispute, or a refund."""
-
-    id: str
-    status: str | None = None
-    charge: str | None = None
-    payment_intent: str | None = None
-
-
-class _InvoicePayment(msgspec.Struct):
-    invoice: str
-
-
-class _InvoicePayments(msgspec.Struct):
-    data: list[_InvoicePayment]
-
-
-class _Object(msgspec.Struct):
-    object: dict[str, Any]
-
-
-class _Event(msgspec.Struct):
-    id: str
-    type: str
-    created: float
-    livemode: bool
-    contents: _Object = field(name="data")
-
-
-class _Events(msgspec.Struct):
-    found: list[dict[str, Any]] = field(name="data")
-    has_more: bool = False
 
 
 def is_ping(headers: Mapping[str, str], body: bytes) -> bool:
@@ -196,31 +78,37 @@ def verify(headers: Mapping[str, str], body: bytes, secret: str, now: datetime) 
     require_timed_signature(entries, b".", body, secret, now, time="t", signature="v1")
 
 
-def read(headers: Mapping[str, str], body: bytes, connection: Connection) -> ShopEvent:
+def read(headers: Mapping[str, str], body: bytes, connection: Connection) -> list[ShopEvent]:
     """See ``ShopModule``."""
-    return _show(decode(body, _Event))
+    return [_show(decode(body, Event))]
 
 
 def find_api(connection: Connection, api_key: str) -> ApiAccess | None:
-    """A restricted key that may read Checkout Sessions, invoices and charges is enough."""
+    """A restricted key is enough that may read Checkout Sessions, invoices, charges, subscriptions, events
+    and webhook endpoints.
+    """
     return ApiAccess(connection.url or API_URL, {"Authorization": f"Bearer {api_key}"})
 
 
 def complete(event: ShopEvent, api: ShopApi) -> ShopEvent:
-    """The lines of a session; the invoice that a payment paid."""
+    """The lines of a session, or of a subscription; the invoice that a payment paid."""
     change, lookup = event.change, event.lookup or ""
-    if isinstance(change, Sale):
-        items = convert(api.get(f"/v1/checkout/sessions/{lookup}/line_items", {"limit": _MAX_LINES}), _Items)
+    if isinstance(change, Lines):
+        question: dict[str, str | int] = {"subscription": change.subscription, "limit": _MAX_LINES}
+        items = convert(api.get("/v1/subscription_items", question), Items)
+        change = replace(change, lines=tuple(map(line_of, items.data)), is_asked=True)
+    elif isinstance(change, Sale):
+        items = convert(api.get(f"/v1/checkout/sessions/{lookup}/line_items", {"limit": _MAX_LINES}), Items)
         if items.has_more:
             raise UnreadableEvent(f"the order has more than {_MAX_LINES} lines")
-        change = replace(change, lines=change.lines + tuple(map(_line_of, items.data)))
+        change = replace(change, lines=change.lines + tuple(map(line_of, items.data)))
     elif isinstance(change, StateChange):
-        question: dict[str, str | int] = {
+        question = {
             "payment[type]": "payment_intent",
             "payment[payment_intent]": lookup,
             "limit": 1,
         }
-        payments = convert(api.get("/v1/invoice_payments", question), _InvoicePayments).data
+        payments = convert(api.get("/v1/invoice_payments", question), InvoicePayments).data
         if payments:
             change = replace(change, order=payments[0].invoice)
     return replace(event, change=change, needs_api=False)
@@ -234,7 +122,7 @@ def list_orders(
     after: dict[str, str | int] = {}
     begin = {"created[gte]": int(since.timestamp()), "limit": _PAGE}
     for _ in range(_MAX_PAGES):
-        page = convert(api.get("/v1/events", begin | after), _Events)
+        page = convert(api.get("/v1/events", begin | after), Events)
         needed = [one for one in page.found if one.get("type") in _READERS]
         events += read_each(needed, lambda body: read({}, body, connection))
         if not page.found or not page.has_more:
@@ -243,7 +131,7 @@ def list_orders(
     yield from reversed(events)
 
 
-def _show(event: _Event) -> ShopEvent:
+def _show(event: Event) -> ShopEvent:
     read_one = _READERS.get(event.type)
     shown = ShopEvent(
         id=event.id, name=event.type, at=from_seconds(event.created), is_test=not event.livemode
@@ -254,20 +142,13 @@ def _show(event: _Event) -> ShopEvent:
     return replace(shown, change=change, needs_api=lookup is not None, lookup=lookup)
 
 
-def _line_of(item: _Item) -> SaleLine:
-    price = item.price
-    refs = () if price is None else (price.id, *([price.product] if price.product else []))
-    quantity = 1 if item.quantity is None else item.quantity
-    return SaleLine(item.id, refs, quantity, item.description or "")
-
-
 def _read_session(found: dict[str, Any]) -> tuple[Change, str | None]:
-    session = convert(found, _Session)
+    session = convert(found, Session)
     if session.mode == "setup":
         return Nothing("nothing is sold"), None
     if session.payment_status not in ("paid", "no_payment_required"):
         return Nothing("the order is not paid yet"), None
-    details = session.customer_details or _Details()
+    details = session.customer_details or Details()
     email = details.email or session.customer_email
     language = None if session.locale in (None, "auto") else session.locale
     sale = Sale(
@@ -275,8 +156,13 @@ def _read_session(found: dict[str, Any]) -> tuple[Change, str | None]:
         order=session.invoice or session.payment_intent or session.id,
         buyer=None if email is None else Buyer(email, details.name, language),
         subscription=session.subscription,
+<<<<<<< HEAD
         metadata=read_metadata({"client_reference_id": session.client_reference_id})
         | read_metadata(session.metadata),
+=======
+        # The invoice says how long is paid.
+        needs_period=session.subscription is not None,
+>>>>>>> d6a7965e (What shops list of their subscriptions changes the licenses)
     )
     return sale, session.id
 
@@ -286,28 +172,40 @@ def _read_async_payment(found: dict[str, Any]) -> tuple[Change, str | None]:
 
 
 def _read_invoice(found: dict[str, Any]) -> tuple[Change, str | None]:
-    invoice = convert(found, _Invoice)
+    invoice = convert(found, Invoice)
     subscription = invoice.of_subscription
-    ends = [one.period.end for one in invoice.lines.data if not one.is_proration]
-    if subscription is None or not ends:
+    if subscription is None:
         return Nothing("the invoice is of no subscription"), None
-    return Renewal(subscription=subscription, until=from_seconds(max(ends)), order=invoice.id), None
+    lines = [one for one in invoice.lines.data if one.is_period]
+    until = from_seconds(max(one.period.end for one in lines)) if lines else None
+    # A page of the lines is not all that was paid.
+    paid = () if invoice.lines.has_more else tuple(one.sold for one in lines)
+    return Renewal(subscription=subscription, until=until, order=invoice.id, lines=paid), None
 
 
 def _read_subscription(found: dict[str, Any]) -> tuple[Change, str | None]:
-    subscription = convert(found, _Subscription)
+    """Its items are those that count: a change that waits for its payment is in ``pending_update``."""
+    subscription = convert(found, Subscription)
     state = _STATES.get(subscription.status)
     if state is None:
         return Nothing(f"the subscription is {subscription.status[:40]}"), None
-    return StateChange(state=state, subscription=subscription.id), None
+    return _lines_of(subscription, state)
+
+
+def _lines_of(subscription: Subscription, state: SaleState) -> tuple[Change, str | None]:
+    if subscription.items is None:
+        return StateChange(state=state, subscription=subscription.id), None
+    lines = tuple(map(line_of, subscription.items.data))
+    change = Lines(subscription=subscription.id, lines=lines, state=state)
+    return change, subscription.id if subscription.items.has_more else None
 
 
 def _read_end(found: dict[str, Any]) -> tuple[Change, str | None]:
-    return StateChange(state=SaleState.ENDED, subscription=convert(found, _Subscription).id), None
+    return _lines_of(convert(found, Subscription), SaleState.ENDED)
 
 
 def _read_refund(found: dict[str, Any]) -> tuple[Change, str | None]:
-    charge = convert(found, _Charge)
+    charge = convert(found, Charge)
     if not charge.refunded:
         return Nothing("a part was refunded"), None
     refunded = StateChange(
@@ -321,14 +219,14 @@ def _read_refund(found: dict[str, Any]) -> tuple[Change, str | None]:
 
 def _read_changed_refund(found: dict[str, Any]) -> tuple[Change, str | None]:
     """What was refunded is paid again; a refund of which a part failed is none in full."""
-    refund = convert(found, _OfCharge)
+    refund = convert(found, OfCharge)
     if refund.status not in ("failed", "canceled"):
         return Nothing("the refund has not failed"), None
     return _change_of_payment(SaleState.ACTIVE, Fact.REFUND, refund)
 
 
 def _read_dispute(found: dict[str, Any]) -> tuple[Change, str | None]:
-    dispute = convert(found, _OfCharge)
+    dispute = convert(found, OfCharge)
     status = dispute.status or ""
     if status.startswith("warning"):
         # Nothing was suspended for it, and nothing is restored: many end with a refund.
@@ -337,7 +235,7 @@ def _read_dispute(found: dict[str, Any]) -> tuple[Change, str | None]:
     return _change_of_payment(states.get(status, SaleState.SUSPENDED), Fact.DISPUTE, dispute)
 
 
-def _change_of_payment(state: SaleState, fact: Fact, about: _OfCharge) -> tuple[Change, str | None]:
+def _change_of_payment(state: SaleState, fact: Fact, about: OfCharge) -> tuple[Change, str | None]:
     """The state of the order that was paid; the API is asked whether it was an invoice's."""
     order = about.payment_intent or about.charge or about.id
     return StateChange(state=state, order=order, fact=fact), about.payment_intent
@@ -347,6 +245,7 @@ _READERS = {
     "checkout.session.completed": _read_session,
     "checkout.session.async_payment_succeeded": _read_async_payment,
     "invoice.paid": _read_invoice,
+    "customer.subscription.created": _read_subscription,
     "customer.subscription.updated": _read_subscription,
     "customer.subscription.deleted": _read_end,
     "charge.refunded": _read_refund,

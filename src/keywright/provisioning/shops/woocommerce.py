@@ -25,6 +25,7 @@ from keywright.provisioning.shops.model import (
     Buyer,
     Change,
     Connection,
+    Lines,
     Mode,
     Nothing,
     Renewal,
@@ -61,8 +62,12 @@ _SUBSCRIPTION_STATES = {
     "cancelled": SaleState.ENDED,
     "expired": SaleState.ENDED,
 }
-#: The meta key of a renewal's order that names the subscription.
-_RENEWAL = "_subscription_renewal"
+#: The states of a subscription that does not go on.
+_OVER = frozenset({"cancelled", "expired", "switched"})
+#: The meta keys of a renewal's order, and of one that switches, that name the subscription.
+_RENEWAL, _SWITCH = "_subscription_renewal", "_subscription_switch"
+#: What the meta keys of a line begin with that stands in the place of another one.
+_SWITCHED = "_switched_subscription_"
 _PING = re.compile(rb"webhook_id=\d{1,20}")
 _PAGE = 100
 #: The most pages of orders that are asked for.
@@ -75,6 +80,11 @@ class _Billing(msgspec.Struct):
     last_name: str = ""
 
 
+class _MetaEntry(msgspec.Struct):
+    key: str = ""
+    value: Any = None
+
+
 class _Line(msgspec.Struct):
     id: int
     product_id: int
@@ -82,11 +92,11 @@ class _Line(msgspec.Struct):
     quantity: int | float = 1
     sku: str | None = ""
     name: str | None = ""
+    meta_data: list[_MetaEntry] = []
 
-
-class _MetaEntry(msgspec.Struct):
-    key: str = ""
-    value: Any = None
+    @property
+    def is_switched(self) -> bool:
+        return any(one.key.startswith(_SWITCHED) for one in self.meta_data)
 
 
 class _Status(msgspec.Struct):
@@ -103,10 +113,9 @@ class _Order(msgspec.Struct):
     billing: _Billing = field(default_factory=_Billing)
     meta_data: list[_MetaEntry] = []
 
-    @property
-    def renews(self) -> str | None:
-        """The number of the subscription that this order is a renewal of."""
-        values = [str(one.value) for one in self.meta_data if one.key == _RENEWAL]
+    def find_subscription(self, key: str) -> str | None:
+        """The number of the subscription that this order renews, or switches."""
+        values = [str(one.value) for one in self.meta_data if one.key == key]
         return values[0] if values and values[0].isascii() and values[0].isdigit() else None
 
 
@@ -117,6 +126,7 @@ class _Subscription(msgspec.Struct):
     date_modified_gmt: str
     billing_period: str
     billing_interval: int | str = 1
+    line_items: list[_Line] = []
     next_payment_date_gmt: str | None = None
     end_date_gmt: str | None = None
 
@@ -132,19 +142,19 @@ def verify(headers: Mapping[str, str], body: bytes, secret: str, now: datetime) 
     require_signature(expected, [require_header(headers, "x-wc-webhook-signature").strip()])
 
 
-def read(headers: Mapping[str, str], body: bytes, connection: Connection) -> ShopEvent:
+def read(headers: Mapping[str, str], body: bytes, connection: Connection) -> list[ShopEvent]:
     """See ``ShopModule``."""
     found = decode(body, dict[str, Any])
     is_test = connection.mode is Mode.TEST
     if found.keys() == {"id"}:
-        event = _read_deletion(headers, found["id"], needs_api=connection.has_api_key)
+        events = [_read_deletion(headers, found["id"], needs_api=connection.has_api_key)]
     elif "billing_period" in found:
-        event = _read_subscription(convert(found, _Subscription))
+        events = [_read_subscription(convert(found, _Subscription))]
     elif "line_items" in found:
-        event = _read_order(convert(found, _Order), connection)
+        events = _read_order(convert(found, _Order), connection)
     else:
         raise UnreadableEvent("the body is neither an order nor a subscription")
-    return replace(event, is_test=is_test)
+    return [replace(one, is_test=is_test) for one in events]
 
 
 def find_api(connection: Connection, api_key: str) -> ApiAccess | None:
@@ -156,8 +166,8 @@ def find_api(connection: Connection, api_key: str) -> ApiAccess | None:
 
 
 def complete(event: ShopEvent, api: ShopApi) -> ShopEvent:
-    """The first order of the subscription that an order renews, and the end of the time paid; of an order
-    that was deleted, whether it is gone.
+    """The first order of the subscription that an order renews or switches, and the end of the time paid; the
+    lines of a subscription; of an order that was deleted, whether it is gone.
     """
     if isinstance(event.change, StateChange) and event.change.order is not None:
         is_gone = _is_gone(api, event.change.order)
@@ -167,6 +177,10 @@ def complete(event: ShopEvent, api: ShopApi) -> ShopEvent:
     first_order, until = str(found.parent_id), found.next_payment_date_gmt or found.end_date_gmt
     change = event.change
     if isinstance(change, StateChange):
+        change = replace(change, subscription=first_order)
+    elif isinstance(change, Lines):
+        change = replace(change, lines=tuple(map(_line_of, found.line_items)), is_asked=True)
+    elif isinstance(change, Renewal) and change.is_change:
         change = replace(change, subscription=first_order)
     elif isinstance(change, Renewal) and until and change.until is not None:
         # Until the shop is asked, it is when the order was paid.
@@ -233,31 +247,68 @@ def _read_deletion(headers: Mapping[str, str], number: object, *, needs_api: boo
     return ShopEvent(id=event_id, name=name, at=None, change=change, needs_api=needs_api)
 
 
-def _read_order(order: _Order, connection: Connection) -> ShopEvent:
+def _read_order(order: _Order, connection: Connection) -> list[ShopEvent]:
     number = str(order.id)
-    at = from_text(order.date_modified_gmt)
     event = ShopEvent(
         id=f"orders/{number}/{order.status}/{order.date_modified_gmt}",
         name=f"order {order.status}"[:60],
-        at=at,
+        at=from_text(order.date_modified_gmt),
     )
     is_paid = order.status in (connection.paid_states or PAID_STATES)
-    if order.renews is not None and (is_paid or order.status == "failed"):
-        if not connection.has_api_key:
-            # The webhook for subscriptions says until when.
-            return replace(event, change=Nothing("the API key of the shop is missing"))
-        failed = StateChange(state=SaleState.GRACE, subscription=order.renews)
-        paid_at = order.date_paid_gmt or order.date_created_gmt or order.date_modified_gmt
-        renewed = Renewal(subscription=order.renews, until=from_text(paid_at), order=number)
-        return replace(event, change=renewed if is_paid else failed, needs_api=True, lookup=order.renews)
+    switched, renewed = (order.find_subscription(one) for one in (_SWITCH, _RENEWAL))
+    if renewed is not None and (is_paid or order.status == "failed"):
+        return [_read_renewal(event, order, renewed, connection, is_paid=is_paid)]
+    if switched is not None and is_paid:
+        return _read_switch(event, order, switched)
+    change: Change = Nothing(f"the order is {order.status[:40]}")
     if is_paid:
         lines = tuple(map(_line_of, order.line_items))
-        metadata = read_metadata({one.key: one.value for one in order.meta_data})
-        sale = Sale(order=number, lines=lines, buyer=_buyer_of(order), subscription=number, metadata=metadata)
-        return replace(event, change=sale)
-    if order.status in _ORDER_STATES:
-        return replace(event, change=StateChange(state=_ORDER_STATES[order.status], order=number))
-    return replace(event, change=Nothing(f"the order is {order.status[:40]}"))
+        change = Sale(
+            order=number,
+            lines=lines,
+            buyer=_buyer_of(order),
+            subscription=number,
+            metadata=_metadata_of(order),
+        )
+    elif order.status in _ORDER_STATES:
+        change = StateChange(state=_ORDER_STATES[order.status], order=number)
+    return [replace(event, change=change)]
+
+
+def _read_renewal(
+    event: ShopEvent, order: _Order, subscription: str, connection: Connection, *, is_paid: bool
+) -> ShopEvent:
+    if not connection.has_api_key:
+        # The webhook for subscriptions says until when.
+        return replace(event, change=Nothing("the API key of the shop is missing"))
+    paid_at = order.date_paid_gmt or order.date_created_gmt or order.date_modified_gmt
+    lines = tuple(map(_line_of, order.line_items))
+    change: Change = StateChange(state=SaleState.GRACE, subscription=subscription)
+    if is_paid:
+        change = Renewal(
+            subscription=subscription, until=from_text(paid_at), order=str(order.id), lines=lines
+        )
+    return replace(event, change=change, needs_api=True, lookup=subscription)
+
+
+def _read_switch(event: ShopEvent, order: _Order, subscription: str) -> list[ShopEvent]:
+    """An order that switches sells nothing: the subscription, or the one that goes on in its place, lists the
+    lines. What was bought beside that is a sale.
+    """
+    number = str(order.id)
+    change = Renewal(subscription=subscription, until=None, order=number, is_change=True)
+    switched = [one for one in order.line_items if one.is_switched]
+    others = [one for one in order.line_items if not one.is_switched] if switched else []
+    events = [replace(event, change=change, needs_api=True, lookup=subscription)]
+    if others:
+        lines = tuple(map(_line_of, others))
+        sale = Sale(order=f"{number}/sold", lines=lines, buyer=_buyer_of(order), metadata=_metadata_of(order))
+        events.append(replace(event, id=f"{event.id}/sold", change=sale))
+    return events
+
+
+def _metadata_of(order: _Order) -> dict[str, Any]:
+    return read_metadata({one.key: one.value for one in order.meta_data})
 
 
 def _line_of(line: _Line) -> SaleLine:
@@ -277,15 +328,21 @@ def _buyer_of(order: _Order) -> Buyer | None:
 def _read_subscription(found: _Subscription) -> ShopEvent:
     first_order, state = str(found.parent_id), _SUBSCRIPTION_STATES.get(found.status)
     change: Change = Nothing(f"the subscription is {found.status[:40]}")
+    lines, until = tuple(map(_line_of, found.line_items)), found.next_payment_date_gmt
+    listed = Lines(subscription=first_order, lines=lines, part=str(found.id), state=state)
     if found.parent_id == 0:
         change = Nothing("the subscription has no order")
-    elif found.status == "active" and found.next_payment_date_gmt:
-        change = Renewal(subscription=first_order, until=from_text(found.next_payment_date_gmt))
+    elif found.status == "active" and until:
+        change = replace(listed, state=None, until=from_text(until))
+    elif not lines and found.status in _OVER:
+        # Another subscription goes on with its lines: it was switched.
+        change = replace(listed, state=None)
     elif state is not None:
-        change = StateChange(state=state, subscription=first_order)
+        change = listed
     return ShopEvent(
         id=f"subscriptions/{found.id}/{found.status}/{found.date_modified_gmt}",
         name=f"subscription {found.status}"[:60],
         at=from_text(found.date_modified_gmt),
         change=change,
+        lookup=str(found.id),
     )
