@@ -6,8 +6,10 @@ from datetime import UTC, datetime
 
 import httpx
 import pytest
+from sqlalchemy import update
 
 from keywright.db import Storage
+from keywright.db.schema import shop_events
 from keywright.registry import open_executor
 from tests.connections import a_sale, an_event, store, work
 from tests.http.admin_browser import Visitor, decide, opened, said, title
@@ -73,9 +75,12 @@ def test_the_mapping_names_policies(ada: Visitor) -> None:
     shown = edit(ada, number, **rows, more=[str(other), "", ""])
     assert "Pro of shops, Of a bundle" in shown
     assert f'value="{other}"' in ada.get(f"/connections/{number}/edit").text
-    edit(ada, number, **rows, external_id_name="user", metadata_names="campaign, of gift")
+    edit(
+        ada, number, **rows, external_id_name="user", metadata_names="campaign, of gift", on_cancel="at_once"
+    )
     form = ada.get(f"/connections/{number}/edit").text
     assert 'value="user"' in form
+    assert '<option value="at_once" selected>at once</option>' in form
     assert 'value="campaign, of gift"' in form
     assert f'<option value="{made}" selected>Pro of shops</option>' in form
 
@@ -110,6 +115,20 @@ def test_a_sale_that_waits_is_listed_and_tried_again(ada: Visitor, bob: Visitor)
     assert "It is tried again in a moment." in followed(bob, done)
     assert "order-of-pages" in said(bob.get(f"/connections/{number}"))
     assert "Nothing here" in said(bob.get(f"/connections/{number}?state=ignored"))
+
+
+def test_what_was_changed_by_hand_can_be_applied_anyway(ada: Visitor, bob: Visitor) -> None:
+    number = add(ada, "By hand")
+    with opened(ada.server) as storage:
+        sell(storage, number)
+        by_hand = update(shop_events).where(shop_events.c.connection_id == number)
+        with storage.write() as tx:
+            tx.connection.execute(by_hand.values(reason="changed_by_hand"))
+    assert "Apply anyway" in said(bob.get(f"/connections/{number}"))
+    ((event,),) = ada.server.sql("SELECT id FROM shop_events WHERE connection_id = ?", number)
+    bob.post(f"/connections/{number}/events/{event}/retry", overwrite="yes")
+    ((is_forced,),) = ada.server.sql("SELECT is_forced FROM shop_events WHERE id = ?", event)
+    assert is_forced == 1
 
 
 def sell(storage: Storage, number: int) -> None:

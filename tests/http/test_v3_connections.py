@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
+from keywright.db.schema import shop_events
 from keywright.registry import open_executor
 from tests.connections import a_sale, an_event, store, work
 from tests.http.v3_app import App, open_app
@@ -54,6 +56,7 @@ def test_a_connection_is_added_shown_changed_and_removed(app: App) -> None:
         "paid_states": [],
         "sends_mail": True,
         "mail_template": None,
+        "on_cancel": "paid_until",
         "external_id_name": None,
         "metadata_names": [],
         "last_event_at": None,
@@ -132,5 +135,11 @@ def test_events_are_listed_and_tried_again(app: App) -> None:
     assert (event["order"], event["reason"], event["detail"]) == ("team", "unknown_product", "team")
     retried = app.ask("POST", f"/connections/1/events/{event['id']}/retry").json
     assert (retried["id"], retried["state"], retried["reason"]) == (event["id"], "waiting", None)
+    overwrite = {"overwrite": True}
+    assert app.ask("POST", f"/connections/1/events/{event['id']}/retry", overwrite).status == 200
+    with app.storage.read() as tx:
+        assert tx.connection.execute(
+            select(shop_events.c.is_forced).order_by(shop_events.c.id.desc()).limit(2)
+        ).scalars().all() == [0, 1]
     assert app.ask("POST", "/connections/1/events/99/retry").status == 404
     assert app.ask("GET", "/connections/9/events").status == 404

@@ -426,7 +426,7 @@ def with_metadata(shop: Shop, name: str) -> ShopEvent:
             body["meta_data"] = [{"id": 1, "key": key, "value": value} for key, value in kept.items()]
         case _:
             body["meta"]["custom_data"] = kept
-    return MODULES[shop].read(found.headers, json.dumps(body).encode(), connection(shop))
+    return MODULES[shop].read(found.headers, json.dumps(body).encode(), connection(shop))[0]
 
 
 def test_a_sale_has_the_metadata_that_the_shop_keeps() -> None:

@@ -39,6 +39,7 @@ from keywright.provisioning.shops.model import (
     EventState,
     MappedProduct,
     Mode,
+    OnCancel,
     OpenedConnection,
     QuantityRule,
     RemovedSales,
@@ -116,6 +117,12 @@ _Mode = Annotated[Mode | None, typer.Option(metavar="MODE", help="live or test: 
 _Mail = Annotated[
     bool | None, typer.Option("--mail/--no-mail", help="Whether buyers get a mail with their keys.")
 ]
+_OnCancel = Annotated[
+    OnCancel | None,
+    typer.Option(
+        metavar="WHEN", help="When canceled subscriptions end: paid_until, the usual one, or at_once."
+    ),
+]
 _Template = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="The mail's template: your_license, the usual one, or your_keys."),
@@ -154,6 +161,7 @@ def add(
     mode: _Mode = None,
     mail: _Mail = None,
     mail_template: _Template = None,
+    on_cancel: _OnCancel = None,
     external_id_name: _ExternalId = None,
     metadata_names: _Metadata = None,
     as_json: AsJson = False,
@@ -172,6 +180,7 @@ def add(
         paid_states=tuple(paid_states or ()),
         sends_mail=mail is not False,
         mail_template=mail_template,
+        on_cancel=on_cancel or OnCancel.PAID_UNTIL,
         external_id_name=external_id_name,
         metadata_names=tuple(metadata_names or ()),
         created_at=here.now,
@@ -247,6 +256,7 @@ def edit(
     mode: _Mode = None,
     mail: _Mail = None,
     mail_template: _Template = None,
+    on_cancel: _OnCancel = None,
     external_id_name: _ExternalId = None,
     metadata_names: _Metadata = None,
     as_json: AsJson = False,
@@ -263,6 +273,7 @@ def edit(
         "mode": mode,
         "sends_mail": mail,
         "mail_template": mail_template,
+        "on_cancel": on_cancel,
         "external_id_name": external_id_name,
         "metadata_names": tuple(metadata_names) if metadata_names else None,
     }
@@ -334,18 +345,22 @@ def events(
     )
 
 
-@command(app, "keywright connection retry 1 12")
+@command(app, "keywright connection retry 1 12", "keywright connection retry 1 12 --overwrite")
 @with_installation
 def retry(
     here: Installation,
     connection_id: ConnectionId,
     event_id: Annotated[int, typer.Argument(metavar="EVENT", min=1, help="The event's number.")],
+    *,
+    is_forced: Annotated[
+        bool, typer.Option("--overwrite", help="Undo what was done by hand, where the shop wants that.")
+    ] = False,
 ) -> None:
-    """Try an event again that waits for a decision, or changed nothing, once the mapping is mended.
-
-    One that would undo what was done by hand does so now.
-    """
-    here.change(TryAgain(context=here.context, connection_id=connection_id, event_id=event_id))
+    """Try an event again that waits for a decision, or changed nothing, once the mapping is mended."""
+    command = TryAgain(
+        context=here.context, connection_id=connection_id, event_id=event_id, overwrite=is_forced
+    )
+    here.change(command)
     output.print_line(f"Event {event_id} is tried again. {_LATER}")
 
 
@@ -448,6 +463,7 @@ def _fields(connection: Connection) -> list[tuple[str, object]]:
         ("external id name", connection.external_id_name),
         ("metadata names", ", ".join(connection.metadata_names) or None),
         ("mail", connection.mail_template or ("yes" if connection.sends_mail else "no")),
+        ("canceled end", connection.on_cancel.value),
         ("last event at", output.format_time(connection.last_event_at)),
         ("failures", connection.failures),
     ]

@@ -121,7 +121,7 @@ class _Builder:
             content: Schema = {JSON_TYPE: {"schema": schema, "example": dict(route.example)}}
             if route.is_client:
                 content[_FORM] = {"schema": schema}
-            operation["requestBody"] = {"required": True, "content": content}
+            operation["requestBody"] = {"required": route.needs_body, "content": content}
         return operation
 
     def _security(self, route: Route) -> list[Schema]:

@@ -33,7 +33,15 @@ from keywright.provisioning.shops.connection_rules import (
     MAX_POLICIES,
     MAX_STATES,
 )
-from keywright.provisioning.shops.model import EventState, Mode, OpenedConnection, QuantityRule, Reason, Shop
+from keywright.provisioning.shops.model import (
+    EventState,
+    Mode,
+    OnCancel,
+    OpenedConnection,
+    QuantityRule,
+    Reason,
+    Shop,
+)
 
 _SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105
 _Text = Annotated[str, Meta(min_length=1, max_length=255)]
@@ -83,6 +91,9 @@ class NewConnection(Body):
     )
     sends_mail: Annotated[bool, about("Whether buyers get a mail with their keys.", True)] = True
     mail_template: Annotated[_Word | None, about("Its template, where not the usual one.")] = None
+    on_cancel: Annotated[
+        OnCancel, about("When the licenses of a canceled subscription end.", "paid_until")
+    ] = OnCancel.PAID_UNTIL
     external_id_name: Annotated[_MetadataName | None, about(_EXTERNAL_ID, "client_reference_id")] = None
     metadata_names: Annotated[_MetadataNames, about(_METADATA)] = field(default_factory=list)
 
@@ -99,6 +110,7 @@ class ConnectionChanges(Body):
     paid_states: Annotated[_States, about("The order states that make licenses.")] | UnsetType = UNSET
     sends_mail: Annotated[bool, about("Whether buyers get a mail.")] | UnsetType = UNSET
     mail_template: Annotated[_Word, about("Its template.")] | UnsetType | None = UNSET
+    on_cancel: Annotated[OnCancel, about("When canceled licenses end.")] | UnsetType = UNSET
     external_id_name: Annotated[_MetadataName, about(_EXTERNAL_ID)] | UnsetType | None = UNSET
     metadata_names: Annotated[_MetadataNames, about(_METADATA)] | UnsetType = UNSET
 
@@ -128,6 +140,7 @@ class Connection(Struct, kw_only=True):
     mail_template: Annotated[str | None, about("Its template, where not the usual one.", None)]
     external_id_name: Annotated[str | None, about(_EXTERNAL_ID, "client_reference_id")]
     metadata_names: Annotated[list[str], about(_METADATA, ["campaign"])]
+    on_cancel: Annotated[OnCancel, about("When the licenses of a canceled subscription end.", "paid_until")]
     last_event_at: Annotated[Time | None, about("When the last event was worked off.", None)]
     failures: Annotated[int, about("How many events in a row could not be handled.", 0)]
     created_at: Annotated[Time, about("When it was added.", "2026-11-22T08:54:00Z")]
@@ -194,6 +207,7 @@ def show(connection: model.Connection, secret: str | UnsetType = UNSET) -> Conne
         paid_states=[*connection.paid_states],
         sends_mail=connection.sends_mail,
         mail_template=connection.mail_template,
+        on_cancel=connection.on_cancel,
         external_id_name=connection.external_id_name,
         metadata_names=[*connection.metadata_names],
         last_event_at=connection.last_event_at,
@@ -260,6 +274,7 @@ async def add_connection(call: Call, body: NewConnection) -> Answer:
         paid_states=tuple(body.paid_states),
         sends_mail=body.sends_mail,
         mail_template=body.mail_template,
+        on_cancel=body.on_cancel,
         external_id_name=body.external_id_name,
         metadata_names=tuple(body.metadata_names),
         created_at=call.now,
@@ -351,14 +366,24 @@ async def list_shop_events(call: Call, query: EventQuery) -> Answer:
     return await call.ask(asked, lambda page: lists.answer_items(call, page, show_event))
 
 
-async def retry_shop_event(call: Call) -> Answer:
+class Retry(Body):
+    """How to try an event again."""
+
+    overwrite: Annotated[bool, about("Whether to undo what was done by hand.", True)] = False
+
+
+async def retry_shop_event(call: Call, body: Retry) -> Answer:
     """Try an event again.
 
     For one with the state `unmatched`, after the mapping was mended. Where it would undo what was done by
-    hand (`changed_by_hand`), it does so now. It is worked off a moment later.
+    hand (`changed_by_hand`), it does so with `overwrite`. It is processed shortly afterwards. The body may be
+    left out.
     """
     command = TryAgain(
-        context=call.context, connection_id=call.path["connection_id"], event_id=call.path["event_id"]
+        context=call.context,
+        connection_id=call.path["connection_id"],
+        event_id=call.path["event_id"],
+        overwrite=body.overwrite,
     )
     return await call.change(command, lambda event: ok(show_event(event)))
 
@@ -453,6 +478,8 @@ ROUTES = (
         "retry_shop_event",
         Right.WRITE,
         retry_shop_event,
+        body=Retry,
+        needs_body=False,
         gives=ShopEvent,
         needs_all_products=True,
     ),

@@ -127,9 +127,9 @@ class V3:
         elif query and not route.is_client:
             require_known(split_query(query), [])
         if route.body is not None:
-            if not call.has_body:
+            if not call.has_body and route.needs_body:
                 raise e.BodyUnreadable
-            call.body = call.sent
+            call.body = call.sent if call.has_body else route.body.decode_json(b"{}")
             if route.has_key:
                 call.key = call.body.license_key
         return route

@@ -24,12 +24,13 @@ class Route:
     """``path`` is below the root of v3; ``{license_id}`` in it is an integer, ``{lease_id:text}`` a word.
 
     ``handler`` gets the call; then the body, if ``body`` is its type; then the query, if ``query`` is its
-    type. Its docstring is the description for readers: one line, and then paragraphs in Markdown. ``gives``
-    is the type of the answer's body (None: it has none) with ``status``; ``also`` are other statuses of
-    success. ``refusals`` are its own problem codes, beside those that any call may meet. ``example`` is the
-    body, or the query, of an example call, and ``example_path`` has the words of its path. ``is_read`` is a
-    POST that changes nothing; ``produces`` are the media types that the answer may have. A route that
-    ``needs_all_products`` does not exist for an API key of one product.
+    type. The body may be left out without ``needs_body``. Its docstring is the description for readers: one
+    line, and then paragraphs in Markdown. ``gives`` is the type of the answer's body (None: it has none) with
+    ``status``; ``also`` are other statuses of success. ``refusals`` are its own problem codes, beside those
+    that any call may meet. ``example`` is the body, or the query, of an example call, and ``example_path``
+    has the words of its path. ``is_read`` is a POST that changes nothing; ``produces`` are the media types
+    that the answer may have. A route that ``needs_all_products`` does not exist for an API key of one
+    product.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Route:
         handler: Callable[..., Awaitable[Answer]],
         *,
         body: type[Struct] | None = None,
+        needs_body: bool = True,
         query: type[Struct] | None = None,
         gives: Any = None,
         status: int = 200,
@@ -55,6 +57,7 @@ class Route:
         self.method, self.path, self.operation, self.right = method, path, operation, right
         self.handler = handler
         self.body = None if body is None else StructDecoder(body)
+        self.needs_body = needs_body
         self.query = None if query is None else StructDecoder(query)
         self.gives, self.status, self.also = gives, status, tuple(also)
         self.refusals = tuple(refusals)

@@ -156,13 +156,10 @@ def _read_session(found: dict[str, Any]) -> tuple[Change, str | None]:
         order=session.invoice or session.payment_intent or session.id,
         buyer=None if email is None else Buyer(email, details.name, language),
         subscription=session.subscription,
-<<<<<<< HEAD
         metadata=read_metadata({"client_reference_id": session.client_reference_id})
         | read_metadata(session.metadata),
-=======
         # The invoice says how long is paid.
         needs_period=session.subscription is not None,
->>>>>>> d6a7965e (What shops list of their subscriptions changes the licenses)
     )
     return sale, session.id
 

@@ -33,6 +33,7 @@ from keywright.provisioning.shops.model import (
     EventState,
     MappedProduct,
     Mode,
+    OnCancel,
     OpenedConnection,
     QuantityRule,
     Reason,
@@ -87,6 +88,7 @@ REASONS = {
     Reason.NO_PERIOD_PAID: N_("The payment is for no period."),
     Reason.NOT_FOLLOWED: N_("Licenses do not follow this."),
 }
+ON_CANCEL = {OnCancel.PAID_UNTIL: N_("with what was paid"), OnCancel.AT_ONCE: N_("at once")}
 QUANTITIES = {QuantityRule.KEYS: N_("one license each"), QuantityRule.DEVICES: N_("more devices")}
 #: What is typed into the form of a connection.
 _TYPED = ("name", "mode", "url", "paid_states", "external_id_name", "metadata_names")
@@ -225,7 +227,9 @@ class Connections(Section):
     def retry(self, request: PageRequest) -> Response:
         """Try an event again."""
         number, event = (require_id(request.path_params[name]) for name in ("id", "event"))
-        request.change(TryAgain(context=request.context, connection_id=number, event_id=event))
+        is_forced = request.form.get("overwrite", "") == "yes"
+        command = TryAgain(context=request.context, connection_id=number, event_id=event, overwrite=is_forced)
+        request.change(command)
         back = "/connections" if request.form.get("from", "") == "list" else f"/connections/{number}"
         return request.redirect(back, _("It is tried again in a moment."))
 
@@ -275,6 +279,7 @@ def _read_changes(inputs: Inputs, connection: Connection) -> dict[str, Any]:
         "metadata_names": _split_names(inputs.read("metadata_names", str) or ""),
         "external_id_name": inputs.read("external_id_name", str),
         "sends_mail": inputs.is_checked("sends_mail"),
+        "on_cancel": inputs.read("on_cancel", parse_choice(OnCancel)) or connection.on_cancel,
     }
 
 
@@ -337,6 +342,7 @@ _TEXTS: dict[str, Any] = {
     "states": STATES,
     "reasons": REASONS,
     "quantities": QUANTITIES,
+    "on_cancel": ON_CANCEL,
     "empty_rows": _EMPTY_ROWS,
     "max_rows": MAX_ROWS,
 }
