@@ -114,8 +114,13 @@ def test_a_license_is_made_as_a_policy_says_but_for_what_the_options_name(keywri
     whole = keywright.json("license", "create", "--policy", "1", "--customer-id", "12")
     assert whole["licenseKey"].startswith("PRO-")
     assert (whole["timesActivatedMax"], whole["userId"]) == (2, 12)
+    keywright("policy", "create", "--name", "Max", "--max", "9")
     other = keywright.json("license", "create", "--policy", "1", "--max", "5", "--valid-for", "30")
     assert (other["timesActivatedMax"], other["validFor"]) == (5, 30)
+    assert keywright.json("license", "update", whole["licenseKey"], "--policy", "2")["timesActivatedMax"] == 9
+    assert keywright.json("license", "update", other["licenseKey"], "--policy", "2")["timesActivatedMax"] == 5
+    moved = ("license", "update", other["licenseKey"], "--policy", "2", "--overwrite")
+    assert keywright.json(*moved)["timesActivatedMax"] == 9
     refused = keywright.refused("license", "create", "--policy", "9")
     assert "9" in refused
 

@@ -187,6 +187,16 @@ def test_the_terms_of_a_license_are_changed_and_can_be_those_of_a_policy(
     assert "Type how many devices, or choose no limit." in said(answer)
 
 
+def test_a_license_moves_to_another_policy_on_its_page(server: RunningServer, bob: Visitor) -> None:
+    license, policy = make(server, times_activated_max=1), a_policy(server)
+    path = f"/licenses/{license.id}/terms"
+    assert "Change the policy" in said(bob.get(f"{path}?policy={policy.id}"))
+    where_to(bob.post(path, policy=str(policy.id)))
+    moved = found(server, license)
+    assert moved is not None
+    assert (moved.policy_id, moved.times_activated_max, moved.key) == (policy.id, 5, license.key)
+
+
 def test_a_license_has_one_end(bob: Visitor) -> None:
     two = {"expires_at": "2030-01-01", "valid_for_days": "30"}
     answer = bob.post("/licenses/new", key=a_key(), status="active", unlimited="yes", **two)

@@ -5,7 +5,9 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
+from keywright.db.schema import licenses
 from keywright.identity.model import Permissions
 from keywright.licensing.licenses.keys import UNAMBIGUOUS
 from keywright.registry import open_executor
@@ -208,6 +210,7 @@ def test_a_dry_run_tells_what_applying_terms_would_change(app: App) -> None:
         {
             "licenses": 2,
             "changed": 2,
+            "lowered": 2,
             "over_limit": 1,
             "examples": [
                 {
@@ -219,6 +222,57 @@ def test_a_dry_run_tells_what_applying_terms_would_change(app: App) -> None:
         },
     )
     assert app.ask("GET", "/jobs/1").code == "not_found"
+
+
+def test_applying_multiplies_by_the_quantity_and_leaves_what_was_set_by_hand(app: App) -> None:
+    with_licenses(app)
+    with app.storage.write() as tx:
+        tx.connection.execute(update(licenses).where(licenses.c.id == 1).values(quantity=5))
+    app.ask("PATCH", "/licenses/2", {"terms": {"max_activations": 7}})
+    body = {"terms": ["max_activations"]}
+    counts = {}
+    for overwrite in (False, True):
+        found = app.ask("POST", "/policies/1/apply", body | {"dry_run": True, "overwrite": overwrite}).json
+        counts[overwrite] = [found[name] for name in ("licenses", "changed", "lowered", "over_limit")]
+    # 3 becomes 5 x 1; 7, of which two are taken, stays, or becomes 1.
+    assert counts == {False: [2, 1, 0, 0], True: [2, 2, 1, 1]}
+    app.ask("POST", "/policies/1/apply", body)
+    work(app)
+    limits = {one: found["terms"]["max_activations"] for one, found in licenses_of(app).items()}
+    assert limits == {"KEY-1": 5, "KEY-2": 7, "KEY-3": 3}
+    assert app.ask("GET", "/licenses/2").json["kept_terms"] == ["max_activations"]
+    app.ask("POST", "/policies/1/apply", body | {"overwrite": True})
+    work(app)
+    shown = app.ask("GET", "/licenses/2").json
+    assert (shown["terms"]["max_activations"], shown["kept_terms"]) == (1, [])
+
+
+def test_a_license_moves_to_another_policy_for_its_quantity(app: App) -> None:
+    app.name_products(3, 4)
+    for name, product, terms in (
+        ("Pro", 3, {"max_activations": 2, "entitlements": ["pro"], "grace_days": 3}),
+        ("Max", 3, {"max_activations": 10, "entitlements": ["max"], "valid_for_days": 5}),
+        ("App", 4, {}),
+    ):
+        a_policy(app, name=name, product_id=product, terms=terms)
+    made = app.ask("POST", "/licenses", {"policy_id": 1, "key": "KEY-1", "product_id": 3}).json
+    with app.storage.write() as tx:
+        tx.connection.execute(update(licenses).values(quantity=3))
+    app.ask("PATCH", "/licenses/1", {"terms": {"grace_days": 30}})
+    moved = app.ask("PATCH", "/licenses/1", {"policy_id": 2, "metadata": {"plan": "max"}}).json
+    terms = moved["terms"]
+    assert (moved["policy_id"], moved["key"], moved["quantity"]) == (2, made["key"], 3)
+    assert (terms["max_activations"], terms["entitlements"], terms["grace_days"]) == (30, ["max"], 30)
+    assert (moved["kept_terms"], moved["metadata"]) == (["grace_days"], {"plan": "max"})
+    assert moved["expires_at"] is not None
+    (changed,) = app.events("license.changed")
+    assert (changed[1]["policy_id"], changed[1]["quantity"]) == ([1, 2], [3, 3])
+    whole = app.ask("PATCH", "/licenses/1", {"policy_id": 2, "overwrite": True}).json
+    assert (whole["terms"]["grace_days"], whole["kept_terms"]) == (0, [])
+    for number in (3, 9):
+        assert app.ask("PATCH", "/licenses/1", {"policy_id": number}).places == [("/policy_id", "unknown")]
+    app.ask("PATCH", "/policies/1", {"is_archived": True})
+    assert app.ask("PATCH", "/licenses/1", {"policy_id": 1}).code == "policy_archived"
 
 
 def test_terms_are_applied_to_the_licenses_of_the_policy_by_a_job(app: App) -> None:

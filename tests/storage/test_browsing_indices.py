@@ -202,7 +202,7 @@ def test_activating_touches_no_index_of_licenses(
 
 def test_a_preview_of_terms_reads_only_licenses_of_the_policy(shelf: Storage) -> None:
     terms = Terms(max_activations=3, max_leases=2)
-    plan = plans_of(shelf, lambda tx: count_over_limit(tx, 1, terms, product_id=None))
+    plan = plans_of(shelf, lambda tx: count_over_limit(tx, 1, terms, product_id=None, is_forced=False))
     assert "ix_licenses_policy_id" in plan
     assert "lease_counters" in plan
     assert "SCAN lease_counters" not in plan

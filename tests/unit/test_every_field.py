@@ -127,7 +127,6 @@ PLACES = [
         reasons(
             never_changes="id source created_at created_by",
             counted="times_activated deactivated_count",
-            chosen_when_it_is_made="policy_id",
             written_by_every_change="updated_at updated_by",
             written_by_rules="quantity rule_terms",
         ),

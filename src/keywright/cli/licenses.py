@@ -28,6 +28,7 @@ from keywright.cli.options import (
     with_installation_made,
 )
 from keywright.core import crypto, parsing
+from keywright.core.command import Command
 from keywright.events.model import Event
 from keywright.licensing.activations.commands import (
     Activate,
@@ -40,7 +41,7 @@ from keywright.licensing.licenses import keys
 from keywright.licensing.licenses.commands import CreateLicense, DeleteLicense, UpdateLicense
 from keywright.licensing.licenses.model import Order, Status
 from keywright.licensing.terms.model import Starts
-from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses, RotateKey
+from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses, MoveLicense, RotateKey
 
 if TYPE_CHECKING:
     from keywright.provisioning.licenses.handlers import Issued
@@ -186,6 +187,7 @@ def show(here: Installation, key: Key, *, as_json: AsJson = False) -> None:
     "keywright license update KEY --max 5",
     "keywright license update KEY --status disabled",
     "keywright license update KEY --expires-at none",
+    "keywright license update KEY --policy 2",
 )
 @with_installation
 def update(
@@ -203,6 +205,12 @@ def update(
     order_id: _NewNumber = None,
     customer_id: _NewNumber = None,
     external_id: NewExternalId = None,
+    policy_id: Annotated[
+        int | None, typer.Option("--policy", metavar="ID", help="Another policy, whose terms it gets.")
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="With --policy: also the terms that were set by hand.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Change what the options name, and nothing else.
@@ -222,12 +230,17 @@ def update(
         "external_id": external_id,
     }
     changes = {name: change.value for name, change in given.items() if change is not None}
-    if not changes:
+    if not changes and policy_id is None:
         raise WrongUsage("Nothing to change: name at least one option, such as --max")
     _refuse_two_ends(changes.get("expires_at"), changes.get("valid_for_days"))
     if "expires_at" in changes:
         changes.setdefault("valid_for_days", None)
-    record: LicenseRecord = here.change(UpdateLicense(context=here.context, license=key, changes=changes))
+    fields: dict[str, Any] = {"context": here.context, "license": key, "changes": changes}
+    if policy_id is not None:
+        command: Command = MoveLicense(**fields, policy_id=policy_id, overwrite=overwrite)
+    else:
+        command = UpdateLicense(**fields)
+    record: LicenseRecord = here.change(command)
     _print_license(here, record, f"License {record.license.id} is changed.", as_json=as_json)
 
 

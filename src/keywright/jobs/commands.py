@@ -20,10 +20,13 @@ class StartJob(Command, frozen=True, kw_only=True):
 
 
 class ApplyPolicy(Command, frozen=True, kw_only=True):
-    """Start a job that gives the licenses of a policy these members of its terms."""
+    """Start a job that gives the licenses of a policy these members of its terms; with ``overwrite``, also
+    where they were set by hand.
+    """
 
     policy_id: int
     names: tuple[str, ...]
+    overwrite: bool = False
     only_product_id: int | None = None
 
 

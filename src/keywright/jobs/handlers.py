@@ -122,6 +122,7 @@ def apply_policy(work: LicenseWork, command: ApplyPolicy) -> Job:
     order = orders.Apply(
         policy_id=policy.id,
         terms=select_terms(policy.terms, command.names),
+        overwrite=command.overwrite,
         search=Search(policy_id=policy.id, product_id=command.only_product_id),
     )
     total = sum(

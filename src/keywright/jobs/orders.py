@@ -86,13 +86,14 @@ class Import(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     keep_addresses_days: int = 0
 
 
-class Apply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Apply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Give the licenses of a policy, which the search finds, these members of its terms, as they were when it
-    was ordered.
+    was ordered; with ``overwrite``, also where they were set by hand.
     """
 
     policy_id: _Number
     terms: dict[str, Any]
+    overwrite: bool = False
     search: Search
     license_ids: None = None
 

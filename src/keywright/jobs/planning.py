@@ -156,7 +156,7 @@ def _take_back_step(tx: ReadTransaction, order: TakeBack, fields: dict[str, Any]
 
 def _license_command(order: Change | Apply, fields: dict[str, Any]) -> LicenseCommand:
     if isinstance(order, Apply):
-        return ApplyTerms(**fields, terms=order.terms)
+        return ApplyTerms(**fields, terms=order.terms, overwrite=order.overwrite)
     return _change_command(order, fields)
 
 

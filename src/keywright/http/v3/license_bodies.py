@@ -66,6 +66,10 @@ class LicenseChanges(Body):
     """Members to change; the others stay."""
 
     key: Annotated[LicenseKey | UnsetType, about("A new key; the old one is refused from now on.")] = UNSET
+    policy_id: Annotated[Id | UnsetType, about("Another policy, whose terms it gets.", 6)] = UNSET
+    overwrite: Annotated[
+        bool | UnsetType, about("With `policy_id`: also terms that were set by hand.", False)
+    ] = UNSET
     product_id: Annotated[Id | UnsetType | None, about("The product.", 3)] = UNSET
     customer_id: Annotated[Id | UnsetType | None, about("The customer.", 1000000042)] = UNSET
     order: Annotated[OrderBody | UnsetType | None, about("The order, merged.")] = UNSET

@@ -37,6 +37,7 @@ from keywright.licensing.management.model import ManagedLicense
 from keywright.provisioning.licenses.commands import (
     CustomerReference,
     IssueLicenses,
+    MoveLicense,
     RotateKey,
 )
 from keywright.provisioning.licenses.handlers import Issued
@@ -159,20 +160,22 @@ async def update_license(call: Call, body: LicenseChanges) -> Answer:
     Members that are not sent stay; `terms`, `order` and `metadata` are merged (JSON Merge Patch). A new `key`
     takes the place of the old one, which is refused with `key_rotated` from now on. A limit below what is
     taken ends no activation and no lease: it lets none be added.
+
+    `policy_id` moves the license to another policy of its product: it gets the policy's terms, its limits
+    times `quantity`, and keeps key, activations, usage and expiry. Terms that were set by hand stay, and are
+    named in `kept_terms`, unless `overwrite` is sent.
     """
     changes = list_changes(body)
+    moved = {name: changes.pop(name) for name in ("policy_id", "overwrite") if name in changes}
     merged: dict[str, Any] = {name: changes.pop(name) for name in ("terms", "metadata") if name in changes}
     if "order" in changes:
         merged["order"] = _order_changes(changes.pop("order"))
     if "status" in changes:
         changes["status"] = Status[changes["status"].upper()]
-    command = UpdateLicense(
-        **_about(call),
-        changes=changes,
-        **merged,
-        precondition=call.precondition(etag_of_license),
-    )
-    return await _change(call, command)
+    fields = {"changes": changes, **merged, "precondition": call.precondition(etag_of_license)}
+    if "policy_id" in moved:
+        return await _change(call, MoveLicense(**_about(call), **fields, **moved))
+    return await _change(call, UpdateLicense(**_about(call), **fields))
 
 
 async def renew_license(call: Call, body: Renewal) -> Answer:

@@ -108,6 +108,7 @@ class ApplyBody(Body):
         Meta(min_length=1, max_length=len(Terms.__struct_fields__)),
         about("The members of the policy's terms.", ["grace_days"]),
     ]
+    overwrite: Annotated[bool, about("Whether to change terms that were set by hand, too.")] = False
     dry_run: Annotated[bool, about("Whether to change nothing and tell what would change.")] = False
 
 
@@ -125,6 +126,7 @@ class Applied(Struct):
     job: Annotated[jobs.Job | UnsetType, about("The job.")] = UNSET
     licenses: Annotated[int | UnsetType, about("The licenses of the policy.", 123)] = UNSET
     changed: Annotated[int | UnsetType, about("Those that would change.", 120)] = UNSET
+    lowered: Annotated[int | UnsetType, about("Those whose limits would fall.", 2)] = UNSET
     over_limit: Annotated[
         int | UnsetType, about("Those with more places or leases taken than they would have.", 0)
     ] = UNSET
@@ -249,11 +251,13 @@ async def apply_policy(call: Call, body: ApplyBody) -> Answer:
     Gives the licenses that were made with the policy these members of its present terms, as a job; with
     `dry_run`, only tells how many would change. An `expires_at` that a license has does not move;
     `valid_for_days` gives one to a license that has none, counted from its creation, if that is how the
-    policy counts. Devices and leases that are over a lowered limit keep their places.
+    policy counts. Limits are multiplied by a license's `quantity`. Terms that were set by hand (`kept_terms`)
+    stay, but with `overwrite`. Devices and leases that are over a lowered limit keep their places.
     """
     fields: dict[str, Any] = {
         "policy_id": call.path["policy_id"],
         "names": tuple(dict.fromkeys(body.terms)),
+        "overwrite": body.overwrite,
         "only_product_id": call.only_product_id,
     }
     if body.dry_run:
@@ -269,6 +273,7 @@ def _show_preview(found: TermsPreview) -> Applied:
     return Applied(
         licenses=found.licenses,
         changed=found.changed,
+        lowered=found.lowered,
         over_limit=found.over_limit,
         examples=[TermsExample(*one) for one in found.examples],
     )

@@ -208,10 +208,15 @@ def apply_members(license: License, members: Mapping[str, Any], *, is_forced: bo
     """The license's terms with these members of a policy's, for its quantity, as a rule writes them. Raises
     ``InvalidTerms`` beyond the highest limits.
     """
-    limits = copy_terms(Terms(), {name: one for name, one in members.items() if name in LIMITS})
-    for_all = select_terms(multiply_terms(limits, license.quantity), LIMITS)
-    wanted = {name: for_all.get(name, one) for name, one in members.items()}
+    wanted = multiply_members(members, license.quantity)
     return write_by_rule(terms_of(license), license.rule_terms, wanted, is_forced=is_forced)
+
+
+def multiply_members(members: Mapping[str, Any], quantity: int) -> dict[str, Any]:
+    """These members of a policy's terms for so many units. Raises as ``apply_members``."""
+    limits = copy_terms(Terms(), {name: one for name, one in members.items() if name in LIMITS})
+    for_all = select_terms(multiply_terms(limits, quantity), LIMITS)
+    return {name: for_all.get(name, one) for name, one in members.items()}
 
 
 def expiry_of_applied(license: License, terms: Terms) -> datetime | None:

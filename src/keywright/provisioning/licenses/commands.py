@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from keywright.core.command import Cost
-from keywright.licensing.licenses.commands import LicenseCommand, NewLicenseCommand
+from keywright.licensing.licenses.commands import LicenseCommand, NewLicenseCommand, UpdateLicense
 from keywright.licensing.licenses.model import Order
 
 #: The most licenses of one command.
@@ -59,3 +59,12 @@ class IssueLicenses(NewLicenseCommand, frozen=True, kw_only=True):
 
 class RotateKey(LicenseCommand, frozen=True, kw_only=True):
     """Give the license a new key, made as its policy says. The old one is refused from now on."""
+
+
+class MoveLicense(UpdateLicense, frozen=True, kw_only=True):
+    """Give the license the terms of another policy of its product, for its quantity, and make these changes.
+    Terms that were set by hand stay, but with ``overwrite``.
+    """
+
+    policy_id: int
+    overwrite: bool = False

@@ -19,16 +19,16 @@ from keywright.licensing.licenses import handlers as licenses
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.keys import new_license_key
 from keywright.licensing.licenses.model import License, LicenseSource, Order, order_fields, order_line_hash
-from keywright.licensing.licenses.rules import expiry_of_new
+from keywright.licensing.licenses.rules import apply_members, expiry_of_applied, expiry_of_new
 from keywright.licensing.management.commands import ChangeAndShow
 from keywright.licensing.management.model import ManagedLicense
 from keywright.licensing.management.store import list_managed
 from keywright.licensing.terms.model import Terms
-from keywright.licensing.terms.rules import copy_terms, merge_terms, write_by_hand
+from keywright.licensing.terms.rules import copy_terms, merge_terms, select_terms, write_by_hand
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning.customers.handlers import find_or_make
 from keywright.provisioning.customers.store import find_customer_by_email
-from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses, RotateKey
+from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses, MoveLicense, RotateKey
 from keywright.provisioning.policies.handlers import draw_keys
 from keywright.provisioning.policies.model import Policy
 from keywright.provisioning.policies.store import find_policy
@@ -97,7 +97,26 @@ def change_and_show(work: LicenseWork, command: ChangeAndShow) -> ManagedLicense
     return list_managed(work.tx, [changed.license], command.context.now)[0]
 
 
-def _get_usable_policy(work: LicenseWork, command: IssueLicenses) -> Policy:
+def move(work: LicenseWork, command: MoveLicense) -> LicenseRecord:
+    """Give the license another policy, and make the other changes. An expiry that it has stays. Raises
+    ``UnknownReference``, also for a policy of another product, ``PolicyArchived`` and as ``licenses.update``.
+    """
+    license = work.get_license(command)
+    policy = _get_usable_policy(work, command)
+    if None not in (policy.product_id, license.product_id) and policy.product_id != license.product_id:
+        raise UnknownReference(f"policy {policy.id} of the license's product", "/policy_id")
+    members = select_terms(policy.terms, Terms.__struct_fields__)
+    written = apply_members(license, members, is_forced=command.overwrite)
+    changes = licenses.list_rule_changes(license, {"policy_id": policy.id}, written)
+    expires_at = expiry_of_applied(license, written.terms)
+    if expires_at != license.expires_at:
+        changes["expires_at"] = expires_at
+    record = licenses.change_by_rule(work, command, license, changes)
+    has_more = command.changes or command.terms or command.order or command.metadata is not msgspec.UNSET
+    return licenses.update(work, command) if has_more else record
+
+
+def _get_usable_policy(work: LicenseWork, command: IssueLicenses | MoveLicense) -> Policy:
     policy, only = None, command.only_product_id
     if command.policy_id is not None:
         policy = find_policy(work.tx, command.policy_id)
@@ -174,10 +193,12 @@ def _add(
 
 
 _CHANGES: dict[type[Command], Callable[[LicenseWork, Any], LicenseRecord]] = licenses.HANDLERS | {
-    RotateKey: rotate_key
+    RotateKey: rotate_key,
+    MoveLicense: move,
 }
 HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
     IssueLicenses: issue,
+    MoveLicense: move,
     RotateKey: rotate_key,
     ChangeAndShow: change_and_show,
 }

@@ -63,6 +63,7 @@ class PreviewTerms(Query, frozen=True, kw_only=True):
 
     policy_id: int
     names: tuple[str, ...]
+    overwrite: bool = False
     only_product_id: int | None = None
 
 

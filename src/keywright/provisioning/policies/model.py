@@ -12,18 +12,21 @@ class TermsGroup(msgspec.Struct, frozen=True):
     """How many licenses of a policy have the same terms, and the number of one of them."""
 
     terms: Terms
+    quantity: int
+    rule_terms: str | None
     licenses: int
     first_id: int
 
 
 class TermsPreview(msgspec.Struct, frozen=True):
-    """What applying terms to the licenses of a policy would do. ``over_limit`` have more places or leases
-    taken than the new limits. ``examples`` are licenses that would change, each with its members before and
-    after.
+    """What applying terms to the licenses of a policy would do. The limits of ``lowered`` would fall;
+    ``over_limit`` have more places or leases taken than the new limits. ``examples`` are licenses that would
+    change, each with its members before and after.
     """
 
     licenses: int
     changed: int
+    lowered: int
     over_limit: int
     examples: list[tuple[int, dict[str, Any], dict[str, Any]]]
 

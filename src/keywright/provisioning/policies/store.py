@@ -2,7 +2,20 @@
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, bindparam, delete, exists, false, func, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    false,
+    func,
+    or_,
+    select,
+    true,
+    update,
+)
 
 from keywright.core.paging import ItemPage
 from keywright.db import rows
@@ -12,7 +25,7 @@ from keywright.db.rows import to_seconds, with_datetimes
 from keywright.db.schema import lease_counters, licenses, policies
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.licensing.terms.model import Terms
-from keywright.licensing.terms.rules import parse_policy_terms, parse_terms, policy_to_text
+from keywright.licensing.terms.rules import LIMITS, parse_policy_terms, parse_terms, policy_to_text
 from keywright.provisioning.policies.commands import FindPolicies
 from keywright.provisioning.policies.model import Policy, TermsGroup
 
@@ -55,25 +68,36 @@ def has_licenses(tx: ReadTransaction, policy_id: int) -> bool:
 def group_by_terms(tx: ReadTransaction, policy_id: int, *, product_id: int | None) -> list[TermsGroup]:
     """The licenses of a policy, and of a product if one is given, by their terms."""
     column = licenses.c
-    keys = (column.terms, column.times_activated_max, column.valid_for_days)
+    keys = (
+        *(column.terms, column.times_activated_max, column.valid_for_days),
+        *(column.quantity, column.rule_terms),
+    )
     query = select(*keys, func.count(), func.min(column.id)).group_by(*keys)
     rows_found = tx.connection.execute(query.where(*_of_policy(policy_id, product_id)))
     found = [
-        TermsGroup(parse_terms(text, limit, days), number, first_id)
-        for text, limit, days, number, first_id in rows_found
+        TermsGroup(parse_terms(text, limit, days), quantity, rule_terms, number, first_id)
+        for text, limit, days, quantity, rule_terms, number, first_id in rows_found
     ]
     return sorted(found, key=lambda one: one.first_id)
 
 
-def count_over_limit(tx: ReadTransaction, policy_id: int, terms: Terms, *, product_id: int | None) -> int:
-    """The number of those licenses with more places, or more leases, taken than these terms allow."""
-    over = []
-    if terms.max_activations is not None:
-        over.append(licenses.c.times_activated > terms.max_activations)
-    if terms.max_leases is not None:
-        # Looked up for each license: there may be very many counters, of licenses of other policies.
-        held = select(lease_counters.c.held).where(lease_counters.c.license_id == licenses.c.id)
-        over.append(held.scalar_subquery() > terms.max_leases)
+def count_over_limit(
+    tx: ReadTransaction, policy_id: int, terms: Terms, *, product_id: int | None, is_forced: bool
+) -> int:
+    """The number of those licenses with more places, or more leases, taken than these terms allow for their
+    quantities. Without ``is_forced``, limits that were set by hand stay.
+    """
+    # Looked up for each license: there may be very many counters, of licenses of other policies.
+    held = select(lease_counters.c.held).where(lease_counters.c.license_id == licenses.c.id)
+    taken = {"max_activations": licenses.c.times_activated, "max_leases": held.scalar_subquery()}
+    over = [
+        and_(
+            taken[name] > getattr(terms, name) * licenses.c.quantity,
+            true() if is_forced else func.coalesce(licenses.c.rule_terms, "").not_like(f'%"{name}"%'),
+        )
+        for name in LIMITS
+        if getattr(terms, name) is not None
+    ]
     query = select(func.count()).select_from(licenses)
     query = query.where(*_of_policy(policy_id, product_id), or_(false(), *over))
     return int(tx.connection.execute(query).scalar_one())

@@ -17,6 +17,8 @@ from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
 from keywright.licensing.licenses.commands import UpdateLicense
 from keywright.licensing.licenses.rules import terms_of
+from keywright.licensing.terms.rules import set_by_hand
+from keywright.provisioning.licenses.commands import MoveLicense
 from keywright.provisioning.policies import store as policy_store
 
 
@@ -33,6 +35,14 @@ class LicenseTerms:
         policy = next((one for one in policies if one.id == number), None)
         if policy is not None:
             terms = policy.terms
+        moved = parse_number(request.form.get("policy", ""))
+        if request.is_post and moved is not None:
+            overwrite = inputs.is_checked("overwrite")
+            request.change(
+                MoveLicense(context=request.context, license=license.id, policy_id=moved, overwrite=overwrite)
+            )
+            back = f"/licenses/{license.id}"
+            return request.redirect(back, _("The policy is changed."), undo_path(request, license.id))
         if request.is_post:
             terms = read_terms(inputs)
             back = f"/licenses/{license.id}"
@@ -52,5 +62,6 @@ class LicenseTerms:
             policy=policy,
             values=values,
             choices=translate_choices(),
+            kept=sorted(set_by_hand(license.rule_terms)),
             errors=inputs.errors,
         )
