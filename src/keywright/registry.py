@@ -43,6 +43,7 @@ from keywright.licensing.releases import handlers as releases
 from keywright.licensing.undo import handlers as undo
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.licensing.usage import handlers as usage
+from keywright.licensing.usage import queries as usage_queries
 from keywright.licensing.validation.commands import ValidateLicense
 from keywright.licensing.views.store import Names
 from keywright.maintenance import clock, customer_export, personal_data, retention
@@ -122,6 +123,7 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     ListLicenses: licensing.list_licenses,
     ListLeases: lease_queries.list_leases,
     **management.QUERY_HANDLERS,
+    **usage_queries.QUERY_HANDLERS,
     **license_lists.QUERY_HANDLERS,
     **feed.QUERY_HANDLERS,
     GetPolicy: policy_queries.find_policy,

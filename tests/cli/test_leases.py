@@ -1,5 +1,6 @@
 """``keywright lease …`` and ``keywright usage …``"""
 
+import json
 import re
 from typing import Any
 
@@ -46,3 +47,18 @@ def test_usage_is_shown_by_meter(keywright: Keywright, key: str) -> None:
     assert re.fullmatch(r"\d{4}-\d\d-01T00:00:00Z", exports.pop("resets_at"))
     assert exports == {"used": 7, "limit": 100, "per": "month", "overage": "refuse"}
     assert re.search(r"exports +7 +100 +month +refused", keywright("usage", "show", key))
+
+
+def test_periods_are_listed_and_exported(keywright: Keywright, key: str) -> None:
+    decide(keywright, RecordUsage, license=key, meter="exports", amount=97)
+    [period] = keywright.json("usage", "list", key, "--meter", "exports", "--from", "2026-01-01")
+    assert period == json.loads(keywright("export", "usage", "--format", "jsonl"))
+    assert re.fullmatch(r"\d{4}-\d\d-01T00:00:00Z", period.pop("period_start"))
+    assert re.fullmatch(r"\d{4}-\d\d-01T00:00:00Z", period.pop("period_end"))
+    of_license = {"license_id": 1, "product_id": None, "customer_id": None, "meter": "exports"}
+    assert period == of_license | {"used": 97, "limit": 100, "overage": 0, "closed_at": None}
+    assert re.search(r" 1 +exports +\S+ \S+ +\S+ \S+ +97 +100 +0 +no", keywright("usage", "list"))
+    assert keywright.json("usage", "list", "--closed") == []
+    assert keywright.json("usage", "list", "--to", "2026-01-01") == []
+    header = "license_id,product_id,customer_id,meter,period_start,period_end,used,limit,overage,closed_at"
+    assert keywright("export", "usage").removeprefix("\ufeff").splitlines()[0] == header

@@ -144,7 +144,7 @@ def test_an_update_changes_what_it_names(keywright: Keywright) -> None:
         ("--grace-days", "99999", "must be an integer from 0 to 36,500"),
         ("--lease-seconds", "1", "must be an integer from 10 to"),
         ("--entitlement", "Not A Code", "0 must have 1 to 64 of"),
-        ("--meter", "exports=1/week", "exports per must be day or month or year or license"),
+        ("--meter", "exports=1/week", "exports per must be day or month or year or license_month or"),
         ("--new-devices", "0/30", "count must be an integer from 1"),
     ],
 )

@@ -53,7 +53,7 @@ def test_every_command_that_was_promised_is_there() -> None:
         *("customer create", "customer list", "customer show", "customer update", "customer delete"),
         *("customer export", "customer erase"),
         *("license find", "activation list", "activation release"),
-        *("lease list", "lease release", "usage show"),
+        *("lease list", "lease release", "usage show", "usage list"),
         "secret rotate",
         *("license file", "license explain", "license rotate-key"),
         *("webhook add", "webhook list", "webhook show", "webhook edit", "webhook remove", "webhook test"),

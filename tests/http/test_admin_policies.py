@@ -135,7 +135,7 @@ def test_without_a_program_in_the_browser_a_button_shows_the_keys(ada: Visitor) 
         ({"entitlements": "PRO"}, "It must have 1 to 64 of a-z"),
         ({"meters": "exports"}, "It must look like exports=100/month"),
         ({"meters": "a=1/day\na=2/day"}, "a is there twice"),
-        ({"meters": "a=1/week"}, "a per must be day or month or year or license."),
+        ({"meters": "a=1/week"}, "a per must be day or month or year or license_month"),
         ({"product_id": "x"}, "It is neither a number nor the name of one."),
         (WEAK, "These keys could be guessed: they have 32 bits, and need at least 64."),
     ],

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import insert, select, update
 
 from keywright.db.rows import to_seconds
@@ -17,8 +18,7 @@ from keywright.identity.model import Permissions
 from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.licenses.store import save_new_licenses
 from keywright.licensing.terms.model import Period
-from keywright.licensing.usage.model import MeterUsage
-from keywright.licensing.usage.rules import period_start
+from keywright.licensing.usage.rules import begin
 from keywright.licensing.usage.store import save_new_usage
 from tests.http.v3_app import App, Reply, open_app
 from tests.makers import a_license_with
@@ -144,7 +144,7 @@ def test_the_view_has_product_policy_usage_and_public_metadata(app: App) -> None
         tx.connection.execute(insert(products).values(id=17, code="editor", name="Editor", **at))
         recipe = {"charset": "AB", "chunks": 4, "chunk_length": 4}
         tx.connection.execute(insert(policies).values(id=3, name="Yearly", **recipe, **at))
-        save_new_usage(tx, [MeterUsage(license.id, "exports", period_start(Period.LICENSE, NOW), 4)])
+        save_new_usage(tx, [replace(begin(license, "exports", Period.LICENSE, NOW), used=4)])
     body = ask(app, "validate", product="editor", entitlements=["export"]).json
     assert body["code"] == "valid"
     assert body["entitlements"] == ["export"]

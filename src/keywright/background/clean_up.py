@@ -24,8 +24,6 @@ from keywright.search.commands import PurgeRefusals
 ANSWERS_KEPT = timedelta(hours=48)
 #: How long calls that were refused are kept.
 REFUSALS_KEPT = timedelta(days=30)
-#: How long the usage of periods that are over is kept.
-USAGE_KEPT = timedelta(days=800)
 _INTERVAL = timedelta(hours=1)
 #: The pause after a turn that the database was too busy for, in seconds, and how many such turns in a row are
 #: normal.
@@ -47,6 +45,7 @@ class KeptDays(NamedTuple):
     keep_deleted_days: int
     keep_mails_days: int
     keep_shop_events_days: int
+    keep_usage_days: int
 
 
 async def clean_up(desk: Desk, days: KeptDays, is_clock_right: IsClockRight) -> None:
@@ -92,7 +91,7 @@ async def _delete_old(desk: Desk, now: datetime, days: KeptDays) -> bool:
         PurgeMails(context=context, keep_days=days.keep_mails_days),
         PurgeShopEvents(context=context, before=now - timedelta(days=days.keep_shop_events_days)),
         PurgeRefusals(context=context, before=now - REFUSALS_KEPT),
-        PurgeUsage(context=context, before=now - USAGE_KEPT),
+        PurgeUsage(context=context, before=now - timedelta(days=days.keep_usage_days)),
     ):
         while await desk.execute(one):
             await asyncio.sleep(_PAUSE)

@@ -1,4 +1,6 @@
-"""Make events of the moments of licenses that come by themselves: a license expires soon, or has expired."""
+"""Make events of the moments of licenses that come by themselves: a license expires soon, or has expired; a
+period of a meter is over.
+"""
 
 import asyncio
 import logging
@@ -11,6 +13,7 @@ from keywright.core.command import Context
 from keywright.core.errors import KeywrightError, ShuttingDown
 from keywright.engine.desk import Desk
 from keywright.licensing.moments.commands import FindMoments, PassMoments, Place
+from keywright.licensing.usage.commands import ClosePeriods, FindDuePeriods
 
 #: The time between two looks, the pause between two steps, and the time until licenses are looked at again
 #: because their expiry may have been changed, in seconds.
@@ -30,6 +33,7 @@ async def pass_moments(
         try:
             if is_clock_right():
                 await _pass(desk, step)
+                await _close_periods(desk, step.context)
                 if monotonic() >= looks_again_at:
                     await _look_again(desk, step)
                     looks_again_at = monotonic() + _LOOK_AGAIN_INTERVAL
@@ -48,6 +52,13 @@ async def _pass(desk: Desk, step: PassMoments) -> None:
     if await desk.query(FindMoments(now=step.context.now, days=step.days)):
         while await desk.execute(step) is not None:
             await asyncio.sleep(_PAUSE)
+
+
+async def _close_periods(desk: Desk, context: Context) -> None:
+    """Close the periods of meters that have been over for long enough."""
+    while due := await desk.query(FindDuePeriods(now=context.now)):
+        await desk.execute(ClosePeriods(context=context, license_ids=due))
+        await asyncio.sleep(_PAUSE)
 
 
 async def _look_again(desk: Desk, step: PassMoments) -> None:

@@ -19,6 +19,7 @@ class Kind(StrEnum):
     ACTIVATIONS = "activations"
     EVENTS = "events"
     CUSTOMERS = "customers"
+    USAGE = "usage"
 
 
 class Format(StrEnum):
@@ -41,7 +42,13 @@ def add_to(app: typer.Typer) -> None:
 
 def export(
     here: Installation,
-    what: Annotated[Kind, typer.Argument(metavar="WHAT", help="licenses, activations, events or customers.")],
+    what: Annotated[
+        Kind,
+        typer.Argument(
+            metavar="WHAT",
+            help="licenses, activations, events, customers, or usage: the periods of all meters.",
+        ),
+    ],
     *,
     format: Annotated[
         Format, typer.Option(help="A table for spreadsheets, or an object a line.")
@@ -70,6 +77,7 @@ def export(
         Kind.ACTIVATIONS: pages.ACTIVATIONS,
         Kind.EVENTS: pages.EVENTS,
         Kind.CUSTOMERS: pages.CUSTOMERS,
+        Kind.USAGE: pages.USAGE,
     }[what]
     if with_activations:
         if (what, format) != (Kind.LICENSES, Format.JSONL):

@@ -1,11 +1,14 @@
 """``keywright lease …`` and ``keywright usage …``"""
 
+from collections.abc import Iterator
+from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
 from keywright.cli import output
+from keywright.cli.events import parse_moment
 from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, Key, command, with_installation
 from keywright.core.paging import ItemPage
@@ -15,12 +18,24 @@ from keywright.licensing.leases.rules import is_over
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.management.commands import GetLicense
 from keywright.licensing.management.model import ManagedLicense
-from keywright.licensing.usage.rules import resets_at
+from keywright.licensing.usage.commands import ListPeriods, PeriodFilter
+from keywright.licensing.usage.model import MeterUsage
+from keywright.licensing.usage.rules import begin, resets_at
+from keywright.provisioning.exporters import rows
 
 app = typer.Typer(no_args_is_help=True)
 usage_app = typer.Typer(no_args_is_help=True)
 
+_From = Annotated[
+    datetime | None,
+    typer.Option("--from", metavar="TIME", parser=parse_moment, help="That begin then or later (UTC)."),
+]
+_To = Annotated[
+    datetime | None,
+    typer.Option("--to", metavar="TIME", parser=parse_moment, help="That begin before that (UTC)."),
+]
 _MAX_LEASES = 10_000
+_PAGE = 1_000
 
 _LeaseId = Annotated[
     str, typer.Argument(metavar="LEASE", help="The lease, as `keywright lease list` shows it.")
@@ -61,7 +76,7 @@ def show(here: Installation, key: Key, *, as_json: AsJson = False) -> None:
     usage = {
         name: {"used": managed.usage[name]}
         | msgspec.to_builtins(meter)
-        | {"resets_at": msgspec.to_builtins(resets_at(meter.per, here.now))}
+        | {"resets_at": msgspec.to_builtins(resets_at(begin(license, name, meter.per, here.now)))}
         for name, meter in terms_of(license).meters.items()
     }
     if as_json:
@@ -69,6 +84,57 @@ def show(here: Installation, key: Key, *, as_json: AsJson = False) -> None:
         return
     columns = ("meter", "used", "limit", "per", "more", "starts again at")
     output.print_table(columns, [_usage_row(name, one) for name, one in usage.items()])
+
+
+@command(usage_app, "keywright usage list --closed", "keywright usage list KEY --meter exports", name="list")
+@with_installation
+def list_usage(
+    here: Installation,
+    key: Annotated[
+        str | None, typer.Argument(metavar="KEY", help="Of this license. Without it: of all.")
+    ] = None,
+    *,
+    meter: Annotated[str | None, typer.Option(help="Of this meter.")] = None,
+    since: _From = None,
+    until: _To = None,
+    closed: Annotated[
+        bool, typer.Option("--closed", help="That are closed: nothing changes them any more.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the usage of each meter by period, also of deleted licenses; it can be billed."""
+    where = PeriodFilter(
+        license_id=None if key is None else here.get_license(key).license.id,
+        meter=meter,
+        since=since,
+        until=until,
+        is_closed=closed or None,
+    )
+    found = _list_periods(here, where)
+    if as_json:
+        shown = (dict(zip(rows.USAGE, rows.period_row(one), strict=True)) for one in found)
+        output.print_json_array(map(msgspec.to_builtins, shown))
+        return
+    columns = ("license", "meter", "from", "to", "used", "limit", "above it", "closed")
+    output.print_table(columns, [_period_row(one) for one in found])
+
+
+def _list_periods(here: Installation, where: PeriodFilter) -> Iterator[MeterUsage]:
+    after = None
+    while True:
+        page: ItemPage[MeterUsage] = here.ask(ListPeriods(where=where, after=after, limit=_PAGE))
+        yield from page.items
+        if len(page.items) < _PAGE:
+            return
+        last = page.items[-1]
+        after = (last.license_id, last.meter, int(last.period_start.timestamp()))
+
+
+def _period_row(one: MeterUsage) -> tuple[object, ...]:
+    end = resets_at(one)
+    times = output.format_time(one.period_start), None if end is None else output.format_time(end)
+    closed = "yes" if one.closed_at else "no"
+    return (one.license_id, one.meter, *times, one.used, one.meter_limit, one.overage, closed)
 
 
 def _lease_row(one: Lease, here: Installation) -> tuple[object, ...]:

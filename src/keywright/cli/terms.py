@@ -107,7 +107,8 @@ _OPTIONS: Mapping[str, Any] = {
             "--meter",
             metavar="NAME=LIMIT/PERIOD",
             parse=_parse_meter,
-            help="Something counted per day, month, year or license; :allow at the end lets more be used. "
+            help="Something counted per day, month, year, license_month or license_year (counted from the "
+            "day the license was made) or license; :allow at the end lets more be used. "
             "NAME=none removes it. Repeat it for more.",
         ),
     ],

@@ -232,6 +232,14 @@ class Settings(MailSettings, WebhookSettings, PageSettings, LimitSettings):
         ge=1,
         le=36_500,
     )
+    keep_usage_days: Whole = Field(
+        default=800,
+        description=(
+            "For how many days the usage of periods that are closed is kept, also that of deleted licenses."
+        ),
+        ge=1,
+        le=36_500,
+    )
     listed_records: Whole = Field(
         default=1000,
         description=(

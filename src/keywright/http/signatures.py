@@ -10,7 +10,7 @@ from keywright.engine.desk import Desk
 from keywright.signing import jws, rules
 from keywright.signing.commands import BuildKeySets, ExtendKey, LoadKeys, MakeFirstKey
 from keywright.signing.jws import SignatureAlg, Signer
-from keywright.signing.model import Jwk, LoadedKeys
+from keywright.signing.model import Jwk, LoadedKeys, TokenType
 
 #: Another server, or a command, may rotate the key: it is read again after so many seconds.
 _KNOWN_FOR = 0.25
@@ -50,7 +50,7 @@ class Signatures:
             await self._load(context)
         return self._issuer
 
-    async def sign(self, payload: bytes, context: Context) -> bytes:
+    async def sign(self, payload: bytes, context: Context, typ: TokenType = TokenType.LICENSE) -> bytes:
         """These claims as a signed token."""
         signer, loaded = await self._load(context)
         end = _decode_end(payload).exp
@@ -59,7 +59,7 @@ class Signatures:
             await self._desk.execute(ExtendKey(context=context, key_id=loaded.newest.id, until=until))
             if loaded is self._loaded:
                 self._signed_until = max(self._signed_until, until.timestamp())
-        return signer.sign(payload)
+        return signer.sign(payload, typ)
 
     async def list_public_keys(self, context: Context) -> list[Jwk]:
         """The public keys that verify now, the newest first."""

@@ -144,6 +144,8 @@ def _describe_period(period: Period, texts: Texts) -> str:
         Period.DAY: texts.gettext("day"),
         Period.MONTH: texts.gettext("month"),
         Period.YEAR: texts.gettext("year"),
+        Period.LICENSE_MONTH: texts.gettext("month since the license was made"),
+        Period.LICENSE_YEAR: texts.gettext("year since the license was made"),
         Period.LICENSE: texts.gettext("license"),
     }
     return words[period]

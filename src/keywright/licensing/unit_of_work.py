@@ -7,6 +7,7 @@ from typing import Any, get_args
 from keywright.core.command import Command
 from keywright.core.errors import UnknownLicense, UnknownLicenseId, UnknownToken
 from keywright.db.transaction import WriteTransaction
+from keywright.events.model import Event
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing.activations import records, rules
 from keywright.licensing.activations import store as activation_store
@@ -28,7 +29,8 @@ from keywright.licensing.releases.commands import ReleaseByCustomer
 from keywright.licensing.releases.work import ReleaseWork
 from keywright.licensing.undo import store as undo_store
 from keywright.licensing.undo.model import Deleted
-from keywright.licensing.usage.commands import RecordUsage
+from keywright.licensing.usage.commands import ClosePeriods, RecordUsage
+from keywright.licensing.usage.model import MeterUsage
 from keywright.licensing.usage.work import UsageWork
 from keywright.licensing.views.store import Names
 
@@ -114,15 +116,18 @@ class LicenseWork(UnitOfWork):
         """Load leases and usage; the activations of the devices are loaded."""
         leasing = [one for one in commands if isinstance(one, _ABOUT_LEASES)]
         counting = [one for one in commands if type(one) is RecordUsage]
-        if leasing or counting:
+        closing = [one for one in commands if type(one) is ClosePeriods]
+        if leasing or counting or closing:
             renames = _find_renames(commands)
             named = [(one, self._possible_ids(one, renames)) for one in leasing]
             clock = self.tx.read_clock()
             self._clock = clock and clock.replace(microsecond=0)
-            moments = {self.now(one) for one in (*leasing, *counting)}
+            moments = {self.now(one) for one in (*leasing, *counting, *closing)}
             self.leases.load(named, self._activations, max(moments))
             meters = {(number, one.meter) for one in counting for number in self._possible_ids(one, renames)}
             self.usage.load(meters, moments)
+            if closing:
+                self.usage.load_licenses({number for one in closing for number in one.license_ids})
 
     def _load_activations(
         self, commands: Sequence[Reactivate | Deactivate | DeactivateAll], renames: _Renames
@@ -234,7 +239,6 @@ class LicenseWork(UnitOfWork):
         del self._licenses[license.id], self._ids[license.key]
         known = self._activations.pop(license.id, {})
         self.leases.delete_license(license.id)
-        self.usage.delete_license(license.id)
         self._deleted[license.id] = Deleted(license, known, self._emptied.get(license.id), now)
 
     def set_activation(self, activation: Activation) -> None:
@@ -269,6 +273,23 @@ class LicenseWork(UnitOfWork):
             details = counted if details is None else counted | dict(details)
         self.record_event(name, command, details, license_id=license.id, activation_id=activation_id)
 
+    def record_closed(self, closed: Iterable[MeterUsage], now: datetime) -> None:
+        """Record an event for each of these periods, which the server has closed."""
+        for one in closed:
+            details = {
+                "meter": one.meter,
+                "period_start": one.period_start,
+                "period_end": one.period_end,
+                "used": one.used,
+                "limit": one.meter_limit,
+                "overage": one.overage,
+                "customer_id": one.customer_id,
+                "product_id": one.product_id,
+            }
+            self.events.append(
+                Event(now, "usage.period_closed", one.license_id, None, "keywright", "", details)
+            )
+
     # --- saving -----------------------------------------------------------------------------------
 
     def save(self) -> None:
@@ -279,12 +300,9 @@ class LicenseWork(UnitOfWork):
         all places of a license are given up before single ones are taken again.
         """
         tx = self.tx
-        deleted = [one for one in self._deleted if one in self._loaded]
-        if deleted:
-            if self.limits.keeps_deleted:
-                undo_store.keep_snapshots(tx, [self._deleted[one] for one in deleted])
-            activation_store.delete_licenses(tx, deleted)
+        self._delete_licenses()
         changed = self._save_licenses()
+        self._end_meters(changed)
         for license_id, now in self._emptied.items():
             if license_id in self._licenses and license_id in self._loaded:
                 activation_store.deactivate_all(tx, license_id, now)
@@ -296,6 +314,27 @@ class LicenseWork(UnitOfWork):
         self.releases.save(self._deleted.keys())
         super().save()
         tx.ids.save()
+
+    def _delete_licenses(self) -> None:
+        if not self._deleted:
+            return
+        self.usage.load_licenses(self._deleted.keys())
+        for one in self._deleted.values():
+            is_kept = self.limits.keeps_deleted and undo_store.is_kept(one.license)
+            self.usage.detach(one.license, ends_at=None if is_kept else one.deleted_at)
+        deleted = [one for one in self._deleted if one in self._loaded]
+        if deleted:
+            if self.limits.keeps_deleted:
+                undo_store.keep_snapshots(self.tx, [self._deleted[one] for one in deleted])
+            activation_store.delete_licenses(self.tx, deleted)
+
+    def _end_meters(self, changed: Iterable[tuple[License, License]]) -> None:
+        """Close the periods of meters that are gone, or start again at other times."""
+        for before, after in changed:
+            if before.terms != after.terms and before.terms is not None:
+                clock = self._clock or self.tx.read_clock()
+                now = after.updated_at if clock is None else clock.replace(microsecond=0)
+                self.record_closed(self.usage.end_meters(before, after, now), after.updated_at)
 
     def _save_licenses(self) -> list[tuple[License, License]]:
         """Returns the changed licenses, as they were loaded and as they are now."""

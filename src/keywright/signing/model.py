@@ -15,6 +15,7 @@ class TokenType(StrEnum):
 
     LICENSE = "keywright-license+jwt"
     KEYS = "keywright-keys+jwt"
+    USAGE = "keywright-usage+jwt"
 
 
 class SignedActivation(msgspec.Struct, frozen=True, gc=False):

@@ -175,6 +175,7 @@ leases = Table(
 )
 
 #: How much of a meter was used in its newest period, by the period's first second; one row for each meter.
+#: What an older version writes has an end that is not after its beginning.
 meter_usage = Table(
     "meter_usage",
     metadata,
@@ -182,12 +183,16 @@ meter_usage = Table(
     Column("meter", String(64), nullable=False),
     Column("period_start", BigInteger, nullable=False),
     Column("used", BigInteger, nullable=False),
+    Column("period_end", BigInteger, nullable=False, server_default=text("0")),
     PrimaryKeyConstraint("license_id", "meter"),
     CheckConstraint("used >= 0", name="used"),
+    Index("ix_meter_usage_period_end", "period_end"),
     sqlite_with_rowid=False,
 )
 
-#: How much of a meter was used in a period from before that; also of licenses that were deleted.
+#: How much of a meter was used in a period from before that, or in one that is closed; also of licenses that
+#: were deleted. The limit, product and customer are those of the moment at which it was closed, or at which
+#: the license was deleted.
 past_usage = Table(
     "past_usage",
     metadata,
@@ -195,9 +200,15 @@ past_usage = Table(
     Column("meter", String(64), nullable=False),
     Column("period_start", BigInteger, nullable=False),
     Column("used", BigInteger, nullable=False),
+    Column("period_end", BigInteger, nullable=False, server_default=text("0")),
+    Column("meter_limit", BigInteger),
+    Column("product_id", BigInteger),
+    Column("customer_id", BigInteger),
+    Column("closed_at", BigInteger),
     PrimaryKeyConstraint("license_id", "meter", "period_start"),
     CheckConstraint("used >= 0", name="used"),
-    Index("ix_past_usage_period_start", "period_start"),
+    Index("ix_past_usage_closed_at", "closed_at"),
+    partial_index("ix_past_usage_period_end", "period_end", where="closed_at IS NULL"),
     sqlite_with_rowid=False,
 )
 

@@ -3,11 +3,12 @@
 from datetime import datetime
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from keywright.core.parsing import parse_text
 from keywright.http.v3.client_schemas import MAX_TEXT, ProgramCall
-from keywright.http.v3.fields import Id, Parse
+from keywright.http.v3.fields import Id, Parse, Time
+from keywright.http.v3.lists import ListQuery
 from keywright.http.v3.schemas import about
 from keywright.licensing.terms.rules import MAX_SECONDS, MIN_LEASE_SECONDS
 from keywright.signing.client_license import ClientLicense
@@ -16,6 +17,7 @@ EXAMPLE_LEASE = "5b0e8c2f9d7a41e3b6c4d8f01a2b3c4d"
 _EXAMPLE_TIME, _EXAMPLE_END, _EXAMPLE_HALF = (f"2026-11-22T{one}:00Z" for one in ("08:54", "09:04", "08:59"))
 _MAX_METER_NAME, _MAX_AMOUNT = 64, 1_000_000
 
+MeterName = Annotated[str, Meta(max_length=_MAX_METER_NAME)]
 LeaseId = Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
 
 
@@ -96,8 +98,43 @@ class Lease(Struct):
 class RecordUsage(ProgramCall, kw_only=True):
     """The body of a call that counts usage."""
 
-    meter: Annotated[str, Meta(max_length=_MAX_METER_NAME), about("A meter of the terms.", "exports")]
+    meter: Annotated[MeterName, about("A meter of the terms.", "exports")]
     amount: Annotated[Annotated[int, Meta(ge=1, le=_MAX_AMOUNT)], about("How much to count.", 1)] = 1
+
+
+class UsageQuery(ListQuery):
+    """Which of a license's periods."""
+
+    since: Annotated[Time | None, about("Those that begin then or later.")] = field(default=None, name="from")
+    until: Annotated[Time | None, about("Those that begin before that.")] = field(default=None, name="to")
+    meter: Annotated[MeterName | None, about("Those of this meter.", "exports")] = None
+
+
+class AllUsageQuery(ListQuery):
+    """Which periods of all licenses."""
+
+    period_from: Annotated[Time | None, about("Those that begin then or later.")] = None
+    period_to: Annotated[Time | None, about("Those that begin before that.")] = None
+    product_id: Annotated[Id | None, about("Those of licenses of this product.", 17)] = None
+    meter: Annotated[MeterName | None, about("Those of this meter.", "exports")] = None
+    is_closed: Annotated[bool | None, about("Those that are closed, or those that are not.", True)] = None
+
+
+class UsagePeriod(Struct):
+    """The usage of a meter in a period."""
+
+    license_id: Annotated[Id, about("The license, also one that was deleted.", 4711)]
+    meter: Annotated[str, about("The meter.", "exports")]
+    period_start: Annotated[datetime, about("When it began.", "2026-11-01T00:00:00Z")]
+    period_end: Annotated[
+        datetime | None, about("When it ends, or ended; null is never.", "2026-12-01T00:00:00Z")
+    ]
+    used: Annotated[int, about("How much was used.", 130)]
+    limit: Annotated[
+        int | None, about("The meter's limit, once it is closed that of then; null: the meter is gone.", 100)
+    ]
+    overage: Annotated[int, about("How much of it is above the limit.", 30)]
+    is_closed: Annotated[bool, about("Whether nothing is counted in it any more.", True)]
 
 
 class Usage(Struct):

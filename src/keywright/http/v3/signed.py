@@ -2,9 +2,11 @@
 
 import hashlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
+
+import msgspec
 
 from keywright.core.command import Command
 from keywright.http.answer import Answer
@@ -18,6 +20,7 @@ from keywright.licensing.validation.model import Facts
 from keywright.licensing.validation.rules import next_check_at, validate
 from keywright.licensing.views.model import LicenseView
 from keywright.signing.jws import encode_base64url
+from keywright.signing.model import TokenType
 from keywright.signing.rules import Said, build_claims
 
 _JWT = (b"content-type", JWT_TYPE.encode())
@@ -30,6 +33,20 @@ async def sign(call: Call, answer: Answer, said: Said) -> Answer:
     issuer = await call.signatures.find_issuer(context)
     claims = encode(build_claims(said, issuer, secrets.token_urlsafe(_ID_BYTES)))
     answer.body = await call.signatures.sign(_with_question(call, claims), context)
+    answer.content_type = _JWT
+    return answer
+
+
+async def sign_statement(call: Call, answer: Answer, claims: Mapping[str, Any]) -> Answer:
+    """The page of usage that was answered, signed with these claims."""
+    context = call.context
+    issued = {
+        "iss": await call.signatures.find_issuer(context),
+        "jti": secrets.token_urlsafe(_ID_BYTES),
+        "iat": int(call.now.timestamp()),
+    }
+    payload = encode(issued | dict(claims) | msgspec.json.decode(answer.body))
+    answer.body = await call.signatures.sign(payload, context, TokenType.USAGE)
     answer.content_type = _JWT
     return answer
 

@@ -26,7 +26,10 @@ class Meter(Struct):
     """The limit of something that is counted."""
 
     limit: Annotated[int, about("How much in each period.", 1000)]
-    per: Annotated[Literal["day", "month", "year", "license"], about("The period, in UTC.", "month")]
+    per: Annotated[
+        Literal["day", "month", "year", "license_month", "license_year", "license"],
+        about("The period: of the calendar in UTC, or from the license's creation on.", "month"),
+    ]
     overage: Annotated[Literal["refuse", "allow"], about("What becomes of use beyond the limit.", "refuse")]
 
 

@@ -1,14 +1,23 @@
-"""Usage of meters, as programs count it."""
+"""Usage of meters: programs count it, the vendor bills its periods."""
 
+from datetime import timedelta
+
+from msgspec.structs import replace
+
+from keywright.core.paging import ItemPage
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
 from keywright.http.v3 import lease_schemas as schemas
+from keywright.http.v3 import lists
 from keywright.http.v3.answers import ok
 from keywright.http.v3.call import Call
-from keywright.http.v3.route import Route
+from keywright.http.v3.route import JSON_TYPE, JWT_TYPE, Route
+from keywright.http.v3.schemas import Page
+from keywright.http.v3.signed import sign_statement
 from keywright.licensing.activations.model import Device
-from keywright.licensing.usage.commands import RecordUsage
-from keywright.licensing.usage.model import RecordedUsage
+from keywright.licensing.usage.commands import ListPeriods, PeriodFilter, RecordUsage
+from keywright.licensing.usage.model import MeterUsage, RecordedUsage
+from keywright.licensing.usage.rules import resets_at
 
 
 async def record_usage(call: Call, body: schemas.RecordUsage) -> Answer:
@@ -16,7 +25,7 @@ async def record_usage(call: Call, body: schemas.RecordUsage) -> Answer:
 
     Counts an `amount` of a meter of the license's terms. Where the meter has `overage: refuse` and the amount
     does not fit as a whole, nothing is counted. Send an `Idempotency-Key`, so that a repeated call is counted
-    once. Periods are those of the calendar in UTC.
+    once. Periods are those of the calendar in UTC, or begin with the license.
     """
     command = RecordUsage(
         context=call.context,
@@ -38,7 +47,104 @@ async def record_usage(call: Call, body: schemas.RecordUsage) -> Answer:
     return await call.change(command, write)
 
 
+async def list_license_usage(call: Call, query: schemas.UsageQuery) -> Answer:
+    """List the usage of a license.
+
+    Its periods by meter, the oldest first: those that are closed, which nothing changes any more, and those
+    that are counted in. A period is closed an hour after its end, and earlier where its meter is taken away
+    or gets another `per`; until then, `limit` is that of now. Without usage there is no period. Those of a
+    deleted license are kept, too.
+
+    With `Accept: application/jwt`, the page is signed: a token of the type `keywright-usage+jwt`, which both
+    sides can show.
+    """
+    where = PeriodFilter(
+        license_id=call.path["license_id"], meter=query.meter, since=query.since, until=query.until
+    )
+    answer = await _list(call, where)
+    if not call.is_signed:
+        return answer
+    statement = {
+        "sub": f"license:{where.license_id}",
+        "exp": int((call.now + timedelta(days=call.settings.keep_usage_days)).timestamp()),
+        "from": where.since,
+        "to": where.until,
+        "meter": where.meter,
+    }
+    return await sign_statement(call, answer, statement)
+
+
+async def list_usage(call: Call, query: schemas.AllUsageQuery) -> Answer:
+    """List usage.
+
+    The periods of all licenses, also of deleted ones, by license and meter, the oldest first. With
+    `is_closed=true`, nothing of what is listed changes any more: it can be billed.
+    """
+    return await _list(
+        call,
+        PeriodFilter(
+            product_id=query.product_id,
+            meter=query.meter,
+            since=query.period_from,
+            until=query.period_to,
+            is_closed=query.is_closed,
+        ),
+    )
+
+
+async def _list(call: Call, where: PeriodFilter) -> Answer:
+    asked = ListPeriods(
+        where=replace(where, only_product_id=call.only_product_id),
+        after=lists.read_cursor(call, tuple[lists.Number, schemas.MeterName, lists.Number]),
+        limit=call.asked.limit + 1,
+        is_counted=call.asked.count,
+    )
+
+    def position_of(one: MeterUsage) -> tuple[int, str, int]:
+        return one.license_id, one.meter, int(one.period_start.timestamp())
+
+    def write(found: ItemPage[MeterUsage]) -> Answer:
+        return lists.answer_page(call, found.items, position_of, show_period, total=found.total)
+
+    return await call.ask(asked, write)
+
+
+def show_period(one: MeterUsage) -> schemas.UsagePeriod:
+    """A period as vendors see it."""
+    return schemas.UsagePeriod(
+        one.license_id,
+        one.meter,
+        one.period_start,
+        resets_at(one),
+        one.used,
+        one.meter_limit,
+        one.overage,
+        one.closed_at is not None,
+    )
+
+
 ROUTES = (
+    Route(
+        "GET",
+        "/usage",
+        "list_usage",
+        Right.READ,
+        list_usage,
+        query=schemas.AllUsageQuery,
+        gives=Page[schemas.UsagePeriod],
+        example={"is_closed": "true", "limit": "50"},
+    ),
+    Route(
+        "GET",
+        "/licenses/{license_id}/usage",
+        "list_license_usage",
+        Right.READ,
+        list_license_usage,
+        query=schemas.UsageQuery,
+        gives=Page[schemas.UsagePeriod],
+        refusals=("not_found",),
+        produces=(JSON_TYPE, JWT_TYPE),
+    ),
     Route(
         "POST",
         "/usage",

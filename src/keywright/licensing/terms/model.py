@@ -29,11 +29,15 @@ class DeviceRule(StrEnum):
 
 
 class Period(StrEnum):
-    """A meter counts per calendar period in UTC; ``license`` never starts again."""
+    """A meter counts per calendar period in UTC, or per month or year from the creation of the license;
+    ``license`` never starts again.
+    """
 
     DAY = "day"
     MONTH = "month"
     YEAR = "year"
+    LICENSE_MONTH = "license_month"
+    LICENSE_YEAR = "license_year"
     LICENSE = "license"
 
 

@@ -34,6 +34,7 @@ from keywright.licensing.activations.store import activation_values
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.store import INSERT_LICENSES, license_values, new_license_values
 from keywright.licensing.undo.model import Deleted, DeletedLicense, Snapshot
+from keywright.licensing.usage.store import end_packages, take_back
 
 #: A license with more activations than this, active or given up, is not kept when it is deleted.
 MAX_RECORDS = 10_000
@@ -54,11 +55,14 @@ _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder(Snapshot)
 _Rows = Mapping[int, list[Values]]
 
 
+def is_kept(license: License) -> bool:
+    """Whether a snapshot of the license is kept when it is deleted."""
+    return license.times_activated + license.deactivated_count <= MAX_RECORDS
+
+
 def keep_snapshots(tx: WriteTransaction, deleted: Collection[Deleted]) -> None:
     """Keep what is in the database of these licenses, with what their transaction has changed."""
-    kept = [
-        one for one in deleted if one.license.times_activated + one.license.deactivated_count <= MAX_RECORDS
-    ]
+    kept = [one for one in deleted if is_kept(one.license)]
     if not kept:
         return
     ids = [one.license.id for one in kept]
@@ -91,8 +95,9 @@ def restore(tx: WriteTransaction, snapshot: Snapshot, license: License) -> None:
     places = None if limit is None else max(limit, taken)
     row = dict.fromkeys(licenses.c.keys()) | kept | new_license_values(tx, license) | {"places": places}
     INSERT_LICENSES.execute(tx.connection, [row])
+    used = take_back(tx, snapshot.rows.get(meter_usage.name, []), license)
     for name, insert in _INSERTS.items():
-        insert.execute(tx.connection, snapshot.rows.get(name, []))
+        insert.execute(tx.connection, snapshot.rows.get(name, []) if name != meter_usage.name else used)
     replaced = [
         {
             "license_id": license.id,
@@ -165,11 +170,15 @@ def delete_of_customer(tx: WriteTransaction, customer_id: int) -> int:
 
 
 def delete_old(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
-    """Delete some snapshots of licenses that were deleted before this moment; returns their number."""
+    """Delete some snapshots of licenses that were deleted before this moment; returns their number. What they
+    have used of meters that never start again is complete now.
+    """
     column = deleted_licenses.c
     old = select(column.license_id).where(column.deleted_at < to_seconds(before))
     some = old.order_by(column.deleted_at).limit(limit)
-    return tx.connection.execute(delete(deleted_licenses).where(column.license_id.in_(some))).rowcount
+    ids = tx.connection.execute(some).scalars().all()
+    end_packages(tx, ids, before)
+    return tx.connection.execute(delete(deleted_licenses).where(column.license_id.in_(ids))).rowcount
 
 
 def list_unreadable(tx: ReadTransaction, *, after_id: int, limit: int) -> tuple[list[int], int | None]:

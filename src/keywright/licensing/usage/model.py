@@ -6,12 +6,27 @@ import msgspec
 
 
 class MeterUsage(msgspec.Struct, frozen=True, gc=False):
-    """How much of a meter was used in the period that begins at ``period_start``."""
+    """How much of a meter was used from ``period_start`` up to, not including, ``period_end``, which is
+    ``END_OF_TIME`` for never.
+
+    ``meter_limit`` is None until the period is closed or its license is deleted; then the product and the
+    customer are those of that moment. After ``closed_at``, nothing changes any more.
+    """
 
     license_id: int
     meter: str
     period_start: datetime
     used: int
+    period_end: datetime
+    meter_limit: int | None = None
+    product_id: int | None = None
+    customer_id: int | None = None
+    closed_at: datetime | None = None
+
+    @property
+    def overage(self) -> int:
+        """The amount above the limit."""
+        return 0 if self.meter_limit is None else max(0, self.used - self.meter_limit)
 
 
 class RecordedUsage(msgspec.Struct, frozen=True, gc=False):

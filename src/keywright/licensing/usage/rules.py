@@ -1,55 +1,102 @@
-"""The rules of usage. Pure. Periods are those of the calendar in UTC."""
+"""The rules of usage. Pure. Periods are those of the calendar in UTC, or are counted from the license's
+creation. A meter's periods never overlap: one begins where the last one has ended, or later.
+"""
 
+from calendar import monthrange
 from collections.abc import Iterable
 from datetime import MAXYEAR, UTC, datetime, timedelta
 from functools import lru_cache
 
+from msgspec.structs import replace
+
 from keywright.core.errors import InvalidParameters, UsageExceeded
 from keywright.licensing.licenses.model import License
-from keywright.licensing.licenses.rules import require_activatable
+from keywright.licensing.licenses.rules import END_OF_TIME, require_activatable
 from keywright.licensing.terms.model import Meter, Overage, Period, Terms
 from keywright.licensing.usage.model import MeterUsage
 
-#: The beginning of the period that never ends.
-_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
-#: From the first day of a period, so many days lead into the next one.
+#: The beginning, in the database, of a period that never ends.
+BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+#: A period is closed so long after its end: until then, counts that come late go into it.
+CLOSES_AFTER = timedelta(hours=1)
+#: The months of the periods that are counted from a license's creation.
+_MONTHS = {Period.LICENSE_MONTH: 1, Period.LICENSE_YEAR: 12}
+#: From the first day of a calendar period, so many days lead into the next one.
 _DAYS = {Period.DAY: 1, Period.MONTH: 31, Period.YEAR: 366}
+_SECOND = timedelta(seconds=1)
+
+
+def add_months(moment: datetime, months: int) -> datetime:
+    """So many months later, or earlier; on the month's last day where it has no such day. Moments out of the
+    calendar are its first or last year.
+    """
+    year, month = divmod(moment.year * 12 + moment.month - 1 + months, 12)
+    year = min(max(year, 1), MAXYEAR)
+    return moment.replace(year=year, month=month + 1, day=min(moment.day, monthrange(year, month + 1)[1]))
+
+
+def period_of(per: Period, created_at: datetime, now: datetime) -> tuple[datetime, datetime]:
+    """The first second of the period that ``now`` is in, and that of the next one, ``END_OF_TIME`` for never;
+    ``created_at`` is when the license was made.
+    """
+    if per not in _MONTHS:
+        return _calendar_period(per, now)
+    step = _MONTHS[per]
+    months = (now.year - created_at.year) * 12 + now.month - created_at.month
+    number = months // step
+    if add_months(created_at, number * step) > now:
+        number -= 1
+    end = END_OF_TIME if now.year == MAXYEAR else add_months(created_at, (number + 1) * step)
+    return add_months(created_at, number * step), end
 
 
 # Calls of the same second ask for the same ones, for each of their meters.
 @lru_cache(maxsize=64)
-def period_start(per: Period, now: datetime) -> datetime:
-    """The first second of the period that ``now`` is in."""
-    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    if per is Period.DAY:
-        return midnight
-    if per is Period.MONTH:
-        return midnight.replace(day=1)
-    return midnight.replace(month=1, day=1) if per is Period.YEAR else _BEGINNING
+def _calendar_period(per: Period, now: datetime) -> tuple[datetime, datetime]:
+    if per is Period.LICENSE:
+        return BEGINNING, END_OF_TIME
+    start = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    if per is not Period.DAY:
+        start = start.replace(day=1) if per is Period.MONTH else start.replace(month=1, day=1)
+    if now.year == MAXYEAR:
+        return start, END_OF_TIME
+    end = start + timedelta(days=_DAYS[per])
+    return start, end if per is Period.DAY else end.replace(day=1)
 
 
-def list_starts(now: datetime) -> list[datetime]:
-    """The first seconds of the periods of every kind that ``now`` is in."""
-    return [period_start(per, now) for per in Period]
+def begin(
+    license: License, name: str, per: Period, now: datetime, ended_at: datetime | None = None
+) -> MeterUsage:
+    """The period that ``now`` is in, with nothing used; the meter's last one before it has ended then."""
+    start, end = period_of(per, license.created_at, now)
+    return MeterUsage(license.id, name, start if ended_at is None else max(start, ended_at), 0, end)
 
 
-def resets_at(per: Period, now: datetime) -> datetime | None:
-    """The first second of the next period; None for never, as in the last year of all."""
-    if per is Period.LICENSE or now.year == MAXYEAR:
-        return None
-    return period_start(per, period_start(per, now) + timedelta(days=_DAYS[per]))
+def is_in(usage: MeterUsage, now: datetime) -> bool:
+    """Whether a moment is in the period."""
+    return usage.period_start <= now < usage.period_end
 
 
-def used_now(meter: Meter, usage: MeterUsage | None, now: datetime) -> int:
-    """The amount used in the period that ``now`` is in."""
-    is_current = usage is not None and usage.period_start == period_start(meter.per, now)
-    return usage.used if usage is not None and is_current else 0
+def complete(usage: MeterUsage, meter: Meter) -> MeterUsage:
+    """The usage with its period's end, which an older version has not written with a new beginning."""
+    if usage.period_end > usage.period_start:
+        return usage
+    # That version knows the calendar's periods only.
+    return replace(usage, period_end=period_of(meter.per, usage.period_start, usage.period_start)[1])
+
+
+def resets_at(usage: MeterUsage) -> datetime | None:
+    """The first second of the next period; None for never."""
+    return None if usage.period_end == END_OF_TIME else usage.period_end
 
 
 def usage_by_meter(terms: Terms, usages: Iterable[MeterUsage], now: datetime) -> dict[str, int]:
     """The amount used now of each of the terms' meters."""
-    used = {(one.meter, one.period_start): one.used for one in usages}
-    return {name: used.get((name, period_start(one.per, now)), 0) for name, one in terms.meters.items()}
+    used = dict.fromkeys(terms.meters, 0)
+    for one in usages:
+        if one.meter in used and is_in(complete(one, terms.meters[one.meter]), now):
+            used[one.meter] = one.used
+    return used
 
 
 def is_exceeded(meter: Meter, used: int) -> bool:
@@ -57,31 +104,55 @@ def is_exceeded(meter: Meter, used: int) -> bool:
     return meter.overage is Overage.REFUSE and used >= meter.limit
 
 
-def get_meter(terms: Terms, name: str) -> Meter:
-    """The meter of this name. Raises ``InvalidParameters`` when the license has none."""
+def require_countable(
+    license: License, terms: Terms, name: str, *, now: datetime, built_at: datetime | None
+) -> Meter:
+    """The meter of this name. Raises ``InvalidParameters`` when the license has none, and what
+    ``require_activatable`` does.
+    """
+    require_activatable(license, terms, now, built_at)
     meter = terms.meters.get(name)
     if meter is None:
         raise InvalidParameters({"meter": "must be a meter of the license"})
     return meter
 
 
-def add_usage(
-    license: License,
-    terms: Terms,
-    name: str,
-    usage: MeterUsage | None,
-    *,
-    amount: int,
-    now: datetime,
-    built_at: datetime | None,
-) -> MeterUsage:
-    """Count an amount of the meter of this name; ``usage`` is its row. Nothing is counted when it raises
-    ``InvalidParameters``, what ``require_activatable`` does, or ``UsageExceeded``: the amount does not fit as
-    a whole.
+def add_usage(usage: MeterUsage, meter: Meter, amount: int) -> MeterUsage:
+    """Count an amount in a period. Nothing is counted when it raises ``UsageExceeded``: the amount does not
+    fit as a whole.
     """
-    require_activatable(license, terms, now, built_at)
-    meter = get_meter(terms, name)
-    used = used_now(meter, usage, now)
-    if meter.overage is Overage.REFUSE and used + amount > meter.limit:
-        raise UsageExceeded(name, meter.limit, used, resets_at(meter.per, now))
-    return MeterUsage(license.id, name, period_start(meter.per, now), used + amount)
+    if meter.overage is Overage.REFUSE and usage.used + amount > meter.limit:
+        raise UsageExceeded(usage.meter, meter.limit, usage.used, resets_at(usage))
+    return replace(usage, used=usage.used + amount)
+
+
+def ended_meters(before: Terms, after: Terms) -> list[str]:
+    """The meters that are gone, or start again at other times."""
+    return [
+        name
+        for name, one in before.meters.items()
+        if name not in after.meters or after.meters[name].per is not one.per
+    ]
+
+
+def detach(usage: MeterUsage, license: License | None, meter: Meter | None) -> MeterUsage:
+    """The usage with what it needs to be closed when its license or its meter is gone, now that these are
+    here.
+    """
+    if license is None:
+        return usage
+    start = license.created_at if usage.period_start == BEGINNING else usage.period_start
+    return replace(
+        usage,
+        period_start=start,
+        meter_limit=usage.meter_limit if meter is None else meter.limit,
+        product_id=license.product_id,
+        customer_id=license.customer_id,
+    )
+
+
+def close(usage: MeterUsage, period_end: datetime, now: datetime) -> MeterUsage:
+    """The usage of a period, closed now; the period has at least a second, so that no other begins with
+    it.
+    """
+    return replace(usage, period_end=max(period_end, usage.period_start + _SECOND), closed_at=now)

@@ -4,22 +4,25 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import bindparam, delete, select, tuple_
+from msgspec.structs import replace
+from sqlalchemy import Table, bindparam, delete, func, select, true, tuple_, update
 
-from keywright.db.bulk import Lookup, bulk_insert, bulk_update, bulk_upsert
+from keywright.db.bulk import Lookup, Values, bulk_delete, bulk_insert, bulk_update
 from keywright.db.rows import to_columns, to_datetime, to_seconds
 from keywright.db.schema import meter_usage, past_usage
 from keywright.db.transaction import ReadTransaction, WriteTransaction
+from keywright.licensing.licenses.model import License
+from keywright.licensing.licenses.rules import END_OF_TIME
 from keywright.licensing.terms.model import Terms
 from keywright.licensing.usage.model import MeterUsage
-from keywright.licensing.usage.rules import list_starts, usage_by_meter
+from keywright.licensing.usage.rules import usage_by_meter
 
 #: A license and the name of a meter; with the first second of a period.
 MeterName = tuple[int, str]
 PeriodName = tuple[int, str, datetime]
 
-#: The most rows that are deleted at once because of their age.
-_MAX_OLD = 1_000
+#: The most rows that are deleted at once because of their age, and the most licenses of a step.
+_MAX_OLD, _MAX_DUE = 1_000, 200
 
 
 def find_usage(tx: ReadTransaction, meters: Iterable[MeterName]) -> dict[MeterName, MeterUsage]:
@@ -28,17 +31,33 @@ def find_usage(tx: ReadTransaction, meters: Iterable[MeterName]) -> dict[MeterNa
     return {(one.license_id, one.meter): one for one in found}
 
 
-def find_past(
-    tx: ReadTransaction, newest: Iterable[MeterUsage], moments: Collection[datetime]
-) -> dict[PeriodName, MeterUsage]:
-    """The usage in the periods of these moments, of those of these meters whose newest period begins after
-    one of them: a clock was ahead.
-    """
-    ahead = [one for one in newest if one.period_start > min(moments)]
-    starts = {to_seconds(start) for now in moments for start in list_starts(now)} if ahead else ()
-    names = [(one.license_id, one.meter, start) for one in ahead for start in starts]
-    found = map(_usage_of, _OF_PERIOD.find_rows(tx.connection, names) if names else ())
-    return {(one.license_id, one.meter, one.period_start): one for one in found}
+def find_past(tx: ReadTransaction, meters: Iterable[MeterName]) -> list[MeterUsage]:
+    """The usage of these meters in periods that are not their newest, and not closed."""
+    return list(map(past_of, _PAST_OF_METER.find_rows(tx.connection, meters)))
+
+
+def list_past(tx: ReadTransaction, license_ids: Iterable[int]) -> list[MeterUsage]:
+    """The same of all meters of these licenses."""
+    return list(map(past_of, _PAST_OF_LICENSE.find_rows(tx.connection, license_ids)))
+
+
+def find_ends(tx: ReadTransaction, meters: Iterable[MeterName]) -> dict[MeterName, datetime]:
+    """When the last period of each of these meters has ended that is not its newest, or is closed."""
+    found = _ENDS.find_rows(tx.connection, meters)
+    return {(row[0], row[1]): to_datetime(row[2]) for row in found}
+
+
+def has_any(tx: ReadTransaction, license_id: int) -> bool:
+    """Whether any meter of the license was used."""
+    tables = (meter_usage, past_usage)
+    return any(tx.which_exist(tuple(select(one).where(one.c.license_id == license_id) for one in tables)))
+
+
+def find_due(tx: ReadTransaction, ended_before: datetime) -> tuple[int, ...]:
+    """Some licenses with a period that is not closed, and has ended at this moment or before."""
+    until = {"until": to_seconds(ended_before)}
+    found = {row[0] for query in _DUE for row in tx.connection.execute(query, until)}
+    return tuple(sorted(found)[:_MAX_DUE])
 
 
 def list_usage(tx: ReadTransaction, license_ids: Iterable[int]) -> dict[int, list[MeterUsage]]:
@@ -53,53 +72,120 @@ def show_usage(
     tx: ReadTransaction, terms: Terms, newest: Sequence[MeterUsage], now: datetime
 ) -> dict[str, int]:
     """The amount used now of each of the terms' meters; ``newest`` is what ``list_usage`` has found."""
-    return usage_by_meter(terms, [*newest, *find_past(tx, newest, [now]).values()], now)
+    ahead = [(one.license_id, one.meter) for one in newest if one.period_start > now]
+    return usage_by_meter(terms, [*newest, *(find_past(tx, ahead) if ahead else ())], now)
 
 
-def save_new_usage(tx: WriteTransaction, new: Iterable[MeterUsage]) -> None:
-    """Insert."""
-    _INSERT.execute(tx.connection, list(map(to_columns, new)))
+def save_new_usage(tx: WriteTransaction, new: Sequence[MeterUsage]) -> None:
+    """Insert the usage of newest periods."""
+    _INSERT.execute(tx.connection, [_columns_of(one, meter_usage) for one in new])
 
 
-def save_usage(tx: WriteTransaction, changed: Iterable[MeterUsage]) -> None:
-    """Update."""
-    rows = [
-        {
-            "where_license_id": one.license_id,
-            "where_meter": one.meter,
-            "period_start": to_seconds(one.period_start),
-            "used": one.used,
-        }
-        for one in changed
-    ]
+def save_usage(tx: WriteTransaction, changed: Sequence[MeterUsage]) -> None:
+    """Update it."""
+    rows = [_columns_of(one, meter_usage, where=_METER) for one in changed]
     _UPDATE.execute(tx.connection, rows)
 
 
-def save_past(tx: WriteTransaction, past: Iterable[MeterUsage]) -> None:
-    """Insert or update the usage of periods that are not the newest of their meters."""
-    _SAVE_PAST.execute(tx.connection, list(map(to_columns, past)))
+def delete_usage(tx: WriteTransaction, meters: Iterable[MeterName]) -> None:
+    """Delete it: the periods of these meters are closed."""
+    rows = [{"where_license_id": license_id, "where_meter": name} for license_id, name in meters]
+    _DELETE.execute(tx.connection, rows)
+
+
+def save_new_past(tx: WriteTransaction, new: Sequence[MeterUsage]) -> None:
+    """Insert the usage of periods that are not the newest of their meters, or are closed."""
+    _INSERT_PAST.execute(tx.connection, [_columns_of(one, past_usage) for one in new])
+
+
+def save_past(tx: WriteTransaction, changed: Sequence[MeterUsage]) -> None:
+    """Update it."""
+    rows = [_columns_of(one, past_usage, where=_PERIOD) for one in changed]
+    _UPDATE_PAST.execute(tx.connection, rows)
+
+
+def end_packages(tx: WriteTransaction, license_ids: Collection[int], now: datetime) -> None:
+    """Let the periods of these deleted licenses that never end be over now."""
+    ended = update(past_usage).where(past_usage.c.license_id.in_(license_ids), ~_IS_CLOSED)
+    never = to_seconds(END_OF_TIME)
+    tx.connection.execute(ended.where(past_usage.c.period_end == never).values(period_end=to_seconds(now)))
+
+
+def take_back(tx: WriteTransaction, rows: Sequence[Values], license: License) -> list[Values]:
+    """Which of these rows of ``meter_usage``, those of a license that is restored, are its newest periods:
+    all but those that are closed since. They are kept no longer as those of a deleted license.
+    """
+    made = to_seconds(license.created_at)
+    by_name = {(license.id, row["meter"], row["period_start"] or made): row for row in rows}
+    past = {_place_of(one): one for one in map(past_of, _OF_PERIOD.find_rows(tx.connection, by_name))}
+    kept = {name: one for name, one in past.items() if one.closed_at is None}
+    keys = [f"where_{name}" for name in _PERIOD]
+    _DELETE_PAST.execute(tx.connection, [dict(zip(keys, name, strict=True)) for name in kept])
+    return [
+        # A snapshot may be that of an older version.
+        {"period_end": 0} | row | ({"used": kept[name].used} if name in kept else {})
+        for name, row in by_name.items()
+        if name in kept or name not in past
+    ]
 
 
 def delete_old(tx: WriteTransaction, before: datetime) -> int:
-    """Delete some usage of periods that began before this moment; returns of how many. A period that never
-    ends stays.
-    """
+    """Delete some usage of periods that were closed before this moment; returns of how many."""
     return tx.connection.execute(_DELETE_OLD, {"before": to_seconds(before)}).rowcount
 
 
 def _usage_of(row: Sequence[Any]) -> MeterUsage:
-    license_id, meter, period_start, used = row
-    return MeterUsage(license_id, meter, to_datetime(period_start), used)
+    license_id, meter, period_start, used, period_end = row
+    return MeterUsage(license_id, meter, to_datetime(period_start), used, to_datetime(period_end))
+
+
+def past_of(row: Sequence[Any]) -> MeterUsage:
+    """The usage of a row of all its fields."""
+    *of_license, closed_at = row[5:]
+    known = dict(zip(_FIELDS[5:-1], of_license, strict=True))
+    return replace(_usage_of(row[:5]), **known, closed_at=closed_at and to_datetime(closed_at))
+
+
+def _columns_of(one: MeterUsage, table: Table, where: Sequence[str] = ()) -> Values:
+    """The columns of a row; those that say which one it is are ``where_…``."""
+    values = {name: value for name, value in to_columns(one).items() if name in table.c}
+    return {f"where_{name}" if name in where else name: value for name, value in values.items()}
+
+
+def _place_of(one: MeterUsage) -> tuple[int, str, int]:
+    return one.license_id, one.meter, to_seconds(one.period_start)
 
 
 _FIELDS = MeterUsage.__struct_fields__
-_USAGE = select(*(meter_usage.c[name] for name in _FIELDS))
-_OF_METER = Lookup(_USAGE, meter_usage.c.license_id, meter_usage.c.meter)
+_METER, _PERIOD = list(_FIELDS[:2]), list(_FIELDS[:3])
+_USAGE = select(*(meter_usage.c[name] for name in _FIELDS[:5]))
+_OF_METER = Lookup(_USAGE, *(meter_usage.c[name] for name in _METER))
 _OF_LICENSE = Lookup(_USAGE, meter_usage.c.license_id)
 _INSERT = bulk_insert(meter_usage)
-_UPDATE = bulk_update(meter_usage, ["license_id", "meter"], ["period_start", "used"])
-_PERIOD = [past_usage.c[name] for name in _FIELDS[:3]]
-_OF_PERIOD = Lookup(select(*(past_usage.c[name] for name in _FIELDS)), *_PERIOD)
-_SAVE_PAST = bulk_upsert(past_usage, list(_FIELDS[:3]), largest=["used"])
-_OLD = select(*_PERIOD).where(past_usage.c.period_start.between(1, bindparam("before") - 1)).limit(_MAX_OLD)
-_DELETE_OLD = delete(past_usage).where(tuple_(*_PERIOD).in_(_OLD))
+_UPDATE = bulk_update(meter_usage, _METER, _FIELDS[2:5])
+_DELETE = bulk_delete(meter_usage, *_METER)
+
+_IS_CLOSED = past_usage.c.closed_at.is_not(None)
+_PAST = select(*(past_usage.c[name] for name in _FIELDS))
+_PAST_OF_METER = Lookup(_PAST.where(~_IS_CLOSED), *(past_usage.c[name] for name in _METER))
+_PAST_OF_LICENSE = Lookup(_PAST.where(~_IS_CLOSED), past_usage.c.license_id)
+_OF_PERIOD = Lookup(_PAST, *(past_usage.c[name] for name in _PERIOD))
+_ENDS = Lookup(
+    select(past_usage.c.license_id, past_usage.c.meter, func.max(past_usage.c.period_end)).group_by(
+        past_usage.c.license_id, past_usage.c.meter
+    ),
+    *(past_usage.c[name] for name in _METER),
+)
+_INSERT_PAST = bulk_insert(past_usage)
+_UPDATE_PAST = bulk_update(past_usage, _PERIOD, _FIELDS[3:])
+_DELETE_PAST = bulk_delete(past_usage, *_PERIOD)
+_DUE = [
+    select(table.c.license_id)
+    .where(table.c.period_end <= bindparam("until"), condition)
+    .order_by(table.c.period_end)
+    .limit(_MAX_DUE)
+    for table, condition in ((meter_usage, true()), (past_usage, ~_IS_CLOSED))
+]
+_OLD_PERIOD = [past_usage.c[name] for name in _PERIOD]
+_OLD = select(*_OLD_PERIOD).where(past_usage.c.closed_at < bindparam("before")).limit(_MAX_OLD)
+_DELETE_OLD = delete(past_usage).where(tuple_(*_OLD_PERIOD).in_(_OLD))

@@ -3,69 +3,155 @@
 from collections.abc import Collection, Iterable
 from datetime import datetime
 
+from msgspec.structs import replace
+
 from keywright.db.transaction import WriteTransaction
-from keywright.licensing.usage import store
+from keywright.licensing.licenses.model import License
+from keywright.licensing.licenses.rules import terms_of
+from keywright.licensing.terms.model import Meter
+from keywright.licensing.usage import rules, store
 from keywright.licensing.usage.model import MeterUsage
 from keywright.licensing.usage.store import MeterName, PeriodName
 
 
 class UsageWork:
-    """The usage of the meters of a batch."""
+    """The usage of the meters of a batch. Its licenses are locked."""
 
     def __init__(self, tx: WriteTransaction) -> None:
         self._tx = tx
         #: In the newest period of each meter: as it is now; as it was loaded.
         self._usage: dict[MeterName, MeterUsage] = {}
         self._stored: dict[MeterName, MeterUsage] = {}
-        #: In periods from before that: as it is now; what of it changed.
+        #: In periods from before that, which are not closed: as it is now; as it was loaded.
         self._past: dict[PeriodName, MeterUsage] = {}
-        self._changed: dict[PeriodName, MeterUsage] = {}
+        self._stored_past: dict[PeriodName, MeterUsage] = {}
+        #: The end of the last period from before that.
+        self._ends: dict[MeterName, datetime] = {}
 
     def load(self, meters: Iterable[MeterName], moments: Collection[datetime]) -> None:
-        """Load the usage of these meters, which is counted at these moments; their licenses are locked."""
+        """Load the usage of these meters, which is counted at these moments."""
         # No database needs to be asked for a text that none can hold.
         possible = {one for one in meters if "\0" not in one[1]}
-        self._stored = store.find_usage(self._tx, possible) if possible else {}
-        self._usage = dict(self._stored)
-        self._past = store.find_past(self._tx, self._stored.values(), moments)
+        if not possible:
+            return
+        found = store.find_usage(self._tx, possible)
+        self._usage |= found
+        self._stored |= found
+        if edge := [one for one in possible if not _is_within(found.get(one), moments)]:
+            self._remember_past(store.find_past(self._tx, edge))
+            self._ends |= store.find_ends(self._tx, edge)
 
-    def find_usage(self, license_id: int, meter: str, period: datetime) -> MeterUsage | None:
-        """The usage of a meter in the period with this first second, of a license that is new or was loaded;
-        or else that of its newest period. None before the first.
+    def load_licenses(self, license_ids: Collection[int]) -> None:
+        """Load the usage of all meters of these licenses, but for what is known here."""
+        for one in (one for some in store.list_usage(self._tx, license_ids).values() for one in some):
+            self._stored.setdefault((one.license_id, one.meter), one)
+            self._usage.setdefault((one.license_id, one.meter), one)
+        self._remember_past(store.list_past(self._tx, license_ids))
+
+    def _remember_past(self, found: Iterable[MeterUsage]) -> None:
+        for one in found:
+            self._stored_past.setdefault(_name_of(one), one)
+            self._past.setdefault(_name_of(one), one)
+
+    def find_period(self, license: License, name: str, meter: Meter, now: datetime) -> MeterUsage:
+        """The usage of a meter in the period that ``now`` is in, of a license that is new or was loaded. Once
+        that is closed, the one after it.
         """
-        return self._past.get((license_id, meter, period)) or self._usage.get((license_id, meter))
+        key = license.id, name
+        newest = self._usage.get(key)
+        if newest is not None:
+            newest = self._usage[key] = rules.complete(newest, meter)
+        known = [one for one in self._past.values() if (one.license_id, one.meter) == key]
+        ended_at = self._ends.get(key)
+        moment = now if ended_at is None else max(now, ended_at)
+        for one in (one for at in (now, moment) for one in (newest, *known) if one and rules.is_in(one, at)):
+            return one
+        return rules.begin(license, name, meter.per, moment, ended_at)
 
-    def has_any(self, license_id: int) -> bool:
-        """Whether any meter of the license was used."""
-        return any(one[0] == license_id for one in self._usage) or bool(
-            store.list_usage(self._tx, [license_id])
-        )
-
-    def set_usage(self, usage: MeterUsage, now: datetime) -> None:
+    def set_usage(self, usage: MeterUsage) -> None:
         """The usage of a meter in its new state. That of the period before is kept; and where a clock was
         ahead, the newest one stays the newest.
         """
-        name = usage.license_id, usage.meter
-        newest = self._usage.get(name, usage)
-        past = usage if newest.period_start > now else newest
-        if usage.period_start != newest.period_start:
-            self._past[*name, past.period_start] = self._changed[*name, past.period_start] = past
-        if past is newest:
-            self._usage[name] = usage
+        key = usage.license_id, usage.meter
+        newest = self._usage.get(key, usage)
+        if usage.period_start < newest.period_start or _name_of(usage) in self._past:
+            self._past[_name_of(usage)] = usage
+            return
+        if usage.period_start > newest.period_start:
+            self._past[_name_of(newest)] = newest
+            self._ends[key] = newest.period_end
+        self._usage[key] = usage
 
-    def delete_license(self, license_id: int) -> None:
-        """Forget the usage of a license that is deleted."""
-        self._usage = {name: one for name, one in self._usage.items() if name[0] != license_id}
+    def close_over(self, license_id: int, license: License | None, now: datetime) -> list[MeterUsage]:
+        """Close the periods of a license, whose usage is loaded, that have been over for long enough."""
+        meters, closed = {} if license is None else terms_of(license).meters, []
+        for one in self._list_open(license_id):
+            meter = meters.get(one.meter)
+            known = one if meter is None else rules.complete(one, meter)
+            if known.period_end <= now - rules.CLOSES_AFTER:
+                closed.append(rules.close(rules.detach(known, license, meter), known.period_end, now))
+                self._replace(one, closed[-1])
+            elif known is not one:
+                self.set_usage(known)
+        return closed
+
+    def end_meters(self, before: License, after: License, now: datetime) -> list[MeterUsage]:
+        """Close the periods of the meters that are gone, or start again at other times."""
+        terms = terms_of(before)
+        ended = rules.ended_meters(terms, terms_of(after))
+        if not ended:
+            return []
+        self.load_licenses([after.id])
+        closed = []
+        for one in [one for one in self._list_open(after.id) if one.meter in ended]:
+            meter = terms.meters[one.meter]
+            detached = rules.detach(rules.complete(one, meter), after, meter)
+            closed.append(rules.close(detached, min(detached.period_end, now), now))
+            self._replace(one, closed[-1])
+        return closed
+
+    def detach(self, license: License, *, ends_at: datetime | None) -> None:
+        """Keep the usage of a license that is deleted, whose usage is loaded, until its periods are closed.
+        One that never ends is over at ``ends_at``; with None, it waits for the license to come back.
+        """
+        meters = terms_of(license).meters
+        for one in self._list_open(license.id):
+            meter = meters.get(one.meter)
+            detached = rules.detach(one if meter is None else rules.complete(one, meter), license, meter)
+            is_over = ends_at is not None and rules.resets_at(detached) is None
+            self._replace(one, replace(detached, period_end=ends_at) if is_over else detached)
+
+    def _list_open(self, license_id: int) -> list[MeterUsage]:
+        known = (*self._usage.values(), *self._past.values())
+        return [one for one in known if one.license_id == license_id and one.closed_at is None]
+
+    def _replace(self, one: MeterUsage, past: MeterUsage) -> None:
+        """Set what becomes of the usage of a period that is not counted in any more."""
+        key = one.license_id, one.meter
+        if self._usage.get(key) is one:
+            del self._usage[key]
+        self._past[_name_of(past)] = past
+
+    def has_any(self, license_id: int) -> bool:
+        """Whether any meter of the license was used."""
+        return any(one[0] == license_id for one in self._usage) or store.has_any(self._tx, license_id)
 
     def save(self) -> None:
         """Write what changed."""
-        new = [one for name, one in self._usage.items() if name not in self._stored]
-        changed = [
-            one for name, one in self._usage.items() if name in self._stored and one != self._stored[name]
-        ]
-        if new:
-            store.save_new_usage(self._tx, new)
-        if changed:
-            store.save_usage(self._tx, changed)
-        if self._changed:
-            store.save_past(self._tx, self._changed.values())
+        tx, stored = self._tx, self._stored
+        changed = {key: one for key, one in self._usage.items() if one != stored.get(key)}
+        store.save_new_usage(tx, [one for key, one in changed.items() if key not in stored])
+        store.save_usage(tx, [one for key, one in changed.items() if key in stored])
+        store.delete_usage(tx, [key for key in stored if key not in self._usage])
+        past = {name: one for name, one in self._past.items() if one != self._stored_past.get(name)}
+        store.save_new_past(tx, [one for name, one in past.items() if name not in self._stored_past])
+        store.save_past(tx, [one for name, one in past.items() if name in self._stored_past])
+
+
+def _is_within(usage: MeterUsage | None, moments: Collection[datetime]) -> bool:
+    """Whether all of these moments are in the period."""
+    return usage is not None and all(rules.is_in(usage, one) for one in moments)
+
+
+def _name_of(one: MeterUsage) -> PeriodName:
+    return one.license_id, one.meter, one.period_start

@@ -9,6 +9,8 @@ from keywright.licensing.activations.store import list_activations as activation
 from keywright.licensing.licenses.model import License, LicenseFilter
 from keywright.licensing.licenses.store import list_licenses
 from keywright.licensing.notes.store import find_notes
+from keywright.licensing.usage.commands import ListPeriods, PeriodFilter, Place
+from keywright.licensing.usage.period_store import list_periods
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import names_of
 from keywright.provisioning.exporters import rows, store
@@ -97,8 +99,18 @@ def _customers(tx: ReadTransaction, after: int) -> tuple[Sequence[rows.Row], int
     return page, found[-1] if found else after
 
 
+def _usage(tx: ReadTransaction, after: Place | None) -> tuple[Sequence[rows.Row], Place | None]:
+    found = list_periods(tx, ListPeriods(where=PeriodFilter(), after=after, limit=PAGE)).items
+    if not found:
+        return (), after
+    last = found[-1]
+    place = (last.license_id, last.meter, int(last.period_start.timestamp()))
+    return [*map(rows.period_row, found)], place
+
+
 LICENSES = Export(rows.LICENSE, 0, _licenses)
 LICENSES_WITH_ACTIVATIONS = Export([*rows.LICENSE, "activations"], 0, _licenses_with_activations)
 ACTIVATIONS = Export(rows.ACTIVATION, (0, ""), _activations)
 EVENTS = Export(rows.EVENT, 0, _events)
+USAGE = Export(rows.USAGE, None, _usage)
 CUSTOMERS = Export(rows.CUSTOMER, -1, _customers)

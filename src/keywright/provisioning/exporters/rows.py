@@ -14,6 +14,8 @@ from keywright.events.model import Event
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.notes.model import Notes
+from keywright.licensing.usage.model import MeterUsage
+from keywright.licensing.usage.rules import resets_at
 
 Row = Sequence[Any]
 
@@ -30,6 +32,7 @@ ACTIVATION = (
 #: The fields that are texts of JSON objects.
 _JSON = ("metadata", "terms", "order_details", "rule_terms")
 EVENT = "id occurred_at name license_id activation_id actor ip_address details".split()
+USAGE = "license_id product_id customer_id meter period_start period_end used limit overage closed_at".split()
 CUSTOMER = "customer_id name licenses external_id".split()
 
 
@@ -70,6 +73,13 @@ def event_row(number: int, event: Event) -> Row:
     """The row of an event."""
     fields = {"id": number} | msgspec.structs.asdict(event)
     return [_json(fields[name]) if name == "details" else fields[name] for name in EVENT]
+
+
+def period_row(one: MeterUsage) -> Row:
+    """The row of a period of a meter."""
+    fields = msgspec.structs.asdict(one)
+    fields |= {"period_end": resets_at(one), "limit": one.meter_limit, "overage": one.overage}
+    return [fields[name] for name in USAGE]
 
 
 def _raw(text: str | None) -> msgspec.Raw | None:
