@@ -26,7 +26,9 @@ def test_orders_that_did_not_arrive_are_brought_in_once(keywright: Keywright) ->
             "found": 3,
             "missing": 0,
             "unreadable": [],
+            "different": {},
         }
+        assert "than are paid: 0" in keywright("connection", "reconcile", "1", "--dry-run")
         waiting = keywright.json("connection", "events", "1")
         assert [one["state"] for one in waiting] == ["waiting"] * 3
         stub.fault = DOWN

@@ -20,6 +20,7 @@ from keywright.provisioning.shops.model import (
     Lines,
     Mode,
     Nothing,
+    OpenedConnection,
     Renewal,
     Sale,
     SaleLine,
@@ -30,6 +31,7 @@ from keywright.provisioning.shops.model import (
     UnreadableOrder,
 )
 from keywright.provisioning.shops.modules import MODULES
+from keywright.provisioning.shops.reconciling import find_missing_topics, list_running
 from keywright.provisioning.shops.shop_module import ApiAccess
 from tests.shop_apis import API_KEYS, BUSY, DOWN, GIANT, HTML, REDIRECT, Fault, ShopApiStub, running_api
 from tests.shop_events import recorded
@@ -113,6 +115,28 @@ def test_a_shop_is_asked_for_the_lines_of_a_subscription(shop: Shop, name: str, 
     change = change_of(shop, name)
     assert isinstance(change, Lines)
     assert ([one.quantity for one in change.lines], change.is_asked) == ([quantity], True)
+
+
+def test_a_shop_is_asked_what_runs_and_which_events_it_was_not_asked_to_send(stub: ShopApiStub) -> None:
+    opened = OpenedConnection(connection(stub), "a secret", API_KEYS[stub.shop])
+    (running,) = list_running(opened)
+    assert isinstance(running.change, Lines)
+    wanted = 1 if stub.shop is Shop.WOOCOMMERCE else 5
+    assert ([one.quantity for one in running.change.lines], running.change.is_asked) == ([wanted], True)
+    missing = {
+        Shop.STRIPE: "customer.subscription.updated",
+        Shop.PADDLE: "subscription.updated",
+        Shop.WOOCOMMERCE: "subscription.updated",
+        Shop.LEMONSQUEEZY: "subscription_updated",
+    }
+    assert find_missing_topics(opened) == (missing[stub.shop],)
+    elsewhere = replace(opened, connection=replace(opened.connection, id=2))
+    assert find_missing_topics(elsewhere) == tuple(sorted(MODULES[stub.shop].TOPICS))
+
+
+def test_topics_that_a_key_may_not_read_are_not_known(stub: ShopApiStub) -> None:
+    opened = OpenedConnection(connection(stub), "a secret", "another key")
+    assert find_missing_topics(opened) is None
 
 
 def test_the_subscription_of_a_switch_is_asked_for() -> None:

@@ -57,6 +57,7 @@ def test_a_connection_is_added_shown_changed_and_removed(app: App) -> None:
         "sends_mail": True,
         "mail_template": None,
         "on_cancel": "paid_until",
+        "missing_topics": None,
         "external_id_name": None,
         "metadata_names": [],
         "last_event_at": None,

@@ -16,7 +16,15 @@ from keywright.events.store import list_events
 from keywright.licensing.licenses.commands import DeleteLicense, UpdateLicense
 from keywright.licensing.licenses.model import License, Status, order_of
 from keywright.provisioning.policies.commands import UpdatePolicy
-from keywright.provisioning.shops.commands import TryAgain, UpdateConnection
+from keywright.provisioning.shops.commands import (
+    ClaimLook,
+    FindDifference,
+    GetConnection,
+    OpenConnection,
+    SaveTopics,
+    TryAgain,
+    UpdateConnection,
+)
 from keywright.provisioning.shops.model import (
     EventState,
     Fact,
@@ -27,9 +35,11 @@ from keywright.provisioning.shops.model import (
     Reason,
     SaleLine,
     SaleState,
+    ShopEvent,
 )
 from keywright.provisioning.shops.outcome_rules import Outcome
-from tests.connections import CONTEXT, a_renewal, a_sale, a_state, connect, do, receive, work
+from keywright.provisioning.shops.reconciling import note
+from tests.connections import CONTEXT, a_renewal, a_sale, a_state, ask, connect, do, receive, work
 from tests.makers import NOW, create_policy, create_product
 from tests.makers import activate as take_place
 from tests.storage.test_shop_facts import list_licenses, mails, the_events
@@ -527,3 +537,53 @@ def mailed_licenses(storage: Storage) -> list[tuple[int, ...]]:
     with storage.read() as tx:
         found = tx.connection.execute(select(mail_outbox.c.subject).order_by(mail_outbox.c.id)).scalars()
         return [tuple(json.loads(one)["license_ids"]) for one in found]
+
+
+# --- what the shop is asked -----------------------------------------------------------------------
+
+
+def asked(*lines: tuple[str, str, int]) -> ShopEvent:
+    return ShopEvent(id="asked/1", name="subscription", at=NOW + DAY, change=told(*lines, is_asked=True))
+
+
+def test_what_is_paid_and_not_held_waits_and_can_be_applied(shop: Executor, storage: Storage) -> None:
+    buy(shop, "pro-seats", 3)
+
+    def difference(*lines: tuple[str, str, int]) -> str | None:
+        found: str | None = ask(shop, FindDifference(connection_id=1, event=asked(*lines)))
+        return found
+
+    assert difference(("1", "pro-seats", 3)) is None
+    assert difference(("1", "pro-seats", 3), ("2", "new", 1)) is None
+    paid = difference(("1", "pro-seats", 10))
+    assert paid == "paid for 10, holds 3"
+    opened = ask(shop, OpenConnection(connection_id=1))
+    row_id = do(shop, note(opened, asked(("1", "pro-seats", 10)), CONTEXT, paid))
+    waiting = the_events(shop)[-1]
+    assert (waiting.state, waiting.reason, waiting.detail) == (
+        EventState.UNMATCHED,
+        Reason.PAID_NOT_HELD,
+        paid,
+    )
+    assert do(shop, note(opened, asked(("1", "pro-seats", 10)), CONTEXT, paid)) is None
+    do(shop, TryAgain(context=CONTEXT, connection_id=1, event_id=row_id))
+    work(shop, row_id)
+    assert held(storage) == [(PRO, 10, 20)]
+    assert difference(("1", "pro-seats", 10)) is None
+
+
+def test_a_subscription_that_was_not_sold_here_is_no_difference(shop: Executor) -> None:
+    assert ask(shop, FindDifference(connection_id=1, event=asked(("1", "pro", 4)))) is None
+
+
+def test_one_server_looks_at_a_shop_each_night(shop: Executor) -> None:
+    def claim(hours: int) -> bool:
+        context = replace(CONTEXT, now=NOW + timedelta(hours=hours))
+        claimed: bool = do(
+            shop, ClaimLook(context=context, connection_id=1, before=context.now - timedelta(hours=24))
+        )
+        return claimed
+
+    assert [claim(hours) for hours in (0, 0, 23, 25, 26)] == [True, False, False, True, False]
+    do(shop, SaveTopics(context=CONTEXT, connection_id=1, missing=("invoice.paid",)))
+    assert ask(shop, GetConnection(connection_id=1)).missing_topics == ("invoice.paid",)

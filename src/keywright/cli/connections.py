@@ -20,8 +20,10 @@ from keywright.cli.options import (
 from keywright.cli.paging import Limit, print_list
 from keywright.core.errors import NothingToChange
 from keywright.core.parsing import parse_name
+from keywright.provisioning.shops import event_rules
 from keywright.provisioning.shops.commands import (
     AddConnection,
+    FindDifference,
     GetConnection,
     ListConnections,
     ListRemovedSales,
@@ -46,7 +48,7 @@ from keywright.provisioning.shops.model import (
     Shop,
     StoredEvent,
 )
-from keywright.provisioning.shops.reconciling import list_sold
+from keywright.provisioning.shops.reconciling import list_running, list_sold, mend
 
 app = typer.Typer(no_args_is_help=True)
 _LATER = "A running server works on it within seconds."
@@ -390,7 +392,7 @@ def replay(
     output.print_line(f"The events of connection {connection_id} are worked on again. {_LATER}")
 
 
-@command(app, "keywright connection reconcile 1 --days 7")
+@command(app, "keywright connection reconcile 1 --days 7", "keywright connection reconcile 1 --dry-run")
 @with_installation
 def reconcile(
     here: Installation,
@@ -403,38 +405,71 @@ def reconcile(
         bool,
         typer.Option("--sell-again", help="Make licenses also for what a removed connection has sold."),
     ] = False,
+    is_dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Change nothing, and show what is paid and not held.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Ask a shop's API for what it sold in the last days, and bring in what did not arrive.
+    """Ask a shop's API for what it sold in the last days and what its subscriptions have now, and bring in
+    what did not arrive.
 
     It needs the connection's API key. What is known already is not made again. What cannot be read waits in
     the list of events. Where a removed connection of the shop has sold licenses, this says so and does
     nothing.
     """
     opened = here.ask(OpenConnection(connection_id=connection_id))
+    if not (sells_again or is_dry_run):
+        _require_nothing_removed(here, connection_id)
+    total = missing = 0
+    unreadable: list[str] = []
+    sold = () if is_dry_run else list_sold(opened, here.now - timedelta(days=days), here.context)
+    for one in sold:
+        total += 1
+        missing += here.change(one) is not None
+        if one.event is None:
+            unreadable.append(one.detail or "")
+    different = _find_different(here, opened, is_dry_run=is_dry_run)
+    if as_json:
+        found = {"found": total, "missing": missing, "unreadable": unreadable}
+        output.print_json(found | {"different": different})
+        return
+    for subscription, difference in different.items():
+        output.print_line(f"Subscription {subscription}: {difference}.")
+    if is_dry_run:
+        output.print_line(f"Subscriptions that hold other licenses than are paid: {len(different):,}.")
+    else:
+        _print_reconciled(total, missing, unreadable)
+
+
+def _require_nothing_removed(here: Installation, connection_id: int) -> None:
     removed: list[RemovedSales] = here.ask(ListRemovedSales(connection_id=connection_id))
-    if removed and not sells_again:
+    if removed:
         first = removed[0]
         raise WrongUsage(
             f"Connection {first.connection_id}, which was removed, has sold {first.licenses:,} licenses. "
             f"Their orders would be sold again. Run `keywright connection take-over {connection_id} "
             f"{first.connection_id}` first, or add --sell-again if that was another shop."
         )
-    total = missing = 0
-    unreadable: list[str] = []
-    for one in list_sold(opened, here.now - timedelta(days=days), here.context):
-        total += 1
-        missing += here.change(one) is not None
-        if one.event is None:
-            unreadable.append(one.detail or "")
-    if as_json:
-        output.print_json({"found": total, "missing": missing, "unreadable": unreadable})
-        return
+
+
+def _print_reconciled(total: int, missing: int, unreadable: list[str]) -> None:
     output.print_line(f"The shop told of {total:,} changes, of which {missing:,} were missing. {_LATER}")
     for reason in unreadable[:_MAX_SHOWN]:
         output.print_line(f"One cannot be read, and waits in the list of events: {reason}")
     if len(unreadable) > _MAX_SHOWN:
         output.print_line(f"{len(unreadable):,} cannot be read.")
+
+
+def _find_different(here: Installation, opened: OpenedConnection, *, is_dry_run: bool) -> dict[str, str]:
+    """The subscriptions for which other licenses are held than are paid; they are mended."""
+    different: dict[str, str] = {}
+    for event in list_running(opened):
+        difference = here.ask(FindDifference(connection_id=opened.connection.id, event=event))
+        if difference is not None:
+            different[event_rules.order_of(event.change) or ""] = difference
+            if not is_dry_run:
+                here.change(mend(opened, event, here.context, difference))
+    return different
 
 
 def _print(connection: Connection, heading: str, as_json: bool) -> None:
@@ -464,6 +499,7 @@ def _fields(connection: Connection) -> list[tuple[str, object]]:
         ("metadata names", ", ".join(connection.metadata_names) or None),
         ("mail", connection.mail_template or ("yes" if connection.sends_mail else "no")),
         ("canceled end", connection.on_cancel.value),
+        ("missing topics", ", ".join(connection.missing_topics or ()) or None),
         ("last event at", output.format_time(connection.last_event_at)),
         ("failures", connection.failures),
     ]

@@ -22,6 +22,7 @@ from keywright.background.mailer import Mailer, sending_mails
 from keywright.background.moments import pass_moments
 from keywright.background.projector import project_events, settle_events
 from keywright.background.refusals import save_refusals
+from keywright.background.shop_look import look_at_shops
 from keywright.background.shop_runner import running_shops
 from keywright.background.watch import Bell, watching
 from keywright.background.write_probe import probe_writes
@@ -100,6 +101,7 @@ async def _open(
         running(project_events(desk, watch)),
         running(settle_events(desk, watch)),
         running(back_up_daily(desk, settings, clock.is_right)),
+        running(look_at_shops(desk, clock.is_right)),
         running(probe_writes(desk, storage.watch.writing)),
         together(
             sending_mails(desk, storage, settings, watch, mail_bell),

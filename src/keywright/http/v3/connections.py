@@ -141,6 +141,9 @@ class Connection(Struct, kw_only=True):
     external_id_name: Annotated[str | None, about(_EXTERNAL_ID, "client_reference_id")]
     metadata_names: Annotated[list[str], about(_METADATA, ["campaign"])]
     on_cancel: Annotated[OnCancel, about("When the licenses of a canceled subscription end.", "paid_until")]
+    missing_topics: Annotated[
+        list[str] | None, about("Events that the shop was not asked to send; null: not known.", [])
+    ]
     last_event_at: Annotated[Time | None, about("When the last event was worked off.", None)]
     failures: Annotated[int, about("How many events in a row could not be handled.", 0)]
     created_at: Annotated[Time, about("When it was added.", "2026-11-22T08:54:00Z")]
@@ -208,6 +211,7 @@ def show(connection: model.Connection, secret: str | UnsetType = UNSET) -> Conne
         sends_mail=connection.sends_mail,
         mail_template=connection.mail_template,
         on_cancel=connection.on_cancel,
+        missing_topics=None if connection.missing_topics is None else [*connection.missing_topics],
         external_id_name=connection.external_id_name,
         metadata_names=[*connection.metadata_names],
         last_event_at=connection.last_event_at,

@@ -61,7 +61,7 @@ class TakeOverSales(Command, frozen=True, kw_only=True):
 
 class StoreShopEvent(Command, frozen=True, kw_only=True):
     """Keep what a shop sent, once; the sender is going to work on it until ``next_attempt_at``. ``event`` is
-    None for a body that could not be read.
+    None for a body that could not be read; with a ``reason``, the event waits for a person.
     """
 
     connection_id: int
@@ -70,6 +70,27 @@ class StoreShopEvent(Command, frozen=True, kw_only=True):
     payload: Payload
     next_attempt_at: datetime
     detail: str | None = None
+    reason: Reason | None = None
+
+
+class ClaimLook(Command, frozen=True, kw_only=True):
+    """Begin to ask the shop of a connection what runs, unless that was begun since ``before``. Returns
+    whether it is the sender's.
+    """
+
+    is_internal = True
+
+    connection_id: int
+    before: datetime
+
+
+class SaveTopics(Command, frozen=True, kw_only=True):
+    """Keep which events the shop was not asked to send."""
+
+    is_internal = True
+
+    connection_id: int
+    missing: tuple[str, ...]
 
 
 class ClaimShopEvent(Command, frozen=True, kw_only=True):
@@ -221,6 +242,17 @@ class FindShopEventsNaming(Query, frozen=True, kw_only=True):
 
     customer_id: int
     after_id: int = 0
+
+
+class FindDifference(Query, frozen=True, kw_only=True):
+    """What is paid and not held, where an event lists the lines of a subscription: ``paid for 10, holds 3``.
+    None where it is, and of a subscription that was not sold here.
+    """
+
+    cost = Cost.LIST
+
+    connection_id: int
+    event: ShopEvent
 
 
 class FindSoldLicenses(Query, frozen=True, kw_only=True):

@@ -40,6 +40,7 @@ from keywright.provisioning.shops.reading import (
 )
 from keywright.provisioning.shops.shop_module import ApiAccess, ShopApi
 
+TOPICS = frozenset[str]()
 _STATES = {
     "payment_failed": SaleState.GRACE,
     "suspended": SaleState.SUSPENDED,
@@ -188,3 +189,13 @@ def _read_state(noun: str, happened: str, named: _State) -> StateChange:
     if noun == "subscription" and named.subscription is not None:
         return StateChange(state=state, subscription=named.subscription)
     raise UnreadableEvent(f"data.{noun} is missing")
+
+
+def list_running(api: ShopApi, connection: Connection) -> Iterator[ShopEvent]:
+    """It has no API."""
+    return iter(())
+
+
+def list_topics(api: ShopApi, connection: Connection) -> frozenset[str] | None:
+    """It has no API."""
+    return None

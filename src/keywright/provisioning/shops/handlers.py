@@ -21,15 +21,17 @@ from keywright.provisioning.customers.handlers import claim_external_id
 from keywright.provisioning.customers.rules import parse_email
 from keywright.provisioning.customers.store import find_customer_by_email
 from keywright.provisioning.policies.store import find_policy
-from keywright.provisioning.shops import event_rules, sold_store, store
+from keywright.provisioning.shops import event_rules, looking_store, sold_store, store
 from keywright.provisioning.shops.commands import (
     AddConnection,
+    ClaimLook,
     ClaimShopEvent,
     HoldShopEvents,
     PostponeShopEvent,
     PurgeShopEvents,
     RemoveConnection,
     ReplayEvents,
+    SaveTopics,
     StoreShopEvent,
     TakeOverSales,
     TryAgain,
@@ -164,7 +166,8 @@ def _lock(work: UnitOfWork, connection_id: int) -> Connection:
 def store_event(work: UnitOfWork, command: StoreShopEvent) -> int | None:
     """Keep an event; returns its ID, None for one that is kept already."""
     now, event = command.context.now, command.event
-    is_readable = event is not None
+    is_readable = event is not None and command.reason is None
+    reason = command.reason or Reason.UNREADABLE
     stored = StoredEvent(
         id=0,
         connection_id=command.connection_id,
@@ -172,7 +175,7 @@ def store_event(work: UnitOfWork, command: StoreShopEvent) -> int | None:
         name="" if event is None else event.name,
         order_ref=None if event is None else event_rules.order_of(event.change),
         state=EventState.WAITING if is_readable else EventState.UNMATCHED,
-        reason=None if is_readable else Reason.UNREADABLE,
+        reason=None if is_readable else reason,
         detail=command.detail,
         happened_at=now if event is None or event.at is None else event.at,
         received_at=now,
@@ -182,8 +185,18 @@ def store_event(work: UnitOfWork, command: StoreShopEvent) -> int | None:
     row_id = store.save_new_event(work.tx, stored, command.payload)
     if row_id is not None and not is_readable:
         _save_progress(work, _lock(work, command.connection_id), stored, EventState.UNMATCHED)
-        _record_unmatched(work, command, replace(stored, id=row_id), Reason.UNREADABLE)
+        _record_unmatched(work, command, replace(stored, id=row_id), reason)
     return row_id
+
+
+def claim_look(work: UnitOfWork, command: ClaimLook) -> bool:
+    """Whether the look at the shop is this process's."""
+    return looking_store.claim_look(work.tx, command.connection_id, command.before, command.context.now)
+
+
+def save_topics(work: UnitOfWork, command: SaveTopics) -> None:
+    """Keep which events are missing."""
+    looking_store.save_topics(work.tx, command.connection_id, command.missing)
 
 
 def claim_event(work: UnitOfWork, command: ClaimShopEvent) -> bool:
@@ -380,6 +393,8 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = {
     RemoveConnection: remove_connection,
     TakeOverSales: take_over_sales,
     StoreShopEvent: store_event,
+    ClaimLook: claim_look,
+    SaveTopics: save_topics,
     ClaimShopEvent: claim_event,
     HoldShopEvents: hold_events,
     WorkShopEvent: work_event,

@@ -41,10 +41,18 @@ from keywright.provisioning.shops.reading import (
     read_metadata,
     require_header,
     require_signature,
+    sends_here,
 )
 from keywright.provisioning.shops.shop_module import ApiAccess, ShopApi
 
 API_URL = "https://api.lemonsqueezy.com"
+TOPICS = frozenset(
+    {
+        *("order_created", "order_refunded", "subscription_created", "subscription_updated"),
+        *("subscription_expired", "subscription_paused", "subscription_unpaused", "subscription_resumed"),
+        *("subscription_payment_success", "subscription_payment_refunded"),
+    }
+)
 _PAGE = 100
 #: The most pages of orders that are asked for.
 _MAX_PAGES = 500
@@ -346,3 +354,23 @@ def _read_invoice(name: str, entity: _Entity, connection: Connection) -> ShopEve
         needs_api=lookup is not None,
         lookup=lookup,
     )
+
+
+def list_running(api: ShopApi, connection: Connection) -> Iterator[ShopEvent]:
+    """See ``ShopModule``."""
+    for number in range(1, _MAX_PAGES + 1):
+        question: dict[str, str | int] = {"page[number]": number, "page[size]": _PAGE}
+        answer = convert(api.get("/v1/subscriptions", question | {"filter[status]": "active"}), _Orders)
+        for one in answer.orders:
+            entity = convert(one, _Entity)
+            yield replace(_read_subscription("subscription", entity), is_test=entity.is_test)
+        if answer.meta.page.current >= answer.meta.page.last:
+            return
+
+
+def list_topics(api: ShopApi, connection: Connection) -> frozenset[str] | None:
+    """See ``ShopModule``."""
+    answer = convert(api.get("/v1/webhooks", {"page[size]": _PAGE}), _Orders)
+    found = [convert(one, _Entity).attributes for one in answer.orders]
+    own = [one for one in found if sends_here(one.get("url"), connection)]
+    return frozenset(topic for one in own for topic in convert(one.get("events"), list[str]))

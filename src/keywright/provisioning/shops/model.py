@@ -84,6 +84,8 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     external_id_name: str | None = None
     metadata_names: tuple[str, ...] = ()
     has_api_key: bool = False
+    #: The events that the shop was not asked to send; None where it was not asked for them yet.
+    missing_topics: tuple[str, ...] | None = None
     #: When the last event came, and how many have failed in a row since.
     last_event_at: datetime | None = None
     failures: int = 0

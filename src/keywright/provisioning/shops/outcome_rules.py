@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from keywright.licensing.licenses.model import License, Status
-from keywright.provisioning.shops.line_rules import Line, Resolve
+from keywright.provisioning.shops.line_rules import Key, Line, Resolve
 from keywright.provisioning.shops.model import (
     EventState,
     Lines,
@@ -19,6 +19,7 @@ from keywright.provisioning.shops.model import (
 )
 from keywright.provisioning.shops.rules import Known, is_proration, payment_ref, subscription_of
 from keywright.provisioning.shops.sold_model import Payment, Snapshots
+from keywright.provisioning.shops.unit_rules import Held
 
 #: What changed, and for how many licenses.
 Notes = Mapping[str, int]
@@ -143,3 +144,22 @@ def compare_paid(paid: Collection[SaleLine], lines: Collection[Line], resolve: R
     if not wanted or wanted == held:
         return None
     return f"paid for {wanted.total()}, holds {held.total()}"
+
+
+def compare_held(
+    paid: Collection[SaleLine], held: Held, once: Collection[Key], resolve: Resolve
+) -> str | None:
+    """``paid for 10, holds 3`` where the licenses are not those of these lines. Licenses of lines that were
+    paid ``once`` are not compared; one that a person deleted or ended counts as held.
+    """
+    wanted, holds = Counter[int | None](), Counter[int | None]()
+    for one in paid:
+        made = resolve(one)
+        if made is None:
+            return None
+        wanted.update({policy.id: one.quantity for policy in made.policies})
+    single = {(one.order, one.line) for one in held.lines if (one.listed_in, one.listed_as) in once}
+    for sold in (one.sold for one in held.units):
+        if not sold.is_over and (sold.order, sold.line) not in single:
+            holds[sold.policy_id] += sold.quantity
+    return None if wanted == holds else f"paid for {wanted.total()}, holds {holds.total()}"

@@ -33,10 +33,12 @@ from keywright.provisioning.shops.reading import (
     decode,
     from_text,
     is_before,
+    pages,
     read_each,
     read_metadata,
     require_header,
     require_timed_signature,
+    sends_here,
 )
 from keywright.provisioning.shops.shop_module import ApiAccess, ShopApi
 
@@ -59,6 +61,9 @@ _SUBSCRIPTION_KINDS = frozenset(
     f"subscription.{happened}"
     for happened in "created activated canceled past_due paused resumed trialing updated".split()
 )
+TOPICS = (_SUBSCRIPTION_KINDS - {"subscription.created", "subscription.trialing"}) | {
+    *("transaction.completed", "adjustment.created", "adjustment.updated"),
+}
 #: Where a transaction comes from that pays for the next period of a subscription, and for a change of it.
 _RENEWS, _CHANGES = "subscription_recurring", "subscription_update"
 
@@ -154,8 +159,11 @@ class _Meta(msgspec.Struct):
     pagination: _Pagination
 
 
-class _Events(msgspec.Struct):
+class _Listed(msgspec.Struct):
     found: list[dict[str, Any]] = field(name="data")
+
+
+class _Events(_Listed):
     meta: _Meta
 
 
@@ -290,3 +298,29 @@ def _read_adjustment(adjustment: _Adjustment) -> Change:
         return Nothing("a part of it, a credit, or not approved")
     fact = Fact.REFUND if adjustment.action == "refund" else Fact.DISPUTE
     return StateChange(state=state, order=adjustment.transaction_id, fact=fact)
+
+
+def list_running(api: ShopApi, connection: Connection) -> Iterator[ShopEvent]:
+    """See ``ShopModule``."""
+
+    def ask(question: dict[str, str | int]) -> list[dict[str, Any]]:
+        return convert(api.get("/subscriptions", question), _Listed).found
+
+    question: dict[str, str | int] = {"status": "active,trialing,past_due", "per_page": _PAGE}
+    for one in pages(ask, question, "after", _PAGE):
+        found = convert(one, _Subscription)
+        yield ShopEvent(
+            id=found.id,
+            name="subscription",
+            at=from_text(convert(one.get("updated_at"), str)),
+            is_test=connection.mode is Mode.TEST,
+            change=_read_subscription(found),
+        )
+
+
+def list_topics(api: ShopApi, connection: Connection) -> frozenset[str] | None:
+    """See ``ShopModule``."""
+    found = convert(api.get("/notification-settings", {"per_page": _PAGE}), _Listed).found
+    own = [one for one in found if sends_here(one.get("destination"), connection) and one.get("active")]
+    names = (topic.get("name") for one in own for topic in convert(one.get("subscribed_events"), list[Any]))
+    return frozenset(map(str, names))

@@ -3,12 +3,15 @@
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
+
 from keywright.core.command import Query
 from keywright.core.errors import UnknownConnection
 from keywright.core.paging import ItemPage
 from keywright.provisioning.customers.store import find_customer
-from keywright.provisioning.shops import forgetting_store, sold_store, store
+from keywright.provisioning.shops import event_rules, forgetting_store, rules, sold_store, store
 from keywright.provisioning.shops.commands import (
+    FindDifference,
     FindShopEventsNaming,
     FindSoldLicenses,
     GetConnection,
@@ -19,15 +22,19 @@ from keywright.provisioning.shops.commands import (
     OpenConnection,
     OpenShopEvent,
 )
+from keywright.provisioning.shops.holding import Holding
+from keywright.provisioning.shops.line_rules import list_lines
 from keywright.provisioning.shops.model import (
     Connection,
     DueEvent,
+    Lines,
     Naming,
     OpenedConnection,
     OpenedEvent,
     RemovedSales,
     StoredEvent,
 )
+from keywright.provisioning.shops.outcome_rules import compare_held
 
 
 def list_connections(read: Any, query: ListConnections) -> list[Connection]:
@@ -85,6 +92,28 @@ def find_sold(read: Any, query: FindSoldLicenses) -> frozenset[int]:
     return frozenset(sold_store.list_sold_ids(read.tx, query.connection_id, query.event.change))
 
 
+def find_difference(read: Any, query: FindDifference) -> str | None:
+    """What is paid and not held."""
+    change = query.event.change
+    if not isinstance(change, Lines):
+        return None
+    connection = get_connection(read, GetConnection(connection_id=query.connection_id))
+    ref = sold_store.find_subscription(read.tx, connection.id, change.subscription) or change.subscription
+    holding = Holding(read.tx, connection.id, connection.mapping, lambda _: None)
+    held = holding.read_held(None, ref)
+    if not held.lines:
+        return None
+    resolve = holding.resolver(held)
+    known = rules.learn(
+        sold_store.find_known(read.tx, connection.id, None, ref),
+        replace(change, subscription=ref),
+        event_rules.to_milliseconds(query.event.at or connection.updated_at),
+    )
+    lines = list_lines(known, resolve)
+    paid = [one.line for one in lines if one.gone_at is None and not one.is_once]
+    return compare_held(paid, held, {one.key for one in lines if one.is_once}, resolve)
+
+
 def find_naming(read: Any, query: FindShopEventsNaming) -> Naming:
     """Events that name a customer; none of one who has no e-mail address."""
     customer = find_customer(read.tx, query.customer_id)
@@ -101,6 +130,7 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     ListShopEvents: list_events,
     ListDueEvents: list_due,
     OpenShopEvent: open_event,
+    FindDifference: find_difference,
     FindSoldLicenses: find_sold,
     FindShopEventsNaming: find_naming,
 }

@@ -9,12 +9,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from keywright.core.errors import BadSignature, UnreadableEvent
-from keywright.provisioning.shops.model import ShopEvent, UnreadableOrder
+from keywright.provisioning.shops.model import Connection, ShopEvent, UnreadableOrder
 
 Decoded = TypeVar("Decoded")
 
 #: How far the time in a signature may be from ours.
 TOLERANCE = timedelta(seconds=300)
+#: What a shop's API says without a time is as old as this: its clock may be another one.
+LATELY = timedelta(minutes=5)
 #: The days, or the months, of the units in which shops count periods; and the most periods to look back.
 _DAYS, _MONTHS = {"day": 1, "week": 7}, {"month": 1, "year": 12}
 _MAX_PERIODS = 1_000
@@ -106,6 +108,24 @@ def is_before(found: Mapping[str, Any], name: str, since: datetime) -> bool:
         return from_text(str(found.get(name))) < since
     except UnreadableEvent:
         return False
+
+
+def pages(
+    ask: Callable[[dict[str, str | int]], list[Any]], question: Mapping[str, str | int], after: str, most: int
+) -> Iterator[Any]:
+    """What a list has that gives pages of ``most`` items: the parameter ``after`` is the ID of the last."""
+    last: dict[str, str | int] = {}
+    for _ in range(_MAX_PERIODS):
+        found = ask({**question, **last})
+        yield from found
+        if len(found) < most:
+            return
+        last = {after: convert(found[-1].get("id"), str)}
+
+
+def sends_here(address: object, connection: Connection) -> bool:
+    """Whether this is the address of the connection, on whatever server."""
+    return str(address).rstrip("/").endswith(f"/in/{connection.shop.value}/{connection.id}")
 
 
 def from_seconds(seconds: float) -> datetime:

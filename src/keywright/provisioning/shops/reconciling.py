@@ -1,19 +1,24 @@
 """Bring in what a shop sold and this installation never heard of."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from keywright.core.command import Context
-from keywright.core.errors import ConnectionFieldInvalid, UnreadableEvent
+from keywright.core.errors import ConnectionFieldInvalid, ShopRefused, UnreadableEvent
 from keywright.provisioning.shops.client import open_api
 from keywright.provisioning.shops.commands import StoreShopEvent
 from keywright.provisioning.shops.event_rules import require_usable
 from keywright.provisioning.shops.model import (
+    Lines,
     OpenedConnection,
     Payload,
+    Reason,
     ShopEvent,
     UnreadableOrder,
 )
@@ -47,6 +52,53 @@ def list_sold(opened: OpenedConnection, since: datetime, context: Context) -> It
                 next_attempt_at=context.now,
                 **_what_is_kept(found),
             )
+
+
+def list_running(opened: OpenedConnection) -> Iterator[ShopEvent]:
+    """What each running subscription of the shop has, as the shop states it now. Raises as ``list_sold``."""
+    connection = opened.connection
+    with open_api(find_access(opened)) as api:
+        for found in MODULES[connection.shop].list_running(api, connection):
+            if isinstance(found.change, Lines):
+                change = replace(found.change, is_asked=True)
+                # A statement is kept once, however often the shop is asked.
+                number = blake2b(msgspec.json.encode(change), digest_size=12).hexdigest()
+                with suppress(UnreadableEvent):
+                    yield require_usable(replace(found, id=f"asked/{number}", change=change, needs_api=False))
+
+
+def find_missing_topics(opened: OpenedConnection) -> tuple[str, ...] | None:
+    """The events that the shop was not asked to send; None where that cannot be asked. Raises
+    ``ConnectionFieldInvalid``, ``ShopUnavailable``, ``UnreadableEvent``.
+    """
+    module = MODULES[opened.connection.shop]
+    with open_api(find_access(opened)) as api, suppress(ShopRefused):
+        topics = module.list_topics(api, opened.connection)
+        return None if topics is None else tuple(sorted(module.TOPICS - topics))
+    return None
+
+
+def mend(opened: OpenedConnection, event: ShopEvent, context: Context, difference: str) -> StoreShopEvent:
+    """A command that lets what the shop states now be held."""
+    event = replace(event, id=f"{event.id}/{context.now:%Y%m%dT%H%M%S}")
+    return _store(opened, event, context, difference)
+
+
+def note(opened: OpenedConnection, event: ShopEvent, context: Context, difference: str) -> StoreShopEvent:
+    """A command that lets what the shop states now wait for a person, who can apply it."""
+    return replace(_store(opened, event, context, difference), reason=Reason.PAID_NOT_HELD)
+
+
+def _store(opened: OpenedConnection, event: ShopEvent, context: Context, difference: str) -> StoreShopEvent:
+    return StoreShopEvent(
+        context=context,
+        connection_id=opened.connection.id,
+        event_id=event.id,
+        event=event,
+        payload=payload_of(event),
+        next_attempt_at=context.now,
+        detail=difference,
+    )
 
 
 def _what_is_kept(found: ShopEvent | UnreadableOrder) -> dict[str, Any]:

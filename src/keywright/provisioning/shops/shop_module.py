@@ -28,11 +28,14 @@ class ShopApi(Protocol):
 
 
 class ShopModule(Protocol):
-    """The functions of a shop's module. All are pure but those that are given an API.
+    """The functions of a shop's module. All are pure but those that are given an API. ``TOPICS`` are the
+    events that a connection needs, for subscriptions that change, too.
 
     ``headers`` have lower-case names. What a body says may be anything: ``read`` raises ``UnreadableEvent``
     for what is not as documented, and nothing else.
     """
+
+    TOPICS: frozenset[str]
 
     def is_ping(self, headers: Mapping[str, str], body: bytes) -> bool:
         """Whether this is a call that the shop sends to try the address, without a signature: it is answered
@@ -60,4 +63,12 @@ class ShopModule(Protocol):
     ) -> Iterator[ShopEvent | UnreadableOrder]:
         """An event for each order that changed since then, oldest first, each with the ``id`` that
         ``read`` gives the same event. Raises as ``complete``; an order that cannot be read stops no other.
+        """
+
+    def list_running(self, api: ShopApi, connection: Connection) -> Iterator[ShopEvent]:
+        """An event for each subscription that runs, with all of its lines. Raises as ``complete``."""
+
+    def list_topics(self, api: ShopApi, connection: Connection) -> frozenset[str] | None:
+        """The events that the shop was asked to send to this connection; None where it cannot be asked.
+        Raises as ``complete``.
         """

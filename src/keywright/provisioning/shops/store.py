@@ -6,7 +6,18 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Row, Select, Update, bindparam, delete, exists, literal, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    Select,
+    Update,
+    bindparam,
+    delete,
+    exists,
+    literal,
+    select,
+    update,
+)
 from sqlalchemy.dialects.postgresql import insert as insert_on_postgres
 from sqlalchemy.dialects.sqlite import insert as insert_on_sqlite
 
@@ -155,6 +166,8 @@ def _connection_of(row: Row[Any]) -> Connection:
     values = {name: found[name] for name in Connection.__struct_fields__}
     values |= {"shop": Shop(row.shop), "mode": Mode(row.mode), "mapping": _decode_mapping(row.mapping)}
     values |= {name: _decode_names(found[name]) for name in _NAMES}
+    topics = row.missing_topics
+    values |= {"missing_topics": None if topics is None else _decode_names(topics)}
     values |= {"on_cancel": OnCancel(row.on_cancel)}
     return Connection(**values | {name: bool(values[name]) for name in ("sends_mail", "has_api_key")})
 
@@ -167,11 +180,17 @@ def _connection_values(connection: Connection) -> Values:
         **{name: msgspec.json.encode(values[name]).decode() for name in _NAMES},
         "sends_mail": int(connection.sends_mail),
         "has_api_key": int(connection.has_api_key),
+        "missing_topics": topics_to_text(connection.missing_topics),
     }
     times = {
         name: to_optional_seconds(values[name]) for name in ("last_event_at", "created_at", "updated_at")
     }
     return values | times
+
+
+def topics_to_text(topics: tuple[str, ...] | None) -> str | None:
+    """The column of a connection."""
+    return None if topics is None else msgspec.json.encode(topics).decode()
 
 
 # --- events ---------------------------------------------------------------------------------------

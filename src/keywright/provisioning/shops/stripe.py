@@ -6,7 +6,7 @@ names its subscription in ``parent``, and a charge no longer names its invoice.
 """
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from msgspec.structs import replace
@@ -27,13 +27,16 @@ from keywright.provisioning.shops.model import (
     UnreadableOrder,
 )
 from keywright.provisioning.shops.reading import (
+    LATELY,
     convert,
     decode,
     from_seconds,
+    pages,
     read_each,
     read_metadata,
     require_header,
     require_timed_signature,
+    sends_here,
 )
 from keywright.provisioning.shops.shop_module import ApiAccess, ShopApi
 from keywright.provisioning.shops.stripe_objects import (
@@ -253,3 +256,27 @@ _READERS = {
     "charge.dispute.funds_withdrawn": _read_dispute,
     "charge.dispute.closed": _read_dispute,
 }
+#: What the page about this shop names; the others are read where they come.
+TOPICS = frozenset(_READERS) - {"customer.subscription.created", "charge.refund.updated"}
+
+
+def list_running(api: ShopApi, connection: Connection) -> Iterator[ShopEvent]:
+    """Canceled ones are not in the list. A change of the last minutes has an event of its own."""
+    at = datetime.now(UTC) - LATELY
+
+    def ask(question: dict[str, str | int]) -> list[dict[str, Any]]:
+        return convert(api.get("/v1/subscriptions", question), Events).found
+
+    for one in pages(ask, {"limit": _PAGE}, "starting_after", _PAGE):
+        change, lookup = _read_subscription(one)
+        number, is_test = convert(one.get("id"), str), one.get("livemode") is False
+        event = ShopEvent(id=number, name="subscription", at=at, is_test=is_test, change=change)
+        yield event if lookup is None else complete(replace(event, needs_api=True, lookup=lookup), api)
+
+
+def list_topics(api: ShopApi, connection: Connection) -> frozenset[str] | None:
+    """See ``ShopModule``."""
+    found = convert(api.get("/v1/webhook_endpoints", {"limit": _PAGE}), Events).found
+    own = [one for one in found if sends_here(one.get("url"), connection) and one.get("status") == "enabled"]
+    topics = frozenset(topic for one in own for topic in convert(one.get("enabled_events"), list[str]))
+    return TOPICS if "*" in topics else topics

@@ -45,11 +45,18 @@ from keywright.provisioning.shops.reading import (
     read_metadata,
     require_header,
     require_signature,
+    sends_here,
 )
 from keywright.provisioning.shops.shop_module import ApiAccess, ShopApi
 
 #: The states of orders that make licenses, unless the connection names others.
 PAID_STATES = ("processing", "completed")
+TOPICS = frozenset(
+    {
+        *("order.created", "order.updated", "order.deleted"),
+        *("subscription.created", "subscription.updated", "subscription.switched"),
+    }
+)
 _ORDER_STATES = {
     "cancelled": SaleState.SUSPENDED,
     "failed": SaleState.SUSPENDED,
@@ -208,23 +215,23 @@ def list_orders(
 
     WooCommerce sends an event once: what did not arrive is found so.
     """
-    yield from read_each(_list(api, "orders", since), lambda body: read({}, body, connection))
+    yield from read_each(_list(api, "orders", _since(since)), lambda body: read({}, body, connection))
     try:
-        yield from read_each(_list(api, "subscriptions", since), lambda body: read({}, body, connection))
+        yield from read_each(
+            _list(api, "subscriptions", _since(since)), lambda body: read({}, body, connection)
+        )
     except ShopRefused:
         # Without WooCommerce Subscriptions, there is no such address.
         return
 
 
-def _list(api: ShopApi, what: str, since: datetime) -> Iterator[dict[str, Any]]:
+def _since(moment: datetime) -> dict[str, str | int]:
+    return {"modified_after": f"{moment:%Y-%m-%dT%H:%M:%S}", "dates_are_gmt": "true"}
+
+
+def _list(api: ShopApi, what: str, which: dict[str, str | int]) -> Iterator[dict[str, Any]]:
     # In the order of numbers, what changes meanwhile moves nothing out of the pages to come.
-    question: dict[str, str | int] = {
-        "modified_after": f"{since:%Y-%m-%dT%H:%M:%S}",
-        "dates_are_gmt": "true",
-        "orderby": "id",
-        "order": "asc",
-        "per_page": _PAGE,
-    }
+    question: dict[str, str | int] = which | {"orderby": "id", "order": "asc", "per_page": _PAGE}
     for number in range(1, _MAX_PAGES + 1):
         page = convert(api.get(f"/wp-json/wc/v3/{what}", question | {"page": number}), list[dict[str, Any]])
         if not page:
@@ -346,3 +353,25 @@ def _read_subscription(found: _Subscription) -> ShopEvent:
         change=change,
         lookup=str(found.id),
     )
+
+
+def list_running(api: ShopApi, connection: Connection) -> Iterator[ShopEvent]:
+    """None without WooCommerce Subscriptions."""
+    try:
+        for one in _list(api, "subscriptions", {"status": "active"}):
+            found = _read_subscription(convert(one, _Subscription))
+            yield replace(found, is_test=connection.mode is Mode.TEST)
+    except ShopRefused:
+        return
+
+
+def list_topics(api: ShopApi, connection: Connection) -> frozenset[str] | None:
+    """Without WooCommerce Subscriptions, its topics count as asked for: there are none."""
+    found = convert(api.get("/wp-json/wc/v3/webhooks", {"per_page": _PAGE}), list[dict[str, Any]])
+    own = [one for one in found if sends_here(one.get("delivery_url"), connection)]
+    topics = {str(one.get("topic")) for one in own if one.get("status") == "active"}
+    try:
+        api.get("/wp-json/wc/v3/subscriptions", {"per_page": _PAGE, "page": 1})
+    except ShopRefused:
+        topics |= {one for one in TOPICS if one.startswith("subscription.")}
+    return frozenset(topics)
