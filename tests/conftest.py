@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.databases import KINDS, stop_postgres
+from tests.databases import KINDS, keep_files_in_memory, stop_postgres
 from tests.proving import IS_LONG
 from tests.tiers import COLLECTED, OPTIONS, is_left_out, tier_of
 
@@ -184,12 +184,14 @@ def database(request: pytest.FixtureRequest) -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Let Hypothesis draw from the seed, too, where it draws anew.
+    """Let Hypothesis draw from the seed, too, where it draws anew; proofs write to a real disk.
 
     End as after Ctrl-C when told to end, also in the background, where a shell ignores Ctrl-C. Processes
     that the tests start inherit this.
     """
-    if IS_LONG and config.option.hypothesis_seed is None:
+    if not IS_LONG:
+        keep_files_in_memory()
+    elif config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = config.option.seed
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.default_int_handler)

@@ -28,6 +28,17 @@ _MEMORY = Path("/dev/shm")
 _ENOUGH = 4 << 30
 
 
+def has_memory_for_files() -> bool:
+    """Whether the files of tests fit into memory on this machine."""
+    return _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free >= _ENOUGH
+
+
+def keep_files_in_memory() -> None:
+    """Let ``tmp_path`` be in memory where there is room: SQLite waits for a disk at each commit."""
+    if has_memory_for_files():
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
+
+
 @cache
 def postgres() -> PostgresServer:
     """The server of this test run."""
@@ -42,7 +53,7 @@ def postgres() -> PostgresServer:
 @cache
 def _in_memory() -> TemporaryDirectory[str] | None:
     """A folder in memory for the databases of this run's server; None where there is no room for them."""
-    if not _MEMORY.is_dir() or shutil.disk_usage(_MEMORY).free < _ENOUGH:
+    if not has_memory_for_files():
         return None
     return TemporaryDirectory(prefix="kw-", dir=_MEMORY)
 
