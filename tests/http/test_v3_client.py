@@ -145,7 +145,8 @@ def test_the_view_has_product_policy_usage_and_public_metadata(app: App) -> None
         recipe = {"charset": "AB", "chunks": 4, "chunk_length": 4}
         tx.connection.execute(insert(policies).values(id=3, name="Yearly", **recipe, **at))
         save_new_usage(tx, [replace(begin(license, "exports", Period.LICENSE, NOW), used=4)])
-    body = ask(app, "validate", product="editor", entitlements=["export"]).json
+    lease_id = ask(app, "leases", holder="anna").json["lease"]["id"]
+    body = ask(app, "validate", product="editor", entitlements=["export"], lease_id=lease_id).json
     assert body["code"] == "valid"
     assert body["entitlements"] == ["export"]
     assert body["license"] == LICENSE | {
@@ -233,8 +234,27 @@ def test_a_lease_that_ended_unreleased_is_lost(app: App) -> None:
         tx.connection.execute(insert(leases).values(**of_laptop, **times))
     assert ask(app, "validate", fingerprint=LAPTOP).json["codes"] == ["lease_lost"]
     assert ask(app, "validate", lease_id="a" * 32).json["codes"] == ["lease_lost"]
-    assert ask(app, "validate", lease_id="b" * 32).json["codes"] == ["valid"]
-    assert ask(app, "validate").json["codes"] == ["valid"]
+
+
+def test_a_floating_license_is_valid_for_those_who_hold_a_lease(app: App) -> None:
+    """By the lease that is named, or the device's; v2 and activations need none."""
+    put_license(app, {"max_leases": 2, "max_activations": 2})
+    activate(app)
+    unheld = ask(app, "validate", fingerprint=LAPTOP)
+    assert (unheld.json["valid"], unheld.json["codes"]) == (False, ["lease_required"])
+    assert unheld.json["license"]["id"] == 7
+    taken = ask(app, "leases", holder="alice", fingerprint=LAPTOP).json["lease"]["id"]
+    rows: list[tuple[dict[str, Any], list[str]]] = [
+        ({"fingerprint": LAPTOP}, ["valid"]),
+        ({"lease_id": taken}, ["valid"]),
+        ({}, ["lease_required"]),
+        ({"lease_id": "b" * 32}, ["lease_required"]),
+        ({"fingerprint": "another-device"}, ["not_activated", "lease_required"]),
+        ({"fingerprint": LAPTOP, "lease_id": "b" * 32}, ["lease_required"]),
+    ]
+    assert [(one, ask(app, "validate", **one).json["codes"]) for one, _ in rows] == rows
+    ask(app, "leases/release", lease_id=taken)
+    assert ask(app, "validate", fingerprint=LAPTOP).json["codes"] == ["lease_required"]
 
 
 def test_a_key_that_was_replaced_or_is_foreign_tells_nothing(app: App) -> None:

@@ -262,6 +262,20 @@ def test_a_lease_ends_its_signed_answer(app: App) -> None:
     assert "activation" not in other
 
 
+def test_a_floating_license_is_kept_by_those_who_hold_a_lease(app: App) -> None:
+    """A yes without a lease can be checked, not kept; a file only where devices are bounded, too."""
+    do(app, set_terms({"max_leases": 2}))
+    unheld = read(app, ask(app, "validate", fingerprint=LAPTOP))
+    assert (unheld["valid"], unheld["codes"], unheld["exp"]) == (False, ["lease_required"], 300)
+    activated = read(app, ask(app, "activate", fingerprint=LAPTOP))
+    assert (activated["valid"], activated["exp"], "lease" in activated) == (True, 300, False)
+    assert make_file(app, fingerprint=LAPTOP).code == "offline_not_allowed"
+    do(app, set_terms({"max_leases": 2, "max_activations": 3}))
+    file = read_token(app, read_license_file(make_file(app, fingerprint=LAPTOP).body))
+    assert (file["valid"], file["codes"], file["exp"]) == (True, ["valid"], 14 * DAY)
+    assert read(app, ask(app, "activate", fingerprint=LAPTOP))["exp"] == 300
+
+
 def test_a_refusal_is_a_problem_not_a_token(app: App) -> None:
     do(app, update(KEY, status=Status.DISABLED))
     assert ask(app, "activate", fingerprint=LAPTOP).code == "disabled"

@@ -182,6 +182,7 @@ def test_an_old_key_verifies_until_what_it_signed_has_ended(executor: Executor) 
     ("terms", "fields", "asked", "refusal"),
     [
         ({"offline_days": 0}, {}, {}, OfflineNotAllowed),
+        ({"max_leases": 2}, {}, {}, OfflineNotAllowed),
         ({}, {"status": Status.DISABLED}, {}, LicenseDisabled),
         ({}, {"status": Status.INACTIVE}, {}, LicenseInactive),
         ({}, {"expires_at": NOW}, {}, LicenseExpired),

@@ -37,6 +37,7 @@ BLOCKING = [
     "not_activated",
     "fingerprint_required",
     "lease_lost",
+    "lease_required",
     "entitlement_missing",
 ]
 NOT_BLOCKING = ["over_limit", "usage_exceeded", "grace", "expired_allowed", "version_covered", "valid"]
@@ -178,6 +179,17 @@ def test_a_lease_that_ended_by_itself_is_lost() -> None:
     assert find(FLOATING, lease=a_lease(expires_at=NOW)).code is Code.LEASE_LOST
     assert find(FLOATING, lease=a_lease()).code is Code.VALID
     assert find(FLOATING).code is Code.VALID
+
+
+def test_a_floating_license_is_for_those_who_hold_a_lease_where_one_is_needed() -> None:
+    findings = find(FLOATING, needs_lease=True)
+    sentence = "The license can be used only with a lease, and none is held here."
+    assert findings == Findings((Code.LEASE_REQUIRED,), sentence)
+    assert not findings.is_valid
+    assert findings.shows_license
+    assert find(FLOATING, needs_lease=True, lease=a_lease()).code is Code.VALID
+    assert find(FLOATING, needs_lease=True, lease=LOST).codes == (Code.LEASE_LOST,)
+    assert find(needs_lease=True).code is Code.VALID
     assert find(lease=LOST).code is Code.VALID
 
 
@@ -239,6 +251,7 @@ FACTS = st.fixed_dictionaries(
         "is_device_named": st.booleans(),
         "activation": st.sampled_from([None, an_activation(), a_deactivated_activation()]),
         "lease": st.sampled_from([None, LOST, a_lease()]),
+        "needs_lease": st.booleans(),
         "entitlements": st.sampled_from([(), ("pro",)]),
         "usage": st.sampled_from([{}, {"exports": 1000}]),
         "built_at": st.sampled_from([None, NOW - DAY, NOW + DAY]),

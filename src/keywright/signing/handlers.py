@@ -9,7 +9,7 @@ import msgspec
 from keywright.core.command import Command
 from keywright.core.errors import OfflineNotAllowed
 from keywright.licensing.activations.device_handlers import activate_device, find_activation, get_license
-from keywright.licensing.licenses.rules import terms_of
+from keywright.licensing.licenses.rules import allows_files, terms_of
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.licensing.validation.model import Facts
 from keywright.licensing.validation.rules import next_check_at, validate
@@ -41,7 +41,7 @@ def make_license_file(work: LicenseWork, command: MakeLicenseFile) -> LicenseFil
     )
     findings = validate(facts)
     rules.require_valid(findings, license)
-    if not terms.offline_days:
+    if not allows_files(terms):
         raise OfflineNotAllowed
     said = Said(
         findings=findings,
@@ -54,6 +54,7 @@ def make_license_file(work: LicenseWork, command: MakeLicenseFile) -> LicenseFil
         nonce=command.nonce,
         built_at=command.built_at,
         days=command.days,
+        is_file=True,
     )
     token = _sign(work, command, said)
     ends_at = rules.ends_at(said)
@@ -66,7 +67,7 @@ def activate_for_file(work: LicenseWork, command: ActivateForFile) -> FileWithPl
     """Activate a device and make its license file. Raises what ``activate_device`` does, and
     ``OfflineNotAllowed``; nothing is changed then.
     """
-    if not terms_of(get_license(work, command)).offline_days:
+    if not allows_files(terms_of(get_license(work, command))):
         raise OfflineNotAllowed
     place = activate_device(work, command)
     making = MakeLicenseFile(

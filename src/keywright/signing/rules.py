@@ -68,7 +68,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What an answer says. ``view`` is None where it may not show the license, and ``shown`` is the public
     view of it; ``activation`` is the record of the device that was named, ``lease`` the lease that it holds.
     ``days`` is the life that was asked for; None is all that the terms give. ``asked_product`` is the product
-    that the program named, by number or code.
+    that the program named, by number or code. ``is_file`` is for a license file, whose device holds no lease.
     """
 
     findings: Findings
@@ -83,6 +83,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     built_at: datetime | None = None
     days: int | None = None
     asked_product: int | str | None = None
+    is_file: bool = False
 
 
 def build_claims(said: Said, issuer: str, token_id: str) -> Claims:
@@ -133,6 +134,9 @@ def ends_at(said: Said) -> datetime:
         ends.append(until)
     if said.lease is not None:
         ends.append(said.lease.expires_at)
+    elif license_rules.terms_of(view.license).max_leases is not None and not said.is_file:
+        # A floating license is kept by those who hold a lease.
+        ends.append(now + timedelta(seconds=CHECK_SECONDS))
     return min(ends)
 
 

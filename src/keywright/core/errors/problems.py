@@ -188,8 +188,9 @@ PROBLEMS: dict[str, Problem] = {
     "offline_not_allowed": Problem(
         409,
         "The license cannot be kept offline",
-        "The license's terms say `offline_days: 0`: it must be validated over the network.",
-        "Validate it over the network, or set `offline_days`.",
+        "The license's terms say `offline_days: 0`, or have `max_leases` and no `max_activations`: it must "
+        "be validated over the network.",
+        "Validate it over the network, or set `offline_days`, or `max_activations`.",
         "The license cannot be kept offline.",
     ),
     "usage_exceeded": Problem(

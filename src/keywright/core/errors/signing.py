@@ -12,8 +12,14 @@ class OfflineNotAllowed(Refusal):
 
     code = "license.offline_not_allowed"
     problem = "offline_not_allowed"
-    sentence = "The license's terms allow no use without a network. Change the days offline first."
-    hint = "the license's terms allow no use without a network. Change that with --offline-days."
+    sentence = (
+        "The license's terms allow no use without a network: they give no days offline, or bound the use by "
+        "leases alone."
+    )
+    hint = (
+        "the license's terms allow no use without a network. Change that with --offline-days, or with --max "
+        "for a floating license."
+    )
     v2 = None
 
 

@@ -50,6 +50,7 @@ _REFUSALS = {
     "not_activated": N_("The device was not active"),
     "unknown_device": N_("The device was not active"),
     "lease_lost": N_("The lease had ended"),
+    "lease_required": N_("No lease was held"),
     "entitlement_missing": N_("A feature is not included"),
 }
 

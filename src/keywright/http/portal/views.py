@@ -94,7 +94,7 @@ def _show(license: License, product: str, devices: Sequence[ShownDevice]) -> Sho
         devices=tuple(devices),
         releases=ReleasesLeft(),
         per_days=None if allowance is None else allowance.per_days,
-        has_files=terms.offline_days > 0,
+        has_files=license_rules.allows_files(terms),
     )
 
 

@@ -115,9 +115,18 @@ def require_no_device(license: License) -> None:
     activations over v2.
     """
     terms = terms_of(license)
-    is_floating = terms.max_leases is not None and terms.max_activations is None
-    if terms.device is DeviceRule.REQUIRED or is_floating:
+    if terms.device is DeviceRule.REQUIRED or is_bounded_by_leases(terms):
         raise LicenseInactive(license.key)
+
+
+def is_bounded_by_leases(terms: Terms) -> bool:
+    """Whether leases alone bound the use of a license."""
+    return terms.max_leases is not None and terms.max_activations is None
+
+
+def allows_files(terms: Terms) -> bool:
+    """Whether there are license files: a device with one holds no lease."""
+    return terms.offline_days > 0 and not is_bounded_by_leases(terms)
 
 
 def require_activatable(license: License, terms: Terms, now: datetime, built_at: datetime | None) -> None:

@@ -25,6 +25,7 @@ class Code(StrEnum):
     NOT_ACTIVATED = "not_activated"
     FINGERPRINT_REQUIRED = "fingerprint_required"
     LEASE_LOST = "lease_lost"
+    LEASE_REQUIRED = "lease_required"
     ENTITLEMENT_MISSING = "entitlement_missing"
     OVER_LIMIT = "over_limit"
     USAGE_EXCEEDED = "usage_exceeded"
@@ -44,7 +45,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     ``product_id`` is the product that the program named (``NO_PRODUCT`` for an unknown one), None without;
     ``activation`` is the record of the device that it named. ``lease`` is the one that it named, or else the
-    device's latest; None where that was released. ``entitlements`` are asked for; ``usage`` is by meter.
+    device's latest; None where that was released, or none was taken. With ``needs_lease``, a floating license
+    is for callers who hold one. ``entitlements`` are asked for; ``usage`` is by meter.
     """
 
     license: License | None
@@ -54,6 +56,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_device_named: bool = False
     activation: Activation | None = None
     lease: Lease | None = None
+    needs_lease: bool = False
     entitlements: tuple[str, ...] = ()
     usage: Mapping[str, int] = {}
     built_at: datetime | None = None

@@ -61,6 +61,7 @@ class LoadedValidations:
             is_device_named=is_device_named,
             activation=activation,
             lease=None if license.terms is None else self._find_lease(query, license, activation),
+            needs_lease=True,
             entitlements=query.entitlements,
             usage=view.usage,
             built_at=query.built_at,

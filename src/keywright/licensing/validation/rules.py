@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from zlib import crc32
 
 from keywright.core.parsing import format_count, write_time
+from keywright.licensing.leases.model import Lease
 from keywright.licensing.leases.rules import is_over
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import License, Status
@@ -54,8 +55,8 @@ def _find(facts: Facts, license: License) -> Iterator[tuple[Code, str]]:
     is_expired = bool(expiry) and expiry[0][0] is Code.EXPIRED
     yield from expiry if is_expired else ()
     yield from _find_device(facts, license, terms)
-    if terms.max_leases is not None and facts.lease is not None and is_over(facts.lease, facts.now):
-        yield Code.LEASE_LOST, f"The lease ended on {_write(facts.lease.expires_at)}."
+    if terms.max_leases is not None:
+        yield from _find_lease(facts, facts.lease)
     if missing := [one for one in facts.entitlements if one not in terms.entitlements]:
         yield Code.ENTITLEMENT_MISSING, f"The license does not include {', '.join(missing)}."
     yield from _find_figures(facts, license, terms)
@@ -89,6 +90,13 @@ def _find_device(facts: Facts, license: License, terms: Terms) -> Iterator[tuple
             yield Code.NOT_ACTIVATED, f"The device holds no place; {_describe_places(license)}."
     elif terms.device is DeviceRule.REQUIRED:
         yield Code.FINGERPRINT_REQUIRED, "The license can be used only with a fingerprint of the device."
+
+
+def _find_lease(facts: Facts, lease: Lease | None) -> Iterator[tuple[Code, str]]:
+    if lease is None and facts.needs_lease:
+        yield Code.LEASE_REQUIRED, "The license can be used only with a lease, and none is held here."
+    elif lease is not None and is_over(lease, facts.now):
+        yield Code.LEASE_LOST, f"The lease ended on {_write(lease.expires_at)}."
 
 
 def _find_figures(facts: Facts, license: License, terms: Terms) -> Iterator[tuple[Code, str]]:

@@ -14,7 +14,7 @@ from keywright.identity.rights import Right
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.activations.records import list_some_active
 from keywright.licensing.licenses.model import License
-from keywright.licensing.licenses.rules import terms_of
+from keywright.licensing.licenses.rules import allows_files, terms_of
 from keywright.licensing.terms.model import DeviceRule
 from keywright.signing.commands import MakeLicenseFile
 from keywright.signing.model import LicenseFile
@@ -44,7 +44,12 @@ class Files:
         if terms.device is not DeviceRule.REQUIRED:
             devices.append(("", _("every device")))
         return request.render(
-            "licenses/file.html", errors=errors, license=license, terms=terms, devices=devices
+            "licenses/file.html",
+            errors=errors,
+            license=license,
+            terms=terms,
+            has_files=allows_files(terms),
+            devices=devices,
         )
 
 
