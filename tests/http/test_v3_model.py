@@ -105,10 +105,12 @@ class V3AgainstModel(RuleBasedStateMachine):
 
     def do_validate(self, step: Step, is_old: bool) -> Any:
         device = step.device if step.other is None else None
-        said = _said(self.send("validate", fingerprint=device), "valid", "codes")
+        # One lease was taken without a device, and is named; one that was released, or none, is no lease.
+        lease_id = self.leases.get(step.device, "0" * 32)
+        said = _said(self.send("validate", fingerprint=device, lease_id=lease_id), "valid", "codes")
         if is_old:
             return said, {"valid": False, "codes": ["key_rotated"]}
-        return said, self.expect(is_old, v3_model.validate, device)
+        return said, self.expect(is_old, v3_model.validate, device, step.device)
 
     def do_take_lease(self, step: Step, is_old: bool) -> Any:
         reply = self.send("leases", holder=step.device)

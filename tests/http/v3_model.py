@@ -64,17 +64,18 @@ def deactivate(one: License, device: str) -> dict[str, Any]:
     return {"was_active": was_active, "activations": one.taken}
 
 
-def validate(one: License, device: str | None) -> dict[str, Any]:
+def validate(one: License, device: str | None, holder: str) -> dict[str, Any]:
     is_there = device is None or (device in one.places and one.places[device].is_active)
     findings = {
         "disabled": one.is_disabled,
         "expired": one.is_expired,
         "not_activated": not is_there,
+        "lease_required": holder not in one.holders,
         "over_limit": one.limit is not None and one.taken > one.limit,
         "usage_exceeded": one.used >= MAX_USED,
     }
     codes = [code for code, is_found in findings.items() if is_found] or ["valid"]
-    valid = not {"disabled", "expired", "not_activated"} & set(codes)
+    valid = not {"disabled", "expired", "not_activated", "lease_required"} & set(codes)
     return {"valid": valid, "codes": codes, "activations": one.taken, "limit": one.limit}
 
 
