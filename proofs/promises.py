@@ -361,14 +361,19 @@ PROMISES = (
         "R23",
         "No sale lost, none doubled",
         "each sale that a shop was told is received has its licenses, once; over 100 kills and 20 restarts "
-        "of the database; 0 sets of events that end otherwise in another order",
+        "of the database; 0 sets of events that end in other licenses in another order",
         "Shops send sales, renewals and refunds, each twice and in any order, to a server, or on PostgreSQL "
         "to one of two, while these are killed and the database restarts. Every sale that was accepted must "
         "have its licenses and its mail, each once, with the expiry that was paid for. Beside that, the pure "
-        "rules take recorded and random events of each shop (sales, renewals, refunds, disputes) in every "
-        "order, and repeated: the same live licenses must come of it. The control goes by the time of "
-        "arrival.",
-        ("tests/unit/test_shop_permutations.py", "tests/faults/test_shops_killed.py"),
+        "rules take recorded and random events of each shop (sales, renewals, refunds, disputes, lines of "
+        "subscriptions that change) in every order, and repeated: the same live licenses of each line, by "
+        "number, policy, limits and expiry, must come of it, over HTTP, too. Shops, hands and policies "
+        "change the same licenses at once over four servers. The control goes by the time of arrival.",
+        (
+            "tests/unit/test_shop_permutations.py",
+            "tests/faults/test_shops_killed.py",
+            "tests/concurrency/test_shop_sales.py",
+        ),
         headline=("kills", "restarts", "orders", "permutations"),
         bounds=_none("sales lost", "licenses doubled", "sets with another end"),
     ),

@@ -256,11 +256,12 @@ def vocabulary(shop: Shop) -> tuple[list[Sale], list[Change]]:
             return [a_sale("in0", "s"), a_sale("pi", None)], [*others, *facts("in0", "in1", "pi", "in9")]
         case Shop.PADDLE:
             renewals = [paid("s", ENDS[i], f"t{i}") for i in (1, 2)] + [paid("s", None, "t8")]
+            renewals += [replace(paid("s", ENDS[2], "t7"), is_change=True)]
             others = [*renewals, *states(ACTIVE, GRACE, SUSPENDED, ENDED, subscription="s")]
             # The second line is paid once, and no price has a number of its own.
             others += told("s", "1a2", "1a5", "1a1", "3c2", "4d2", "5x2", "3c1 1a2", state=ACTIVE)
             sales = [a_sale("t0", "s", ENDS[0], (True, False)), a_sale("t9", None)]
-            return sales, [*others, *facts("t0", "t1", "t9", "t8")]
+            return sales, [*others, *facts("t0", "t1", "t9", "t8", "t7")]
         case Shop.WOOCOMMERCE:
             periods = [paid("1", end) for end in ENDS]
             others = [*periods, paid("1", ENDS[1], "2"), *states(ACTIVE, GRACE, ENDED, subscription="1")]
