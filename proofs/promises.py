@@ -403,6 +403,24 @@ PROMISES = (
         has_control=False,
     ),
     Promise(
+        "R26",
+        "A closed period of usage is what was acknowledged, closed once, and never altered",
+        "no difference over 100 kills of four servers, per database",
+        "Sixteen programs count usage; meters get other periods, and time passes: the rows of all periods "
+        "are set back by weeks. One server after the other is killed and started again. The journals of the "
+        "programs are compared with all periods, and the closed periods with the events that tell of them. "
+        "The control alters the rows.",
+        ("tests/faults/test_usage_killed.py", "tests/storage/test_usage.py"),
+        headline=("kills", "calls", "periods"),
+        bounds=_none(
+            "usage missing",
+            "usage counted twice",
+            "closed twice",
+            "closed without an event",
+            "altered after the close",
+        ),
+    ),
+    Promise(
         "R27",
         "A wrong clock destroys nothing",
         "0 tables that differ after a start or a jump by 400 days, and back",
