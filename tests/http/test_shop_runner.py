@@ -9,20 +9,31 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from keywright.background import shop_runner, watch
 from keywright.background.loops import read_clock
+from keywright.background.shop_look import look_when_due
 from keywright.background.shop_runner import ShopRunner, running_shops
 from keywright.core.command import Context
 from keywright.core.paging import Paging
+from keywright.db import Storage
 from keywright.engine.desk import Desk
 from keywright.provisioning.shops.client import open_api
 from keywright.provisioning.shops.commands import AddConnection, GetConnection, ListShopEvents, StoreShopEvent
-from keywright.provisioning.shops.model import EventState, Reason, Shop, ShopEvent, StoredEvent
+from keywright.provisioning.shops.model import (
+    EventState,
+    MappedProduct,
+    Reason,
+    SaleLine,
+    Shop,
+    ShopEvent,
+    StoredEvent,
+)
 from keywright.provisioning.shops.payloads import payload_of
 from keywright.provisioning.shops.selling import Selling
 from keywright.registry import open_executor
-from tests.connections import SECRET, a_connection, a_sale, an_event
+from tests.connections import SECRET, a_connection, a_sale, an_event, work
 from tests.makers import a_storage, an_origin, create_policy
 from tests.shop_apis import API_KEYS, running_api
 from tests.shop_events import SECRETS
@@ -186,3 +197,42 @@ def test_what_another_process_has_left_is_found(tmp_path: Path, monkeypatch: pyt
             assert (await process.until(row_id, is_over)).attempts == 2
 
     run(tmp_path, test)
+
+
+def test_a_shop_is_looked_at_once_a_night_and_what_is_not_held_waits(tmp_path: Path) -> None:
+    async def test() -> None:
+        with closing(a_storage(tmp_path)) as storage:
+            desk = Desk(open_executor(storage), most_waiting=1000)
+            context = Context(read_clock(), an_origin())
+            await desk.execute(create_policy())
+            stripe = a_connection(
+                shop=Shop.STRIPE, url=stub.url, mapping=(MappedProduct("price_cloud_monthly", 1),)
+            )
+            await desk.execute(
+                AddConnection(
+                    context=context,
+                    connection=stripe,
+                    secret=SECRETS[Shop.STRIPE],
+                    api_key=API_KEYS[Shop.STRIPE],
+                )
+            )
+            process = Process(desk, None)  # type: ignore[arg-type]
+            line = SaleLine("li_1", ("price_cloud_monthly", "prod_cloud"), 2, recurs=True)
+            sale = replace(a_sale("in_1", subscription="sub_000001"), lines=(line,))
+            work_now(storage, await process.store(an_event(sale), 1))
+            connection = await desk.query(GetConnection(connection_id=1))
+            assert [await look_when_due(desk, connection) for _ in range(2)] == [True, False]
+            events = (await desk.query(ListShopEvents(connection_id=1, state=EventState.UNMATCHED))).items
+            assert [(one.reason, one.detail) for one in events] == [
+                (Reason.PAID_NOT_HELD, "paid for 5, holds 2")
+            ]
+            connection = await desk.query(GetConnection(connection_id=1))
+            assert connection.missing_topics == ("customer.subscription.updated",)
+            await desk.close()
+
+    def work_now(storage: Storage, row_id: int) -> None:
+        with closing(open_executor(storage.clone())) as executor:
+            work(executor, row_id)
+
+    with running_api(Shop.STRIPE) as stub:
+        asyncio.run(test())

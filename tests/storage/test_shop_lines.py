@@ -10,11 +10,12 @@ from msgspec.structs import replace
 from sqlalchemy import select
 
 from keywright.db import Storage
-from keywright.db.schema import mail_outbox
+from keywright.db.schema import events, mail_outbox
 from keywright.engine.executor import Executor
 from keywright.events.store import list_events
 from keywright.licensing.licenses.commands import DeleteLicense, UpdateLicense
 from keywright.licensing.licenses.model import License, Status, order_of
+from keywright.licensing.undo.commands import UndoEvent
 from keywright.provisioning.policies.commands import UpdatePolicy
 from keywright.provisioning.shops.commands import (
     ClaimLook,
@@ -417,6 +418,20 @@ def test_a_limit_that_was_set_by_hand_stays_until_a_person_applies_the_change_an
         do(shop, again)
         work(shop, waiting.id)
         assert held(storage) == [(PRO, 10, limit)]
+
+
+def test_what_undoes_the_change_of_a_shop_is_set_by_hand(shop: Executor, storage: Storage) -> None:
+    buy(shop, "pro-seats", 3)
+    receive(shop, told(("1", "pro-seats", 10)), 1)
+    query = select(events.c.id).where(events.c.name == "license.updated")
+    with storage.read() as tx:
+        changed = tx.connection.execute(query).scalar_one()
+    do(shop, UndoEvent(context=CONTEXT, license=1, event_id=changed))
+    assert held(storage) == [(PRO, 10, 6)]
+    outcome = receive(shop, told(("1", "pro-seats", 12)), 2)
+    assert outcome is not None
+    assert (outcome.reason, outcome.detail) == (Reason.CHANGED_BY_HAND, "max_activations")
+    assert held(storage) == [(PRO, 12, 6)]
 
 
 def test_a_policy_that_was_chosen_by_hand_stays_and_its_limits_follow_the_quantity(

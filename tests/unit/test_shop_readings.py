@@ -393,6 +393,14 @@ def test_different_events_have_different_ids(shop: Shop) -> None:
     assert len(set(ids)) == len(ids)
 
 
+def test_what_is_not_needed_of_a_test_is_of_a_test() -> None:
+    found = recorded(Shop.LEMONSQUEEZY, "order_test_mode").contents
+    found["data"]["type"], found["meta"]["event_name"] = "license-keys", "license_key_created"
+    found["data"]["attributes"]["updated_at"] = "2026-11-01T10:00:00.000000Z"
+    (event,) = MODULES[Shop.LEMONSQUEEZY].read({}, json.dumps(found).encode(), connection(Shop.LEMONSQUEEZY))
+    assert (event.is_test, isinstance(event.change, Nothing)) == (True, True)
+
+
 def test_of_which_mode_an_event_is() -> None:
     assert {name for shop, name in EVENTS if read(shop, name).is_test} == {
         "checkout_test_mode",

@@ -194,7 +194,7 @@ def read(headers: Mapping[str, str], body: bytes, connection: Connection) -> lis
         return [replace(_read_subscription(name, entity), is_test=is_test)]
     if entity.type == "subscription-invoices":
         return [replace(_read_invoice(name, entity, connection), is_test=is_test)]
-    return [_other(name, entity)]
+    return [replace(_other(name, entity), is_test=is_test)]
 
 
 def find_api(connection: Connection, api_key: str) -> ApiAccess | None:
