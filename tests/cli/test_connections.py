@@ -21,16 +21,18 @@ def connected(keywright: Keywright) -> Keywright:
 def test_a_connection_is_added_changed_and_removed(
     connected: Keywright, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mapped = ("--map", "price_1=1:devices", "--map", "*=none")
+    mapped = ("--map", "price_1=1:devices", "--map", "year=1:renew", "--map", "*=none")
     added = connected.json(
         *("connection", "add", "stripe", "--secret", "whsec_abcdef", "--mode", "test", "--no-mail", *mapped)
     )
     assert (added["id"], added["path"], added["secret"]) == (2, "/in/stripe/2", "whsec_abcdef")
     assert (added["mode"], added["sends_mail"], added["has_api_key"]) == ("test", False, False)
     assert added["mapping"] == [
-        {"product": "price_1", "policy_id": 1, "policy_ids": [1], "quantity": "devices"},
-        {"product": "*", "policy_id": None, "policy_ids": [], "quantity": "keys"},
+        {"product": "price_1", "policy_id": 1, "policy_ids": [1], "does": "make", "quantity": "devices"},
+        {"product": "year", "policy_id": 1, "policy_ids": [1], "does": "renew", "quantity": "keys"},
+        {"product": "*", "policy_id": None, "policy_ids": [], "does": "make", "quantity": "keys"},
     ]
+    assert "price_1=1:devices, year=1:renew, *=none" in connected("connection", "show", "2")
     changed = connected.json("connection", "edit", "2", "--name", "EU", "--api-key", "rk_1", "--map", "a=b=1")
     assert (changed["name"], changed["has_api_key"]) == ("EU", True)
     assert [one["product"] for one in changed["mapping"]] == ["a=b"]

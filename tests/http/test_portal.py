@@ -17,6 +17,7 @@ from keywright.provisioning.brand.model import FooterLink
 from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses
 from keywright.provisioning.policies.commands import CreatePolicy
 from keywright.provisioning.portal.commands import MakePortalLink
+from keywright.provisioning.products.commands import UpdateProduct
 from tests.http.admin_browser import Visitor, asked, decide, make_users
 from tests.portal import (
     PortalVisitor,
@@ -301,6 +302,18 @@ def test_the_only_license_is_shown_whole(server: RunningServer, stranger: Portal
     make_license(server, f"{KEY}-ONLY", number, devices=names, terms={"max_activations": None})
     page = said(stranger.sign_in("one@portal.example", number).get(""))
     assert [name for name in (*names, "Show the key") if name not in page] == []
+
+
+def test_a_license_that_ends_is_renewed_where_the_product_says(
+    server: RunningServer, stranger: PortalVisitor
+) -> None:
+    number, product = make_customer(server, "renews@portal.example"), make_product(server, "Renewed")
+    address = "https://shop.example/renew?ref={license_ref}&x=1"
+    decide(server, UpdateProduct(**asked(product_id=product, changes={"renew_url": address})))
+    make_license(server, f"{KEY}-ENDS", number, terms={"valid_for_days": 9}, product_id=product)
+    make_license(server, f"{KEY}-ENDLESS", number, product_id=product)
+    page = stranger.sign_in("renews@portal.example", number).get("").text
+    assert len(re.findall(r'href="https://shop.example/renew\?ref=kwr_[A-Za-z0-9_-]{32}&amp;x=1"', page)) == 1
 
 
 @pytest.mark.parametrize("text", ["9" * 5_000, "-1", "x"])

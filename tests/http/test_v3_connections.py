@@ -51,7 +51,9 @@ def test_a_connection_is_added_shown_changed_and_removed(app: App) -> None:
         "path": "/in/generic/1",
         "mode": "live",
         "has_api_key": True,
-        "mapping": [{"product": "pro", "policy_id": 1, "policy_ids": [1], "quantity": "keys"}],
+        "mapping": [
+            {"product": "pro", "policy_id": 1, "policy_ids": [1], "does": "make", "quantity": "keys"}
+        ],
         "url": None,
         "paid_states": [],
         "sends_mail": True,
@@ -82,6 +84,21 @@ def test_a_connection_is_added_shown_changed_and_removed(app: App) -> None:
     assert (changed["external_id_name"], changed["metadata_names"]) == ("client_reference_id", ["campaign"])
     assert app.ask("DELETE", "/connections/1").status == 204
     assert app.ask("GET", "/connections/1").json["code"] == "not_found"
+
+
+def test_a_product_renews_or_upgrades_by_one_policy(app: App) -> None:
+    app.ask("POST", "/policies", {"name": "Second"})
+    mapping = [
+        {"product": "year", "policy_id": 1, "does": "renew"},
+        {"product": "up", "policy_id": 2, "does": "upgrade"},
+    ]
+    added = add(app, mapping=mapping)
+    assert [one["does"] for one in added["mapping"]] == ["renew", "upgrade"]
+    assert added["mapping"][1]["policy_ids"] == [2]
+    path = f"/connections/{added['id']}"
+    for policy_ids in ([], [1, 2]):
+        wrong = {"mapping": [{"product": "up", "policy_ids": policy_ids, "does": "upgrade"}]}
+        assert app.ask("PATCH", path, wrong).places == [("/mapping", "invalid")]
 
 
 def test_a_bundle_names_its_policies(app: App) -> None:

@@ -1,5 +1,6 @@
 """The management API of licenses: whole answers, and what v2 sees of the same licenses."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -66,6 +67,7 @@ def test_a_license_is_made_and_shown_whole(app: App) -> None:
         "policy_id": None,
         "customer_id": None,
         "trial_email": None,
+        "license_ref": made.json["license_ref"],
         "external_id": None,
         "order": {"source": "woocommerce", "id": "1042", "line": "7", "index": 0},
         "status": "active",
@@ -83,6 +85,7 @@ def test_a_license_is_made_and_shown_whole(app: App) -> None:
         "created_at": now,
         "updated_at": now,
     }
+    assert re.fullmatch(r"kwr_[A-Za-z0-9_-]{32}", made.json["license_ref"])
     shown = app.ask("GET", "/licenses/1")
     assert shown.json == made.json
     assert shown.headers["etag"] == made.headers["etag"]

@@ -48,6 +48,7 @@ def test_a_product_is_made_shown_changed_and_deleted(app: App) -> None:
         "url": "https://example.com/paint",
         "features": [{"code": "layers", "name": "Layers", "description": None}],
         "external_id": None,
+        "renew_url": None,
         "metadata": {"sku": "P-1", "tags": ["a"]},
         "created_at": made.json["created_at"],
         "updated_at": made.json["created_at"],
@@ -60,6 +61,9 @@ def test_a_product_is_made_shown_changed_and_deleted(app: App) -> None:
         "features": [],
         "updated_at": changed.json["updated_at"],
     }
+    address = "https://shop.example/renew?ref={license_ref}"
+    assert app.ask("PATCH", "/products/17", {"renew_url": address}).json["renew_url"] == address
+    app.ask("PATCH", "/products/17", {"renew_url": None})
     assert app.ask("DELETE", "/products/17").status == 204
     assert app.ask("GET", "/products/17").code == "not_found"
     assert app.events("product.") == [
@@ -68,6 +72,10 @@ def test_a_product_is_made_shown_changed_and_deleted(app: App) -> None:
             "product.updated",
             {"product_id": 17, "product": "Paint Pro"}
             | {"url": ["https://example.com/paint", None], "features": "changed", "metadata": "changed"},
+        ),
+        *(
+            ("product.updated", {"product_id": 17, "product": "Paint Pro", "renew_url": pair})
+            for pair in ([None, address], [address, None])
         ),
         ("product.deleted", {"product_id": 17, "product": "Paint Pro"}),
     ]

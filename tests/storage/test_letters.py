@@ -1,14 +1,19 @@
 """What a mail says is read when it is sent: what has happened since it was queued counts."""
 
+from datetime import timedelta
+
 import pytest
 
 from keywright.db import Storage, run_read
 from keywright.delivery.mail.letters import Letter, MailSettings, read_letter
+from keywright.delivery.mail.message import compose
 from keywright.delivery.mail.model import Fate
 from keywright.engine.executor import Executor
 from keywright.events.outbox.model import MailState, MailTemplate, OutboxMail, Subject
+from keywright.licensing.licenses.keys import make_license_ref
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.customers.commands import CreateCustomer
+from keywright.provisioning.products.commands import CreateProduct
 from tests.connections import CONTEXT, do
 from tests.makers import NOW, change_user, create, create_endpoint, create_user, update
 
@@ -69,6 +74,27 @@ def test_nothing_is_said_of_a_license_that_was_refunded_meanwhile(
     assert isinstance(letter, Letter)
     assert [one["key"] for one in letter.values["licenses"]] == keys[: 1 + is_sent]
     assert is_sent or read(subject=one, **about) is Fate.DROPPED
+
+
+def test_a_reminder_links_to_where_the_license_is_renewed(executor: Executor, storage: Storage) -> None:
+    address = "https://shop.example/renew?ref={license_ref}"
+    product = do(executor, CreateProduct(context=CONTEXT, name="Paint", renew_url=address))
+    customer = do(executor, CreateCustomer(context=CONTEXT, email="ada@example.com"))
+    fields = {"customer_id": customer.id, "expires_at": NOW + timedelta(days=1)}
+    renewable, other = (
+        do(executor, create(key, product_id=number, **fields)).license
+        for key, number in (("RENEWABLE", product.id), ("OTHER", None))
+    )
+    subject = Subject(license_ids=(renewable.id, other.id))
+    letter = read(storage, MailTemplate.EXPIRING, subject, customer_id=customer.id)
+    assert isinstance(letter, Letter)
+    link = run_read(
+        storage, lambda tx: address.format(license_ref=make_license_ref(tx.key_ring, renewable.id))
+    )
+    assert [one["renew_url"] for one in letter.values["licenses"]] == [link, None]
+    text = compose(letter).text
+    assert text.count(link) == 1
+    assert "Renew Paint:" in text
 
 
 def test_a_notice_about_an_endpoint_gives_no_secret_away(executor: Executor, storage: Storage) -> None:

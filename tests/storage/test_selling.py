@@ -235,6 +235,15 @@ def test_terms_of_a_policy_are_applied_to_a_license_once(executor: Executor) -> 
     assert isinstance(do(executor, apply), e.NothingToChange)
 
 
+def test_a_term_that_was_set_by_hand_is_overwritten_only_where_that_is_asked_for(executor: Executor) -> None:
+    policy = do(executor, create_policy(terms={"grace_days": 1}))
+    (one,) = issued(executor, policy_id=policy.id)
+    do(executor, update(one.id, terms={"grace_days": 5}))
+    apply = ApplyTerms(context=CONTEXT, license=one.id, terms={"grace_days": 9})
+    assert isinstance(do(executor, apply), e.SetByHand)
+    assert terms_of(do(executor, msgspec.structs.replace(apply, overwrite=True)).license).grace_days == 9
+
+
 def test_the_event_of_a_deletion_states_what_was_deleted(executor: Executor, storage: Storage) -> None:
     issued(executor, key=KEY, product_id=5, external_id="deal 7", order=Order("shop", "1042", "7", 1))
     do(executor, delete(KEY))

@@ -369,3 +369,24 @@ def test_a_new_license_key_has_150_random_bits_in_letters_and_digits_that_nobody
     assert len(drawn) == 200
     assert all(re.fullmatch(r"([A-HJ-NP-Z2-9]{5}-){5}[A-HJ-NP-Z2-9]{5}", one) for one in drawn)
     assert set("".join(drawn)) == {*"ABCDEFGHJKLMNPQRSTUVWXYZ23456789-"}
+
+
+# --- what names a license in a checkout -----------------------------------------------------------
+
+
+@given(st.integers(1, 2**63 - 1))
+def test_a_license_ref_names_its_license_and_is_not_made_elsewhere(license_id: int) -> None:
+    ref = keys.make_license_ref(KEY_RING, license_id)
+    assert re.fullmatch(r"[A-Za-z0-9_-]{36}", ref)
+    assert keys.read_license_ref(KEY_RING, ref) == license_id
+    assert keys.read_license_ref(KeyRing(PREVIOUS), ref) is None
+    # While the secret is rotated, refs that were made before are good.
+    assert keys.read_license_ref(KeyRing(PREVIOUS, SECRET), ref) == license_id
+    other = keys.make_license_ref(KEY_RING, license_id - 1)
+    assert keys.read_license_ref(KEY_RING, ref[:-4] + other[-4:]) is None
+
+
+@given(TEXTS)
+def test_any_other_text_names_no_license(text: str) -> None:
+    assert keys.read_license_ref(KEY_RING, text) is None
+    assert keys.read_license_ref(KEY_RING, keys.REF_PREFIX + text) is None

@@ -29,6 +29,7 @@ from keywright.provisioning.shops.model import (
 )
 from keywright.provisioning.shops.modules import MODULES
 from keywright.provisioning.shops.reading import period_end
+from tests.connections import a_paid_order
 from tests.shop_apis import RecordedApi
 from tests.shop_events import names, recorded
 
@@ -451,6 +452,23 @@ def test_a_sale_has_the_metadata_that_the_shop_keeps() -> None:
     assert read_of == dict.fromkeys(SHOPS, scalars) | {
         Shop.STRIPE: {"client_reference_id": "user_9"} | scalars
     }
+
+
+def test_lines_name_the_license_that_they_renew() -> None:
+    found = recorded(Shop.WOOCOMMERCE, "order_completed").contents
+    found["line_items"][0]["meta_data"] = [{"key": "license_ref", "value": "kwr_1"}]
+    found["meta_data"] = [{"key": "license_ref", "value": "kwr_2"}]
+    own = {"product": "pro", "license_ref": "kwr_3"}
+    body = a_paid_order("1", NOW, lines=[own, {"product": "year"}])
+    headers = {"webhook-id": "1"}
+    read_of = [
+        MODULES[shop].read(headers, text, connection(shop))[0].change
+        for shop, text in ((Shop.WOOCOMMERCE, json.dumps(found).encode()), (Shop.GENERIC, body))
+    ]
+    assert [[one.license_ref for one in getattr(sale, "lines", ())] for sale in read_of] == [
+        ["kwr_1"],
+        ["kwr_3", None],
+    ]
 
 
 def test_vendors_choose_which_states_of_orders_are_paid() -> None:

@@ -38,6 +38,7 @@ from keywright.provisioning.shops.commands import (
 from keywright.provisioning.shops.model import (
     MAKE_SECRETS,
     Connection,
+    Does,
     EventState,
     MappedProduct,
     Mode,
@@ -57,19 +58,28 @@ _MAX_SHOWN = 20
 
 
 def _parse_mapped(text: str) -> MappedProduct:
-    """``PRODUCT=POLICY``, ``PRODUCT=POLICY+POLICY``, ``PRODUCT=POLICY:devices`` or ``PRODUCT=none``."""
+    """``PRODUCT=POLICY``, ``PRODUCT=POLICY+POLICY``, ``PRODUCT=POLICY:WORD`` or ``PRODUCT=none``."""
     product, _, made = text.rpartition("=")
-    policies, _, quantity = made.partition(":")
+    policies, _, word = made.partition(":")
     try:
-        rule = QuantityRule(quantity or "keys")
+        does = Does(word) if word in (Does.RENEW, Does.UPGRADE) else Does.MAKE
+        rule = QuantityRule(word or "keys") if does is Does.MAKE else QuantityRule.KEYS
         ids = () if policies == "none" else tuple(map(int, policies.split("+")))
     except ValueError:
         product = ""
     if not product:
         raise typer.BadParameter(
-            "must be PRODUCT=POLICY, PRODUCT=POLICY+POLICY, PRODUCT=POLICY:devices or PRODUCT=none"
+            "must be PRODUCT=POLICY, PRODUCT=POLICY+POLICY, PRODUCT=POLICY:devices, PRODUCT=POLICY:renew, "
+            "PRODUCT=POLICY:upgrade or PRODUCT=none"
         )
-    return MappedProduct(product, ids[0] if ids else None, rule, ids[1:])
+    return MappedProduct(product, ids[0] if ids else None, rule, ids[1:], does)
+
+
+def _format_mapped(one: MappedProduct) -> str:
+    policies = "+".join(map(str, one.all_policy_ids)) or "none"
+    words = [one.does.value] if one.does is not Does.MAKE else []
+    words += ["devices"] if one.quantity is QuantityRule.DEVICES else []
+    return ":".join([f"{one.product}={policies}", *words])
 
 
 def _read_secret(text: str) -> str:
@@ -87,7 +97,8 @@ _Maps = Annotated[
         parser=_parse_mapped,
         help="A price, variation, product or SKU of the shop and the policy of its licenses. "
         "PRODUCT=3+4 makes one of each, PRODUCT=3:devices makes one license for more devices, "
-        "PRODUCT=none makes none; * is any other product. Repeat it.",
+        "PRODUCT=3:renew and PRODUCT=3:upgrade change a license that there is, PRODUCT=none makes none; * is "
+        "any other product. Repeat it.",
     ),
 ]
 _Secret = Annotated[
@@ -481,17 +492,12 @@ def _print(connection: Connection, heading: str, as_json: bool) -> None:
 
 
 def _fields(connection: Connection) -> list[tuple[str, object]]:
-    mapping = [
-        f"{one.product}={'+'.join(map(str, one.policy_ids)) or 'none'}"
-        + (":devices" if one.quantity is QuantityRule.DEVICES else "")
-        for one in connection.mapping
-    ]
     return [
         ("shop", connection.shop.value),
         ("name", connection.name),
         ("path", f"/in/{connection.shop.value}/{connection.id}"),
         ("mode", connection.mode.value),
-        ("mapping", ", ".join(mapping) or None),
+        ("mapping", ", ".join(map(_format_mapped, connection.mapping)) or None),
         ("API key", "there is one" if connection.has_api_key else None),
         ("address", connection.url),
         ("paid states", ", ".join(connection.paid_states) or None),

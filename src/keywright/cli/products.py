@@ -40,6 +40,7 @@ def _parse_feature(text: str) -> Feature | None:
     return Feature(parse_feature_code(code.strip()), parsing.parse_name(name) if name else None)
 
 
+_RENEW_HELP = "Where customers renew; {license_ref} in it names their license."
 _CODE_HELP = "A unique word by which programs may name it; without it, one is made from the name."
 Id = Annotated[int, typer.Argument(metavar="ID", parser=parsing.parse_integer, help="The product's number.")]
 _Features = Annotated[
@@ -78,6 +79,7 @@ def create(
     ] = None,
     features: _Features = None,
     external_id: ExternalId = None,
+    renew_url: Annotated[str | None, typer.Option(metavar="URL", parser=parse_url, help=_RENEW_HELP)] = None,
     metadata: Metadata = None,
     as_json: AsJson = False,
 ) -> None:
@@ -91,6 +93,7 @@ def create(
             url=url,
             features=tuple(filter(None, features or ())),
             external_id=external_id,
+            renew_url=renew_url,
             metadata=parsing.parse_metadata(to_patch(metadata)),
         )
     )
@@ -144,6 +147,9 @@ def update(
     ] = None,
     features: _Features = None,
     external_id: NewExternalId = None,
+    renew_url: Annotated[
+        Change | None, typer.Option(metavar="URL", parser=changing(parse_url), help=f"{_RENEW_HELP} Or none.")
+    ] = None,
     metadata: Metadata = None,
     as_json: AsJson = False,
 ) -> None:
@@ -152,7 +158,7 @@ def update(
     if features:
         changes["features"] = tuple(filter(None, features))
     changes = {key: value for key, value in changes.items() if value is not None}
-    given = {"url": url, "external_id": external_id}
+    given = {"url": url, "external_id": external_id, "renew_url": renew_url}
     changes |= {name: one.value for name, one in given.items() if one is not None}
     changes |= {} if metadata is None else {"metadata": to_patch(metadata)}
     if not changes:
@@ -181,6 +187,7 @@ def _print(product: Product, heading: str, *, as_json: bool) -> None:
             ("url", product.url),
             ("features", _codes(product)),
             ("external ID", product.external_id),
+            ("renew url", product.renew_url),
             ("metadata", product.metadata),
             ("created at", output.format_time(product.created_at)),
             ("updated at", output.format_time(product.updated_at)),

@@ -67,6 +67,8 @@ products = Table(
     Column("updated_at", BigInteger, nullable=False),
     # What another system of the vendor calls it.
     Column("external_id", String(255)),
+    # Where customers renew; with the text {license_ref} for what names their license.
+    Column("renew_url", String(2000)),
     Index(None, "name"),
     Index(None, "created_at", "id"),
     _external_id_index("products"),

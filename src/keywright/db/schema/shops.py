@@ -190,3 +190,29 @@ subscriptions = Table(
     PrimaryKeyConstraint("connection_id", "subscription_ref"),
     sqlite_with_rowid=False,
 )
+
+#: Lines of orders that renew or upgrade a license, and what that was before the first of them.
+later_purchases = Table(
+    "later_purchases",
+    metadata,
+    Column("connection_id", BigInteger, nullable=False),
+    Column("order_ref", String(255), nullable=False),
+    Column("line", String(255), nullable=False),
+    Column("subscription_ref", String(255)),
+    Column("license_id", BigInteger, nullable=False),
+    Column("does", String(10), nullable=False),
+    Column("policy_id", BigInteger, nullable=False),
+    Column("days", BigInteger),
+    Column("quantity", BigInteger, nullable=False),
+    # JSON: an object.
+    Column("before", Text, nullable=False),
+    PrimaryKeyConstraint("connection_id", "order_ref", "line"),
+    Index(None, "license_id"),
+    partial_index(
+        "ix_later_purchases_subscription_ref",
+        "connection_id",
+        "subscription_ref",
+        where="subscription_ref IS NOT NULL",
+    ),
+    sqlite_with_rowid=False,
+)

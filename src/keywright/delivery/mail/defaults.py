@@ -57,6 +57,13 @@ _PORTAL = (
     "",
     "{% endif %}",
 )
+_RENEW = (
+    "{% for license in licenses if license.renew_url %}",
+    N_("Renew {{ license.product }}:"),
+    "{{ license.renew_url }}",
+    "",
+    "{% endfor %}",
+)
 _UNSUBSCRIBE = (
     "",
     "{% if unsubscribe_url %}",
@@ -124,6 +131,7 @@ _TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
             *_MASKED,
             N_("If it renews automatically, you do not need to do anything."),
             "",
+            *_RENEW,
             *_PORTAL,
             _GREETING,
             *_UNSUBSCRIBE,
@@ -137,6 +145,7 @@ _TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
             N_("Your license for {{ product }} has ended. Once it is renewed, the same key works again."),
             "",
             *_MASKED,
+            *_RENEW,
             *_PORTAL,
             _GREETING,
             *_UNSUBSCRIBE,

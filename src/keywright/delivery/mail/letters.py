@@ -20,8 +20,10 @@ from keywright.identity import sign_in_codes
 from keywright.identity.store import find_user_by_id
 from keywright.languages import ENGLISH, Language
 from keywright.licensing.licenses import rules as license_rules
+from keywright.licensing.licenses.keys import make_license_ref
 from keywright.licensing.licenses.model import License, LicenseFilter, Status
 from keywright.licensing.licenses.store import find_licenses_by_id, list_licenses
+from keywright.licensing.views.store import Views
 from keywright.provisioning.brand.model import Brand
 from keywright.provisioning.brand.store import find_brand
 from keywright.provisioning.catalog.model import NameKind
@@ -165,6 +167,8 @@ def _license_values(
 ) -> dict[str, Any]:
     numbers = {one.product_id for one in licenses} | {product_id}
     names = names_of(tx, NameKind.PRODUCT, [one for one in numbers if one is not None])
+    views = Views(tx)
+    views.load(licenses)
     ends = [one.expires_at for one in licenses if one.expires_at is not None]
     first = product_id if product_id in names else next((one.product_id for one in licenses), None)
     return {
@@ -176,12 +180,18 @@ def _license_values(
                 "product": _line(names.get(one.product_id or 0)) or settings.vendor,
                 "expires_at": one.expires_at,
                 "max_activations": one.times_activated_max,
+                "renew_url": _link_to_renew(tx, views, one),
             }
             for one in licenses[:MAX_SHOWN]
         ],
         "more_licenses": len(licenses) > MAX_SHOWN,
         "expires_at": min(ends, default=None),
     }
+
+
+def _link_to_renew(tx: ReadTransaction, views: Views, license: License) -> str | None:
+    product = views.product_of(license)
+    return None if product is None else product.link_to_renew(make_license_ref(tx.key_ring, license.id))
 
 
 def _sign_in_values(tx: ReadTransaction, sign_in_id: str, settings: MailSettings) -> dict[str, Any]:
@@ -208,6 +218,7 @@ def sample_values(settings: MailSettings, now: datetime) -> dict[str, Any]:
         "product": "Example Writer",
         "expires_at": expires_at,
         "max_activations": 3,
+        "renew_url": "https://example.com/renew",
     }
 
     def link(path: str) -> str | None:

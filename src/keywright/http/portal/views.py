@@ -11,7 +11,8 @@ from keywright.http.portal.texts import STATES
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.activations.records import find_last_seen, list_some_active
 from keywright.licensing.licenses import rules as license_rules
-from keywright.licensing.licenses.model import License, State
+from keywright.licensing.licenses.keys import make_license_ref
+from keywright.licensing.licenses.model import License, State, Status
 from keywright.licensing.releases.model import ReleasesLeft
 from keywright.licensing.releases.rules import releases_left
 from keywright.licensing.releases.store import list_releases
@@ -44,6 +45,7 @@ class ShownLicense(NamedTuple):
     releases: ReleasesLeft
     per_days: int | None
     has_files: bool
+    renew_url: str | None = None
 
     @property
     def hidden(self) -> int:
@@ -73,6 +75,7 @@ def show_licenses(
             releases=releases_left(license_rules.terms_of(one), released.get(one.id, ()), now),
             state=(state := license_rules.state(one, now)),
             state_text=_(STATES[state]),
+            renew_url=_link_to_renew(tx, views, one),
         )
         for one in licenses
     ]
@@ -96,6 +99,14 @@ def _show(license: License, product: str, devices: Sequence[ShownDevice]) -> Sho
         per_days=None if allowance is None else allowance.per_days,
         has_files=license_rules.allows_files(terms),
     )
+
+
+def _link_to_renew(tx: ReadTransaction, views: Views, license: License) -> str | None:
+    """Where a license that ends can be renewed."""
+    product = views.product_of(license)
+    if product is None or license.expires_at is None or license.status == Status.DISABLED:
+        return None
+    return product.link_to_renew(make_license_ref(tx.key_ring, license.id))
 
 
 def _name_product(views: Views, license: License) -> str:

@@ -26,6 +26,9 @@ class Product(Struct):
     url: Annotated[str | None, about("Where customers read about it.", "https://example.com/paint")]
     features: Annotated[list[Feature], about("The entitlement codes that it knows.")]
     external_id: Annotated[str | None, about("What another system of yours calls it; unique.", "erp-7")]
+    renew_url: Annotated[
+        str | None, about("Where customers renew.", "https://shop.example/renew?ref={license_ref}")
+    ]
     metadata: Annotated[dict[str, Any], about("What the vendor keeps with it.", {"sku": "P-1"})]
     created_at: Annotated[Time, about("When it was made.", "2026-11-22T08:54:00Z")]
     updated_at: Annotated[Time, about("When it was last changed.", "2026-11-22T08:54:00Z")]

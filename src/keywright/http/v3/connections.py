@@ -34,6 +34,7 @@ from keywright.provisioning.shops.connection_rules import (
     MAX_STATES,
 )
 from keywright.provisioning.shops.model import (
+    Does,
     EventState,
     Mode,
     OnCancel,
@@ -59,6 +60,9 @@ class MappedProductBody(Body):
     policy_ids: Annotated[_Policies, about("Of a bundle: each unit makes a license of each policy.", [])] = (
         field(default_factory=list)
     )
+    does: Annotated[
+        Does, about("`renew` or `upgrade`: by the policy, the license that the order's `license_ref` names.")
+    ] = Does.MAKE
     quantity: Annotated[
         QuantityRule, about("Whether a quantity makes `keys`, or one license for more `devices`.", "keys")
     ] = QuantityRule.KEYS
@@ -121,6 +125,7 @@ class MappedProduct(Struct):
     product: Annotated[str, about("A price, variation, product or SKU; `*` is any other.", "price_1Pro")]
     policy_id: Annotated[Id | None, about("The policy of its licenses; null: it makes none.", 3)]
     policy_ids: Annotated[list[Id], about("All policies; each unit makes a license of each.", [3])]
+    does: Annotated[Does, about("Whether it makes licenses, or renews or upgrades one.", "make")]
     quantity: Annotated[QuantityRule, about("What a quantity makes.", "keys")]
 
 
@@ -203,7 +208,7 @@ def show(connection: model.Connection, secret: str | UnsetType = UNSET) -> Conne
         mode=connection.mode,
         has_api_key=connection.has_api_key,
         mapping=[
-            MappedProduct(one.product, one.policy_id, [*one.policy_ids], one.quantity)
+            MappedProduct(one.product, one.policy_id, [*one.all_policy_ids], one.does, one.quantity)
             for one in connection.mapping
         ],
         url=connection.url,
@@ -259,7 +264,9 @@ def _mapped(body: MappedProductBody) -> model.MappedProduct:
     ids = body.policy_ids or [one for one in (body.policy_id,) if one is not None]
     if body.policy_id not in (None, *ids[:1]):
         raise ConnectionFieldInvalid("mapping", "must have policy_id, or policy_ids that begin with it")
-    return model.MappedProduct(body.product, ids[0] if ids else None, body.quantity, tuple(ids[1:]))
+    return model.MappedProduct(
+        body.product, ids[0] if ids else None, body.quantity, tuple(ids[1:]), body.does
+    )
 
 
 async def add_connection(call: Call, body: NewConnection) -> Answer:

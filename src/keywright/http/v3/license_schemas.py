@@ -17,6 +17,7 @@ from keywright.licensing.licenses.rules import grace_until, state, terms_of
 from keywright.licensing.management.model import ManagedLicense
 from keywright.licensing.terms.rules import set_by_hand
 
+_REF = "kwr_AAAAAAAAABGm3bK0x9cZp2VhY7dQ1uLs"
 StatusName = Literal["sold", "delivered", "active", "inactive", "disabled"]
 
 
@@ -39,6 +40,9 @@ class License(Struct):
     customer_id: Annotated[int | None, about("The customer whose it is.", 1000000042)]
     trial_email: Annotated[
         str | None, about("The address that was given for a trial; nobody has proved it.", None)
+    ]
+    license_ref: Annotated[
+        str, about("What names it in a shop's checkout, to renew or upgrade it; not its key.", _REF)
     ]
     external_id: Annotated[str | None, about("What another system of yours calls it.", "crm-9001")]
     order: Annotated[Order, about("The order that it was sold with.")]
@@ -82,6 +86,7 @@ def show_license(managed: ManagedLicense, now: datetime) -> License:
         policy_id=one.policy_id,
         customer_id=one.customer_id,
         trial_email=managed.trial_email,
+        license_ref=managed.license_ref,
         external_id=one.external_id,
         order=show_order(order_of(one)),
         status=Status(one.status).name.lower(),  # type: ignore[arg-type]

@@ -27,6 +27,7 @@ from keywright.provisioning.products.commands import (
 from keywright.provisioning.products.model import Feature, Product
 
 _Code = Annotated[str, Meta(min_length=1, max_length=64), Parse(rules.parse_code)]
+_RENEW = "Where customers renew; `{license_ref}` in it is replaced by that of the license."
 _Url = Annotated[str, Meta(max_length=2000), Parse(rules.parse_url)]
 
 
@@ -58,6 +59,7 @@ class NewProduct(Body):
         default_factory=list
     )
     external_id: Annotated[ExternalId | None, about("Your own ID; unique.", "erp-7")] = None
+    renew_url: Annotated[_Url | None, about(_RENEW, "https://shop.example/renew?ref={license_ref}")] = None
     metadata: Annotated[Metadata | None, about("Anything, as a JSON object.")] = None
 
 
@@ -69,6 +71,7 @@ class ProductChanges(Body):
     url: Annotated[_Url, about("Where customers read about it.")] | UnsetType | None = UNSET
     features: Annotated[_Features, about("All entitlement codes that it knows.")] | UnsetType = UNSET
     external_id: Annotated[ExternalId, about("Your own ID; unique.")] | UnsetType | None = UNSET
+    renew_url: Annotated[_Url, about(_RENEW)] | UnsetType | None = UNSET
     metadata: Annotated[Metadata, about("Merged with what is there; null removes.")] | UnsetType | None = (
         UNSET
     )
@@ -94,6 +97,7 @@ def show(product: Product) -> catalog_schemas.Product:
         product.url,
         features,
         product.external_id,
+        product.renew_url,
         read_metadata(product.metadata),
         product.created_at,
         product.updated_at,
@@ -122,6 +126,7 @@ async def create_product(call: Call, body: NewProduct) -> Answer:
         url=body.url,
         features=_features(body.features),
         external_id=body.external_id,
+        renew_url=body.renew_url,
         metadata=parse_metadata(body.metadata),
     )
 

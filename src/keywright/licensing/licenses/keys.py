@@ -1,8 +1,11 @@
-"""License keys: make and normalize them."""
+"""License keys, and what names a license in a checkout: make and read them."""
 
+import base64
+import hmac
 import re
 import secrets
 
+from keywright.core.crypto import KeyRing
 from keywright.core.errors import InvalidLicenseKey
 
 MAX_KEY_LENGTH = 255
@@ -10,6 +13,9 @@ MAX_KEY_LENGTH = 255
 UNAMBIGUOUS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 #: A new key has so many runs of so many characters: 150 random bits.
 _CHUNKS, _CHUNK_LENGTH = 6, 5
+#: What a license ref begins with; then the license's ID and half of its signature, as bytes.
+REF_PREFIX = "kwr_"
+_ID_BYTES, _SIGNATURE_BYTES, _PURPOSE = 8, 16, "license_ref"
 #: White space as Python knows it, without the control characters that are none for people.
 _WHITE_SPACE = "".join(filter(str.isspace, map(chr, range(0x3001)))).translate(
     dict.fromkeys([*range(0x1C, 0x20), 0x85])
@@ -34,3 +40,21 @@ def new_license_key() -> str:
     """A new license key that cannot be guessed: 6 runs of 5 letters and digits, 150 random bits."""
     runs = ("".join(secrets.choice(UNAMBIGUOUS) for _ in range(_CHUNK_LENGTH)) for _ in range(_CHUNKS))
     return "-".join(runs)
+
+
+def make_license_ref(keys: KeyRing, license_id: int) -> str:
+    """What names a license in a shop's checkout: 36 of ``[A-Za-z0-9_-]``, signed, and not its key."""
+    signature = keys.sign(_PURPOSE, str(license_id))[:_SIGNATURE_BYTES]
+    return REF_PREFIX + base64.urlsafe_b64encode(license_id.to_bytes(_ID_BYTES, "big") + signature).decode()
+
+
+def read_license_ref(keys: KeyRing, text: str) -> int | None:
+    """The ID in a text that ``make_license_ref`` made; None for any other text."""
+    try:
+        found = base64.urlsafe_b64decode(text.removeprefix(REF_PREFIX))
+    except ValueError:
+        return None
+    license_id = int.from_bytes(found[:_ID_BYTES], "big")
+    made = [make_license_ref(one, license_id).encode() for one in keys.rings]
+    is_signed = [hmac.compare_digest(one, text.encode(errors="replace")) for one in made]
+    return license_id if any(is_signed) else None

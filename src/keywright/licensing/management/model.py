@@ -11,7 +11,8 @@ from keywright.licensing.licenses.model import License
 
 class ManagedLicense(msgspec.Struct, frozen=True, gc=False):
     """A license, the number of its leases that are held, the use of its meters in the present periods, when
-    it was last validated, as far as that is known, and the address that was given for a trial.
+    it was last validated, as far as that is known, the address that was given for a trial, and what names the
+    license in a shop's checkout.
     """
 
     license: License
@@ -19,6 +20,7 @@ class ManagedLicense(msgspec.Struct, frozen=True, gc=False):
     usage: Mapping[str, int] = {}
     last_validated_at: datetime | None = None
     trial_email: str | None = None
+    license_ref: str = ""
 
 
 class ManagedActivation(msgspec.Struct, frozen=True, gc=False):

@@ -12,6 +12,7 @@ from keywright.db.transaction import ReadTransaction
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.activations.store import ACTIVATIONS, IS_ACTIVE, activation_of
 from keywright.licensing.leases.store import count_held
+from keywright.licensing.licenses.keys import make_license_ref
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.management.commands import ListActivations
@@ -39,6 +40,7 @@ def list_managed(tx: ReadTransaction, licenses: Sequence[License], now: datetime
             show_usage(tx, terms_of(one), usages.get(one.id, ()), now),
             validated.get(one.id),
             emails.get(one.id),
+            make_license_ref(tx.key_ring, one.id),
         )
         for one in licenses
     ]

@@ -13,6 +13,11 @@ class NamedProduct(msgspec.Struct, frozen=True, gc=False):
     id: int
     code: str | None = None
     name: str | None = None
+    renew_url: str | None = None
+
+    def link_to_renew(self, license_ref: str) -> str | None:
+        """Where the license with this ref is renewed."""
+        return None if self.renew_url is None else self.renew_url.replace("{license_ref}", license_ref)
 
 
 class NamedPolicy(msgspec.Struct, frozen=True, gc=False):

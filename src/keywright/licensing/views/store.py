@@ -17,7 +17,9 @@ from keywright.licensing.views.model import LicenseView, NamedPolicy, NamedProdu
 
 #: How long products and policies are known without being read again, in seconds.
 KNOWN_FOR = 1.0
-_PRODUCTS = Lookup(select(products.c.id, products.c.code, products.c.name), products.c.id)
+_PRODUCTS = Lookup(
+    select(products.c.id, products.c.code, products.c.name, products.c.renew_url), products.c.id
+)
 _POLICIES = Lookup(select(policies.c.id, policies.c.name), policies.c.id)
 
 

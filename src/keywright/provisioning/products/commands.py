@@ -21,6 +21,7 @@ class CreateProduct(Command, frozen=True, kw_only=True):
     features: tuple[Feature, ...] = ()
     metadata: str | None = None
     external_id: str | None = None
+    renew_url: str | None = None
 
 
 class UpdateProduct(Command, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from keywright.provisioning.products.commands import CreateProduct, DeleteProduc
 from keywright.provisioning.products.model import Product
 
 #: The fields that events have before and after.
-_SHORT = ("code", "name", "url", "external_id")
+_SHORT = ("code", "name", "url", "external_id", "renew_url")
 
 
 def create_product(work: UnitOfWork, command: CreateProduct) -> Product:
@@ -34,6 +34,7 @@ def create_product(work: UnitOfWork, command: CreateProduct) -> Product:
         created_at=command.context.now,
         updated_at=command.context.now,
         external_id=command.external_id,
+        renew_url=command.renew_url,
     )
     product_store.save_new_product(work.tx, product)
     work.record_event("product.created", command, _details(product))

@@ -16,6 +16,7 @@ class Feature(msgspec.Struct, frozen=True, omit_defaults=True):
 class Product(msgspec.Struct, frozen=True):
     """What licenses are for. ``id`` is the shop's number, or one of Keywright's own; ``code`` is unique, and
     so is ``external_id``, the ID of another system of the vendor; ``metadata`` is the text of a JSON object.
+    Customers renew at ``renew_url``, which may contain ``{license_ref}``.
     """
 
     id: int
@@ -27,3 +28,4 @@ class Product(msgspec.Struct, frozen=True):
     created_at: datetime
     updated_at: datetime
     external_id: str | None = None
+    renew_url: str | None = None

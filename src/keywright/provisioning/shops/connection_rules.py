@@ -4,8 +4,9 @@ from keywright.core.errors import ConnectionFieldInvalid
 from keywright.core.parsing import is_storable, parse_metadata, parse_name, parse_shop_address
 from keywright.core.standard_webhooks import parse_secret
 from keywright.events.outbox.model import MailTemplate
+from keywright.licensing.licenses.keys import REF_PREFIX
 from keywright.provisioning.shops.event_rules import MAX_REF
-from keywright.provisioning.shops.model import Change, Connection, Sale, Shop
+from keywright.provisioning.shops.model import Change, Connection, Does, Sale, Shop
 
 #: The most products of a mapping, and the most order states that make licenses.
 MAX_MAPPED, MAX_STATES = 1_000, 20
@@ -56,9 +57,12 @@ def _require_usable_mapping(connection: Connection) -> None:
         raise ConnectionFieldInvalid("mapping", f"must name products with 1 to {MAX_REF} characters")
     if len({*products}) < len(products):
         raise ConnectionFieldInvalid("mapping", "must name each product once")
-    for ids in (one.policy_ids for one in connection.mapping):
+    for one in connection.mapping:
+        ids = one.all_policy_ids
         if len(ids) > MAX_POLICIES or len({*ids}) < len(ids):
             raise ConnectionFieldInvalid("mapping", f"must name each policy once, {MAX_POLICIES} at most")
+        if one.does is not Does.MAKE and len(ids) != 1:
+            raise ConnectionFieldInvalid("mapping", "must name one policy to renew or upgrade by")
 
 
 def _require_names(connection: Connection) -> None:
@@ -82,7 +86,8 @@ def find_external_id(sale: Sale, connection: Connection) -> str | None:
     """The buyer's ID in another system of the vendor; None for one that cannot be stored, too."""
     value = sale.metadata.get(connection.external_id_name or "")
     text = "" if value is None or isinstance(value, bool) else str(value).strip()
-    return text if 0 < len(text) <= MAX_REF and is_storable(text) else None
+    is_usable = 0 < len(text) <= MAX_REF and is_storable(text) and not text.startswith(REF_PREFIX)
+    return text if is_usable else None
 
 
 def take_metadata(change: Change, connection: Connection) -> str | None:

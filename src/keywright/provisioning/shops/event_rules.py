@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from keywright.core.errors import UnreadableEvent
 from keywright.core.parsing import is_storable
+from keywright.licensing.licenses.keys import REF_PREFIX
 from keywright.licensing.licenses.rules import END_OF_TIME
 from keywright.provisioning.customers.rules import parse_language
 from keywright.provisioning.shops.model import (
@@ -24,6 +25,7 @@ from keywright.provisioning.shops.model import (
 #: The most characters of the texts by which a shop names things.
 MAX_REF = 255
 MAX_TITLE = 200
+_MAX_LICENSE_REF = 200
 #: The most licenses, and the most lines, of one order.
 MAX_LICENSES, MAX_LINES = 5_000, 100
 #: How long each wait before another attempt is: while the shop's API does not answer, and while the sale that
@@ -44,7 +46,7 @@ def require_usable(event: ShopEvent) -> ShopEvent:
         _require_refs([change.order, change.subscription])
         change = replace(
             change,
-            lines=_require_lines(change.lines),
+            lines=_require_lines(_with_refs(change)),
             buyer=None if change.buyer is None else _cut_buyer(change.buyer),
             until=_whole_seconds(change.until),
         )
@@ -60,6 +62,14 @@ def require_usable(event: ShopEvent) -> ShopEvent:
         if (change.order is None) == (change.subscription is None):
             raise UnreadableEvent("a state is of an order or of a subscription")
     return replace(event, name=_cut(event.name, 100), change=change)
+
+
+def _with_refs(sale: Sale) -> tuple[SaleLine, ...]:
+    """The lines, with the license that the order names where they name none."""
+    texts = (sale.metadata.get(name) for name in ("license_ref", "client_reference_id"))
+    named = next((one for one in texts if isinstance(one, str) and one.startswith(REF_PREFIX)), None)
+    refs = ((one.license_ref or named or "")[:_MAX_LICENSE_REF] or None for one in sale.lines)
+    return tuple(replace(line, license_ref=ref) for line, ref in zip(sale.lines, refs, strict=True))
 
 
 def _require_refs(texts: Collection[str | None]) -> None:

@@ -63,6 +63,7 @@ class _Line(msgspec.Struct):
     line: str | None = None
     quantity: int = 1
     title: str = ""
+    license_ref: str | None = None
 
 
 class _Sale(msgspec.Struct):
@@ -176,7 +177,10 @@ def _read_renewal(found: _Renewal) -> Renewal:
 
 def _lines_of(lines: Iterable[_Line]) -> tuple[SaleLine, ...]:
     return tuple(
-        SaleLine(line.line or str(number), (line.product,), line.quantity, line.title)
+        SaleLine(
+            *(line.line or str(number), (line.product,), line.quantity, line.title),
+            license_ref=line.license_ref,
+        )
         for number, line in enumerate(lines, start=1)
     )
 

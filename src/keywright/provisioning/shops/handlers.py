@@ -17,11 +17,8 @@ from keywright.core.errors import (
 from keywright.core.standard_webhooks import new_secret
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing.unit_of_work import LicenseWork
-from keywright.provisioning.customers.handlers import claim_external_id
-from keywright.provisioning.customers.rules import parse_email
-from keywright.provisioning.customers.store import find_customer_by_email
 from keywright.provisioning.policies.store import find_policy
-from keywright.provisioning.shops import event_rules, looking_store, sold_store, store
+from keywright.provisioning.shops import buyers, event_rules, looking_store, sold_store, store
 from keywright.provisioning.shops.commands import (
     AddConnection,
     ClaimLook,
@@ -40,7 +37,6 @@ from keywright.provisioning.shops.commands import (
     WorkShopEventAlone,
 )
 from keywright.provisioning.shops.connection_rules import (
-    find_external_id,
     require_usable_connection,
     require_usable_secret,
 )
@@ -53,7 +49,6 @@ from keywright.provisioning.shops.model import (
     Reason,
     Sale,
     Shop,
-    ShopEvent,
     StoredEvent,
 )
 from keywright.provisioning.shops.outcome_rules import Outcome
@@ -147,7 +142,7 @@ def _make_secret(shop: Shop) -> str:
 
 def _require_usable(work: UnitOfWork, connection: Connection) -> None:
     require_usable_connection(connection)
-    places = {number: i for i, one in enumerate(connection.mapping) for number in one.policy_ids}
+    places = {number: i for i, one in enumerate(connection.mapping) for number in one.all_policy_ids}
     for policy_id, place in places.items():
         if find_policy(work.tx, policy_id) is None:
             raise UnknownReference(f"policy {policy_id}", f"/mapping/{place}/policy_id")
@@ -224,7 +219,7 @@ def work_event(work: LicenseWork, command: WorkShopEvent) -> Outcome | Unfinishe
     else:
         outcome = selling.apply()
     if isinstance(outcome, Outcome):
-        outcome = _name_buyer(work, command, connection, outcome)
+        outcome = buyers.name_buyer(work, command, connection, outcome)
         _finish(work, command, connection, stored, outcome)
     return outcome
 
@@ -315,7 +310,7 @@ def _finish(
         pause = command.pause if isinstance(command, PostponeShopEvent) else timedelta(0)
         delay = event_rules.next_delay(reason, stored.attempts, pause)
     others: dict[str, int | str | None] = {}
-    customer_id = outcome.customer_id or _find_buyer(work, command.event)
+    customer_id = outcome.customer_id or buyers.find_buyer(work, command.event)
     if customer_id is not None:
         others["customer_id"] = customer_id
     if isinstance(command, WorkShopEvent):
@@ -338,33 +333,6 @@ def _finish(
     # Once for each event, however often a person tries again.
     if is_failure and delay is None and not stored.is_forced and reason is not None:
         _record_unmatched(work, command, stored, reason)
-
-
-def _name_buyer(
-    work: UnitOfWork, command: WorkShopEvent, connection: Connection, outcome: Outcome
-) -> Outcome:
-    """Give the buyer of a sale the external ID that it contains; the outcome states where that cannot be."""
-    sale, customer_id = command.event.change, outcome.customer_id
-    external_id = find_external_id(sale, connection) if isinstance(sale, Sale) else None
-    if external_id is None or customer_id is None:
-        return outcome
-    if claim_external_id(work, command, customer_id, external_id) or outcome.state is not EventState.DONE:
-        return outcome
-    detail = f"customer {customer_id} did not get the external_id of the order"
-    detail = "; ".join(filter(None, (outcome.detail, detail)))
-    return outcome._replace(reason=outcome.reason or Reason.EXTERNAL_ID_TAKEN, detail=detail)
-
-
-def _find_buyer(work: UnitOfWork, event: ShopEvent | None) -> int | None:
-    """The customer with the buyer's address: what is kept of a sale is forgotten with them."""
-    change = None if event is None else event.change
-    if not isinstance(change, Sale) or change.buyer is None:
-        return None
-    try:
-        customer = find_customer_by_email(work.tx, parse_email(change.buyer.email))
-    except ValueError:
-        return None
-    return None if customer is None else customer.id
 
 
 def _save_progress(

@@ -39,6 +39,14 @@ class QuantityRule(StrEnum):
     DEVICES = "devices"
 
 
+class Does(StrEnum):
+    """What a product of the shop does: makes licenses, or renews or upgrades the one that is named."""
+
+    MAKE = "make"
+    RENEW = "renew"
+    UPGRADE = "upgrade"
+
+
 class OnCancel(StrEnum):
     """When the licenses of a subscription end that was canceled: with what was paid, or then."""
 
@@ -55,11 +63,17 @@ class MappedProduct(msgspec.Struct, frozen=True, omit_defaults=True):
     policy_id: int | None = None
     quantity: QuantityRule = QuantityRule.KEYS
     more_policy_ids: tuple[int, ...] = ()
+    does: Does = Does.MAKE
+
+    @property
+    def all_policy_ids(self) -> tuple[int, ...]:
+        """All policies that are named."""
+        return () if self.policy_id is None else (self.policy_id, *self.more_policy_ids)
 
     @property
     def policy_ids(self) -> tuple[int, ...]:
-        """The policies of the licenses of each unit."""
-        return () if self.policy_id is None else (self.policy_id, *self.more_policy_ids)
+        """The policies of the licenses that each unit makes."""
+        return self.all_policy_ids if self.does is Does.MAKE else ()
 
 
 class Connection(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +122,8 @@ class SaleLine(msgspec.Struct, frozen=True, omit_defaults=True):
     """One line of an order, or of a subscription. ``number`` tells it from the other lines, and is the same
     whenever the shop tells of it. ``refs`` are looked for in the connection's mapping, in this order: price,
     variation, product, SKU, as far as the shop has them. ``recurs``: whether the subscription that the order
-    begins pays for it again; None where the shop does not say.
+    begins pays for it again; None where the shop does not say. ``license_ref``: which license it renews or
+    upgrades.
     """
 
     number: str
@@ -116,6 +131,7 @@ class SaleLine(msgspec.Struct, frozen=True, omit_defaults=True):
     quantity: int = 1
     title: str = ""
     recurs: bool | None = None
+    license_ref: str | None = None
 
 
 class Sale(msgspec.Struct, frozen=True, tag="sale", kw_only=True):
@@ -262,6 +278,7 @@ class Reason(StrEnum):
     TOO_MANY = "too_many"
     UNKNOWN_ORDER = "unknown_order"
     NO_QUANTITY = "no_quantity"
+    NO_LICENSE = "no_license"
     CHANGED_BY_HAND = "changed_by_hand"
     LIMIT_TOO_HIGH = "limit_too_high"
     SAME_MOMENT = "same_moment"

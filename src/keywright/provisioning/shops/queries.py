@@ -9,7 +9,14 @@ from keywright.core.command import Query
 from keywright.core.errors import UnknownConnection
 from keywright.core.paging import ItemPage
 from keywright.provisioning.customers.store import find_customer
-from keywright.provisioning.shops import event_rules, forgetting_store, rules, sold_store, store
+from keywright.provisioning.shops import (
+    event_rules,
+    forgetting_store,
+    later_store,
+    rules,
+    sold_store,
+    store,
+)
 from keywright.provisioning.shops.commands import (
     FindDifference,
     FindShopEventsNaming,
@@ -89,7 +96,9 @@ def open_event(read: Any, query: OpenShopEvent) -> OpenedEvent | None:
 
 def find_sold(read: Any, query: FindSoldLicenses) -> frozenset[int]:
     """The licenses that a change may change."""
-    return frozenset(sold_store.list_sold_ids(read.tx, query.connection_id, query.event.change))
+    number, change = query.connection_id, query.event.change
+    later = later_store.list_ids(read.tx, number, change)
+    return frozenset(sold_store.list_sold_ids(read.tx, number, change) | later)
 
 
 def find_difference(read: Any, query: FindDifference) -> str | None:

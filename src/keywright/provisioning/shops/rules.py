@@ -239,6 +239,20 @@ def wanted(known: Known, on_cancel: OnCancel = OnCancel.PAID_UNTIL) -> Wanted:
     return _resumed(Wanted(Status.ACTIVE, until, has_grace=has_grace), subscription)
 
 
+def list_good(known: Known, order: str) -> list[int]:
+    """When an order, and each later period of its subscription, was paid, but for payments that are refunded,
+    disputed or taken back.
+    """
+    first = known.payments.get(order)
+    if first is None or first.paid_at is None:
+        return []
+    paid = _list_paid(known if first.subscription is not None else Known({order: first}))
+    good = [one for one in paid.good if _state_of(one) in (SaleState.ACTIVE, SaleState.GRACE)]
+    # The first period is that of the order.
+    later = sorted(paid.periods, key=place_of)[1:] if len(paid.named) == 1 else []
+    return [*(one.paid_at for one in good if one.paid_at is not None), *map(_said_at, later)]
+
+
 def _resumed(want: Wanted, subscription: Subscription | None) -> Wanted:
     """Where the subscription had ended and goes on since: no end that is past then."""
     if subscription is None or not 0 < subscription.ended_at < subscription.state_at:

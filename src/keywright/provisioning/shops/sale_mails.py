@@ -1,6 +1,6 @@
 """The mails that the event of a shop sends to the buyer."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 
 from keywright.events.outbox.model import MAX_LICENSES, MailTemplate, QueuedMail, Subject
@@ -50,10 +50,23 @@ class SaleMails:
         event_id = self._command.event_id
         made = [one for one in sold if one.event_id == event_id and one.status != Status.DISABLED]
         if made:
-            named = self._connection.mail_template
-            template = MailTemplate.YOUR_LICENSE if named is None else MailTemplate(named)
             language = change.buyer.language if isinstance(change, Sale) and change.buyer else None
-            self._queue(template, made, f"sale {max(one.license_id for one in made)}", language)
+            self._queue(self._with_keys, made, f"sale {max(one.license_id for one in made)}", language)
+
+    def queue_later(self, license_id: int, notes: Notes, *, is_first: bool) -> None:
+        """A later purchase has changed a license; its first buyer gets the key."""
+        license = self._work.find_license(license_id)
+        template = MailTemplate.CHANGED if outcome_rules.is_other(notes) else MailTemplate.RENEWED
+        if license is not None and (
+            is_first or outcome_rules.is_other(notes) or outcome_rules.is_longer(notes)
+        ):
+            template = self._with_keys if is_first else template
+            self._queue_about(template, [license], f"later {self._command.event_id} {license_id}")
+
+    @property
+    def _with_keys(self) -> MailTemplate:
+        named = self._connection.mail_template
+        return MailTemplate.YOUR_LICENSE if named is None else MailTemplate(named)
 
     def _licenses_of(self, sold: Iterable[SoldLicense]) -> Iterator[License]:
         """Those of them that there are, one after another."""
@@ -63,10 +76,14 @@ class SaleMails:
     def _queue(
         self, template: MailTemplate, sold: Collection[SoldLicense], unique: str, language: str | None = None
     ) -> None:
-        customer_id = self.find_customer(sold) if self._connection.sends_mail else None
-        if customer_id is None:
+        self._queue_about(template, list(islice(self._licenses_of(sold), MAX_LICENSES)), unique, language)
+
+    def _queue_about(
+        self, template: MailTemplate, found: Sequence[License], unique: str, language: str | None = None
+    ) -> None:
+        customer_id = next((one.customer_id for one in found if one.customer_id is not None), None)
+        if customer_id is None or not self._connection.sends_mail:
             return
-        found = list(islice(self._licenses_of(sold), MAX_LICENSES))
         mail = QueuedMail(
             template=template,
             unique=f"shop {unique} {template.value}",

@@ -21,6 +21,7 @@ from keywright.provisioning.shops import event_rules, outcome_rules, rules, sold
 from keywright.provisioning.shops.commands import WorkShopEvent
 from keywright.provisioning.shops.connection_rules import take_metadata
 from keywright.provisioning.shops.holding import Holding
+from keywright.provisioning.shops.later_purchases import LaterPurchases
 from keywright.provisioning.shops.line_rules import Resolve, list_lines
 from keywright.provisioning.shops.model import (
     Again,
@@ -88,15 +89,14 @@ class Selling:
         at: int,
         again: Again,
     ) -> None:
-        """``at`` is the event's time, in milliseconds since 1970; ``again`` says what a person has asked
-        for.
-        """
+        """``at`` is the event's time, in milliseconds since 1970; ``again`` is what a person asked for."""
         self._work, self._tx = work, work.tx
         self._command, self._connection = command, connection
         self._at = at
         self._again = again
         self._holding = Holding(work.tx, connection.id, connection.mapping, work.find_license)
         self._mails = SaleMails(work, command, connection)
+        self._later = LaterPurchases(work, command, connection, self._holding, self._mails, again=again)
         self._notes = command.notes
         #: The licenses that there are, as they are now.
         self._sold: list[SoldLicense] = []
@@ -111,7 +111,10 @@ class Selling:
         if isinstance(change, Nothing):
             return Outcome(EventState.IGNORED, Reason.NOT_NEEDED, change.reason)
         before, held = self._read(change)
-        if not all(one.sold.license_id in self._command.license_ids for one in held.units):
+        if (
+            not {one.sold.license_id for one in held.units} | self._later.list_ids(change)
+            <= self._command.license_ids
+        ):
             return Unfinished(Why.NOT_LOCKED, self._notes)
         is_contradicted = self._is_contradicted(before, change)
         if is_contradicted and self._connection.has_api_key and not self._command.is_asked:
@@ -125,6 +128,7 @@ class Selling:
             return self._without_sold(change)
         if is_contradicted and self._again is not Again.OVERWRITE:
             self._add_problem(Reason.SAME_MOMENT, change.subscription)
+        self._renew(change, before, known)
         return self._hold(change, known, held, begins_grace=rules.begins_grace(before, known))
 
     def look_again(self) -> Outcome | None:
@@ -235,6 +239,13 @@ class Selling:
         missing = None if self._problem else self._find_missing(change, known, held)
         look_at = None if missing is None else now + _LOOK_AFTER
         return outcome._replace(customer_id=self._mails.find_customer(self._sold), look_at=look_at)
+
+    def _renew(self, change: SoldChange, before: Known, known: Known) -> None:
+        buyer = self._find_buyer(change) if isinstance(change, Sale) else None
+        self._later.follow(change, before, known, buyer)
+        for reason, detail in self._later.problems:
+            self._add_problem(reason, detail)
+        self._notes = outcome_rules.add_notes(self._notes, self._later.notes)
 
     def _save_lines(self, lines: Iterable[SoldLine]) -> None:
         of = self._subscription

@@ -5,10 +5,11 @@ Times of the shop are in milliseconds since 1970.
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
-from keywright.provisioning.shops.model import QuantityRule, SaleLine, SaleState
+from keywright.provisioning.shops.model import Does, QuantityRule, SaleLine, SaleState
 
 
 class Snapshot(msgspec.Struct, frozen=True, array_like=True):
@@ -94,3 +95,28 @@ class SoldLicense(msgspec.Struct, frozen=True, kw_only=True):
     has_grace: bool = True
     is_over: bool = False
     event_id: int | None = None
+
+
+class LicenseBefore(msgspec.Struct, frozen=True, kw_only=True):
+    """What a license was before its first later purchase."""
+
+    expires_at: datetime | None
+    policy_id: int | None
+    terms: Mapping[str, Any]
+
+
+class LaterPurchase(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of an order that renews a license by so many days for each unit, or upgrades it to a policy, as
+    fixed when it is sold.
+    """
+
+    connection_id: int
+    order: str
+    line: str
+    subscription: str | None
+    license_id: int
+    does: Does
+    policy_id: int
+    days: int | None
+    quantity: int
+    before: LicenseBefore

@@ -12,7 +12,14 @@ from sqlalchemy.dialects.sqlite import insert as insert_on_sqlite
 
 from keywright.db.bulk import bulk_insert, bulk_update
 from keywright.db.rows import to_datetime, to_optional_seconds
-from keywright.db.schema import connections, payments, sold_licenses, sold_lines, subscriptions
+from keywright.db.schema import (
+    connections,
+    later_purchases,
+    payments,
+    sold_licenses,
+    sold_lines,
+    subscriptions,
+)
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.licensing.licenses.model import order_of
 from keywright.licensing.licenses.store import find_licenses_by_id
@@ -139,7 +146,7 @@ def take_over(tx: WriteTransaction, removed_id: int, connection_id: int) -> int:
     licenses.
     """
     taken = 0
-    for table in (subscriptions, payments, sold_lines, sold_licenses):
+    for table in (subscriptions, payments, later_purchases, sold_lines, sold_licenses):
         own = table.alias()
         same = (own.c[one.name] == one for one in table.primary_key if one.name != "connection_id")
         is_known = exists().where(own.c.connection_id == connection_id, *same)

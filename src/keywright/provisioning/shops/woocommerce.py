@@ -323,7 +323,14 @@ def _line_of(line: _Line) -> SaleLine:
         raise UnreadableEvent("a quantity is no whole number")
     refs = [str(one) for one in (line.variation_id, line.product_id) if one]
     refs += [line.sku] if line.sku else []
-    return SaleLine(str(line.id), tuple(refs), int(line.quantity), line.name or "")
+    found = read_metadata({one.key: one.value for one in line.meta_data}).get("license_ref")
+    return SaleLine(
+        str(line.id),
+        tuple(refs),
+        int(line.quantity),
+        line.name or "",
+        license_ref=None if found is None else str(found),
+    )
 
 
 def _buyer_of(order: _Order) -> Buyer | None:

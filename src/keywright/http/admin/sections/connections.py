@@ -30,6 +30,7 @@ from keywright.provisioning.shops.commands import (
 from keywright.provisioning.shops.model import (
     MAKE_SECRETS,
     Connection,
+    Does,
     EventState,
     MappedProduct,
     Mode,
@@ -64,6 +65,7 @@ REASONS = {
     Reason.UNUSABLE_POLICY: N_("The policy is archived or deleted."),
     Reason.TOO_MANY: N_("It asks for too many licenses at once."),
     Reason.NO_QUANTITY: N_("It has a line with a quantity below one."),
+    Reason.NO_LICENSE: N_("It names no license that it could renew or upgrade."),
     Reason.UNKNOWN_ORDER: N_("The sale that it renews is not known."),
     Reason.CHANGED_BY_HAND: N_("The license was changed by hand since."),
     Reason.API_KEY_MISSING: N_("The connection needs a key of the shop's API."),
@@ -89,7 +91,13 @@ REASONS = {
     Reason.NOT_FOLLOWED: N_("Licenses do not follow this."),
 }
 ON_CANCEL = {OnCancel.PAID_UNTIL: N_("with what was paid"), OnCancel.AT_ONCE: N_("at once")}
-QUANTITIES = {QuantityRule.KEYS: N_("one license each"), QuantityRule.DEVICES: N_("more devices")}
+#: What a product does, with what a quantity of it makes.
+QUANTITIES = {
+    QuantityRule.KEYS.value: N_("one license each"),
+    QuantityRule.DEVICES.value: N_("more devices"),
+    Does.RENEW.value: N_("renews a license"),
+    Does.UPGRADE.value: N_("upgrades a license"),
+}
 #: What is typed into the form of a connection.
 _TYPED = ("name", "mode", "url", "paid_states", "external_id_name", "metadata_names")
 #: The events of a page, the empty rows of the mapping, and the most rows that a form shows.
@@ -297,13 +305,17 @@ def _values_of(request: PageRequest, connection: Connection) -> dict[str, Any]:
     return values
 
 
+def _effect_of(one: MappedProduct) -> str:
+    return one.quantity.value if one.does is Does.MAKE else one.does.value
+
+
 _Row = tuple[str, str, str, str]
 
 
 def _rows_of(connection: Connection) -> list[_Row]:
     """The rows of the mapping, as texts: product, policy, quantity, the other policies of a bundle."""
     return [
-        (one.product, str(one.policy_id or 0), one.quantity.value, " ".join(map(str, one.more_policy_ids)))
+        (one.product, str(one.policy_id or 0), _effect_of(one), " ".join(map(str, one.more_policy_ids)))
         for one in connection.mapping
     ]
 
@@ -324,10 +336,12 @@ def _read_mapping(inputs: Inputs, rows: list[_Row]) -> tuple[MappedProduct, ...]
     for product, policy, quantity, more in rows:
         number, *others = map(parse_number, (policy, *more.replace(",", " ").split()))
         ids = tuple(one for one in others if one)
-        if number is None or quantity not in {*QuantityRule} or (ids and not number):
+        if number is None or quantity not in QUANTITIES or (ids and not number):
             inputs.errors["mapping"] = _("Choose a policy for each product.")
             continue
-        mapping.append(MappedProduct(product, number or None, QuantityRule(quantity), ids))
+        does = Does.MAKE if quantity in {*QuantityRule} else Does(quantity)
+        rule = QuantityRule(quantity) if does is Does.MAKE else QuantityRule.KEYS
+        mapping.append(MappedProduct(product, number or None, rule, ids, does))
     return tuple(mapping)
 
 
@@ -342,6 +356,7 @@ _TEXTS: dict[str, Any] = {
     "states": STATES,
     "reasons": REASONS,
     "quantities": QUANTITIES,
+    "effect_of": _effect_of,
     "on_cancel": ON_CANCEL,
     "empty_rows": _EMPTY_ROWS,
     "max_rows": MAX_ROWS,

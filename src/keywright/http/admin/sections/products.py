@@ -33,7 +33,7 @@ from keywright.provisioning.products.rules import MAX_FEATURES, parse_code, pars
 from keywright.signing.snippets import programs_to_paste
 
 #: The fields of the form.
-_FIELDS = ("code", "name", "url", "features", "external_id")
+_FIELDS = ("code", "name", "url", "features", "external_id", "renew_url")
 
 
 class Products(Section):
@@ -163,6 +163,7 @@ def _read_values(inputs: Inputs, product: Product | None) -> dict[str, Any]:
         "url": inputs.read("url", parse_url),
         "features": inputs.read("features", partial(_parse_features, described=described)) or (),
         "external_id": inputs.read("external_id", parsing.parse_external_id),
+        "renew_url": inputs.read("renew_url", parse_url),
     }
 
 

@@ -1,0 +1,169 @@
+"""Do what later purchases say: renew and upgrade the licenses that their ``license_ref`` names."""
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import msgspec
+
+from keywright.licensing.licenses import handlers as licenses
+from keywright.licensing.licenses.commands import UpdateLicense
+from keywright.licensing.licenses.keys import read_license_ref
+from keywright.licensing.licenses.model import License
+from keywright.licensing.terms.rules import multiply_terms
+from keywright.licensing.unit_of_work import LicenseWork
+from keywright.provisioning.customers.handlers import find_or_make
+from keywright.provisioning.licenses.commands import CustomerReference
+from keywright.provisioning.policies.model import Policy
+from keywright.provisioning.shops import later_rules, later_store, outcome_rules, rules, sold_store
+from keywright.provisioning.shops.commands import WorkShopEvent
+from keywright.provisioning.shops.holding import Holding
+from keywright.provisioning.shops.later_rules import Target
+from keywright.provisioning.shops.model import Again, Change, Connection, Does, Reason, Sale, SaleLine
+from keywright.provisioning.shops.rules import Known
+from keywright.provisioning.shops.sale_mails import SaleMails
+from keywright.provisioning.shops.sold_model import LaterPurchase
+
+Problem = tuple[Reason, str]
+
+
+class LaterPurchases:
+    """The later purchases of one event of a connection, which is locked. ``problems`` wait for a person."""
+
+    def __init__(
+        self,
+        work: LicenseWork,
+        command: WorkShopEvent,
+        connection: Connection,
+        holding: Holding,
+        mails: SaleMails,
+        *,
+        again: Again,
+    ) -> None:
+        self._work, self._tx, self._command = work, work.tx, command
+        self._connection, self._find_policy, self._again = connection, holding.find_policy, again
+        self._mails = mails
+        self.problems: list[Problem] = []
+        self.notes: list[str] = []
+
+    def list_ids(self, change: Change) -> set[int]:
+        """The licenses that have to be locked."""
+        return later_store.list_ids(self._tx, self._connection.id, change)
+
+    def follow(self, change: Change, before: Known, known: Known, customer: CustomerReference | None) -> None:
+        """Let the licenses have what was bought for them, now that ``known`` is known."""
+        found = later_store.list_of_change(self._tx, self._connection.id, change)
+        new = list(self._record_new(change, found)) if isinstance(change, Sale) else []
+        for license_id in sorted({one.license_id for one in (*found, *new)}):
+            license = self._work.find_license(license_id)
+            if license is not None:
+                is_new = any(one.license_id == license_id for one in new)
+                buyer = customer if is_new and license.customer_id is None else None
+                self._follow(license, (before, known), new, buyer)
+
+    def _record_new(self, sale: Sale, found: Collection[LaterPurchase]) -> list[LaterPurchase]:
+        known = {(one.order, one.line) for one in found}
+        new = []
+        for line in sale.lines:
+            mapped = rules.find_mapped(self._connection.mapping, line)
+            is_later = mapped is not None and mapped.does is not Does.MAKE and line.quantity > 0
+            if mapped is None or not is_later or (sale.order, line.number) in known:
+                continue
+            policy = self._find_policy(mapped.policy_id or 0)
+            license = self._find_license(line)
+            problem = _find_problem(policy, license, mapped.does)
+            if problem is not None or policy is None or license is None:
+                self.problems += [] if problem is None else [problem]
+                continue
+            earlier = later_store.list_of_license(self._tx, license.id)
+            purchase = LaterPurchase(
+                connection_id=self._connection.id,
+                order=sale.order,
+                line=line.number,
+                subscription=sale.subscription,
+                license_id=license.id,
+                does=mapped.does,
+                policy_id=policy.id,
+                days=policy.terms.valid_for_days,
+                quantity=line.quantity,
+                before=earlier[0].before if earlier else later_rules.keep_before(license),
+            )
+            later_store.save_new(self._tx, purchase)
+            new.append(purchase)
+        return new
+
+    def _find_license(self, line: SaleLine) -> License | None:
+        number = read_license_ref(self._tx.key_ring, line.license_ref or "")
+        return None if number is None else self._work.find_license(number)
+
+    def _follow(
+        self,
+        license: License,
+        known: tuple[Known, Known],
+        new: Collection[LaterPurchase],
+        buyer: CustomerReference | None,
+    ) -> None:
+        every = later_store.list_of_license(self._tx, license.id)
+        known_before = [one for one in every if one not in new]
+        was, now = (
+            later_rules.derive(every[0].before, self._list_paid(some, facts, known[1]))
+            for some, facts in ((known_before, known[0]), (every, known[1]))
+        )
+        terms = self._terms_of(license, every[0], now)
+        if terms is None:
+            self.problems.append((Reason.UNUSABLE_POLICY, str(now.upgrade and now.upgrade.policy_id)))
+            return
+        decided = later_rules.decide(license, was, now, terms, self._again)
+        if decided.is_refused:
+            kept = () if decided.written is None else decided.written.kept
+            self.problems.append((Reason.CHANGED_BY_HAND, ", ".join(kept) or "policy or expiry"))
+        changes = licenses.list_rule_changes(license, decided.changes, decided.written)
+        if buyer is not None:
+            changes["customer_id"] = self._find_customer(buyer)
+        if not changes:
+            return
+        command = UpdateLicense(context=self._command.context, license=license.id)
+        licenses.change_by_rule(self._work, command, license, changes)
+        notes = outcome_rules.note_changes(license, changes, is_over=False)
+        self.notes += notes
+        self._mails.queue_later(license.id, outcome_rules.add_notes({}, notes), is_first=buyer is not None)
+
+    def _list_paid(
+        self, some: Collection[LaterPurchase], facts: Known, known: Known
+    ) -> Iterator[tuple[int, LaterPurchase]]:
+        """When each of these was paid: those of this event by ``facts``, others as they are kept."""
+        for one in some:
+            is_own = one.connection_id == self._connection.id
+            of = None if known.subscription is None else known.subscription.ref
+            is_here = is_own and (one.order in known.payments or of == one.subscription is not None)
+            mine = facts
+            if not is_here:
+                mine = sold_store.find_known(self._tx, one.connection_id, one.order, one.subscription)
+            yield from ((at, one) for at in rules.list_good(mine, one.order))
+
+    def _terms_of(self, license: License, first: LaterPurchase, now: Target) -> dict[str, Any] | None:
+        """The terms after the last upgrade, or before the first; with the policy before that."""
+        terms = dict(first.before.terms)
+        if now.upgrade is not None:
+            policy = self._find_policy(now.upgrade.policy_id)
+            if policy is None:
+                return None
+            terms = msgspec.to_builtins(multiply_terms(policy.terms, license.quantity))
+        return {"policy_id": first.before.policy_id, "terms": terms}
+
+    def _find_customer(self, buyer: CustomerReference) -> int:
+        found = find_or_make(
+            self._work, self._command, email=buyer.email, name=buyer.name, language=buyer.language
+        )
+        return found.id
+
+
+def _find_problem(policy: Policy | None, license: License | None, does: Does) -> Problem | None:
+    if policy is None or policy.archived_at is not None:
+        return Reason.UNUSABLE_POLICY, "" if policy is None else str(policy.id)
+    if does is Does.RENEW and policy.terms.valid_for_days is None:
+        return Reason.UNUSABLE_POLICY, f"policy {policy.id} has no valid_for_days"
+    if license is None:
+        return Reason.NO_LICENSE, "license_ref is missing, or of no license here"
+    if policy.product_id not in (None, license.product_id):
+        return Reason.NO_LICENSE, f"license {license.id} is of another product"
+    return None
