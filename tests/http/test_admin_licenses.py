@@ -29,6 +29,7 @@ from tests.http.admin_licenses import (
     where_to,
 )
 from tests.http.asking import CANARY
+from tests.makers import set_terms
 from tests.server import RunningServer
 
 SCRIPT = "<script>alert(1)</script>'\"&"
@@ -373,6 +374,11 @@ def test_a_license_shows_its_policy_terms_leases_and_usage(server: RunningServer
     assert bob.post(f"/licenses/{license.id}/end-lease", lease_id=lease_id).status_code == 303
     assert said(bob.get(f"/licenses/{license.id}/history")).count("Lease ended by the vendor") == 1
     assert bob.post(f"/licenses/{license.id}/end-lease", lease_id="0" * 32).status_code == 404
+    # A meter that is taken away is closed, and shown as it was then.
+    decide(server, set_terms({"max_leases": 5}, license.key))
+    text = said(bob.get(f"/licenses/{license.id}"))
+    assert re.search(r"Past usage Meter From To Used Limit Above it exports .* 7 100 0", text)
+    assert "Usage of exports: 7 of 100" in said(bob.get(f"/licenses/{license.id}/history"))
 
 
 def test_a_plain_license_shows_no_leases_and_no_usage(server: RunningServer, bob: Visitor) -> None:

@@ -11,8 +11,22 @@ from keywright.db import Storage
 from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.events.feed import Feed, ListFeed, Reached, Subject
+from keywright.licensing.usage.commands import ClosePeriods
 from keywright.maintenance.commands import PurgeEvents
-from tests.makers import KEY, LATER, NOW, activate, an_event, an_origin, create, create_policy, delete, update
+from tests.makers import (
+    KEY,
+    LATER,
+    NOW,
+    activate,
+    an_event,
+    an_origin,
+    create,
+    create_policy,
+    delete,
+    record_usage,
+    set_terms,
+    update,
+)
 from tests.storage.projected import follow_all
 
 CONTEXT = Context(NOW, an_origin(), 1)
@@ -71,10 +85,17 @@ def test_a_key_for_one_product_sees_its_events(executor: Executor) -> None:
     some_events(executor)
     expected = ["license.activated", "license.created", "policy.created"]
     assert sorted(names(ask(executor, only_product_id=5))) == expected
+    executor.execute(
+        [set_terms({"meters": {"exports": {"limit": 1, "per": "day"}}}), record_usage("exports")]
+    )
     executor.execute([delete(KEY)])
+    # What it used is closed when it is gone.
+    context = Context(NOW + timedelta(days=2), an_origin())
+    executor.execute([ClosePeriods(context=context, license_ids=(1,))])
     follow_all(executor)
-    assert "license.deleted" in names(ask(executor, only_product_id=5))
-    assert "license.deleted" not in names(ask(executor, only_product_id=6))
+    last = {"license.deleted", "usage.period_closed"}
+    assert last <= set(names(ask(executor, only_product_id=5)))
+    assert last.isdisjoint(names(ask(executor, only_product_id=6)))
 
 
 def test_a_cursor_that_is_older_than_what_is_kept_is_refused(executor: Executor, storage: Storage) -> None:

@@ -119,7 +119,7 @@ def _product_of(one: FeedEvent, products: dict[int, int | None]) -> int | None:
     if license_id in products:
         return products[license_id]
     product_id = details.get("product_id")
-    is_its = one.event.name.startswith(("license.", "policy."))
+    is_its = one.event.name.startswith(("license.", "policy.", "usage."))
     return product_id if is_its and isinstance(product_id, int) else None
 
 

@@ -52,11 +52,12 @@ Place = tuple[int, str, int]
 
 
 class ListPeriods(Query, frozen=True, kw_only=True):
-    """Periods by license, meter and time, those after a place."""
+    """Periods by license, meter and time, those after a place; or the newest ones."""
 
     cost = Cost.LIST
 
     where: PeriodFilter
     after: Place | None = None
+    is_newest_first: bool = False
     limit: int
     is_counted: bool = False

@@ -1,6 +1,7 @@
 """The periods of meters in the database: those that are counted in, and those that are closed."""
 
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, case, func, literal, null, select, tuple_
@@ -16,6 +17,8 @@ from keywright.licensing.usage.commands import ListPeriods, PeriodFilter
 from keywright.licensing.usage.model import MeterUsage
 from keywright.licensing.usage.store import past_of
 
+#: The beginning of a period, in its place.
+_time_of = itemgetter(2)
 _FIELDS = MeterUsage.__struct_fields__
 _PLACE = _FIELDS[:3]
 _OF_NEWEST = [*(meter_usage.c[name] for name in _FIELDS[:5]), *(null().label(name) for name in _FIELDS[5:])]
@@ -33,16 +36,18 @@ def list_periods(tx: ReadTransaction, query: ListPeriods) -> ItemPage[MeterUsage
     parts.append(_PAST.where(*_conditions(past_usage, _PRODUCT_OF_PAST, where)))
     if where.is_closed:
         parts = parts[1:]
-    found = sorted(row for part in parts for row in tx.connection.execute(_page(part, query)))[: query.limit]
+    rows = (row for part in parts for row in tx.connection.execute(_page(part, query)))
+    found = sorted(rows, key=_time_of, reverse=True) if query.is_newest_first else sorted(rows)
     total = sum(_count(tx, part) for part in parts) if query.is_counted else None
-    return ItemPage(_with_limits(tx, [past_of(row) for row in found]), total)
+    return ItemPage(_with_limits(tx, [past_of(row) for row in found[: query.limit]]), total)
 
 
 def _page(part: Select[Any], query: ListPeriods) -> Select[Any]:
     columns = [part.selected_columns[name] for name in _PLACE]
     if query.after is not None:
         part = part.where(tuple_(*columns) > tuple_(*map(literal, query.after)))
-    return part.order_by(*columns).limit(query.limit)
+    order = [_time_of(columns).desc()] if query.is_newest_first else columns
+    return part.order_by(*order).limit(query.limit)
 
 
 def _count(tx: ReadTransaction, part: Select[Any]) -> int:

@@ -42,6 +42,8 @@ from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.management.store import list_managed
 from keywright.licensing.notes.store import find_notes
+from keywright.licensing.usage.commands import ListPeriods, PeriodFilter
+from keywright.licensing.usage.period_store import list_periods
 from keywright.provisioning.policies import store as policy_store
 from keywright.search import event_pages, license_pages, projector
 from keywright.search.filters import SORTED, Order, Search
@@ -53,8 +55,8 @@ from keywright.search.statistics import RecentFigures
 from keywright.search.store import EventFilter
 
 _PAGE_SIZE = 50
-#: The most leases of a license that are shown.
-_MAX_LEASES = 200
+#: The most leases of a license that are shown, and the most periods that are closed.
+_MAX_LEASES, _MAX_PERIODS = 200, 24
 #: The longest fingerprint of a device.
 _MAX_FINGERPRINT = 256
 
@@ -166,6 +168,14 @@ def _read_license(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
         "terms_in_words": describe_terms(terms, languages),
         "managed": list_managed(tx, [license], request.now)[0],
         "leases": [one for one in leases if one.ended_at is None and one.expires_at > request.now],
+        "periods": list_periods(
+            tx,
+            ListPeriods(
+                where=PeriodFilter(license_id=license.id, is_closed=True),
+                limit=_MAX_PERIODS,
+                is_newest_first=True,
+            ),
+        ).items,
         "meters": {name: describe_meter(meter, languages) for name, meter in terms.meters.items()},
     }
 
