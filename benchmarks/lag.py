@@ -57,9 +57,9 @@ class ProjectorLag(msgspec.Struct, frozen=True):
 
 
 class Backlog(msgspec.Struct, frozen=True):
-    """Calls of fresh servers with a backlog and without one, by turns: medians of rates and of p99, and of
-    the ratios of pairs. Then, of the backlog, the most events that the load left, the age of the oldest, and
-    how long they took.
+    """Calls of fresh servers beside a backlog and after it, by turns: medians of rates and of p99, and of the
+    ratios of pairs. Then, of the backlog, the most events that the load left, the age of the oldest, and how
+    long they took.
     """
 
     case: str
@@ -68,6 +68,8 @@ class Backlog(msgspec.Struct, frozen=True):
     p99_ms: tuple[float, float]
     ratio: float
     p99_ratio: float
+    #: The server's processor time per answer, beside the backlog divided by that after it.
+    processor_ratio: float | None
     behind: int
     age_seconds: float
     catch_up_seconds: float
@@ -193,6 +195,7 @@ def _compare(case: str, pairs: list[dict[bool, _Fresh]]) -> Backlog:
         (statistics.median(one.p99_ms for one, _ in both), statistics.median(o.p99_ms for _, o in both)),
         statistics.median(one.per_second / other.per_second for one, other in both),
         statistics.median(one.p99_ms / other.p99_ms for one, other in both),
+        wrk.processor_ratio([one for one, _ in both], [other for _, other in both]),
         max(one.behind for one in with_it),
         max(one.age_seconds for one in with_it),
         max(one.catch_up_seconds for one in with_it),

@@ -265,6 +265,7 @@ def _backlog(found: list[Backlog]) -> list[tuple[str, str]]:
                 f"{one.ratio:.3f}, median of {one.pairs} pairs ({rates})",
             ),
             ("its p99", f"{one.p99_ratio:.2f} ({times})"),
+            ("its processor time", _ratio(one.processor_ratio)),
             ("not projected after the load, at the most", left),
             ("projected after another", f"{one.catch_up_seconds:.1f} s at the most"),
         ]
