@@ -246,7 +246,8 @@ def _plan_line(found: Plan, line: Line, kept: SoldLine, held: Held, want: Wanted
         units.sort(key=lambda one: (one.is_dead, one.policy is not None and one.policy.id != policy.id))
         over = sorted((one for one in units if one.sold.is_over), key=lambda one: one.sold.number)
         chosen = [*(one for one in units if not one.sold.is_over), *over][:count]
-        free = [one for one in free if one not in chosen]
+        taken = {one.sold.license_id for one in chosen}
+        free = [one for one in free if one.sold.license_id not in taken]
         aim = Aim(want, policy, quantity)
         found.aims.extend((one, aim) for one in chosen)
         if len(chosen) < count and is_needed:
@@ -330,12 +331,12 @@ def _decide_terms(unit: Unit, license: License, aim: Aim, again: Again) -> Decid
     elif is_by_hand and is_other:
         return Decided({"quantity": quantity}, now_sold, is_refused=True)
     source = policy if is_forced or not is_by_hand or unit.own is None else unit.own
-    terms = terms_for(source, quantity, has_grace=aim.wanted.has_grace)
-    written = write_by_rule(
-        terms_of(license), license.rule_terms, select_terms(terms, names), is_forced=is_forced
-    )
     changes = {"quantity": quantity, "policy_id": source.id if names else license.policy_id}
     changes = {name: value for name, value in changes.items() if getattr(license, name) != value}
+    if not names:
+        return Decided(changes, now_sold)
+    terms = select_terms(terms_for(source, quantity, has_grace=aim.wanted.has_grace), names)
+    written = write_by_rule(terms_of(license), license.rule_terms, terms, is_forced=is_forced)
     return Decided(changes, now_sold, written, is_refused=bool(written.kept))
 
 
