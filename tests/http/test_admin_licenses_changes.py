@@ -182,6 +182,7 @@ def test_the_terms_of_a_license_are_changed_and_can_be_those_of_a_policy(
     assert changed is not None
     terms = terms_of(changed)
     assert (terms.max_activations, terms.entitlements) == (4, ("pro", "export"))
+    assert "Set by hand" in said(bob.get(f"/licenses/{license.id}"))
     answer = bob.post(path, max_activations="", **usual, grace_days="-1")
     assert answer.status_code == 422
     assert "Type how many devices, or choose no limit." in said(answer)

@@ -248,6 +248,7 @@ def license_fields(license: License, now: datetime) -> list[tuple[str, object]]:
         ("expires at", expiry(license, now)),
         *((name, number) for name, number in of_shop.items() if number is not None),
         *([("external ID", license.external_id)] if license.external_id else []),
+        *([("quantity", license.quantity)] if license.quantity > 1 else []),
         ("created at", format_time(license.created_at)),
         ("updated at", format_time(license.updated_at)),
     ]

@@ -42,6 +42,7 @@ from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.management.store import list_managed
 from keywright.licensing.notes.store import find_notes
+from keywright.licensing.terms.rules import set_by_hand
 from keywright.licensing.usage.commands import ListPeriods, PeriodFilter
 from keywright.licensing.usage.period_store import list_periods
 from keywright.provisioning.policies import store as policy_store
@@ -166,6 +167,7 @@ def _read_license(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
         "policy": policy,
         "terms": terms,
         "terms_in_words": describe_terms(terms, languages),
+        "kept_terms": sorted(set_by_hand(license.rule_terms)),
         "managed": list_managed(tx, [license], request.now)[0],
         "leases": [one for one in leases if one.ended_at is None and one.expires_at > request.now],
         "periods": list_periods(
