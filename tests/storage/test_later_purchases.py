@@ -13,11 +13,11 @@ from keywright.db.schema import later_purchases, mail_outbox, payments, sold_lic
 from keywright.engine.executor import Executor
 from keywright.licensing.licenses.commands import UpdateLicense
 from keywright.licensing.licenses.keys import make_license_ref
-from keywright.licensing.licenses.model import License
+from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.provisioning.customers.commands import CreateCustomer
-from keywright.provisioning.shops.commands import TryAgain
+from keywright.provisioning.shops.commands import FindSoldLicenses, TryAgain
 from keywright.provisioning.shops.event_rules import require_usable
 from keywright.provisioning.shops.model import (
     Change,
@@ -37,6 +37,7 @@ from tests.connections import (
     a_sale,
     a_state,
     an_event,
+    ask,
     connect,
     do,
     receive,
@@ -58,8 +59,9 @@ POLICIES: dict[str, dict[str, Any]] = {
     "max": {"max_activations": 5, "entitlements": ["max"]},
     "trial": {"max_activations": 1, "valid_for_days": 14, "trial": True},
     "app": {"valid_for_days": 365},
+    "huge": {"max_activations": 2**30},
 }
-PRO, MAX, TRIAL, APP = 1, 2, 3, 4
+PRO, MAX, TRIAL, APP, HUGE = 1, 2, 3, 4, 5
 
 
 @pytest.fixture
@@ -77,6 +79,7 @@ def shop(executor: Executor) -> Executor:
         MappedProduct("paid", PRO, does=Does.UPGRADE),
         MappedProduct("app-year", APP, does=Does.RENEW),
         MappedProduct("endless", MAX, does=Does.RENEW),
+        MappedProduct("huge", HUGE, does=Does.UPGRADE),
     )
     connect(executor, mapping=mapping)
     return executor
@@ -147,6 +150,7 @@ def test_a_renewal_extends_from_the_later_of_expiry_and_payment_and_a_refund_tak
     assert (now.key, now.policy_id, now.times_activated_max, now.customer_id) == (before.key, PRO, 2, 7)
 
 
+@pytest.mark.smoke
 def test_an_upgrade_gives_the_terms_of_its_policy_and_a_refund_those_before(
     shop: Executor, storage: Storage
 ) -> None:
@@ -188,12 +192,13 @@ def test_a_trial_becomes_a_license_of_its_buyer(shop: Executor, storage: Storage
         ("year", "K7QX2-9MPRD", Reason.NO_LICENSE),
         ("app-year", "own", Reason.NO_LICENSE),
         ("endless", "own", Reason.UNUSABLE_POLICY),
+        ("huge", "own", Reason.LIMIT_TOO_HIGH),
     ],
 )
 def test_what_names_no_license_of_the_product_waits(
     shop: Executor, storage: Storage, product: str, named: str | None, reason: Reason
 ) -> None:
-    before = sell(shop, storage)
+    before = sell(shop, storage, units=4)
     text = ref(storage) if named == "own" else named
     lines = (SaleLine("1", (product,), license_ref=text), SaleLine("2", ("pro",)))
     outcome = got(shop, a_sale("o", lines=lines))
@@ -201,6 +206,32 @@ def test_what_names_no_license_of_the_product_waits(
     assert the_license(storage) == before
     # The other line has its license.
     assert the_license(storage, 2).policy_id == PRO
+
+
+@ordinary
+def test_a_disabled_license_is_not_renewed_until_a_person_has_looked(
+    shop: Executor, storage: Storage
+) -> None:
+    sell(shop, storage)
+    do(shop, UpdateLicense(context=CONTEXT, license=1, changes={"status": Status.DISABLED}))
+    outcome = got(shop, a_purchase(storage, "a"))
+    assert (outcome.reason, outcome.detail) == (Reason.NO_LICENSE, "license 1 is disabled")
+    do(shop, UpdateLicense(context=CONTEXT, license=1, changes={"status": Status.ACTIVE}))
+    do(shop, TryAgain(context=CONTEXT, connection_id=1, event_id=1))
+    work(shop, 1)
+    assert the_license(storage).expires_at == NOW + 2 * YEAR
+
+
+@ordinary
+def test_an_event_is_about_the_licenses_of_its_own_order(shop: Executor, storage: Storage) -> None:
+    sell(shop, storage)
+    (other,) = do(shop, issue(policy_id=PRO)).licenses
+    got(shop, a_purchase(storage, "a"))
+    lines = (SaleLine("1", ("year",), license_ref=ref(storage, other.license.id)),)
+    got(shop, a_sale("b", lines=lines))
+    for change in (refund("b"), a_sale("c"), a_renewal(NOW, "s")):
+        find = FindSoldLicenses(connection_id=1, event=an_event(change))
+        assert ask(shop, find) == ({other.license.id} if change == refund("b") else set()), change
 
 
 @ordinary

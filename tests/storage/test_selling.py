@@ -17,7 +17,7 @@ from keywright.licensing.licenses.model import License, Order, Status, order_of
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.management.commands import ChangeAndShow, GetLicense
 from keywright.provisioning.customers.commands import CreateCustomer
-from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses, RotateKey
+from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses, MoveLicense, RotateKey
 from tests.makers import (
     KEY,
     NOW,
@@ -242,6 +242,20 @@ def test_a_term_that_was_set_by_hand_is_overwritten_only_where_that_is_asked_for
     apply = ApplyTerms(context=CONTEXT, license=one.id, terms={"grace_days": 9})
     assert isinstance(do(executor, apply), e.SetByHand)
     assert terms_of(do(executor, msgspec.structs.replace(apply, overwrite=True)).license).grace_days == 9
+
+
+def test_a_license_is_moved_to_another_policy_once(executor: Executor, storage: Storage) -> None:
+    for places in (2, 5):
+        do(executor, create_policy(name=f"For {places}", terms={"max_activations": places}))
+    (one,) = issued(executor, policy_id=1)
+    move = MoveLicense(context=CONTEXT, license=one.id, policy_id=2)
+    for _ in range(2):
+        moved = do(executor, move).license
+        assert (moved.policy_id, moved.times_activated_max) == (2, 5)
+    with storage.read() as tx:
+        happened = event_store.list_events(tx, one.id, limit=9)
+    (changed,) = [event.details for event in happened if event.name == "license.changed"]
+    assert (changed or {})["policy_id"] == [1, 2]
 
 
 def test_the_event_of_a_deletion_states_what_was_deleted(executor: Executor, storage: Storage) -> None:

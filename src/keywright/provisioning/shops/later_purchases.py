@@ -5,10 +5,12 @@ from typing import Any
 
 import msgspec
 
+from keywright.core.errors import InvalidTerms
 from keywright.licensing.licenses import handlers as licenses
 from keywright.licensing.licenses.commands import UpdateLicense
 from keywright.licensing.licenses.keys import read_license_ref
-from keywright.licensing.licenses.model import License
+from keywright.licensing.licenses.model import License, Status
+from keywright.licensing.terms.model import Terms
 from keywright.licensing.terms.rules import multiply_terms
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning.customers.handlers import find_or_make
@@ -103,7 +105,8 @@ class LaterPurchases:
         buyer: CustomerReference | None,
     ) -> None:
         every = later_store.list_of_license(self._tx, license.id)
-        known_before = [one for one in every if one not in new]
+        keys = {one.key for one in new}
+        known_before = [one for one in every if one.key not in keys]
         was, now = (
             later_rules.derive(every[0].before, self._list_paid(some, facts, known[1]))
             for some, facts in ((known_before, known[0]), (every, known[1]))
@@ -145,9 +148,10 @@ class LaterPurchases:
         terms = dict(first.before.terms)
         if now.upgrade is not None:
             policy = self._find_policy(now.upgrade.policy_id)
-            if policy is None:
+            upgraded = None if policy is None else _multiply(policy, license)
+            if upgraded is None:
                 return None
-            terms = msgspec.to_builtins(multiply_terms(policy.terms, license.quantity))
+            terms = msgspec.to_builtins(upgraded)
         return {"policy_id": first.before.policy_id, "terms": terms}
 
     def _find_customer(self, buyer: CustomerReference) -> int:
@@ -158,12 +162,23 @@ class LaterPurchases:
 
 
 def _find_problem(policy: Policy | None, license: License | None, does: Does) -> Problem | None:
-    if policy is None or policy.archived_at is not None:
-        return Reason.UNUSABLE_POLICY, "" if policy is None else str(policy.id)
-    if does is Does.RENEW and policy.terms.valid_for_days is None:
-        return Reason.UNUSABLE_POLICY, f"policy {policy.id} has no valid_for_days"
+    is_endless = policy is not None and policy.terms.valid_for_days is None
+    if policy is None or policy.archived_at is not None or (does is Does.RENEW and is_endless):
+        return Reason.UNUSABLE_POLICY, f"policy {policy and policy.id} is archived, or has no valid_for_days"
     if license is None:
         return Reason.NO_LICENSE, "license_ref is missing, or of no license here"
+    if license.status == Status.DISABLED:
+        return Reason.NO_LICENSE, f"license {license.id} is disabled"
     if policy.product_id not in (None, license.product_id):
         return Reason.NO_LICENSE, f"license {license.id} is of another product"
+    if does is Does.UPGRADE and _multiply(policy, license) is None:
+        return Reason.LIMIT_TOO_HIGH, f"{license.quantity} times policy {policy.id}"
     return None
+
+
+def _multiply(policy: Policy, license: License) -> Terms | None:
+    """The terms of the policy for the license's quantity; None for limits that no license can have."""
+    try:
+        return multiply_terms(policy.terms, license.quantity)
+    except InvalidTerms:
+        return None

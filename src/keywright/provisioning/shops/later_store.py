@@ -23,12 +23,10 @@ def list_of_change(tx: ReadTransaction, connection_id: int, change: Change) -> l
     of_payment = select(payments.c.subscription_ref).where(
         payments.c.connection_id == connection_id, payments.c.order_ref == order
     )
-    is_own = or_(
-        column.order_ref == order,
-        column.subscription_ref == subscription,
-        column.subscription_ref.in_(of_payment),
-    )
-    rows = tx.connection.execute(select(later_purchases).where(column.connection_id == connection_id, is_own))
+    is_own = [] if order is None else [column.order_ref == order, column.subscription_ref.in_(of_payment)]
+    is_own += [] if subscription is None else [column.subscription_ref == subscription]
+    query = select(later_purchases).where(column.connection_id == connection_id, or_(*is_own))
+    rows = tx.connection.execute(query)
     return list(map(_purchase_of, rows))
 
 

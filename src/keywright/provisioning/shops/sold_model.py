@@ -120,3 +120,8 @@ class LaterPurchase(msgspec.Struct, frozen=True, kw_only=True):
     days: int | None
     quantity: int
     before: LicenseBefore
+
+    @property
+    def key(self) -> tuple[int, str, str]:
+        """What tells it from others."""
+        return self.connection_id, self.order, self.line
