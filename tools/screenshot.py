@@ -77,7 +77,7 @@ def _picture_of_portal(page: Page, server: RunningServer, path: str) -> bytes:
         terms = {
             "max_activations": 3,
             "valid_for_days": 365,
-            "portal_releases": {"count": 3, "per_days": 365},
+            "portal_removals": {"count": 3, "per_days": 365},
         }
         number = make_product(server, product)
         make_license(server, key, customer, terms=terms, product_id=number, now=_days_ago(bought))

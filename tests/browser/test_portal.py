@@ -23,7 +23,7 @@ from tests.server import RunningServer, wait_until
 
 EMAIL = "ada@example.com"
 KEY = "PHOTO-7QK2-M8VX-Z4RD"
-TERMS = {"max_activations": 2, "portal_releases": {"count": 2, "per_days": 365}}
+TERMS = {"max_activations": 2, "portal_removals": {"count": 2, "per_days": 365}}
 
 
 @pytest.fixture(scope="module")

@@ -72,7 +72,7 @@ EVERY_TERM = {
     "lease_seconds": 300,
     "offline_days": 30,
     "next_check_seconds": 3600,
-    "portal_releases": {"count": 2, "per_days": 30},
+    "portal_removals": {"count": 2, "per_days": 30},
     "new_devices": {"count": 4, "per_days": 7},
     "entitlements": ["pro", "export"],
     "meters": {
@@ -89,7 +89,7 @@ def test_every_term_has_an_option(keywright: Keywright) -> None:
         *("policy", "create", "--name", "All", "--max-activations", "3", "--valid-for-days", "365"),
         *("--starts", "first_activation", "--grace-days", "14", "--after-expiry", "older_versions"),
         *("--device", "required", "--max-leases", "5", "--lease-seconds", "300", "--offline-days", "30"),
-        *("--next-check-seconds", "3600", "--portal-releases", "2/30", "--new-devices", "4/7"),
+        *("--next-check-seconds", "3600", "--portal-removals", "2/30", "--new-devices", "4/7"),
         *("--entitlement", "pro", "--entitlement", "export", "--trial", "--product-id", "7"),
         *("--meter", "exports=100/month", "--meter", "minutes=9/license:allow"),
     )

@@ -130,7 +130,7 @@ def test_without_a_program_in_the_browser_a_button_shows_the_keys(ada: Visitor) 
         ({"grace_days": "99999"}, "It must be an integer from 0 to 36,500."),
         ({"starts": "now", "valid_for_days": "1"}, "It must be creation or first_activation."),
         ({"new_devices": "many"}, "It must look like 3/30"),
-        ({"portal_releases": "1/0"}, "It must be an integer from 1 to 36,500."),
+        ({"portal_removals": "1/0"}, "It must be an integer from 1 to 36,500."),
         ({"lease_seconds": "1"}, "It must be an integer from 10"),
         ({"entitlements": "PRO"}, "It must have 1 to 64 of a-z"),
         ({"meters": "exports"}, "It must look like exports=100/month"),
@@ -181,7 +181,7 @@ EVERY_TERM = {
     "max_activations": "3",
     "device": "required",
     "new_devices": "5/30",
-    "portal_releases": "2/7",
+    "portal_removals": "2/7",
     "valid_for_days": "365",
     "starts": "first_activation",
     "grace_days": "14",
@@ -202,7 +202,7 @@ def test_a_policy_has_every_term(ada: Visitor) -> None:
     ((text,),) = ada.server.sql("SELECT terms FROM policies WHERE id = ?", number)
     terms = json.loads(text)
     assert set(terms) == set(EVERY_TERM)
-    assert terms["portal_releases"] == {"count": 2, "per_days": 7}
+    assert terms["portal_removals"] == {"count": 2, "per_days": 7}
     assert terms["entitlements"] == ["pro", "export"]
     assert terms["meters"]["minutes"] == {"limit": 9, "per": "license", "overage": "allow"}
     form = ada.get(f"/policies/{number}/edit").text

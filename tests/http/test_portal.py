@@ -32,7 +32,7 @@ from tests.server import MAIL_WAITS, RunningServer, running, wait_until
 
 #: A key that no log may have.
 KEY = "PORTAL-CANARY-KEY-1"
-TERMS = {"max_activations": 3, "portal_releases": {"count": 1, "per_days": 30}}
+TERMS = {"max_activations": 3, "portal_removals": {"count": 1, "per_days": 30}}
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ TERMS: dict[str, Any] = {
     "lease_seconds": 600,
     "offline_days": 14,
     "next_check_seconds": 86_400,
-    "portal_releases": None,
+    "portal_removals": None,
     "new_devices": None,
     "entitlements": [],
     "meters": {},

@@ -34,7 +34,7 @@ def free(activation_id: int, now: datetime = NOW, **fields: Any) -> ReleaseByCus
 
 def make_license(executor: Executor, count: int | None, devices: int = 4) -> list[int]:
     """License 1 with this number of releases in 30 days; returns the IDs of its devices."""
-    terms = {"portal_releases": None if count is None else {"count": count, "per_days": 30}}
+    terms = {"portal_removals": None if count is None else {"count": count, "per_days": 30}}
     decide(executor, create(KEY, customer_id=CUSTOMER))
     decide(executor, set_terms(terms))
     return [decide(executor, activate_device(f"device {one}")).activation.id for one in range(devices)]

@@ -201,3 +201,14 @@ def test_an_activation_starts_the_days_only_where_the_terms_say_so() -> None:
     # It was made so that its days began at once, and then its expiry was taken away.
     endless = a_license_with({"starts": "creation"}, valid_for_days=30)
     assert activation_rules.activate(endless, NOW).expires_at is None
+
+
+def test_a_license_that_leases_alone_bound_has_no_files() -> None:
+    """A machine without a network holds no lease."""
+    rows = [
+        (Terms(), True),
+        (Terms(offline_days=0), False),
+        (Terms(max_leases=2), False),
+        (Terms(max_leases=2, max_activations=3), True),
+    ]
+    assert [(terms, rules.allows_files(terms)) for terms, _ in rows] == rows

@@ -22,10 +22,12 @@ from keywright.licensing.terms.model import (
     Terms,
 )
 from keywright.licensing.terms.rules import (
+    copy_terms,
     merge_terms,
     parse_policy_terms,
     parse_terms,
     policy_to_text,
+    set_by_hand,
     to_text,
 )
 
@@ -51,7 +53,7 @@ TERMS = st.builds(
     lease_seconds=SECONDS,
     offline_days=DAYS,
     next_check_seconds=SECONDS,
-    portal_releases=ALLOWANCES,
+    portal_removals=ALLOWANCES,
     new_devices=NEW_DEVICES,
     entitlements=st.lists(CODES, max_size=3, unique=True).map(tuple),
     meters=st.dictionaries(CODES, METERS, max_size=3),
@@ -88,7 +90,7 @@ def test_members_and_defaults_are_those_of_the_contract() -> None:
         "lease_seconds": 600,
         "offline_days": 14,
         "next_check_seconds": 86_400,
-        "portal_releases": None,
+        "portal_removals": None,
         "new_devices": None,
         "entitlements": [],
         "meters": {},
@@ -176,7 +178,7 @@ def test_a_boolean_is_true_or_false(value: Any) -> None:
     assert errors_of({"trial": value}) == [("/trial", "wrong_type")]
 
 
-@pytest.mark.parametrize("name", ["portal_releases", "new_devices"])
+@pytest.mark.parametrize("name", ["portal_removals", "new_devices"])
 def test_an_allowance_is_merged_member_by_member(name: str) -> None:
     terms = merge_terms(Terms(), {name: {"count": 2, "per_days": 30}})
     assert getattr(terms, name) == Allowance(2, 30)
@@ -191,7 +193,7 @@ def test_an_allowance_is_merged_member_by_member(name: str) -> None:
 
 
 def test_a_customer_may_be_allowed_no_release_but_some_device_must_be_new() -> None:
-    assert merge_terms(Terms(), {"portal_releases": {"count": 0, "per_days": 1}}).portal_releases
+    assert merge_terms(Terms(), {"portal_removals": {"count": 0, "per_days": 1}}).portal_removals
     assert errors_of({"new_devices": {"count": 0, "per_days": 1}}) == [("/new_devices/count", "too_small")]
 
 
@@ -287,3 +289,12 @@ def test_faults_of_terms_are_told_in_one_sentence() -> None:
     assert InvalidTerms(errors).say("{errors_in_words}") == (
         "trial must be true or false; trial must be true or false"
     )
+
+
+def test_terms_that_an_older_version_has_written_are_read_by_their_new_names() -> None:
+    old, allowed = '{"portal_releases":{"count":2,"per_days":7}}', Allowance(2, 7)
+    members = {"portal_releases": {"count": 2, "per_days": 7}}
+    found = (parse_terms(old, None, None), parse_policy_terms(old), copy_terms(Terms(), members))
+    assert [one.portal_removals for one in found] == [allowed] * 3
+    assert set_by_hand(old) == {"portal_removals": {"count": 2, "per_days": 7}}
+    assert to_text(found[0]) == '{"portal_removals":{"count":2,"per_days":7}}'

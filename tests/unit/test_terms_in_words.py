@@ -31,7 +31,7 @@ def test_terms_that_differ_are_named() -> None:
         max_leases=5,
         offline_days=0,
         next_check_seconds=90,
-        portal_releases=Allowance(0, 1),
+        portal_removals=Allowance(0, 1),
         new_devices=Allowance(3, 30),
         entitlements=("pro", "export"),
         meters={"exports": Meter(1000, Period.MONTH, Overage.ALLOW)},

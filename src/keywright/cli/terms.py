@@ -87,7 +87,7 @@ _OPTIONS: Mapping[str, Any] = {
     "next_check_seconds": _option(
         metavar="N", parse=parsing.parse_integer, help="When a program asks again."
     ),
-    "portal_releases": _option(
+    "portal_removals": _option(
         metavar="COUNT/DAYS",
         parse=parse_allowance,
         help="How often customers may free a device themselves, such as 3/30; none: as they like.",

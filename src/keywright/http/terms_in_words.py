@@ -94,10 +94,10 @@ def _describe_device(terms: Terms, texts: Texts) -> Iterator[str]:
     if terms.new_devices is not None:
         allowed = describe_allowance(terms.new_devices, texts)
         yield texts.gettext("new devices: %(allowed)s", allowed=allowed)
-    if terms.portal_releases is not None and terms.portal_releases.count:
-        allowed = describe_allowance(terms.portal_releases, texts)
+    if terms.portal_removals is not None and terms.portal_removals.count:
+        allowed = describe_allowance(terms.portal_removals, texts)
         yield texts.gettext("releases in the portal: %(allowed)s", allowed=allowed)
-    elif terms.portal_releases is not None:
+    elif terms.portal_removals is not None:
         yield texts.gettext("releases in the portal: none")
 
 

@@ -30,7 +30,7 @@ _NUMBERS = (
     *("valid_for_days", "grace_days", "max_leases"),
     *("lease_seconds", "offline_days", "next_check_seconds"),
 )
-_ALLOWANCES = ("new_devices", "portal_releases")
+_ALLOWANCES = ("new_devices", "portal_removals")
 _SEPARATORS = re.compile(r"[\s,;]+")
 #: Where 0 stands for none, as in other forms.
 _ZERO_IS_NONE = ("valid_for_days", "max_leases")

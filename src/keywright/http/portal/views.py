@@ -83,7 +83,7 @@ def show_licenses(
 
 def _show(license: License, product: str, devices: Sequence[ShownDevice]) -> ShownLicense:
     terms, expires_at = license_rules.terms_of(license), license.expires_at
-    allowance = terms.portal_releases
+    allowance = terms.portal_removals
     return ShownLicense(
         id=license.id,
         product=product,

@@ -55,7 +55,7 @@ class Terms(Struct):
     lease_seconds: Annotated[int, about("The longest life of a lease.", 600)]
     offline_days: Annotated[int, about("The longest life of a signed answer; 0 cannot be kept.", 14)]
     next_check_seconds: Annotated[int, about("When a program should ask again.", 86400)]
-    portal_releases: Annotated[
+    portal_removals: Annotated[
         Allowance | None,
         about("How often customers may free a device themselves; null is as often as they like.", None),
     ]

@@ -11,7 +11,7 @@ from keywright.licensing.terms.model import Terms
 
 def releases_left(terms: Terms, released: Iterable[datetime], now: datetime) -> ReleasesLeft:
     """How many devices a customer may free now, who freed some at these times."""
-    allowance = terms.portal_releases
+    allowance = terms.portal_removals
     if allowance is None or allowance.count == 0:
         return ReleasesLeft(None if allowance is None else 0)
     days = timedelta(days=allowance.per_days)
@@ -25,7 +25,7 @@ def releases_left(terms: Terms, released: Iterable[datetime], now: datetime) -> 
 
 def require_release(terms: Terms, released: Iterable[datetime], now: datetime) -> None:
     """Raise ``NoPortalReleases`` or ``TooManyReleases`` unless a customer may free a device now."""
-    left, allowance = releases_left(terms, released, now), terms.portal_releases
+    left, allowance = releases_left(terms, released, now), terms.portal_removals
     if left.count != 0 or allowance is None:
         return
     if left.next_at is None:

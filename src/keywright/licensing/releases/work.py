@@ -31,7 +31,7 @@ class ReleaseWork:
 
     def add(self, license: License, activation_id: int, now: datetime) -> None:
         """Keep that a customer or their program has freed a device; only where the terms count that."""
-        allowance = terms_of(license).portal_releases
+        allowance = terms_of(license).portal_removals
         if allowance is not None and allowance.count:
             self._released.setdefault(license.id, []).append(now)
             self._added[license.id, activation_id] = now

@@ -64,7 +64,7 @@ class Meter(msgspec.Struct, frozen=True, gc=False):
 
 
 class Terms(msgspec.Struct, frozen=True, gc=False):
-    """The terms of a license. ``None`` is no limit; ``max_leases`` None offers no leases; ``portal_releases``
+    """The terms of a license. ``None`` is no limit; ``max_leases`` None offers no leases; ``portal_removals``
     None is as often as the customer likes, its count 0 never.
     """
 
@@ -78,7 +78,7 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
     lease_seconds: int = 600
     offline_days: int = 14
     next_check_seconds: int = 86_400
-    portal_releases: Allowance | None = None
+    portal_removals: Allowance | None = None
     new_devices: Allowance | None = None
     entitlements: tuple[str, ...] = ()
     meters: Mapping[str, Meter] = msgspec.field(default_factory=dict)

@@ -43,6 +43,8 @@ _CODE_IN_WORDS = "must have 1 to 64 of a-z, 0-9, '_', '.', '-', and begin with a
 #: Only so many faults are named, and only so much of an unknown name.
 MAX_ERRORS, MAX_NAME = 100, 200
 
+#: The names of members that had another one.
+_NEW_NAMES = {"portal_releases": "portal_removals"}
 #: Takes a value, its pointer, and the list for faults; returns what becomes of the value.
 _Reader = Callable[[Any, str, list[FieldError]], Any]
 
@@ -50,7 +52,7 @@ _Reader = Callable[[Any, str, list[FieldError]], Any]
 @lru_cache(maxsize=4096)
 def parse_terms(text: str | None, max_activations: int | None, valid_for_days: int | None) -> Terms:
     """The terms that a license has in these columns; cached, as licenses of one policy have the same."""
-    stored = {} if text is None else msgspec.json.decode(text)
+    stored = {} if text is None else with_new_names(msgspec.json.decode(text))
     columns = {"max_activations": max_activations, "valid_for_days": valid_for_days}
     return msgspec.convert({"starts": _usual_start(valid_for_days).value} | stored | columns, Terms)
 
@@ -67,7 +69,7 @@ def to_text(terms: Terms) -> str | None:
 
 def parse_policy_terms(text: str) -> Terms:
     """The terms that a policy has in its column."""
-    return msgspec.json.decode(text, type=Terms)
+    return msgspec.convert(with_new_names(msgspec.json.decode(text)), Terms)
 
 
 def policy_to_text(terms: Terms) -> str:
@@ -94,7 +96,12 @@ def merge_terms(terms: Terms, patch: Mapping[str, Any]) -> Terms:
 
 def copy_terms(terms: Terms, members: Mapping[str, Any]) -> Terms:
     """These terms with some members of other ones, which are JSON as ``select_terms`` gives it."""
-    return msgspec.convert(msgspec.to_builtins(terms) | members, Terms)
+    return msgspec.convert(msgspec.to_builtins(terms) | with_new_names(members), Terms)
+
+
+def with_new_names(members: Mapping[str, Any]) -> dict[str, Any]:
+    """Members of terms that an older version may have written, by their names of now."""
+    return {_NEW_NAMES.get(name, name): value for name, value in members.items()}
 
 
 def select_terms(terms: Terms, names: Iterable[str]) -> dict[str, Any]:
@@ -143,7 +150,7 @@ def write_by_hand(before: Terms, after: Terms, rule_terms: str | None) -> str | 
 
 def set_by_hand(rule_terms: str | None) -> dict[str, Any]:
     """The terms that are set by hand, and the values that a rule last wrote to them."""
-    return {} if rule_terms is None else msgspec.json.decode(rule_terms)
+    return {} if rule_terms is None else with_new_names(msgspec.json.decode(rule_terms))
 
 
 def _write_record(record: Mapping[str, Any]) -> str | None:
@@ -310,7 +317,7 @@ _TERMS: Mapping[str, _Reader] = {
     "lease_seconds": _integer(MIN_LEASE_SECONDS, MAX_SECONDS),
     "offline_days": _integer(0, MAX_DAYS),
     "next_check_seconds": _integer(1, MAX_SECONDS),
-    "portal_releases": _allowance(0),
+    "portal_removals": _allowance(0),
     "new_devices": _allowance(1, MAX_NEW_DEVICES),
     "entitlements": _entitlements,
     "meters": _meters,

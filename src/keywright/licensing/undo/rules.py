@@ -10,7 +10,7 @@ from keywright.core.errors import CannotUndo, ChangedSince
 from keywright.events.model import Event
 from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.licenses.rules import terms_of
-from keywright.licensing.terms.rules import copy_terms, to_text
+from keywright.licensing.terms.rules import copy_terms, to_text, with_new_names
 from keywright.licensing.undo.model import PastChange
 
 UPDATED, FREED, GIVEN_BACK = "license.updated", "license.deactivated", "license.reactivated"
@@ -46,7 +46,7 @@ def fields_before(license: License, details: Mapping[str, Any] | None) -> dict[s
     """The fields of the license as they were before an update with these details. Raises ``CannotUndo`` where
     the details do not hold them, ``ChangedSince`` where the license is no longer as the update left it.
     """
-    pairs: dict[str, Any] = msgspec.to_builtins(details or {})
+    pairs = with_new_names(msgspec.to_builtins(details or {}))
     if not _are_pairs(pairs):
         raise CannotUndo
     now = _values(license)

@@ -11,7 +11,7 @@ from keywright.core import parsing
 from keywright.core.errors import InvalidTerms
 from keywright.licensing.activations.model import ActivationSource
 from keywright.licensing.licenses.model import Order, Status, order_fields
-from keywright.licensing.terms.rules import merge_terms, parse_term_name, parse_terms, to_text
+from keywright.licensing.terms.rules import merge_terms, parse_term_name, parse_terms, to_text, with_new_names
 from keywright.provisioning.importers.columns import METADATA, WORDS, Words, field_name, parser_of
 from keywright.provisioning.importers.model import ImportedActivation, ImportedLicense
 
@@ -144,7 +144,7 @@ def _parse_meta(value: object, *, has_device: bool) -> Mapping[str, Any] | None:
 
 def _parse_terms(found: Mapping[str, Any]) -> str | None:
     """The text of a license's terms; the limit and the days have columns of their own."""
-    members = _parse_object("terms", found["terms"])
+    members = with_new_names(_parse_object("terms", found["terms"]))
     columns = (found.get("times_activated_max"), found.get("valid_for_days"))
     try:
         return to_text(merge_terms(parse_terms(None, *columns), members))
@@ -154,7 +154,7 @@ def _parse_terms(found: Mapping[str, Any]) -> str | None:
 
 def _parse_rule_terms(value: object) -> str | None:
     """The terms that a rule last wrote, before they were set by hand."""
-    members = _parse_object("rule_terms", value)
+    members = with_new_names(_parse_object("rule_terms", value))
     for name in members:
         parse_term_name(name)
     return msgspec.json.encode(members, order="sorted").decode() if members else None
