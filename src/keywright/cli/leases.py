@@ -126,8 +126,7 @@ def _list_periods(here: Installation, where: PeriodFilter) -> Iterator[MeterUsag
         yield from page.items
         if len(page.items) < _PAGE:
             return
-        last = page.items[-1]
-        after = (last.license_id, last.meter, int(last.period_start.timestamp()))
+        after = page.items[-1].place
 
 
 def _period_row(one: MeterUsage) -> tuple[object, ...]:

@@ -1,6 +1,7 @@
 """Usage of meters: programs count it, the vendor bills its periods."""
 
 from datetime import timedelta
+from operator import attrgetter
 
 from msgspec.structs import replace
 
@@ -100,11 +101,8 @@ async def _list(call: Call, where: PeriodFilter) -> Answer:
         is_counted=call.asked.count,
     )
 
-    def position_of(one: MeterUsage) -> tuple[int, str, int]:
-        return one.license_id, one.meter, int(one.period_start.timestamp())
-
     def write(found: ItemPage[MeterUsage]) -> Answer:
-        return lists.answer_page(call, found.items, position_of, show_period, total=found.total)
+        return lists.answer_page(call, found.items, attrgetter("place"), show_period, total=found.total)
 
     return await call.ask(asked, write)
 

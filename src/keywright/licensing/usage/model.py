@@ -24,6 +24,11 @@ class MeterUsage(msgspec.Struct, frozen=True, gc=False):
     closed_at: datetime | None = None
 
     @property
+    def place(self) -> tuple[int, str, int]:
+        """Its license, its meter, and its first second: its place in a list."""
+        return self.license_id, self.meter, int(self.period_start.timestamp())
+
+    @property
     def overage(self) -> int:
         """The amount above the limit."""
         return 0 if self.meter_limit is None else max(0, self.used - self.meter_limit)

@@ -117,7 +117,7 @@ def take_back(tx: WriteTransaction, rows: Sequence[Values], license: License) ->
     """
     made = to_seconds(license.created_at)
     by_name = {(license.id, row["meter"], row["period_start"] or made): row for row in rows}
-    past = {_place_of(one): one for one in map(past_of, _OF_PERIOD.find_rows(tx.connection, by_name))}
+    past = {one.place: one for one in map(past_of, _OF_PERIOD.find_rows(tx.connection, by_name))}
     kept = {name: one for name, one in past.items() if one.closed_at is None}
     keys = [f"where_{name}" for name in _PERIOD]
     _DELETE_PAST.execute(tx.connection, [dict(zip(keys, name, strict=True)) for name in kept])
@@ -150,10 +150,6 @@ def _columns_of(one: MeterUsage, table: Table, where: Sequence[str] = ()) -> Val
     """The columns of a row; those that say which one it is are ``where_…``."""
     values = {name: value for name, value in to_columns(one).items() if name in table.c}
     return {f"where_{name}" if name in where else name: value for name, value in values.items()}
-
-
-def _place_of(one: MeterUsage) -> tuple[int, str, int]:
-    return one.license_id, one.meter, to_seconds(one.period_start)
 
 
 _FIELDS = MeterUsage.__struct_fields__

@@ -101,11 +101,7 @@ def _customers(tx: ReadTransaction, after: int) -> tuple[Sequence[rows.Row], int
 
 def _usage(tx: ReadTransaction, after: Place | None) -> tuple[Sequence[rows.Row], Place | None]:
     found = list_periods(tx, ListPeriods(where=PeriodFilter(), after=after, limit=PAGE)).items
-    if not found:
-        return (), after
-    last = found[-1]
-    place = (last.license_id, last.meter, int(last.period_start.timestamp()))
-    return [*map(rows.period_row, found)], place
+    return [*map(rows.period_row, found)], found[-1].place if found else after
 
 
 LICENSES = Export(rows.LICENSE, 0, _licenses)
