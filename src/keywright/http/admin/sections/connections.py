@@ -93,8 +93,8 @@ REASONS = {
 ON_CANCEL = {OnCancel.PAID_UNTIL: N_("with what was paid"), OnCancel.AT_ONCE: N_("at once")}
 #: What a product does, with what a quantity of it makes.
 QUANTITIES = {
-    QuantityRule.KEYS.value: N_("one license each"),
-    QuantityRule.DEVICES.value: N_("more devices"),
+    QuantityRule.KEYS.value: N_("makes one license each"),
+    QuantityRule.DEVICES.value: N_("makes one with more devices"),
     Does.RENEW.value: N_("renews a license"),
     Does.UPGRADE.value: N_("upgrades a license"),
 }
