@@ -600,5 +600,7 @@ def test_one_server_looks_at_a_shop_each_night(shop: Executor) -> None:
         return claimed
 
     assert [claim(hours) for hours in (0, 0, 23, 25, 26)] == [True, False, False, True, False]
+    # A clock that was wrong holds nothing up once it is right.
+    assert [claim(hours) for hours in (9_600, 30, 31)] == [True, True, False]
     do(shop, SaveTopics(context=CONTEXT, connection_id=1, missing=("invoice.paid",)))
     assert ask(shop, GetConnection(connection_id=1)).missing_topics == ("invoice.paid",)

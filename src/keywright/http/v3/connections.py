@@ -246,9 +246,9 @@ def show_event(event: model.StoredEvent) -> ShopEvent:
 
 
 def _etag(connection: model.Connection) -> bytes:
-    # The events that come do not make another version of it.
+    # The events that come, and what the shop was asked, do not make another version of it.
     shown = show(connection)
-    shown.last_event_at, shown.failures = None, 0
+    shown.last_event_at, shown.failures, shown.missing_topics = None, 0, None
     return etag_of(shown)
 
 

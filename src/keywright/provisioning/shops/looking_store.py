@@ -11,10 +11,12 @@ from keywright.provisioning.shops.store import topics_to_text
 
 
 def claim_look(tx: WriteTransaction, connection_id: int, before: datetime, now: datetime) -> bool:
-    """Note that the connection's shop is asked now, if it was not since then."""
-    column = connections.c
-    is_due = or_(column.looked_at.is_(None), column.looked_at < to_seconds(before))
-    query = update(connections).where(column.id == connection_id, is_due)
+    """Note that the connection's shop is asked now, if it was not since then; a time to come is of a clock
+    that was wrong.
+    """
+    looked_at = connections.c.looked_at
+    is_due = or_(looked_at.is_(None), looked_at < to_seconds(before), looked_at > to_seconds(now))
+    query = update(connections).where(connections.c.id == connection_id, is_due)
     return tx.connection.execute(query.values(looked_at=to_seconds(now))).rowcount == 1
 
 
