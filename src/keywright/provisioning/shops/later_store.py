@@ -3,7 +3,7 @@
 from typing import Any
 
 import msgspec
-from sqlalchemy import Row, insert, or_, select
+from sqlalchemy import Row, false, insert, or_, select
 
 from keywright.db.schema import later_purchases, payments
 from keywright.db.transaction import ReadTransaction, WriteTransaction
@@ -25,7 +25,7 @@ def list_of_change(tx: ReadTransaction, connection_id: int, change: Change) -> l
     )
     is_own = [] if order is None else [column.order_ref == order, column.subscription_ref.in_(of_payment)]
     is_own += [] if subscription is None else [column.subscription_ref == subscription]
-    query = select(later_purchases).where(column.connection_id == connection_id, or_(*is_own))
+    query = select(later_purchases).where(column.connection_id == connection_id, or_(false(), *is_own))
     rows = tx.connection.execute(query)
     return list(map(_purchase_of, rows))
 
