@@ -75,7 +75,7 @@ def test_nothing_is_kept_of_a_call_that_changed_nothing(tmp_path: Path) -> None:
     with open_app(tmp_path) as app:
         assert app.ask("POST", "/products", {"id": 17, "code": "editor", "name": "Editor"}).status == 201
         app.do(create_policy(product_id=17, terms={"trial": True}))
-        terms = {"max_leases": 1}
+        terms = {"max_leases": 1, "max_activations": 1}
         assert app.ask("POST", "/licenses", {"key": "KEPT", "terms": terms}).status == 201
         device = {"license_key": "KEPT", "fingerprint": "f" * 20}
         lease = app.ask("POST", "/leases", device | {"holder": "ada"}, token=None).json["lease"]
