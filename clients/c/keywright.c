@@ -268,6 +268,26 @@ static const char *find_broken_rule(const char *claims, const struct keywright_e
     return *asked && is_text(find(claims, "asked"), asked) ? NULL : "question";
 }
 
+const char *keywright_state(const char *claims) {
+    static const char *const STATES[][2] = {
+        {"disabled", "disabled"}, {"inactive", "disabled"}, {"expired", "expired"}, {"version_not_covered", "expired"},
+        {"limit_reached", "limit_reached"}, {"too_many_new_devices", "limit_reached"}, {"lease_lost", "no_lease"},
+        {"lease_required", "no_lease"},
+    };
+    claims = skip_space(claims);
+    const char *valid = find(claims, "valid"), *code = find(claims, "code"), *p = find(claims, "codes");
+    if (!valid || *valid != 't') {
+        for (size_t i = 0; i < sizeof STATES / sizeof *STATES; i++)
+            if (is_text(code, STATES[i][0])) return STATES[i][1];
+        return "not_activated";
+    }
+    for (p = p && *p == '[' ? skip_space(p + 1) : "]"; *p != ']'; p = skip_space(p + (*p == ','))) {
+        if (is_text(p, "grace")) return "grace";
+        p = skip_space(skip_value(p, 0));
+    }
+    return "valid";
+}
+
 const char *keywright_verify(const char *text, size_t length, const struct keywright_expected *expected, int *valid,
                              char **claims) {
     if (length > MAX_BYTES) return "too_large";

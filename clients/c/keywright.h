@@ -23,6 +23,17 @@ struct keywright_expected {
 const char *keywright_verify(const char *text, size_t length, const struct keywright_expected *expected,
                              int *valid, char **claims);
 
+/* What the customer is told at no_lease. */
+#define KEYWRIGHT_NO_LEASE                               \
+    "This program has no place in the shared license. " \
+    "Start the program again; where every place is taken, end it on another device first."
+
+/*
+ * The state that verified claims lead to by themselves, one of those in clients/README.md. no_lease is about this
+ * program, not the license: keep what is kept.
+ */
+const char *keywright_state(const char *claims);
+
 /*
  * The keys to believe: those that were learnt from key sets (what GET /v3/signing-keys gave; both lists end with NULL)
  * take the place of the pinned ones. Returns a list that ends with NULL, in one block that the caller frees; NULL where

@@ -1,6 +1,7 @@
 /*
  * Runs one vector, given as lines in a file: public keys (with spaces between them), key sets, issuer, product, license
- * key, fingerprint, build, nonce, operation, body ("-" for none), now; the rest is the text. Prints the rule, or ok and whether it is valid.
+ * key, fingerprint, build, nonce, operation, body ("-" for none), now; the rest is the text. Prints the rule, or ok,
+ * whether it is valid, and its state.
  * With a second argument, each bit of a good text is altered, too: a line says how many of these are accepted, and
  * another one how long a verification takes.
  */
@@ -54,7 +55,8 @@ int main(int argc, char **argv) {
     int valid;
     size_t size = length - (size_t)(rest - all), accepted = 0;
     const char *rule = keywright_verify(rest, size, &expected, &valid, &claims);
-    printf("%s\n", rule ? rule : valid ? "ok true" : "ok false");
+    if (rule) printf("%s\n", rule);
+    else printf("ok %s %s\n", valid ? "true" : "false", keywright_state(claims));
     for (size_t bit = 0; argc > 2 && !rule && bit < size * 8; bit++) {
         rest[bit / 8] ^= (char)(1 << bit % 8);
         accepted += !keywright_verify(rest, size, &expected, NULL, NULL);

@@ -157,12 +157,14 @@ public sealed class Status {
 public sealed class Client {
     static readonly Claims States = new Claims {
         { "disabled", "disabled" }, { "inactive", "disabled" }, { "expired", "expired" }, { "version_not_covered", "expired" },
-        { "limit_reached", "limit_reached" }, { "too_many_new_devices", "limit_reached" }, { "lease_lost", "limit_reached" },
+        { "limit_reached", "limit_reached" }, { "too_many_new_devices", "limit_reached" }, { "lease_lost", "no_lease" }, { "lease_required", "no_lease" },
         // Rules that a kept answer breaks: it was copied from another device, or made for another program.
         { "device", "not_activated" }, { "license_key", "not_activated" }, { "audience", "not_activated" },
         { "issuer", "not_activated" }, { "build", "unreachable_too_long" },
     };
     const int MaxAnswer = 1 << 20;
+    const string NoLease = "This program has no place in the shared license. " +
+        "Start the program again; where every place is taken, end it on another device first.";
     public string Url, Path, AppVersion;
     public Expected Program;
     /// <summary>Of a whole call.</summary>
@@ -183,7 +185,7 @@ public sealed class Client {
         if (kept.LicenseKey == "" || (found.Valid && DateTimeOffset.UtcNow < next)) return found;
         var fresh = Ask("validate", kept, null, !found.Valid, clock);
         // A no is asked for again before it takes the place of what is kept.
-        if (fresh.Claims != null && !fresh.Valid && found.Valid) fresh = Ask("validate", kept, null, true, clock);
+        if (fresh.Claims != null && !fresh.Valid && fresh.State != "no_lease" && found.Valid) fresh = Ask("validate", kept, null, true, clock);
         if (fresh.Claims != null) return fresh;
         var state = found.Valid ? "unreachable_but_valid_until" : found.State;
         var problem = state == "no_storage" ? found.Problem : fresh.Problem;
@@ -246,6 +248,10 @@ public sealed class Client {
             kept.Answer = Send("POST", call, body, clock);
             var claims = VerifyOrLearn(kept, new Expected { Nonce = nonce, Operation = call, Body = body }, clock);
             var found = Tell(claims);
+            if (found.State == "no_lease") { // It is about this program, not the license: what is kept stays.
+                found.Problem = new KeywrightException(NoLease, found.State);
+                return found;
+            }
             // The server's clock is believed: that of this device may be wrong.
             kept.Latest = (long)claims["iat"];
             if (keepsNo || found.Valid) found.Problem = Write(kept.Text);
@@ -359,10 +365,12 @@ public sealed class Client {
         return new KeywrightException($"The license server answered {status}.", null);
     }
 
-    static Status Tell(Claims claims) {
-        var valid = (bool)claims["valid"];
-        var no = Verifier.Get(States, Verifier.Get(claims, "code") as string ?? "") as string ?? "not_activated";
-        return new Status { Valid = valid, State = valid ? Verifier.List(claims, "codes").Contains("grace") ? "grace" : "valid" : no, Claims = claims };
+    static Status Tell(Claims claims) => new Status { Valid = (bool)claims["valid"], State = StateOf(claims), Claims = claims };
+
+    /// <summary>The state that an answer leads to by itself.</summary>
+    public static string StateOf(Claims claims) {
+        if ((bool)claims["valid"]) return Verifier.List(claims, "codes").Contains("grace") ? "grace" : "valid";
+        return Verifier.Get(States, Verifier.Get(claims, "code") as string ?? "") as string ?? "not_activated";
     }
 }
 }

@@ -15,7 +15,7 @@ static class Vectors {
         foreach (var file in Directory.GetFiles(arguments[0], "*.json")) {
             foreach (Case one in (List<object>)((Case)Json.Parse(File.ReadAllText(file)))["cases"]) {
                 var found = Run(one, (string)one["text"]);
-                var expected = (string)one["result"] == "ok" ? "ok " + one["valid"] : (string)one["result"];
+                var expected = (string)one["result"] == "ok" ? "ok " + one["valid"] + " " + one["state"] : (string)one["result"];
                 cases++;
                 if ((string)one["name"] == "a good answer") good = one;
                 if (found == expected) continue;
@@ -50,7 +50,8 @@ static class Vectors {
             Fingerprint = member("fingerprint"), BuiltAt = member("built_at"), Nonce = member("nonce"), Operation = member("operation"), Body = member("body"), Now = now,
         };
         try {
-            return "ok " + Verifier.Verify(text, want)["valid"];
+            var claims = Verifier.Verify(text, want);
+            return "ok " + claims["valid"] + " " + Client.StateOf(claims);
         } catch (KeywrightException problem) {
             return problem.Code;
         }

@@ -22,11 +22,13 @@ import (
 const tolerance, maxBytes, maxAnswer, minTime = 300, 65_536, 1 << 20, -1 << 63
 const licenseType, keysType = "keywright-license+jwt", "keywright-keys+jwt"
 const disbelief = "the signed answer cannot be believed"
+const noLease = "This program has no place in the shared license. " +
+	"Start the program again; where every place is taken, end it on another device first."
 const begin, end = "-----BEGIN KEYWRIGHT LICENSE-----", "-----END KEYWRIGHT LICENSE-----"
 
 var states = map[string]string{"disabled": "disabled", "inactive": "disabled", "expired": "expired",
 	"version_not_covered": "expired", "limit_reached": "limit_reached", "too_many_new_devices": "limit_reached",
-	"lease_lost": "limit_reached", "unreachable": "unreachable_too_long",
+	"lease_lost": "no_lease", "lease_required": "no_lease", "unreachable": "unreachable_too_long",
 	// Rules that a kept answer breaks: it was copied from another device, or made for another program.
 	"device": "not_activated", "license_key": "not_activated", "audience": "not_activated", "issuer": "not_activated",
 	"build": "unreachable_too_long"}
@@ -207,7 +209,7 @@ func (c *Client) Check() Status {
 		return found
 	}
 	fresh := c.ask(ctx, "validate", known, "", !found.Valid)
-	if fresh.Claims != nil && !fresh.Valid && found.Valid {
+	if fresh.Claims != nil && !fresh.Valid && fresh.State != "no_lease" && found.Valid {
 		fresh = c.ask(ctx, "validate", known, "", true) // A "no" is asked for again before it takes the place of what is kept.
 	}
 	if fresh.Claims != nil {
@@ -307,7 +309,9 @@ func (c *Client) ask(ctx context.Context, call string, known kept, name string, 
 		return status(nil, err)
 	}
 	found := status(claims, nil)
-	if keepsNo || found.Valid {
+	if found.State == "no_lease" { // It is about this program, not the license: what is kept stays.
+		found.Err = &Error{found.State, noLease}
+	} else if keepsNo || found.Valid {
 		// The server's clock is believed: that of this device may be wrong.
 		known.Latest = claims.integer("iat")
 		text, _ := json.Marshal(known)
@@ -371,17 +375,22 @@ func status(claims Claims, err error) Status {
 	} else if err != nil {
 		return Status{State: "unreachable_too_long", Err: err}
 	}
+	return Status{Valid: claims["valid"] == true, State: StateOf(claims), Claims: claims}
+}
+
+// StateOf returns the state that an answer leads to by itself.
+func StateOf(claims Claims) string {
 	code, _ := claims["code"].(string)
 	codes, _ := claims["codes"].([]any)
 	if claims["valid"] != true {
-		return Status{State: orElse(states[code], "not_activated"), Claims: claims}
+		return orElse(states[code], "not_activated")
 	}
 	for _, one := range codes {
 		if one == "grace" {
-			return Status{Valid: true, State: "grace", Claims: claims}
+			return "grace"
 		}
 	}
-	return Status{Valid: true, State: "valid", Claims: claims}
+	return "valid"
 }
 func orElse(text, other string) string {
 	if text == "" {

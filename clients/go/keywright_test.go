@@ -24,14 +24,14 @@ func TestVectors(t *testing.T) {
 		}
 		var vectors struct {
 			Cases []struct {
-				Name, Text, Issuer, Product, Fingerprint, Nonce, Operation, Body, Result string
-				Valid                                                                    bool
-				Now                                                                      int64
-				PadTo                                                                    int      `json:"pad_to"`
-				PublicKeys                                                               []string `json:"public_keys"`
-				KeySets                                                                  []string `json:"key_sets"`
-				LicenseKey                                                               string   `json:"license_key"`
-				BuiltAt                                                                  string   `json:"built_at"`
+				Name, Text, Issuer, Product, Fingerprint, Nonce, Operation, Body, Result, State string
+				Valid                                                                           bool
+				Now                                                                             int64
+				PadTo                                                                           int      `json:"pad_to"`
+				PublicKeys                                                                      []string `json:"public_keys"`
+				KeySets                                                                         []string `json:"key_sets"`
+				LicenseKey                                                                      string   `json:"license_key"`
+				BuiltAt                                                                         string   `json:"built_at"`
 			}
 		}
 		if err := json.Unmarshal(text, &vectors); err != nil {
@@ -56,8 +56,8 @@ func TestVectors(t *testing.T) {
 			if one.Name == "a good answer" {
 				refuseAltered(t, one.Text, want)
 			}
-			if found != one.Result || found == "ok" && claims["valid"] != one.Valid {
-				t.Errorf("%s: %s: %s, not %s", filepath.Base(file), one.Name, found, one.Result)
+			if found != one.Result || found == "ok" && (claims["valid"] != one.Valid || StateOf(claims) != one.State) {
+				t.Errorf("%s: %s: %s, not %s %s", filepath.Base(file), one.Name, found, one.Result, one.State)
 			}
 		}
 	}

@@ -7,8 +7,12 @@ const LICENSE = "keywright-license+jwt", KEYS = "keywright-keys+jwt";
 const BEGIN = "-----BEGIN KEYWRIGHT LICENSE-----", END = "-----END KEYWRIGHT LICENSE-----";
 const STATES = {
   disabled: "disabled", inactive: "disabled", expired: "expired", version_not_covered: "expired",
-  limit_reached: "limit_reached", too_many_new_devices: "limit_reached", lease_lost: "limit_reached",
+  limit_reached: "limit_reached", too_many_new_devices: "limit_reached", lease_lost: "no_lease",
+  lease_required: "no_lease",
 };
+/** What the customer is told at `no_lease`. */
+const NO_LEASE = "This program has no place in the shared license. "
+  + "Start the program again; where every place is taken, end it on another device first.";
 /** What a kept answer means that breaks a rule: it was copied, or made for another program; else it was altered. */
 const FOREIGN = {
   device: "not_activated", license_key: "not_activated", audience: "not_activated", issuer: "not_activated",
@@ -242,7 +246,7 @@ export class Keywright {
     try {
       let fresh = await this.#ask("validate", kept, ends);
       // A "no" is asked for again before it takes the place of what is kept.
-      if (!fresh.claims.valid && claims?.valid) fresh = await this.#ask("validate", kept, ends);
+      if (!fresh.claims.valid && isVerdict(fresh.claims) && claims?.valid) fresh = await this.#ask("validate", kept, ends);
       return this.#keep(kept.license_key, fresh);
     } catch (error) {
       const state = claims?.valid ? "unreachable_but_valid_until" : problem ?? stateOf(claims);
@@ -259,7 +263,7 @@ export class Keywright {
       return this.#keep(licenseKey, await this.#ask("activate", kept, ends, device, random(18)));
     } catch (error) {
       const code = error instanceof Refused ? error.code : null;
-      const state = code === null ? "unreachable_too_long" : STATES[code] ?? "not_activated";
+      const state = code === null ? "unreachable_too_long" : stateOfCode(code);
       return this.#status(state, null, error.message, code === null, code ?? state);
     }
   }
@@ -325,6 +329,7 @@ export class Keywright {
   }
 
   #keep(licenseKey, { text, claims, keySets, isFile = false }) {
+    if (!isVerdict(claims)) return this.#status(stateOf(claims), claims, NO_LEASE);
     const kept = this.#read();
     let trouble = kept.trouble;
     if (!trouble && (kept.license_key !== licenseKey || claims.iat >= kept.issued_at)) {
@@ -371,8 +376,13 @@ export class Keywright {
   }
 }
 
-const stateOf = ({ valid, code, codes = [] }) =>
-  valid ? (codes.includes("grace") ? "grace" : "valid") : STATES[code] ?? "not_activated";
+/** The state that an answer leads to by itself. */
+export const stateOf = ({ valid, code, codes }) =>
+  valid ? ([codes].flat().includes("grace") ? "grace" : "valid") : stateOfCode(code);
+const stateOfCode = (code) =>
+  typeof code === "string" && Object.hasOwn(STATES, code) ? STATES[code] : "not_activated";
+/** Whether an answer is about the license, and may be kept: `no_lease` is about this program alone. */
+const isVerdict = (claims) => stateOf(claims) !== "no_lease";
 
 /** An object in JSON; null for all else. */
 function parseObject(text) {

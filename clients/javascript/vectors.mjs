@@ -1,7 +1,7 @@
 // Runs the shared vectors: node vectors.mjs ../vectors; prints what differs, and figures.
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { followKeySets, verify } from "./keywright.js";
+import { followKeySets, stateOf, verify } from "./keywright.js";
 
 const folder = process.argv[2] ?? new URL("../vectors", import.meta.url).pathname;
 let cases = 0, wrong = 0, slowest = 0;
@@ -10,7 +10,7 @@ for (const file of readdirSync(folder).filter((name) => name.endsWith(".json")))
     const began = performance.now();
     const found = await run(one);
     slowest = Math.max(slowest, performance.now() - began);
-    const expected = one.result === "ok" ? `ok ${one.valid}` : one.result;
+    const expected = one.result === "ok" ? `ok ${one.valid} ${one.state}` : one.result;
     cases += 1;
     if (found !== expected) {
       wrong += 1;
@@ -42,7 +42,8 @@ async function run(one) {
   const program = { publicKeys: keys, issuer, product, builtAt }, { operation, body } = one;
   const expected = { ...program, licenseKey: one.license_key, fingerprint, nonce, operation, body, now };
   try {
-    return `ok ${(await verify(text, expected)).valid}`;
+    const claims = await verify(text, expected);
+    return `ok ${claims.valid} ${stateOf(claims)}`;
   } catch (error) {
     return error.code ?? `${error}`;
   }

@@ -163,8 +163,12 @@ final class Verifier {
 final class Keywright {
     private const STATES = [
         'disabled' => 'disabled', 'inactive' => 'disabled', 'expired' => 'expired', 'version_not_covered' => 'expired',
-        'limit_reached' => 'limit_reached', 'too_many_new_devices' => 'limit_reached', 'lease_lost' => 'limit_reached',
+        'limit_reached' => 'limit_reached', 'too_many_new_devices' => 'limit_reached', 'lease_lost' => 'no_lease',
+        'lease_required' => 'no_lease',
     ];
+    /** What the customer is told at no_lease. */
+    private const NO_LEASE = 'This program has no place in the shared license. '
+        . 'Start the program again; where every place is taken, end it on another device first.';
     /** What a kept answer means that breaks a rule: it was copied, or made for another program; else it was altered. */
     private const FOREIGN = [
         'device' => 'not_activated', 'license_key' => 'not_activated', 'audience' => 'not_activated',
@@ -197,7 +201,7 @@ final class Keywright {
         }
         try {
             $answer = $this->ask('validate', $kept);
-            if ($claims?->valid && !$answer->claims->valid) {
+            if ($claims?->valid && !$answer->claims->valid && self::stateOf($answer->claims) !== 'no_lease') {
                 // A "no" is asked for again before it takes the place of what is kept.
                 $answer = $this->ask('validate', $kept);
             }
@@ -314,6 +318,10 @@ final class Keywright {
     }
 
     private function keep(object $answer): object {
+        if (self::stateOf($answer->claims) === 'no_lease') {
+            // It is about this program, not the license: what is kept stays.
+            return self::status('no_lease', $answer->claims, self::NO_LEASE);
+        }
         // The server's clock is believed: that of this device may be wrong.
         $known = ['license_key' => $answer->license_key, 'answer' => $answer->answer, 'key_sets' => $answer->key_sets];
         $trouble = $this->write(self::encode($known + ['latest' => $answer->claims->iat]));
@@ -391,9 +399,11 @@ final class Keywright {
         return json_encode($value, JSON_INVALID_UTF8_SUBSTITUTE);
     }
 
-    private static function stateOf(object $claims): string {
-        $isGrace = in_array('grace', $claims->codes ?? [], true);
-        return $claims->valid ? ($isGrace ? 'grace' : 'valid') : self::STATES[$claims->code ?? ''] ?? 'not_activated';
+    /** The state that an answer leads to by itself. */
+    public static function stateOf(object $claims): string {
+        $isGrace = in_array('grace', (array) ($claims->codes ?? []), true);
+        $code = is_string($claims->code ?? null) ? $claims->code : '';
+        return $claims->valid ? ($isGrace ? 'grace' : 'valid') : self::STATES[$code] ?? 'not_activated';
     }
 
     private static function status(string $state, ?object $claims, string $detail = '', bool $isOffline = false): object {

@@ -5,6 +5,7 @@ declare(strict_types=1);
 
 require __DIR__ . '/keywright.php';
 
+use Keywright\Keywright;
 use Keywright\VerificationError;
 use Keywright\Verifier;
 
@@ -14,7 +15,7 @@ foreach (glob(($argv[1] ?? __DIR__ . '/../vectors') . '/*.json') as $file) {
         $began = microtime(true);
         $found = run($one);
         $slowest = max($slowest, microtime(true) - $began);
-        $expected = $one->result === 'ok' ? 'ok ' . json_encode($one->valid) : $one->result;
+        $expected = $one->result === 'ok' ? 'ok ' . json_encode($one->valid) . " $one->state" : $one->result;
         $cases++;
         if ($found !== $expected) {
             $wrong++;
@@ -48,7 +49,7 @@ function run(object $one): string
     try {
         $claims = Verifier::verify($text, $keys, $one->now, $one->product, $one->license_key, $one->fingerprint,
             $one->nonce, $one->issuer, $one->built_at, $one->operation, $one->body);
-        return 'ok ' . json_encode($claims->valid);
+        return 'ok ' . json_encode($claims->valid) . ' ' . Keywright::stateOf($claims);
     } catch (VerificationError $error) {
         return $error->rule;
     }

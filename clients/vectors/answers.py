@@ -84,9 +84,10 @@ def _builds() -> Iterator[Case]:
 
 def _refusals() -> Iterator[Case]:
     unknown = refusal("unknown_license", "sub", "activation", license=None)
-    yield case("no: an unknown license key", A.sign(unknown), valid=False)
-    yield case("no: a device without a place", A.sign(refusal("not_activated", "activation")), valid=False)
-    yield case("no: a disabled license", A.sign(refusal("disabled")), valid=False)
+    yield case("no: an unknown license key", A.sign(unknown), valid=False, state="not_activated")
+    without_place = A.sign(refusal("not_activated", "activation"))
+    yield case("no: a device without a place", without_place, valid=False, state="not_activated")
+    yield case("no: a disabled license", A.sign(refusal("disabled")), valid=False, state="disabled")
     yield case("no, to another nonce", A.sign(refusal("disabled", nonce="of-another-day-0000")), "nonce")
     yield case(
         "no, to another device",
@@ -97,6 +98,58 @@ def _refusals() -> Iterator[Case]:
     yield case("no, to another license key", A.sign(refusal("disabled", license=other)), "license_key")
     yield case("no, to another build", A.sign(refusal("expired", built_at=BUILT_AT)), "build")
     yield case("no, that has ended", A.sign(refusal("disabled") | {"exp": NOW}), "expired")
+
+
+#: The state that each code leads to where it is the first of those that say no.
+_STATE_OF_CODE = {
+    "product_mismatch": "not_activated",
+    "key_rotated": "not_activated",
+    "fingerprint_required": "not_activated",
+    "entitlement_missing": "not_activated",
+    "a_code_of_tomorrow": "not_activated",
+    "inactive": "disabled",
+    "expired": "expired",
+    "version_not_covered": "expired",
+    "limit_reached": "limit_reached",
+    "too_many_new_devices": "limit_reached",
+    "lease_lost": "no_lease",
+    "lease_required": "no_lease",
+}
+
+
+def states() -> Iterator[Case]:
+    """The state that a good answer leads to by itself."""
+    for code, state in _STATE_OF_CODE.items():
+        yield case(f"no, with {code}", A.sign(refusal(code)), valid=False, state=state)
+    for codes, state in (
+        (["lease_required", "entitlement_missing"], "no_lease"),
+        (["lease_lost", "usage_exceeded", "grace"], "no_lease"),
+        (["not_activated", "lease_required"], "not_activated"),
+        (["disabled", "lease_required"], "disabled"),
+        (["expired", "version_not_covered", "lease_required"], "expired"),
+    ):
+        no = A.sign(refusal(codes[0]) | {"codes": codes})
+        yield case(f"no, with {' and '.join(codes)}", no, valid=False, state=state)
+    without_device = A.sign(refusal("lease_required", "activation"))
+    yield case("no lease, and no device", without_device, valid=False, state="no_lease")
+    for odd in (None, ["lease_required"], 7, "constructor"):
+        no = A.sign(refusal("expired") | {"code": odd, "codes": None})
+        yield case(f"no, with {odd!r} for a code", no, valid=False, state="not_activated")
+    good: tuple[tuple[list[object] | None, str], ...] = (
+        (["grace"], "grace"),
+        (["over_limit", "grace"], "grace"),
+        (["expired_allowed"], "valid"),
+        (["over_limit", "usage_exceeded"], "valid"),
+        ([], "valid"),
+        (None, "valid"),
+        ([7, "grace"], "grace"),
+    )
+    for given, state in good:
+        yes = A.sign(claims(code=given[0] if given else "valid", codes=given))
+        yield case(f"yes, with {given!r} for codes", yes, state=state)
+    lease = {"id": "ab" * 16, "holder": "anna", "expires_at": "2027-01-15T08:10:00Z"}
+    yield case("yes, with a lease", A.sign(claims(lease=lease, exp=NOW + 600)))
+    yield case("yes, with a lease that has ended", A.sign(claims(lease=lease, exp=NOW)), "expired")
 
 
 def questions() -> Iterator[Case]:

@@ -6,11 +6,11 @@ Every client runs every case. README.md in this folder says what a case means.
 import json
 from pathlib import Path
 
-from clients.vectors.answers import bindings, files, key_sets, questions, times
+from clients.vectors.answers import bindings, files, key_sets, questions, states, times
 from clients.vectors.tokens import formats, headers, signatures
 
 FOLDER = Path(__file__).parent
-GROUPS = (formats, headers, signatures, bindings, questions, times, files, key_sets)
+GROUPS = (formats, headers, signatures, bindings, states, questions, times, files, key_sets)
 
 
 def build_files() -> dict[str, str]:

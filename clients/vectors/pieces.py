@@ -147,6 +147,7 @@ def case(name: str, text: str, result: str = "ok", **changed: Any) -> Case:
         "now": NOW,
         "result": result,
         "valid": True if result == "ok" else None,
+        "state": "valid" if result == "ok" else None,
     }
     assert changed.keys() <= expected.keys()
     return {**expected, **changed}

@@ -13,6 +13,11 @@ from tests.clients.signing_server import KEY, SigningServer, closed_address, sig
 
 DATABASES = ("sqlite",)
 OFFLINE, HOUR = "unreachable_but_valid_until", 3600
+#: What every library tells the customer, in C as a macro.
+NO_LEASE = (
+    "This program has no place in the shared license. "
+    "Start the program again; where every place is taken, end it on another device first."
+)
 
 
 @pytest.fixture(scope="module", params=LIBRARIES)
@@ -101,6 +106,37 @@ def test_where_nothing_can_be_written_only_the_server_counts(
     assert [str(late) in one.detail for one in (online, offline)] == [True, True]
     assert check(closed_address(), early).state == OFFLINE
     assert [one.read_bytes() for one in (early, late)] == before
+
+
+def test_a_program_without_a_lease_keeps_what_it_has(
+    library: Library, server: SigningServer, kept: Path, tmp_path: Path
+) -> None:
+    """It is asked once, for it says nothing about the license, and the customer is told what to do."""
+    spoiled = library.copy(kept, tmp_path / "spoiled")
+    library.edit(spoiled, answer="a.b.c")
+    rows = [
+        (code, library.copy(file, tmp_path / f"{code} {at}"))
+        for code in ("lease_required", "lease_lost")
+        for at, file in enumerate((kept, spoiled))
+    ]
+    wrong = []
+    for code, file in rows:
+        before, asked = library.read(file), server.calls("/v3/validate")
+        server.noes = [code]
+        (told,) = library.run(Call("check", server.url, file))
+        kept_too = {name: library.read(file)[name] for name in ("license_key", "answer")}
+        is_kept = kept_too.items() <= before.items()
+        times = server.calls("/v3/validate") - asked
+        seen = (told.valid, told.state, NO_LEASE in told.detail, is_kept, times)
+        if seen != (False, "no_lease", True, True, 1):
+            wrong.append((code, file, told, seen))
+    assert wrong == []
+    _, file = rows[0]
+    assert library.run(Call("check", closed_address(), file), timeout=1)[0].state == OFFLINE
+    # Two noes of which one is no verdict are not two noes.
+    server.noes, other = ["disabled", "lease_required"], library.copy(kept, tmp_path / "other")
+    assert library.run(Call("check", server.url, other))[0].state == "no_lease"
+    assert library.run(Call("check", closed_address(), other), timeout=1)[0].state == OFFLINE
 
 
 def edited(license_key: object, answer: object, **members: object) -> bytes:

@@ -9,14 +9,15 @@ import pytest
 
 from clients.vectors.make import FOLDER, build_files
 from keywright_client.errors import REASONS, VerificationError
+from keywright_client.status import STATES, is_verdict, state_of
 from keywright_client.verify import Trust, follow_key_sets, verify
 from tests.vectors import CASES
 
 EXPECTED = ("product", "license_key", "fingerprint", "nonce", "operation", "issuer", "built_at")
 
 
-def judge(case: dict[str, Any]) -> tuple[str, bool | None]:
-    """What the verifier says of a case: the result and the claim ``valid``."""
+def judge(case: dict[str, Any]) -> tuple[str, bool | None, str | None]:
+    """What the library makes of a case: the result, the claim ``valid`` and the state."""
     text = case["text"]
     if case["pad_to"] is not None:
         text += " " * (case["pad_to"] - len(text.encode()))
@@ -24,9 +25,11 @@ def judge(case: dict[str, Any]) -> tuple[str, bool | None]:
     try:
         expected = {name: case[name] for name in EXPECTED}
         expected["body"] = None if case["body"] is None else case["body"].encode()
-        return "ok", verify(text, public_keys=trust.keys, now=case["now"], **expected)["valid"]
+        claims = verify(text, public_keys=trust.keys, now=case["now"], **expected)
     except VerificationError as error:
-        return error.code, None
+        return error.code, None, None
+    assert is_verdict(claims) == (case["state"] != "no_lease")
+    return "ok", claims["valid"], state_of(claims)
 
 
 def test_the_files_are_what_the_script_makes() -> None:
@@ -39,6 +42,10 @@ def test_every_rule_has_cases() -> None:
     results = Counter(case["result"] for case in CASES)
     assert results.keys() == {"ok", *REASONS}
     assert len(CASES) > 180
+    # The others come without an answer of the server.
+    of_answers = "valid grace expired disabled not_activated limit_reached no_lease".split()
+    assert {case["state"] for case in CASES} == {None, *of_answers}
+    assert set(of_answers) <= set(STATES)
     assert len({case["name"] for case in CASES}) == len(CASES)
 
 
@@ -46,5 +53,5 @@ def test_every_rule_has_cases() -> None:
 def test_the_verifier_agrees_with_every_case(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if library == "Python alone":
         monkeypatch.setitem(sys.modules, "cryptography.exceptions", None)
-    wrong = {case["name"]: judge(case) for case in CASES if judge(case) != (case["result"], case["valid"])}
-    assert not wrong
+    judged = {case["name"]: (judge(case), (case["result"], case["valid"], case["state"])) for case in CASES}
+    assert {name: found for name, (found, wanted) in judged.items() if found != wanted} == {}

@@ -16,7 +16,7 @@ from ._http import Server
 from ._kept import Kept, Store, default_folder
 from ._lease import Lease
 from .errors import KeywrightError, Refused, StorageError, Unreachable, VerificationError
-from .status import Status, build_status, parse_time, state_of
+from .status import Status, build_status, is_verdict, parse_time, state_of
 from .verify import TOLERANCE, Trust, encode, follow_key_sets, key_id, require_in_time, unarmour, verify
 
 _SIGNED, _JSON = "application/jwt, application/problem+json", "application/json"
@@ -194,7 +194,7 @@ class Keywright:
             answer, claims = self._ask("/v3/validate", kept.license_key, 1 if before.valid else 3)
             unknown = ("clock_moved_back", "unreachable_too_long", "no_storage")
             said_yes = before.valid or before.state in unknown
-            if said_yes and not claims["valid"]:
+            if said_yes and is_verdict(claims) and not claims["valid"]:
                 # Before it destroys what is kept, a "no" is asked again.
                 answer, claims = self._ask("/v3/validate", kept.license_key)
         except (Unreachable, Refused) as error:
@@ -208,6 +208,8 @@ class Keywright:
         if len((trust := self._trust(self._store.read())).keys) > 1:
             # One of them may have been withdrawn since.
             self._learn_keys(trust)
+        if not is_verdict(claims):
+            return build_status(state_of(claims), claims)
         now_kept = self._keep_answer(answer, claims, kept.license_key)
         if now_kept.answer != answer:
             return self._judge(now_kept)[0]

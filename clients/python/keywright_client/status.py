@@ -7,15 +7,22 @@ from typing import Any, NamedTuple
 
 VALID_STATES = ("valid", "grace", "unreachable_but_valid_until")
 _OTHER_STATES = (
-    "expired disabled not_activated limit_reached unreachable_too_long tampered clock_moved_back no_storage"
+    "expired disabled not_activated limit_reached no_lease unreachable_too_long tampered clock_moved_back"
+    " no_storage"
 )
 STATES = (*VALID_STATES, *_OTHER_STATES.split())
 #: The codes that each state tells; the others are told as ``not_activated``.
 _CODES = {
     "disabled": ("disabled", "inactive"),
     "expired": ("expired", "version_not_covered"),
-    "limit_reached": ("limit_reached", "too_many_new_devices", "no_free_lease", "lease_lost"),
+    "limit_reached": ("limit_reached", "too_many_new_devices", "no_free_lease"),
+    "no_lease": ("lease_required", "lease_lost"),
 }
+#: What the customer is told at ``no_lease``.
+_NO_LEASE = (
+    "This program has no place in the shared license. "
+    "Start the program again; where every place is taken, end it on another device first."
+)
 
 
 class Status(NamedTuple):
@@ -50,7 +57,8 @@ def build_status(state: str, found: Any = None, detail: str = "", is_offline: bo
     claims = found if isinstance(found, dict) else {}
     is_valid, view = state in VALID_STATES, claims.get("license") or {}
     code = str(claims.get("code") or getattr(found, "code", state))
-    said = str(found) if found and not claims else "" if is_valid else f"The license is not valid: {code}."
+    no = _NO_LEASE if state == "no_lease" else f"The license is not valid: {code}."
+    said = str(found) if found and not claims else "" if is_valid else no
     moments = (view.get(name) for name in ("expires_at", "grace_until"))
     times = (claims.get(name) for name in ("iat", "next_check_at", "exp"))
     head = (is_valid, state, code, claims.get("codes") or [code], detail or said, is_offline)
@@ -61,8 +69,13 @@ def build_status(state: str, found: Any = None, detail: str = "", is_offline: bo
 def state_of(claims: dict[str, Any]) -> str:
     """The state that an answer tells by itself, or a refusal with its ``code``."""
     if claims.get("valid"):
-        return "grace" if "grace" in claims.get("codes", ()) else "valid"
+        return "grace" if "grace" in (claims.get("codes") or ()) else "valid"
     return next((state for state, codes in _CODES.items() if claims.get("code") in codes), "not_activated")
+
+
+def is_verdict(claims: dict[str, Any]) -> bool:
+    """Whether an answer is about the license, and may be kept: ``no_lease`` is about this program alone."""
+    return state_of(claims) != "no_lease"
 
 
 def parse_time(value: Any) -> datetime | None:
