@@ -341,15 +341,20 @@ async def test_waiting_for_another_process_happens_aside_while_questions_go_on(
 async def test_waiting_in_vain_is_told_to_each_caller_and_the_desk_goes_on(
     near: Observed, tmp_path: Path
 ) -> None:
+    patient = a_desk(near)
+    number = (await patient.execute(create_policy())).id
+    await patient.close()
     desk = a_desk(near, answer_within=0.01)
-    number = (await desk.execute(create_policy())).id
     with closing(a_storage(tmp_path)) as other:
         with other.write():
             outcomes = await results(
                 desk.execute(activate()), desk.execute(activate()), desk.execute(generate(number, 1))
             )
         assert [type(one) for one in outcomes] == [WaitedTooLong] * 3
-        assert (await desk.execute(activate())).license.times_activated == 1
+        # On a busy machine, it may take a few calls until one is decided in time.
+        while isinstance(outcome := (await results(desk.execute(activate())))[0], WaitedTooLong):
+            pass
+        assert outcome.license.times_activated == 1
     await desk.close()
 
 

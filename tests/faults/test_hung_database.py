@@ -14,7 +14,7 @@ from tests.faults.watch import watch_server
 from tests.server import RunningServer
 
 #: How long a call may wait for its answer, in seconds.
-LONGEST_WAIT = 15.0
+LONGEST_WAIT = 30.0
 #: How long after the database answers again the next call may succeed.
 RECOVERY = 5.0
 #: Whoever asks whether the process is alive is answered at once.

@@ -11,7 +11,7 @@ from tests.server import RunningServer
 
 #: How long a call may wait to be told so, in seconds: for the batch that runs when it comes, and for its own,
 #: each of which is broken off after seven. Alone on a machine, it is five.
-LONGEST_WAIT = 15.0
+LONGEST_WAIT = 30.0
 #: How soon changes are made afterwards.
 RECOVERY = 5.0
 

@@ -1,4 +1,4 @@
-"""Keywright with a fault: it keeps something of every request for ever."""
+"""Keywright with a fault: it keeps something of each of many requests for ever."""
 
 import sys
 
@@ -7,7 +7,7 @@ from starlette.types import Receive, Scope, Send
 from keywright.cli import main
 from keywright.http.middleware.pipeline import Pipeline
 
-_KEPT_BYTES = 512 * 1024
+_KEPT_BYTES, _MOST_KEPT = 2 << 20, 200
 
 
 def add_leak() -> None:
@@ -16,7 +16,8 @@ def add_leak() -> None:
     answer = Pipeline.__call__
 
     async def answer_and_keep(pipeline: Pipeline, scope: Scope, receive: Receive, send: Send) -> None:
-        hoard.append(b"x" * _KEPT_BYTES)
+        if len(hoard) < _MOST_KEPT:
+            hoard.append(b"x" * _KEPT_BYTES)
         await answer(pipeline, scope, receive, send)
 
     Pipeline.__call__ = answer_and_keep  # type: ignore[assignment, method-assign]
