@@ -20,17 +20,19 @@ using Claims = Dictionary<string, object>;
 public sealed class KeywrightException : Exception {
     public readonly string Code;
     public readonly bool IsRule;
+    internal bool IsRefusal => !IsRule && Code != null;
     public KeywrightException(string message, string code, bool isRule = false) : base(message) { (Code, IsRule) = (code, isRule); }
 }
 
 /// <summary>What an answer must fit; what is null is not compared, but for BuiltAt (like 2026-11-22T08:54:00Z): what is
 /// for one build is refused by every other. PublicKeys are base64url of 32 bytes each; Now is in seconds since 1970.
 /// Where a Nonce was sent, Operation (the path below /v3/) and Body are the question: a no need not name a license, and
-/// would fit another.</summary>
+/// would fit another. With MayLackDevice, the answer may name no device.</summary>
 public sealed class Expected {
     public IEnumerable<string> PublicKeys;
     public string Issuer, Product, LicenseKey, Fingerprint, BuiltAt, Nonce, Operation, Body;
     public long? Now;
+    public bool MayLackDevice;
     public Expected Copy() { return (Expected)MemberwiseClone(); }
 }
 
@@ -53,7 +55,7 @@ public static class Verifier {
         Require(want.Product == null || Equals(Get(claims, "aud"), want.Product), "audience");
         Require(want.Now == null || (long)claims["nbf"] <= want.Now + Tolerance, "not_yet_valid");
         Require(want.Now == null || want.Now < (long)claims["exp"], "expired");
-        Require(want.Fingerprint == null || Fits(claims, "activation", "fingerprint", want.Fingerprint, mayLack), "device");
+        Require(want.Fingerprint == null || Fits(claims, "activation", "fingerprint", want.Fingerprint, mayLack || want.MayLackDevice), "device");
         var hash = Sum("keywright-license-key:" + want.LicenseKey);
         Require(want.LicenseKey == null || Fits(claims, "license", "key_hash", hash, mayLack), "license_key");
         Require(Get(claims, "built_at") == null || Equals(claims["built_at"], want.BuiltAt), "build");
@@ -122,7 +124,7 @@ public static class Verifier {
         return string.Concat(lines.Skip(begin + 1).Take(end - begin - 1));
     }
 
-    static void Require(bool condition, string rule) { if (!condition) throw new KeywrightException($"The signed answer is refused: {rule}.", rule, true); }
+    internal static void Require(bool condition, string rule) { if (!condition) throw new KeywrightException($"The signed answer is refused: {rule}.", rule, true); }
 
     internal static object Get(Claims claims, string name) => claims != null && claims.TryGetValue(name, out var found) ? found : null;
 
@@ -152,6 +154,72 @@ public sealed class Status {
     public KeywrightException Problem;
 }
 
+/// <summary>A place of a floating license, renewed in the background until Dispose; Client.TakeLease takes it.</summary>
+public sealed class Lease : IDisposable {
+    readonly Func<string, Claims, Claims> call;
+    readonly string holder;
+    readonly long? length;
+    readonly Stopwatch clock = Stopwatch.StartNew();
+    readonly Timer timer;
+    double ends, seconds;
+    bool isOver;
+    public readonly string LicenseKey;
+    public string Id { get; private set; }
+
+    internal Lease(Func<string, Claims, Claims> call, string licenseKey, string holder, long? length) {
+        this.call = call;
+        LicenseKey = licenseKey;
+        this.holder = holder;
+        this.length = length;
+        timer = new Timer(_ => { try { Renew(); } catch (KeywrightException) { } }, null, Timeout.Infinite, Timeout.Infinite);
+    }
+
+    /// <summary>False when the place is lost: the server was away too long, or gave it to another.</summary>
+    public bool IsHeld { get { lock (timer) return clock.Elapsed.TotalSeconds < ends; } }
+
+    /// <summary>Takes it, or renews it before half of its time has passed. Throws KeywrightException.</summary>
+    public void Renew() {
+        var part = 2;
+        try {
+            Take();
+        } catch (KeywrightException problem) {
+            if (problem.IsRefusal) lock (timer) ends = 0;
+            else part = 10;
+            throw;
+        } finally {
+            lock (timer) if (Id != null && !isOver) timer.Change((int)(Math.Max(seconds / part, 1) * 1000), Timeout.Infinite);
+        }
+    }
+
+    void Take() {
+        var began = clock.Elapsed.TotalSeconds;
+        var claims = call(Id == null ? "leases" : "leases/renew", new Claims { { "holder", holder }, { "seconds", length }, { "lease_id", Id } });
+        var lease = Verifier.Get(claims, "lease") as Claims;
+        var id = Verifier.Get(lease, "id") as string;
+        var isRead = DateTimeOffset.TryParse(Verifier.Get(lease, "expires_at") as string, CultureInfo.InvariantCulture, DateTimeStyles.AssumeUniversal, out var end);
+        Verifier.Require(id != null && isRead && (bool)claims["valid"], "payload");
+        // A lease that is shared is the same place for many: what is between may not ask in another's name.
+        Verifier.Require(Equals(Verifier.Get(lease, "holder"), holder), "question");
+        lock (timer) {
+            if (isOver) return;
+            (Id, seconds) = (id, end.ToUnixTimeSeconds() - (long)claims["iat"]);
+            ends = began + seconds;
+        }
+    }
+
+    /// <summary>Gives it back. Where the server cannot be told, it ends by itself.</summary>
+    public void Dispose() {
+        lock (timer) {
+            if (isOver) return;
+            (isOver, ends) = (true, 0);
+            timer.Dispose();
+        }
+        try { call("leases/release", new Claims { { "lease_id", Id } }); }
+        catch (KeywrightException) { }
+        Id = null;
+    }
+}
+
 /// <summary>A program's license on this device, kept in the file Path. Program has what its answers must fit, with
 /// Fingerprint: the name of this device, 8 to 256 characters, no serial number.</summary>
 public sealed class Client {
@@ -169,6 +237,7 @@ public sealed class Client {
     public Expected Program;
     /// <summary>Of a whole call.</summary>
     public double TimeoutSeconds = 10;
+    readonly List<Lease> leases = new List<Lease>();
 
     sealed class Kept {
         public string LicenseKey = "", Answer = "";
@@ -183,9 +252,12 @@ public sealed class Client {
         var found = Look(out var kept);
         DateTimeOffset.TryParse(Verifier.Get(found.Claims, "next_check_at") as string, CultureInfo.InvariantCulture, DateTimeStyles.AssumeUniversal, out var next);
         if (kept.LicenseKey == "" || (found.Valid && DateTimeOffset.UtcNow < next)) return found;
-        var fresh = Ask("validate", kept, null, !found.Valid, clock);
+        Lease held;
+        lock (leases) held = leases.LastOrDefault(one => one.IsHeld && one.LicenseKey == kept.LicenseKey);
+        var members = new Claims { { "lease_id", held?.Id } };
+        var fresh = Ask("validate", kept, members, !found.Valid, clock);
         // A no is asked for again before it takes the place of what is kept.
-        if (fresh.Claims != null && !fresh.Valid && fresh.State != "no_lease" && found.Valid) fresh = Ask("validate", kept, null, true, clock);
+        if (fresh.Claims != null && !fresh.Valid && fresh.State != "no_lease" && found.Valid) fresh = Ask("validate", kept, members, true, clock);
         if (fresh.Claims != null) return fresh;
         var state = found.Valid ? "unreachable_but_valid_until" : found.State;
         var problem = state == "no_storage" ? found.Problem : fresh.Problem;
@@ -195,11 +267,54 @@ public sealed class Client {
     /// <summary>Takes a place for this device. A refusal changes nothing that is kept. Where nothing can be kept, no place
     /// is taken: the program would ask for its license key at each start.</summary>
     public Status Activate(string licenseKey, string name = null) {
+        return Take(clock => licenseKey, name);
+    }
+
+    /// <summary>Starts this device's trial of the product, or gets the one that it has, and keeps it as Activate does. The
+    /// policy's number is needed where the product has several for trials. A refusal changes nothing that is kept.</summary>
+    public Status StartTrial(long? policy = null, string email = null, string name = null) {
+        var body = Json.Write(new Claims {
+            { "product", Program.Product }, { "fingerprint", Program.Fingerprint }, { "policy", policy }, { "email", email },
+            { "app_version", AppVersion }, { "built_at", Program.BuiltAt },
+        });
+        return Take(clock => {
+            var started = Json.ReadObject(Encoding.UTF8.GetBytes(Send("POST", "trials", body, clock)));
+            var key = Verifier.Get(Verifier.Get(started, "license") as Claims, "key") as string;
+            return key ?? throw new KeywrightException("What answers is no Keywright server.", null);
+        }, name);
+    }
+
+    /// <summary>Takes a lease of a floating license. The holder names who has it, in place of a random name; the license
+    /// key is needed where nothing was activated. Throws KeywrightException (Code: no_free_lease ...).</summary>
+    public Lease TakeLease(string holder = null, long? seconds = null, string licenseKey = null) {
+        Look(out var kept);
+        var key = licenseKey ?? kept.LicenseKey;
+        var lease = new Lease((path, members) => {
+            var clock = Stopwatch.StartNew();
+            if (path != "leases/release") return Exchange(path, new Kept { LicenseKey = key, KeySets = kept.KeySets }, members, clock);
+            members["license_key"] = key;
+            Send("POST", path, Json.Write(members), clock);
+            return null;
+        }, key, holder ?? NewRandom(), seconds);
+        lease.Renew();
+        lock (leases) {
+            leases.RemoveAll(one => one.Id == null);
+            leases.Add(lease);
+        }
+        return lease;
+    }
+
+    /// <summary>Activates the license key that is found then, and keeps the answer.</summary>
+    Status Take(Func<Stopwatch, string> find, string name) {
         var clock = Stopwatch.StartNew();
         var found = Look(out var kept);
         var problem = found.State == "no_storage" ? found.Problem : Write("", true);
         if (problem != null) return new Status { State = "no_storage", Problem = problem };
-        return Ask("activate", new Kept { LicenseKey = licenseKey, KeySets = kept.KeySets }, name, true, clock);
+        try {
+            var taken = new Kept { LicenseKey = find(clock), KeySets = kept.KeySets };
+            return Ask("activate", taken, new Claims { { "name", name } }, true, clock);
+        }
+        catch (KeywrightException error) { return ToStatus(error); }
     }
 
     /// <summary>What is kept, and the status that it leads to by itself. Keeps the highest time seen.</summary>
@@ -234,19 +349,14 @@ public sealed class Client {
         var want = Program.Copy();
         want.PublicKeys = Verifier.FollowKeySets(want.PublicKeys, kept.KeySets, long.MinValue, new List<string>());
         (want.LicenseKey, want.Nonce, want.Operation, want.Body) = (kept.LicenseKey, asked.Nonce, asked.Operation, asked.Body);
+        want.MayLackDevice = asked.MayLackDevice;
         return Verifier.Verify(kept.Answer, want);
     }
 
     /// <summary>Asks the server, and keeps an answer that can be believed. Without one, the status has no claims.</summary>
-    Status Ask(string call, Kept kept, string name, bool keepsNo, Stopwatch clock) {
-        var nonce = NewRandom();
-        var body = Json.Write(new Claims {
-            { "license_key", kept.LicenseKey }, { "fingerprint", Program.Fingerprint }, { "nonce", nonce }, { "name", name },
-            { "product", Program.Product }, { "app_version", AppVersion }, { "built_at", Program.BuiltAt },
-        });
+    Status Ask(string call, Kept kept, Claims members, bool keepsNo, Stopwatch clock) {
         try {
-            kept.Answer = Send("POST", call, body, clock);
-            var claims = VerifyOrLearn(kept, new Expected { Nonce = nonce, Operation = call, Body = body }, clock);
+            var claims = Exchange(call, kept, members, clock);
             var found = Tell(claims);
             if (found.State == "no_lease") { // It is about this program, not the license: what is kept stays.
                 found.Problem = new KeywrightException(NoLease, found.State);
@@ -256,11 +366,27 @@ public sealed class Client {
             kept.Latest = (long)claims["iat"];
             if (keepsNo || found.Valid) found.Problem = Write(kept.Text);
             return found;
-        } catch (KeywrightException problem) {
-            var isRefusal = !problem.IsRule && problem.Code != null;
-            var state = isRefusal ? Verifier.Get(States, problem.Code) ?? "not_activated" : "unreachable_too_long";
-            return new Status { State = (string)state, Problem = problem };
         }
+        catch (KeywrightException problem) { return ToStatus(problem); }
+    }
+
+    static Status ToStatus(KeywrightException problem) {
+        var state = problem.IsRefusal ? Verifier.Get(States, problem.Code) ?? "not_activated" : "unreachable_too_long";
+        return new Status { State = (string)state, Problem = problem };
+    }
+
+    /// <summary>The claims of an answer that can be believed; `kept` gets the answer, and the key sets.</summary>
+    Claims Exchange(string call, Kept kept, Claims more, Stopwatch clock) {
+        var nonce = NewRandom();
+        var members = new Claims {
+            { "license_key", kept.LicenseKey }, { "fingerprint", Program.Fingerprint }, { "nonce", nonce },
+            { "product", Program.Product }, { "app_version", AppVersion }, { "built_at", Program.BuiltAt },
+        };
+        foreach (var one in more) members[one.Key] = one.Value;
+        var body = Json.Write(members);
+        kept.Answer = Send("POST", call, body, clock);
+        var asked = new Expected { Nonce = nonce, Operation = call, Body = body, MayLackDevice = call.StartsWith("leases") };
+        return VerifyOrLearn(kept, asked, clock);
     }
 
     Claims VerifyOrLearn(Kept kept, Expected asked, Stopwatch clock) {

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 )
@@ -43,11 +44,13 @@ type Claims map[string]any
 
 // Expected is what an answer must fit; what is empty is not compared, but for BuiltAt (like 2026-11-22T08:54:00Z): what
 // is for one build is refused by every other. PublicKeys are base64url of 32 bytes each. Where a Nonce was sent,
-// Operation (the path below /v3/) and Body are the question: a no need not name a license, and would fit another.
+// Operation (the path below /v3/) and Body are the question: a no need not name a license, and would fit another. With
+// MayLackDevice, the answer may name no device.
 type Expected struct {
 	PublicKeys                                                                []string
 	Issuer, Product, LicenseKey, Fingerprint, BuiltAt, Nonce, Operation, Body string
 	Now                                                                       time.Time
+	MayLackDevice                                                             bool
 }
 
 // Verify returns the claims of a signed answer or a license file, or an *Error.
@@ -63,7 +66,7 @@ func Verify(text string, want Expected) (claims Claims, err error) {
 	require(want.Product == "" || claims["aud"] == want.Product, "audience")
 	require(want.Now.IsZero() || nbf <= now+tolerance, "not_yet_valid")
 	require(want.Now.IsZero() || now < exp, "expired")
-	require(want.Fingerprint == "" || claims.fits("activation", "fingerprint", want.Fingerprint, !valid), "device")
+	require(want.Fingerprint == "" || claims.fits("activation", "fingerprint", want.Fingerprint, !valid || want.MayLackDevice), "device")
 	hash := sum("keywright-license-key:" + want.LicenseKey)
 	require(want.LicenseKey == "" || claims.fits("license", "key_hash", hash, !valid), "license_key")
 	require(claims["built_at"] == nil || claims["built_at"] == orNull(want.BuiltAt), "build")
@@ -183,6 +186,8 @@ type Client struct {
 	URL, Path, AppVersion string
 	Timeout               time.Duration
 	HTTP                  http.Client
+
+	leases sync.Map
 }
 
 // Status is what a program is told; State is one of those in the README, Err why the server gave no good answer, or
@@ -208,9 +213,10 @@ func (c *Client) Check() Status {
 	if next, _ := time.Parse(time.RFC3339, text); known.LicenseKey == "" || found.Valid && time.Now().Before(next) {
 		return found
 	}
-	fresh := c.ask(ctx, "validate", known, "", !found.Valid)
+	members := map[string]any{"lease_id": c.held(known.LicenseKey)}
+	fresh := c.ask(ctx, "validate", known, members, !found.Valid)
 	if fresh.Claims != nil && !fresh.Valid && fresh.State != "no_lease" && found.Valid {
-		fresh = c.ask(ctx, "validate", known, "", true) // A "no" is asked for again before it takes the place of what is kept.
+		fresh = c.ask(ctx, "validate", known, members, true) // A "no" is asked for again before it takes the place of what is kept.
 	}
 	if fresh.Claims != nil {
 		return fresh
@@ -226,23 +232,135 @@ func (c *Client) Check() Status {
 // Activate takes a place for this device. A refusal changes nothing that is kept. Where nothing can be kept, no place is
 // taken: the program would ask for its license key at each start.
 func (c *Client) Activate(licenseKey, name string) Status {
+	return c.take(licenseKey, nil, name)
+}
+
+// StartTrial starts this device's trial of the product, or gets the one that it has, and keeps it as Activate does.
+// policy is needed where the product has several for trials, else 0. A refusal changes nothing that is kept.
+func (c *Client) StartTrial(policy int, email, name string) Status {
+	return c.take("", map[string]any{"policy": orNull(policy), "email": orNull(email), "name": orNull(name)}, name)
+}
+
+// TakeLease takes a lease of a floating license. holder names who has it ("": a random name), seconds is for how long (0:
+// as the terms say); licenseKey is needed where nothing was activated, else "". An *Error has the problem's code
+// (no_free_lease ...).
+func (c *Client) TakeLease(holder string, seconds int, licenseKey string) (*Lease, error) {
+	known, _ := c.look()
+	known.LicenseKey = orElse(licenseKey, known.LicenseKey)
+	lease := &Lease{client: c, known: known, holder: orElse(holder, random()), seconds: seconds, timer: time.NewTimer(0)}
+	if err := lease.Renew(); err != nil {
+		lease.timer.Stop()
+		return nil, err
+	}
+	c.leases.Store(lease, true)
+	return lease, nil
+}
+
+// The id of a lease of this license that is held; nil without one.
+func (c *Client) held(licenseKey string) (id any) {
+	c.leases.Range(func(one, _ any) bool {
+		lease := one.(*Lease)
+		if found, isHeld := lease.look(); isHeld && lease.known.LicenseKey == licenseKey {
+			id = found
+		}
+		return id == nil
+	})
+	return id
+}
+
+// Lease is a place of a floating license, renewed in the background until Release.
+type Lease struct {
+	client     *Client
+	known      kept
+	seconds    int
+	mutex      sync.Mutex
+	holder, id string
+	ends       time.Time
+	length     time.Duration
+	timer      *time.Timer
+	isOver     bool
+}
+
+// IsHeld turns false when the place is lost: the server was away too long, or gave it to another.
+func (l *Lease) IsHeld() bool { _, isHeld := l.look(); return isHeld }
+func (l *Lease) look() (id string, isHeld bool) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.id, time.Now().Before(l.ends)
+}
+
+// Renew renews the lease before half of its time has passed. It returns what TakeLease does.
+func (l *Lease) Renew() error {
+	ctx, cancel := l.client.deadline()
+	defer cancel()
+	id, _ := l.look()
+	began, path, known := time.Now(), map[bool]string{true: "leases", false: "leases/renew"}[id == ""], l.known
+	members := map[string]any{"holder": l.holder, "seconds": orNull(l.seconds), "lease_id": orNull(id)}
+	claims, err := l.client.exchange(ctx, path, &known, members)
+	found, _ := claims["lease"].(map[string]any)
+	id, _ = found["id"].(string)
+	text, _ := found["expires_at"].(string)
+	end, unread := time.Parse(time.RFC3339, text)
+	// A lease that is shared is the same place for many: what is between may not ask in another's name.
+	if err == nil && (id == "" || unread != nil || claims["valid"] != true || found["holder"] != l.holder) {
+		err = &Error{"question", disbelief}
+	}
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	problem, _ := err.(*Error)
+	wait := l.length / 10
+	if l.isOver {
+		return err
+	} else if err == nil {
+		l.id, l.length = id, time.Duration(end.Unix()-claims.integer("iat"))*time.Second
+		l.ends, wait = began.Add(l.length), l.length/2
+	} else if problem != nil && problem.Detail != disbelief && problem.Code != "unreachable" {
+		l.ends, wait = time.Time{}, l.length/2
+	}
+	l.timer.Stop()
+	l.timer = time.AfterFunc(wait+time.Second/2, func() { _ = l.Renew() })
+	return err
+}
+
+// Release gives the lease back. Where the server cannot be told, it ends by itself.
+func (l *Lease) Release() {
+	ctx, cancel := l.client.deadline()
+	defer cancel()
+	l.mutex.Lock()
+	l.isOver, l.ends = true, time.Time{}
+	l.timer.Stop()
+	l.client.leases.Delete(l)
+	body := l.client.body(map[string]any{"license_key": l.known.LicenseKey, "lease_id": l.id})
+	l.mutex.Unlock()
+	_, _ = l.client.send(ctx, "POST", "leases/release", body)
+}
+
+// Activate this license key, or that of the trial, and keep the answer.
+func (c *Client) take(licenseKey string, trial map[string]any, name string) Status {
 	ctx, cancel := c.deadline()
 	defer cancel()
 	known, found := c.look()
-	if err := c.write(nil, true); err != nil && found.State != "no_storage" {
-		found = Status{State: "no_storage", Err: err}
-	}
 	if found.State == "no_storage" {
 		return found
+	} else if err := c.write(nil, true); err != nil {
+		return Status{State: "no_storage", Err: err}
 	}
-	return c.ask(ctx, "activate", kept{LicenseKey: licenseKey, KeySets: known.KeySets}, name, true)
+	if trial != nil {
+		var started struct{ License struct{ Key string } }
+		text, err := c.send(ctx, "POST", "trials", c.body(trial))
+		if err != nil {
+			return status(nil, err)
+		} else if json.Unmarshal([]byte(text), &started) != nil || started.License.Key == "" {
+			return status(nil, errors.New("what answers is no Keywright server"))
+		}
+		licenseKey = started.License.Key
+	}
+	taken := kept{LicenseKey: licenseKey, KeySets: known.KeySets}
+	return c.ask(ctx, "activate", taken, map[string]any{"name": orNull(name)}, true)
 }
 
 func (c *Client) deadline() (context.Context, context.CancelFunc) {
-	if c.Timeout == 0 {
-		return context.WithTimeout(context.Background(), 10*time.Second)
-	}
-	return context.WithTimeout(context.Background(), c.Timeout)
+	return context.WithTimeout(context.Background(), orElse(c.Timeout, 10*time.Second))
 }
 
 // What is kept, and the status that it leads to by itself. Keeps the highest time seen.
@@ -281,30 +399,13 @@ func (c *Client) verify(known kept, asked Expected) (Claims, error) {
 	want := c.Expected
 	want.PublicKeys, _ = FollowKeySets(c.PublicKeys, known.KeySets, minTime)
 	want.LicenseKey, want.Nonce, want.Operation, want.Body = known.LicenseKey, asked.Nonce, asked.Operation, asked.Body
+	want.MayLackDevice = asked.MayLackDevice
 	return Verify(known.Answer, want)
 }
 
 // Ask the server; keep an answer that can be believed. Without one, the status has no claims.
-func (c *Client) ask(ctx context.Context, call string, known kept, name string, keepsNo bool) Status {
-	learnt, nonce := struct{ Keys []string }{}, random()
-	if nonce == "" {
-		return status(nil, errors.New("there is no source of random numbers"))
-	}
-	members := map[string]any{"license_key": known.LicenseKey, "fingerprint": c.Fingerprint, "nonce": nonce,
-		"product": orNull(c.Product), "app_version": orNull(c.AppVersion), "built_at": orNull(c.BuiltAt), "name": orNull(name)}
-	body, _ := json.Marshal(members)
-	claims, err, asked := Claims(nil), error(nil), Expected{Nonce: nonce, Operation: call, Body: string(body)}
-	if known.Answer, err = c.send(ctx, "POST", call, asked.Body); err == nil {
-		claims, err = c.verify(known, asked)
-	}
-	if problem, _ := err.(*Error); problem != nil && problem.Code == "header" {
-		text, failed := c.send(ctx, "GET", "signing-keys", "")
-		if failed == nil && json.Unmarshal([]byte(text), &learnt) == nil {
-			all := append(known.KeySets, learnt.Keys...)
-			_, known.KeySets = FollowKeySets(c.PublicKeys, all, time.Now().Unix())
-			claims, err = c.verify(known, asked)
-		}
-	}
+func (c *Client) ask(ctx context.Context, call string, known kept, members map[string]any, keepsNo bool) Status {
+	claims, err := c.exchange(ctx, call, &known, members)
 	if err != nil {
 		return status(nil, err)
 	}
@@ -318,6 +419,37 @@ func (c *Client) ask(ctx context.Context, call string, known kept, name string, 
 		found.Err = c.write(text, false)
 	}
 	return found
+}
+
+// The claims of an answer that can be believed; known gets the answer, and the key sets that led to its key.
+func (c *Client) exchange(ctx context.Context, call string, known *kept, members map[string]any) (Claims, error) {
+	learnt, nonce := struct{ Keys []string }{}, random()
+	if nonce == "" {
+		return nil, errors.New("there is no source of random numbers")
+	}
+	members["license_key"], members["nonce"] = known.LicenseKey, nonce
+	body := c.body(members)
+	claims, err, asked := Claims(nil), error(nil), Expected{Nonce: nonce, Operation: call, Body: body}
+	asked.MayLackDevice = strings.HasPrefix(call, "leases")
+	if known.Answer, err = c.send(ctx, "POST", call, asked.Body); err == nil {
+		claims, err = c.verify(*known, asked)
+	}
+	if problem, _ := err.(*Error); problem != nil && problem.Code == "header" {
+		text, failed := c.send(ctx, "GET", "signing-keys", "")
+		if failed == nil && json.Unmarshal([]byte(text), &learnt) == nil {
+			_, known.KeySets = FollowKeySets(c.PublicKeys, append(learnt.Keys, known.KeySets...), time.Now().Unix())
+			claims, err = c.verify(*known, asked)
+		}
+	}
+	return claims, err
+}
+
+// A request of this program on this device, with these members.
+func (c *Client) body(members map[string]any) string {
+	members["fingerprint"], members["product"] = c.Fingerprint, orNull(c.Product)
+	members["app_version"], members["built_at"] = orNull(c.AppVersion), orNull(c.BuiltAt)
+	body, _ := json.Marshal(members)
+	return string(body)
 }
 
 // Keep this text, written at once or not at all; a trial only finds out whether it could be.
@@ -359,7 +491,7 @@ func (c *Client) send(ctx context.Context, method, path, body string) (string, e
 	}
 	return string(found), nil
 }
-func orNull(text string) any { return map[bool]any{false: text}[text == ""] }
+func orNull[T comparable](value T) any { return map[bool]any{false: value}[value == *new(T)] }
 func random() string {
 	bytes := make([]byte, 18)
 	if _, err := rand.Read(bytes); err != nil {
@@ -392,9 +524,6 @@ func StateOf(claims Claims) string {
 	}
 	return "valid"
 }
-func orElse(text, other string) string {
-	if text == "" {
-		return other
-	}
-	return text
+func orElse[T comparable](value, other T) T {
+	return map[bool]T{true: other, false: value}[value == *new(T)]
 }

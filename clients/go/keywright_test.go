@@ -44,7 +44,7 @@ func TestVectors(t *testing.T) {
 			}
 			began := time.Now()
 			keys, _ := FollowKeySets(one.PublicKeys, one.KeySets, one.Now)
-			want := Expected{keys, one.Issuer, one.Product, one.LicenseKey, one.Fingerprint, one.BuiltAt, one.Nonce, one.Operation, one.Body, time.Unix(one.Now, 0)}
+			want := Expected{keys, one.Issuer, one.Product, one.LicenseKey, one.Fingerprint, one.BuiltAt, one.Nonce, one.Operation, one.Body, time.Unix(one.Now, 0), false}
 			claims, err := Verify(one.Text, want)
 			if took := time.Since(began); took > slowest {
 				slowest = took

@@ -36,11 +36,12 @@ export class Refused extends KeywrightError {}
  * The claims of a signed answer or a license file. Throws VerificationError. What is null is not compared, but for
  * `builtAt` (like 2026-11-22T08:54:00Z): what is for one build is refused by every other. `publicKeys` are base64url of
  * 32 bytes each; `now` is in seconds since 1970. Where a `nonce` was sent, `operation` (the path below /v3/) and `body`
- * (the text that was sent) are the question: a no need not name a license, and would fit another.
+ * (the text that was sent) are the question: a no need not name a license, and would fit another. Where `isPlaceNeeded`
+ * is false, the answer may name no device.
  */
 export async function verify(text, expected) {
   const { publicKeys, now, product = null, licenseKey = null, fingerprint = null, nonce = null } = expected;
-  const { operation = null, body = "" } = expected;
+  const { operation = null, body = "", isPlaceNeeded = true } = expected;
   require(utf8(text).length <= MAX_BYTES, "too_large");
   const claims = await open(unarmour(text), LICENSE, publicKeys);
   require(["iat", "nbf", "exp"].every((name) => Number.isInteger(claims[name])), "payload");
@@ -49,7 +50,7 @@ export async function verify(text, expected) {
   require(product === null || claims.aud === product, "audience");
   require(now === null || claims.nbf <= now + TOLERANCE, "not_yet_valid");
   require(now === null || now < claims.exp, "expired");
-  require(fingerprint === null || fits(claims, "activation", "fingerprint", fingerprint), "device");
+  require(fingerprint === null || fits(claims, "activation", "fingerprint", fingerprint, isPlaceNeeded), "device");
   require(licenseKey === null || fits(claims, "license", "key_hash", await keyHash(licenseKey)), "license_key");
   require((claims.built_at ?? null) === null || claims.built_at === expected.builtAt, "build");
   require(nonce === null || claims.nonce === nonce, "nonce");
@@ -114,8 +115,8 @@ async function keyOf(header, type, publicKeys) {
 /** 32 bytes are 43 characters, of which the last has two unused bits. */
 const isKey = (text) => typeof text === "string" && /^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$/.test(text);
 /** Whether it is for this device or key. Only an answer that says no may leave open for which it is. */
-const fits = (claims, claim, member, expected) =>
-  (claims[claim] ?? null) === null ? !claims.valid : claims[claim][member] === expected;
+const fits = (claims, claim, member, expected, isNeeded = true) =>
+  (claims[claim] ?? null) === null ? !claims.valid || !isNeeded : claims[claim][member] === expected;
 function unarmour(text) {
   const lines = text.replace(/^\ufeff/, "").split("\n").map((line) => line.replace(/[ \t\r]+$/, ""));
   const begin = lines.indexOf(BEGIN);
@@ -177,8 +178,70 @@ export async function fileStore(path) {
   };
 }
 
+/**
+ * A place of a floating license, renewed in the background until `release()`; `isHeld` turns false when it is lost: the
+ * server was away too long, or gave it to another. `Keywright.lease` takes it.
+ */
+export class Lease {
+  #call;
+  #request;
+  #seconds = 0;
+  #ends = 0;
+  #timer = null;
+  #isOver = false;
+  id = null;
+
+  constructor(call, licenseKey, holder, seconds) {
+    Object.assign(this, { licenseKey });
+    this.#call = call;
+    this.#request = { holder: holder ?? random(12), seconds };
+  }
+
+  get isHeld() {
+    return performance.now() < this.#ends;
+  }
+
+  /** Take it, or renew it before half of its time has passed. Throws what `Keywright.lease` does. */
+  async renew() {
+    clearTimeout(this.#timer);
+    let wait = this.#seconds / 2;
+    try {
+      await this.#take();
+      wait = this.#seconds / 2;
+    } catch (error) {
+      if (error instanceof Refused) this.#ends = 0;
+      else wait = this.#seconds / 10;
+      throw error;
+    } finally {
+      if (this.id && !this.#isOver) this.#timer = setTimeout(() => this.renew().catch(() => {}), Math.max(wait, 1) * 1000);
+      // It keeps no program of Node.js alive.
+      this.#timer?.unref?.();
+    }
+  }
+
+  /** Give it back. Where the server cannot be told, it ends by itself. */
+  async release() {
+    clearTimeout(this.#timer);
+    const id = this.id;
+    [this.#isOver, this.#ends, this.id] = [true, 0, null];
+    await this.#call("leases/release", { lease_id: id }).catch(() => {});
+  }
+
+  async #take() {
+    const began = performance.now(), named = this.id === null ? {} : { lease_id: this.id };
+    const { claims } = await this.#call(this.id === null ? "leases" : "leases/renew", { ...this.#request, ...named });
+    const { id, holder, expires_at } = claims.lease ?? {}, seconds = Date.parse(expires_at) / 1000 - claims.iat;
+    require(claims.valid && typeof id === "string" && seconds > 0, "payload");
+    // A lease that is shared is the same place for many: what is between may not ask in another's name.
+    require(holder === this.#request.holder, "question");
+    if (!this.#isOver) [this.id, this.#seconds, this.#ends] = [id, seconds, began + seconds * 1000];
+  }
+}
+
 /** A program's license: on this device, kept between starts, and asked about when it is time. */
 export class Keywright {
+  #leases = [];
+
   /**
    * `url`, `publicKeys` (those that the program pins), `store` (has `read()` and `write(text)`), and, where wanted,
    * `product`, `fingerprint` (names the device: 8 to 256 characters, no serial number; without one, a random name
@@ -201,6 +264,30 @@ export class Keywright {
    */
   activate(licenseKey, device = {}) {
     return this.#inTime((ends) => this.#activate(ends, licenseKey, device));
+  }
+
+  /**
+   * Start this device's trial of the product, or get the one that it has, and keep it as `activate` does. `details`:
+   * `policy` (its number, where the product has several for trials), `email`, `name`. Returns a status, also for a refusal.
+   */
+  startTrial(details = {}) {
+    return this.#inTime((ends) => this.#startTrial(ends, details));
+  }
+
+  /**
+   * Take a lease of a floating license. `holder` names who has it, in place of a random name; `seconds` is for how long;
+   * `licenseKey` is needed where nothing was activated. Throws Refused (`no_free_lease` …), Unreachable and
+   * VerificationError.
+   */
+  async lease({ holder = null, seconds = null, licenseKey = null } = {}) {
+    const kept = this.#read(), key = licenseKey ?? kept.license_key;
+    const release = (ends, members) => this.#post("leases/release", JSON.stringify({ license_key: key, ...members }), ends);
+    const call = (path, members) => this.#inTime((ends) => (path === "leases/release"
+      ? release(ends, members) : this.#ask(path, { ...kept, license_key: key }, ends, members, random(18))));
+    const lease = new Lease(call, key, holder, seconds);
+    await lease.renew();
+    this.#leases = [...this.#leases.filter((one) => one.id), lease];
+    return lease;
   }
 
   /** Give the place up, and forget the license. Throws where the server cannot be reached. */
@@ -243,10 +330,12 @@ export class Keywright {
     const { claims = null, problem, detail } = await this.#look(kept);
     const isEarly = claims !== null && this.clock() < Date.parse(claims.next_check_at) / 1000;
     if (claims?.valid && isEarly) return this.#status(stateOf(claims), claims);
+    const held = this.#leases.filter((one) => one.isHeld && one.licenseKey === kept.license_key).at(-1);
+    const members = { lease_id: held?.id };
     try {
-      let fresh = await this.#ask("validate", kept, ends);
+      let fresh = await this.#ask("validate", kept, ends, members);
       // A "no" is asked for again before it takes the place of what is kept.
-      if (!fresh.claims.valid && isVerdict(fresh.claims) && claims?.valid) fresh = await this.#ask("validate", kept, ends);
+      if (!fresh.claims.valid && isVerdict(fresh.claims) && claims?.valid) fresh = await this.#ask("validate", kept, ends, members);
       return this.#keep(kept.license_key, fresh);
     } catch (error) {
       const state = claims?.valid ? "unreachable_but_valid_until" : problem ?? stateOf(claims);
@@ -262,10 +351,30 @@ export class Keywright {
       const kept = { ...found, license_key: licenseKey };
       return this.#keep(licenseKey, await this.#ask("activate", kept, ends, device, random(18)));
     } catch (error) {
-      const code = error instanceof Refused ? error.code : null;
-      const state = code === null ? "unreachable_too_long" : stateOfCode(code);
-      return this.#status(state, null, error.message, code === null, code ?? state);
+      return this.#refusal(error);
     }
+  }
+
+  async #startTrial(ends, details) {
+    const found = this.#read();
+    const trouble = found.trouble ?? this.#write(found);
+    if (trouble) return this.#status("no_storage", null, trouble);
+    const program = { product: this.product, app_version: this.appVersion, built_at: this.builtAt };
+    const body = JSON.stringify({ ...program, fingerprint: this.fingerprint ?? found.fingerprint, ...details });
+    try {
+      const key = parseObject(await this.#post("trials", body, ends, random(18)))?.license?.key;
+      if (typeof key !== "string") throw new Unreachable("What answers is no Keywright server.");
+      return await this.#activate(ends, key, {});
+    } catch (error) {
+      return this.#refusal(error);
+    }
+  }
+
+  /** The status of a call that was not answered with a yes. */
+  #refusal(error) {
+    const code = error instanceof Refused ? error.code : null;
+    const state = code === null ? "unreachable_too_long" : stateOfCode(code);
+    return this.#status(state, null, error.message, code === null, code ?? state);
   }
 
   /** The claims of what is kept, or the state where they are not to be believed. Keeps the highest time seen. */
@@ -295,7 +404,7 @@ export class Keywright {
     const body = JSON.stringify({ ...program, ...members });
     const text = await this.#post(path, body, ends, idempotencyKey, "application/jwt");
     // The server's clock is believed: that of this device may be wrong.
-    const asked = { now: null, nonce, operation: path, body };
+    const asked = { now: null, nonce, operation: path, body, isPlaceNeeded: !path.startsWith("leases") };
     const verified = async (keySets) =>
       ({ text, keySets, claims: await this.#verify(text, { ...kept, key_sets: keySets }, asked) });
     const learn = async () => {

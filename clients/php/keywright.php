@@ -32,11 +32,13 @@ final class Verifier {
      * The claims of a signed answer or a license file. Throws VerificationError. What is null is not compared, but for
      * $builtAt (like 2026-11-22T08:54:00Z): what is for one build is refused by every other. $publicKeys are base64url
      * of 32 bytes each; $now is in seconds since 1970. Where a $nonce was sent, $operation (the path below /v3/) and
-     * $body are the question: a no need not name a license, and would fit another.
+     * $body are the question: a no need not name a license, and would fit another. Where $isPlaceNeeded is false, the
+     * answer may name no device.
      */
     public static function verify(string $text, array $publicKeys, ?int $now, ?string $product = null,
         ?string $licenseKey = null, ?string $fingerprint = null, ?string $nonce = null, ?string $issuer = null,
-        ?string $builtAt = null, ?string $operation = null, ?string $body = null): object {
+        ?string $builtAt = null, ?string $operation = null, ?string $body = null,
+        bool $isPlaceNeeded = true): object {
         self::require(strlen($text) <= self::MAX_BYTES, 'too_large');
         $claims = self::open(self::unarmour($text), self::LICENSE, $publicKeys);
         foreach (['iat', 'nbf', 'exp'] as $name) {
@@ -47,7 +49,8 @@ final class Verifier {
         self::require($product === null || ($claims->aud ?? null) === $product, 'audience');
         self::require($now === null || $claims->nbf <= $now + self::TOLERANCE, 'not_yet_valid');
         self::require($now === null || $now < $claims->exp, 'expired');
-        self::require($fingerprint === null || self::fits($claims, 'activation', 'fingerprint', $fingerprint), 'device');
+        $isDevice = self::fits($claims, 'activation', 'fingerprint', $fingerprint ?? '', $isPlaceNeeded);
+        self::require($fingerprint === null || $isDevice, 'device');
         $hash = self::encode(hash('sha256', "keywright-license-key:$licenseKey", true));
         self::require($licenseKey === null || self::fits($claims, 'license', 'key_hash', $hash), 'license_key');
         self::require(($claims->built_at ?? null) === null || $claims->built_at === $builtAt, 'build');
@@ -119,9 +122,9 @@ final class Verifier {
     }
 
     /** Whether it is for this device or key. Only an answer that says no may leave open for which it is. */
-    private static function fits(object $claims, string $claim, string $member, string $expected): bool {
+    private static function fits(object $claims, string $claim, string $member, string $expected, bool $isNeeded = true): bool {
         $found = $claims->$claim ?? null;
-        return $found === null ? !$claims->valid : is_object($found) && ($found->$member ?? null) === $expected;
+        return $found === null ? !$claims->valid || !$isNeeded : is_object($found) && ($found->$member ?? null) === $expected;
     }
 
     private static function unarmour(string $text): string {
@@ -159,6 +162,56 @@ final class Verifier {
     }
 }
 
+/**
+ * A place of a floating license; Keywright::lease takes it. PHP does nothing in the background: call renew() once isDue(),
+ * and release() at the end.
+ */
+final class Lease {
+    public string $id = '';
+    private float $beganAt = 0.0;
+    private float $seconds = 0.0;
+
+    public function __construct(private \Closure $call, public readonly string $licenseKey, private string $holder,
+        private ?int $length) {}
+
+    /** False when the place is lost: it was not renewed in time, or the server gave it to another. */
+    public function isHeld(): bool {
+        return hrtime(true) / 1e9 < $this->beganAt + $this->seconds;
+    }
+
+    /** Whether half of its time has passed. */
+    public function isDue(): bool {
+        return hrtime(true) / 1e9 >= $this->beganAt + $this->seconds / 2;
+    }
+
+    /** Take it, or renew it. Throws Refused: with a problem, the place is lost. */
+    public function renew(): void {
+        $beganAt = hrtime(true) / 1e9;
+        $request = ['holder' => $this->holder, 'seconds' => $this->length];
+        try {
+            $claims = ($this->call)($this->id ? 'leases/renew' : 'leases', $request + ($this->id ? ['lease_id' => $this->id] : []));
+        } catch (Refused $error) {
+            $this->seconds = $error->problem === null ? $this->seconds : 0.0;
+            throw $error;
+        }
+        $lease = $claims->lease ?? null;
+        $end = is_string($lease->expires_at ?? null) ? strtotime($lease->expires_at) : false;
+        $claims->valid && is_string($lease->id ?? null) && $end !== false || throw new Refused('The answer has no lease: payload.');
+        // A lease that is shared is the same place for many: what is between may not ask in another's name.
+        ($lease->holder ?? null) === $this->holder || throw new Refused('The answer is for another holder: question.');
+        [$this->id, $this->beganAt, $this->seconds] = [$lease->id, $beganAt, (float) ($end - $claims->iat)];
+    }
+
+    /** Give it back. Where the server cannot be told, it ends by itself. */
+    public function release(): void {
+        [$id, $this->id, $this->seconds] = [$this->id, '', 0.0];
+        try {
+            ($this->call)('leases/release', ['lease_id' => $id]);
+        } catch (Refused) {
+        }
+    }
+}
+
 /** A program's license: on this device, kept between starts, and asked about when it is time. */
 final class Keywright {
     private const STATES = [
@@ -178,6 +231,8 @@ final class Keywright {
     private const MAX_ANSWER = 1 << 20;
     /** When the call that runs has to return, on a clock that does not jump. */
     private float $endsAt = 0.0;
+    /** @var Lease[] */
+    private array $leases = [];
 
     /**
      * $publicKeys are those that the program pins; $path is the file where the license is kept; $fingerprint names
@@ -199,11 +254,14 @@ final class Keywright {
         if ($kept->license_key === '' || ($claims?->valid && $isEarly)) {
             return self::status($state, $claims, $detail);
         }
+        $isOurs = fn(Lease $one) => $one->isHeld() && $one->licenseKey === $kept->license_key;
+        $held = array_filter($this->leases, $isOurs);
+        $members = ['lease_id' => $held ? end($held)->id : null];
         try {
-            $answer = $this->ask('validate', $kept);
+            $answer = $this->ask('validate', $kept, $members);
             if ($claims?->valid && !$answer->claims->valid && self::stateOf($answer->claims) !== 'no_lease') {
                 // A "no" is asked for again before it takes the place of what is kept.
-                $answer = $this->ask('validate', $kept);
+                $answer = $this->ask('validate', $kept, $members);
             }
             return $this->keep($answer);
         } catch (\Throwable $problem) {
@@ -218,13 +276,54 @@ final class Keywright {
      */
     public function activate(string $licenseKey, ?string $name = null): object {
         $this->begin();
+        return $this->take(fn() => $licenseKey, $name);
+    }
+
+    /**
+     * Start this device's trial of the product, or get the one that it has, and keep it as activate does. $policy is a
+     * number, where the product has several for trials. A refusal changes nothing that is kept.
+     */
+    public function startTrial(?int $policy = null, ?string $email = null, ?string $name = null): object {
+        $this->begin();
+        $request = ['product' => $this->product, 'fingerprint' => $this->fingerprint, 'policy' => $policy, 'email' => $email]
+            + ['app_version' => $this->appVersion, 'built_at' => $this->builtAt];
+        return $this->take(function () use ($request): string {
+            $key = json_decode($this->send('POST', 'trials', self::encode($request)))->license->key ?? null;
+            return is_string($key) ? $key : throw new Refused('What answers is no Keywright server.');
+        }, $name);
+    }
+
+    /**
+     * Take a lease of a floating license. $holder names who has it, in place of a random name; $seconds is for how long;
+     * $licenseKey is needed where nothing was activated. Throws Refused ($problem: no_free_lease …).
+     */
+    public function lease(?string $holder = null, ?int $seconds = null, ?string $licenseKey = null): Lease {
+        [$kept] = $this->look();
+        $key = $licenseKey ?? $kept->license_key;
+        $call = function (string $path, array $members) use ($kept, $key): ?object {
+            $this->begin();
+            $kept->license_key = $key;
+            if ($path === 'leases/release') {
+                $this->send('POST', $path, self::encode(['license_key' => $key] + $members));
+                return null;
+            }
+            return $this->ask($path, $kept, $members)->claims;
+        };
+        $lease = new Lease($call, $key, $holder ?? bin2hex(random_bytes(12)), $seconds);
+        $lease->renew();
+        $this->leases = [...array_filter($this->leases, fn(Lease $one) => $one->id !== ''), $lease];
+        return $lease;
+    }
+
+    /** Activate the license key that is found then, and keep the answer. */
+    private function take(\Closure $findKey, ?string $name): object {
         [$kept, , $state, $detail] = $this->look();
         $trouble = $state === 'no_storage' ? $detail : $this->write('', true);
         if ($trouble !== '') {
             return self::status('no_storage', null, $trouble);
         }
         try {
-            $kept->license_key = $licenseKey;
+            $kept->license_key = $findKey();
             return $this->keep($this->ask('activate', $kept, ['name' => $name]));
         } catch (Refused $problem) {
             $state = self::STATES[$problem->problem ?? ''] ?? 'not_activated';
@@ -299,7 +398,7 @@ final class Keywright {
         $program = ['license_key' => $kept->license_key, 'fingerprint' => $this->fingerprint, 'nonce' => $nonce]
             + ['product' => $this->product, 'app_version' => $this->appVersion, 'built_at' => $this->builtAt] + $members;
         $body = self::encode(array_filter($program, fn($value) => $value !== null));
-        $asked = ['nonce' => $nonce, 'operation' => $call, 'body' => $body];
+        $asked = ['nonce' => $nonce, 'operation' => $call, 'body' => $body, 'isPlaceNeeded' => !str_starts_with($call, 'leases')];
         $kept->answer = $this->send('POST', $call, $body);
         try {
             try {

@@ -39,13 +39,20 @@ class Made(NamedTuple):
 
 
 class Call(NamedTuple):
-    """``check`` or ``activate``, with what is kept in ``file``."""
+    """``check``, ``activate`` or ``trial``, with what is kept in ``file``; or with a lease of ``holder``.
+
+    ``lease`` takes, renews, checks and gives back; ``take`` never gives back; ``watch`` takes one of 2 s and
+    goes on until there is the file ``end``. ``valid`` means that it was held. Without a license key, the kept
+    one counts.
+    """
 
     call: str
     url: str
     file: Path
     license_key: str = LICENSE_KEY
     ca_file: str = ""
+    holder: str = ""
+    end: str = ""
 
     def to_json(self) -> dict[str, str]:
         return {name: str(value) for name, value in self._asdict().items()}

@@ -332,6 +332,7 @@ def test_asyncio_has_the_same_calls(program: Program, server: SigningServer) -> 
     async def run() -> None:
         keywright = AsyncKeywright(server.url, product="editor", public_keys=[KEY.x], folder=program.folder)
         keywright._keywright._clock = program.time.local
+        assert (await keywright.start_trial(name="Laptop")).valid
         assert (await keywright.activate(LICENSE_KEY)).valid
         assert (await keywright.check()).state == "valid"
         assert (await keywright.use("pages"))["used"] == 1

@@ -30,6 +30,9 @@ class Vendor:
     def call(self, method: str, path: str, **body: Any) -> Any:
         return self._client.request(method, path, json=body).raise_for_status().json()
 
+    def delete(self, path: str) -> None:
+        self._client.delete(path).raise_for_status()
+
     def sell(self, key: str = LICENSE_KEY, **terms: Any) -> str:
         """A license of the product ``editor``, with these terms; the path of it."""
         sold = self.call("POST", "/v3/licenses", key=key, product_id=self.product_id, terms=terms)
@@ -188,7 +191,7 @@ def test_leases_are_taken_renewed_and_released(
         with pytest.raises(Refused) as refused, sold.start().lease(holder="ben"):
             pass
         assert refused.value.code == "no_free_lease"
-        lease._take("/v3/leases/renew", lease_id=lease._id)
+        lease.renew()
     with sold.start().lease(holder="ben"):
         pass
 

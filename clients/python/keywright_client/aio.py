@@ -24,6 +24,9 @@ class AsyncKeywright:
     async def activate(self, license_key: str, **details: Any) -> Status:
         return await _in_thread(self._keywright.activate, license_key, **details)
 
+    async def start_trial(self, **details: Any) -> Status:
+        return await _in_thread(self._keywright.start_trial, **details)
+
     async def load_file(self, text: str, license_key: str | None = None) -> Status:
         return await _in_thread(self._keywright.load_file, text, license_key)
 

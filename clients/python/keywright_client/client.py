@@ -68,6 +68,7 @@ class Keywright:
         self._pinned, self._product, self._issuer, self._clock = tuple(public_keys), product, issuer, clock
         self._build = {"product": product, "app_version": app_version, "built_at": built_at}
         self._version = f"{app_version}|{built_at}"
+        self._leases: list[Lease] = []
 
     @property
     @bounded
@@ -123,6 +124,25 @@ class Keywright:
         return build_status(state_of(claims), claims)
 
     @bounded
+    def start_trial(self, **details: Any) -> Status:
+        """Start this device's trial of the product, or get the one that it has; keep it as ``activate`` does.
+
+        ``details``: ``policy`` (its number, where the product has several for trials), ``email``, ``name``. A
+        refusal (``trial_used`` …) changes nothing that is kept, and raises nothing.
+        """
+        kept = self._store.change(lambda kept: kept, is_trial=True)
+        if kept.trouble:
+            return build_status("no_storage", None, kept.trouble)
+        body = {"fingerprint": self._device(kept).fingerprint, "platform": sys.platform, **self._build}
+        try:
+            license_key = self._call("/v3/trials", {**body, **details}, "license").get("key", "")
+        except Refused as error:
+            return build_status(state_of({"code": error.code}), error)
+        except Unreachable as error:
+            return build_status("not_activated", error, is_offline=True)
+        return self.activate(str(license_key))
+
+    @bounded
     def load_file(self, text: str, license_key: str | None = None) -> Status:
         """Keep a license file: for a device without a network. A file that is not good changes nothing."""
         kept = self._store.change(lambda kept: kept, is_trial=True)
@@ -165,10 +185,7 @@ class Keywright:
         """Count usage: ``meter``, ``used``, ``limit``, ``resets_at``. Raises Refused, and Unreachable."""
         kept = self._store.read()
         body = {**self._body(kept, kept.license_key), "meter": meter, "amount": amount}
-        try:
-            return dict(json.loads(self._server.call("/v3/usage", _encode(body), _JSON)))
-        except (ValueError, TypeError, RecursionError):
-            raise Unreachable("What answers is no Keywright server.", "unreachable") from None
+        return self._call("/v3/usage", body)
 
     def lease(
         self, holder: str | None = None, seconds: int | None = None, license_key: str | None = None
@@ -178,25 +195,37 @@ class Keywright:
         ``license_key`` is needed where nothing was activated. Entering raises Refused (``no_free_lease`` …),
         Unreachable or VerificationError.
         """
+        key = license_key or self._store.read().license_key
 
         def call(path: str, **request: Any) -> Claims:
-            key = license_key or self._store.read().license_key
             with deadline(self._timeout):
                 if path.endswith("/release"):
                     self._server.call(path, _encode({"license_key": key, **request}), _JSON, attempts=1)
                     return {}
                 return self._ask(path, key, **request)[1]
 
-        return Lease(call, holder, seconds)
+        return Lease(call, self._leases, holder, seconds, key)
+
+    def _call(self, path: str, body: dict[str, Any], member: str = "") -> dict[str, Any]:
+        """An answer that is not signed, or this object in it."""
+        try:
+            found = json.loads(self._server.call(path, _encode(body), _JSON))
+            return dict(found[member] if member else found)
+        except (ValueError, TypeError, LookupError, RecursionError):
+            raise Unreachable("What answers is no Keywright server.", "unreachable") from None
 
     def _check_online(self, kept: Kept, before: Status) -> Status:
+        held = [one.id for one in self._leases if one.is_held and one.license_key == kept.license_key]
+        lease_id = held[-1] if held else None
         try:
-            answer, claims = self._ask("/v3/validate", kept.license_key, 1 if before.valid else 3)
+            answer, claims = self._ask(
+                "/v3/validate", kept.license_key, 1 if before.valid else 3, lease_id=lease_id
+            )
             unknown = ("clock_moved_back", "unreachable_too_long", "no_storage")
             said_yes = before.valid or before.state in unknown
             if said_yes and is_verdict(claims) and not claims["valid"]:
                 # Before it destroys what is kept, a "no" is asked again.
-                answer, claims = self._ask("/v3/validate", kept.license_key)
+                answer, claims = self._ask("/v3/validate", kept.license_key, lease_id=lease_id)
         except (Unreachable, Refused) as error:
             pause = max(_PAUSE, error.retry_after)
             self._store.change(lambda found: found._replace(retry_at=self._clock() + min(pause, 2 * _PAUSE)))

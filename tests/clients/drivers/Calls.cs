@@ -3,6 +3,7 @@ using System;
 using System.Collections.Generic;
 using System.Diagnostics;
 using System.Globalization;
+using System.IO;
 using System.Linq;
 using System.Threading;
 using Call = System.Collections.Generic.Dictionary<string, object>;
@@ -35,10 +36,32 @@ static class Calls {
             Url = (string)one["url"], Path = (string)one["file"], TimeoutSeconds = double.Parse(given[0], CultureInfo.InvariantCulture),
             Program = new Expected { PublicKeys = new[] { given[1] }, Product = "editor", Fingerprint = given[2] },
         };
-        var status = (string)one["call"] == "check" ? client.Check() : client.Activate((string)one["license_key"]);
+        var status = Run(client, (string)one["call"], one);
         var seconds = clock.Elapsed.TotalSeconds.ToString(CultureInfo.InvariantCulture);
         var told = Json.Write(new Call { { "state", status.State }, { "detail", status.Problem?.Message ?? "" } });
         return told.TrimEnd('}') + $",\"valid\":{(status.Valid ? "true" : "false")},\"seconds\":{seconds}}}";
+    }
+
+    static Status Run(Client client, string call, Call one) {
+        if (call == "check") return client.Check();
+        if (call == "trial") return client.StartTrial();
+        if (call == "activate") return client.Activate((string)one["license_key"]);
+        try { return TakeLease(client, call, one); }
+        catch (KeywrightException problem) { return new Status { State = problem.Code ?? "unreachable", Problem = problem }; }
+    }
+
+    static Status TakeLease(Client client, string call, Call one) {
+        Func<string, string> given = name => (string)one[name] == "" ? null : (string)one[name];
+        var taken = client.TakeLease(given("holder"), call == "watch" ? 2 : (long?)null, given("license_key"));
+        while (call == "watch" && !File.Exists(given("end"))) Thread.Sleep(5);
+        var isHeld = taken.IsHeld;
+        if (call != "lease") return new Status { Valid = isHeld, State = isHeld ? "held" : "lost" };
+        taken.Renew();
+        var status = client.Check();
+        var wasHeld = taken.IsHeld;
+        taken.Dispose();
+        status.Valid = status.Valid && wasHeld && !taken.IsHeld;
+        return status;
     }
 }
 }

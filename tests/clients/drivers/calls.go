@@ -14,6 +14,7 @@ import (
 type call struct {
 	Call, URL, File string
 	LicenseKey      string `json:"license_key"`
+	Holder, End     string
 }
 type made struct {
 	Valid   bool    `json:"valid"`
@@ -45,14 +46,44 @@ func run(one call, timeout time.Duration) made {
 	client := &keywright.Client{URL: one.URL, Path: one.File, Timeout: timeout}
 	client.Expected = keywright.Expected{PublicKeys: []string{os.Args[2]}, Product: "editor", Fingerprint: os.Args[3]}
 	status := keywright.Status{}
-	if one.Call == "check" {
+	switch one.Call {
+	case "check":
 		status = client.Check()
-	} else {
+	case "trial":
+		status = client.StartTrial(0, "", "")
+	case "activate":
 		status = client.Activate(one.LicenseKey, "")
+	default:
+		status = lease(client, one)
 	}
 	detail := ""
 	if status.Err != nil {
 		detail = status.Err.Error()
 	}
 	return made{status.Valid, status.State, detail, time.Since(began).Seconds()}
+}
+
+func lease(client *keywright.Client, one call) keywright.Status {
+	seconds := map[string]int{"watch": 2}[one.Call]
+	taken, err := client.TakeLease(one.Holder, seconds, one.LicenseKey)
+	if problem, _ := err.(*keywright.Error); problem != nil {
+		return keywright.Status{State: problem.Code, Err: err}
+	} else if err != nil {
+		return keywright.Status{State: "unreachable", Err: err}
+	}
+	for one.Call == "watch" {
+		if _, err = os.Stat(one.End); err == nil {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if one.Call != "lease" {
+		isHeld := taken.IsHeld()
+		return keywright.Status{Valid: isHeld, State: map[bool]string{true: "held", false: "lost"}[isHeld]}
+	}
+	err = taken.Renew()
+	status, wasHeld := client.Check(), taken.IsHeld()
+	taken.Release()
+	status.Valid = status.Valid && err == nil && wasHeld && !taken.IsHeld()
+	return status
 }

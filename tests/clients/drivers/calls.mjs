@@ -1,14 +1,30 @@
 // Makes calls with the client for JavaScript; see tests/clients/library.py.
-import { readFileSync, writeSync } from "node:fs";
+import { existsSync, readFileSync, writeSync } from "node:fs";
 import { fileStore, Keywright } from "../../../clients/javascript/keywright.js";
 
 const [timeout, publicKey, fingerprint] = process.argv.slice(2);
-const make = async ({ call, url, file, license_key: licenseKey }) => {
+const make = async (one) => {
   const began = performance.now();
-  const program = { url, publicKeys: [publicKey], product: "editor", fingerprint, timeoutSeconds: Number(timeout) };
-  const keywright = new Keywright({ ...program, store: await fileStore(file) });
-  const { valid, state, detail } = call === "check" ? await keywright.check() : await keywright.activate(licenseKey);
+  const program = { url: one.url, publicKeys: [publicKey], product: "editor", fingerprint, timeoutSeconds: Number(timeout) };
+  const keywright = new Keywright({ ...program, store: await fileStore(one.file) });
+  const { valid, state, detail } = await run(keywright, one);
   return { valid, state, detail, seconds: (performance.now() - began) / 1000 };
+};
+const run = (keywright, one) => {
+  if (one.call === "check") return keywright.check();
+  if (one.call === "trial") return keywright.startTrial();
+  if (one.call === "activate") return keywright.activate(one.license_key);
+  return lease(keywright, one).catch(({ code, message }) => ({ valid: false, state: code ?? "unreachable", detail: message }));
+};
+const lease = async (keywright, { call, holder, end, license_key: licenseKey }) => {
+  const seconds = call === "watch" ? 2 : null;
+  const taken = await keywright.lease({ holder: holder || null, seconds, licenseKey: licenseKey || null });
+  while (call === "watch" && !existsSync(end)) await new Promise((resolve) => setTimeout(resolve, 5));
+  if (call !== "lease") return { valid: taken.isHeld, state: taken.isHeld ? "held" : "lost", detail: "" };
+  await taken.renew();
+  const status = await keywright.check(), wasHeld = taken.isHeld;
+  await taken.release();
+  return { ...status, valid: status.valid && wasHeld && !taken.isHeld };
 };
 writeSync(1, JSON.stringify(await Promise.all(JSON.parse(readFileSync(0, "utf8")).map(make))));
 // Not exit(): that waits for the look-up of a name.
