@@ -38,7 +38,7 @@ EVENTS: dict[str, dict[str, str]] = {
         "license.expired": N_("License expired"),
         "license.limit_reached": N_("An activation was refused because no device was free"),
         "lease.lost": N_("Lease ended without being released"),
-        "usage.period_closed": N_("Usage of {meter}: {used} of {limit} in the period that has ended"),
+        "usage.period_closed": N_("Period of usage closed: {meter} {used}"),
         "usage.threshold": N_("Usage of {meter} reached {percent} %%"),
     },
     N_("Policies"): {
