@@ -239,3 +239,15 @@ def test_a_closed_period_has_at_least_a_second() -> None:
     closed = rules.close(used(5), NOW, NOW)
     assert (closed.period_end, closed.closed_at, rules.resets_at(closed)) == (NOW, NOW, NOW)
     assert rules.close(used(5, NOW), NOW, NOW).period_end == NOW + timedelta(seconds=1)
+
+
+def test_periods_are_in_the_order_of_license_meter_and_beginning() -> None:
+    periods = [
+        MeterUsage(license_id, meter, start, 0, end)
+        for license_id in (1, 2)
+        for meter in ("calls", "exports")
+        for start, end in ((STARTS[Period.YEAR], ENDS[Period.YEAR]), (ENDS[Period.YEAR], END_OF_TIME))
+        if start and end
+    ]
+    assert sorted(reversed(periods), key=lambda one: one.place) == periods
+    assert len({one.place for one in periods}) == 8
