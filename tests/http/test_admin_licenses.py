@@ -378,7 +378,7 @@ def test_a_license_shows_its_policy_terms_leases_and_usage(server: RunningServer
     decide(server, set_terms({"max_leases": 5}, license.key))
     text = said(bob.get(f"/licenses/{license.id}"))
     assert re.search(r"Past usage Meter From To Used Limit Above it exports .* 7 100 0", text)
-    assert "Usage of exports: 7 of 100" in said(bob.get(f"/licenses/{license.id}/history"))
+    assert "Period of usage closed: exports 7" in said(bob.get(f"/licenses/{license.id}/history"))
 
 
 def test_a_plain_license_shows_no_leases_and_no_usage(server: RunningServer, bob: Visitor) -> None:
