@@ -360,7 +360,7 @@ PROMISES = (
     Promise(
         "R23",
         "No sale lost, none doubled",
-        "each sale that a shop was told is received has its licenses, once; over 100 kills and 20 restarts "
+        "each sale acknowledged to a shop has its licenses, once; over 100 kills and 20 restarts "
         "of the database; 0 sets of events that end in other licenses in another order",
         "Shops send sales, renewals and refunds, each twice and in any order, to a server, or on PostgreSQL "
         "to one of two, while these are killed and the database restarts. Every sale that was accepted must "
@@ -408,7 +408,7 @@ PROMISES = (
         "no difference over 100 kills of four servers, per database",
         "Sixteen programs count usage; meters get other periods, and time passes: the rows of all periods "
         "are set back by weeks. One server after the other is killed and started again. The journals of the "
-        "programs are compared with all periods, and the closed periods with the events that tell of them. "
+        "programs are compared with all periods, and the closed periods with their events. "
         "The control alters the rows.",
         ("tests/faults/test_usage_killed.py", "tests/storage/test_usage.py"),
         headline=("kills", "calls", "periods"),

@@ -21,7 +21,7 @@ def test_orders_that_did_not_arrive_are_brought_in_once(keywright: Keywright) ->
         site = ("--url", stub.url, "--api-key", API_KEYS[SHOP], "--secret", SECRETS[SHOP])
         keywright("connection", "add", SHOP.value, "--map", f"{EDITOR[SHOP]}=1", *site)
         first = keywright("connection", "reconcile", "1", "--days", "30")
-        assert "3 changes, of which 3 were missing" in first
+        assert "3 changes; 3 of them were missing" in first
         assert keywright.json("connection", "reconcile", "1") == {
             "found": 3,
             "missing": 0,
@@ -58,7 +58,7 @@ def test_what_a_removed_connection_has_sold_is_taken_over_first(keywright: Keywr
         assert "keywright connection take-over 2 1" in said
         assert keywright.json("connection", "events", "2") == []
         assert f"taken over: {len(sold)}" in keywright("connection", "take-over", "2", "1")
-        assert "3 were missing" in keywright("connection", "reconcile", "2", "--days", "30")
+        assert "3 of them were missing" in keywright("connection", "reconcile", "2", "--days", "30")
 
 
 def test_an_order_that_cannot_be_read_is_named_and_waits(keywright: Keywright) -> None:
@@ -68,7 +68,7 @@ def test_an_order_that_cannot_be_read_is_named_and_waits(keywright: Keywright) -
         keywright("connection", "add", SHOP.value, "--map", f"{EDITOR[SHOP]}=1", *site)
         stub.spoil_an_order()
         said = keywright("connection", "reconcile", "1", "--days", "30")
-    assert "3 changes, of which 3 were missing" in said
+    assert "3 changes; 3 of them were missing" in said
     assert "One cannot be read, and waits in the list of events: " in said
     waiting = keywright.json("connection", "events", "1")
     assert sorted(one["state"] for one in waiting) == ["unmatched", "waiting", "waiting"]

@@ -251,3 +251,17 @@ def test_periods_are_in_the_order_of_license_meter_and_beginning() -> None:
     ]
     assert sorted(reversed(periods), key=lambda one: one.place) == periods
     assert len({one.place for one in periods}) == 8
+
+
+def test_the_event_of_a_period_has_what_was_used_above_its_limit() -> None:
+    period = MeterUsage(1, "calls", STARTS[Period.DAY], 12, NOW, meter_limit=10, product_id=7, customer_id=8)
+    assert period.to_details() == {
+        "meter": "calls",
+        "period_start": STARTS[Period.DAY],
+        "period_end": NOW,
+        "used": 12,
+        "limit": 10,
+        "overage": 2,
+        "customer_id": 8,
+        "product_id": 7,
+    }

@@ -11,28 +11,24 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime
 from functools import partial
 from time import monotonic
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from msgspec.structs import replace
-
+from keywright.background.delivery_attempts import time_attempt
 from keywright.background.delivery_pace import Pace
 from keywright.background.loops import ORIGIN, READ_TIMEOUT, IsClockRight, Waits, interrupting, read_clock
 from keywright.background.watch import Bell, Watch
 from keywright.core.command import Context
 from keywright.core.errors import KeywrightError, ShuttingDown
-from keywright.core.retry_after import parse_retry_after
 from keywright.db import ReadTransaction, Storage, run_read
 from keywright.db.watch import Outage
 from keywright.delivery.webhooks import rules, store
 from keywright.delivery.webhooks.addresses import Network
 from keywright.delivery.webhooks.commands import PurgeDeliveries, WorkOnEndpoint
 from keywright.delivery.webhooks.model import Attempt, Claim, Due, Endpoint, Step
-from keywright.delivery.webhooks.payloads import body_of, write_headers
-from keywright.delivery.webhooks.sending import TIMEOUT, Resolve, Sender, SendingFailed, resolve
+from keywright.delivery.webhooks.sending import TIMEOUT, Resolve, Sender, resolve
 from keywright.delivery.webhooks.working import CLAIM
 from keywright.engine.claims import Claims
 from keywright.engine.desk import Desk
@@ -55,8 +51,6 @@ _COOL_DOWN = 0.4
 #: The same for one that has as many deliveries waiting as it may have.
 _FULL_PAUSE = 30.0
 _CLEAN_UP_INTERVAL = 3600.0
-#: The most characters of an answer that are kept.
-_MAX_KEPT = 500
 #: The signing key is read again after so many seconds: it may have been rotated.
 _KEY_KNOWN_FOR = 5.0
 _MAX_STOPPING = 3.0
@@ -326,7 +320,7 @@ class _Worker:
             self._waiting.discard(number)
             # Later, the claim could end before the request does; then the delivery is taken again.
             if monotonic() - self._held_at < _BEGIN_WITHIN:
-                attempt = await _time_attempt(due, endpoint, known, signer, sender)
+                attempt = await time_attempt(due, endpoint, known, signer, sender)
                 self._note(attempt, endpoint)
                 # Looked up only now: a step may have taken the list while the request was on its way.
                 self._attempts.append(attempt)
@@ -374,38 +368,6 @@ class _SigningKeys:
 def _takes_requests(endpoint: Endpoint) -> bool:
     """Whether it is enabled, and has not asked for quiet."""
     return endpoint.disabled_at is None and endpoint.paused_until is None
-
-
-async def _time_attempt(
-    due: Due, endpoint: Endpoint, known: tuple[str, ...], signer: Signer, sender: Sender
-) -> Attempt:
-    began = monotonic()
-    try:
-        attempt = await _attempt(due, endpoint, known, signer, sender)
-    except Exception as problem:
-        log.error("webhook %d met an unexpected error", endpoint.id, exc_info=problem)
-        attempt = Attempt(due.delivery.id, None, "an unexpected error; the server's log says more", 0)
-    return replace(attempt, duration_ms=int((monotonic() - began) * 1000))
-
-
-async def _attempt(
-    due: Due, endpoint: Endpoint, known: tuple[str, ...], signer: Signer, sender: Sender
-) -> Attempt:
-    """Send one delivery."""
-    delivery, now = due.delivery, datetime.now(UTC)
-    body = body_of(due, endpoint.payload)
-    # The clock may have been behind when the event happened.
-    happened_at = None if due.event is None else max(due.event.occurred_at, delivery.created_at)
-    if body is None or (happened_at is not None and happened_at < rules.oldest_event_at(now)):
-        return Attempt(delivery.id, None, "the event is too old, or kept no longer", 0, is_hopeless=True)
-    try:
-        answer = await sender.send(
-            write_headers(delivery.message_id, body, now, known, signer.sign_bytes), body
-        )
-    except SendingFailed as problem:
-        return Attempt(delivery.id, None, str(problem)[:_MAX_KEPT], 0)
-    retry_after = None if answer.retry_after is None else parse_retry_after(answer.retry_after, now)
-    return Attempt(delivery.id, answer.status, answer.text[:_MAX_KEPT], 0, retry_after)
 
 
 @asynccontextmanager

@@ -62,8 +62,10 @@ class Bell:
 
     async def wait(self) -> None:
         """Wait until it has rung since the last wait, but not for ever: a loop also has work by the hour."""
+        # Not wait_for: before Python 3.12, one that is cancelled as it rings goes on.
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._has_rung.wait(), _LONGEST_WAIT)
+            async with asyncio.timeout(_LONGEST_WAIT):
+                await self._has_rung.wait()
         self._has_rung.clear()
 
 

@@ -125,7 +125,7 @@ def connection_json(connection: Connection) -> Json:
 
 def shop_event_json(event: StoredEvent) -> Json:
     """An event of a shop, as v3 writes it."""
-    from keywright.http.v3.connections import show_event
+    from keywright.http.v3.shop_events import show_event
 
     return _builtins(show_event(event))
 

@@ -70,7 +70,7 @@ _COMMANDS = {
         "Make, show and change customers; export or erase what is stored about one.",
     ),
     "connection": (
-        "connections.app",
+        "shop_events.app",
         "Shops that send their sales here, and what became of what they sent.",
     ),
     "import": ("tables.app", "Bring licenses from other systems."),

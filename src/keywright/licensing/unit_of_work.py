@@ -275,20 +275,8 @@ class LicenseWork(UnitOfWork):
 
     def record_closed(self, closed: Iterable[MeterUsage], now: datetime) -> None:
         """Record an event for each of these periods, which the server has closed."""
-        for one in closed:
-            details = {
-                "meter": one.meter,
-                "period_start": one.period_start,
-                "period_end": one.period_end,
-                "used": one.used,
-                "limit": one.meter_limit,
-                "overage": one.overage,
-                "customer_id": one.customer_id,
-                "product_id": one.product_id,
-            }
-            self.events.append(
-                Event(now, "usage.period_closed", one.license_id, None, "keywright", "", details)
-            )
+        name, actor = "usage.period_closed", "keywright"
+        self.events += [Event(now, name, one.license_id, None, actor, "", one.to_details()) for one in closed]
 
     # --- saving -----------------------------------------------------------------------------------
 

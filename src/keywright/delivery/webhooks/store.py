@@ -38,14 +38,7 @@ from keywright.db.sealed_columns import webhook_associated_data
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.delivery.webhooks import rules
 from keywright.delivery.webhooks.commands import ListDeliveries, ListEndpoints
-from keywright.delivery.webhooks.model import (
-    Claim,
-    Delivery,
-    DisabledReason,
-    Endpoint,
-    Payload,
-    State,
-)
+from keywright.delivery.webhooks.model import Claim, Delivery, DisabledReason, Endpoint, Payload, State
 from keywright.events.model import Event
 from keywright.events.store import EVENT, event_of
 

@@ -1,5 +1,6 @@
 """The answers about products, policies and customers as types; see ``schemas``."""
 
+from datetime import datetime
 from typing import Annotated, Any
 
 from msgspec import Struct
@@ -73,3 +74,20 @@ class Policy(Struct):
     archived_at: Annotated[Time | None, about("Since when it makes no more licenses.", None)]
     created_at: Annotated[Time, about("When it was made.", "2026-11-22T08:54:00Z")]
     updated_at: Annotated[Time, about("When it was last changed.", "2026-11-22T08:54:00Z")]
+
+
+class Erased(Struct):
+    """The numbers of records from which something was erased."""
+
+    activations: Annotated[int, about("Addresses, user agents, labels and meta data.", 3)]
+    events: Annotated[int, about("Addresses.", 12)]
+    licenses: Annotated[int, about("Metadata.", 1)]
+    leases: Annotated[int, about("Holders of leases that are over.", 0)]
+    trials: Annotated[int, about("E-mail addresses.", 0)]
+
+
+class CustomerLink(Struct):
+    """A link to the customer's portal."""
+
+    url: Annotated[str, about("Signs the customer in, once.", "https://licenses.example.com/portal/link/…")]
+    expires_at: Annotated[datetime, about("The link is valid until then.", "2026-11-23T08:54:00Z")]

@@ -1,17 +1,15 @@
-"""Connections to shops, and the events that shops sent."""
+"""Connections to shops."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from keywright.core.errors import ConnectionFieldInvalid
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
-from keywright.http.v3 import lists, schemas
 from keywright.http.v3.answers import created, etag_of, no_content, ok
 from keywright.http.v3.call import Call
 from keywright.http.v3.fields import Body, Id, Time
-from keywright.http.v3.lists import ListQuery
 from keywright.http.v3.members import Name, list_changes
 from keywright.http.v3.route import Route
 from keywright.http.v3.schemas import about
@@ -20,10 +18,8 @@ from keywright.provisioning.shops.commands import (
     AddConnection,
     GetConnection,
     ListConnections,
-    ListShopEvents,
     RemoveConnection,
     TakeOverSales,
-    TryAgain,
     UpdateConnection,
 )
 from keywright.provisioning.shops.connection_rules import (
@@ -35,12 +31,10 @@ from keywright.provisioning.shops.connection_rules import (
 )
 from keywright.provisioning.shops.model import (
     Does,
-    EventState,
     Mode,
     OnCancel,
     OpenedConnection,
     QuantityRule,
-    Reason,
     Shop,
 )
 
@@ -168,30 +162,6 @@ class TakenOver(Struct):
     licenses: Annotated[int, about("How many licenses it has taken over.", 1204)]
 
 
-class ShopEvent(Struct):
-    """An event that a shop sent."""
-
-    id: Annotated[Id, about("Its number.", 12)]
-    connection_id: Annotated[Id, about("The connection.", 1)]
-    event_id: Annotated[str, about("The shop's own ID of it.", "evt_1Pro")]
-    name: Annotated[str, about("The shop's name of it.", "checkout.session.completed")]
-    order: Annotated[str | None, about("The order or the subscription.", "pi_1Pro")]
-    state: Annotated[EventState, about("What became of it.", "unmatched")]
-    reason: Annotated[Reason | None, about("Why, where it is not simply done.", "unknown_product")]
-    detail: Annotated[str | None, about("More of the reason.", "price_1Pro")]
-    happened_at: Annotated[Time, about("The shop's own time.", "2026-11-22T08:54:00Z")]
-    received_at: Annotated[Time, about("When it came.", "2026-11-22T08:54:01Z")]
-    attempts: Annotated[int, about("How often it was tried.", 1)]
-    next_attempt_at: Annotated[Time | None, about("When it is tried again.", None)]
-
-
-class EventQuery(ListQuery):
-    """Filters of events."""
-
-    state: Annotated[EventState | None, about("Only those with this state.")] = None
-    sort: Literal["received_at", "-received_at"] = "-received_at"
-
-
 class Connections(Struct):
     """All connections."""
 
@@ -224,24 +194,6 @@ def show(connection: model.Connection, secret: str | UnsetType = UNSET) -> Conne
         created_at=connection.created_at,
         updated_at=connection.updated_at,
         secret=secret,
-    )
-
-
-def show_event(event: model.StoredEvent) -> ShopEvent:
-    """The event as its answer."""
-    return ShopEvent(
-        event.id,
-        event.connection_id,
-        event.event_id,
-        event.name,
-        event.order_ref,
-        event.state,
-        event.reason,
-        event.detail,
-        event.happened_at,
-        event.received_at,
-        event.attempts,
-        event.next_attempt_at,
     )
 
 
@@ -366,39 +318,6 @@ async def take_over_sales(call: Call, body: RemovedConnection) -> Answer:
     return await call.change(command, lambda taken: ok(TakenOver(taken)))
 
 
-async def list_shop_events(call: Call, query: EventQuery) -> Answer:
-    """List the events of a connection.
-
-    The newest first. Those with the state `unmatched` wait for a decision.
-    """
-    asked = ListShopEvents(
-        connection_id=call.path["connection_id"], state=query.state, paging=lists.read_paging(call)
-    )
-    return await call.ask(asked, lambda page: lists.answer_items(call, page, show_event))
-
-
-class Retry(Body):
-    """How to try an event again."""
-
-    overwrite: Annotated[bool, about("Whether to undo what was done by hand.", True)] = False
-
-
-async def retry_shop_event(call: Call, body: Retry) -> Answer:
-    """Try an event again.
-
-    For one with the state `unmatched`, after the mapping was mended. Where it would undo what was done by
-    hand (`changed_by_hand`), it does so with `overwrite`. It is processed shortly afterwards. The body may be
-    left out.
-    """
-    command = TryAgain(
-        context=call.context,
-        connection_id=call.path["connection_id"],
-        event_id=call.path["event_id"],
-        overwrite=body.overwrite,
-    )
-    return await call.change(command, lambda event: ok(show_event(event)))
-
-
 _EXAMPLE: dict[str, Any] = {
     "shop": "stripe",
     "name": "Stripe, Europe",
@@ -471,27 +390,6 @@ ROUTES = (
         body=RemovedConnection,
         gives=TakenOver,
         example={"connection_id": 1},
-        needs_all_products=True,
-    ),
-    Route(
-        "GET",
-        f"{_ONE}/events",
-        "list_shop_events",
-        Right.READ,
-        list_shop_events,
-        query=EventQuery,
-        gives=schemas.Page[ShopEvent],
-        needs_all_products=True,
-    ),
-    Route(
-        "POST",
-        f"{_ONE}/events/{{event_id}}/retry",
-        "retry_shop_event",
-        Right.WRITE,
-        retry_shop_event,
-        body=Retry,
-        needs_body=False,
-        gives=ShopEvent,
         needs_all_products=True,
     ),
 )

@@ -1,6 +1,5 @@
 """Customers. Addresses of customers are never in a URL: a search is a POST."""
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
@@ -101,23 +100,6 @@ class CustomerExport(Struct):
     shop_events: Annotated[
         list[dict[str, Any]], about("The latest 1,000 events of shops, with what the shop sent.", [])
     ]
-
-
-class Erased(Struct):
-    """The numbers of records from which something was erased."""
-
-    activations: Annotated[int, about("Addresses, user agents, labels and meta data.", 3)]
-    events: Annotated[int, about("Addresses.", 12)]
-    licenses: Annotated[int, about("Metadata.", 1)]
-    leases: Annotated[int, about("Holders of leases that are over.", 0)]
-    trials: Annotated[int, about("E-mail addresses.", 0)]
-
-
-class CustomerLink(Struct):
-    """A link to the customer's portal."""
-
-    url: Annotated[str, about("Signs the customer in, once.", "https://licenses.example.com/portal/link/…")]
-    expires_at: Annotated[datetime, about("The link is valid until then.", "2026-11-23T08:54:00Z")]
 
 
 def show(customer: Customer) -> catalog_schemas.Customer:
@@ -258,9 +240,10 @@ async def erase_customer(call: Call) -> Answer:
 
     def write(last: Erasure) -> Answer:
         counts = {
-            name: sum(getattr(one, name) for one in (*steps, last)) for name in Erased.__struct_fields__
+            name: sum(getattr(one, name) for one in (*steps, last))
+            for name in catalog_schemas.Erased.__struct_fields__
         }
-        return ok(Erased(**counts))
+        return ok(catalog_schemas.Erased(**counts))
 
     return await call.change(command, write)
 
@@ -278,7 +261,7 @@ async def make_portal_link(call: Call) -> Answer:
 
     def write(link: PortalLink) -> Answer:
         url = f"{base}{PORTAL}/link/{link.token}"
-        return ok(CustomerLink(url, link.expires_at), status=201)
+        return ok(catalog_schemas.CustomerLink(url, link.expires_at), status=201)
 
     return await call.change(command, write)
 
@@ -392,7 +375,7 @@ ROUTES = (
         "erase_customer",
         Right.WRITE,
         erase_customer,
-        gives=Erased,
+        gives=catalog_schemas.Erased,
         needs_all_products=True,
     ),
     Route(
@@ -401,7 +384,7 @@ ROUTES = (
         "make_portal_link",
         Right.WRITE,
         make_portal_link,
-        gives=CustomerLink,
+        gives=catalog_schemas.CustomerLink,
         status=201,
         needs_all_products=True,
     ),

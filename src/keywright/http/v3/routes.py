@@ -17,6 +17,7 @@ from keywright.http.v3 import (
     policies,
     products,
     schemas,
+    shop_events,
     signing,
     trials,
     usage,
@@ -63,4 +64,5 @@ ROUTES: tuple[Route, ...] = (
     *events.ROUTES,
     *webhooks.ROUTES,
     *connections.ROUTES,
+    *shop_events.ROUTES,
 )

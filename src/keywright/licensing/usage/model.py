@@ -1,6 +1,7 @@
 """Usage of meters."""
 
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -32,6 +33,19 @@ class MeterUsage(msgspec.Struct, frozen=True, gc=False):
     def overage(self) -> int:
         """The amount above the limit."""
         return 0 if self.meter_limit is None else max(0, self.used - self.meter_limit)
+
+    def to_details(self) -> dict[str, Any]:
+        """The details of the event of a period that was closed."""
+        return {
+            "meter": self.meter,
+            "period_start": self.period_start,
+            "period_end": self.period_end,
+            "used": self.used,
+            "limit": self.meter_limit,
+            "overage": self.overage,
+            "customer_id": self.customer_id,
+            "product_id": self.product_id,
+        }
 
 
 class RecordedUsage(msgspec.Struct, frozen=True, gc=False):

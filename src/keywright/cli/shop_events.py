@@ -1,0 +1,186 @@
+"""``keywright connection events`` and what is done with what shops sent."""
+
+from datetime import datetime, timedelta
+from typing import Annotated
+
+import typer
+
+from keywright.cli import connections, output
+from keywright.cli.connections import ConnectionId
+from keywright.cli.events import parse_moment
+from keywright.cli.installation import Installation
+from keywright.cli.options import AsJson, WrongUsage, command, with_installation
+from keywright.cli.paging import Limit, print_list
+from keywright.provisioning.shops import event_rules
+from keywright.provisioning.shops.commands import (
+    FindDifference,
+    ListRemovedSales,
+    ListShopEvents,
+    OpenConnection,
+    ReplayEvents,
+    TryAgain,
+)
+from keywright.provisioning.shops.model import EventState, OpenedConnection, RemovedSales, StoredEvent
+from keywright.provisioning.shops.reconciling import list_running, list_sold, mend
+
+#: ``keywright connection``, with these commands, too.
+app = connections.app
+
+_LATER = "A running server works on it within seconds."
+#: The most unreadable orders whose reason is shown.
+_MAX_SHOWN = 20
+
+
+@command(app, "keywright connection events 1 --state unmatched")
+@with_installation
+def events(
+    here: Installation,
+    connection_id: ConnectionId,
+    *,
+    state: Annotated[
+        EventState | None, typer.Option(metavar="STATE", help="waiting, unmatched, done or ignored.")
+    ] = None,
+    limit: Limit = None,
+    as_json: AsJson = False,
+) -> None:
+    """List what a shop sent, the oldest first, and what became of it."""
+    print_list(
+        here,
+        lambda paging: ListShopEvents(connection_id=connection_id, state=state, paging=paging),
+        limit=limit,
+        as_json=as_json,
+        columns=("id", "received at", "name", "order", "state", "reason", "detail"),
+        to_row=_event_row,
+        to_json=output.shop_event_json,
+    )
+
+
+@command(app, "keywright connection retry 1 12", "keywright connection retry 1 12 --overwrite")
+@with_installation
+def retry(
+    here: Installation,
+    connection_id: ConnectionId,
+    event_id: Annotated[int, typer.Argument(metavar="EVENT", min=1, help="The event's number.")],
+    *,
+    is_forced: Annotated[
+        bool, typer.Option("--overwrite", help="Undo what was done by hand, where the shop wants that.")
+    ] = False,
+) -> None:
+    """Try an event again that waits for a decision, or changed nothing, once the mapping is mended."""
+    command = TryAgain(
+        context=here.context, connection_id=connection_id, event_id=event_id, overwrite=is_forced
+    )
+    here.change(command)
+    output.print_line(f"Event {event_id} is tried again. {_LATER}")
+
+
+@command(app, "keywright connection replay 1 --since 2026-11-01")
+@with_installation
+def replay(
+    here: Installation,
+    connection_id: ConnectionId,
+    *,
+    since: Annotated[
+        datetime,
+        typer.Option(
+            metavar="TIME",
+            parser=parse_moment,
+            help="When the first of them was received: 2h, 7d, or a time (UTC).",
+        ),
+    ],
+) -> None:
+    """Work again on all that was received since a time.
+
+    Nothing is made twice, and nothing is overwritten that was changed by hand.
+    """
+    last: int | None = 0
+    while last is not None:
+        command = ReplayEvents(context=here.context, connection_id=connection_id, since=since, after_id=last)
+        last = here.change(command)
+    output.print_line(f"The events of connection {connection_id} are worked on again. {_LATER}")
+
+
+@command(app, "keywright connection reconcile 1 --days 7", "keywright connection reconcile 1 --dry-run")
+@with_installation
+def reconcile(
+    here: Installation,
+    connection_id: ConnectionId,
+    *,
+    days: Annotated[
+        int, typer.Option(metavar="DAYS", min=1, max=90, help="How far back the shop is asked.")
+    ] = 7,
+    sells_again: Annotated[
+        bool,
+        typer.Option("--sell-again", help="Make licenses also for what a removed connection has sold."),
+    ] = False,
+    is_dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Change nothing, and show what is paid and not held.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Ask a shop's API for what it sold in the last days and what its subscriptions have now, and import
+    what did not arrive.
+
+    It needs the connection's API key. What is known already is not made again. What cannot be read waits in
+    the list of events. Where a removed connection of the shop has sold licenses, this says so and does
+    nothing.
+    """
+    opened = here.ask(OpenConnection(connection_id=connection_id))
+    if not (sells_again or is_dry_run):
+        _require_nothing_removed(here, connection_id)
+    total = missing = 0
+    unreadable: list[str] = []
+    sold = () if is_dry_run else list_sold(opened, here.now - timedelta(days=days), here.context)
+    for one in sold:
+        total += 1
+        missing += here.change(one) is not None
+        if one.event is None:
+            unreadable.append(one.detail or "")
+    different = _find_different(here, opened, is_dry_run=is_dry_run)
+    if as_json:
+        found = {"found": total, "missing": missing, "unreadable": unreadable}
+        output.print_json(found | {"different": different})
+        return
+    for subscription, difference in different.items():
+        output.print_line(f"Subscription {subscription}: {difference}.")
+    if is_dry_run:
+        output.print_line(f"Subscriptions that hold other licenses than are paid: {len(different):,}.")
+    else:
+        _print_reconciled(total, missing, unreadable)
+
+
+def _require_nothing_removed(here: Installation, connection_id: int) -> None:
+    removed: list[RemovedSales] = here.ask(ListRemovedSales(connection_id=connection_id))
+    if removed:
+        first = removed[0]
+        raise WrongUsage(
+            f"Connection {first.connection_id}, which was removed, has sold {first.licenses:,} licenses. "
+            f"Their orders would be sold again. Run `keywright connection take-over {connection_id} "
+            f"{first.connection_id}` first, or add --sell-again if that was another shop."
+        )
+
+
+def _print_reconciled(total: int, missing: int, unreadable: list[str]) -> None:
+    output.print_line(f"The shop reported {total:,} changes; {missing:,} of them were missing. {_LATER}")
+    for reason in unreadable[:_MAX_SHOWN]:
+        output.print_line(f"One cannot be read, and waits in the list of events: {reason}")
+    if len(unreadable) > _MAX_SHOWN:
+        output.print_line(f"{len(unreadable):,} cannot be read.")
+
+
+def _find_different(here: Installation, opened: OpenedConnection, *, is_dry_run: bool) -> dict[str, str]:
+    """The subscriptions for which other licenses are held than are paid; they are mended."""
+    different: dict[str, str] = {}
+    for event in list_running(opened):
+        difference = here.ask(FindDifference(connection_id=opened.connection.id, event=event))
+        if difference is not None:
+            different[event_rules.order_of(event.change) or ""] = difference
+            if not is_dry_run:
+                here.change(mend(opened, event, here.context, difference))
+    return different
+
+
+def _event_row(one: StoredEvent) -> tuple[object, ...]:
+    reason = None if one.reason is None else one.reason.value
+    received_at = output.format_time(one.received_at)
+    return (one.id, received_at, one.name, one.order_ref, one.state.value, reason, one.detail)

@@ -1,0 +1,119 @@
+"""The events that shops sent."""
+
+from typing import Annotated, Literal
+
+from msgspec import Struct
+
+from keywright.http.answer import Answer
+from keywright.http.middleware.routing import Right
+from keywright.http.v3 import lists, schemas
+from keywright.http.v3.answers import ok
+from keywright.http.v3.call import Call
+from keywright.http.v3.fields import Body, Id, Time
+from keywright.http.v3.lists import ListQuery
+from keywright.http.v3.route import Route
+from keywright.http.v3.schemas import about
+from keywright.provisioning.shops.commands import ListShopEvents, TryAgain
+from keywright.provisioning.shops.model import EventState, Reason, StoredEvent
+
+_EVENTS = "/connections/{connection_id}/events"
+
+
+class ShopEvent(Struct):
+    """An event that a shop sent."""
+
+    id: Annotated[Id, about("Its number.", 12)]
+    connection_id: Annotated[Id, about("The connection.", 1)]
+    event_id: Annotated[str, about("The shop's own ID of it.", "evt_1Pro")]
+    name: Annotated[str, about("The shop's name of it.", "checkout.session.completed")]
+    order: Annotated[str | None, about("The order or the subscription.", "pi_1Pro")]
+    state: Annotated[EventState, about("What became of it.", "unmatched")]
+    reason: Annotated[Reason | None, about("Why, where it is not simply done.", "unknown_product")]
+    detail: Annotated[str | None, about("More of the reason.", "price_1Pro")]
+    happened_at: Annotated[Time, about("The shop's own time.", "2026-11-22T08:54:00Z")]
+    received_at: Annotated[Time, about("When it came.", "2026-11-22T08:54:01Z")]
+    attempts: Annotated[int, about("How often it was tried.", 1)]
+    next_attempt_at: Annotated[Time | None, about("When it is tried again.", None)]
+
+
+class EventQuery(ListQuery):
+    """Filters of events."""
+
+    state: Annotated[EventState | None, about("Only those with this state.")] = None
+    sort: Literal["received_at", "-received_at"] = "-received_at"
+
+
+def show_event(event: StoredEvent) -> ShopEvent:
+    """The event as its answer."""
+    return ShopEvent(
+        event.id,
+        event.connection_id,
+        event.event_id,
+        event.name,
+        event.order_ref,
+        event.state,
+        event.reason,
+        event.detail,
+        event.happened_at,
+        event.received_at,
+        event.attempts,
+        event.next_attempt_at,
+    )
+
+
+async def list_shop_events(call: Call, query: EventQuery) -> Answer:
+    """List the events of a connection.
+
+    The newest first. Those with the state `unmatched` wait for a decision.
+    """
+    asked = ListShopEvents(
+        connection_id=call.path["connection_id"], state=query.state, paging=lists.read_paging(call)
+    )
+    return await call.ask(asked, lambda page: lists.answer_items(call, page, show_event))
+
+
+class Retry(Body):
+    """How to try an event again."""
+
+    overwrite: Annotated[bool, about("Whether to undo what was done by hand.", True)] = False
+
+
+async def retry_shop_event(call: Call, body: Retry) -> Answer:
+    """Try an event again.
+
+    For one with the state `unmatched`, after the mapping was mended. Where it would undo what was done by
+    hand (`changed_by_hand`), it does so with `overwrite`. It is processed shortly afterwards. The body may be
+    left out.
+    """
+    command = TryAgain(
+        context=call.context,
+        connection_id=call.path["connection_id"],
+        event_id=call.path["event_id"],
+        overwrite=body.overwrite,
+    )
+    return await call.change(command, lambda event: ok(show_event(event)))
+
+
+ROUTES = (
+    Route(
+        "GET",
+        _EVENTS,
+        "list_shop_events",
+        Right.READ,
+        list_shop_events,
+        query=EventQuery,
+        gives=schemas.Page[ShopEvent],
+        needs_all_products=True,
+    ),
+    Route(
+        "POST",
+        f"{_EVENTS}/{{event_id}}/retry",
+        "retry_shop_event",
+        Right.WRITE,
+        retry_shop_event,
+        body=Retry,
+        needs_body=False,
+        gives=ShopEvent,
+        needs_all_products=True,
+    ),
+)
