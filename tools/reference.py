@@ -16,10 +16,10 @@ from keywright.config import Settings
 from keywright.config.sources import describe_values
 from keywright.core.errors import V2
 from keywright.core.errors.problems import PROBLEMS
+from keywright.core.fields import strip_annotations
 from keywright.http.middleware.routing import Right
 from keywright.http.v2 import messages, routes
 from keywright.http.v3 import routes as v3_routes
-from keywright.http.v3.fields import strip_annotations
 from keywright.http.v3.lists import ListQuery
 from keywright.http.v3.route import Route
 from tools import privacy

@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 from keywright.background.counters import Counters
 from keywright.config import Settings
 from keywright.core.command import Command
+from keywright.core.fields import Id, Parse, Time
 from keywright.core.parsing import parse_name
 from keywright.db import Storage
 from keywright.db.schema import events
@@ -31,7 +32,7 @@ from keywright.http.v2.interface import V2
 from keywright.http.v3 import lists
 from keywright.http.v3.answers import created, etag_of, no_content, ok
 from keywright.http.v3.call import Call
-from keywright.http.v3.fields import Body, ClientBody, Id, LicenseKey, Parse, Time
+from keywright.http.v3.fields import Body, ClientBody, LicenseKey
 from keywright.http.v3.interface import V3
 from keywright.http.v3.lists import ListQuery
 from keywright.http.v3.route import JSON_TYPE, JWT_TYPE, Route

@@ -5,14 +5,14 @@ from typing import Annotated, Any, Literal
 from msgspec import Struct
 
 from keywright.core.examples import EXAMPLE_TOKEN
+from keywright.core.fields import Id, Time, about
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
 from keywright.http.v3 import lists
 from keywright.http.v3.answers import etag_of, no_content, ok
 from keywright.http.v3.call import Call
-from keywright.http.v3.fields import Id, Time
 from keywright.http.v3.route import Route
-from keywright.http.v3.schemas import Page, about
+from keywright.http.v3.schemas import Page
 from keywright.licensing.activations.commands import ReleaseActivation, ReleaseAll
 from keywright.licensing.activations.model import Activation as StoredActivation
 from keywright.licensing.management.commands import GetActivation, ListActivations

@@ -5,8 +5,7 @@ from typing import Annotated, Any
 
 from msgspec import Struct
 
-from keywright.http.v3.fields import Id, Time
-from keywright.http.v3.schemas import about
+from keywright.core.fields import Id, Time, about
 from keywright.http.v3.terms import Terms
 
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, field
 
 from keywright.core.examples import EXAMPLE_KEY, EXAMPLE_TOKEN
+from keywright.core.fields import Id, Parse, Time, about
 from keywright.core.parsing import MAX_ID, parse_metadata
-from keywright.http.v3.fields import ClientBody, Id, LicenseKey, Parse, Time
-from keywright.http.v3.schemas import about
+from keywright.http.v3.fields import ClientBody, LicenseKey
 from keywright.licensing.terms.rules import MAX_DAYS, MAX_ENTITLEMENTS
 from keywright.licensing.validation.model import Code
 from keywright.signing.client_license import ClientLicense

@@ -5,14 +5,13 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from keywright.core.errors import ConnectionFieldInvalid
+from keywright.core.fields import Id, Name, Time, about, list_changes
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
 from keywright.http.v3.answers import created, etag_of, no_content, ok
 from keywright.http.v3.call import Call
-from keywright.http.v3.fields import Body, Id, Time
-from keywright.http.v3.members import Name, list_changes
+from keywright.http.v3.fields import Body
 from keywright.http.v3.route import Route
-from keywright.http.v3.schemas import about
 from keywright.provisioning.shops import model
 from keywright.provisioning.shops.commands import (
     AddConnection,

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import asdict, replace
 
+from keywright.core.fields import ExternalId, Metadata, Name, OwnId, Parse, Time, about, list_changes
 from keywright.core.metadata import read_metadata
 from keywright.core.parsing import parse_metadata
 from keywright.http.answer import Answer
@@ -13,11 +14,9 @@ from keywright.http.pages.urls import PORTAL
 from keywright.http.v3 import catalog_schemas, lists, schemas
 from keywright.http.v3.answers import created, etag_of, no_content, ok
 from keywright.http.v3.call import Call
-from keywright.http.v3.fields import Body, Parse, Time
+from keywright.http.v3.fields import Body
 from keywright.http.v3.lists import ListQuery
-from keywright.http.v3.members import ExternalId, Metadata, Name, OwnId, list_changes
 from keywright.http.v3.route import Route
-from keywright.http.v3.schemas import about
 from keywright.identity.sessions import new_session_token
 from keywright.maintenance.commands import EraseCustomer, ExportCustomer, RequireCustomerData
 from keywright.maintenance.customer_export import CustomerData, LicenseData

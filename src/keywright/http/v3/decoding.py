@@ -19,14 +19,8 @@ from keywright.core.errors import (
     UnknownParameters,
     ValueRefusal,
 )
-from keywright.http.v3.fields import (
-    Finish,
-    build_finish,
-    is_struct,
-    join_pointer,
-    split_type,
-    strip_annotations,
-)
+from keywright.core.fields import Finish, build_finish, is_struct, split_type, strip_annotations
+from keywright.http.v3.fields import join_pointer
 from keywright.http.v3.wrong_values import MAX_ERRORS, describe_unknown, list_wrong_values
 
 AnyStruct = TypeVar("AnyStruct", bound=Struct)

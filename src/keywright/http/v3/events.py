@@ -6,15 +6,16 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from keywright.core.fields import Id, Time, about
 from keywright.events.feed import Feed, FeedEvent, ListFeed, Reached, Subject, subject_of
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
 from keywright.http.v3 import lists
 from keywright.http.v3.call import Call
-from keywright.http.v3.fields import Id, Query, Time
+from keywright.http.v3.fields import Query
 from keywright.http.v3.license_schemas import Order, show_order
 from keywright.http.v3.route import Route
-from keywright.http.v3.schemas import Page, about
+from keywright.http.v3.schemas import Page
 from keywright.licensing.licenses.model import Order as StoredOrder
 from keywright.licensing.licenses.model import read_order
 

@@ -4,13 +4,12 @@ from typing import Annotated
 
 from msgspec import Struct
 
+from keywright.core.fields import Id, Time, about
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
 from keywright.http.v3.answers import ok
 from keywright.http.v3.call import Call
-from keywright.http.v3.fields import Id, Time
 from keywright.http.v3.route import Route
-from keywright.http.v3.schemas import about
 from keywright.jobs import model
 from keywright.jobs.commands import GetJob
 from keywright.jobs.model import JobState

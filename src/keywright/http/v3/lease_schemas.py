@@ -5,11 +5,10 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
+from keywright.core.fields import Id, Parse, Time, about
 from keywright.core.parsing import parse_text
 from keywright.http.v3.client_schemas import MAX_TEXT, ProgramCall
-from keywright.http.v3.fields import Id, Parse, Time
 from keywright.http.v3.lists import ListQuery
-from keywright.http.v3.schemas import about
 from keywright.licensing.terms.rules import MAX_SECONDS, MIN_LEASE_SECONDS
 from keywright.signing.client_license import ClientLicense
 

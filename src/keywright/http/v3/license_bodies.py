@@ -5,13 +5,12 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from keywright.core.fields import ExternalId, Id, Metadata, Name, OwnId, Time, about
 from keywright.core.parsing import MAX_COUNT, MAX_ID
 from keywright.http.v3 import lists
 from keywright.http.v3.customers import Email, Language
-from keywright.http.v3.fields import Body, Id, LicenseKey, Time
+from keywright.http.v3.fields import Body, LicenseKey
 from keywright.http.v3.license_schemas import StatusName
-from keywright.http.v3.members import ExternalId, Metadata, Name, OwnId
-from keywright.http.v3.schemas import about
 from keywright.http.v3.terms import TermsPatch
 from keywright.licensing.terms.rules import MAX_DAYS
 from keywright.provisioning.licenses.commands import MAX_QUANTITY

@@ -6,9 +6,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Struct
 
+from keywright.core.fields import Id, Time, about
 from keywright.http.v3.answers import etag_of
-from keywright.http.v3.fields import Id, Time
-from keywright.http.v3.schemas import about
 from keywright.http.v3.terms import Terms, show_terms
 from keywright.licensing.licenses.model import License as StoredLicense
 from keywright.licensing.licenses.model import Order as StoredOrder

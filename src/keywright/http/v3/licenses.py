@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET
 
 from keywright.core.errors import FieldError, InvalidBody
+from keywright.core.fields import list_changes
 from keywright.core.parsing import parse_metadata
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
@@ -22,7 +23,6 @@ from keywright.http.v3.license_bodies import (
     Renewal,
 )
 from keywright.http.v3.license_schemas import License, Licenses, etag_of_license, show_license
-from keywright.http.v3.members import list_changes
 from keywright.http.v3.route import Route
 from keywright.http.v3.schemas import Page
 from keywright.licensing.licenses.commands import (

@@ -11,12 +11,13 @@ import msgspec
 from msgspec import UNSET, Meta
 
 from keywright.core.errors import FieldError, InvalidBody, InvalidQuery
+from keywright.core.fields import about
 from keywright.core.paging import MAX_COUNTED, ItemPage, Paging, position_of
 from keywright.http.answer import Answer
 from keywright.http.v3.answers import encode
 from keywright.http.v3.call import Call
 from keywright.http.v3.fields import Query
-from keywright.http.v3.schemas import Page, about
+from keywright.http.v3.schemas import Page
 
 MAX_LIMIT = 200
 #: An integer of the database.

@@ -4,16 +4,15 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from keywright.core.fields import Id, Name, Parse, Time, about, list_changes
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
 from keywright.http.v3 import catalog_schemas, jobs, lists, schemas
 from keywright.http.v3.answers import accepted, created, etag_of, no_content, ok
 from keywright.http.v3.call import Call
-from keywright.http.v3.fields import Body, Id, Parse, Time
+from keywright.http.v3.fields import Body
 from keywright.http.v3.lists import ListQuery
-from keywright.http.v3.members import Name, list_changes
 from keywright.http.v3.route import Route
-from keywright.http.v3.schemas import about
 from keywright.http.v3.terms import TermsPatch, show_terms
 from keywright.jobs import model
 from keywright.jobs.commands import ApplyPolicy

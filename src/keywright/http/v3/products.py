@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
 
+from keywright.core.fields import ExternalId, Metadata, Name, OwnId, Parse, Time, about, list_changes
 from keywright.core.metadata import read_metadata
 from keywright.core.parsing import parse_metadata
 from keywright.http.answer import Answer
@@ -11,11 +12,9 @@ from keywright.http.middleware.routing import Right
 from keywright.http.v3 import catalog_schemas, lists, schemas
 from keywright.http.v3.answers import created, etag_of, no_content, ok
 from keywright.http.v3.call import Call
-from keywright.http.v3.fields import Body, Parse, Time
+from keywright.http.v3.fields import Body
 from keywright.http.v3.lists import ListQuery
-from keywright.http.v3.members import ExternalId, Metadata, Name, OwnId, list_changes
 from keywright.http.v3.route import Route
-from keywright.http.v3.schemas import about
 from keywright.provisioning.products import rules
 from keywright.provisioning.products.commands import (
     CreateProduct,

@@ -2,18 +2,13 @@
 
 from typing import Annotated, Generic, TypeVar
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from keywright.core.errors import ValueCode
-from keywright.http.v3.fields import Id, Time
+from keywright.core.fields import Id, Time, about
 from keywright.identity.model import Permissions
 
 Item = TypeVar("Item")
-
-
-def about(description: str, *examples: object) -> Meta:
-    """The description of a member, and examples of its values."""
-    return Meta(description=description, examples=list(examples) or None)
 
 
 class Page(Struct, Generic[Item]):

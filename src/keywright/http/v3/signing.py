@@ -4,6 +4,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
+from keywright.core.fields import about
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
 from keywright.http.v3 import client_schemas as schemas
@@ -11,7 +12,6 @@ from keywright.http.v3.answers import ok
 from keywright.http.v3.call import Call
 from keywright.http.v3.client import require_device
 from keywright.http.v3.route import TEXT_TYPE, Route
-from keywright.http.v3.schemas import about
 from keywright.licensing.activations.model import Device
 from keywright.signing.commands import MakeLicenseFile
 from keywright.signing.model import LicenseFile

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Struct
 
-from keywright.http.v3.schemas import about
+from keywright.core.fields import about
 from keywright.licensing.terms import model
 
 #: The body's member: a JSON merge patch of terms, which ``merge_terms`` checks.

@@ -5,6 +5,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from keywright.core.errors import RateLimited
+from keywright.core.fields import Id, Parse, Time, about
 from keywright.core.parsing import parse_text
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
@@ -13,9 +14,8 @@ from keywright.http.v3.call import Call
 from keywright.http.v3.client_schemas import ClientActivation, ProductName, Text
 from keywright.http.v3.client_views import entitlements_of, show_activation
 from keywright.http.v3.customers import Email
-from keywright.http.v3.fields import ClientBody, Id, Parse, Time
+from keywright.http.v3.fields import ClientBody
 from keywright.http.v3.route import Route
-from keywright.http.v3.schemas import about
 from keywright.licensing.activations.model import Device
 from keywright.provisioning.trials.commands import HasTrial, StartTrial
 from keywright.provisioning.trials.model import StartedTrial as Outcome

@@ -6,6 +6,7 @@ from typing import Any
 from msgspec import structs
 
 from keywright.core.errors import FieldError, InvalidBody
+from keywright.core.fields import list_changes
 from keywright.delivery.webhooks import model, rules
 from keywright.delivery.webhooks.addresses import parse_url
 from keywright.delivery.webhooks.commands import (
@@ -26,7 +27,6 @@ from keywright.http.middleware.routing import Right
 from keywright.http.v3 import lists
 from keywright.http.v3.answers import created, etag_of, no_content, ok
 from keywright.http.v3.call import Call
-from keywright.http.v3.members import list_changes
 from keywright.http.v3.route import Route
 from keywright.http.v3.schemas import Page
 from keywright.http.v3.webhook_schemas import (

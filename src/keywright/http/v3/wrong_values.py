@@ -13,8 +13,9 @@ from msgspec import inspect
 from msgspec.structs import FieldInfo, fields
 
 from keywright.core.errors import FieldError, ValueCode, ValueRefusal
+from keywright.core.fields import build_finish, is_struct, split_type, strip_annotations
 from keywright.http.v3 import hints
-from keywright.http.v3.fields import build_finish, is_struct, join_pointer, split_type, strip_annotations
+from keywright.http.v3.fields import join_pointer
 
 #: The most errors that are listed, and the longest name that is compared with known ones.
 MAX_ERRORS, _MAX_COMPARED = 100, 64

@@ -1,0 +1,157 @@
+"""Types of the fields of nouns: what may be set, how a value is finished, what it means.
+
+A member's type states what may be sent, with msgspec's limits. ``Parse`` in its annotation finishes the
+value, so that a handler receives it ready to use::
+
+    class ProductFields(Fields):
+        name: Annotated[Name, about("Its name.", "Paint")] | UnsetType = UNSET  # UNSET: it was not sent
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from types import UnionType
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import fields, force_setattr
+
+from keywright.core.parsing import (
+    MAX_EXTERNAL_ID_LENGTH,
+    MAX_ID,
+    MAX_METADATA_KEYS,
+    MAX_NAME_LENGTH,
+    parse_external_id,
+    parse_metadata,
+    parse_name,
+    parse_text,
+)
+
+
+class Fields(Struct, kw_only=True, forbid_unknown_fields=True):
+    """What may be set of a noun, or an object in that; unknown members are refused."""
+
+
+class Parse(NamedTuple):
+    """Finishes a value of the annotated type: returns one of the same type, or raises ``ValueError`` with a
+    reason such as "must be …".
+    """
+
+    function: Callable[[Any], Any]
+
+
+def about(description: str, *examples: object) -> Meta:
+    """The description of a member, and examples of its values."""
+    return Meta(description=description, examples=list(examples) or None)
+
+
+def _to_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC).replace(microsecond=0)
+    except OverflowError:
+        raise ValueError("must be a time such as 2026-11-22T08:54:00Z") from None
+
+
+def _check_metadata(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    parse_metadata(value)
+    return value
+
+
+def _parse_text(text: str) -> str:
+    parse_text(text, len(text))
+    return text
+
+
+def text(max_length: int) -> Any:
+    """A text of 1 to ``max_length`` characters."""
+    return Annotated[str, Meta(min_length=1, max_length=max_length), Parse(_parse_text)]
+
+
+#: A moment in RFC 3339, with an offset; finished: in UTC and whole seconds.
+Time = Annotated[datetime, Meta(tz=True), Parse(_to_utc)]
+#: The number of a license, policy and so on.
+Id = Annotated[int, Meta(ge=1, le=MAX_ID, extra_json_schema={"format": "int64"})]
+#: The largest number that a caller may give to a product or a customer: every reader of JSON reads it.
+MAX_OWN_ID = 2**53 - 1
+OwnId = Annotated[int, Meta(ge=1, le=MAX_OWN_ID)]
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH), Parse(parse_name)]
+ExternalId = Annotated[str, Meta(min_length=1, max_length=MAX_EXTERNAL_ID_LENGTH), Parse(parse_external_id)]
+#: A JSON object of at most 16 KiB and 4 levels.
+Metadata = Annotated[dict[str, Any], Meta(max_length=MAX_METADATA_KEYS), Parse(_check_metadata)]
+
+#: Returns the finished value; raises ``ValueError`` or ``ValueRefusal`` for one that ``Parse`` refuses.
+Finish = Callable[[Any], Any]
+
+
+def list_changes(body: Struct) -> dict[str, Any]:
+    """The members of a body that were sent."""
+    return {name: value for name in body.__struct_fields__ if (value := getattr(body, name)) is not UNSET}
+
+
+def split_type(kind: Any) -> tuple[Any, bool]:
+    """The one type of a union beside None and UNSET, and whether None is allowed; a union of several types
+    stays as it is.
+    """
+    if get_origin(kind) is Annotated and get_origin(get_args(kind)[0]) in (Union, UnionType):
+        single, is_nullable = split_type(get_args(kind)[0])
+        return Annotated[(single, *kind.__metadata__)], is_nullable
+    if get_origin(kind) not in (Union, UnionType):
+        return kind, False
+    options = [one for one in get_args(kind) if one not in (type(None), UnsetType)]
+    return (options[0] if len(options) == 1 else kind), type(None) in get_args(kind)
+
+
+def strip_annotations(kind: Any) -> Any:
+    """The type without its ``Annotated``."""
+    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
+
+
+def is_struct(kind: Any) -> bool:
+    """Whether values of the type are objects with members of their own."""
+    return isinstance(kind, type) and issubclass(kind, Struct)
+
+
+def build_finish(kind: Any) -> Finish | None:
+    """A function that finishes values of the type; None where there is nothing to finish. Slow: keep it."""
+    kind, _ = split_type(kind)
+    inner = _build_inner(strip_annotations(kind))
+    steps = [] if inner is None else [inner]
+    steps += [one.function for one in getattr(kind, "__metadata__", ()) if isinstance(one, Parse)]
+    if len(steps) < 2:
+        return steps[0] if steps else None
+
+    def finish(value: Any) -> Any:
+        for step in steps:
+            value = step(value)
+        return value
+
+    return finish
+
+
+def _build_inner(kind: Any) -> Finish | None:
+    """The same for the members or items of values."""
+    if is_struct(kind):
+        return _build_of_struct(kind)
+    origin, arguments = get_origin(kind), get_args(kind)
+    finish = build_finish(arguments[-1]) if origin in (list, dict) else None
+    if finish is None:
+        return None
+    finish_one = finish
+    if origin is list:
+        return lambda value: [finish_one(one) for one in value]
+    return lambda value: {name: finish_one(one) for name, one in value.items()}
+
+
+def _build_of_struct(struct: type[Struct]) -> Finish | None:
+    built = [(one.name, build_finish(one.type)) for one in fields(struct)]
+    finishes = [(name, finish) for name, finish in built if finish is not None]
+    if not finishes:
+        return None
+
+    def finish(value: Any) -> Any:
+        for name, finish_member in finishes:
+            member = getattr(value, name)
+            if member is not None and member is not UNSET:
+                force_setattr(value, name, finish_member(member))
+        return value
+
+    return finish
