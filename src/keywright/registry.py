@@ -39,7 +39,7 @@ from keywright.licensing.management import queries as management
 from keywright.licensing.moments import handlers as moments
 from keywright.licensing.notes import handlers as notes
 from keywright.licensing.refusals import handlers as refusals
-from keywright.licensing.releases import handlers as releases
+from keywright.licensing.removals import handlers as removals
 from keywright.licensing.undo import handlers as undo
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.licensing.usage import handlers as usage
@@ -75,7 +75,7 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
     | activations.HANDLERS
     | devices.HANDLERS
     | refusals.HANDLERS
-    | releases.HANDLERS
+    | removals.HANDLERS
     | moments.HANDLERS
     | notes.HANDLERS
     | undo.HANDLERS

@@ -192,7 +192,7 @@ def test_an_allowance_is_merged_member_by_member(name: str) -> None:
     assert errors_of({name: 3}) == [(f"/{name}", "wrong_type")]
 
 
-def test_a_customer_may_be_allowed_no_release_but_some_device_must_be_new() -> None:
+def test_a_customer_may_be_allowed_no_removal_but_some_device_must_be_new() -> None:
     assert merge_terms(Terms(), {"portal_removals": {"count": 0, "per_days": 1}}).portal_removals
     assert errors_of({"new_devices": {"count": 0, "per_days": 1}}) == [("/new_devices/count", "too_small")]
 

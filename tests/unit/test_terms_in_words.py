@@ -47,7 +47,7 @@ def test_terms_that_differ_are_named() -> None:
         "never offline",
         "next check after 90 seconds",
         "new devices: 3 in 30 days",
-        "releases in the portal: none",
+        "removals in the portal: none",
         "entitlements: pro, export",
         "exports: 1,000 per month, more is allowed",
         "a trial: one per device",

@@ -96,9 +96,9 @@ def _describe_device(terms: Terms, texts: Texts) -> Iterator[str]:
         yield texts.gettext("new devices: %(allowed)s", allowed=allowed)
     if terms.portal_removals is not None and terms.portal_removals.count:
         allowed = describe_allowance(terms.portal_removals, texts)
-        yield texts.gettext("releases in the portal: %(allowed)s", allowed=allowed)
+        yield texts.gettext("removals in the portal: %(allowed)s", allowed=allowed)
     elif terms.portal_removals is not None:
-        yield texts.gettext("releases in the portal: none")
+        yield texts.gettext("removals in the portal: none")
 
 
 def _describe_offline(days: int, texts: Texts) -> str:

@@ -25,8 +25,8 @@ from keywright.licensing.leases.work import LeaseWork
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.commands import LicenseCommand, UpdateLicense
 from keywright.licensing.licenses.model import License
-from keywright.licensing.releases.commands import ReleaseByCustomer
-from keywright.licensing.releases.work import ReleaseWork
+from keywright.licensing.removals.commands import RemoveByCustomer
+from keywright.licensing.removals.work import RemovalWork
 from keywright.licensing.undo import store as undo_store
 from keywright.licensing.undo.model import Deleted
 from keywright.licensing.usage.commands import ClosePeriods, RecordUsage
@@ -65,7 +65,7 @@ class LicenseWork(UnitOfWork):
         self._on_restored = on_restored
         self.leases = LeaseWork(tx)
         self.usage = UsageWork(tx)
-        self.releases = ReleaseWork(tx)
+        self.removals = RemovalWork(tx)
         #: As they are now, by id; as they were loaded.
         self._licenses: dict[int, License] = {}
         self._loaded: dict[int, License] = {}
@@ -103,8 +103,8 @@ class LicenseWork(UnitOfWork):
             renames = _find_renames(commands)
             numbers = {(id, one.activation_id) for one in released for id in self._possible_ids(one, renames)}
             self._remember(activation_store.find_by_id(self.tx, numbers))
-            if by_customers := [one for one in released if isinstance(one, ReleaseByCustomer)]:
-                self.releases.load({id for one in by_customers for id in self._possible_ids(one, renames)})
+            if by_customers := [one for one in released if isinstance(one, RemoveByCustomer)]:
+                self.removals.load({id for one in by_customers for id in self._possible_ids(one, renames)})
         of_programs = [one for one in commands if isinstance(one, ProgramCommand)]
         if of_programs:
             renames = _find_renames(commands)
@@ -299,7 +299,7 @@ class LicenseWork(UnitOfWork):
         self.leases.save(self._licenses, changed)
         self.usage.save()
         self.devices.save(self._deleted.keys())
-        self.releases.save(self._deleted.keys())
+        self.removals.save(self._deleted.keys())
         super().save()
         tx.ids.save()
 

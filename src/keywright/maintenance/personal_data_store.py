@@ -29,7 +29,7 @@ from keywright.db.schema import (
     meter_usage,
     new_devices,
     past_usage,
-    portal_releases,
+    portal_removals,
     refusals,
     search_terms,
     shop_events,
@@ -71,7 +71,7 @@ _NAMES_DEVICE = [
 #: Other tables that say something of a license.
 _OTHERS = (
     *(last_seen, leases, license_notes, license_tags, meter_usage),
-    *(new_devices, past_usage, portal_releases, refusals, trials),
+    *(new_devices, past_usage, portal_removals, refusals, trials),
     *(license_moments, webhook_deliveries),
 )
 #: Of these, those that tell of the vendor's people and servers: they are not for the customer.

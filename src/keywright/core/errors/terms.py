@@ -213,21 +213,21 @@ class UsageExceeded(Refusal):
         return {"meter": self.meter, "limit": self.limit, "used": self.used, "resets_at": resets_at}
 
 
-class NoPortalReleases(Refusal):
+class NoPortalRemovals(Refusal):
     """The license's terms let no customer free a device."""
 
-    code = "activation.no_portal_releases"
+    code = "activation.no_portal_removals"
     sentence = "Devices of this license cannot be freed here."
     v2 = None
 
 
-class TooManyReleases(RefusalForNow):
+class TooManyRemovals(RefusalForNow):
     """The customer has freed as many devices as the license's terms allow.
 
     They are ``count`` in ``per_days``; ``retry_after_seconds`` later, another one may be freed.
     """
 
-    code = "activation.too_many_releases"
+    code = "activation.too_many_removals"
     sentence = "Only {count:,} devices may be freed in {days}."
     v2 = None
     example = (3, 30, 3600)

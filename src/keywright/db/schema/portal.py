@@ -46,8 +46,9 @@ portal_sessions = Table(
     sqlite_with_rowid=False,
 )
 
-#: Devices that customers have freed, as far back as the terms count them.
-portal_releases = Table(
+#: Removals: devices that customers have freed, for as many days as the terms count. The database keeps the
+#: names of the first schema.
+portal_removals = Table(
     "portal_releases",
     metadata,
     Column("license_id", BigInteger, nullable=False),

@@ -63,7 +63,7 @@ _FIELDS: dict[str, tuple[str, str]] = {
     "meters": (N_("Meters"), N_("none")),
     "trial": (N_("Trial"), N_("no")),
     "new_devices": (N_("New devices"), N_("any number")),
-    "portal_removals": (N_("Releases by the customer"), N_("any number")),
+    "portal_removals": (N_("Removals by the customer"), N_("any number")),
     "archived_at": (N_("Archived"), N_("no")),
     "role": (N_("Role"), N_("none")),
     "is_disabled": (N_("Disabled"), N_("no")),

@@ -11,7 +11,7 @@ from keywright.http.portal.request import PortalRequest
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.activations.store import find_by_id
 from keywright.licensing.licenses.model import License
-from keywright.licensing.releases.commands import ReleaseByCustomer
+from keywright.licensing.removals.commands import RemoveByCustomer
 from keywright.signing.commands import MakeLicenseFile
 from keywright.signing.model import LicenseFile
 
@@ -21,7 +21,7 @@ def free_device(
 ) -> Response:
     """Free the device in the address, as often as the terms allow."""
     device_id = min(request.path_params["device"], MAX_ID)
-    command = ReleaseByCustomer(
+    command = RemoveByCustomer(
         context=request.context, license=license.id, activation_id=device_id, customer_id=customer_id
     )
     try:

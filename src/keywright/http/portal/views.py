@@ -13,9 +13,9 @@ from keywright.licensing.activations.records import find_last_seen, list_some_ac
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.keys import make_license_ref
 from keywright.licensing.licenses.model import License, State, Status
-from keywright.licensing.releases.model import ReleasesLeft
-from keywright.licensing.releases.rules import releases_left
-from keywright.licensing.releases.store import list_releases
+from keywright.licensing.removals.model import RemovalsLeft
+from keywright.licensing.removals.rules import removals_left
+from keywright.licensing.removals.store import list_removals
 from keywright.licensing.views.store import Views
 
 
@@ -42,7 +42,7 @@ class ShownLicense(NamedTuple):
     taken: int
     places: int | None
     devices: tuple[ShownDevice, ...]
-    releases: ReleasesLeft
+    removals: RemovalsLeft
     per_days: int | None
     has_files: bool
     renew_url: str | None = None
@@ -67,12 +67,12 @@ def show_licenses(
     active = list_some_active(tx, licenses, devices)
     shown = {one.id: active.get(one.id, [])[:devices] for one in licenses}
     seen = find_last_seen(tx, [one for some in shown.values() for one in some])
-    released = list_releases(tx, [one.id for one in licenses])
+    removed = list_removals(tx, [one.id for one in licenses])
     return [
         _show(
             one, _name_product(views, one), [_show_device(device, seen) for device in shown[one.id]]
         )._replace(
-            releases=releases_left(license_rules.terms_of(one), released.get(one.id, ()), now),
+            removals=removals_left(license_rules.terms_of(one), removed.get(one.id, ()), now),
             state=(state := license_rules.state(one, now)),
             state_text=_(STATES[state]),
             renew_url=_link_to_renew(tx, views, one),
@@ -95,7 +95,7 @@ def _show(license: License, product: str, devices: Sequence[ShownDevice]) -> Sho
         taken=license.times_activated,
         places=license.times_activated_max,
         devices=tuple(devices),
-        releases=ReleasesLeft(),
+        removals=RemovalsLeft(),
         per_days=None if allowance is None else allowance.per_days,
         has_files=license_rules.allows_files(terms),
     )

@@ -95,7 +95,7 @@ def deactivate_device(work: LicenseWork, command: DeactivateDevice) -> ReleasedP
     if was_active:
         work.set_license(license)
         work.set_activation(activation)
-        work.releases.add(license, activation.id, now)
+        work.removals.add(license, activation.id, now)
         work.record_license_event("license.deactivated", license, command, activation)
     return ReleasedPlace(work.devices.views.show(license, now), activation, was_active)
 

@@ -64,7 +64,7 @@ def deactivate(work: LicenseWork, command: Deactivate) -> LicenseRecord:
     except UnknownToken:
         raise TokenNotActive(command.token) from None
     license, activation = activation_rules.deactivate(license, activation, command.context.now)
-    _count_releases(work, command, license, [activation])
+    _count_removals(work, command, license, [activation])
     return _save(work, command, "license.deactivated", license, activation)
 
 
@@ -74,7 +74,7 @@ def deactivate_all(work: LicenseWork, command: DeactivateAll) -> LicenseRecord:
     license, ended = activation_rules.deactivate_all(before, work.list_active(before), command.context.now)
     work.deactivate_all(license, ended, command.context.now)
     listed = activation_rules.limit_listed(ended, work.limits.listed, activation_rules.MAX_LISTED_BYTES)
-    _count_releases(work, command, license, listed)
+    _count_removals(work, command, license, listed)
     for activation in listed:
         work.record_license_event("license.deactivated", license, command, activation)
     others = before.times_activated - len(listed)
@@ -105,13 +105,13 @@ def release(work: LicenseWork, command: ReleaseActivation) -> None:
         _save(work, command, "license.deactivated", license, activation)
 
 
-def _count_releases(
+def _count_removals(
     work: LicenseWork, command: Command, license: License, freed: Iterable[Activation]
 ) -> None:
-    """Count what a program frees by itself among the releases that its customer has."""
+    """Count what a program frees by itself among the removals of its customer."""
     if command.context.origin.actor == _PROGRAM:
         for one in freed:
-            work.releases.add(license, one.id, command.context.now)
+            work.removals.add(license, one.id, command.context.now)
 
 
 def _save(

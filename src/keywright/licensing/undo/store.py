@@ -24,7 +24,7 @@ from keywright.db.schema import (
     licenses,
     meter_usage,
     new_devices,
-    portal_releases,
+    portal_removals,
     rotated_keys,
     trials,
 )
@@ -41,7 +41,7 @@ MAX_RECORDS = 10_000
 #: The tables whose rows belong to a license and are kept as they are.
 KEPT_TABLES = (
     *(activations, last_seen, license_moments, license_notes, license_tags),
-    *(meter_usage, new_devices, portal_releases),
+    *(meter_usage, new_devices, portal_removals),
 )
 _ROWS_OF = {
     table: Lookup(select(table), table.c.id if table is licenses else table.c.license_id)

@@ -7,14 +7,14 @@ from keywright.core.command import Command
 from keywright.core.errors import NotFound, UnknownLicenseId
 from keywright.licensing.activations import handlers as activations
 from keywright.licensing.licenses.rules import terms_of
-from keywright.licensing.releases import rules
-from keywright.licensing.releases.commands import ReleaseByCustomer
+from keywright.licensing.removals import rules
+from keywright.licensing.removals.commands import RemoveByCustomer
 from keywright.licensing.unit_of_work import LicenseWork
 
 
-def release_by_customer(work: LicenseWork, command: ReleaseByCustomer) -> None:
+def remove_by_customer(work: LicenseWork, command: RemoveByCustomer) -> None:
     """Give up one place; one that was given up before stays as it is, and is not counted. Raises
-    ``UnknownLicenseId``, ``NotFound``, ``NoPortalReleases`` or ``TooManyReleases``.
+    ``UnknownLicenseId``, ``NotFound``, ``NoPortalRemovals`` or ``TooManyRemovals``.
     """
     license, now = work.get_license(command), command.context.now
     if command.customer_id not in (None, license.customer_id):
@@ -24,9 +24,9 @@ def release_by_customer(work: LicenseWork, command: ReleaseByCustomer) -> None:
     if activation is None:
         raise NotFound(f"activation {command.activation_id}")
     if activation.deactivated_at is None:
-        rules.require_release(terms_of(license), work.releases.list_releases(license), now)
-        work.releases.add(license, activation.id, now)
+        rules.require_removal(terms_of(license), work.removals.list_removals(license), now)
+        work.removals.add(license, activation.id, now)
         activations.release(work, command)
 
 
-HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {ReleaseByCustomer: release_by_customer}
+HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {RemoveByCustomer: remove_by_customer}

@@ -3,7 +3,7 @@
 from keywright.licensing.activations.commands import ReleaseActivation
 
 
-class ReleaseByCustomer(ReleaseActivation, frozen=True, kw_only=True):
+class RemoveByCustomer(ReleaseActivation, frozen=True, kw_only=True):
     """Give up the place of a device for a customer, as often as the terms allow. With ``customer_id``,
     licenses of others do not exist for the caller.
     """

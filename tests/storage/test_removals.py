@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from keywright.core.command import Context
-from keywright.core.errors import KeywrightError, NoPortalReleases, TooManyReleases, UnknownLicenseId
+from keywright.core.errors import KeywrightError, NoPortalRemovals, TooManyRemovals, UnknownLicenseId
 from keywright.db import Storage
-from keywright.db.schema import portal_releases
+from keywright.db.schema import portal_removals
 from keywright.engine.executor import Executor
 from keywright.licensing.activations.commands import Deactivate, DeactivateAll, DeactivateDevice
 from keywright.licensing.activations.model import Device
-from keywright.licensing.releases.commands import ReleaseByCustomer
+from keywright.licensing.removals.commands import RemoveByCustomer
 from keywright.licensing.undo.commands import RestoreLicense
 from keywright.registry import open_executor
 from tests.jobs import decide
@@ -26,14 +26,14 @@ CUSTOMER = 7
 A_DAY = timedelta(days=1)
 
 
-def free(activation_id: int, now: datetime = NOW, **fields: Any) -> ReleaseByCustomer:
+def free(activation_id: int, now: datetime = NOW, **fields: Any) -> RemoveByCustomer:
     context = Context(now, an_origin(actor=f"customer:{CUSTOMER}"))
     fields = {"license": 1, "customer_id": CUSTOMER} | fields
-    return ReleaseByCustomer(context=context, activation_id=activation_id, **fields)
+    return RemoveByCustomer(context=context, activation_id=activation_id, **fields)
 
 
 def make_license(executor: Executor, count: int | None, devices: int = 4) -> list[int]:
-    """License 1 with this number of releases in 30 days; returns the IDs of its devices."""
+    """License 1 with this number of removals in 30 days; returns the IDs of its devices."""
     terms = {"portal_removals": None if count is None else {"count": count, "per_days": 30}}
     decide(executor, create(KEY, customer_id=CUSTOMER))
     decide(executor, set_terms(terms))
@@ -47,19 +47,19 @@ def codes(outcomes: list[Any]) -> list[Any]:
 def test_a_customer_frees_as_many_devices_as_the_terms_allow(executor: Executor) -> None:
     one, other, third, last = make_license(executor, 2)
     outcomes = executor.execute([free(one), free(one), free(other), free(third)])
-    assert codes(outcomes) == [None, None, None, TooManyReleases]
+    assert codes(outcomes) == [None, None, None, TooManyRemovals]
     assert outcomes[3].retry_after_seconds == 30 * 86_400
-    assert codes(executor.execute([free(third, NOW + 29 * A_DAY)])) == [TooManyReleases]
+    assert codes(executor.execute([free(third, NOW + 29 * A_DAY)])) == [TooManyRemovals]
     later = NOW + 30 * A_DAY
     assert codes(executor.execute([free(third, later), free(last, later)])) == [None, None]
 
 
-def test_releases_that_are_too_old_to_count_are_deleted(executor: Executor, storage: Storage) -> None:
+def test_removals_that_are_too_old_to_count_are_deleted(executor: Executor, storage: Storage) -> None:
     devices = make_license(executor, 1)
     for month, device in enumerate(devices):
         decide(executor, free(device, NOW + month * 30 * A_DAY))
     with storage.read() as tx:
-        assert len(tx.connection.execute(portal_releases.select()).all()) == 1
+        assert len(tx.connection.execute(portal_removals.select()).all()) == 1
 
 
 def test_what_programs_free_counts_and_is_never_refused(executor: Executor, storage: Storage) -> None:
@@ -70,17 +70,17 @@ def test_what_programs_free_counts_and_is_never_refused(executor: Executor, stor
         assert decide(executor, gone).was_active
         token = decide(executor, activate_device("device 0")).activation.token
     with storage.read() as tx:
-        assert len(tx.connection.execute(portal_releases.select()).all()) == 2
-    assert codes(executor.execute([free(devices[1])])) == [TooManyReleases]
+        assert len(tx.connection.execute(portal_removals.select()).all()) == 2
+    assert codes(executor.execute([free(devices[1])])) == [TooManyRemovals]
     later = NOW + 30 * A_DAY
     context = Context(later, an_origin(actor="program"))
     decide(executor, Deactivate(context=context, license=KEY, token=token))
     decide(executor, DeactivateAll(context=Context(later, an_origin(actor="user:1")), license=KEY))
     with storage.read() as tx:
-        assert len(tx.connection.execute(portal_releases.select()).all()) == 2
+        assert len(tx.connection.execute(portal_removals.select()).all()) == 2
 
 
-@pytest.mark.parametrize(("count", "expected"), [(None, None), (0, NoPortalReleases)])
+@pytest.mark.parametrize(("count", "expected"), [(None, None), (0, NoPortalRemovals)])
 def test_terms_without_a_number_allow_all_or_nothing(
     executor: Executor, count: int | None, expected: type[KeywrightError] | None
 ) -> None:
@@ -104,7 +104,7 @@ def test_servers_together_free_no_more_than_the_terms_allow(executor: Executor, 
 
     with ThreadPoolExecutor(len(devices)) as threads:
         found = codes(list(threads.map(free_one, devices)))
-    assert (found.count(None), found.count(TooManyReleases)) == (3, 5)
+    assert (found.count(None), found.count(TooManyRemovals)) == (3, 5)
 
 
 @pytest.mark.smoke
@@ -113,4 +113,4 @@ def test_a_license_that_was_brought_back_counts_on(executor: Executor) -> None:
     decide(executor, free(one))
     decide(executor, delete(1))
     decide(executor, RestoreLicense(context=Context(NOW, an_origin()), license=1))
-    assert codes(executor.execute([free(other)])) == [TooManyReleases]
+    assert codes(executor.execute([free(other)])) == [TooManyRemovals]

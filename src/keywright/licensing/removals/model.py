@@ -5,7 +5,7 @@ from datetime import datetime
 import msgspec
 
 
-class ReleasesLeft(msgspec.Struct, frozen=True, gc=False):
+class RemovalsLeft(msgspec.Struct, frozen=True, gc=False):
     """How many devices a customer may free now; ``count`` None is any number. ``next_at`` is when there is
     one more, None where time changes nothing.
     """
