@@ -80,6 +80,9 @@ EVERY_TERM = {
         "minutes": {"limit": 9, "per": "license", "overage": "allow"},
     },
     "trial": True,
+    "claimable": True,
+    "transferable": "once",
+    "transfer_after_days": 7,
 }
 
 
@@ -91,6 +94,7 @@ def test_every_term_has_an_option(keywright: Keywright) -> None:
         *("--device", "required", "--max-leases", "5", "--lease-seconds", "300", "--offline-days", "30"),
         *("--next-check-seconds", "3600", "--portal-removals", "2/30", "--new-devices", "4/7"),
         *("--entitlement", "pro", "--entitlement", "export", "--trial", "--product-id", "7"),
+        *("--claimable", "--transferable", "once", "--transfer-after-days", "7"),
         *("--meter", "exports=100/month", "--meter", "minutes=9/license:allow"),
     )
     assert (made["id"], made["name"], made["product_id"], made["archived_at"]) == (1, "All", 7, None)

@@ -40,6 +40,9 @@ TERMS: dict[str, Any] = {
     "entitlements": [],
     "meters": {},
     "trial": False,
+    "claimable": False,
+    "transferable": "no",
+    "transfer_after_days": 30,
 }
 
 

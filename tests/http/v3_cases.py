@@ -31,6 +31,7 @@ _TERMS = {
     "entitlements": ["export"],
     "meters": {"pages": {"limit": 9, "per": "day", "overage": "refuse"}},
     "trial": True,
+    "claimable": True,
 }
 #: The most licenses of one case: the 1,000 that are allowed would take too long.
 _MAX_QUANTITY = 3

@@ -13,6 +13,7 @@ from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter, LicenseSource, Status
+from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.terms.model import Terms
 from keywright.licensing.terms.rules import merge_terms
 from keywright.provisioning.policies.commands import GetPolicy, ListPolicies
@@ -142,6 +143,15 @@ def test_generate_makes_as_many_licenses_as_asked_after_the_recipe(
 def test_generated_licenses_can_be_activated_at_once(executor: Executor) -> None:
     (record,) = executor.execute([create_policy(), generate(1, 1)])[1]
     assert executor.execute([activate(record.license.key)])[0].license.times_activated == 1
+
+
+def test_licenses_can_be_claimed_as_their_batch_states(executor: Executor) -> None:
+    executor.execute([create_policy(), create_policy(terms={"claimable": True})])
+    batches = [(1, None), (1, True), (2, None), (2, False)]
+    made = executor.execute([generate(number, 1, claimable=claimable) for number, claimable in batches])
+    licenses = [record.license for (record,) in made]
+    assert [terms_of(one).claimable for one in licenses] == [False, True, True, False]
+    assert [one.rule_terms for one in licenses] == [None, '{"claimable":false}', None, '{"claimable":true}']
 
 
 def test_a_small_recipe_gives_the_keys_that_are_left_and_no_more(

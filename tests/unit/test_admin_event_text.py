@@ -132,6 +132,7 @@ def test_changes_of_terms_are_shown_in_words() -> None:
         "meters": [{}, {"exports": {"limit": 100, "per": "month", "overage": "allow"}}],
         "new_devices": [None, {"count": 3, "per_days": 30}],
         "starts": ["creation", "first_activation"],
+        "transferable": ["no", "once"],
         "trial": [False, True],
     }
     record = EventRecord(1, an_event(name="policy.updated", details=details))
@@ -141,6 +142,7 @@ def test_changes_of_terms_are_shown_in_words() -> None:
         FieldChange("Meters", "none", "exports: 100 per month, more is allowed"),
         FieldChange("New devices", "any number", "3 in 30 days"),
         FieldChange("Days counted from", "creation", "first activation"),
+        FieldChange("Handed on by the customer", "no", "once"),
         FieldChange("Trial", "no", "yes"),
     )
 

@@ -20,6 +20,7 @@ from keywright.licensing.terms.model import (
     Period,
     Starts,
     Terms,
+    Transferable,
 )
 from keywright.licensing.terms.rules import (
     copy_terms,
@@ -58,6 +59,9 @@ TERMS = st.builds(
     entitlements=st.lists(CODES, max_size=3, unique=True).map(tuple),
     meters=st.dictionaries(CODES, METERS, max_size=3),
     trial=st.booleans(),
+    claimable=st.booleans(),
+    transferable=st.sampled_from(Transferable),
+    transfer_after_days=DAYS,
 )
 INTEGERS = {
     "max_activations": (1, MAX_COUNT),
@@ -95,6 +99,9 @@ def test_members_and_defaults_are_those_of_the_contract() -> None:
         "entitlements": [],
         "meters": {},
         "trial": False,
+        "claimable": False,
+        "transferable": "no",
+        "transfer_after_days": 30,
     }
 
 

@@ -12,6 +12,7 @@ from keywright.licensing.terms.model import (
     Period,
     Starts,
     Terms,
+    Transferable,
 )
 from keywright.licensing.terms.texts import parse_allowance, parse_meter, write_allowance, write_meter
 
@@ -36,6 +37,9 @@ def test_terms_that_differ_are_named() -> None:
         entitlements=("pro", "export"),
         meters={"exports": Meter(1000, Period.MONTH, Overage.ALLOW)},
         trial=True,
+        claimable=True,
+        transferable=Transferable.ONCE,
+        transfer_after_days=1,
     )
     assert describe_terms(terms) == [
         "1 device",
@@ -51,15 +55,20 @@ def test_terms_that_differ_are_named() -> None:
         "entitlements: pro, export",
         "exports: 1,000 per month, more is allowed",
         "a trial: one per device",
+        "can be claimed with its key",
+        "can be handed on once, after 1 day",
     ]
 
 
 def test_other_rules_have_other_words() -> None:
-    terms = Terms(valid_for_days=1, after_expiry=AfterExpiry.ALLOW, offline_days=30)
+    terms = Terms(
+        valid_for_days=1, after_expiry=AfterExpiry.ALLOW, offline_days=30, transferable=Transferable.ALWAYS
+    )
     assert describe_terms(terms)[1:] == [
         "1 day from the creation",
         "stays valid after the expiry",
         "30 days offline",
+        "can be handed on after 30 days",
     ]
 
 

@@ -289,6 +289,13 @@ def generate(
     product_id: ProductId = None,
     order_id: OrderId = None,
     customer_id: CustomerId = None,
+    claimable: Annotated[
+        bool | None,
+        typer.Option(
+            "--claimable/--not-claimable",
+            help="Customers may add a license with its key in the portal; else as its policy states.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make licenses with a policy, all or none, and print their keys, one a line."""
@@ -301,6 +308,7 @@ def generate(
             order_id=order_id,
             product_id=product_id,
             customer_id=customer_id,
+            claimable=claimable,
         )
     )
     if as_json:

@@ -13,7 +13,7 @@ import typer
 from keywright.cli.options import Change, WrongUsage, changing, declare_options
 from keywright.core import parsing
 from keywright.core.errors import InvalidTerms
-from keywright.licensing.terms.model import AfterExpiry, DeviceRule, Starts
+from keywright.licensing.terms.model import AfterExpiry, DeviceRule, Starts, Transferable
 from keywright.licensing.terms.texts import parse_allowance, parse_meter
 
 _PANEL = "Terms: what its licenses allow"
@@ -115,6 +115,19 @@ _OPTIONS: Mapping[str, Any] = {
     "trial": Annotated[
         bool | None, _plain("--trial/--no-trial", help="Trials: one per device and product, ever.")
     ],
+    "claimable": Annotated[
+        bool | None,
+        _plain("--claimable/--not-claimable", help="The person who has its key may add it in the portal."),
+    ],
+    "transferable": Annotated[
+        Transferable | None,
+        _plain(metavar="RULE", help="How often customers may hand it on: no, once or always."),
+    ],
+    "transfer_after_days": _option(
+        metavar="DAYS",
+        parse=parsing.parse_integer,
+        help="So long after it was made or handed on, it can be handed on.",
+    ),
     "terms_file": Annotated[
         Path | None,
         _plain("--terms", metavar="FILE", help="A JSON object of terms; the options come on top of it."),

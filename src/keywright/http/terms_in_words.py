@@ -12,6 +12,7 @@ from keywright.licensing.terms.model import (
     Period,
     Starts,
     Terms,
+    Transferable,
 )
 
 
@@ -45,6 +46,7 @@ def describe_terms(terms: Terms, texts: Texts = ENGLISH) -> list[str]:
         *_describe_life(terms, texts),
         *_describe_device(terms, texts),
         *_describe_use(terms, texts),
+        *_describe_customers(terms, texts),
     ]
 
 
@@ -114,6 +116,20 @@ def _describe_use(terms: Terms, texts: Texts) -> Iterator[str]:
         yield f"{name}: {describe_meter(meter, texts)}"
     if terms.trial:
         yield texts.gettext("a trial: one per device")
+
+
+def _describe_customers(terms: Terms, texts: Texts) -> Iterator[str]:
+    if terms.claimable:
+        yield texts.gettext("can be claimed with its key")
+    days = terms.transfer_after_days
+    if terms.transferable is Transferable.ONCE:
+        yield texts.ngettext(
+            "can be handed on once, after %(num)s day", "can be handed on once, after %(num)s days", days
+        )
+    elif terms.transferable is Transferable.ALWAYS:
+        yield texts.ngettext(
+            "can be handed on after %(num)s day", "can be handed on after %(num)s days", days
+        )
 
 
 def describe_allowance(allowance: Allowance, texts: Texts = ENGLISH) -> str:

@@ -42,7 +42,7 @@ class What(StrEnum):
 
 
 class Generate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Make ``amount`` licenses with a policy."""
+    """Make ``amount`` licenses with a policy; with ``claimable``, customers may claim them in the portal."""
 
     policy_id: _Number
     amount: Annotated[int, msgspec.Meta(ge=1, le=MAX_GENERATED)]
@@ -50,6 +50,7 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     order_id: _Number | None = None
     product_id: _Number | None = None
     customer_id: _Number | None = None
+    claimable: bool | None = None
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

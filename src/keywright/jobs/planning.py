@@ -137,6 +137,7 @@ def _generate_step(order: Generate, job: Job, fields: dict[str, Any], size: int)
         order_id=order.order_id,
         product_id=order.product_id,
         customer_id=order.customer_id,
+        claimable=order.claimable,
     )
     return GenerateStep(**fields, generate=generate, is_last=job.done + amount >= order.amount)
 

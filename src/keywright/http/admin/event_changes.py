@@ -62,6 +62,9 @@ _FIELDS: dict[str, tuple[str, str]] = {
     "entitlements": (N_("Entitlements"), N_("none")),
     "meters": (N_("Meters"), N_("none")),
     "trial": (N_("Trial"), N_("no")),
+    "claimable": (N_("Can be claimed"), N_("no")),
+    "transferable": (N_("Handed on by the customer"), N_("no")),
+    "transfer_after_days": (N_("Handed on after days"), N_("none")),
     "new_devices": (N_("New devices"), N_("any number")),
     "portal_removals": (N_("Removals by the customer"), N_("any number")),
     "archived_at": (N_("Archived"), N_("no")),
@@ -75,6 +78,7 @@ _WORDS = {
     *(N_("reader"), N_("support"), N_("administrator")),
     *(N_("creation"), N_("first activation"), N_("refuse"), N_("allow"), N_("older versions")),
     *(N_("optional"), N_("required")),
+    *(N_("no"), N_("once"), N_("always")),
 }
 
 
@@ -159,6 +163,8 @@ _TEXTS: dict[str, Callable[[Any], Shown]] = {
     "new_devices": _allowance,
     "portal_removals": _allowance,
     "trial": _yes_or_no,
+    "claimable": _yes_or_no,
+    "transferable": _words,
     "status": _status_text,
     "expires_at": _time,
     "is_disabled": _yes_or_no,

@@ -12,7 +12,7 @@ from keywright.http.pages.forms import Form
 from keywright.http.pages.inputs import Inputs, parse_positive
 from keywright.http.pages.languages import N_, _
 from keywright.http.pages.reasons import explain
-from keywright.licensing.terms.model import AfterExpiry, DeviceRule, Starts, Terms
+from keywright.licensing.terms.model import AfterExpiry, DeviceRule, Starts, Terms, Transferable
 from keywright.licensing.terms.rules import merge_terms
 from keywright.licensing.terms.texts import parse_allowance, parse_meter, write_allowance, write_meter
 
@@ -25,11 +25,17 @@ CHOICES: Mapping[str, list[tuple[str, str]]] = {
         (AfterExpiry.OLDER_VERSIONS, N_("valid for versions from before")),
     ],
     "device": [(DeviceRule.OPTIONAL, N_("optional")), (DeviceRule.REQUIRED, N_("required"))],
+    "transferable": [
+        (Transferable.NO, N_("no")),
+        (Transferable.ONCE, N_("once")),
+        (Transferable.ALWAYS, N_("always")),
+    ],
 }
 _NUMBERS = (
     *("valid_for_days", "grace_days", "max_leases"),
-    *("lease_seconds", "offline_days", "next_check_seconds"),
+    *("lease_seconds", "offline_days", "next_check_seconds", "transfer_after_days"),
 )
+_CHECKS = ("trial", "claimable")
 _ALLOWANCES = ("new_devices", "portal_removals")
 _SEPARATORS = re.compile(r"[\s,;]+")
 #: Where 0 stands for none, as in other forms.
@@ -40,7 +46,7 @@ _DEVICES, UNLIMITED = "max_activations", "unlimited"
 
 def write_terms(terms: Terms) -> dict[str, Any]:
     """The text of each field, by the names of the terms."""
-    values = {name: getattr(terms, name) for name in (*_NUMBERS, *CHOICES, "trial")}
+    values = {name: getattr(terms, name) for name in (*_NUMBERS, *CHOICES, *_CHECKS)}
     values[_DEVICES] = UNLIMITED if terms.max_activations is None else str(terms.max_activations)
     values |= {name: write_allowance(getattr(terms, name)) for name in _ALLOWANCES}
     values["entitlements"] = " ".join(terms.entitlements)
@@ -62,7 +68,7 @@ def read_terms(inputs: Inputs) -> Terms:
     patch |= {name: inputs.read(name, str) for name in CHOICES}
     patch["entitlements"] = inputs.read("entitlements", _parse_words)
     patch["meters"] = inputs.read("meters", _parse_meters)
-    patch["trial"] = inputs.is_checked("trial")
+    patch |= {name: inputs.is_checked(name) for name in _CHECKS}
     if patch["valid_for_days"] is None:
         patch["starts"] = None
     try:

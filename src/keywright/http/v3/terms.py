@@ -68,6 +68,15 @@ class Terms(Struct):
         about("What is counted, by name.", {"pages": {"limit": 1000, "per": "month", "overage": "refuse"}}),
     ]
     trial: Annotated[bool, about("Whether trials can be made.", False)]
+    claimable: Annotated[
+        bool, about("Whether the portal gives it to a customer who has its key, while it has none.", False)
+    ]
+    transferable: Annotated[
+        Literal["no", "once", "always"], about("How often a customer may hand it on.", "once")
+    ]
+    transfer_after_days: Annotated[
+        int, about("Days after it was made or handed on before it can be handed on.", 30)
+    ]
 
 
 def show_terms(terms: model.Terms) -> Terms:

@@ -28,6 +28,14 @@ class DeviceRule(StrEnum):
     REQUIRED = "required"
 
 
+class Transferable(StrEnum):
+    """How often a license may be handed on to another customer."""
+
+    NO = "no"
+    ONCE = "once"
+    ALWAYS = "always"
+
+
 class Period(StrEnum):
     """A meter counts per calendar period in UTC, or per month or year from the creation of the license;
     ``license`` never starts again.
@@ -83,3 +91,6 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
     entitlements: tuple[str, ...] = ()
     meters: Mapping[str, Meter] = msgspec.field(default_factory=dict)
     trial: bool = False
+    claimable: bool = False
+    transferable: Transferable = Transferable.NO
+    transfer_after_days: int = 30

@@ -21,6 +21,7 @@ from keywright.licensing.terms.model import (
     Period,
     Starts,
     Terms,
+    Transferable,
 )
 
 #: The most new devices that terms may count: each activation reads them.
@@ -322,4 +323,7 @@ _TERMS: Mapping[str, _Reader] = {
     "entitlements": _entitlements,
     "meters": _meters,
     "trial": _boolean,
+    "claimable": _boolean,
+    "transferable": _choice(Transferable),
+    "transfer_after_days": _integer(0, MAX_DAYS),
 }

@@ -68,12 +68,15 @@ class PreviewTerms(Query, frozen=True, kw_only=True):
 
 
 class GenerateLicenses(NewLicenseCommand, frozen=True, kw_only=True):
-    """Make ``amount`` licenses with the policy, all or none; ``only_product_id`` as in ``LicenseCommand``."""
+    """Make ``amount`` licenses with the policy, all or none; ``claimable`` overrules the policy's term, and
+    ``only_product_id`` is as in ``LicenseCommand``.
+    """
 
     cost = Cost.LONG
 
     policy_id: int
     amount: int
+    claimable: bool | None = None
     only_product_id: int | None = None
 
 

@@ -24,7 +24,7 @@ from keywright.licensing.licenses.handlers import fields_of, new_license
 from keywright.licensing.licenses.model import LicenseSource
 from keywright.licensing.licenses.rules import expiry_of_new
 from keywright.licensing.terms.model import Terms
-from keywright.licensing.terms.rules import merge_terms
+from keywright.licensing.terms.rules import merge_terms, write_by_hand
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning.policies import rules
 from keywright.provisioning.policies import store as policy_store
@@ -106,6 +106,8 @@ def generate(work: LicenseWork, command: GenerateLicenses) -> tuple[LicenseRecor
     if policy.archived_at is not None:
         raise PolicyArchived(policy.id)
     expires_at = expiry_of_new(policy.terms, command.context.now)
+    chosen = {} if command.claimable is None else {"claimable": command.claimable}
+    terms = merge_terms(policy.terms, chosen)
     if command.product_id is None and policy.product_id is not None:
         command = replace(command, product_id=policy.product_id)
     return tuple(
@@ -117,7 +119,8 @@ def generate(work: LicenseWork, command: GenerateLicenses) -> tuple[LicenseRecor
                 LicenseSource.GENERATOR,
                 expires_at=expires_at,
                 policy_id=policy.id,
-                **fields_of(policy.terms),
+                rule_terms=write_by_hand(policy.terms, terms, None),
+                **fields_of(terms),
             )
         )
         for key in draw_keys(work, policy, command.amount)

@@ -346,6 +346,7 @@ def _can_save(request: PageRequest, inputs: Inputs, sample: Sample | None) -> bo
 
 
 def _read_order(request: PageRequest, inputs: Inputs, policy: Policy) -> Generate:
+    claimable = inputs.is_checked("claimable")
     return Generate(
         policy_id=policy.id,
         amount=inputs.require("amount", _parse_amount, 1),
@@ -353,6 +354,7 @@ def _read_order(request: PageRequest, inputs: Inputs, policy: Policy) -> Generat
         order_id=inputs.read("order_id", parsing.parse_integer),
         product_id=inputs.read("product_id", number_parser(request, NameKind.PRODUCT)),
         customer_id=inputs.read("customer_id", number_parser(request, NameKind.CUSTOMER)),
+        claimable=None if claimable == policy.terms.claimable else claimable,
     )
 
 
