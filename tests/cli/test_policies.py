@@ -83,6 +83,9 @@ EVERY_TERM = {
     "claimable": True,
     "transferable": "once",
     "transfer_after_days": 7,
+    "when_full": "replace_unseen",
+    "unseen_days": 90,
+    "devices_visible": True,
 }
 
 
@@ -96,6 +99,7 @@ def test_every_term_has_an_option(keywright: Keywright) -> None:
         *("--entitlement", "pro", "--entitlement", "export", "--trial", "--product-id", "7"),
         *("--claimable", "--transferable", "once", "--transfer-after-days", "7"),
         *("--meter", "exports=100/month", "--meter", "minutes=9/license:allow"),
+        *("--when-full", "replace_unseen", "--unseen-days", "90", "--devices-visible"),
     )
     assert (made["id"], made["name"], made["product_id"], made["archived_at"]) == (1, "All", 7, None)
     assert made["terms"] == EVERY_TERM

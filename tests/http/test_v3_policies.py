@@ -43,6 +43,9 @@ TERMS: dict[str, Any] = {
     "claimable": False,
     "transferable": "no",
     "transfer_after_days": 30,
+    "when_full": "refuse",
+    "unseen_days": None,
+    "devices_visible": False,
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from keywright.core.command import Context
-from keywright.core.errors import KeywrightError, NoPortalRemovals, TooManyRemovals, UnknownLicenseId
+from keywright.core.errors import KeywrightError, NoRemovalLeft, UnknownLicenseId
 from keywright.db import Storage
 from keywright.db.schema import portal_removals
 from keywright.engine.executor import Executor
@@ -47,9 +47,9 @@ def codes(outcomes: list[Any]) -> list[Any]:
 def test_a_customer_frees_as_many_devices_as_the_terms_allow(executor: Executor) -> None:
     one, other, third, last = make_license(executor, 2)
     outcomes = executor.execute([free(one), free(one), free(other), free(third)])
-    assert codes(outcomes) == [None, None, None, TooManyRemovals]
+    assert codes(outcomes) == [None, None, None, NoRemovalLeft]
     assert outcomes[3].retry_after_seconds == 30 * 86_400
-    assert codes(executor.execute([free(third, NOW + 29 * A_DAY)])) == [TooManyRemovals]
+    assert codes(executor.execute([free(third, NOW + 29 * A_DAY)])) == [NoRemovalLeft]
     later = NOW + 30 * A_DAY
     assert codes(executor.execute([free(third, later), free(last, later)])) == [None, None]
 
@@ -71,7 +71,7 @@ def test_what_programs_free_counts_and_is_never_refused(executor: Executor, stor
         token = decide(executor, activate_device("device 0")).activation.token
     with storage.read() as tx:
         assert len(tx.connection.execute(portal_removals.select()).all()) == 2
-    assert codes(executor.execute([free(devices[1])])) == [TooManyRemovals]
+    assert codes(executor.execute([free(devices[1])])) == [NoRemovalLeft]
     later = NOW + 30 * A_DAY
     context = Context(later, an_origin(actor="program"))
     decide(executor, Deactivate(context=context, license=KEY, token=token))
@@ -80,7 +80,7 @@ def test_what_programs_free_counts_and_is_never_refused(executor: Executor, stor
         assert len(tx.connection.execute(portal_removals.select()).all()) == 2
 
 
-@pytest.mark.parametrize(("count", "expected"), [(None, None), (0, NoPortalRemovals)])
+@pytest.mark.parametrize(("count", "expected"), [(None, None), (0, NoRemovalLeft)])
 def test_terms_without_a_number_allow_all_or_nothing(
     executor: Executor, count: int | None, expected: type[KeywrightError] | None
 ) -> None:
@@ -104,7 +104,7 @@ def test_servers_together_free_no_more_than_the_terms_allow(executor: Executor, 
 
     with ThreadPoolExecutor(len(devices)) as threads:
         found = codes(list(threads.map(free_one, devices)))
-    assert (found.count(None), found.count(TooManyRemovals)) == (3, 5)
+    assert (found.count(None), found.count(NoRemovalLeft)) == (3, 5)
 
 
 @pytest.mark.smoke
@@ -113,4 +113,4 @@ def test_a_license_that_was_brought_back_counts_on(executor: Executor) -> None:
     decide(executor, free(one))
     decide(executor, delete(1))
     decide(executor, RestoreLicense(context=Context(NOW, an_origin()), license=1))
-    assert codes(executor.execute([free(other)])) == [TooManyRemovals]
+    assert codes(executor.execute([free(other)])) == [NoRemovalLeft]

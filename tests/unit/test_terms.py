@@ -21,6 +21,7 @@ from keywright.licensing.terms.model import (
     Starts,
     Terms,
     Transferable,
+    WhenFull,
 )
 from keywright.licensing.terms.rules import (
     copy_terms,
@@ -28,6 +29,7 @@ from keywright.licensing.terms.rules import (
     parse_policy_terms,
     parse_terms,
     policy_to_text,
+    select_terms,
     set_by_hand,
     to_text,
 )
@@ -62,7 +64,10 @@ TERMS = st.builds(
     claimable=st.booleans(),
     transferable=st.sampled_from(Transferable),
     transfer_after_days=DAYS,
-)
+    when_full=st.sampled_from(WhenFull),
+    unseen_days=st.integers(1, rules.MAX_UNSEEN_DAYS),
+    devices_visible=st.booleans(),
+).map(lambda terms: copy_terms(terms, {}))
 INTEGERS = {
     "max_activations": (1, MAX_COUNT),
     "valid_for_days": (1, MAX_COUNT),
@@ -71,6 +76,7 @@ INTEGERS = {
     "lease_seconds": (10, 31_536_000),
     "offline_days": (0, 36_500),
     "next_check_seconds": (1, 31_536_000),
+    "unseen_days": (1, 3_650),
 }
 CALLS = Meter(1000, Period.MONTH)
 
@@ -102,6 +108,9 @@ def test_members_and_defaults_are_those_of_the_contract() -> None:
         "claimable": False,
         "transferable": "no",
         "transfer_after_days": 30,
+        "when_full": "refuse",
+        "unseen_days": None,
+        "devices_visible": False,
     }
 
 
@@ -305,3 +314,35 @@ def test_terms_that_an_older_version_has_written_are_read_by_their_new_names() -
     assert [one.portal_removals for one in found] == [allowed] * 3
     assert set_by_hand(old) == {"portal_removals": {"count": 2, "per_days": 7}}
     assert to_text(found[0]) == '{"portal_removals":{"count":2,"per_days":7}}'
+
+
+def test_a_member_that_needs_another_one_is_refused_without_it() -> None:
+    removals = {"portal_removals": {"count": 1, "per_days": 30}}
+    wrong: list[tuple[dict[str, Any], Terms, tuple[str, str]]] = [
+        ({"when_full": "replace_unseen"}, Terms(), ("/unseen_days", "missing")),
+        ({"devices_visible": True}, Terms(), ("/devices_visible", "invalid")),
+        (
+            {"unseen_days": None},
+            Terms(when_full=WhenFull.REPLACE_UNSEEN, unseen_days=9),
+            ("/unseen_days", "missing"),
+        ),
+        (
+            dict.fromkeys(removals),
+            merge_terms(Terms(), removals | {"devices_visible": True}),
+            ("/devices_visible", "invalid"),
+        ),
+    ]
+    for patch, before, error in wrong:
+        assert errors_of(patch, before) == [error]
+    new = {"new_devices": {"count": 1, "per_days": 30}}
+    for allowance in (removals, new):
+        assert merge_terms(Terms(), allowance | {"devices_visible": True}).devices_visible
+    healing = merge_terms(Terms(), {"when_full": "replace_unseen", "unseen_days": 90})
+    assert select_terms(healing, ["when_full"]) == {"when_full": "replace_unseen", "unseen_days": 90}
+
+
+def test_terms_that_a_rule_writes_leave_no_member_without_the_one_that_it_needs() -> None:
+    members = {"when_full": "replace_unseen", "devices_visible": True}
+    assert copy_terms(Terms(), members) == Terms()
+    together = members | {"unseen_days": 9, "new_devices": {"count": 1, "per_days": 2}}
+    assert select_terms(copy_terms(Terms(), together), together) == together

@@ -13,6 +13,7 @@ from keywright.licensing.terms.model import (
     Starts,
     Terms,
     Transferable,
+    WhenFull,
 )
 from keywright.licensing.terms.texts import parse_allowance, parse_meter, write_allowance, write_meter
 
@@ -40,6 +41,9 @@ def test_terms_that_differ_are_named() -> None:
         claimable=True,
         transferable=Transferable.ONCE,
         transfer_after_days=1,
+        when_full=WhenFull.REPLACE_UNSEEN,
+        unseen_days=90,
+        devices_visible=True,
     )
     assert describe_terms(terms) == [
         "1 device",
@@ -52,6 +56,8 @@ def test_terms_that_differ_are_named() -> None:
         "next check after 90 seconds",
         "new devices: 3 in 30 days",
         "removals in the portal: none",
+        "a new device replaces one unseen for 90 days",
+        "the program shows the devices of a full license",
         "entitlements: pro, export",
         "exports: 1,000 per month, more is allowed",
         "a trial: one per device",

@@ -13,7 +13,7 @@ import typer
 from keywright.cli.options import Change, WrongUsage, changing, declare_options
 from keywright.core import parsing
 from keywright.core.errors import InvalidTerms
-from keywright.licensing.terms.model import AfterExpiry, DeviceRule, Starts, Transferable
+from keywright.licensing.terms.model import AfterExpiry, DeviceRule, Starts, Transferable, WhenFull
 from keywright.licensing.terms.texts import parse_allowance, parse_meter
 
 _PANEL = "Terms: what its licenses allow"
@@ -128,6 +128,24 @@ _OPTIONS: Mapping[str, Any] = {
         parse=parsing.parse_integer,
         help="So long after it was made or handed on, it can be handed on.",
     ),
+    "when_full": Annotated[
+        WhenFull | None,
+        _plain(
+            metavar="RULE",
+            help="What a new device on a full license meets: refuse, or replace_unseen (the place of a "
+            "device unseen for --unseen-days).",
+        ),
+    ],
+    "unseen_days": _option(
+        metavar="DAYS", parse=parsing.parse_integer, help="How long a device is unseen before it is replaced."
+    ),
+    "devices_visible": Annotated[
+        bool | None,
+        _plain(
+            "--devices-visible/--no-devices-visible",
+            help="Programs show the devices of a full license, and their users may remove one.",
+        ),
+    ],
     "terms_file": Annotated[
         Path | None,
         _plain("--terms", metavar="FILE", help="A JSON object of terms; the options come on top of it."),

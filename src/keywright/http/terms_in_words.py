@@ -13,6 +13,7 @@ from keywright.licensing.terms.model import (
     Starts,
     Terms,
     Transferable,
+    WhenFull,
 )
 
 
@@ -45,6 +46,7 @@ def describe_terms(terms: Terms, texts: Texts = ENGLISH) -> list[str]:
         *_describe_places(terms, texts),
         *_describe_life(terms, texts),
         *_describe_device(terms, texts),
+        *_describe_full(terms, texts),
         *_describe_use(terms, texts),
         *_describe_customers(terms, texts),
     ]
@@ -101,6 +103,17 @@ def _describe_device(terms: Terms, texts: Texts) -> Iterator[str]:
         yield texts.gettext("removals in the portal: %(allowed)s", allowed=allowed)
     elif terms.portal_removals is not None:
         yield texts.gettext("removals in the portal: none")
+
+
+def _describe_full(terms: Terms, texts: Texts) -> Iterator[str]:
+    if terms.when_full is WhenFull.REPLACE_UNSEEN and terms.unseen_days is not None:
+        yield texts.ngettext(
+            "a new device replaces one unseen for %(num)s day",
+            "a new device replaces one unseen for %(num)s days",
+            terms.unseen_days,
+        )
+    if terms.devices_visible:
+        yield texts.gettext("the program shows the devices of a full license")
 
 
 def _describe_offline(days: int, texts: Texts) -> str:

@@ -178,6 +178,14 @@ PROBLEMS: dict[str, Problem] = {
         "Use a device that the license knows, or try again after `retry_after_seconds`.",
         "Too many new devices were activated.",
     ),
+    "no_removal_left": Problem(
+        409,
+        "No device may be removed now",
+        "The license's terms (`portal_removals`) say how many devices a customer may remove in some days, "
+        "and that many were; a count of 0 leaves it to the vendor.",
+        "Try again after `retry_after_seconds`. Without it, ask the vendor to remove a device.",
+        "No device may be removed now.",
+    ),
     "leases_not_offered": Problem(
         409,
         "The license offers no leases",

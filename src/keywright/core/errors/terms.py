@@ -213,31 +213,32 @@ class UsageExceeded(Refusal):
         return {"meter": self.meter, "limit": self.limit, "used": self.used, "resets_at": resets_at}
 
 
-class NoPortalRemovals(Refusal):
-    """The license's terms let no customer free a device."""
+class NoRemovalLeft(Refusal):
+    """The customer has removed as many devices as the license's terms allow, or may remove none.
 
-    code = "activation.no_portal_removals"
-    sentence = "Devices of this license cannot be freed here."
-    v2 = None
-
-
-class TooManyRemovals(RefusalForNow):
-    """The customer has freed as many devices as the license's terms allow.
-
-    They are ``count`` in ``per_days``; ``retry_after_seconds`` later, another one may be freed.
+    They are ``count`` in ``per_days``; ``retry_after_seconds`` later, another one may be removed. None is
+    never: only the vendor removes devices.
     """
 
-    code = "activation.too_many_removals"
-    sentence = "Only {count:,} devices may be freed in {days}."
+    code = "activation.no_removal_left"
+    problem = "no_removal_left"
+    sentence = "Customers may remove {devices} of this license in {days}, and that many were."
+    problem_detail = sentence
     v2 = None
     example = (3, 30, 3600)
 
-    def __init__(self, count: int, per_days: int, retry_after_seconds: int) -> None:
+    def __init__(self, count: int, per_days: int, retry_after_seconds: int | None) -> None:
         super().__init__(count, per_days, retry_after_seconds)
         self.count = count
         self.per_days = per_days
         self.retry_after_seconds = retry_after_seconds
 
     def facts(self) -> dict[str, Any]:
-        """``days`` is a number with its noun."""
-        return super().facts() | {"days": format_count(self.per_days, "day")}
+        """``devices`` and ``days`` are numbers with their nouns."""
+        nouns = {"devices": format_count(self.count, "device"), "days": format_count(self.per_days, "day")}
+        return super().facts() | nouns
+
+    def problem_members(self) -> dict[str, Any]:
+        """When to try again, where time helps."""
+        seconds = self.retry_after_seconds
+        return {} if seconds is None else {"retry_after_seconds": seconds}

@@ -67,6 +67,9 @@ _FIELDS: dict[str, tuple[str, str]] = {
     "transfer_after_days": (N_("Handed on after days"), N_("none")),
     "new_devices": (N_("New devices"), N_("any number")),
     "portal_removals": (N_("Removals by the customer"), N_("any number")),
+    "when_full": (N_("When all places are taken"), N_("none")),
+    "unseen_days": (N_("Unseen days"), N_("none")),
+    "devices_visible": (N_("Choose in the program"), N_("no")),
     "archived_at": (N_("Archived"), N_("no")),
     "role": (N_("Role"), N_("none")),
     "is_disabled": (N_("Disabled"), N_("no")),
@@ -77,8 +80,8 @@ _FIELDS: dict[str, tuple[str, str]] = {
 _WORDS = {
     *(N_("reader"), N_("support"), N_("administrator")),
     *(N_("creation"), N_("first activation"), N_("refuse"), N_("allow"), N_("older versions")),
-    *(N_("optional"), N_("required")),
     *(N_("no"), N_("once"), N_("always")),
+    *(N_("optional"), N_("required"), N_("replace unseen")),
 }
 
 
@@ -165,6 +168,8 @@ _TEXTS: dict[str, Callable[[Any], Shown]] = {
     "trial": _yes_or_no,
     "claimable": _yes_or_no,
     "transferable": _words,
+    "when_full": _words,
+    "devices_visible": _yes_or_no,
     "status": _status_text,
     "expires_at": _time,
     "is_disabled": _yes_or_no,

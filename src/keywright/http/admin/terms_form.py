@@ -12,7 +12,7 @@ from keywright.http.pages.forms import Form
 from keywright.http.pages.inputs import Inputs, parse_positive
 from keywright.http.pages.languages import N_, _
 from keywright.http.pages.reasons import explain
-from keywright.licensing.terms.model import AfterExpiry, DeviceRule, Starts, Terms, Transferable
+from keywright.licensing.terms.model import AfterExpiry, DeviceRule, Starts, Terms, Transferable, WhenFull
 from keywright.licensing.terms.rules import merge_terms
 from keywright.licensing.terms.texts import parse_allowance, parse_meter, write_allowance, write_meter
 
@@ -30,12 +30,14 @@ CHOICES: Mapping[str, list[tuple[str, str]]] = {
         (Transferable.ONCE, N_("once")),
         (Transferable.ALWAYS, N_("always")),
     ],
+    "when_full": [(WhenFull.REFUSE, N_("refuse")), (WhenFull.REPLACE_UNSEEN, N_("replace unseen"))],
 }
 _NUMBERS = (
     *("valid_for_days", "grace_days", "max_leases"),
     *("lease_seconds", "offline_days", "next_check_seconds", "transfer_after_days"),
+    "unseen_days",
 )
-_CHECKS = ("trial", "claimable")
+_CHECKS = ("trial", "claimable", "devices_visible")
 _ALLOWANCES = ("new_devices", "portal_removals")
 _SEPARATORS = re.compile(r"[\s,;]+")
 #: Where 0 stands for none, as in other forms.

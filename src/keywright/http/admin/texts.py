@@ -46,6 +46,7 @@ _REFUSALS = {
     "key_rotated": N_("The key had been replaced"),
     "fingerprint_required": N_("The program sent no fingerprint"),
     "too_many_new_devices": N_("Too many new devices"),
+    "no_removal_left": N_("No device may be removed now"),
     "version_not_covered": N_("The version is not covered"),
     "not_activated": N_("The device was not active"),
     "unknown_device": N_("The device was not active"),

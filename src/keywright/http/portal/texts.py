@@ -18,7 +18,7 @@ _SHARED = (N_("just now"),)
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 _NOT_USABLE = N_("This license cannot be used at the moment, so there is no license file for it.")
 _SENTENCES: dict[type[e.KeywrightError], str] = {
-    e.NoPortalRemovals: N_("Devices of this license cannot be freed here. Please write to the vendor."),
+    e.NoRemovalLeft: N_("Devices of this license cannot be freed here. Please write to the vendor."),
     e.OfflineNotAllowed: N_(
         "This license allows no license files: the program needs the internet from time to time."
     ),
@@ -76,7 +76,7 @@ def explain(error: e.KeywrightError) -> str:
     """A sentence about an error that a customer can meet; "" for others."""
     if isinstance(error, e.RateLimited):
         return _("Please try again in %(time)s.", time=write_duration(error.retry_after))
-    if isinstance(error, e.TooManyRemovals):
+    if isinstance(error, e.NoRemovalLeft) and error.retry_after_seconds is not None:
         return _(
             "You have freed as many devices as you may. The next one can be freed in %(time)s.",
             time=write_duration(error.retry_after_seconds),

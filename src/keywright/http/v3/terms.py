@@ -77,6 +77,16 @@ class Terms(Struct):
     transfer_after_days: Annotated[
         int, about("Days after it was made or handed on before it can be handed on.", 30)
     ]
+    when_full: Annotated[
+        Literal["refuse", "replace_unseen"],
+        about("What a new device on a full license meets.", "refuse"),
+    ]
+    unseen_days: Annotated[
+        int | None, about("`replace_unseen` takes the place of a device unseen for so long.", None)
+    ]
+    devices_visible: Annotated[
+        bool, about("Whether programs show the devices of a full license, and remove one.", False)
+    ]
 
 
 def show_terms(terms: model.Terms) -> Terms:

@@ -14,7 +14,7 @@ from keywright.licensing.unit_of_work import LicenseWork
 
 def remove_by_customer(work: LicenseWork, command: RemoveByCustomer) -> None:
     """Give up one place; one that was given up before stays as it is, and is not counted. Raises
-    ``UnknownLicenseId``, ``NotFound``, ``NoPortalRemovals`` or ``TooManyRemovals``.
+    ``UnknownLicenseId``, ``NotFound`` or ``NoRemovalLeft``.
     """
     license, now = work.get_license(command), command.context.now
     if command.customer_id not in (None, license.customer_id):

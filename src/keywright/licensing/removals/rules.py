@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from keywright.core.errors import NoPortalRemovals, TooManyRemovals
+from keywright.core.errors import NoRemovalLeft
 from keywright.licensing.removals.model import RemovalsLeft
 from keywright.licensing.terms.model import Terms
 
@@ -24,11 +24,9 @@ def removals_left(terms: Terms, removed: Iterable[datetime], now: datetime) -> R
 
 
 def require_removal(terms: Terms, removed: Iterable[datetime], now: datetime) -> None:
-    """Raise ``NoPortalRemovals`` or ``TooManyRemovals`` unless a customer may free a device now."""
+    """Raise ``NoRemovalLeft`` unless a customer may free a device now."""
     left, allowance = removals_left(terms, removed, now), terms.portal_removals
     if left.count != 0 or allowance is None:
         return
-    if left.next_at is None:
-        raise NoPortalRemovals
-    seconds = max(1, math.ceil((left.next_at - now).total_seconds()))
-    raise TooManyRemovals(allowance.count, allowance.per_days, seconds)
+    seconds = None if left.next_at is None else max(1, math.ceil((left.next_at - now).total_seconds()))
+    raise NoRemovalLeft(allowance.count, allowance.per_days, seconds)

@@ -36,6 +36,13 @@ class Transferable(StrEnum):
     ALWAYS = "always"
 
 
+class WhenFull(StrEnum):
+    """What a new device on a full license meets: a refusal, or the place of a device unseen for long."""
+
+    REFUSE = "refuse"
+    REPLACE_UNSEEN = "replace_unseen"
+
+
 class Period(StrEnum):
     """A meter counts per calendar period in UTC, or per month or year from the creation of the license;
     ``license`` never starts again.
@@ -73,7 +80,8 @@ class Meter(msgspec.Struct, frozen=True, gc=False):
 
 class Terms(msgspec.Struct, frozen=True, gc=False):
     """The terms of a license. ``None`` is no limit; ``max_leases`` None offers no leases; ``portal_removals``
-    None is as often as the customer likes, its count 0 never.
+    None is as often as the customer likes, its count 0 never. ``unseen_days`` is set with ``replace_unseen``,
+    an allowance with ``devices_visible``.
     """
 
     max_activations: int | None = None
@@ -94,3 +102,6 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
     claimable: bool = False
     transferable: Transferable = Transferable.NO
     transfer_after_days: int = 30
+    when_full: WhenFull = WhenFull.REFUSE
+    unseen_days: int | None = None
+    devices_visible: bool = False

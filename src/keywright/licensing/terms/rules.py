@@ -22,12 +22,15 @@ from keywright.licensing.terms.model import (
     Starts,
     Terms,
     Transferable,
+    WhenFull,
 )
 
 #: The most new devices that terms may count: each activation reads them.
 MAX_NEW_DEVICES = 1_000
 #: A hundred years.
 MAX_DAYS = 36_500
+#: Ten years.
+MAX_UNSEEN_DAYS = 3_650
 #: A year.
 MAX_SECONDS = 31_536_000
 MIN_LEASE_SECONDS, MAX_LEASES = 10, 10_000
@@ -89,15 +92,20 @@ def merge_terms(terms: Terms, patch: Mapping[str, Any]) -> Terms:
     if errors:
         raise InvalidTerms(tuple(errors[:MAX_ERRORS]))
     defaults = Terms()
-    return replace(
+    changed = replace(
         terms,
         **{name: getattr(defaults, name) if value is None else value for name, value in changes.items()},
     )
+    if _settle(changed) != changed:
+        raise InvalidTerms(tuple(_find_lonely(changed)))
+    return changed
 
 
 def copy_terms(terms: Terms, members: Mapping[str, Any]) -> Terms:
-    """These terms with some members of other ones, which are JSON as ``select_terms`` gives it."""
-    return msgspec.convert(msgspec.to_builtins(terms) | with_new_names(members), Terms)
+    """These terms with some members of other ones, which are JSON as ``select_terms`` gives it. What needs
+    another member that is not set is off.
+    """
+    return _settle(msgspec.convert(msgspec.to_builtins(terms) | with_new_names(members), Terms))
 
 
 def with_new_names(members: Mapping[str, Any]) -> dict[str, Any]:
@@ -106,9 +114,11 @@ def with_new_names(members: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def select_terms(terms: Terms, names: Iterable[str]) -> dict[str, Any]:
-    """The members with these names, as JSON."""
-    members = msgspec.to_builtins(terms)
-    return {name: members[name] for name in names}
+    """The members with these names, as JSON; ``unseen_days`` belongs to ``when_full``."""
+    members, wanted = msgspec.to_builtins(terms), dict.fromkeys(names)
+    if "when_full" in wanted:
+        wanted["unseen_days"] = None
+    return {name: members[name] for name in wanted}
 
 
 def multiply_terms(terms: Terms, quantity: int) -> Terms:
@@ -152,6 +162,25 @@ def write_by_hand(before: Terms, after: Terms, rule_terms: str | None) -> str | 
 def set_by_hand(rule_terms: str | None) -> dict[str, Any]:
     """The terms that are set by hand, and the values that a rule last wrote to them."""
     return {} if rule_terms is None else with_new_names(msgspec.json.decode(rule_terms))
+
+
+def _settle(terms: Terms) -> Terms:
+    """The terms without what needs another member that is not set."""
+    if terms.when_full is WhenFull.REPLACE_UNSEEN and terms.unseen_days is None:
+        terms = replace(terms, when_full=WhenFull.REFUSE)
+    if terms.devices_visible and terms.portal_removals is terms.new_devices is None:
+        terms = replace(terms, devices_visible=False)
+    return terms
+
+
+def _find_lonely(terms: Terms) -> Iterable[FieldError]:
+    """The faults of members that need another one."""
+    settled = _settle(terms)
+    if settled.when_full is not terms.when_full:
+        yield FieldError("/terms/unseen_days", "missing", f"is missing: {terms.when_full} needs it")
+    if settled.devices_visible is not terms.devices_visible:
+        detail = "needs portal_removals or new_devices, which bound how often devices change"
+        yield FieldError("/terms/devices_visible", "invalid", detail)
 
 
 def _write_record(record: Mapping[str, Any]) -> str | None:
@@ -326,4 +355,7 @@ _TERMS: Mapping[str, _Reader] = {
     "claimable": _boolean,
     "transferable": _choice(Transferable),
     "transfer_after_days": _integer(0, MAX_DAYS),
+    "when_full": _choice(WhenFull),
+    "unseen_days": _integer(1, MAX_UNSEEN_DAYS),
+    "devices_visible": _boolean,
 }
