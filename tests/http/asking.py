@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Self
 from urllib.parse import quote, urlencode
 
 from tests.server import RunningServer
+from tests.v2_document import require_documented
 
 V2 = "/wp-json/lmfwc/v2/"
 #: In every key that a test makes. No mask shows it, so it must never be in a log.
@@ -100,7 +101,10 @@ class Client:
             sent.append(("Authorization", basic(*self.credentials)))
         asked = query if isinstance(query, str) else urlencode(query)
         target = path if path.startswith("/") else self._root + path
-        return self._send(method, f"{target}?{asked}" if asked else target, sent, body)
+        reply = self._send(method, f"{target}?{asked}" if asked else target, sent, body)
+        if target == V2 + path and "_method" not in asked:
+            require_documented(method, path, reply.status, reply.body)
+        return reply
 
     def get(self, path: str, **given: Any) -> Reply:
         return self.ask("GET", path, **given)

@@ -16,14 +16,12 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.core.failures import FailureGroup
 from schemathesis.specs.openapi import checks
 
-from keywright.http.openapi.document import path_of
-from keywright.http.v2 import routes
 from tests.http.asking import Client, Reply, license_path
 from tests.http.shape import Answers
 from tests.proving import IS_LONG, size
 from tests.server import RunningServer
+from tests.v2_document import ACTIONS, Document
 
-Document = dict[str, Any]
 AnyCase = Case[Any]
 
 CHECKS = [
@@ -36,7 +34,7 @@ CHECKS = [
 #: Number of cases of an operation on each database: with valid data, and with invalid data.
 VALID, INVALID = size(14, 1_400), size(20, 1_000)
 VALID_HEAD, INVALID_HEAD = size(5, 100), size(5, 100)
-OPERATIONS = [(path_of(address), method) for address in routes.ADDRESSES for method in address.methods]
+OPERATIONS = list(ACTIONS)
 #: Growth of the server's memory during all cases, in MiB: most of it is the database's cache.
 MAX_GROWTH = 64
 #: Cases in one run of hypothesis, which keeps them in memory.

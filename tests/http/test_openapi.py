@@ -11,14 +11,15 @@ from schemathesis.core.failures import FailureGroup
 from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
 from keywright.config import Settings
-from keywright.http.openapi.document import build
+from keywright.http.openapi import v2
 from tests.databases import KINDS
 from tests.http import faulty, v3_cases
 from tests.http.asking import Client
-from tests.http.cases import OPERATIONS, CaseRunner, Document, case_runner, planned
+from tests.http.cases import OPERATIONS, CaseRunner, case_runner, planned
 from tests.http.conftest import assert_clean
 from tests.proving import size
 from tests.server import NO_LIMITS, RunningServer, running
+from tests.v2_document import Document, operations, resolve
 
 pytestmark = pytest.mark.tier("rest")
 
@@ -70,27 +71,28 @@ def test_every_reference_has_a_target_and_every_component_is_used(document: Docu
 
 
 def test_every_operation_has_a_name_of_its_own(document: Document) -> None:
-    names = [one["operationId"] for _, one in _operations(document)]
+    names = [one["operationId"] for _, _, one in operations(document)]
     assert len(names) == len(set(names)) == len(OPERATIONS)
 
 
 def test_every_example_is_valid_for_its_schema(document: Document) -> None:
     checked = 0
-    for _, operation in _operations(document):
+    for _, _, operation in operations(document):
         for response in operation["responses"].values():
-            for content in _resolved(document, response)["content"].values():
+            for content in resolve(response, document)["content"].values():
                 validator = _validator(document, content["schema"])
                 for example in content["examples"].values():
                     validator.validate(example["value"])
                     checked += 1
         if "requestBody" in operation:
-            content = _resolved(document, operation["requestBody"])["content"]["application/json"]
+            content = resolve(operation["requestBody"], document)["content"]["application/json"]
             _validator(document, content["schema"]).validate(content["example"])
     assert checked > 300
 
 
 def test_the_document_follows_the_settings() -> None:
-    changed = build(Settings(api_root="api", namespace="our/licenses", require_api_key=True))
+    settings = Settings(api_root="api", namespace="our/licenses", require_api_key=True)
+    changed = json.loads(v2.read_document(settings))
     assert changed["servers"][0]["url"] == "/api/our/licenses/v2"
     assert {} not in changed["paths"]["/licenses/activate/{key}"]["get"]["security"]
 
@@ -107,7 +109,7 @@ def test_the_page_loads_nothing_from_elsewhere(
     assert "<script" not in page
     assert set(re.findall(r"https?://[\w.:-]+", page)) == {own_server.base_url}
     assert not [one for one in re.findall(r'(?:src|href)="([^"]*)"', page) if "//" in one]
-    for path, operation in _operations(document):
+    for path, _, operation in operations(document):
         assert operation["tags"][0] in page
         assert path.replace("{key}", "<i>{key}</i>").replace("{id}", "<i>{id}</i>") in page
     anchors = set(re.findall(r' id="([^"]*)"', page))
@@ -178,21 +180,6 @@ def run_both_methods(runner: CaseRunner, path: str) -> None:
 
 
 # --- reading the document ---------------------------------------------------------------------------
-
-
-def _operations(document: Document) -> Iterator[tuple[str, Document]]:
-    for path, item in document["paths"].items():
-        for method, operation in item.items():
-            if method != "parameters":
-                yield path, operation
-
-
-def _resolved(document: Document, part: Document) -> Document:
-    if "$ref" in part:
-        kind, name = part["$ref"].removeprefix("#/components/").split("/")
-        found: Document = document["components"][kind][name]
-        return found
-    return part
 
 
 def _validator(document: Document, schema: Document) -> jsonschema_rs.Draft202012Validator:

@@ -1,82 +1,101 @@
-"""The OpenAPI document describes what the code's own tables hold, no more and no less."""
+"""The OpenAPI document of v2 is a file: it describes what the code's own tables hold, no more and no less."""
 
+import html
 import json
-from typing import Any
 
 import msgspec
 import pytest
 
 from keywright.config import Settings
 from keywright.core import errors as e
-from keywright.http.openapi.document import build, path_of
-from keywright.http.openapi.examples import SUCCESSES
-from keywright.http.openapi.refusals import catalog
-from keywright.http.openapi.responses import errors_of
-from keywright.http.v2 import routes
-from keywright.http.v2.messages import PROBLEMS
+from keywright.http.middleware.routing import Right
+from keywright.http.openapi import v2
+from keywright.http.v2 import messages, schemas
+from tests.v2_document import ACTIONS, DOCUMENT, Document, operations, resolve
 
-DOCUMENT = build(Settings())
-ACTIONS = {one.operation: one for address in routes.ADDRESSES for one in address.actions.values()}
 #: Errors that no call of this interface meets.
 NEVER = {e.PolicyTooWeak, e.TooManyTrials, e.TooManyWaiting}
 
 
 def test_every_address_and_method_is_in_the_document_and_no_other() -> None:
-    described = {
-        (path, method.upper())
-        for path, item in DOCUMENT["paths"].items()
-        for method in item
-        if method != "parameters"
-    }
-    assert described == {
-        (path_of(address), method) for address in routes.ADDRESSES for method in address.methods
-    }
+    assert [(path, method) for path, method, _ in operations()] == list(ACTIONS)
 
 
-def test_every_operation_has_an_example_and_a_description() -> None:
-    assert set(SUCCESSES) == set(ACTIONS)
-    assert all("\n\n" in (action.answer.__doc__ or "") for action in ACTIONS.values())
+def test_the_parameters_of_an_operation_are_those_that_it_takes() -> None:
+    for path, method, operation in operations():
+        action, names = ACTIONS[path, method], names_of(operation)
+        assert operation.get("security") == security_of(path, method), (path, method)
+        if action is None:
+            assert names == {}
+        else:
+            assert names.pop("Idempotency-Key", None) == ("header" if action.changes else None)
+            assert names == dict.fromkeys(action.takes, "query"), (path, method)
+            assert action.operation == operation["operationId"].partition("_by_")[0] or method == "HEAD"
+        if "requestBody" in operation:
+            for content in resolve(operation["requestBody"])["content"].values():
+                assert action is not None
+                assert tuple(content["schema"]["properties"]) == action.takes
 
 
-def test_every_problem_is_the_answer_of_some_operation() -> None:
-    met = {
-        one
-        for address in routes.ADDRESSES
-        for method in address.methods
-        for one in errors_of(address, method)
-    }
-    assert met == set(PROBLEMS) - NEVER
+def names_of(operation: Document) -> dict[str, str]:
+    """The place of each parameter by its name."""
+    return {one["name"]: one["in"] for one in operation.get("parameters", ())}
 
 
-@pytest.mark.parametrize("address", routes.ADDRESSES, ids=path_of)
-def test_the_statuses_of_an_operation_are_those_of_its_errors(address: routes.Address) -> None:
-    for method in address.methods:
-        responses = DOCUMENT["paths"][path_of(address)][method.lower()]["responses"]
-        statuses = {str(PROBLEMS[one].status) for one in errors_of(address, method)}
-        assert set(responses) == {"200", *statuses}
+def security_of(path: str, method: str) -> list[Document]:
+    """Who may call: no API key is needed for core calls, which have the license key, and for OPTIONS."""
+    action = ACTIONS[path, method]
+    with_key: list[Document] = [{"basicAuth": []}, {"consumerKey": [], "consumerSecret": []}]
+    if action is None:
+        return []
+    return [{}, *with_key] if action.right is Right.CORE else with_key
 
 
-@pytest.mark.parametrize("kind", PROBLEMS)
-def test_every_problem_is_described_for_readers(kind: type[e.KeywrightError]) -> None:
-    refusal = catalog()[kind]
-    assert (refusal.status, refusal.body["code"]) == PROBLEMS[kind][:2]
-    assert "{" not in refusal.body["message"]
-    assert refusal.when.endswith(".")
-    # Markdown, not the markup of docstrings.
-    assert "``" not in refusal.when
+def test_every_failure_in_it_is_what_the_server_says() -> None:
+    """Each example has the name of an error, and is its answer in the operation's own words."""
+    met = set()
+    for path, method, operation in operations():
+        action = ACTIONS[path, method]
+        sayings = messages.NO_SAYINGS if action is None else action.sayings
+        for status, response in operation["responses"].items():
+            for content in resolve(response)["content"].values():
+                for name, example in content["examples"].items() if status != "200" else ():
+                    kind = getattr(e, name)
+                    answer = messages.write(kind(*kind.example), sayings)
+                    assert (int(status), example["value"]) == (answer[0], json.loads(answer[1])), (path, name)
+                    met.add(answer[1])
+    for kind in messages.PROBLEMS.keys() - NEVER:
+        assert messages.write(kind(*kind.example), messages.NO_SAYINGS)[1] in met, kind
 
 
-@pytest.mark.parametrize("operation", ACTIONS)
-def test_an_example_of_a_success_has_every_field_of_its_record(operation: str) -> None:
-    for one in SUCCESSES[operation].values():
-        msgspec.convert(msgspec.to_builtins(one), ACTIONS[operation].gives)
+def test_the_records_in_it_have_the_fields_of_those_that_are_written() -> None:
+    for name, record in DOCUMENT["components"]["schemas"].items():
+        if name not in ("Failure", "FailureData", "Methods"):
+            fields = [one.encode_name for one in msgspec.structs.fields(getattr(schemas, name))]
+            assert list(record["properties"]) == fields, name
+
+
+def test_the_page_has_every_operation_and_every_failure() -> None:
+    page = html.unescape(v2.read_page(Settings(), "https://keys.example"))
+    for _, method, operation in operations():
+        assert method in ("HEAD", "OPTIONS") or operation["summary"] in page
+        for response in operation["responses"].values():
+            for content in resolve(response)["content"].values():
+                for example in content["examples"].values():
+                    assert example["value"].get("message", "") in page
+
+
+def test_every_code_in_it_is_one_of_the_catalog() -> None:
+    codes = DOCUMENT["components"]["schemas"]["Failure"]["properties"]["code"]["enum"]
+    assert set(codes) == {one.code for one in messages.PROBLEMS.values()}
 
 
 def test_a_field_may_be_null_where_the_wire_says_so() -> None:
     records = DOCUMENT["components"]["schemas"]
 
     def nullable(record: str) -> set[str]:
-        return {name for name, one in records[record]["properties"].items() if _is_nullable(one)}
+        fields = records[record]["properties"].items()
+        return {name for name, one in fields if {"type": "null"} in one.get("anyOf", ())}
 
     assert nullable("ValidatedLicense") == set(
         "orderId productId userId expiresAt validFor timesActivatedMax updatedBy remainingActivations".split()
@@ -84,11 +103,11 @@ def test_a_field_may_be_null_where_the_wire_says_so() -> None:
     assert nullable("Activation") == {"label", "meta_data", "updated_at", "deactivated_at"}
 
 
-def _is_nullable(schema: dict[str, Any]) -> bool:
-    return {"type": "null"} in schema.get("anyOf", ())
-
-
-def test_an_installation_gets_its_own_addresses() -> None:
-    built = build(Settings(api_root="api", namespace="ours"))
-    assert built["servers"][0]["url"] == "/api/ours/v2"
-    assert "wp-json" not in json.dumps(built["paths"])
+@pytest.mark.parametrize("settings", [Settings(), Settings(api_root="api", namespace="ours")])
+def test_an_installation_gets_its_own_addresses(settings: Settings) -> None:
+    base = f"/{settings.api_root}/{settings.namespace}/v2"
+    document, page = json.loads(v2.read_document(settings)), v2.read_page(settings, "https://keys.example")
+    assert document["servers"][0]["url"] == base
+    assert "wp-json" not in json.dumps(document["paths"])
+    assert page.count(f"https://keys.example{base}/") == page.count("<pre>curl")
+    assert "@" not in page.partition("</style>")[2] + json.dumps(document)

@@ -92,18 +92,16 @@ def _landing(*, has_admin: bool) -> bytes:
 
 @lru_cache(maxsize=1)
 def _reference(settings: Settings) -> bytes:
-    from keywright.http.openapi import page
-    from keywright.http.openapi.document import build
+    from keywright.http.openapi import v2
 
-    document = build(settings)
-    return page.render_reference(document, _BASE.decode() + document["servers"][0]["url"]).encode()
+    return v2.read_page(settings, _BASE.decode()).encode()
 
 
 @lru_cache(maxsize=1)
 def _document(settings: Settings) -> bytes:
-    from keywright.http.openapi.document import build
+    from keywright.http.openapi import v2
 
-    return json.dumps(build(settings), ensure_ascii=False, separators=(",", ":")).encode()
+    return v2.read_document(settings).encode()
 
 
 @lru_cache(maxsize=1)

@@ -1,7 +1,6 @@
 """JSON schemas from msgspec types."""
 
 from collections.abc import Iterable
-from functools import cache
 from typing import Any
 
 import msgspec
@@ -24,23 +23,8 @@ def components(types: Iterable[Any]) -> tuple[dict[Any, Schema], dict[str, Schem
     return dict(zip(types, schemas, strict=True)), records
 
 
-@cache
-def parameters(struct: type[msgspec.Struct]) -> Schema:
-    """The parameters as an object in JSON."""
-    schema = components([struct])[1][struct.__name__]
-    del schema["description"]
-    if not schema["required"]:
-        del schema["required"]
-    return schema
-
-
-def as_form(schema: Schema) -> Schema:
-    """The same parameters in a form."""
-    return schema | {"properties": {name: as_text(one) for name, one in schema["properties"].items()}}
-
-
 def as_text(schema: Schema) -> Schema:
-    """The same parameter in a query or a form: it has one type, and is never null."""
+    """The same parameter in a query: it has one type, and is never null."""
     first = schema["anyOf"][0] if "anyOf" in schema else schema
     about = {name: schema[name] for name in ("description", "examples") if name in schema}
     if "enum" in first:

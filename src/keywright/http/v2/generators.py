@@ -1,7 +1,4 @@
-"""The calls about generators: a handler reads the call, asks the desk, and answers.
-
-A handler's docstring is its description in the OpenAPI document, in Markdown.
-"""
+"""The calls about generators: a handler reads the call, asks the desk, and answers."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -103,7 +103,7 @@ class V2:
             if method != call.method:
                 action = self._change_action(call, method)
             call.parameters = call.query | call.sent
-            parameters.require_single_values(call.parameters, action.takes.__struct_fields__)
+            parameters.require_single_values(call.parameters, action.takes)
         if not call.is_key_text:
             raise e.UnknownLicense(call.key)
         return action

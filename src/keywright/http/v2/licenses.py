@@ -1,7 +1,4 @@
-"""The calls about licenses: a handler reads the call, asks the desk, and answers.
-
-A handler's docstring is its description in the OpenAPI document, in Markdown.
-"""
+"""The calls about licenses: a handler reads the call, asks the desk, and answers."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
@@ -16,7 +13,7 @@ from keywright.core import parsing
 from keywright.http.answer import Answer
 from keywright.http.middleware.call import Call
 from keywright.http.v2 import parameters, wire
-from keywright.http.v2.schemas import MAX_PER_PAGE, LicenseParameters
+from keywright.http.v2.schemas import LICENSE_PARAMETERS, MAX_PER_PAGE
 from keywright.licensing.activations.commands import (
     Activate,
     Deactivate,
@@ -198,7 +195,7 @@ _ACTIVATION_PARSERS: dict[str, Any] = {
     "label": lambda value: parsing.parse_text(value, parsing.MAX_LABEL_LENGTH),
     "meta": parsing.parse_meta,
 }
-_WRITABLE = frozenset(LicenseParameters.__struct_fields__)
+_WRITABLE = frozenset(LICENSE_PARAMETERS)
 _KNOWN = _WRITABLE | _NOT_WRITABLE
 
 

@@ -1,13 +1,9 @@
 """The v2 interface as a table: which address and method does what, and who may call it."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from types import MappingProxyType
-from typing import Any, NamedTuple
-
-from msgspec import Struct
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 from keywright.core import errors as e
-from keywright.core import examples
 from keywright.http.answer import Answer
 from keywright.http.middleware import routing
 from keywright.http.middleware.call import Call
@@ -17,24 +13,19 @@ from keywright.http.v2.messages import NO_SAYINGS, Sayings
 
 
 class Action(NamedTuple):
-    """The action of a method at an address. The docstring of ``answer`` is its description for readers.
+    """The action of a method at an address.
 
-    ``takes`` and ``gives`` are the types of its parameters and of the ``data`` in its answer. ``refusals``
-    are its own, or groups of them, beside those that any call may meet; ``sayings`` are its own words for
-    some of them. ``unreadable`` is the refusal of a body that is neither a form nor an object, and
-    ``example`` holds the parameters of an example call.
+    ``takes`` names its parameters; ``sayings`` are its own words for some refusals. ``unreadable`` is the
+    refusal of a body that is neither a form nor an object.
     """
 
     operation: str
     right: Right
     answer: Callable[[Call], Awaitable[Answer]]
     changes: bool = True
-    takes: type[Struct] = schemas.NoParameters
-    gives: Any = schemas.Nothing
-    refusals: tuple[type[e.KeywrightError], ...] = ()
+    takes: tuple[str, ...] = ()
     sayings: Sayings = NO_SAYINGS
     unreadable: type[e.KeywrightError] | None = None
-    example: Mapping[str, Any] = MappingProxyType({})
 
 
 #: The words of a path and what each method does there.
@@ -44,91 +35,53 @@ _ACTIVATE = Action(
     "activate",
     Right.CORE,
     licenses.activate,
-    takes=schemas.ActivationParameters,
-    gives=schemas.ActivatedLicense,
-    refusals=(
-        e.UnknownLicense,
-        e.PlaceRefusal,
-        e.UnknownToken,
-        e.AlreadyActivated,
-        e.TooManyChanges,
-    ),
-    example={"label": "Front desk", "meta": {"os": "linux", "version": "2.1"}},
+    takes=("token", "label", "meta"),
 )
 _VALIDATE = Action(
     "validate",
     Right.CORE,
     licenses.validate,
     changes=False,
-    takes=schemas.TokenParameters,
-    gives=schemas.ValidatedLicense,
-    refusals=(e.UnknownLicense, e.PlaceRefusal, e.TokenNotActive, e.TooManyKeptAnswers),
-    example={"token": examples.EXAMPLE_TOKEN},
+    takes=("token",),
 )
 _DEACTIVATE = Action(
     "deactivate",
     Right.CORE,
     licenses.deactivate,
-    takes=schemas.TokenParameters,
-    gives=schemas.DeactivatedLicense,
-    refusals=(e.UnknownLicense, e.TokenNotActive, e.NothingActive, e.TooManyKeptAnswers),
+    takes=("token",),
     sayings={e.UnknownLicense: "License Key: {key} could not be found or is deactivated."},
-    example={"token": examples.EXAMPLE_TOKEN},
 )
 _LIST = Action(
     "list_licenses",
     Right.READ,
     licenses.list_licenses,
     changes=False,
-    takes=schemas.ListParameters,
-    gives=list[schemas.LicenseWithActivations],
-    refusals=(e.NoLicenses,),
+    takes=schemas.LIST_PARAMETERS,
 )
 _CREATE = Action(
     "create_license",
     Right.WRITE,
     licenses.create_license,
-    takes=schemas.NewLicense,
-    gives=schemas.License,
-    refusals=(e.ValueRefusal,),
-    example={
-        "license_key": examples.EXAMPLE_KEY,
-        "order_id": 1042,
-        "product_id": 7,
-        "user_id": 311,
-        "expires_at": "2027-12-31",
-        "times_activated_max": 3,
-    },
+    takes=schemas.LICENSE_PARAMETERS,
 )
 _GET = Action(
     "get_license",
     Right.ONE_LICENSE,
     licenses.get_license,
     changes=False,
-    gives=schemas.LicenseWithActivations,
-    refusals=(e.UnknownLicense,),
 )
 _UPDATE = Action(
     "update_license",
     Right.WRITE,
     licenses.update_license,
-    takes=schemas.LicenseParameters,
-    gives=schemas.License,
-    refusals=(
-        e.UnknownLicense,
-        e.NothingToChange,
-        e.FieldNotWritable,
-        e.ValueRefusal,
-    ),
+    takes=schemas.LICENSE_PARAMETERS,
     # The contract's refusal of an empty body.
     unreadable=e.NothingToChange,
-    example={"expires_at": "2028-12-31", "times_activated_max": 5},
 )
 _DELETE = Action(
     "delete_license",
     Right.WRITE,
     licenses.delete_license,
-    refusals=(e.UnknownLicense,),
     sayings={e.UnknownLicense: "The license key could not be found or deleted."},
 )
 _LIST_GENERATORS = Action(
@@ -136,60 +89,37 @@ _LIST_GENERATORS = Action(
     Right.READ,
     generators.list_generators,
     changes=False,
-    gives=list[schemas.Generator],
-    refusals=(e.NoPolicies,),
 )
 _CREATE_GENERATOR = Action(
     "create_generator",
     Right.WRITE,
     generators.create_generator,
-    takes=schemas.NewGenerator,
-    gives=schemas.Generator,
-    refusals=(e.PolicyFieldMissing, e.PolicyFieldInvalid),
-    example={
-        "name": "Plugin, one year",
-        "charset": "BCDFGHJKMPQRTVWXY2346789",
-        "chunks": 4,
-        "chunk_length": 5,
-        "times_activated_max": 3,
-        "separator": "-",
-        "prefix": "PRO-",
-        "expires_in": 365,
-    },
+    takes=schemas.GENERATOR_PARAMETERS,
 )
 _GET_GENERATOR = Action(
     "get_generator",
     Right.READ,
     generators.get_generator,
     changes=False,
-    gives=schemas.Generator,
-    refusals=(e.UnknownPolicy,),
 )
 _UPDATE_GENERATOR = Action(
     "update_generator",
     Right.WRITE,
     generators.update_generator,
-    takes=schemas.GeneratorParameters,
-    gives=schemas.Generator,
-    refusals=(e.UnknownPolicy, e.NothingToChange, e.PolicyFieldInvalid),
+    takes=schemas.GENERATOR_PARAMETERS,
     sayings={e.UnknownPolicy: "The generator could not be updated."},
-    example={"times_activated_max": 5},
 )
 _DELETE_GENERATOR = Action(
     "delete_generator",
     Right.WRITE,
     generators.delete_generator,
-    refusals=(e.UnknownPolicy,),
     sayings={e.UnknownPolicy: "The generator key could not be found or deleted."},
 )
 _GENERATE = Action(
     "generate",
     Right.WRITE,
     generators.generate,
-    takes=schemas.GenerationParameters,
-    gives=list[schemas.License],
-    refusals=(e.UnknownPolicy, e.PolicyArchived, e.InvalidStatus),
-    example={"amount": 1, "order_id": 1042, "product_id": 7, "user_id": 311},
+    takes=schemas.GENERATION_PARAMETERS,
 )
 
 ADDRESSES: list[Address] = [
