@@ -173,7 +173,7 @@ $(venv)/.ready-prove: requirements-prove.lock
 $(venv)/.ready $(venv)/.ready-dev $(venv)/.ready-prove: pyproject.toml | $(venv)/.made
 	@echo 'Installing what $(filter %.lock,$^) names (less than a minute) ...'
 	@$(pip) install --require-hashes -r $(filter %.lock,$^)
-	@$(pip) install --no-deps --no-build-isolation -e .
+	@$(pip) install --no-deps --no-build-isolation -e . -e ./converter
 	@# pip compiles all else: the first start need not.
-	@$(python) -m compileall -q src
+	@$(python) -m compileall -q src converter
 	@touch $@

@@ -10,8 +10,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 
-from keywright.provisioning.importers import defuse
-from keywright.provisioning.importers.defuse import Secrets
+from keywright_converter import defuse
+from keywright_converter.defuse import Secrets
 
 #: A dump of a real shop, its secrets, and what its plugin answered.
 REAL = Path(__file__).parent / "data" / "lmfwc"

@@ -3,6 +3,7 @@
 import gzip
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,15 @@ def bring(keywright: Keywright, file: Path, *options: str) -> Any:
 
 def odd(report: Any) -> dict[str, int]:
     return {one["code"]: one["amount"] for one in report["odd"]}
+
+
+def test_without_the_converter_it_names_the_line_to_type(keywright: Keywright) -> None:
+    hidden = "import sys; sys.modules['keywright_converter'] = None; from keywright.cli import main; main()"
+    place = ["--data-dir", str(keywright.data_dir)]
+    command = [sys.executable, "-c", hidden, "import", "dlm", str(DUMP), *place]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"{sys.executable} -m pip install 'keywright[import]'" in done.stderr.replace("\n", " ")
 
 
 def test_a_real_dump_is_brought_and_brought_again(keywright: Keywright) -> None:

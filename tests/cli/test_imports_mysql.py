@@ -8,8 +8,8 @@ from urllib.parse import quote
 import pytest
 
 from keywright.core.errors import SourceUnusable
-from keywright.provisioning.importers.mysql import MysqlDatabase
-from keywright.provisioning.importers.mysqldump import DumpFile
+from keywright_converter.mysql import MysqlDatabase
+from keywright_converter.mysqldump import DumpFile
 from tests.cli.conftest import Done, run
 from tests.mysql import DATABASE, PASSWORD, USER, MariaDb, a_mariadb
 from tests.shop import DEFUSE, DUMP, SECRET, a_row, an_activation_row, write_dump

@@ -1,6 +1,8 @@
 """What an import does with each license: pure rules, and what the rows of the plugin mean."""
 
+import json
 from datetime import timedelta
+from io import BytesIO
 from typing import Any
 
 import pytest
@@ -9,14 +11,19 @@ from msgspec.structs import replace
 from keywright.core.errors import SourceUnusable
 from keywright.core.parsing import parse_metadata
 from keywright.licensing.licenses.model import License, Status
-from keywright.provisioning.importers.defuse import Secrets
-from keywright.provisioning.importers.lmfwc import Plugin, find_local_midnight
+from keywright.provisioning.importers.lmfwc import Plugin, Spooled
 from keywright.provisioning.importers.model import ImportedActivation, ImportedLicense, Notice, Verdict
+from keywright.provisioning.importers.report import Report
+from keywright.provisioning.importers.rows import Defaults
 from keywright.provisioning.importers.rules import Merged, merge
 from keywright.provisioning.importers.run import MAX_ACTIVATIONS, MAX_LICENSES, split
-from keywright.provisioning.importers.spool import Spooled
+from keywright.provisioning.importers.tables import About, JsonLines, Rejects
+from keywright_converter.defuse import Secrets
+from keywright_converter.dump import LMFWC, Dump
+from keywright_converter.mysqldump import DumpFile
+from keywright_converter.rows import find_local_midnight
 from tests.makers import KEY, LATER, NOW, TOKEN, a_license, an_activation
-from tests.shop import DEFUSE, SECRET, SECRETS, a_row, an_activation_row, seal
+from tests.shop import DEFUSE, DUMP, SECRET, SECRETS, a_row, an_activation_row, seal
 
 OTHER = "f" * 40
 EARLIER = NOW - timedelta(days=3)
@@ -128,6 +135,29 @@ def test_metadata_within_the_bounds_is_kept() -> None:
     text = parse_metadata(value)
     assert text is not None
     assert parse_metadata(text) == text
+
+
+# --- the lines of the converter ---------------------------------------------------------------------
+
+
+def written() -> list[bytes]:
+    """What the converter writes of a real shop."""
+    source = Dump(DumpFile(DUMP), LMFWC, SECRETS, Report(), now=NOW)
+    source.load()
+    return list(iter(source.readline, b""))
+
+
+def test_the_converter_writes_licenses_that_every_import_of_json_lines_reads() -> None:
+    lines, report = written(), Report()
+    given = About("shop", {}, None, Defaults(NOW, lambda address, _: address))
+    plain = JsonLines(BytesIO(b"\n".join(lines)), given, Rejects(None, report))
+    assert [one.key for one in plain.records()] == [
+        one["license_key"] for one in map(json.loads, lines) if "license_key" in one
+    ]
+    # API keys, generators and names are no licenses: only the terminal takes them.
+    others = len(lines) - report.amount("license", Verdict.LEFT_OUT)
+    assert others == sum(b'"license_key"' in one for one in lines) > 0
+    assert any(one.startswith(b'{"api_key"') for one in lines)
 
 
 # --- the plugin -----------------------------------------------------------------------------------

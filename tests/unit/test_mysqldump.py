@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keywright.core.errors import SourceUnusable
-from keywright.provisioning.importers import mysqldump
-from keywright.provisioning.importers.mysqldump import DumpFile, Row
+from keywright_converter import mysqldump
+from keywright_converter.mysqldump import DumpFile, Row
 from tests.shop import DUMP, quote
 
 TABLE = (

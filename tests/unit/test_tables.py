@@ -37,13 +37,13 @@ def read(text: str | bytes, **options: Any) -> tuple[list[ImportedLicense], list
     """The licenses of a CSV file, and the reasons why others cannot be used."""
     report = Report()
     content = text.encode() if isinstance(text, str) else text
-    found = list(CsvTable(BytesIO(content), about(**options), Rejects(None, report)).licenses())
+    found = list(CsvTable(BytesIO(content), about(**options), Rejects(None, report)).records())
     return found, reasons(report)
 
 
 def read_json(text: str) -> tuple[list[ImportedLicense], list[str]]:
     report = Report()
-    found = list(JsonLines(BytesIO(text.encode()), about(), Rejects(None, report)).licenses())
+    found = list(JsonLines(BytesIO(text.encode()), about(), Rejects(None, report)).records())
     return found, reasons(report)
 
 

@@ -14,19 +14,19 @@ from keywright.core.parsing import format_count
 from keywright.licensing.activations.commands import FindLicenses
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses.model import License, LicenseFilter
-from keywright.provisioning.importers.comparison import Difference, compare, only_here
 
 if TYPE_CHECKING:
     from keywright.provisioning.importers.lmfwc_client import LmfwcClient
-    from keywright.provisioning.importers.lmfwc_web import WebShop
+    from keywright_converter.comparison import Difference
+    from keywright_converter.web import WebShop
 
 _AT_ONCE = 500
 
 
 def compare_shop(here: Installation, client: "LmfwcClient", *, as_json: bool) -> None:
     """Print how each license differs between a shop and here; exits with 1 where any does."""
-    from keywright.provisioning.importers.lmfwc_web import WebShop
     from keywright.provisioning.importers.report import Report
+    from keywright_converter.web import WebShop
 
     with closing(WebShop(client, Report(), now=here.now)) as shop:
         with output.progress_bar("Reading the licenses", None) as progress:
@@ -53,7 +53,9 @@ def compare_shop(here: Installation, client: "LmfwcClient", *, as_json: bool) ->
         raise typer.Exit(1)
 
 
-def _compare_theirs(here: Installation, shop: "WebShop", seen: set[bytes]) -> Iterator[Difference]:
+def _compare_theirs(here: Installation, shop: "WebShop", seen: set[bytes]) -> Iterator["Difference"]:
+    from keywright_converter.comparison import compare
+
     with output.progress_bar("Licenses", shop.total) as progress:
         for license in shop.licenses():
             seen.add(_digest(license.key))
@@ -61,8 +63,10 @@ def _compare_theirs(here: Installation, shop: "WebShop", seen: set[bytes]) -> It
             progress(len(seen))
 
 
-def _list_others(here: Installation, seen: set[bytes]) -> Iterator[Difference]:
+def _list_others(here: Installation, seen: set[bytes]) -> Iterator["Difference"]:
     """The licenses here that are not there."""
+    from keywright_converter.comparison import only_here
+
     for license in _list_licenses(here):
         digest = _digest(license.key)
         if digest not in seen:

@@ -1,6 +1,8 @@
 """``keywright import …``"""
 
+import sys
 from contextlib import closing
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,12 +14,13 @@ from keywright.cli.options import AsJson, WrongUsage, command, with_installation
 from keywright.core.errors import SourceUnusable
 
 if TYPE_CHECKING:
-    from keywright.provisioning.importers.defuse import Secrets
     from keywright.provisioning.importers.lmfwc_client import LmfwcClient
-    from keywright.provisioning.importers.lmfwc_dump import Dump, Family
-    from keywright.provisioning.importers.lmfwc_web import WebShop
-    from keywright.provisioning.importers.mysqldump import RowSource
     from keywright.provisioning.importers.report import Report
+    from keywright.provisioning.importers.rows import Defaults
+    from keywright_converter.defuse import Secrets
+    from keywright_converter.dump import Family
+    from keywright_converter.mysqldump import RowSource
+    from keywright_converter.source import SpooledSource
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -129,6 +132,7 @@ def lmfwc(
     """
     if [file, mysql, url].count(None) != 2 or (is_comparison and url is None):
         raise WrongUsage("Name a file, a database (--mysql URL) or a shop (--url URL); to compare, a shop.")
+    _require_converter()
     if url is not None:
         client = _connect(url, consumer_key, consumer_secret)
         if is_comparison:
@@ -138,7 +142,7 @@ def lmfwc(
             return
         _import_web(here, client, is_dry_run=is_dry_run, as_json=as_json)
         return
-    from keywright.provisioning.importers.lmfwc_dump import LMFWC
+    from keywright_converter.dump import LMFWC
 
     secrets = _load_secrets(LMFWC, defuse, secret)
     tables = _open_tables(file, mysql, mysql_password)
@@ -171,15 +175,23 @@ def dlm(
     """
     if (file is None) == (mysql is None):
         raise WrongUsage("Name a file, or a database (--mysql URL).")
-    from keywright.provisioning.importers.lmfwc_dump import DLM
+    _require_converter()
+    from keywright_converter.dump import DLM
 
     secrets = _load_secrets(DLM, defuse, secret)
     tables = _open_tables(file, mysql, mysql_password)
     _import_dump(here, tables, DLM, secrets, prefix=prefix, is_dry_run=is_dry_run, as_json=as_json)
 
 
+def _require_converter() -> None:
+    if find_spec("keywright_converter") is None:
+        raise SourceUnusable(
+            f"The converter of shops is not installed: {sys.executable} -m pip install 'keywright[import]'"
+        )
+
+
 def _load_secrets(family: "Family", defuse: str | None, secret: str | None) -> "Secrets":
-    from keywright.provisioning.importers.defuse import Secrets
+    from keywright_converter.defuse import Secrets
 
     if defuse is None or secret is None:
         raise SourceUnusable(_MISSING.format(family.name, family.name.upper()))
@@ -190,8 +202,8 @@ def _load_secrets(family: "Family", defuse: str | None, secret: str | None) -> "
 
 
 def _open_tables(file: Path | None, mysql: str | None, mysql_password: str | None) -> "RowSource":
-    from keywright.provisioning.importers.mysql import MysqlDatabase
-    from keywright.provisioning.importers.mysqldump import DumpFile
+    from keywright_converter.mysql import MysqlDatabase
+    from keywright_converter.mysqldump import DumpFile
 
     if file is not None:
         return DumpFile(file)
@@ -208,12 +220,11 @@ def _import_dump(
     is_dry_run: bool,
     as_json: bool,
 ) -> None:
-    from keywright.provisioning.importers.addresses import address_keeper
-    from keywright.provisioning.importers.lmfwc_dump import Dump
     from keywright.provisioning.importers.report import Report
+    from keywright_converter.dump import Dump
 
-    report, keep = Report(), address_keeper(here.settings, here.now)
-    source = Dump(tables, family, secrets, report, now=here.now, prefix=prefix, keep_address=keep)
+    report = Report()
+    source = Dump(tables, family, secrets, report, now=here.now, prefix=prefix)
     _import(here, source, report, "Reading the rows", is_dry_run=is_dry_run, as_json=as_json)
 
 
@@ -229,18 +240,17 @@ def _connect(url: str | None, consumer_key: str | None, consumer_secret: str | N
 
 
 def _import_web(here: Installation, client: "LmfwcClient", *, is_dry_run: bool, as_json: bool) -> None:
-    from keywright.provisioning.importers.addresses import address_keeper
-    from keywright.provisioning.importers.lmfwc_web import WebShop
     from keywright.provisioning.importers.report import Report
+    from keywright_converter.web import WebShop
 
-    report, keep = Report(), address_keeper(here.settings, here.now)
-    source = WebShop(client, report, now=here.now, keep_address=keep)
+    report = Report()
+    source = WebShop(client, report, now=here.now)
     _import(here, source, report, "Reading the licenses", is_dry_run=is_dry_run, as_json=as_json)
 
 
 def _import(
     here: Installation,
-    source: "Dump | WebShop",
+    source: "SpooledSource",
     report: "Report",
     what: str,
     *,
@@ -259,21 +269,30 @@ def _import(
         output.print_line(output.printable(line))
 
 
-def _bring(here: Installation, source: "Dump | WebShop", report: "Report", *, is_dry_run: bool) -> None:
-    from keywright.db import run_read
-    from keywright.provisioning.importers.run import reserve_ids, run_import
-    from keywright.provisioning.importers.store import list_activation_ids
+def _bring(here: Installation, source: "SpooledSource", report: "Report", *, is_dry_run: bool) -> None:
+    from keywright.provisioning.importers.addresses import address_keeper
+    from keywright.provisioning.importers.rows import Defaults
+    from keywright.provisioning.importers.run import run_import
+    from keywright.provisioning.importers.tables import About, ConvertedLines, Rejects
 
+    defaults = Defaults(here.now, address_keeper(here.settings, here.now))
     if not is_dry_run:
         license_id, activation_id = source.largest_ids()
-        after, until = reserve_ids(
-            here.change, here.context, license_id=license_id, activation_id=activation_id
-        )
-        run_read(
-            here.storage, lambda tx: source.keep_ids(after, until, list_activation_ids(tx, after, until))
-        )
+        defaults = keep_ids(here, defaults, license_id=license_id, activation_id=activation_id)
+    lines = ConvertedLines(source.name, source, About(source.name, {}, None, defaults), Rejects(None, report))
     with output.progress_bar("Licenses", source.total) as progress:
-        run_import(source, here.change, here.context, report, is_dry_run=is_dry_run, progress=progress)
+        run_import(lines, here.change, here.context, report, is_dry_run=is_dry_run, progress=progress)
+
+
+def keep_ids(here: Installation, defaults: "Defaults", *, license_id: int, activation_id: int) -> "Defaults":
+    """Give no IDs up to these to others, and let activations keep those that no server has given."""
+    from keywright.db import run_read
+    from keywright.provisioning.importers.run import reserve_ids
+    from keywright.provisioning.importers.store import list_activation_ids
+
+    after, until = reserve_ids(here.change, here.context, license_id=license_id, activation_id=activation_id)
+    taken = run_read(here.storage, lambda tx: set(list_activation_ids(tx, after, until)))
+    return defaults._replace(may_keep_id=lambda number: after < number <= until and number not in taken)
 
 
 def _read(text: str) -> str:

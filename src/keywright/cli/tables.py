@@ -182,18 +182,13 @@ def _open_table(here: Installation, order: _Order, stream: BinaryIO, rejects: "R
 
 def _reserve_ids(here: Installation, file: Path, defaults: "Defaults") -> "Defaults":
     """Let activations keep those of their ids that no server has given."""
-    from keywright.db import run_read
-    from keywright.provisioning.importers.run import reserve_ids
-    from keywright.provisioning.importers.store import list_activation_ids
     from keywright.provisioning.importers.tables import largest_activation_id
 
     with file.open("rb") as stream:
         largest = largest_activation_id(stream)
     if not largest:
         return defaults
-    after, until = reserve_ids(here.change, here.context, license_id=0, activation_id=largest)
-    taken = run_read(here.storage, lambda tx: set(list_activation_ids(tx, after, until)))
-    return defaults._replace(may_keep_id=lambda number: after < number <= until and number not in taken)
+    return imports.keep_ids(here, defaults, license_id=0, activation_id=largest)
 
 
 @contextmanager

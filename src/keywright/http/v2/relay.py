@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from functools import partial
 from time import monotonic
 
+from msgspec.structs import replace
+
 from keywright.config import Settings
 from keywright.core.command import Context, Origin
 from keywright.core.errors import KeywrightError, OldSystemUnavailable, UnknownLicense
@@ -27,11 +29,10 @@ from keywright.http.middleware.thread_pool import ThreadPool
 from keywright.http.server.peers import source_of
 from keywright.http.v2.routes import Address
 from keywright.licensing.activations.commands import Validate
-from keywright.provisioning.importers import lmfwc
 from keywright.provisioning.importers.addresses import address_keeper
 from keywright.provisioning.importers.commands import ImportLicenses
+from keywright.provisioning.importers.lmfwc import DATA_ERROR, PlainKeys, Plugin, read_license
 from keywright.provisioning.importers.lmfwc_client import Limits, LmfwcClient, ShopRefusal, ShopUnavailable
-from keywright.provisioning.importers.lmfwc_web import DATA_ERROR, PlainKeys, read_license
 from keywright.provisioning.importers.model import ImportedLicense
 from keywright.provisioning.importers.run import split
 
@@ -150,13 +151,12 @@ class Relay:
             raise
         now = _now()
         keep = address_keeper(self._settings, now)
-        plugin = lmfwc.Plugin(PlainKeys(), lambda _: None, now=now, keep_address=keep)
-        # No id of an activation was reserved.
-        plugin.kept_ids = range(0)
+        plugin = Plugin(PlainKeys(), lambda _: None, now=now, keep_address=keep)
         license = read_license(item, plugin)
         if license is None or license.key != key:
             raise ShopUnavailable("its answer is another license")
-        return license
+        # No id of an activation was reserved.
+        return replace(license, activations=tuple(replace(one, id=None) for one in license.activations))
 
     def _remember(self, name: bytes, *, has_come: bool) -> None:
         self._asked[name] = monotonic() + REMEMBER_FOR, has_come

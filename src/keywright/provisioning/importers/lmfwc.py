@@ -1,57 +1,75 @@
-"""*License Manager for WooCommerce*: a row of its tables becomes a record, and notices of what is odd."""
+"""*License Manager for WooCommerce*: a row of its tables, or an answer of its v2 interface, becomes a license
+and notices of what is odd. The relay needs it, and the converter of shops.
+"""
 
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
 
 from keywright.core import parsing
-from keywright.core.crypto import hash_consumer_secret, mask
+from keywright.core.crypto import mask
 from keywright.core.errors import InvalidLicenseKey
-from keywright.identity.model import Permissions
 from keywright.licensing.licenses.keys import normalize_key
 from keywright.licensing.licenses.model import Status
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.importers.defuse import Secrets
-from keywright.provisioning.importers.model import (
-    ImportedActivation,
-    ImportedApiKey,
-    ImportedGenerator,
-    ImportedLicense,
-    Notice,
-)
-from keywright.provisioning.importers.spool import Spooled, Values
+from keywright.provisioning.importers.model import ImportedActivation, ImportedLicense, Notice
 from keywright.provisioning.policies.rules import MIN_ENTROPY_BITS, entropy_bits
 
 #: Ids over this are not kept: programs that read JSON as JavaScript does cannot tell them apart.
 MAX_KEPT_ID = 2**53 - 1
 _TOKEN = re.compile(r"[0-9a-f]{40}")
-_HASH = re.compile(r"[0-9a-f]{64}")
 _ZERO_DATE = "0000-00-00"
 _CLASSES = ((re.compile("[0-9]"), 10), (re.compile("[A-Z]"), 26), (re.compile("[a-z]"), 26))
-_MAX_TEXT, _MAX_SOURCE = 255, 2**15 - 1
+_MAX_SOURCE = 2**15 - 1
 
+#: The code of most errors; in a list it says that there is nothing.
+DATA_ERROR = "lmfwc_rest_data_error"
+_ACTIVATIONS = "activationData"
+
+#: The values of a row, by column.
+Values = dict[str, str | None]
 Report = Callable[[Notice], None]
 
 # Many rows have the same times.
 _parse_time = lru_cache(maxsize=8192)(parsing.parse_time)
 
 
-class _Fields:
+class Spooled(NamedTuple):
+    """A row and the line where it stands, 0 without lines."""
+
+    line: int
+    values: Values
+
+    @property
+    def place(self) -> str:
+        """The beginning of a text that says where the row stands."""
+        return place_of(self.line, "")
+
+
+def place_of(line: int, what: str) -> str:
+    """A text that says where a row stands; in a database, there are no lines."""
+    return f"line {line}, {what}" if line else what
+
+
+class Fields:
     """The values of a row; what cannot be used becomes None and a notice."""
 
     def __init__(self, values: Values, place: str, report: Report) -> None:
         self._values, self.place, self._report = values, place, report
 
     def report(self, code: str, what: str = "") -> None:
+        """Give notice of something odd."""
         self._report(Notice(code, self.place, what))
 
     def has(self, name: str) -> bool:
+        """Whether the row has this column."""
         return name in self._values
 
     def text(self, name: str) -> str:
+        """A text; "" for none."""
         return self._values.get(name) or ""
 
     def cut(self, name: str, most: int) -> str:
@@ -65,6 +83,7 @@ class _Fields:
         return kept
 
     def integer(self, name: str, most: int = parsing.MAX_ID) -> int | None:
+        """A number from 0 to ``most``."""
         text = self._values.get(name)
         if not text:
             return None
@@ -75,6 +94,7 @@ class _Fields:
             return None
 
     def moment(self, name: str) -> datetime | None:
+        """A time."""
         text = self._values.get(name)
         if not text:
             return None
@@ -99,7 +119,7 @@ class Sealing(Protocol):
 
 
 class Plugin:
-    """Makes records of rows. ``keep_address`` says how much of an address that came at a moment is stored."""
+    """Makes licenses of rows. ``keep_address`` decides how much of an address is stored, by its time."""
 
     def __init__(
         self,
@@ -111,31 +131,21 @@ class Plugin:
     ) -> None:
         self._secrets, self._report, self._now = secrets, report, now
         self._keep_address = keep_address
-        #: How often each time of day is the end of a license.
-        self.ends: Counter[str] = Counter()
-        #: The products and customers that licenses name.
-        self.named: dict[NameKind, set[int]] = {kind: set() for kind in NameKind}
-        #: The ids that activations may keep.
-        self.kept_ids = range(1, MAX_KEPT_ID + 1)
 
     def license(
         self, row: Spooled, activations: list[Spooled], meta: Mapping[str, str | None]
     ) -> ImportedLicense | None:
         """The license of a row, with its activations; None where its key cannot be used."""
-        fields = _Fields(row.values, f"{row.place}license {row.values.get('id')}", self._report)
+        fields = Fields(row.values, f"{row.place}license {row.values.get('id')}", self._report)
         key = self._key(fields)
         if key is None:
             return None
         taken = self._activations(activations)
         self._compare_counter(fields, taken)
         expires_at = fields.moment("expires_at")
-        if expires_at is not None:
-            self.ends[f"{expires_at:%H:%M:%S}"] += 1
         created_at, updated_at = fields.moment("created_at"), fields.moment("updated_at")
         created_at = created_at or updated_at or self._now
         number, product_id, customer_id = map(fields.integer, ("id", "product_id", "user_id"))
-        self.named[NameKind.PRODUCT].add(product_id or 0)
-        self.named[NameKind.CUSTOMER].add(customer_id or 0)
         return ImportedLicense(
             key=key,
             status=self._status(fields),
@@ -156,7 +166,7 @@ class Plugin:
             place=row.place.removesuffix(", "),
         )
 
-    def _key(self, fields: _Fields) -> str | None:
+    def _key(self, fields: Fields) -> str | None:
         try:
             plain = self._secrets.unseal(fields.text("license_key"))
             key = normalize_key(plain)
@@ -175,14 +185,14 @@ class Plugin:
             fields.report("key_weak", f"{len(key)} characters")
         return key
 
-    def _status(self, fields: _Fields) -> int:
+    def _status(self, fields: Fields) -> int:
         status = fields.integer("status") or 0
         if status in {*Status}:
             return status
         fields.report("status_unknown", fields.text("status")[:30])
         return Status.INACTIVE
 
-    def _compare_counter(self, fields: _Fields, taken: list[ImportedActivation]) -> None:
+    def _compare_counter(self, fields: Fields, taken: list[ImportedActivation]) -> None:
         if not fields.has("times_activated"):
             return
         counted = fields.integer("times_activated") or 0
@@ -190,7 +200,7 @@ class Plugin:
         if counted != active:
             fields.report("counter_wrong", f"{counted} there, {active} active records")
 
-    def _metadata(self, fields: _Fields, meta: Mapping[str, str | None]) -> str | None:
+    def _metadata(self, fields: Fields, meta: Mapping[str, str | None]) -> str | None:
         try:
             return parsing.parse_metadata(dict(meta))
         except ValueError as problem:
@@ -201,12 +211,12 @@ class Plugin:
         """The activations that can be used; of several with one token, the one that changed last."""
         found: dict[str, ImportedActivation] = {}
         for row in rows:
-            fields = _Fields(row.values, f"{row.place}activation {row.values.get('id')}", self._report)
+            fields = Fields(row.values, f"{row.place}activation {row.values.get('id')}", self._report)
             token = fields.text("token").strip()
             if not _TOKEN.fullmatch(token):
                 fields.report("token_unusable")
                 continue
-            one = self._activation(fields, token, is_id_taken=row.is_id_taken)
+            one = self._activation(fields, token)
             other = found.get(token)
             if other is not None:
                 fields.report("token_twice")
@@ -214,16 +224,15 @@ class Plugin:
                 found[token] = one
         return list(found.values())
 
-    def _activation(self, fields: _Fields, token: str, *, is_id_taken: bool) -> ImportedActivation:
+    def _activation(self, fields: Fields, token: str) -> ImportedActivation:
         created_at, updated_at = fields.moment("created_at"), fields.moment("updated_at")
         deactivated_at = fields.moment("deactivated_at")
         created_at = created_at or updated_at or deactivated_at or self._now
         number = fields.integer("id")
-        is_kept = number in self.kept_ids and not is_id_taken
         return ImportedActivation(
             token=token,
             created_at=created_at,
-            id=number if is_kept else None,
+            id=number if number and number <= MAX_KEPT_ID else None,
             label=fields.cut("label", parsing.MAX_LABEL_LENGTH) or None,
             source=fields.integer("source", _MAX_SOURCE) or 0,
             ip_address=self._keep_address(fields.cut("ip_address", 45), created_at),
@@ -233,56 +242,8 @@ class Plugin:
             deactivated_at=deactivated_at,
         )
 
-    def generator(self, row: Spooled) -> ImportedGenerator | None:
-        """The generator of a row; None where it makes no keys."""
-        fields = _Fields(row.values, f"{row.place}generator {row.values.get('id')}", self._report)
-        created_at, updated_at = fields.moment("created_at"), fields.moment("updated_at")
-        created_at = created_at or updated_at or self._now
-        chunks, length = (fields.integer(name, _MAX_TEXT) for name in ("chunks", "chunk_length"))
-        if not chunks or not length or not fields.text("charset"):
-            fields.report("generator_unusable")
-            return None
-        return ImportedGenerator(
-            id=fields.integer("id", MAX_KEPT_ID),
-            name=fields.cut("name", _MAX_TEXT) or "imported",
-            charset=fields.cut("charset", _MAX_TEXT),
-            chunks=chunks,
-            chunk_length=length,
-            times_activated_max=fields.integer("times_activated_max", parsing.MAX_COUNT) or None,
-            separator=fields.cut("separator", _MAX_TEXT) or None,
-            prefix=fields.cut("prefix", _MAX_TEXT) or None,
-            suffix=fields.cut("suffix", _MAX_TEXT) or None,
-            expires_in_days=fields.integer("expires_in", parsing.MAX_COUNT) or None,
-            created_at=created_at,
-            created_by=fields.integer("created_by"),
-            updated_at=updated_at or created_at,
-            updated_by=fields.integer("updated_by"),
-            place=fields.place,
-        )
 
-    def api_key(self, row: Spooled) -> ImportedApiKey | None:
-        """The API key of a row; None where no program can have used it. The plugin keeps consumer keys as
-        Keywright does (see ``crypto.hash_consumer_key``), and consumer secrets as they are.
-        """
-        fields = _Fields(row.values, f"{row.place}API key {row.values.get('id')}", self._report)
-        hashed, secret = fields.text("consumer_key"), fields.text("consumer_secret")
-        permissions = fields.text("permissions")
-        is_known = permissions in ("read", "write", "read_write")
-        if not _HASH.fullmatch(hashed) or not secret or not is_known:
-            fields.report("api_key_unusable")
-            return None
-        name = "".join(filter(str.isprintable, fields.text("description"))).strip()
-        return ImportedApiKey(
-            name=name[: parsing.MAX_NAME_LENGTH] or f"imported {fields.text('id')}",
-            permissions=Permissions(permissions),
-            consumer_key_hash=hashed,
-            secret_hash=hash_consumer_secret(secret),
-            key_suffix=fields.text("truncated_key")[-7:],
-            place=fields.place,
-        )
-
-
-def _meta_data(fields: _Fields) -> Mapping[str, str] | None:
+def _meta_data(fields: Fields) -> Mapping[str, str] | None:
     """The meta data of an activation: an object of texts, as programs send it."""
     text = fields.text("meta_data")
     if text in ("", "[]", "{}", "null"):
@@ -305,22 +266,41 @@ def _key_bits(key: str) -> float:
     return entropy_bits("".join(map(chr, range(alphabet))), drawn, 1) if alphabet else 4.0 * len(key)
 
 
-def find_local_midnight(ends: Mapping[str, int]) -> tuple[str, int] | None:
-    """The time of day at which most licenses end, and how many, where it looks like a midnight of another
-    time zone: more than half of at least ten end then.
-    """
-    if not ends:
-        return None
-    time, amount = max(ends.items(), key=lambda item: item[1])
-    is_midnight = time in ("00:00:00", "23:59:59", "12:00:00")
-    is_odd = not is_midnight and time[3:] in ("00:00", "59:59", "30:00", "29:59", "45:00")
-    return (time, amount) if is_odd and amount >= 10 and 2 * amount > sum(ends.values()) else None
+class PlainKeys:
+    """The interface gives license keys as they are, without hashes."""
+
+    def unseal(self, sealed: str) -> str:
+        """The license key."""
+        return sealed
+
+    def hash(self, _key: str) -> str:
+        """No hash."""
+        return ""
 
 
-def try_secrets(secrets: Secrets, values: Values) -> tuple[bool, bool]:
-    """Whether the license key of a row can be unsealed, and whether its hash is right."""
-    try:
-        plain = secrets.unseal(values.get("license_key") or "")
-    except ValueError:
-        return False, False
-    return True, secrets.hash(plain) == (values.get("hash") or "").lower()
+def read_license(item: dict[str, Any], plugin: Plugin) -> ImportedLicense | None:
+    """The license in an answer, with its activations; None where its key cannot be used."""
+    activations = [Spooled(0, one) for one in list_activations(item)]
+    return plugin.license(Spooled(0, to_row(item)), activations, {})
+
+
+def list_activations(item: dict[str, Any]) -> list[Values]:
+    """The activations of a license, as rows."""
+    found = item.get(_ACTIVATIONS)
+    return [to_row(one) for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def to_row(item: dict[str, Any]) -> Values:
+    """A record in the columns of its table, each value as a text."""
+    return {_column(name): _text(value) for name, value in item.items() if name != _ACTIVATIONS}
+
+
+@lru_cache(maxsize=256)
+def _column(name: str) -> str:
+    return re.sub("[A-Z]", lambda one: f"_{one[0].lower()}", name)
+
+
+def _text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return msgspec.json.encode(value).decode()

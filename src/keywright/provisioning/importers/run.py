@@ -4,13 +4,14 @@ An import that was broken off is run again: what was brought is the same then, a
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any, Protocol, TypeVar
 
 from msgspec.structs import replace
 
 from keywright.core.command import Command, Context
 from keywright.provisioning.importers.commands import (
+    Import,
     ImportApiKeys,
     ImportGenerators,
     ImportLicenses,
@@ -34,23 +35,17 @@ Item = TypeVar("Item")
 Change = Callable[[Command], Any]
 
 
+Record = ImportedLicense | ImportedGenerator | ImportedApiKey | ImportedNames
+
+
 class Source(Protocol):
     """A system from which records come."""
 
     #: The name of the source, for the events.
     name: str
 
-    def names(self) -> Iterable[ImportedNames]:
-        """Names of products and customers."""
-
-    def generators(self) -> Iterable[ImportedGenerator]:
-        """Generators."""
-
-    def api_keys(self) -> Iterable[ImportedApiKey]:
-        """API keys."""
-
-    def licenses(self) -> Iterable[ImportedLicense]:
-        """Licenses, in the order of their ids."""
+    def records(self) -> Iterable[Record]:
+        """The records, as they come."""
 
 
 def run_import(
@@ -65,16 +60,25 @@ def run_import(
     """Bring everything; ``progress`` gets the number of licenses so far."""
     about: dict[str, Any] = {"context": context, "source": source.name, "is_dry_run": is_dry_run}
     done = 0
-    for batch in split(source.licenses()):
-        report.add(change(ImportLicenses(licenses=batch, **about)))
-        done += sum(not one.is_rest for one in batch)
-        progress(done)
-    if generators := tuple(source.generators()):
-        report.add(change(ImportGenerators(generators=generators, **about)))
-    for api_keys in _chunks(source.api_keys(), _MAX_NAMES):
-        report.add(change(ImportApiKeys(api_keys=api_keys, **about)))
-    for names in source.names():
-        report.add(change(ImportNames(names=names, **about)))
+    for command in _commands(source.records(), about):
+        report.add(change(command))
+        if isinstance(command, ImportLicenses):
+            done += sum(not one.is_rest for one in command.licenses)
+            progress(done)
+
+
+def _commands(records: Iterable[Record], about: dict[str, Any]) -> Iterator[Import]:
+    """The commands that bring these records, in their order."""
+    for kind, of_kind in groupby(records, type):
+        some: Iterator[Any] = of_kind
+        if kind is ImportedLicense:
+            yield from (ImportLicenses(licenses=batch, **about) for batch in split(some))
+        elif kind is ImportedGenerator:
+            yield ImportGenerators(generators=tuple(some), **about)
+        elif kind is ImportedApiKey:
+            yield from (ImportApiKeys(api_keys=few, **about) for few in _chunks(some, _MAX_NAMES))
+        else:
+            yield from (ImportNames(names=one, **about) for one in some)
 
 
 def split(licenses: Iterable[ImportedLicense]) -> Iterator[tuple[ImportedLicense, ...]]:

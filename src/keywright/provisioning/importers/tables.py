@@ -4,11 +4,13 @@ A line that cannot be used is written to a file of its own with the reason, and 
 """
 
 import os
+import sys
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TextIO
+from types import MappingProxyType
+from typing import Any, BinaryIO, NamedTuple, Protocol, TextIO
 
 import msgspec
 
@@ -94,7 +96,7 @@ def _open_private(path: Path) -> TextIO:
 
 
 class Table:
-    """A ``run.Source`` of licenses only."""
+    """A ``run.Source`` whose records stand in lines."""
 
     name: str
 
@@ -102,12 +104,12 @@ class Table:
         self._about, self._rejects = about, rejects
 
     @abstractmethod
-    def records(self) -> Iterator[ImportedLicense | Unusable]:
+    def read(self) -> Iterator[ImportedLicense | Unusable]:
         """The licenses, and the lines that cannot be used, in their order."""
 
-    def licenses(self) -> Iterator[ImportedLicense]:
+    def records(self) -> Iterator[ImportedLicense]:
         """The licenses of the lines that can be used, in their order; the others are rejected."""
-        for one in self.records():
+        for one in self.read():
             if isinstance(one, Unusable):
                 self._rejects.add(one)
             else:
@@ -117,18 +119,6 @@ class Table:
     def unused(self) -> list[str]:
         """The columns that are not used."""
         return []
-
-    def names(self) -> Iterable[ImportedNames]:
-        """No names."""
-        return ()
-
-    def generators(self) -> Iterable[ImportedGenerator]:
-        """No generators."""
-        return ()
-
-    def api_keys(self) -> Iterable[ImportedApiKey]:
-        """No API keys."""
-        return ()
 
 
 class CsvTable(Table):
@@ -158,7 +148,7 @@ class CsvTable(Table):
         pairs = zip(self._csv.columns, self._fields, strict=True)
         return [name for name, field in pairs if field is None and not is_error(name)]
 
-    def records(self) -> Iterator[ImportedLicense | Unusable]:
+    def read(self) -> Iterator[ImportedLicense | Unusable]:
         """The licenses, and the lines that cannot be used, in their order."""
         rows, width = Rows(self._fields, self._about.defaults, self._about.words), len(self._csv.columns)
         is_own = [name.strip().lower() for name in self._csv.columns[:3]] == _OWN_COLUMNS
@@ -178,22 +168,30 @@ class CsvTable(Table):
         return Unusable(line, reason, write)
 
 
+class Lines(Protocol):
+    """A file that is read line by line."""
+
+    def readline(self, size: int, /) -> bytes:
+        """The next line, of at most so many bytes; b"" at the end."""
+
+
 class JsonLines(Table):
     """A file with a JSON object in each line: a license, which may have its activations."""
 
     name = "jsonl"
+    _max_line = _MAX_JSON_LINE
 
-    def __init__(self, stream: BinaryIO, about: About, rejects: Rejects) -> None:
+    def __init__(self, stream: Lines, about: About, rejects: Rejects) -> None:
         super().__init__(about, rejects)
         self._stream = stream
         self._rows_of = lru_cache(_MAX_SHAPES)(self._make_rows)
 
-    def records(self) -> Iterator[ImportedLicense | Unusable]:
+    def read(self) -> Iterator[ImportedLicense | Unusable]:
         """The licenses, and the lines that cannot be used, in their order."""
         number = (self._about.first_line or 1) - 1
-        while line := self._stream.readline(_MAX_JSON_LINE):
+        while line := self._stream.readline(self._max_line):
             number += 1
-            if len(line) >= _MAX_JSON_LINE:
+            if len(line) >= self._max_line:
                 raise SourceUnusable(f"{self._about.name}, line {number}: the line is too long.")
             line = line.removeprefix(_BOM) if number == 1 else line
             if line.strip():
@@ -203,16 +201,40 @@ class JsonLines(Table):
         values: Any = None
         try:
             values = decode_object(line)
-            rows = self._rows_of(tuple(values))
-            return rows.license([*values.values()], f"line {number}")
+            return self._parse(values, f"line {number}")
         except ValueError as problem:
             return refuse_object(number, line, values, str(problem))
+
+    def _parse(self, values: dict[str, Any], place: str) -> ImportedLicense:
+        """The license in a line. Raises ``ValueError``."""
+        return self._rows_of(tuple(values)).license([*values.values()], place)
 
     def _make_rows(self, names: Sequence[str]) -> Rows:
         there = {*names}
         given = {name: field for name, field in self._about.given.items() if name in there}
         used = ["" if name == ERROR else name for name in names]
         return Rows(assign_fields(used, given, self._about.preset), self._about.defaults, self._about.words)
+
+
+class ConvertedLines(JsonLines):
+    """What the converter writes: beside licenses, each with the ``place`` where it stands in the shop, what a
+    shop has of generators, API keys and names. Only for the terminal: whoever imports API keys may do all.
+    """
+
+    _max_line = sys.maxsize
+    _kinds: Mapping[str, Any] = MappingProxyType(
+        {"generator": ImportedGenerator, "api_key": ImportedApiKey, "names": ImportedNames}
+    )
+
+    def __init__(self, name: str, stream: Lines, about: About, rejects: Rejects) -> None:
+        """``name`` is that of the source in events."""
+        super().__init__(stream, about, rejects)
+        self.name = name
+
+    def _parse(self, values: dict[str, Any], place: str) -> Any:
+        for kind in values.keys() & self._kinds.keys():
+            return msgspec.convert(values[kind], self._kinds[kind], str_keys=True)
+        return super()._parse(values, values.get("place", place))
 
 
 def refuse_object(number: int, line: bytes, values: Any, reason: str) -> Unusable:

@@ -184,7 +184,7 @@ def read_part(
     is_csv = options.format is Format.CSV
     table: Table = CsvTable(stream, about, rejects) if is_csv else JsonLines(stream, about, rejects)
     lines = text.split(b"\n")
-    for one in islice(table.records(), limit):
+    for one in islice(table.read(), limit):
         if isinstance(one, ImportedLicense) and len(one.activations) > MAX_ACTIVATIONS:
             number = int(one.place.removeprefix("line "))
             line = lines[number - first_line]

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from keywright.core.errors import SourceUnusable
-from keywright.provisioning.importers.mysqldump import Row
+from keywright_converter.mysqldump import Row
 
 #: Of WordPress's own tables, only the rows and columns with names are read: no texts, passwords or addresses.
 _PARTS = {

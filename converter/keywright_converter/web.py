@@ -6,45 +6,26 @@ import re
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from datetime import datetime
-from functools import lru_cache
 from typing import IO, Any
 
-import msgspec
-
 from keywright.core.errors import SourceUnusable
-from keywright.provisioning.importers import lmfwc
+from keywright.provisioning.importers.lmfwc import DATA_ERROR, PlainKeys, list_activations, to_row
 from keywright.provisioning.importers.lmfwc_client import (
     LmfwcClient,
     ShopRefusal,
     ShopUnavailable,
     read_data,
 )
-from keywright.provisioning.importers.model import ImportedLicense, Notice
+from keywright.provisioning.importers.model import Notice
 from keywright.provisioning.importers.report import Report
-from keywright.provisioning.importers.spool import Spooled, Values
-from keywright.provisioning.importers.spooled_source import GENERATORS, SpooledSource, id_of
+from keywright_converter.source import GENERATORS, SpooledSource, id_of
 
-#: The code of most errors; in a list it says that there is nothing.
-DATA_ERROR = "lmfwc_rest_data_error"
-_ACTIVATIONS = "activationData"
 #: Systems that have pages send so many licenses in one; the plugin sends all.
 _PER_PAGE = 500
 _LIST_START = re.compile(rb'\s*\{\s*"success"\s*:\s*true\s*,\s*"data"\s*:\s*\[')
 _SEPARATORS = re.compile(r"[\s,]*")
 _CHUNK, _MAX_ITEM = 1024**2, 64 * 1024**2
 _decoder = json.JSONDecoder()
-
-
-class PlainKeys:
-    """The interface gives license keys as they are, without hashes."""
-
-    def unseal(self, sealed: str) -> str:
-        """The license key."""
-        return sealed
-
-    def hash(self, _key: str) -> str:
-        """No hash."""
-        return ""
 
 
 class WebShop(SpooledSource):
@@ -56,9 +37,8 @@ class WebShop(SpooledSource):
         report: Report,
         *,
         now: datetime,
-        keep_address: Callable[[str, datetime], str] = lambda address, _: address,
     ) -> None:
-        super().__init__("lmfwc", PlainKeys(), report, now=now, keep_address=keep_address)
+        super().__init__("lmfwc", PlainKeys(), report, now=now)
         self._client = client
 
     def load(self, progress: Callable[[int], None] = lambda _: None) -> None:
@@ -83,14 +63,6 @@ class WebShop(SpooledSource):
         if not self.total:
             raise SourceUnusable(f"{self._client.host} has no licenses. Nothing was imported.")
         self._note_joined()
-
-    def api_keys(self) -> Iterator[Any]:
-        """None: the interface has no API keys."""
-        return iter(())
-
-    def names(self) -> Iterator[Any]:
-        """None: the interface has no names."""
-        return iter(())
 
     def _list_licenses(self) -> Generator[dict[str, Any], None, None]:
         """All licenses, page by page. A system that has no pages answers each request with all of them."""
@@ -132,12 +104,6 @@ class WebShop(SpooledSource):
             self._spool.add_other(GENERATORS, 0, to_row(one))
 
 
-def read_license(item: dict[str, Any], plugin: lmfwc.Plugin) -> ImportedLicense | None:
-    """The license in an answer, with its activations; None where its key cannot be used."""
-    activations = [Spooled(0, one) for one in list_activations(item)]
-    return plugin.license(Spooled(0, to_row(item)), activations, {})
-
-
 def read_list(file: IO[bytes]) -> Generator[dict[str, Any], None, None]:
     """The records in the answer to a list, one by one: a list may have hundreds of MB.
 
@@ -177,28 +143,6 @@ def _decode_items(text: io.TextIOWrapper) -> Iterator[dict[str, Any]]:
         if not isinstance(item, dict):
             raise ShopUnavailable("its list of licenses has other things in it")
         yield item
-
-
-def list_activations(item: dict[str, Any]) -> list[Values]:
-    """The activations of a license, as rows."""
-    found = item.get(_ACTIVATIONS)
-    return [to_row(one) for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-
-
-def to_row(item: dict[str, Any]) -> Values:
-    """A record in the columns of its table, each value as a text."""
-    return {_column(name): _text(value) for name, value in item.items() if name != _ACTIVATIONS}
-
-
-@lru_cache(maxsize=256)
-def _column(name: str) -> str:
-    return re.sub("[A-Z]", lambda one: f"_{one[0].lower()}", name)
-
-
-def _text(value: object) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    return msgspec.json.encode(value).decode()
 
 
 def _explain(refusal: ShopRefusal, host: str) -> str:

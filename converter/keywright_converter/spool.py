@@ -3,10 +3,12 @@ database, which has no name and is gone with its connection.
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
+
+from keywright.provisioning.importers.lmfwc import Spooled, Values
 
 _TABLES = """
 PRAGMA synchronous = OFF;
@@ -17,7 +19,6 @@ CREATE TABLE activations (license_id INTEGER, id INTEGER, line INTEGER, data BLO
 CREATE TABLE meta (license_id INTEGER, line INTEGER, name TEXT, value TEXT);
 CREATE TABLE others (kind TEXT, line INTEGER, data BLOB);
 CREATE TABLE names (kind TEXT, number INTEGER, rank INTEGER, name TEXT);
-CREATE TABLE taken (id INTEGER PRIMARY KEY);
 """
 _INDEXES = """
 CREATE INDEX licenses_hash ON licenses (hash);
@@ -38,31 +39,8 @@ _INSERT = {
     "meta": "INSERT INTO meta VALUES (?, ?, ?, ?)",
     "others": "INSERT INTO others VALUES (?, ?, ?)",
     "names": "INSERT INTO names VALUES (?, ?, ?, ?)",
-    "taken": "INSERT OR IGNORE INTO taken VALUES (?)",
 }
 _MAX_PENDING = 1_000
-
-Values = dict[str, str | None]
-
-
-class Spooled(NamedTuple):
-    """A row and the line where it stands, 0 without lines; an activation that has an id which is taken here
-    has it no more.
-    """
-
-    line: int
-    values: Values
-    is_id_taken: bool = False
-
-    @property
-    def place(self) -> str:
-        """The beginning of a text that says where the row stands."""
-        return place_of(self.line, "")
-
-
-def place_of(line: int, what: str) -> str:
-    """A text that says where a row stands; in a database, there are no lines."""
-    return f"line {line}, {what}" if line else what
 
 
 class Spool:
@@ -98,12 +76,6 @@ class Spool:
         """Add a name of a product or customer; the one with the lowest rank counts."""
         self._add("names", (kind, number, rank, name))
 
-    def add_taken(self, numbers: Iterable[int]) -> None:
-        """Add ids that activations must not have."""
-        for number in numbers:
-            self._add("taken", (number,))
-        self._write("taken")
-
     def finish(self) -> None:
         """Sort what was added."""
         for table in _INSERT:
@@ -125,11 +97,11 @@ class Spool:
         """The activations of the licenses from one id to another, by license."""
         found: dict[int, list[Spooled]] = {}
         for row in self._connection.execute(
-            "SELECT license_id, line, data, id IN (SELECT id FROM taken) FROM activations "
+            "SELECT license_id, line, data FROM activations "
             "WHERE license_id BETWEEN ? AND ? ORDER BY license_id, id",
             (first, last),
         ):
-            found.setdefault(row[0], []).append(Spooled(row[1], self._decode(row[2]), bool(row[3])))
+            found.setdefault(row[0], []).append(Spooled(row[1], self._decode(row[2])))
         return found
 
     def meta(self, first: int, last: int) -> dict[int, dict[str, str | None]]:

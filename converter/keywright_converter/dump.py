@@ -11,8 +11,7 @@ from typing import NamedTuple
 from keywright.core import parsing
 from keywright.core.errors import SourceUnusable
 from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.importers import lmfwc
-from keywright.provisioning.importers.defuse import Secrets
+from keywright.provisioning.importers.lmfwc import Values, place_of
 from keywright.provisioning.importers.model import (
     ImportedApiKey,
     ImportedNames,
@@ -20,10 +19,11 @@ from keywright.provisioning.importers.model import (
     Outcome,
     Verdict,
 )
-from keywright.provisioning.importers.mysqldump import Row, RowSource
 from keywright.provisioning.importers.report import Report
-from keywright.provisioning.importers.spool import Values, place_of
-from keywright.provisioning.importers.spooled_source import AT_ONCE, GENERATORS, SpooledSource, id_of
+from keywright_converter.defuse import Secrets
+from keywright_converter.mysqldump import Row, RowSource
+from keywright_converter.rows import read_api_key, try_secrets
+from keywright_converter.source import AT_ONCE, GENERATORS, SpooledSource, id_of
 
 _LICENSES, _ACTIVATIONS, _META = "licenses", "activations", "meta"
 _API_KEYS = "api_keys"
@@ -82,9 +82,8 @@ class Dump(SpooledSource):
         *,
         now: datetime,
         prefix: str | None = None,
-        keep_address: Callable[[str, datetime], str] = lambda address, _: address,
     ) -> None:
-        super().__init__(family.name, secrets, report, now=now, keep_address=keep_address)
+        super().__init__(family.name, secrets, report, now=now)
         self._source, self._family, self._prefix = tables, family, prefix
         self._secrets = secrets
         self._table_name = re.compile(rf"(.*?)({'|'.join((*family.tables, *_SHOP))})")
@@ -191,8 +190,7 @@ class Dump(SpooledSource):
 
     def _try_secrets(self) -> None:
         tried = [
-            lmfwc.try_secrets(self._secrets, row.values)
-            for _, row in self._spool.licenses(after=0, limit=_TRIED)
+            try_secrets(self._secrets, row.values) for _, row in self._spool.licenses(after=0, limit=_TRIED)
         ]
         where = f"They lie in wp-content/uploads/{self.name}-files/ of the shop."
         if tried and not any(is_unsealed for is_unsealed, _ in tried):
@@ -218,7 +216,7 @@ class Dump(SpooledSource):
         """The API keys that can be used; where the users of WordPress came, too, those of its users."""
         has_users = bool(self._tables[_USERS])
         for row in self._spool.others(_API_KEYS):
-            one = self._plugin.api_key(row)
+            one = read_api_key(row, self._report.note)
             owner = id_of(row.values, "user_id") or 0
             if one is not None and has_users and not self._spool.has_name(NameKind.CUSTOMER, owner):
                 self._report.note(Notice("api_key_owner", one.place, one.name))
@@ -232,7 +230,7 @@ class Dump(SpooledSource):
         for kind in NameKind:
             names: dict[int, str] = {}
             for number, name in self._spool.names(kind):
-                if number in self._plugin.named[kind]:
+                if number in self._named[kind]:
                     names[number] = name
                 if len(names) == AT_ONCE:
                     yield ImportedNames(kind, names)

@@ -1,0 +1,148 @@
+"""A source whose rows lie in a spool: what dumps and the plugin's interface have in common."""
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from keywright.core import parsing
+from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.importers.lmfwc import MAX_KEPT_ID, Plugin, Sealing, Values, place_of
+from keywright.provisioning.importers.model import (
+    ImportedApiKey,
+    ImportedGenerator,
+    ImportedLicense,
+    ImportedNames,
+    Notice,
+    Outcome,
+    Verdict,
+)
+from keywright.provisioning.importers.report import Report
+from keywright_converter.rows import find_local_midnight, read_generator
+from keywright_converter.spool import Spool
+
+GENERATORS = "generators"
+#: How many rows are read at once.
+AT_ONCE = 500
+#: The members of a license in JSON Lines, by their names here: all that a shop has.
+_MEMBERS = {
+    one: {"key": "license_key", "valid_for_days": "valid_for"}.get(one, one)
+    for one in (
+        *("key", "status", "created_at", "updated_at", "id", "order_id", "product_id", "customer_id"),
+        *("expires_at", "valid_for_days", "source", "times_activated_max", "created_by", "updated_by"),
+        *("metadata", "activations", "place"),
+    )
+}
+
+
+class SpooledSource:
+    """Rows in the columns of the plugin's tables, as lines that ``keywright import`` reads."""
+
+    def __init__(self, name: str, sealing: Sealing, report: Report, *, now: datetime) -> None:
+        """``name`` is that of the source in events."""
+        self.name = name
+        self._report, self._now = report, now
+        self._plugin = Plugin(sealing, report.note, now=now)
+        self._spool = Spool()
+        self._lines = self._write_lines()
+        #: How often each time of day is the end of a license.
+        self._ends: Counter[str] = Counter()
+        #: The products and customers that licenses name.
+        self._named: dict[NameKind, set[int]] = {kind: set() for kind in NameKind}
+
+    @abstractmethod
+    def load(self, progress: Callable[[int], None] = lambda _: None) -> None:
+        """Read everything; ``progress`` gets how many rows so far. Raises ``SourceUnusable``."""
+
+    def close(self) -> None:
+        """Delete what was read."""
+        self._spool.close()
+
+    def readline(self, _size: int = -1, /) -> bytes:
+        """The next line of JSON, b"" after the last: licenses, then generators, API keys and names, each in
+        a member of its kind. No line is cut.
+        """
+        return next(self._lines, b"")
+
+    @property
+    def total(self) -> int:
+        """The number of licenses in the source."""
+        return self._spool.count("licenses")
+
+    def largest_ids(self) -> tuple[int, int]:
+        """The largest ids of licenses and activations that can be kept."""
+        return (
+            self._spool.largest_id("licenses", MAX_KEPT_ID),
+            self._spool.largest_id("activations", MAX_KEPT_ID),
+        )
+
+    def licenses(self) -> Iterator[ImportedLicense]:
+        """The licenses that can be used, in the order of their ids."""
+        last = 0
+        while rows := self._spool.licenses(after=last, limit=AT_ONCE):
+            first, last = rows[0][0], rows[-1][0]
+            activations, meta = self._spool.activations(first, last), self._spool.meta(first, last)
+            for number, row in rows:
+                taken = activations.get(number, [])
+                one = self._plugin.license(row, taken, meta.get(number, {}))
+                self._count_left_out("license", one is None)
+                self._count_left_out("activation", len(taken) - (len(one.activations) if one else 0))
+                if one is not None:
+                    self._remember(one)
+                    yield one
+        found = find_local_midnight(self._ends)
+        if found is not None:
+            self._report.note(Notice("expiry_local", f"at {found[0]} UTC"), found[1])
+
+    def generators(self) -> Iterator[ImportedGenerator]:
+        """The generators that make keys."""
+        for row in self._spool.others(GENERATORS):
+            one = read_generator(row, self._report.note, self._now)
+            self._count_left_out("generator", one is None)
+            if one is not None:
+                yield one
+
+    def api_keys(self) -> Iterator[ImportedApiKey]:
+        """The API keys that can be used; not every source has them."""
+        return iter(())
+
+    def names(self) -> Iterator[ImportedNames]:
+        """The names of the products and customers that licenses name; not every source has them."""
+        return iter(())
+
+    def _write_lines(self) -> Iterator[bytes]:
+        encode = msgspec.json.Encoder().encode
+        for license in self.licenses():
+            yield encode({name: getattr(license, field) for field, name in _MEMBERS.items()})
+        records: Any = (("generator", self.generators), ("api_key", self.api_keys), ("names", self.names))
+        for kind, read in records:
+            for one in read():
+                yield encode({kind: one})
+
+    def _remember(self, license: ImportedLicense) -> None:
+        if license.expires_at is not None:
+            self._ends[f"{license.expires_at:%H:%M:%S}"] += 1
+        self._named[NameKind.PRODUCT].add(license.product_id or 0)
+        self._named[NameKind.CUSTOMER].add(license.customer_id or 0)
+
+    def _note_joined(self) -> None:
+        for line, number, first in self._spool.joined():
+            self._report.note(
+                Notice("key_duplicate", place_of(line, f"license {number}"), f"as license {first}")
+            )
+            self._report.count(Outcome("license", Verdict.LEFT_OUT))
+
+    def _count_left_out(self, kind: str, amount: int) -> None:
+        if amount:
+            self._report.count(Outcome(kind, Verdict.LEFT_OUT, int(amount)))
+
+
+def id_of(values: Values, column: str) -> int | None:
+    """The number in a column; None where there is none."""
+    try:
+        return parsing.parse_integer(values.get(column) or None)
+    except ValueError:
+        return None
