@@ -32,6 +32,7 @@ from keywright.licensing.activations.commands import Activate
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.licenses.commands import IssueLicenses
 from keywright.provisioning.products.commands import CreateProduct
+from keywright.provisioning.products.fields import NewProduct
 from keywright.registry import open_executor
 
 #: Connections that activate, and that validate beside them about 300 times a second; and their mean pauses.
@@ -121,7 +122,7 @@ def _import(copy: Filled, storage: Storage, executor: Executor, receiver: Receiv
     """Import licenses while another product's license is activated. Three endpoints are notified: one of all
     that is imported, one of the other product, and one of other events.
     """
-    product: int = _do(executor, CreateProduct(context=_now(), name="Other"))[0].id
+    product: int = _do(executor, CreateProduct(context=_now(), fields=NewProduct(name="Other")))[0].id
     keys = [f"OTHER-{number}" for number in range(_OF_OTHER)]
     about: dict[str, Any] = {"status": Status.ACTIVE, "product_id": product}
     for one in keys:

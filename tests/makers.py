@@ -61,6 +61,7 @@ from keywright.provisioning.policies.commands import (
 )
 from keywright.provisioning.policies.model import Policy
 from keywright.provisioning.products.commands import CreateProduct
+from keywright.provisioning.products.fields import NewProduct
 from keywright.provisioning.trials.commands import StartTrial
 from keywright.registry import open_executor
 from keywright.search.store import EventFilter
@@ -390,7 +391,7 @@ def validate(key: str = KEY, token: str | None = None, **fields: Any) -> Validat
 
 
 def create_product(product_id: int) -> CreateProduct:
-    return CreateProduct(**_with_context(id=product_id, name=f"Product {product_id}"))
+    return CreateProduct(**_with_context(fields=NewProduct(id=product_id, name=f"Product {product_id}")))
 
 
 def create_policy(**fields: Any) -> CreatePolicy:

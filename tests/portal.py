@@ -17,6 +17,7 @@ from keywright.licensing.licenses.model import Status
 from keywright.provisioning.customers.commands import CreateCustomer
 from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses
 from keywright.provisioning.products.commands import CreateProduct
+from keywright.provisioning.products.fields import NewProduct
 from tests.http.admin_browser import asked, decide, look_up
 from tests.server import RunningServer
 
@@ -25,7 +26,7 @@ _TOKEN = re.compile(r'name="csrf_token" value="([0-9a-f]+)"')
 
 def make_product(server: RunningServer, name: str = "Photo Editor") -> int:
     """A product; returns its ID."""
-    return int(decide(server, CreateProduct(**asked(name=name)))[0].id)
+    return int(decide(server, CreateProduct(**asked(fields=NewProduct(name=name))))[0].id)
 
 
 def make_customer(server: RunningServer, email: str, **fields: Any) -> int:

@@ -17,10 +17,10 @@ from keywright.config.sources import describe_values
 from keywright.core.errors import V2
 from keywright.core.errors.problems import PROBLEMS
 from keywright.core.fields import strip_annotations
+from keywright.core.nouns import ListQuery
 from keywright.http.middleware.routing import Right
 from keywright.http.v2 import messages, routes
 from keywright.http.v3 import routes as v3_routes
-from keywright.http.v3.lists import ListQuery
 from keywright.http.v3.route import Route
 from tools import privacy
 
@@ -160,7 +160,7 @@ def v3_interface() -> str:
 
 
 def _describe(route: Route) -> str:
-    title = (route.handler.__doc__ or "").partition("\n")[0].rstrip(".")
+    title = route.text.partition("\n")[0].rstrip(".")
     right = _RIGHTS[route.right] + (" *" if route.needs_all_products else "")
     return f"{_name(route)} | {title} | {right} | {_codes(route.refusals)}"
 

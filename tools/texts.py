@@ -18,6 +18,8 @@ from babel.messages.extract import extract_from_dir
 from babel.messages.pofile import read_po, write_po
 
 from keywright.core.errors import KeywrightError
+from keywright.core.nouns import list_members
+from keywright.http.admin.event_changes import NOUNS
 from keywright.http.pages import error_messages
 from keywright.http.pages.languages import PORTAL_CATALOGS
 from keywright.provisioning.importers.report import ODDITIES, VERDICTS
@@ -75,6 +77,8 @@ def collect(domain: Domain) -> Catalog:
         return catalog
     for text in sorted(set(_texts_of_errors(KeywrightError))):
         catalog.add(text, locations=[("core/errors", 0)])
+    for text in sorted(set(_texts_of_fields())):
+        catalog.add(text, locations=[("core/nouns.py", 0)])
     for text in sorted({*VERDICTS.values(), *chain(*ODDITIES.values())}):
         catalog.add(text, locations=[("provisioning/importers/report.py", 0)])
     return catalog
@@ -84,6 +88,13 @@ def _texts_of_errors(kind: type[KeywrightError]) -> Iterator[str]:
     yield from filter(None, (kind.heading, kind.sentence))
     for inner in kind.__subclasses__():
         yield from _texts_of_errors(inner)
+
+
+def _texts_of_fields() -> Iterator[str]:
+    """The labels and hints of the fields that forms and the history show."""
+    for noun in NOUNS:
+        for member in list_members(noun.new):
+            yield from filter(None, (member.form.get("label"), member.form.get("hint")))
 
 
 def load(path: Path) -> Catalog:

@@ -58,7 +58,6 @@ from keywright.provisioning.policies import queries as policy_queries
 from keywright.provisioning.policies.commands import FindPolicies, GetPolicy, ListPolicies, PreviewTerms
 from keywright.provisioning.portal import handlers as portal
 from keywright.provisioning.products import handlers as products
-from keywright.provisioning.products import queries as product_queries
 from keywright.provisioning.shops import handlers as shops
 from keywright.provisioning.shops import queries as shop_queries
 from keywright.provisioning.shops.commands import OpenConnection
@@ -134,7 +133,7 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     FindApiKey: identity.find_api_key,
     health.CheckDatabase: health.check_database,
     **customer_export.QUERY_HANDLERS,
-    **product_queries.QUERY_HANDLERS,
+    **products.QUERY_HANDLERS,
     **customer_queries.QUERY_HANDLERS,
     **shop_queries.QUERY_HANDLERS,
     **trial_queries.QUERY_HANDLERS,

@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 from keywright.provisioning.customers.commands import CreateCustomer
 from keywright.provisioning.policies.commands import CreatePolicy
 from keywright.provisioning.products.commands import CreateProduct
+from keywright.provisioning.products.fields import NewProduct
 from tests.browser.camera import PHONE, viewport
 from tests.browser.watching import Visitor
 from tests.http.admin_browser import asked, decide, make_users
@@ -61,7 +62,7 @@ def shop(server: RunningServer) -> Shop:
     decide(
         server,
         CreateCustomer(**asked(id=CUSTOMER, name="Larch Street Clinic")),
-        CreateProduct(**asked(id=PRODUCT, name="Lumen Atlas")),
+        CreateProduct(**asked(fields=NewProduct(id=PRODUCT, name="Lumen Atlas"))),
         CreatePolicy(**asked(name="Yearly", terms={"valid_for_days": 365}, **recipe)),
     )
     license = make(server, key=KEY, customer_id=CUSTOMER, times_activated_max=1)

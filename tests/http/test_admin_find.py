@@ -13,6 +13,7 @@ from keywright.licensing.licenses.commands import UpdateLicense
 from keywright.licensing.licenses.model import License
 from keywright.provisioning.customers.commands import CreateCustomer, DeleteCustomer, UpdateCustomer
 from keywright.provisioning.products.commands import CreateProduct
+from keywright.provisioning.products.fields import NewProduct
 from keywright.search.filters import Search
 from tests.http.admin_browser import Visitor, asked, decide, said, title
 from tests.http.admin_licenses import a_key, a_number, activate, follow, make, where_to
@@ -162,7 +163,9 @@ def test_devices_of_one_address_are_all_found(server: RunningServer, bob: Visito
 
 def test_products_and_jobs_are_found(server: RunningServer, bob: Visitor) -> None:
     mark = f"u{a_number()}"
-    decide(server, CreateProduct(**asked(name=f"Lumen Server {mark}", code=f"lumen-{mark}")))
+    decide(
+        server, CreateProduct(**asked(fields=NewProduct(name=f"Lumen Server {mark}", code=f"lumen-{mark}")))
+    )
     for text in (f"lumen {mark}", f"{mark} serv", f"lumen-{mark}"):
         assert found(bob, text) == {"Products": [f"Lumen Server {mark}"]}, text
     (job,) = decide(server, orders.start_command(Export(search=Search()), **asked()))

@@ -12,6 +12,7 @@ from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.policies.commands import CreatePolicy, GenerateLicenses
 from keywright.provisioning.products.commands import CreateProduct
+from keywright.provisioning.products.fields import NewProduct
 from tests.databases import KINDS
 from tests.http.admin_browser import Visitor, asked, decide, said, title
 from tests.http.admin_licenses import a_number
@@ -51,7 +52,7 @@ def last_event(visitor: Visitor, name: str) -> str:
 def test_a_policy_is_made_with_what_was_typed(ada: Visitor) -> None:
     fields = {"prefix": "LS ", "suffix": "-X", "max_activations": "3", "valid_for_days": "365"}
     product = a_number()
-    decide(ada.server, CreateProduct(**asked(id=product, name=f"Lumen {product}")))
+    decide(ada.server, CreateProduct(**asked(fields=NewProduct(id=product, name=f"Lumen {product}"))))
     fields |= {"starts": "first_activation", "product_id": str(product)}
     answer = ada.post("/policies/new", name="Studio", **GOOD | fields)
     assert answer.headers["location"] == "/admin/policies"

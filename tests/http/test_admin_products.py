@@ -15,7 +15,7 @@ from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.customers.commands import CreateCustomer
 from keywright.provisioning.policies.commands import CreatePolicy
 from keywright.provisioning.products.commands import CreateProduct
-from keywright.provisioning.products.model import Feature
+from keywright.provisioning.products.fields import NewFeature, NewProduct
 from tests.databases import KINDS
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said, title
 from tests.http.admin_licenses import a_number, activate, make
@@ -59,9 +59,9 @@ def test_a_product_is_made_changed_and_deleted(bob: Visitor) -> None:
     bob.post("/products/31/edit", name="Alpine Studio", code="studio", features="pro")
     assert "31 Alpine Studio studio pro Edit" in said(bob.get("/products"))
     assert last_event(bob, "product.updated") == (
-        '{"product_id":31,"product":"Alpine Studio","code":["alpine","studio"],'
-        '"name":["Alpine","Alpine Studio"],"url":["https://example.com",null],'
-        '"external_id":["erp-31",null],"features":"changed"}'
+        '{"product_id":31,"product":"Alpine Studio","name":["Alpine","Alpine Studio"],'
+        '"code":["alpine","studio"],"url":["https://example.com",null],"features":"changed",'
+        '"external_id":["erp-31",null]}'
     )
     assert "no license and no policy names" in said(bob.get("/products/31/delete"))
     bob.post("/products/31/delete")
@@ -134,7 +134,7 @@ def test_what_is_wrong_is_said_beside_its_field(
     if not bob.server.sql("SELECT id FROM products WHERE id = 5"):
         decide(
             bob.server,
-            CreateProduct(**asked(id=5, name="Five", code="five")),
+            CreateProduct(**asked(fields=NewProduct(id=5, name="Five", code="five"))),
             CreateCustomer(**asked(id=6, email="six@example.com")),
             CreateLicense(**asked(key="OF-FIVE", status=3, product_id=5, customer_id=6)),
         )
@@ -160,7 +160,11 @@ def test_there_is_no_page_for_what_is_unknown(bob: Visitor, area: str, rest: str
 def test_a_customer_has_a_page_with_licenses_devices_and_what_happened(bob: Visitor, carol: Visitor) -> None:
     customer, product = a_number(), a_number()
     new = CreateCustomer(**asked(id=customer, name="Larch Street Clinic", email="clinic@example.com"))
-    decide(bob.server, new, CreateProduct(**asked(id=product, name="Lumen Server", code=f"lumen{product}")))
+    decide(
+        bob.server,
+        new,
+        CreateProduct(**asked(fields=NewProduct(id=product, name="Lumen Server", code=f"lumen{product}"))),
+    )
     licenses = [make(bob.server, customer_id=customer, product_id=product) for _ in range(12)]
     device = activate(bob.server, licenses[3], label="laptop-olga")
     other = activate(bob.server, make(bob.server), label="of another customer")
@@ -218,7 +222,7 @@ def test_a_product_has_a_page_with_policies_api_keys_and_what_happened(ada: Visi
     product, server = a_number(), ada.server
     decide(
         server,
-        CreateProduct(**asked(id=product, name="Lumen Field Kit", code=f"field{product}")),
+        CreateProduct(**asked(fields=NewProduct(id=product, name="Lumen Field Kit", code=f"field{product}"))),
         CreatePolicy(
             **asked(name="Yearly", charset="0123456789", chunks=4, chunk_length=5, product_id=product)
         ),
@@ -248,8 +252,8 @@ def test_a_customer_links_to_the_shop(database: str, tmp_path: Path, link: str) 
 
 
 def test_features_keep_their_descriptions(bob: Visitor) -> None:
-    pro = Feature("pro", "Pro", "All of it.")
-    decide(bob.server, CreateProduct(**asked(id=32, name="Described", features=(pro,))))
+    pro = NewFeature("pro", "Pro", "All of it.")
+    decide(bob.server, CreateProduct(**asked(fields=NewProduct(id=32, name="Described", features=[pro]))))
     bob.post("/products/32/edit", name="Described", features="pro = Professional")
     ((features,),) = bob.server.sql("SELECT features FROM products WHERE id = 32")
     assert features == '[{"code":"pro","name":"Professional","description":"All of it."}]'

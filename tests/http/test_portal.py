@@ -18,6 +18,7 @@ from keywright.provisioning.licenses.commands import CustomerReference, IssueLic
 from keywright.provisioning.policies.commands import CreatePolicy
 from keywright.provisioning.portal.commands import MakePortalLink
 from keywright.provisioning.products.commands import UpdateProduct
+from keywright.provisioning.products.fields import ProductFields
 from tests.http.admin_browser import Visitor, asked, decide, make_users
 from tests.portal import (
     PortalVisitor,
@@ -309,7 +310,7 @@ def test_a_license_that_ends_is_renewed_where_the_product_says(
 ) -> None:
     number, product = make_customer(server, "renews@portal.example"), make_product(server, "Renewed")
     address = "https://shop.example/renew?ref={license_ref}&x=1"
-    decide(server, UpdateProduct(**asked(product_id=product, changes={"renew_url": address})))
+    decide(server, UpdateProduct(**asked(id=product, fields=ProductFields(renew_url=address))))
     make_license(server, f"{KEY}-ENDS", number, terms={"valid_for_days": 9}, product_id=product)
     make_license(server, f"{KEY}-ENDLESS", number, product_id=product)
     page = stranger.sign_in("renews@portal.example", number).get("").text

@@ -16,6 +16,7 @@ from joserfc.jwk import OKPKey
 from keywright.core.command import Context
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.products.commands import CreateProduct
+from keywright.provisioning.products.fields import NewProduct
 from keywright.registry import open_executor
 from keywright.signing import jws, rules, store
 from keywright.signing.armor import read_license_file
@@ -61,7 +62,12 @@ LICENSE: dict[str, Any] = {
 def app(tmp_path: Path) -> Iterator[App]:
     """License 1, of a product with a code, has one device."""
     with open_app(tmp_path) as app:
-        do(app, CreateProduct(context=Context(NOW, an_origin()), id=17, code="editor", name="Editor"))
+        do(
+            app,
+            CreateProduct(
+                context=Context(NOW, an_origin()), fields=NewProduct(id=17, code="editor", name="Editor")
+            ),
+        )
         do(app, create(product_id=17, customer_id=5), activate_device(LAPTOP))
         do(app, update(KEY, metadata='{"public":{"edition":"pro"},"secret":1}'))
         yield app

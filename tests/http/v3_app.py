@@ -17,6 +17,7 @@ from keywright.background.counters import Counters
 from keywright.config import Settings
 from keywright.core.command import Command
 from keywright.core.fields import Id, Parse, Time
+from keywright.core.nouns import ListQuery
 from keywright.core.parsing import parse_name
 from keywright.db import Storage
 from keywright.db.schema import events
@@ -34,7 +35,6 @@ from keywright.http.v3.answers import created, etag_of, no_content, ok
 from keywright.http.v3.call import Call
 from keywright.http.v3.fields import Body, ClientBody, LicenseKey
 from keywright.http.v3.interface import V3
-from keywright.http.v3.lists import ListQuery
 from keywright.http.v3.route import JSON_TYPE, JWT_TYPE, Route
 from keywright.http.v3.routes import ROUTES
 from keywright.http.v3.schemas import Me, Page
@@ -42,8 +42,8 @@ from keywright.identity.model import Permissions
 from keywright.licensing.activations.commands import Validate
 from keywright.licensing.licenses.commands import CreateLicense
 from keywright.licensing.licenses.model import Status
-from keywright.provisioning.products.model import Product
-from keywright.provisioning.products.store import save_new_product
+from keywright.provisioning.products.commands import PRODUCT
+from keywright.provisioning.products.store import PRODUCTS
 from keywright.registry import open_executor
 from tests.makers import NOW, a_storage, issue_api_key
 
@@ -244,7 +244,8 @@ class App:
         """Products of these numbers, without an event."""
         with self.storage.write() as tx:
             for number in numbers:
-                save_new_product(tx, Product(number, None, f"Product {number}", None, (), None, NOW, NOW))
+                product = PRODUCT.make(id=number, name=f"Product {number}", created_at=NOW, updated_at=NOW)
+                PRODUCTS.insert(tx, product)
 
     def events(self, prefix: str) -> list[tuple[str, Any]]:
         """The names and details of the events whose names begin so, oldest first."""

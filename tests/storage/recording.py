@@ -58,6 +58,7 @@ from keywright.provisioning.licenses.commands import IssueLicenses, RotateKey
 from keywright.provisioning.policies.commands import GetPolicy, ListPolicies
 from keywright.provisioning.portal.commands import AskToSignIn, FollowMailedLink, MakePortalLink
 from keywright.provisioning.products.commands import CreateProduct
+from keywright.provisioning.products.fields import NewProduct
 from keywright.provisioning.shops.model import SaleState
 from keywright.provisioning.trials.commands import StartTrial
 from keywright.registry import open_executor
@@ -210,7 +211,10 @@ def _use_devices(storage: Storage) -> None:
     ):
         assert not [one for one in executor.execute(command) if isinstance(one, Exception)]
     executor.query([ValidateLicense(key="v", fingerprint="desk", now=NOW)])
-    trial = CreateProduct(**by, id=9, name="Trials"), create_policy(product_id=9, terms={"trial": True})
+    trial = (
+        CreateProduct(**by, fields=NewProduct(id=9, name="Trials")),
+        create_policy(product_id=9, terms={"trial": True}),
+    )
     executor.execute(trial)
     [started] = executor.execute([StartTrial(**by, product=9, fingerprint="desk", device=Device("desk"))])
     assert not isinstance(started, Exception)

@@ -11,6 +11,7 @@ from keywright.engine.executor import Executor
 from keywright.licensing.licenses.store import save_new_licenses
 from keywright.provisioning.customers.commands import CreateCustomer
 from keywright.provisioning.products.commands import CreateProduct
+from keywright.provisioning.products.fields import NewProduct
 from keywright.search import scan
 from keywright.search.filters import Order, Search
 from keywright.search.license_pages import find_page
@@ -42,8 +43,8 @@ def executor(storage: Storage, executor: Executor) -> Executor:
             CreateCustomer(context=asked, id=7, name="larch Street Clinic"),
             CreateCustomer(context=asked, id=8, email="Anna@example.com"),
             CreateCustomer(context=asked, id=9, name="Birch & Sons"),
-            CreateProduct(context=asked, id=1, name="Viewer"),
-            CreateProduct(context=asked, id=2, name="editor"),
+            CreateProduct(context=asked, fields=NewProduct(id=1, name="Viewer")),
+            CreateProduct(context=asked, fields=NewProduct(id=2, name="editor")),
         ]
     )
     return executor

@@ -28,7 +28,7 @@ from keywright.provisioning.products.commands import (
     ListProducts,
     UpdateProduct,
 )
-from keywright.provisioning.products.model import Feature
+from keywright.provisioning.products.fields import Feature, NewProduct, ProductFields
 from keywright.registry import open_executor
 from tests.jobs import decide
 from tests.makers import NOW, an_origin, create, create_policy
@@ -44,7 +44,9 @@ def a_context(now: datetime = NOW) -> Context:
 
 
 def make_product(**fields: Any) -> CreateProduct:
-    return CreateProduct(context=a_context(fields.pop("now", NOW)), **{"name": "Paint"} | fields)
+    return CreateProduct(
+        context=a_context(fields.pop("now", NOW)), fields=NewProduct(**{"name": "Paint"} | fields)
+    )
 
 
 def make_customer(**fields: Any) -> CreateCustomer:
@@ -53,19 +55,19 @@ def make_customer(**fields: Any) -> CreateCustomer:
 
 @pytest.mark.smoke
 def test_a_product_is_found_as_it_was_saved(executor: Executor) -> None:
-    features = (Feature("layers", "Layers"), Feature("pro", None, "All of it"))
+    features = [Feature("layers", "Layers"), Feature("pro", None, "All of it")]
     made = decide(
         executor,
         make_product(
-            id=2**53 - 1, code="paint", url="https://x.example", features=features, metadata='{"a":1}'
+            id=2**53 - 1, code="paint", url="https://x.example", features=features, metadata={"a": 1}
         ),
     )
     assert made.features == features
-    assert executor.query([GetProduct(product_id=made.id)]) == [made]
+    assert executor.query([GetProduct(id=made.id)]) == [made]
     changed = decide(
-        executor, UpdateProduct(context=a_context(), product_id=made.id, changes={"name": "日本"})
+        executor, UpdateProduct(context=a_context(), id=made.id, fields=ProductFields(name="日本"))
     )
-    assert executor.query([GetProduct(product_id=made.id)]) == [changed]
+    assert executor.query([GetProduct(id=made.id)]) == [changed]
 
 
 def test_a_batch_makes_different_numbers_and_refuses_the_same_code(executor: Executor) -> None:
@@ -77,10 +79,10 @@ def test_a_batch_makes_different_numbers_and_refuses_the_same_code(executor: Exe
 @pytest.mark.parametrize("user", [create("K", product_id=5), create_policy(product_id=5)])
 def test_a_product_that_is_named_stays(executor: Executor, user: Any) -> None:
     executor.execute([make_product(id=5), user])
-    delete = DeleteProduct(context=a_context(), product_id=5)
+    delete = DeleteProduct(context=a_context(), id=5)
     with pytest.raises(StillInUse):
         decide(executor, delete)
-    assert not isinstance(executor.query([GetProduct(product_id=5)])[0], NotFound)
+    assert not isinstance(executor.query([GetProduct(id=5)])[0], NotFound)
 
 
 def test_a_precondition_is_asked_about_what_is_there_now(executor: Executor) -> None:
@@ -92,7 +94,7 @@ def test_a_precondition_is_asked_about_what_is_there_now(executor: Executor) -> 
         raise ChangedMeanwhile
 
     with pytest.raises(ChangedMeanwhile):
-        decide(executor, DeleteProduct(context=a_context(), product_id=5, precondition=refuse))
+        decide(executor, DeleteProduct(context=a_context(), id=5, precondition=refuse))
     assert seen == [5]
 
 

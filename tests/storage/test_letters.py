@@ -14,6 +14,7 @@ from keywright.licensing.licenses.keys import make_license_ref
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.customers.commands import CreateCustomer
 from keywright.provisioning.products.commands import CreateProduct
+from keywright.provisioning.products.fields import NewProduct
 from tests.connections import CONTEXT, do
 from tests.makers import NOW, change_user, create, create_endpoint, create_user, update
 
@@ -78,7 +79,7 @@ def test_nothing_is_said_of_a_license_that_was_refunded_meanwhile(
 
 def test_a_reminder_links_to_where_the_license_is_renewed(executor: Executor, storage: Storage) -> None:
     address = "https://shop.example/renew?ref={license_ref}"
-    product = do(executor, CreateProduct(context=CONTEXT, name="Paint", renew_url=address))
+    product = do(executor, CreateProduct(context=CONTEXT, fields=NewProduct(name="Paint", renew_url=address)))
     customer = do(executor, CreateCustomer(context=CONTEXT, email="ada@example.com"))
     fields = {"customer_id": customer.id, "expires_at": NOW + timedelta(days=1)}
     renewable, other = (

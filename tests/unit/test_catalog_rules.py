@@ -9,7 +9,7 @@ from keywright.licensing.terms.model import Meter, Period, Starts, Terms
 from keywright.licensing.terms.rules import copy_terms, parse_term_name, select_terms
 from keywright.provisioning.customers.model import Customer
 from keywright.provisioning.customers.rules import change_note, parse_email, parse_language, read_note
-from keywright.provisioning.products.rules import derive_code, parse_code, parse_feature_code, parse_url
+from keywright.provisioning.products.fields import derive_code, parse_code, parse_feature_code, parse_url
 from tests.makers import LATER, NOW, a_license
 
 

@@ -13,7 +13,6 @@ from keywright.http.v3 import activations as v3_activations
 from keywright.http.v3 import catalog_schemas, client_schemas, license_bodies, license_schemas
 from keywright.http.v3 import customers as v3_customers
 from keywright.http.v3 import policies as v3_policies
-from keywright.http.v3 import products as v3_products
 from keywright.http.v3 import terms as v3_terms
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.activations.store import activation_values
@@ -29,6 +28,7 @@ from keywright.provisioning.importers import rules as importing
 from keywright.provisioning.importers.model import ImportedActivation, ImportedLicense
 from keywright.provisioning.importers.rows import Defaults, Rows
 from keywright.provisioning.policies.model import Policy
+from keywright.provisioning.products.fields import ProductFields
 from keywright.provisioning.products.model import Product
 from tests.makers import LATER, NOW, a_license, a_license_with, an_activation
 
@@ -175,11 +175,10 @@ PLACES = [
         reasons(never_changes="id created_at", written_by_every_change="updated_at")
         | reasons(the_customers_own="email_verified_at erasure_requested_at unsubscribed_at"),
     ),
-    Place("answers of v3", Product, fields(catalog_schemas.Product)),
     Place(
         "changes over v3",
         Product,
-        fields(v3_products.ProductChanges),
+        fields(ProductFields),
         reasons(never_changes="id created_at", written_by_every_change="updated_at"),
     ),
     Place(

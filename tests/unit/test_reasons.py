@@ -20,7 +20,7 @@ PARSERS = (
     "http/pages/inputs.py",
     "licensing/terms/texts.py",
     "provisioning/customers/rules.py",
-    "provisioning/products/rules.py",
+    "provisioning/products/fields.py",
 )
 
 

@@ -22,7 +22,6 @@ from keywright.licensing.licenses.rules import is_expired, state
 from keywright.licensing.management.model import ManagedActivation, ManagedLicense
 from keywright.provisioning.customers.model import Customer
 from keywright.provisioning.policies.model import Policy
-from keywright.provisioning.products.model import Product
 from keywright.provisioning.shops.model import Connection, StoredEvent
 
 if TYPE_CHECKING:
@@ -107,13 +106,6 @@ def policy_json(policy: Policy) -> Json:
     from keywright.http.v3.policies import show
 
     return _builtins(show(policy))
-
-
-def product_json(product: Product) -> Json:
-    """A product, as v3 writes it."""
-    from keywright.http.v3.products import show
-
-    return _builtins(show(product))
 
 
 def connection_json(connection: Connection) -> Json:

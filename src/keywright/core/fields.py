@@ -39,9 +39,14 @@ class Parse(NamedTuple):
     function: Callable[[Any], Any]
 
 
-def about(description: str, *examples: object) -> Meta:
-    """The description of a member, and examples of its values."""
-    return Meta(description=description, examples=list(examples) or None)
+def about(
+    description: str, *examples: object, label: str = "", hint: str | None = None, rows: int | None = None
+) -> Meta:
+    """The description of a member, and examples of its values. Forms and the history show a member with a
+    ``label``; forms show ``hint`` in place of the description, and so many ``rows``. Pages translate both.
+    """
+    extra = {"label": label, "hint": description if hint is None else hint, "rows": rows}
+    return Meta(description=description, examples=list(examples) or None, extra=extra if label else None)
 
 
 def _to_utc(moment: datetime) -> datetime:
@@ -76,7 +81,12 @@ OwnId = Annotated[int, Meta(ge=1, le=MAX_OWN_ID)]
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH), Parse(parse_name)]
 ExternalId = Annotated[str, Meta(min_length=1, max_length=MAX_EXTERNAL_ID_LENGTH), Parse(parse_external_id)]
 #: A JSON object of at most 16 KiB and 4 levels.
-Metadata = Annotated[dict[str, Any], Meta(max_length=MAX_METADATA_KEYS), Parse(_check_metadata)]
+Metadata = Annotated[
+    dict[str, Any],
+    Meta(max_length=MAX_METADATA_KEYS),
+    Parse(_check_metadata),
+    about("A JSON object with anything else; a change is merged with it, and null removes."),
+]
 
 #: Returns the finished value; raises ``ValueError`` or ``ValueRefusal`` for one that ``Parse`` refuses.
 Finish = Callable[[Any], Any]

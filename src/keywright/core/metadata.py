@@ -1,12 +1,17 @@
 """Metadata: a JSON object that vendors keep beside a product, a customer or a license."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from keywright.core.errors import InvalidParameters
+from keywright.core.fields import list_changes
 from keywright.core.parsing import parse_metadata
+
+AnyStruct = TypeVar("AnyStruct", bound=Struct)
 
 
 def read_metadata(text: str | None) -> dict[str, Any]:
@@ -24,6 +29,15 @@ def merge_metadata(text: str | None, patch: Mapping[str, Any] | None) -> str | N
         return parse_metadata(merged)
     except ValueError as reason:
         raise InvalidParameters({"metadata": str(reason)}) from None
+
+
+def change_fields(before: AnyStruct, fields: Struct) -> AnyStruct:
+    """Change the fields that are set; ``metadata`` is a JSON merge patch. Raises ``InvalidParameters``."""
+    changes = list_changes(fields)
+    if "metadata" in changes:
+        text = merge_metadata(parse_metadata(before.metadata), changes["metadata"])  # type: ignore[attr-defined]
+        changes["metadata"] = read_metadata(text)
+    return replace(before, **changes)
 
 
 def _merge(target: object, patch: Any) -> Any:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from keywright.core.nouns import list_members
 from keywright.core.parsing import parse_time
 from keywright.events.model import Event
 from keywright.http.pages import languages
@@ -14,6 +15,7 @@ from keywright.http.pages.languages import N_, _
 from keywright.http.terms_in_words import describe_allowance, describe_meter
 from keywright.licensing.licenses.model import Status
 from keywright.licensing.terms.model import Allowance, Meter
+from keywright.provisioning.products.commands import PRODUCT
 
 #: A value in words, or a time, which pages show in the reader's time zone.
 Shown = str | datetime
@@ -27,7 +29,9 @@ class FieldChange(NamedTuple):
     after: Shown
 
 
-#: The label of each field, and the text for no value.
+#: The nouns whose fields have labels of their own.
+NOUNS = (PRODUCT,)
+#: The label of each field, and the text for no value; nouns declare those of theirs.
 _FIELDS: dict[str, tuple[str, str]] = {
     "key": (N_("Key"), N_("none")),
     "external_id": (N_("External ID"), N_("none")),
@@ -48,8 +52,6 @@ _FIELDS: dict[str, tuple[str, str]] = {
     "separator": (N_("Separator"), N_("nothing")),
     "prefix": (N_("Prefix"), N_("nothing")),
     "suffix": (N_("Suffix"), N_("nothing")),
-    "code": (N_("Code"), N_("none")),
-    "url": (N_("Address"), N_("none")),
     "max_activations": (N_("Limit"), N_("no limit")),
     "starts": (N_("Days counted from"), N_("none")),
     "grace_days": (N_("Days of grace"), N_("none")),
@@ -74,6 +76,13 @@ _FIELDS: dict[str, tuple[str, str]] = {
     "role": (N_("Role"), N_("none")),
     "is_disabled": (N_("Disabled"), N_("no")),
     "language": (N_("Language"), N_("that of the browser")),
+}
+
+_FIELDS |= {
+    member.name: (member.form["label"], N_("none"))
+    for noun in NOUNS
+    for member in list_members(noun.fields)
+    if member.form and member.name not in _FIELDS
 }
 
 #: The words of enumerations.

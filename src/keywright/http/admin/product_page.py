@@ -16,7 +16,7 @@ from keywright.identity.model import ApiKey
 from keywright.identity.rights import Right
 from keywright.identity.store import list_api_keys
 from keywright.provisioning.policies import store as policy_store
-from keywright.provisioning.products import store as product_store
+from keywright.provisioning.products.store import PRODUCTS
 from keywright.search.owned_store import MAX_COUNTED, count_expiries, count_licenses
 
 #: The most policies that are shown.
@@ -27,7 +27,7 @@ _EPOCH = date(1970, 1, 1)
 def read_product(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
     """The values of the page. Raises ``NoSuchAddress`` for a number that no product and no license has."""
     number = require_id(request.path_params["id"])
-    product, licenses = product_store.find_product(tx, number), count_licenses(tx, product_id=number)
+    product, licenses = PRODUCTS.find(tx, number), count_licenses(tx, product_id=number)
     if product is None and not licenses:
         raise NoSuchAddress
     activity = read_activity(tx, request, number)

@@ -20,7 +20,17 @@ def components(types: Iterable[Any]) -> tuple[dict[Any, Schema], dict[str, Schem
     schemas, records = msgspec.json.schema_components(types, ref_template=_SCHEMAS + "{name}")
     for record in records.values():
         del record["title"]
+        for member in record.get("properties", {}).values():
+            _lift_description(member)
     return dict(zip(types, schemas, strict=True)), records
+
+
+def _lift_description(member: Schema) -> None:
+    """Describe a member that may be null itself, not only its value."""
+    value: Schema = next(iter(member.get("anyOf", ())), {})
+    for name in ("description", "examples"):
+        if name in value and name not in member:
+            member[name] = value.pop(name)
 
 
 def as_text(schema: Schema) -> Schema:

@@ -1,6 +1,5 @@
 """The OpenAPI 3.1 document of v3, made from its table of routes, its types and the table of problems."""
 
-import inspect
 from collections import defaultdict
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -106,7 +105,7 @@ class _Builder:
 
     def build_operation(self, route: Route) -> Schema:
         """The operation of a route."""
-        summary, *description = (inspect.getdoc(route.handler) or "").split("\n\n")
+        summary, *description = route.text.split("\n\n")
         operation: Schema = {
             "operationId": route.operation,
             "tags": [_tag(route)],

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from keywright.core.examples import EXAMPLE_TOKEN
 from keywright.core.fields import Id, Time, about
+from keywright.core.nouns import ListQuery
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
 from keywright.http.v3 import lists
@@ -45,7 +46,7 @@ class Released(Struct):
     released: Annotated[int, about("The places that were taken.", 3)]
 
 
-class ActivationQuery(lists.ListQuery):
+class ActivationQuery(ListQuery):
     """Filters of activations."""
 
     is_active: Annotated[bool | None, about("Those that hold a place, or those that do not.")] = None

@@ -1,4 +1,4 @@
-"""The answers about products, policies and customers as types; see ``schemas``."""
+"""The answers about policies and customers as types; see ``schemas``."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -7,31 +7,6 @@ from msgspec import Struct
 
 from keywright.core.fields import Id, Time, about
 from keywright.http.v3.terms import Terms
-
-
-class Feature(Struct):
-    """A feature of a product."""
-
-    code: Annotated[str, about("The entitlement code.", "layers")]
-    name: Annotated[str | None, about("Its name.", "Layers")]
-    description: Annotated[str | None, about("What it does.", None)]
-
-
-class Product(Struct):
-    """A program that licenses are sold for."""
-
-    id: Annotated[Id, about("The shop's number, or one of Keywright's, from 1,000,000,000.", 17)]
-    code: Annotated[str | None, about("Its unique code; programs may name it by that.", "paint")]
-    name: Annotated[str, about("Its name.", "Paint")]
-    url: Annotated[str | None, about("Where customers read about it.", "https://example.com/paint")]
-    features: Annotated[list[Feature], about("The entitlement codes that it knows.")]
-    external_id: Annotated[str | None, about("What another system of yours calls it; unique.", "erp-7")]
-    renew_url: Annotated[
-        str | None, about("Where customers renew.", "https://shop.example/renew?ref={license_ref}")
-    ]
-    metadata: Annotated[dict[str, Any], about("What the vendor keeps with it.", {"sku": "P-1"})]
-    created_at: Annotated[Time, about("When it was made.", "2026-11-22T08:54:00Z")]
-    updated_at: Annotated[Time, about("When it was last changed.", "2026-11-22T08:54:00Z")]
 
 
 class Customer(Struct):

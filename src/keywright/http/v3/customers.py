@@ -7,6 +7,7 @@ from msgspec.structs import asdict, replace
 
 from keywright.core.fields import ExternalId, Metadata, Name, OwnId, Parse, Time, about, list_changes
 from keywright.core.metadata import read_metadata
+from keywright.core.nouns import ListQuery
 from keywright.core.parsing import parse_metadata
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
@@ -15,7 +16,6 @@ from keywright.http.v3 import catalog_schemas, lists, schemas
 from keywright.http.v3.answers import created, etag_of, no_content, ok
 from keywright.http.v3.call import Call
 from keywright.http.v3.fields import Body
-from keywright.http.v3.lists import ListQuery
 from keywright.http.v3.route import Route
 from keywright.identity.sessions import new_session_token
 from keywright.maintenance.commands import EraseCustomer, ExportCustomer, RequireCustomerData

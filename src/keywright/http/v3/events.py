@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from keywright.core.fields import Id, Time, about
+from keywright.core.nouns import MAX_LIMIT
 from keywright.events.feed import Feed, FeedEvent, ListFeed, Reached, Subject, subject_of
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
@@ -19,7 +20,7 @@ from keywright.http.v3.schemas import Page
 from keywright.licensing.licenses.model import Order as StoredOrder
 from keywright.licensing.licenses.model import read_order
 
-Limit = Annotated[int, Meta(ge=1, le=lists.MAX_LIMIT)]
+Limit = Annotated[int, Meta(ge=1, le=MAX_LIMIT)]
 Type = Annotated[str, Meta(max_length=40, pattern=r"^[a-z_]+\.(\*|[a-z_]+)$")]
 SubjectName = Annotated[str, Meta(max_length=40, pattern=r"^[a-z_]+:[1-9][0-9]{0,17}$")]
 Wait = Annotated[int, Meta(ge=0, le=30)]

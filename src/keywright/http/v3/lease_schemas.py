@@ -6,9 +6,9 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from keywright.core.fields import Id, Parse, Time, about
+from keywright.core.nouns import ListQuery
 from keywright.core.parsing import parse_text
 from keywright.http.v3.client_schemas import MAX_TEXT, ProgramCall
-from keywright.http.v3.lists import ListQuery
 from keywright.licensing.terms.rules import MAX_SECONDS, MIN_LEASE_SECONDS
 from keywright.signing.client_license import ClientLicense
 

@@ -4,6 +4,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from keywright.core.nouns import ListQuery
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
 from keywright.http.v3 import lease_schemas as schemas
@@ -11,7 +12,6 @@ from keywright.http.v3 import lists
 from keywright.http.v3.answers import encode, no_content
 from keywright.http.v3.call import Call
 from keywright.http.v3.client_schemas import ProgramCall
-from keywright.http.v3.lists import ListQuery
 from keywright.http.v3.route import JSON_TYPE, JWT_TYPE, Route
 from keywright.http.v3.schemas import Page
 from keywright.http.v3.signed import change, say_granted

@@ -6,8 +6,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from keywright.core.fields import ExternalId, Id, Metadata, Name, OwnId, Time, about
+from keywright.core.nouns import ListQuery
 from keywright.core.parsing import MAX_COUNT, MAX_ID
-from keywright.http.v3 import lists
 from keywright.http.v3.customers import Email, Language
 from keywright.http.v3.fields import Body, LicenseKey
 from keywright.http.v3.license_schemas import StatusName
@@ -90,7 +90,7 @@ class Renewal(Body):
     ] = msgspec.field(default="later_of_both", name="from")
 
 
-class LicenseQuery(lists.ListQuery):
+class LicenseQuery(ListQuery):
     """Filters of the list of licenses."""
 
     status: Annotated[StatusName | None, about("Those with this status.")] = None

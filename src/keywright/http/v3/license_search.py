@@ -7,6 +7,7 @@ from msgspec import Meta
 from keywright.core.crypto import fold_key
 from keywright.core.errors import FieldError, InvalidBody
 from keywright.core.fields import Parse, about
+from keywright.core.nouns import MAX_LIMIT
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
 from keywright.http.v3 import lists
@@ -29,7 +30,7 @@ def _parse_end(value: str) -> str:
     return value
 
 
-Limit = Annotated[int, Meta(ge=1, le=lists.MAX_LIMIT)]
+Limit = Annotated[int, Meta(ge=1, le=MAX_LIMIT)]
 KeyEnd = Annotated[str, Meta(max_length=64), Parse(_parse_end)]
 Token = Annotated[str, Meta(pattern="^[0-9a-fA-F]{40}$")]
 Fingerprint = Annotated[str, Meta(min_length=1, max_length=256)]

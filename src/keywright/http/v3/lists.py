@@ -11,28 +11,18 @@ import msgspec
 from msgspec import UNSET, Meta
 
 from keywright.core.errors import FieldError, InvalidBody, InvalidQuery
-from keywright.core.fields import about
+from keywright.core.nouns import ListQuery
 from keywright.core.paging import MAX_COUNTED, ItemPage, Paging, position_of
 from keywright.http.answer import Answer
 from keywright.http.v3.answers import encode
 from keywright.http.v3.call import Call
-from keywright.http.v3.fields import Query
 from keywright.http.v3.schemas import Page
 
-MAX_LIMIT = 200
 #: An integer of the database.
 Number = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 _Text = Annotated[str, Meta(pattern="^[^\\x00]*$")]
 Item = TypeVar("Item")
 Position = TypeVar("Position")
-
-
-class ListQuery(Query):
-    """The query parameters of every list; a noun's list adds its filters and its ``sort``."""
-
-    limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT), about("The most items of a page.", 50)] = 50
-    cursor: Annotated[str | None, about("The `next_cursor` of the page before.")] = None
-    count: Annotated[bool, about("Whether the answer has `total` or `more_than`.")] = False
 
 
 #: The parameters that a cursor does not depend on.

@@ -5,13 +5,13 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from keywright.core.fields import Id, Name, Parse, Time, about, list_changes
+from keywright.core.nouns import ListQuery
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
 from keywright.http.v3 import catalog_schemas, jobs, lists, schemas
 from keywright.http.v3.answers import accepted, created, etag_of, no_content, ok
 from keywright.http.v3.call import Call
 from keywright.http.v3.fields import Body
-from keywright.http.v3.lists import ListQuery
 from keywright.http.v3.route import Route
 from keywright.http.v3.terms import TermsPatch, show_terms
 from keywright.jobs import model

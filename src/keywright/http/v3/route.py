@@ -1,5 +1,6 @@
 """A route of v3: a method at a path, and all that the server and the documents know about it."""
 
+import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -24,13 +25,13 @@ class Route:
     """``path`` is below the root of v3; ``{license_id}`` in it is an integer, ``{lease_id:text}`` a word.
 
     ``handler`` gets the call; then the body, if ``body`` is its type; then the query, if ``query`` is its
-    type. The body may be left out without ``needs_body``. Its docstring is the description for readers: one
-    line, and then paragraphs in Markdown. ``gives`` is the type of the answer's body (None: it has none) with
-    ``status``; ``also`` are other statuses of success. ``refusals`` are its own problem codes, beside those
-    that any call may meet. ``example`` is the body, or the query, of an example call, and ``example_path``
-    has the words of its path. ``is_read`` is a POST that changes nothing; ``produces`` are the media types
-    that the answer may have. A route that ``needs_all_products`` does not exist for an API key of one
-    product.
+    type. The body may be left out without ``needs_body``. ``text``, or the handler's docstring, is the
+    description for readers: one line, and then paragraphs in Markdown. ``gives`` is the type of the answer's
+    body (None: it has none) with ``status``; ``also`` are other statuses of success. ``refusals`` are its own
+    problem codes, beside those that any call may meet. ``example`` is the body, or the query, of an example
+    call, and ``example_path`` has the words of its path. ``is_read`` is a POST that changes nothing;
+    ``produces`` are the media types that the answer may have. A route that ``needs_all_products`` does not
+    exist for an API key of one product.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Route:
         is_read: bool = False,
         produces: tuple[str, ...] = (JSON_TYPE,),
         needs_all_products: bool = False,
+        text: str = "",
     ) -> None:
         self.method, self.path, self.operation, self.right = method, path, operation, right
         self.handler = handler
@@ -66,6 +68,7 @@ class Route:
         self.produces = produces
         self.can_be_signed = JWT_TYPE in produces
         self.needs_all_products = needs_all_products
+        self.text = text or inspect.getdoc(handler) or ""
         self.is_client = right is Right.CORE
         #: Whether the body has the license key of a client call.
         self.has_key = self.is_client and body is not None and "license_key" in body.__struct_fields__

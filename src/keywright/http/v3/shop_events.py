@@ -5,13 +5,13 @@ from typing import Annotated, Literal
 from msgspec import Struct
 
 from keywright.core.fields import Id, Time, about
+from keywright.core.nouns import ListQuery
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
 from keywright.http.v3 import lists, schemas
 from keywright.http.v3.answers import ok
 from keywright.http.v3.call import Call
 from keywright.http.v3.fields import Body
-from keywright.http.v3.lists import ListQuery
 from keywright.http.v3.route import Route
 from keywright.provisioning.shops.commands import ListShopEvents, TryAgain
 from keywright.provisioning.shops.model import EventState, Reason, StoredEvent

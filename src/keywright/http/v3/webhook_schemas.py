@@ -5,12 +5,12 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from keywright.core.fields import Id, Name, Parse, Time, about
+from keywright.core.nouns import ListQuery
 from keywright.core.standard_webhooks import parse_secret
 from keywright.delivery.webhooks import rules
 from keywright.delivery.webhooks.addresses import MAX_URL, parse_address
 from keywright.delivery.webhooks.model import DisabledReason, Payload, State
 from keywright.http.v3.fields import Body
-from keywright.http.v3.lists import ListQuery
 
 _Url = Annotated[str, Meta(min_length=1, max_length=MAX_URL), Parse(parse_address)]
 _EventType = Annotated[str, Meta(max_length=40), Parse(rules.parse_event_type)]

@@ -6,6 +6,7 @@ from sqlalchemy import Table, select
 
 from keywright.core.words import terms_of
 from keywright.db.bulk import bulk_delete, bulk_upsert
+from keywright.db.records import Model, Records
 from keywright.db.schema import customers, name_terms, products
 from keywright.db.transaction import WriteTransaction
 from keywright.provisioning.catalog.model import NameKind
@@ -49,3 +50,30 @@ def save_terms(tx: WriteTransaction, kind: NameKind, number: int, before: Collec
     gone, new = sorted({*before} - after), sorted(after - {*before})
     _DELETE.execute(tx.connection, [{"where_term": one, "where_number": number} for one in gone])
     _INSERT.execute(tx.connection, [{"term": one, "number": number} for one in new])
+
+
+class NamedRecords(Records[Model]):
+    """The rows of products or customers, which are found by their terms."""
+
+    def __init__(self, table: Table, model: type[Model], kind: NameKind) -> None:
+        super().__init__(table, model)
+        self._kind = kind
+
+    def insert(self, tx: WriteTransaction, one: Model) -> None:
+        """Insert a row, and its terms."""
+        super().insert(tx, one)
+        texts = [getattr(one, column.name) for column in _TEXTS[self._kind].selected_columns]
+        save_new_terms(tx, self._kind, one.id, *texts)  # type: ignore[attr-defined]
+
+    def update(self, tx: WriteTransaction, one: Model) -> None:
+        """Update every column, and the terms."""
+        id: int = one.id  # type: ignore[attr-defined]
+        before = lock_terms(tx, self._kind, id)
+        super().update(tx, one)
+        save_terms(tx, self._kind, id, before)
+
+    def delete(self, tx: WriteTransaction, id: int) -> None:
+        """Delete the row with this ID, and its terms."""
+        before = lock_terms(tx, self._kind, id)
+        super().delete(tx, id)
+        save_terms(tx, self._kind, id, before)

@@ -1,55 +1,40 @@
 """Commands and queries about products."""
 
-from collections.abc import Mapping
-from datetime import datetime
-from typing import Any
+from msgspec import field
 
-from keywright.core.command import Command, Query
-from keywright.core.paging import Paging
-from keywright.provisioning.products.model import Feature
+from keywright.core.nouns import Create, Delete, Get, List, Noun, Update
+from keywright.provisioning.products.fields import NewProduct, ProductFields, ProductQuery
+from keywright.provisioning.products.model import Product
 
 
-class CreateProduct(Command, frozen=True, kw_only=True):
-    """Make a product. Without an id it gets one of Keywright's own; without a code, one made from its name,
-    if no other product has that.
-    """
+class CreateProduct(Create, frozen=True, kw_only=True):
+    """Make a product. Without a code it gets one made from its name, if no other product has that."""
 
-    name: str
-    id: int | None = None
-    code: str | None = None
-    url: str | None = None
-    features: tuple[Feature, ...] = ()
-    metadata: str | None = None
-    external_id: str | None = None
-    renew_url: str | None = None
+    fields: NewProduct
 
 
-class UpdateProduct(Command, frozen=True, kw_only=True):
-    """Change the given fields, by the names they have in ``Product``; ``metadata`` is a JSON merge patch."""
+class UpdateProduct(Update, frozen=True, kw_only=True):
+    """Change a product."""
 
-    product_id: int
-    changes: Mapping[str, Any]
+    fields: ProductFields
 
 
-class DeleteProduct(Command, frozen=True, kw_only=True):
+class DeleteProduct(Delete, frozen=True, kw_only=True):
     """Delete the product, if no license and no policy names it."""
 
-    product_id: int
+
+class GetProduct(Get, frozen=True, kw_only=True):
+    """The product with this ID."""
 
 
-class GetProduct(Query, frozen=True, kw_only=True):
-    """The product with this id."""
-
-    product_id: int
-    only_product_id: int | None = None
-
-
-class ListProducts(Query, frozen=True, kw_only=True):
+class ListProducts(List, frozen=True, kw_only=True):
     """A page of the products that match."""
 
-    paging: Paging
-    code: str | None = None
-    external_id: str | None = None
-    created_after: datetime | None = None
-    created_before: datetime | None = None
-    only_product_id: int | None = None
+    where: ProductQuery = field(default_factory=ProductQuery)
+
+
+PRODUCT = Noun(
+    *("product", Product, ProductFields, NewProduct, ProductQuery),
+    *(CreateProduct, UpdateProduct, DeleteProduct, GetProduct, ListProducts),
+    is_of_product=True,
+)

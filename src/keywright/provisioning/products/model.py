@@ -1,31 +1,25 @@
 """Products."""
 
-from datetime import datetime
+from typing import Annotated
 
-import msgspec
+from msgspec import Struct
 
-
-class Feature(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A feature that licenses of the product may entitle to, by its code."""
-
-    code: str
-    name: str | None = None
-    description: str | None = None
+from keywright.core.fields import Id, about
+from keywright.core.nouns import CreatedAt, Kept, UpdatedAt
+from keywright.provisioning.products import fields
+from keywright.provisioning.products.fields import Feature
 
 
-class Product(msgspec.Struct, frozen=True):
-    """What licenses are for. ``id`` is the shop's number, or one of Keywright's own; ``code`` is unique, and
-    so is ``external_id``, the ID of another system of the vendor; ``metadata`` is the text of a JSON object.
-    Customers renew at ``renew_url``, which may contain ``{license_ref}``.
-    """
+class Product(Struct, frozen=True):
+    """A program that licenses are sold for."""
 
-    id: int
-    code: str | None
-    name: str
-    url: str | None
-    features: tuple[Feature, ...]
-    metadata: str | None
-    created_at: datetime
-    updated_at: datetime
-    external_id: str | None = None
-    renew_url: str | None = None
+    id: Annotated[Id, about("The shop's number, or one of Keywright's, from 1,000,000,000.", 17)]
+    code: fields.Code | None
+    name: fields.ProductName
+    url: fields.Url | None
+    features: Annotated[list[Feature], about("The features that its licenses may have.")]
+    external_id: fields.OtherId | None
+    renew_url: fields.RenewUrl | None
+    metadata: Kept
+    created_at: CreatedAt
+    updated_at: UpdatedAt

@@ -7,7 +7,7 @@ from typing import Any
 from keywright.core.command import Query
 from keywright.core.errors import TrialNotOffered
 from keywright.db.transaction import ReadTransaction
-from keywright.provisioning.products.store import find_product_by_code, is_number_taken
+from keywright.provisioning.products.store import PRODUCTS, is_number_taken
 from keywright.provisioning.trials import store
 from keywright.provisioning.trials.commands import HasTrial
 
@@ -20,7 +20,7 @@ def find_product_id(tx: ReadTransaction, product: int | str, only_product_id: in
     that does not exist: of each number that is made up, a device would get another trial.
     """
     if isinstance(product, str):
-        found = find_product_by_code(tx, product)
+        found = PRODUCTS.find_by(tx, "code", product)
         product = int(product) if found is None and _NUMBER.fullmatch(product) else getattr(found, "id", 0)
     if only_product_id not in (None, product) or not is_number_taken(tx, product):
         raise TrialNotOffered

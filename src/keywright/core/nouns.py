@@ -1,0 +1,179 @@
+"""Nouns: products, customers and the like, which every door creates, shows, lists, changes and deletes.
+
+What may be set of a noun is one struct. v3, the terminal, the pages and the documents read its members::
+
+    class ProductFields(Fields):
+        name: Annotated[Name, about("Its name.", "Paint", label="Name")] | UnsetType = UNSET
+
+Its rules are functions of its handlers.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from enum import StrEnum
+from functools import cache
+from typing import Annotated, Any, NamedTuple, get_origin
+
+import msgspec
+from msgspec import NODEFAULT, Meta, Struct
+from msgspec.structs import FieldInfo
+from msgspec.structs import fields as fields_of
+
+from keywright.core.command import Command, Query
+from keywright.core.fields import Fields, Time, about, build_finish, split_type, strip_annotations
+from keywright.core.paging import Paging
+from keywright.core.parsing import parse_integer, parse_metadata, parse_time
+
+MAX_LIMIT = 200
+
+
+class Items(NamedTuple):
+    """How a list is written as text: an item a line in a form, and an option for each on the terminal."""
+
+    parse: Callable[[str], Any]
+    write: Callable[[Any], str]
+    option: str
+    metavar: str
+
+
+class ListQuery(Struct):
+    """The query parameters of every list; a noun's list adds its filters and its ``sort``."""
+
+    limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT), about("The most items of a page.", 50)] = 50
+    cursor: Annotated[str | None, about("The `next_cursor` of the page before.")] = None
+    count: Annotated[bool, about("Whether the answer has `total` or `more_than`.")] = False
+
+
+#: The members that every noun is shown with.
+Kept = Annotated[dict[str, Any], about("What the vendor keeps with it.", {"sku": "P-1"})]
+CreatedAt = Annotated[Time, about("When it was made.", "2026-11-22T08:54:00Z")]
+UpdatedAt = Annotated[Time, about("When it was last changed.", "2026-11-22T08:54:00Z")]
+
+
+class Create(Command, frozen=True, kw_only=True):
+    """Make one with these fields; without an ``id`` in them, it gets one of Keywright's own."""
+
+    fields: Any
+
+
+class Update(Command, frozen=True, kw_only=True):
+    """Change the fields that are set; ``metadata`` is a JSON merge patch."""
+
+    id: int
+    fields: Any
+
+
+class Delete(Command, frozen=True, kw_only=True):
+    """Delete the one with this ID, if nothing names it."""
+
+    id: int
+
+
+class Get(Query, frozen=True, kw_only=True):
+    """The one with this ID."""
+
+    id: int
+    only_product_id: int | None = None
+
+
+class List(Query, frozen=True, kw_only=True):
+    """A page of those that match; ``paging`` has the order and the place, not ``where``."""
+
+    paging: Paging
+    where: Any
+    only_product_id: int | None = None
+
+
+class Noun(NamedTuple):
+    """A noun as the doors know it; ``name`` is in paths and messages, such as ``product``."""
+
+    name: str
+    model: type[Struct]
+    fields: type[Fields]
+    new: type[Fields]
+    query: type[ListQuery]
+    create: type[Create]
+    update: type[Update]
+    delete: type[Delete]
+    get: type[Get]
+    list: type[List]
+    #: Whether an API key of one product sees any.
+    is_of_product: bool = False
+
+    def make(self, **given: Any) -> Any:
+        """One with these fields; the others are None or empty."""
+        kinds = {one.name: get_origin(strip_annotations(one.type)) for one in fields_of(self.model)}
+        empty = {name: kind() if kind in (list, dict) else None for name, kind in kinds.items()}
+        return self.model(**empty | given)
+
+
+class Member:
+    """A member of a struct of fields, as forms and terminals show and read it."""
+
+    def __init__(self, field: FieldInfo) -> None:
+        self.name = field.encode_name
+        self.is_required = field.default is NODEFAULT
+        kind, self.is_nullable = split_type(field.type)
+        notes = getattr(kind, "__metadata__", ())
+        self._limits = [one for one in notes if isinstance(one, Meta)]
+        self._kind = strip_annotations(kind)
+        self.is_text = self._kind is str
+        #: Whether it can be empty.
+        self.is_optional = self.is_nullable or get_origin(self._kind) is list
+        self.finish = build_finish(kind) or (lambda value: value)
+        self.description = next((one.description for one in self._limits if one.description), "")
+        self.max_length = next((one.max_length for one in self._limits if one.max_length), None)
+        #: The label, the hint and the number of rows in a form; empty for a member that no form has.
+        self.form: dict[str, Any] = next((one.extra for one in self._limits if one.extra), {})
+        self.items = next((one for one in notes if isinstance(one, Items)), None)
+
+    def read(self, text: str) -> Any:
+        """The value in a text; an item a line. Raises ``ValueError``."""
+        return self.check(
+            _parse(self._kind, text) if self.items is None else self.parse_items(text.splitlines())
+        )
+
+    def parse_items(self, texts: Sequence[str]) -> Sequence[Any]:
+        """The items in these texts. Raises ``ValueError``."""
+        return [self.items.parse(one.strip()) for one in texts if one.strip()] if self.items else ()
+
+    def check(self, value: Any) -> Any:
+        """The finished value. Raises ``ValueError`` for one beyond its limits."""
+        value = self.finish(value)
+        for limit in self._limits:
+            if limit.max_length is not None and len(value) > limit.max_length:
+                raise ValueError(f"must have at most {limit.max_length} characters")
+            if limit.ge is not None and limit.le is not None and not limit.ge <= value <= limit.le:
+                raise ValueError(f"must be an integer from {limit.ge} to {limit.le}")
+        return value
+
+    def write(self, value: Any) -> str:
+        """The value as a text that ``read`` reads."""
+        if self.items is not None:
+            return "\n".join(map(self.items.write, value or ()))
+        return "" if value is None else str(value)
+
+
+@cache
+def list_members(struct: type[Struct]) -> tuple[Member, ...]:
+    """The members of a struct, in their order."""
+    return tuple(map(Member, fields_of(struct)))
+
+
+def differing(before: Struct, after: Struct) -> list[str]:
+    """The names of the fields that differ as JSON, where 1 and true are not the same."""
+    encode = msgspec.json.encode
+    names = before.__struct_fields__
+    return [one for one in names if encode(getattr(before, one)) != encode(getattr(after, one))]
+
+
+def _parse(kind: Any, text: str) -> Any:
+    """A text as a value of this type. Raises ``ValueError``."""
+    if get_origin(kind) is dict:
+        return {} if parse_metadata(text) is None else msgspec.json.decode(text)
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        if text not in list(kind):
+            raise ValueError("must be one of these")
+        return kind(text)
+    readers: dict[Any, Callable[[str], Any]] = {int: parse_integer, datetime: parse_time}
+    return readers.get(kind, str)(text)

@@ -1,0 +1,99 @@
+"""A table each of whose rows is one struct."""
+
+from typing import Any, Generic, TypeVar, get_origin
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict, fields
+from sqlalchemy import ColumnElement, Row, Table, delete, insert, select, update
+
+from keywright.core.fields import split_type, strip_annotations
+from keywright.core.nouns import List, ListQuery
+from keywright.core.paging import ItemPage
+from keywright.db.bulk import Values
+from keywright.db.keyset import read_page
+from keywright.db.rows import to_columns, to_seconds, with_datetimes
+from keywright.db.transaction import ReadTransaction, WriteTransaction
+
+Model = TypeVar("Model", bound=Struct)
+
+#: The parameters of a list that are no filters.
+_OF_ANY_LIST = frozenset({*ListQuery.__struct_fields__, "sort"})
+
+
+class Records(Generic[Model]):
+    """The statements about a table with the columns of ``model``, of which ``id`` is the key. Lists are JSON
+    in it, and so are objects, of which an empty one is NULL.
+    """
+
+    def __init__(self, table: Table, model: type[Model]) -> None:
+        self.table = table
+        self._model = model
+        self.all = select(*(table.c[name] for name in model.__struct_fields__))
+        kinds = {one.name: strip_annotations(split_type(one.type)[0]) for one in fields(model)}
+        self._decoders = {
+            name: msgspec.json.Decoder(kind).decode
+            for name, kind in kinds.items()
+            if get_origin(kind) in (list, dict)
+        }
+
+    def find(self, tx: ReadTransaction, id: int) -> Model | None:
+        """The one with this ID."""
+        return tx.first(self.all.where(self.table.c.id == id), self.of_row)
+
+    def find_by(self, tx: ReadTransaction, column: str, value: Any) -> Model | None:
+        """The one with this value in a column that is unique."""
+        return tx.first(self.all.where(self.table.c[column] == value), self.of_row)
+
+    def lock(self, tx: WriteTransaction, id: int) -> Model | None:
+        """The one with this ID, locked until the end of the transaction."""
+        return tx.first(self.all.where(self.table.c.id == id).with_for_update(), self.of_row)
+
+    def list_page(self, tx: ReadTransaction, query: List) -> ItemPage[Model]:
+        """The page that is asked for."""
+        conditions = [
+            self.condition(name, value)
+            for name, value in asdict(query.where).items()
+            if value is not None and name not in _OF_ANY_LIST
+        ]
+        if query.only_product_id is not None:
+            conditions.append(self.table.c.id == query.only_product_id)
+        return read_page(tx, self.all.where(*conditions), query.paging, self.of_row)
+
+    def condition(self, name: str, value: Any) -> ColumnElement[bool]:
+        """What a filter means: ``created_after`` and the like compare times."""
+        columns: Any = self.table.c
+        column, _, side = name.rpartition("_")
+        if side == "after":
+            return columns[f"{column}_at"] > to_seconds(value)  # type: ignore[no-any-return]
+        if side == "before":
+            return columns[f"{column}_at"] < to_seconds(value)  # type: ignore[no-any-return]
+        return columns[name] == value  # type: ignore[no-any-return]
+
+    def insert(self, tx: WriteTransaction, one: Model) -> None:
+        """Insert a row."""
+        tx.connection.execute(insert(self.table), self.values_of(one) | {"id": one.id})  # type: ignore[attr-defined]
+
+    def update(self, tx: WriteTransaction, one: Model) -> None:
+        """Update every column."""
+        this = self.table.c.id == one.id  # type: ignore[attr-defined]
+        tx.connection.execute(update(self.table).where(this).values(self.values_of(one)))
+
+    def delete(self, tx: WriteTransaction, id: int) -> None:
+        """Delete the row with this ID."""
+        tx.connection.execute(delete(self.table).where(self.table.c.id == id))
+
+    def of_row(self, row: Row[Any]) -> Model:
+        """The struct of a row."""
+        values = with_datetimes(row)
+        for name, decode in self._decoders.items():
+            values[name] = {} if values[name] is None else decode(values[name])
+        return self._model(**values)
+
+    def values_of(self, one: Model) -> Values:
+        """The columns of a struct, without the ID."""
+        values = to_columns(one)
+        for name in self._decoders:
+            is_null = values[name] == {}
+            values[name] = None if is_null else msgspec.json.encode(values[name]).decode()
+        return values

@@ -1,0 +1,122 @@
+"""Create, change, delete and read nouns; the rules of one are functions, ``check`` and ``may_delete``."""
+
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from keywright.core.command import Command, Query
+from keywright.core.errors import AlreadyExists, NotFound
+from keywright.core.fields import list_changes
+from keywright.core.metadata import change_fields
+from keywright.core.nouns import Create, Delete, Get, List, Noun, Update, differing
+from keywright.core.paging import ItemPage
+from keywright.db.records import Records
+from keywright.db.transaction import take_free_id
+from keywright.events.unit_of_work import UnitOfWork
+
+Work = UnitOfWork
+
+
+class Rules(NamedTuple):
+    """What is a noun's own: ``check`` returns what is stored in place of ``before`` (None: it is new), or
+    raises a refusal, and so does ``may_delete``; ``details`` are in every event. A field in ``unshown`` is
+    "changed" in events, any other is ``[before, after]``.
+    """
+
+    noun: Noun
+    records: Records[Any]
+    is_number_taken: Callable[[Any, int], bool]
+    check: Callable[[Work, Any, Any], Any]
+    may_delete: Callable[[Work, Any], None]
+    details: Callable[[Any], dict[str, Any]]
+    unshown: Collection[str]
+
+
+def create(rules: Rules, work: Work, command: Create) -> Any:
+    """Make one. Raises ``AlreadyExists``, and what ``check`` raises."""
+    noun, now = rules.noun, command.context.now
+    given = {name: value for name, value in list_changes(command.fields).items() if value is not None}
+    made = rules.check(work, None, noun.make(**given, created_at=now, updated_at=now))
+    if made.id is None:
+        id = take_free_id(work.tx.ids, noun.name, partial(rules.is_number_taken, work.tx))
+        made = replace(made, id=id)
+    elif rules.records.find(work.tx, made.id) is not None:
+        raise AlreadyExists(noun.name, "id")
+    rules.records.insert(work.tx, made)
+    work.record_event(f"{noun.name}.created", command, rules.details(made))
+    return made
+
+
+def update(rules: Rules, work: Work, command: Update) -> Any:
+    """Change one. Raises ``NotFound``, and what ``check`` raises."""
+    before = lock(rules, work, command)
+    after = change_fields(before, command.fields)
+    if not differing(before, after):
+        return before
+    after = replace(rules.check(work, before, after), updated_at=command.context.now)
+    rules.records.update(work.tx, after)
+    names = differing(before, after)
+    changes = {
+        name: "changed" if name in rules.unshown else [getattr(before, name), getattr(after, name)]
+        for name in rules.noun.fields.__struct_fields__
+        if name in names
+    }
+    work.record_event(f"{rules.noun.name}.updated", command, rules.details(after) | changes)
+    return after
+
+
+def delete(rules: Rules, work: Work, command: Delete) -> None:
+    """Delete one. Raises ``NotFound``, and what ``may_delete`` raises."""
+    one = lock(rules, work, command)
+    rules.may_delete(work, one)
+    rules.records.delete(work.tx, one.id)
+    work.record_event(f"{rules.noun.name}.deleted", command, rules.details(one))
+
+
+def lock(rules: Rules, work: Work, command: Update | Delete) -> Any:
+    """The one that the command changes. Raises ``NotFound``, and what the precondition raises."""
+    one = rules.records.lock(work.tx, command.id)
+    if one is None:
+        raise NotFound(f"{rules.noun.name} {command.id}")
+    if command.precondition is not None:
+        command.precondition(one)
+    return one
+
+
+def require_free(rules: Rules, work: Work, before: Any, after: Any, *names: str) -> None:
+    """Raise ``AlreadyExists`` where another one has a new value of these fields."""
+    for name in names:
+        value = getattr(after, name)
+        is_new = value is not None and value != getattr(before, name, None)
+        if is_new and rules.records.find_by(work.tx, name, value) is not None:
+            raise AlreadyExists(rules.noun.name, name)
+
+
+def get(rules: Rules, read: Any, query: Get) -> Any:
+    """The one with this ID. Raises ``NotFound``."""
+    one = rules.records.find(read.tx, query.id)
+    if one is None or query.only_product_id not in (None, one.id):
+        raise NotFound(f"{rules.noun.name} {query.id}")
+    return one
+
+
+def list_page(rules: Rules, read: Any, query: List) -> ItemPage[Any]:
+    """A page of those that match."""
+    return rules.records.list_page(read.tx, query)
+
+
+def handlers_of(rules: Rules) -> dict[type[Command], Callable[[Any, Any], Any]]:
+    """The handlers of the noun's commands."""
+    noun = rules.noun
+    return {
+        noun.create: partial(create, rules),
+        noun.update: partial(update, rules),
+        noun.delete: partial(delete, rules),
+    }
+
+
+def query_handlers_of(rules: Rules) -> dict[type[Query], Callable[[Any, Any], Any]]:
+    """The handlers of the noun's queries."""
+    return {rules.noun.get: partial(get, rules), rules.noun.list: partial(list_page, rules)}

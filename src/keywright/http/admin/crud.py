@@ -1,0 +1,234 @@
+"""The pages of a noun that are made of its fields: create, edit, delete, and undo of the last two."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from msgspec import convert, to_builtins
+from starlette.responses import Response
+
+from keywright.core.command import Command
+from keywright.core.errors import AlreadyExists, NoSuchAddress, Refusal, StillInUse
+from keywright.core.fields import Fields, build_finish
+from keywright.core.nouns import Create, Member, Noun, Update, list_members
+from keywright.db.records import Records
+from keywright.http.admin.paging import ListPage, read_page
+from keywright.http.admin.undo_forms import Past, read_past, refuse_undo, say_whether_undone, undo_form
+from keywright.http.pages.error_messages import message_for
+from keywright.http.pages.inputs import Inputs, require_id
+from keywright.http.pages.languages import _
+from keywright.http.pages.once import Redirect, change_once
+from keywright.http.pages.page import Section, page
+from keywright.http.pages.request import PageRequest
+from keywright.identity.rights import Right
+
+#: What forms call some fields.
+_INPUTS = {"id": "number"}
+
+
+class CrudSection(Section):
+    """The pages of a noun. Every user may see them; users who may change licenses may change them. The texts
+    are marked by ``N_``, and may have ``%(name)s`` and ``%(number)s`` in them.
+    """
+
+    right = Right.LOOK
+    noun: ClassVar[Noun]
+    records: ClassVar[Records[Any]]
+    #: The titles of the forms, the messages afterwards, and what is asked and explained before a deletion.
+    new_title: ClassVar[str]
+    edit_title: ClassVar[str]
+    created: ClassVar[str]
+    saved: ClassVar[str]
+    deleted: ClassVar[str]
+    undone: ClassVar[str]
+    question: ClassVar[str]
+    warnings: ClassVar[tuple[str, ...]]
+    #: The field that cannot be changed where something is still in use.
+    fixed: ClassVar[str] = ""
+
+    def complete(self, inputs: Inputs, values: dict[str, Any], one: Any) -> None:
+        """Complete the values of a form for ``one``, which is None for a new one, and find what is wrong."""
+
+    def shown(self, one: Any) -> dict[str, Any]:
+        """The values of the form."""
+        return {member.name: getattr(one, member.name) for member in _members(self.noun.fields)}
+
+    def kept(self, one: Any) -> dict[str, Any]:
+        """What is restored after a deletion."""
+        return self.shown(one) | {"metadata": one.metadata}
+
+    def to_fields(self, values: Mapping[str, Any]) -> Fields:
+        """The change that gives one these values of the form."""
+        return _convert(values, self.noun.fields)
+
+    def to_new(self, request: PageRequest, values: Mapping[str, Any]) -> Create:
+        """The command that makes one with these values."""
+        return self.noun.create(context=request.context, fields=_convert(values, self.noun.new))
+
+    def more_fields(self, request: PageRequest, one: Any) -> list[dict[str, Any]]:
+        """What the form has beside the noun's fields; ``one`` is None for a new one."""
+        return []
+
+    def name_of(self, one: Any) -> str:
+        """What one is called."""
+        return str(one.name)
+
+    def read_page(self, request: PageRequest) -> ListPage:
+        """A page of the list, by ID."""
+        noun = self.noun
+        return read_page(
+            request,
+            lambda tx, paging: self.records.list_page(tx, noun.list(paging=paging, where=noun.query())),
+        )
+
+    @page("/new", methods=("GET", "POST"), right=Right.CHANGE)
+    def create(self, request: PageRequest) -> Response:
+        """Create one."""
+        inputs = Inputs(request.form)
+        if request.is_post:
+            values = self._read(inputs, self.noun.new, None)
+            if not inputs.errors:
+                command = self.to_new(request, to_builtins(values))
+                message = _(self.created, name=values["name"])
+                return self._submit(request, command, inputs, None, message=message)
+        return self._render(request, inputs, None)
+
+    @page("/{id:number}/edit", methods=("GET", "POST"), right=Right.CHANGE)
+    def edit(self, request: PageRequest) -> Response:
+        """Change one."""
+        one, inputs = self._get(request), Inputs(request.form)
+        if request.is_post:
+            values = self._read(inputs, self.noun.fields, one)
+            if not inputs.errors:
+                before, after = to_builtins(self.shown(one)), to_builtins(values)
+                command = self._update(request, one.id, self.to_fields(after))
+                undo = undo_form(request, f"{self.path}/{one.id}", before, after)
+                message = _(self.saved, name=values["name"], number=one.id)
+                return self._submit(request, command, inputs, one, message=message, undo=undo)
+        return self._render(request, inputs, one)
+
+    @page("/{id:number}/delete", methods=("GET", "POST"), right=Right.CHANGE)
+    def delete(self, request: PageRequest) -> Response:
+        """Delete one, if nothing names it."""
+        one = self._get(request)
+        undo = undo_form(request, f"{self.path}/{one.id}", to_builtins(self.kept(one)), None)
+        named = {"name": self.name_of(one), "number": one.id}
+        if request.is_post:
+            request.change(self.noun.delete(context=request.context, id=one.id))
+            return request.redirect(self.path, _(self.deleted, **named), undo)
+        sentences = [*(_(text, **named) for text in self.warnings), say_whether_undone(undo)]
+        return request.confirm(_(self.question, **named), sentences, button=_("Delete"), back=self.path)
+
+    @page("/{id:number}/undo", methods=("POST",), right=Right.CHANGE)
+    def undo(self, request: PageRequest) -> Response:
+        """Undo a change, or restore one that was deleted a moment ago."""
+        id = require_id(request.path_params["id"])
+        back = f"{self.path}/{id}"
+        try:
+            request.change(self._to_undo(request, id, read_past(request, back)))
+        except Refusal as refusal:
+            return refuse_undo(request, back, refusal)
+        return request.redirect(back, _(self.undone))
+
+    def _to_undo(self, request: PageRequest, id: int, past: Past) -> Command:
+        if past.is_deletion:
+            return self.to_new(request, past.fields | {"id": id})
+
+        def require_unchanged(one: Any) -> None:
+            past.require_unchanged(to_builtins(self.shown(one)))
+
+        return self._update(request, id, self.to_fields(past.fields), require_unchanged)
+
+    def _update(self, request: PageRequest, id: int, fields: Fields, precondition: Any = None) -> Update:
+        return self.noun.update(context=request.context, id=id, fields=fields, precondition=precondition)
+
+    def _get(self, request: PageRequest) -> Any:
+        """The one in the address. Raises ``NoSuchAddress``."""
+        id = require_id(request.path_params["id"])
+        one = request.ask(lambda tx: self.records.find(tx, id))
+        if one is None:
+            raise NoSuchAddress
+        return one
+
+    def _read(self, inputs: Inputs, struct: type[Fields], one: Any) -> dict[str, Any]:
+        """The values of the form, by the names of fields."""
+        values: dict[str, Any] = {}
+        for member in _members(struct):
+            name = _input(member)
+            if member.is_optional:
+                values[member.name] = inputs.read(name, member.read)
+            else:
+                values[member.name] = inputs.require(name, member.read, "")
+            if member.items is not None:
+                values[member.name] = values[member.name] or []
+        self.complete(inputs, values, one)
+        return values
+
+    def _submit(
+        self,
+        request: PageRequest,
+        command: Command,
+        inputs: Inputs,
+        one: Any,
+        *,
+        message: str,
+        undo: str = "",
+    ) -> Response:
+        """Submit the command; where another one or a license is in its way, show the form again."""
+        try:
+            return change_once(
+                request, command, lambda done: Redirect(f"{self.path}/{done.id}", message, undo)
+            )
+        except AlreadyExists as error:
+            inputs.errors[_INPUTS.get(error.field, error.field)] = message_for(error).sentence
+        except StillInUse as error:
+            inputs.errors[self.fixed] = message_for(error).sentence
+        return self._render(request, inputs, one)
+
+    def _render(self, request: PageRequest, inputs: Inputs, one: Any) -> Response:
+        form = request.form
+        shown = {} if one is None else self.shown(one)
+        fields = [
+            _show(
+                member, form.raw(_input(member)) if request.is_post else member.write(shown.get(member.name))
+            )
+            for member in _members(self.noun.new if one is None else self.noun.fields)
+        ]
+        title = self.new_title if one is None else self.edit_title
+        return request.render(
+            "nouns/edit.html",
+            title=_(title) if one is None else _(title, name=self.name_of(one), number=one.id),
+            fields=fields + self.more_fields(request, one),
+            is_new=one is None,
+            back=self.path if one is None else f"{self.path}/{one.id}",
+            errors=inputs.errors,
+        )
+
+
+def _input(member: Member) -> str:
+    return _INPUTS.get(member.name, member.name)
+
+
+def _members(struct: type[Fields]) -> list[Member]:
+    """The members that a form has."""
+    return [one for one in list_members(struct) if one.form]
+
+
+def _show(member: Member, value: str) -> dict[str, Any]:
+    """What the template shows of a member."""
+    label, hint, rows = (member.form[name] for name in ("label", "hint", "rows"))
+    return {
+        "name": _input(member),
+        "label": _(label),
+        "help": _(hint) if hint else "",
+        "value": value,
+        "required": not member.is_optional,
+        "rows": rows,
+        "maxlength": member.max_length if member.is_text else None,
+    }
+
+
+def _convert(values: Mapping[str, Any], struct: type[Fields]) -> Fields:
+    """Values as they are in JSON, as fields."""
+    finish = build_finish(struct) or (lambda fields: fields)
+    fields: Fields = finish(convert(values, struct))
+    return fields

@@ -1,0 +1,108 @@
+"""The five routes of a noun: create, list, get, change, delete."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from keywright.core.nouns import ListQuery, Noun
+from keywright.http.answer import Answer
+from keywright.http.middleware.routing import Right
+from keywright.http.v3 import lists, schemas
+from keywright.http.v3.answers import created, etag_of, no_content, ok
+from keywright.http.v3.call import Call
+from keywright.http.v3.route import Route
+
+
+class Texts(NamedTuple):
+    """What readers need to know of each call."""
+
+    create: str
+    delete: str
+    list: str = "The newest first."
+    update: str = "What is not sent stays."
+
+
+def crud_routes(
+    noun: Noun,
+    texts: Texts,
+    *,
+    example: Mapping[str, Any],
+    change: Mapping[str, Any],
+    refusals: Mapping[str, tuple[str, ...]],
+    gives: Any = None,
+    show: Callable[[Any], Struct] | None = None,
+) -> tuple[Route, ...]:
+    """The routes below ``/products`` and the like. ``example`` and ``change`` are bodies of example calls,
+    ``refusals`` the problem codes of a method. Where one is not shown as it is stored, ``show`` makes the
+    answer, of type ``gives``.
+    """
+    name, path, shown = noun.name, f"/{noun.name}s", gives or noun.model
+    one, calls = f"{path}/{{{name}_id}}", _Calls(noun, show or (lambda stored: stored))
+
+    def route(method: str, verb: str, handler: Any, text: str, **more: Any) -> Route:
+        at = path if verb in ("create", "list") else one
+        plural = "s" if verb == "list" else ""
+        right = Right.READ if method == "GET" else Right.WRITE
+        needs_all = method != "GET" or not noun.is_of_product
+        return Route(
+            *(method, at, f"{verb}_{name}{plural}", right, handler),
+            text=text,
+            refusals=refusals.get(method, ()),
+            needs_all_products=needs_all,
+            **more,
+        )
+
+    new: dict[str, Any] = {"body": noun.new, "gives": shown, "status": 201, "example": example}
+    page: dict[str, Any] = {"query": noun.query, "gives": schemas.Page[shown]}  # type: ignore[valid-type]
+    changed: dict[str, Any] = {"body": noun.fields, "gives": shown, "example": change}
+    return (
+        route("POST", "create", calls.create, f"Create a {name}.\n\n{texts.create}", **new),
+        route("GET", "list", calls.list_page, f"List {name}s.\n\n{texts.list}", **page),
+        route("GET", "get", calls.get, f"Get a {name}.\n\nOne {name}.", gives=shown),
+        route("PATCH", "update", calls.update, f"Change a {name}.\n\n{texts.update}", **changed),
+        route("DELETE", "delete", calls.delete, f"Delete a {name}.\n\n{texts.delete}", status=204),
+    )
+
+
+class _Calls:
+    """The handlers of the routes."""
+
+    def __init__(self, noun: Noun, show: Callable[[Any], Struct]) -> None:
+        self._noun = noun
+        self._show = show
+        self._id = f"{noun.name}_id"
+
+    async def create(self, call: Call, body: Struct) -> Answer:
+        def write(one: Any) -> Answer:
+            shown = self._show(one)
+            return created(shown, f"{call.root}/{self._noun.name}s/{one.id}", etag=etag_of(shown))
+
+        return await call.change(self._noun.create(context=call.context, fields=body), write)
+
+    async def list_page(self, call: Call, query: ListQuery) -> Answer:
+        paging, only = lists.read_paging(call), call.only_product_id
+        asked = self._noun.list(paging=paging, where=query, only_product_id=only)
+        return await call.ask(asked, lambda page: lists.answer_items(call, page, self._show))
+
+    async def get(self, call: Call) -> Answer:
+        asked = self._noun.get(id=call.path[self._id], only_product_id=call.only_product_id)
+        return await call.ask(asked, self._write)
+
+    async def update(self, call: Call, body: Struct) -> Answer:
+        precondition = call.precondition(self._etag)
+        command = self._noun.update(
+            context=call.context, id=call.path[self._id], fields=body, precondition=precondition
+        )
+        return await call.change(command, self._write)
+
+    async def delete(self, call: Call) -> Answer:
+        precondition = call.precondition(self._etag)
+        command = self._noun.delete(context=call.context, id=call.path[self._id], precondition=precondition)
+        return await call.change(command, no_content)
+
+    def _etag(self, one: Any) -> bytes:
+        return etag_of(self._show(one))
+
+    def _write(self, one: Any) -> Answer:
+        return ok(self._show(one), etag=self._etag(one))

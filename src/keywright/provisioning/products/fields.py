@@ -1,0 +1,154 @@
+"""What may be set of a product."""
+
+import re
+import unicodedata
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from keywright.core.fields import ExternalId, Fields, Metadata, Name, OwnId, Parse, Time, about
+from keywright.core.nouns import Items, ListQuery
+from keywright.core.parsing import parse_name
+
+_MAX_FEATURES, _MAX_LENGTH = 100, 64
+_CODE_PATTERN = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
+
+
+def parse_feature_code(code: str) -> str:
+    """The code of a feature. Raises ``ValueError``."""
+    if not _CODE_PATTERN.fullmatch(code):
+        raise ValueError(
+            f"must have 1 to {_MAX_LENGTH} of a-z, 0-9, '_', '.', '-', and begin with a letter or a digit"
+        )
+    return code
+
+
+def parse_code(code: str) -> str:
+    """The code of a product, which is never a number: programs name a product by either. Raises
+    ``ValueError``.
+    """
+    if code.isdigit():
+        raise ValueError("must not be a number: that would be an id")
+    return parse_feature_code(code)
+
+
+def derive_code(name: str) -> str | None:
+    """A code made from a product's name; None where nothing is left of it."""
+    ascii_letters = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    code = re.sub(r"[^a-z0-9]+", "-", ascii_letters)[:_MAX_LENGTH].strip("-")
+    return None if not code or code.isdigit() else code
+
+
+def parse_url(url: str) -> str:
+    """The address of a page on the web. Raises ``ValueError``."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.netloc or not url.isprintable() or " " in url:
+        raise ValueError("must be an address such as https://example.com")
+    return url
+
+
+_LongText = Annotated[str, Meta(min_length=1, max_length=2000)]
+
+
+class Feature(Struct, frozen=True):
+    """A feature that licenses of the product may entitle to."""
+
+    code: Annotated[
+        str,
+        Meta(min_length=1, max_length=_MAX_LENGTH),
+        Parse(parse_feature_code),
+        about("The entitlement code.", "layers"),
+    ]
+    name: Annotated[Name, about("Its name.", "Layers")] | None = None
+    description: Annotated[_LongText, about("What it does.", None)] | None = None
+
+    def __str__(self) -> str:
+        return self.code
+
+
+class NewFeature(Feature, frozen=True, forbid_unknown_fields=True):
+    """A feature to set."""
+
+
+def parse_feature(line: str) -> Feature:
+    """A feature as text, ``layers = Layers`` or its code alone. Raises ``ValueError``."""
+    code, _sign, name = (one.strip() for one in line.partition("="))
+    return Feature(parse_feature_code(code), parse_name(name) if name else None)
+
+
+def _write_feature(feature: Feature) -> str:
+    return f"{feature.code} = {feature.name}" if feature.name else feature.code
+
+
+def _check_features(features: list[Feature]) -> list[Feature]:
+    """At most ``_MAX_FEATURES`` features, each code once. Raises ``ValueError``."""
+    if len(features) > _MAX_FEATURES:
+        raise ValueError(f"must have at most {_MAX_FEATURES} features")
+    codes = [one.code for one in features]
+    for code in codes:
+        if codes.count(code) > 1:
+            raise ValueError(f"must have each code once; {code} is there twice")
+    return [Feature(one.code, one.name, one.description) for one in features]
+
+
+_Url = Annotated[str, Meta(max_length=2000), Parse(parse_url)]
+_Code = Annotated[str, Meta(min_length=1, max_length=_MAX_LENGTH), Parse(parse_code)]
+_CODE = (
+    "A unique word by which programs may name the product; it is fixed once there is a license. Without one, "
+    "a new product gets one made from its name."
+)
+_RENEW = "Where customers pay for another period; {license_ref} in it names their license."
+_LINES = "One a line, a code and a name: layers = Layers. Policies entitle to them by their codes."
+
+ProductName = Annotated[Name, about("Its name.", "Paint", label="Name", hint="")]
+Code = Annotated[_Code, about(_CODE, "paint", label="Code")]
+Url = Annotated[_Url, about("Where customers read about it.", "https://example.com/paint", label="Address")]
+RenewUrl = Annotated[
+    _Url, about(_RENEW, "https://shop.example/renew?ref={license_ref}", label="Address to renew")
+]
+Features = Annotated[
+    list[NewFeature],
+    Meta(max_length=_MAX_FEATURES),
+    Parse(_check_features),
+    about("The features that its licenses may have.", label="Features", hint=_LINES, rows=3),
+    Items(parse_feature, _write_feature, "--feature", "CODE[=NAME]"),
+]
+OtherId = Annotated[
+    ExternalId, about("What another system of yours calls it; unique.", "erp-7", label="External ID")
+]
+_OwnId = Annotated[
+    OwnId, about("Its number in your shop. Without one, Keywright gives one.", 17, label="Number")
+]
+
+
+class ProductFields(Fields):
+    """What can be set of a product; a change is a JSON merge patch."""
+
+    name: ProductName | UnsetType = UNSET
+    code: Code | UnsetType | None = UNSET
+    url: Url | UnsetType | None = UNSET
+    renew_url: RenewUrl | UnsetType | None = UNSET
+    features: Features | UnsetType = UNSET
+    external_id: OtherId | UnsetType | None = UNSET
+    metadata: Metadata | UnsetType | None = UNSET
+
+
+class NewProduct(ProductFields):
+    """A product to make."""
+
+    name: ProductName
+    id: _OwnId | UnsetType | None = UNSET
+
+
+class ProductQuery(ListQuery):
+    """Filters of products."""
+
+    code: Annotated[str | None, about("Only the product with this code.")] = None
+    external_id: Annotated[str | None, about("Only the product that you call so.")] = None
+    created_after: Annotated[Time | None, about("Only those made after this moment.")] = None
+    created_before: Annotated[Time | None, about("Only those made before it.")] = None
+    sort: Literal["created_at", "-created_at", "name", "-name"] = "-created_at"

@@ -1,0 +1,50 @@
+"""The fields of nouns, as forms and the terminal read them."""
+
+import pytest
+
+from keywright.core.nouns import differing, list_members
+from keywright.provisioning.products.commands import PRODUCT
+from keywright.provisioning.products.fields import Feature, NewProduct
+from tests.makers import NOW
+
+MEMBERS = {one.name: one for one in list_members(NewProduct)}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("name", "  Paint ", "Paint"),
+        ("id", "17", 17),
+        ("metadata", '{"sku": 1}', {"sku": 1}),
+        ("features", "a = A\n\n b", [Feature("a", "A"), Feature("b")]),
+    ],
+)
+def test_a_member_is_read_from_a_text(name: str, text: str, value: object) -> None:
+    assert MEMBERS[name].read(text) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("url", "https://example.com/" + "x" * 2000, "must have at most 2000 characters"),
+        ("id", "0", "must be an integer from 1 to 9007199254740991"),
+        ("id", "x", "must be an integer from 0 to"),
+        ("features", "a\na = A", "must have each code once; a is there twice"),
+        ("metadata", "[1]", "must be a JSON object"),
+    ],
+)
+def test_a_wrong_text_is_refused_with_a_reason(name: str, text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        MEMBERS[name].read(text)
+
+
+def test_a_list_is_written_as_it_is_read() -> None:
+    features = MEMBERS["features"]
+    assert features.write(features.read("a = A\nb")) == "a = A\nb"
+    assert features.write(None) == MEMBERS["name"].write(None) == ""
+
+
+def test_one_and_true_are_different_values() -> None:
+    one = PRODUCT.make(id=1, name="Paint", metadata={"a": 1}, created_at=NOW, updated_at=NOW)
+    other = PRODUCT.make(id=1, name="Paint", metadata={"a": True}, created_at=NOW, updated_at=NOW)
+    assert differing(one, other) == ["metadata"]
