@@ -1,7 +1,6 @@
 """Every error describes itself whole: its code, its sentences, its answer over v2."""
 
 import ast
-import inspect
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -32,7 +31,7 @@ def name(kind: type[KeywrightError]) -> str:
 
 def arguments_of(kind: type[KeywrightError]) -> list[str]:
     """The names of an error's arguments."""
-    return list(inspect.signature(kind.__init__).parameters)[1:] if kind.example else []
+    return list(kind.members) if kind.example else []
 
 
 def an_error(kind: type[KeywrightError]) -> KeywrightError:

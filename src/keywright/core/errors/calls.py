@@ -72,9 +72,7 @@ class RateLimited(AccessDenied):
     v2 = V2(429, "rate_limited", "Too many failed requests. Please try again later.")
     example = (12,)
 
-    def __init__(self, retry_after: int) -> None:
-        super().__init__(retry_after)
-        self.retry_after = retry_after
+    retry_after: int
 
     def facts(self) -> dict[str, Any]:
         """``seconds`` is a number with its noun."""
@@ -154,9 +152,7 @@ class MethodNotAllowed(BadRequest):
     v2 = V2(405, *_NO_ROUTE)
     example = (("GET", "POST", "OPTIONS"),)
 
-    def __init__(self, allowed: tuple[str, ...]) -> None:
-        super().__init__(allowed)
-        self.allowed = allowed
+    allowed: tuple[str, ...]
 
     def facts(self) -> dict[str, Any]:
         """``methods`` are the allowed ones in a row."""

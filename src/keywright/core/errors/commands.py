@@ -1,6 +1,7 @@
 """Refusals that any command may meet: wrong parameters, and idempotency keys."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from keywright.core.errors.root import V2, Refusal
@@ -23,9 +24,7 @@ class InvalidParameters(Refusal):
         {"label": "must be a text of at most 255 characters, without null characters"},
     )
 
-    def __init__(self, reasons: Mapping[str, str]) -> None:
-        super().__init__(dict(reasons))
-        self.reasons = dict(reasons)
+    reasons: Mapping[str, str]
 
     def facts(self) -> dict[str, Any]:
         """The reasons as texts; ``reasons_in_words`` has spaces in the names."""
@@ -42,9 +41,7 @@ class BodyNotAnObject(InvalidParameters):
 
     code = "parameter.body_not_an_object"
     example = ()
-
-    def __init__(self) -> None:
-        super().__init__({"body": "must be a JSON object"})
+    reasons: Mapping[str, str] = MappingProxyType({"body": "must be a JSON object"})
 
 
 class IdempotencyKeyReused(Refusal):

@@ -76,9 +76,7 @@ class TooManyViews(Refusal):
     v2 = None
     example = (20,)
 
-    def __init__(self, most: int) -> None:
-        super().__init__(most)
-        self.most = most
+    most: int
 
 
 class SetupOver(Refusal):

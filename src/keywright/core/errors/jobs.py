@@ -14,9 +14,7 @@ class UnknownJob(Refusal):
     v2 = None
     example = (7,)
 
-    def __init__(self, job_id: int) -> None:
-        super().__init__(job_id)
-        self.job_id = job_id
+    job_id: int
 
 
 class JobOver(Refusal):

@@ -58,9 +58,7 @@ class LicenseExpired(PlaceRefusal):
     )
     example = (datetime(2020, 1, 1, tzinfo=UTC),)
 
-    def __init__(self, expires_at: datetime) -> None:
-        super().__init__(expires_at)
-        self.expires_at = expires_at
+    expires_at: datetime
 
     def facts(self) -> dict[str, Any]:
         """``expires_at`` is written as everywhere on the wire."""
@@ -102,15 +100,12 @@ class LimitReached(LicenseRefusal, PlaceRefusal):
         "`keywright license update KEY --max N`."
     )
     v2 = v2_data_error("License Key: {key} reached maximum activation count.")
-    example = (EXAMPLE_KEY, 3, 3)
+    example = (EXAMPLE_KEY, 3, 3, None)
 
-    def __init__(self, key: str, limit: int | None = None, activations: int | None = None) -> None:
-        super().__init__(key)
-        self.args = (key, limit, activations)
-        self.limit = limit
-        self.activations = activations
-        #: The devices that hold the places, for callers that may see them.
-        self.devices: list[dict[str, Any]] | None = None
+    limit: int | None = None
+    activations: int | None = None
+    #: The devices that hold the places, for callers that may see them.
+    devices: list[dict[str, Any]] | None = None
 
     def problem_members(self) -> dict[str, Any]:
         """The figures, and the devices where they are known."""
@@ -193,9 +188,7 @@ class ChangedSince(Refusal):
     v2 = None
     example = (("expires_at",),)
 
-    def __init__(self, fields: tuple[str, ...]) -> None:
-        super().__init__(fields)
-        self.fields = fields
+    fields: tuple[str, ...]
 
     def facts(self) -> dict[str, Any]:
         """``fields_in_words`` has spaces."""
@@ -250,9 +243,7 @@ class ExpiresLater(LicenseRefusal):
 
     example = (EXAMPLE_KEY, "days")
 
-    def __init__(self, key: str, field: str = "days") -> None:
-        Refusal.__init__(self, key, field)
-        self.key, self.field = key, field
+    field: str = "days"
 
     def problem_members(self) -> dict[str, Any]:
         """``errors`` names the member."""

@@ -17,9 +17,7 @@ class UnknownPolicy(Refusal):
     v2 = v2_data_error("Generator with ID: {policy_id} could not be found.")
     example = (7,)
 
-    def __init__(self, policy_id: int | str) -> None:
-        super().__init__(policy_id)
-        self.policy_id = policy_id
+    policy_id: int | str
 
 
 class NoPolicies(Refusal):
@@ -80,9 +78,7 @@ class PolicyTooWeak(Refusal):
     v2 = V2(400, "rest_invalid_param", "Invalid parameter(s): charset, chunks, chunk_length")
     example = (40.0,)
 
-    def __init__(self, bits: float) -> None:
-        super().__init__(bits)
-        self.bits = bits
+    bits: float
 
     def problem_members(self) -> dict[str, Any]:
         """``errors`` names the key format."""
@@ -100,9 +96,7 @@ class PolicyArchived(Refusal):
     v2 = v2_data_error("Generator with ID: {policy_id} could not be found.")
     example = (7,)
 
-    def __init__(self, policy_id: int) -> None:
-        super().__init__(policy_id)
-        self.policy_id = policy_id
+    policy_id: int
 
 
 class TrialNotOffered(Refusal):
@@ -133,9 +127,7 @@ class SourceUnusable(Refusal):
     v2 = None
     example = ("dump.sql, line 1: this is no database dump. Nothing was imported.",)
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    reason: str
 
 
 class TooManyEndpoints(Refusal):

@@ -18,9 +18,7 @@ class InvalidFields(BadRequest):
     #: Whether the pointers are into the body; else they are names of parameters.
     is_body: ClassVar[bool] = False
 
-    def __init__(self, errors: Sequence[FieldError]) -> None:
-        super().__init__(tuple(errors))
-        self.errors = tuple(errors)
+    errors: Sequence[FieldError]
 
     def facts(self) -> dict[str, Any]:
         """``first`` is the first error in words, ``number`` says how many there are."""
@@ -62,9 +60,7 @@ class CursorTooOld(Refusal):
     v2 = None
     example: ClassVar[tuple[Any, ...]] = (1_700_000_000,)
 
-    def __init__(self, kept_since: int) -> None:
-        super().__init__(kept_since)
-        self.kept_since = kept_since
+    kept_since: int
 
     def facts(self) -> dict[str, Any]:
         """``since`` is the time in words."""
@@ -116,9 +112,7 @@ class NotAcceptable(BadRequest):
     v2 = None
     example: ClassVar[tuple[Any, ...]] = (("application/json",),)
 
-    def __init__(self, types: Collection[str]) -> None:
-        super().__init__(tuple(types))
-        self.types = tuple(types)
+    types: Collection[str]
 
     def facts(self) -> dict[str, Any]:
         """``types_in_words`` are the media types in a row."""
@@ -146,9 +140,7 @@ class NotFound(Refusal):
     v2 = None
     example: ClassVar[tuple[Any, ...]] = ("policy 17",)
 
-    def __init__(self, thing: str) -> None:
-        super().__init__(thing)
-        self.thing = thing
+    thing: str
 
 
 class UnknownReference(Refusal):
@@ -162,9 +154,8 @@ class UnknownReference(Refusal):
     v2 = None
     example: ClassVar[tuple[Any, ...]] = ("policy 17", "/policy_id")
 
-    def __init__(self, thing: str, pointer: str) -> None:
-        super().__init__(thing, pointer)
-        self.thing, self.pointer = thing, pointer
+    thing: str
+    pointer: str
 
     def problem_members(self) -> dict[str, Any]:
         """``errors`` names the member."""
@@ -192,10 +183,10 @@ class AlreadyExists(Refusal):
     v2 = None
     example: ClassVar[tuple[Any, ...]] = ("customer", "email", "")
 
-    def __init__(self, thing: str, field: str, parent: str = "") -> None:
-        """``parent`` is the JSON Pointer of the object that has the field; the body itself has none."""
-        super().__init__(thing, field, parent)
-        self.thing, self.field, self.parent = thing, field, parent
+    # ``parent`` is the JSON Pointer of the object that has the field; the body itself has none.
+    thing: str
+    field: str
+    parent: str = ""
 
     def problem_members(self) -> dict[str, Any]:
         """``errors`` names the field."""
@@ -215,6 +206,5 @@ class StillInUse(Refusal):
     v2 = None
     example: ClassVar[tuple[Any, ...]] = ("policy 17", "licenses")
 
-    def __init__(self, thing: str, users: str) -> None:
-        super().__init__(thing, users)
-        self.thing, self.users = thing, users
+    thing: str
+    users: str

@@ -1,6 +1,8 @@
 """The root of the tree of errors, and the groups of refusals."""
 
-from typing import Any, ClassVar, Literal, NamedTuple
+import inspect
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, NamedTuple, dataclass_transform, get_origin
 
 from keywright.core.examples import EXAMPLE_KEY, EXAMPLE_TOKEN
 
@@ -37,12 +39,14 @@ class FieldError(NamedTuple):
     detail: str
 
 
+@dataclass_transform()
 class KeywrightError(Exception):
     """Everything that Keywright raises on purpose.
 
-    The first paragraph of a class's docstring says when it is raised; the OpenAPI document shows it, too. Its
-    attributes say what each interface answers; a class inherits those that it does not set. Sentences are
-    format strings over ``facts``.
+    The first paragraph of a class's docstring states when it is raised. Its attributes state what each
+    interface answers; a class inherits those that it does not set. Members that are annotated in a class are
+    the arguments of its errors, after those of its bases, and their attributes. Sentences are format strings
+    over ``facts``.
     """
 
     #: Stable: may be logged, counted and matched. Each class has its own.
@@ -62,6 +66,30 @@ class KeywrightError(Exception):
     problem_detail: ClassVar[str] = ""
     #: The arguments that make an example of this error.
     example: ClassVar[tuple[Any, ...]] = ()
+    #: The names of the arguments.
+    members: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        """Find the members of the class: its bases' first."""
+        bases = [name for base in reversed(cls.__mro__) for name in getattr(base, "members", ())]
+        own: dict[str, object] = inspect.get_annotations(cls)
+        names = [name for name, kind in own.items() if get_origin(kind) is not ClassVar]
+        cls.members = tuple(dict.fromkeys(bases + names))
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        """Take the members in their order, each as it is now; without members, a text."""
+        if not self.members:
+            super().__init__(*given)
+            return
+        values = dict(zip(self.members, given, strict=False)) | named
+        for name in self.members:
+            if name not in values and hasattr(type(self), name):
+                values[name] = getattr(type(self), name)
+        if len(given) > len(self.members) or values.keys() != {*self.members}:
+            raise TypeError(f"{type(self).__name__} takes {self.members}")
+        facts = {name: _copy(values[name]) for name in self.members}
+        super().__init__(*facts.values())
+        vars(self).update(facts)
 
     def __str__(self) -> str:
         """The first argument, which the others belong to."""
@@ -80,6 +108,12 @@ class KeywrightError(Exception):
         return sentence.format(**self.facts())
 
 
+def _copy(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    return tuple(value) if isinstance(value, list) else value
+
+
 class Refusal(KeywrightError):
     """The command was understood and declined; nothing was changed by it."""
 
@@ -93,9 +127,7 @@ class LicenseRefusal(Refusal):
 
     example: ClassVar[tuple[Any, ...]] = (EXAMPLE_KEY,)
 
-    def __init__(self, key: str) -> None:
-        super().__init__(key)
-        self.key = key
+    key: str
 
 
 class TokenRefusal(Refusal):
@@ -103,9 +135,7 @@ class TokenRefusal(Refusal):
 
     example = (EXAMPLE_TOKEN,)
 
-    def __init__(self, token: str) -> None:
-        super().__init__(token)
-        self.token = token
+    token: str
 
 
 class PlaceRefusal(Refusal):
@@ -127,9 +157,7 @@ class FieldRefusal(Refusal):
     status = 422
     example = ("charset",)
 
-    def __init__(self, field: str) -> None:
-        super().__init__(field)
-        self.field = field
+    field: str
 
     def facts(self) -> dict[str, Any]:
         """``field_in_words`` has spaces."""

@@ -17,9 +17,7 @@ class UnknownConnection(Refusal):
     v2 = None
     example: ClassVar[tuple[Any, ...]] = (7,)
 
-    def __init__(self, connection_id: int) -> None:
-        super().__init__(connection_id)
-        self.connection_id = connection_id
+    connection_id: int
 
 
 class ConnectionFieldInvalid(Refusal):
@@ -34,9 +32,8 @@ class ConnectionFieldInvalid(Refusal):
     v2 = None
     example = ("secret", "must begin with whsec_")
 
-    def __init__(self, field: str, reason: str) -> None:
-        super().__init__(field, reason)
-        self.field, self.reason = field, reason
+    field: str
+    reason: str
 
     def problem_members(self) -> dict[str, Any]:
         """``errors`` names the member."""
@@ -57,9 +54,7 @@ class UnknownShopEvent(Refusal):
     v2 = None
     example = (7,)
 
-    def __init__(self, event_id: int) -> None:
-        super().__init__(event_id)
-        self.event_id = event_id
+    event_id: int
 
 
 class BadSignature(Refusal):
@@ -76,9 +71,7 @@ class BadSignature(Refusal):
     v2 = None
     example = ("the signature is wrong",)
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    reason: str
 
 
 class UnreadableEvent(Refusal):
@@ -93,9 +86,7 @@ class UnreadableEvent(Refusal):
     v2 = None
     example = ("data.order is missing",)
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    reason: str
 
 
 class ShopRefused(Refusal):
@@ -110,9 +101,7 @@ class ShopRefused(Refusal):
     v2 = None
     example = ("401 for /v1/charges",)
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    reason: str
 
 
 class ShopUnavailable(Refusal):
@@ -127,7 +116,5 @@ class ShopUnavailable(Refusal):
     v2 = None
     example = ("no answer within 10 seconds", None)
 
-    def __init__(self, reason: str, retry_after: int | None = None) -> None:
-        super().__init__(reason, retry_after)
-        self.reason = reason
-        self.retry_after = retry_after
+    reason: str
+    retry_after: int | None = None

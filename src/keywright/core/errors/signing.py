@@ -28,9 +28,7 @@ class SigningKeyRefusal(Refusal):
 
     example: ClassVar[tuple[Any, ...]] = (_EXAMPLE_KID,)
 
-    def __init__(self, kid: str) -> None:
-        super().__init__(kid)
-        self.kid = kid
+    kid: str
 
 
 class UnknownSigningKey(SigningKeyRefusal):

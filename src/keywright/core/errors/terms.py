@@ -25,9 +25,7 @@ class InvalidTerms(Refusal):
         (FieldError("/terms/grace_days", "too_large", "must be an integer from 0 to 36,500"),),
     )
 
-    def __init__(self, errors: tuple[FieldError, ...]) -> None:
-        super().__init__(errors)
-        self.errors = errors
+    errors: tuple[FieldError, ...]
 
     def facts(self) -> dict[str, Any]:
         """The faults as one text."""
@@ -108,13 +106,11 @@ class NotActivated(Refusal):
 
 
 class RefusalForNow(Refusal):
-    """A refusal that time lifts; ``retry_after_seconds`` says when, at the latest."""
-
-    retry_after_seconds: int = 1
+    """A refusal that time lifts; its member ``retry_after_seconds`` says when, at the latest."""
 
     def problem_members(self) -> dict[str, Any]:
         """When to try again."""
-        return {"retry_after_seconds": self.retry_after_seconds}
+        return {"retry_after_seconds": vars(self).get("retry_after_seconds", 1)}
 
 
 class TooManyNewDevices(RefusalForNow):
@@ -130,11 +126,9 @@ class TooManyNewDevices(RefusalForNow):
     v2 = None
     example = (3, 30, 3600)
 
-    def __init__(self, count: int, per_days: int, retry_after_seconds: int) -> None:
-        super().__init__(count, per_days, retry_after_seconds)
-        self.count = count
-        self.per_days = per_days
-        self.retry_after_seconds = retry_after_seconds
+    count: int
+    per_days: int
+    retry_after_seconds: int
 
     def facts(self) -> dict[str, Any]:
         """``days`` is a number with its noun."""
@@ -160,10 +154,8 @@ class NoFreeLease(RefusalForNow):
     v2 = None
     example = (5, 600)
 
-    def __init__(self, limit: int, retry_after_seconds: int) -> None:
-        super().__init__(limit, retry_after_seconds)
-        self.limit = limit
-        self.retry_after_seconds = retry_after_seconds
+    limit: int
+    retry_after_seconds: int
 
     def facts(self) -> dict[str, Any]:
         """``leases`` and ``seconds`` are numbers with their nouns."""
@@ -200,12 +192,10 @@ class UsageExceeded(Refusal):
     v2 = None
     example = ("exports", 100, 99, datetime(2026, 12, 1, tzinfo=UTC))
 
-    def __init__(self, meter: str, limit: int, used: int, resets_at: datetime | None) -> None:
-        super().__init__(meter, limit, used, resets_at)
-        self.meter = meter
-        self.limit = limit
-        self.used = used
-        self.resets_at = resets_at
+    meter: str
+    limit: int
+    used: int
+    resets_at: datetime | None
 
     def problem_members(self) -> dict[str, Any]:
         """The figures."""
@@ -227,11 +217,9 @@ class NoRemovalLeft(Refusal):
     v2 = None
     example = (3, 30, 3600)
 
-    def __init__(self, count: int, per_days: int, retry_after_seconds: int | None) -> None:
-        super().__init__(count, per_days, retry_after_seconds)
-        self.count = count
-        self.per_days = per_days
-        self.retry_after_seconds = retry_after_seconds
+    count: int
+    per_days: int
+    retry_after_seconds: int | None
 
     def facts(self) -> dict[str, Any]:
         """``devices`` and ``days`` are numbers with their nouns."""
