@@ -94,9 +94,9 @@ quick: setup-dev
 test: setup-dev
 	@$(python) -m pytest -n 4 --dist loadfile --no-loadscope-reorder --tier ordinary $(ARGS)
 
-# Five for two cores: these wait most of the time, for a server that starts, for a disk, for a lease that ends.
+# Seven for two cores: these wait most of the time, for a server that starts, for a disk, for a lease that ends.
 test-rest: setup-dev
-	@$(python) -m pytest -n 5 --dist worksteal --tier rest --durations 20 $(ARGS)
+	@$(python) -m pytest -n 7 --dist worksteal --tier rest --durations 20 $(ARGS)
 
 test-all: setup-dev
 	@$(python) -m pytest -n 3 --dist worksteal --durations 20 $(ARGS)

@@ -36,6 +36,8 @@ OPTIONS = {
 #: All tests of the run before those of other tiers were left out.
 COLLECTED = pytest.StashKey[list[pytest.Item]]()
 QUICK_FOLDERS = ("unit", "storage")
+#: Clients in these are tested with the rest: ``make test`` needs nothing but Python.
+OTHER_LANGUAGES = frozenset({"javascript", "go", "php", "csharp"})
 ORDINARY_FOLDERS = ("http", "cli", "clients", "concurrency")
 
 
@@ -46,6 +48,8 @@ def tier_of(item: pytest.Item) -> Tier:
         return Tier.REST
     if mark := item.get_closest_marker("tier"):
         return Tier(mark.args[0])
+    if folder == "clients" and _parameters(item) & OTHER_LANGUAGES:
+        return Tier.REST
     if folder in QUICK_FOLDERS:
         return Tier.QUICK if database == "sqlite" else Tier.ORDINARY
     is_smoke = item.get_closest_marker("smoke") is not None
@@ -78,6 +82,12 @@ def _modules(folder: Path) -> Iterable[Path]:
 def _folder(path: Path) -> str:
     """The folder below ``tests`` that the file is in; the name of the file if it is in none."""
     return path.relative_to(TESTS).parts[0] if path.is_relative_to(TESTS) else ""
+
+
+def _parameters(item: pytest.Item) -> frozenset[str]:
+    """The IDs of the test's parameters."""
+    callspec = getattr(item, "callspec", None)
+    return frozenset(callspec.id.split("-")) if callspec else frozenset()
 
 
 def _database(item: pytest.Item) -> str:

@@ -11,18 +11,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pytest
-
 from tests.deploy.programs import program
 
 DRIVERS, CLIENTS = Path(__file__).parent / "drivers", Path(__file__).parents[2] / "clients"
-#: Parameters of tests: those that are slow to start wait for ``make test-rest``.
+#: Parameters of tests; all but Python are tested by ``make test-rest``.
 LIBRARIES = (
     "python",
     "javascript",
     "go",
-    pytest.param("php", marks=pytest.mark.tier("rest")),
-    pytest.param("csharp", marks=pytest.mark.tier("rest")),
+    "php",
+    "csharp",
 )
 DEVICE, LICENSE_KEY = "device-of-the-tests", "EDTR-7QKX-M2VD-9RTA"
 #: How many processes share the calls: PHP makes one after the other.

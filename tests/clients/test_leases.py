@@ -166,9 +166,7 @@ def test_what_is_no_keywright_server_gives_neither_lease_nor_trial(
 
 
 #: PHP runs nothing in the background, and Python has tests of its own.
-@pytest.mark.parametrize(
-    "built", ["javascript", "go", pytest.param("csharp", marks=pytest.mark.tier("rest"))], indirect=True
-)
+@pytest.mark.parametrize("built", ["javascript", "go", "csharp"], indirect=True)
 def test_a_lease_is_renewed_in_the_background_until_it_is_refused(
     built: Library, lying: SigningServer, tmp_path: Path
 ) -> None:

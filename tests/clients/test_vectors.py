@@ -16,6 +16,7 @@ from tests.vectors import CASES, FOLDER
 
 CLIENTS = FOLDER.parent
 DATABASES = ("sqlite",)
+pytestmark = pytest.mark.tier("rest")
 
 
 def run(folder: Path, *command: str) -> str:

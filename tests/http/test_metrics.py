@@ -46,7 +46,9 @@ def scrape(server: RunningServer) -> dict[tuple[str, str], float]:
     """The samples, by name and labels."""
     (address,) = _ADDRESS.findall(server.log)
     found = {}
-    for family in text_string_to_metric_families(httpx.get(f"http://{address}").text):
+    # Without reading the certificates of the world, which takes 20 ms each time.
+    answer = httpx.get(f"http://{address}", verify=False)  # noqa: S501
+    for family in text_string_to_metric_families(answer.text):
         for sample in family.samples:
             found[sample.name, ",".join(f"{k}={v}" for k, v in sorted(sample.labels.items()))] = sample.value
     return found

@@ -32,7 +32,9 @@ def request_of(key: str, **members: Any) -> str:
 def send(server: RunningServer, text: str, **fields: str) -> httpx.Response:
     form = urlencode({"request": text, **fields})
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
-    return httpx.post(f"{server.base_url}/offline", content=form, headers=headers, timeout=60)
+    # Without reading the certificates of the world, which takes 20 ms each time.
+    url = f"{server.base_url}/offline"
+    return httpx.post(url, content=form, headers=headers, timeout=60, verify=False)  # noqa: S501
 
 
 def read(server: RunningServer, content: bytes) -> dict[str, Any]:
