@@ -41,6 +41,7 @@ def test_an_activation_is_shown_whole(app: App) -> None:
         "is_active": True,
         "created_at": place["created_at"],
         "last_seen_at": place["created_at"],
+        "offline_until": None,
         "deactivated_at": None,
     }
     assert app.ask("GET", ALL).json == {"items": [shown.json], "next_cursor": None}

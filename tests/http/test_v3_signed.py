@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,9 +12,15 @@ import httpx
 import pytest
 from joserfc import jws as joserfc
 from joserfc.jwk import OKPKey
+from sqlalchemy import update as update_table
 
 from keywright.core.command import Context
+from keywright.core.errors import StoreReadOnly
+from keywright.db.schema import activations
+from keywright.engine.desk import Desk
+from keywright.licensing.activations.commands import KeepOffline
 from keywright.licensing.licenses.model import Status
+from keywright.licensing.validation.commands import ValidateLicense
 from keywright.provisioning.products.commands import CreateProduct
 from keywright.provisioning.products.fields import NewProduct
 from keywright.registry import open_executor
@@ -24,13 +30,17 @@ from keywright.signing.commands import LoadKeys
 from keywright.signing.jws import decode_base64url, read_signed
 from keywright.signing.model import LoadedKeys, SigningKey, TokenType
 from keywright.signing.rules import hash_key
+from tests.http import v3_app
 from tests.http.v3_app import App, Reply, open_app
 from tests.makers import (
     KEY,
     NOW,
+    activate,
     activate_device,
     an_origin,
     create,
+    deactivate_all,
+    delete,
     rename,
     rotate_key,
     set_terms,
@@ -280,6 +290,128 @@ def test_a_floating_license_is_kept_by_those_who_hold_a_lease(app: App) -> None:
     file = read_token(app, read_license_file(make_file(app, fingerprint=LAPTOP).body))
     assert (file["valid"], file["codes"], file["exp"]) == (True, ["valid"], 14 * DAY)
     assert read(app, ask(app, "activate", fingerprint=LAPTOP))["exp"] == 300
+
+
+# --- until when devices may run without the server ----------------------------------------------------
+
+
+def offline_until(app: App, number: int = 1) -> float:
+    """What is recorded of a device, in seconds since 1970; 0 for nothing."""
+    shown = app.ask("GET", f"/licenses/1/activations/{number}")
+    at = shown.json["offline_until"]
+    return 0.0 if at is None else datetime.fromisoformat(at).timestamp()
+
+
+def count_raises(app: App) -> Callable[[], int]:
+    """Let the database count how often what is recorded of a device changes."""
+    with app.storage.write() as tx:
+        tx.connection.exec_driver_sql("CREATE TABLE raises (token)")
+        tx.connection.exec_driver_sql(
+            "CREATE TRIGGER raised AFTER UPDATE ON activations WHEN OLD.offline_until IS NOT "
+            "NEW.offline_until BEGIN INSERT INTO raises VALUES (NEW.token); END"
+        )
+
+    def count() -> int:
+        with app.storage.read() as tx:
+            return int(tx.connection.exec_driver_sql("SELECT count(*) FROM raises").scalar_one())
+
+    return count
+
+
+def test_what_is_signed_for_a_device_is_recorded_before_it_leaves(app: App) -> None:
+    do(app, set_terms({"max_leases": 2, "max_activations": 3, "lease_seconds": 7 * DAY}))
+    lease = {"holder": "anna", "fingerprint": LAPTOP}
+    token = ask(app, "leases", **lease).body
+    of_lease = json.loads(decode_base64url(token.split(b".")[1]))["lease"]["id"]
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("activate", {}),
+        ("leases", {"holder": "anna"}),
+        ("leases/renew", {"lease_id": of_lease}),
+        ("validate", {"lease_id": of_lease}),
+        ("validate", {"lease_id": of_lease, "days": 2}),
+        ("license-file", {"headers": {"Accept": "*/*"}}),
+        ("license-file", {"headers": {"Accept": "*/*"}, "days": 3}),
+    ]
+    wrong = []
+    for call, body in calls:
+        with app.storage.write() as tx:
+            tx.connection.execute(update_table(activations).values(offline_until=activations.c.created_at))
+        assert offline_until(app) == 0
+        answer = ask(app, call, **{"fingerprint": LAPTOP} | body).body
+        token = read_license_file(answer) if call == "license-file" else answer
+        end = json.loads(decode_base64url(token.split(b".")[1]))["exp"]
+        if not end <= offline_until(app) <= end + DAY:
+            wrong.append((call, body, end, offline_until(app)))
+    assert wrong == []
+
+
+def test_a_device_costs_one_commit_a_day_however_often_it_asks(app: App) -> None:
+    do(app, set_terms({"max_leases": 2, "max_activations": 3}))
+    raises = count_raises(app)
+    lease_id = read(app, ask(app, "leases", holder="anna", fingerprint=LAPTOP))["lease"]["id"]
+    for _ in range(5):
+        ask(app, "leases/renew", lease_id=lease_id, fingerprint=LAPTOP)
+        ask(app, "validate", fingerprint=LAPTOP)
+        ask(app, "activate", fingerprint=LAPTOP)
+    assert raises() == 1
+
+
+def test_a_no_and_what_is_not_signed_record_nothing(app: App) -> None:
+    etag = app.ask("GET", "/licenses/1/activations/1").headers["etag"]
+    raises = count_raises(app)
+    ask(app, "validate", fingerprint=LAPTOP, headers={"Accept": "*/*"})
+    ask(app, "activate", fingerprint=LAPTOP, headers={"Accept": "*/*"})
+    ask(app, "validate", fingerprint=LAPTOP, entitlements=["export"])
+    assert (raises(), offline_until(app)) == (0, 0)
+    ask(app, "validate", fingerprint=LAPTOP)
+    assert raises() == 1
+    assert app.ask("GET", "/licenses/1/activations/1").headers["etag"] == etag
+
+
+def test_a_device_of_v2_is_known_to_v3_from_its_first_call_on(app: App) -> None:
+    [place] = do(app, activate(KEY))
+    token = place.activations[0].token
+    assert offline_until(app, 2) == 0
+    ask(app, "validate", token=token, headers={"Accept": "*/*"})
+    # Something may have been signed for it before that was recorded.
+    assert datetime.now(UTC).timestamp() + 14 * DAY - offline_until(app, 2) < 60
+
+
+def test_a_device_that_loses_its_place_meanwhile_gets_no_yes(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes: list[Any] = []
+
+    class Racing(Desk):
+        async def query(self, query: Any, waiting_call: Any = None) -> Any:
+            found = await super().query(query, waiting_call)
+            if isinstance(query, ValidateLicense) and changes:
+                do(app, changes.pop())
+            return found
+
+    monkeypatch.setattr(v3_app, "Desk", Racing)
+    for change, code in ((deactivate_all(KEY), "not_activated"), (delete(KEY), "unknown_license")):
+        do(app, activate_device(LAPTOP))
+        changes.append(change)
+        assert read(app, ask(app, "validate", fingerprint=LAPTOP))["code"] == code
+
+
+def test_while_nothing_can_be_recorded_no_answer_is_good_for_longer_than_is_known(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class ReadOnly(Desk):
+        async def execute(self, command: Any, waiting_call: Any = None) -> Any:
+            if isinstance(command, KeepOffline):
+                raise StoreReadOnly
+            return await super().execute(command, waiting_call)
+
+    ask(app, "validate", fingerprint="another-one")
+    monkeypatch.setattr(v3_app, "Desk", ReadOnly)
+    assert read(app, ask(app, "validate", fingerprint=LAPTOP)) == with_device(exp=300)
+    monkeypatch.undo()
+    ask(app, "validate", fingerprint=LAPTOP, days=3)
+    monkeypatch.setattr(v3_app, "Desk", ReadOnly)
+    assert read(app, ask(app, "validate", fingerprint=LAPTOP))["exp"] == pytest.approx(4 * DAY, abs=60)
 
 
 def test_a_refusal_is_a_problem_not_a_token(app: App) -> None:

@@ -76,6 +76,7 @@ ACTIVATION_FIELDS: dict[str, Any] = {
     "fingerprint": "a device",
     "platform": "linux",
     "app_version": "2.1",
+    "offline_until": LATER,
 }
 
 

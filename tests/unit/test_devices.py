@@ -1,6 +1,7 @@
 """What one call of a device does to the places of a license; the sequences are in test_terms_over_time.py."""
 
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,7 +13,13 @@ from keywright.core.errors import (
     TooManyNewDevices,
     UnknownDevice,
 )
-from keywright.licensing.activations.devices import activate_device, deactivate_device, describe, find_own
+from keywright.licensing.activations.devices import (
+    activate_device,
+    deactivate_device,
+    describe,
+    find_own,
+    keep_offline,
+)
 from keywright.licensing.activations.model import (
     Activation,
     Device,
@@ -22,6 +29,7 @@ from keywright.licensing.activations.model import (
     SeenDevice,
 )
 from keywright.licensing.licenses.model import License
+from keywright.licensing.terms.model import Terms, WhenFull
 from tests.makers import KEY, LATER, NOW, a_deactivated_activation, a_license, a_license_with, an_activation
 
 DAY, SECOND = timedelta(days=1), timedelta(seconds=1)
@@ -265,3 +273,43 @@ def test_a_device_is_known_by_its_fingerprint_or_by_a_token_of_no_other(
     fingerprint: str | None, token: str | None, found: Activation | None
 ) -> None:
     assert find_own([ON_DESKTOP, OVER_V2, ON_LAPTOP], fingerprint, token) is found
+
+
+HEALING = Terms(when_full=WhenFull.REPLACE_UNSEEN, unseen_days=90)
+
+
+def test_what_is_recorded_is_never_earlier_than_what_is_signed_and_seldom_written() -> None:
+    until = LATER + 14 * DAY
+    rows: list[tuple[datetime | None, Terms, datetime | None, datetime | None]] = [
+        # Recorded, terms, signed until; recorded then.
+        (NOW, Terms(), None, NOW),
+        (NOW, Terms(), until, until + DAY),
+        (until, Terms(), until, until),
+        (until - SECOND, Terms(), until, until + DAY),
+        (until + DAY, Terms(), until, until + DAY),
+        (None, Terms(), None, until),
+        (None, Terms(offline_days=3), until, until + DAY),
+        (None, Terms(offline_days=30), until, LATER + 30 * DAY),
+        (NOW, HEALING, None, LATER + DAY),
+        (LATER, HEALING, None, LATER),
+    ]
+    wrong = []
+    for known, terms, signed, expected in rows:
+        before = an_activation(offline_until=known)
+        after = keep_offline(before, terms, signed, LATER)
+        if after.offline_until != expected or (after == before) != (after is before):
+            wrong.append((known, terms, signed, after.offline_until))
+    assert wrong == []
+
+
+def test_a_device_that_asks_every_hour_is_written_once_a_day() -> None:
+    device, written = an_activation(offline_until=NOW), []
+    for hour in range(24 * 30):
+        now = NOW + hour * DAY / 24
+        after = keep_offline(device, Terms(), now + 14 * DAY, now)
+        if after is not device:
+            written.append(now)
+        device = after
+        assert device.offline_until is not None
+        assert now + 14 * DAY <= device.offline_until
+    assert min(later - one for one, later in pairwise(written)) > DAY

@@ -147,7 +147,12 @@ PLACES = [
     Place("answers of v3", Terms, fields(v3_terms.Terms)),
     Place("columns that are written", Activation, activation_values(an_activation())),
     Place("exported columns", Activation, rows.ACTIVATION),
-    Place("imported activations", Activation, fields(ImportedActivation), reasons(of_here="license_id")),
+    Place(
+        "imported activations",
+        Activation,
+        fields(ImportedActivation),
+        reasons(of_here="license_id offline_until"),
+    ),
     Place(
         "answers of v3",
         Activation,
@@ -159,7 +164,7 @@ PLACES = [
         "answers to programs",
         Activation,
         fields(client_schemas.ClientActivation),
-        reasons(personal="ip_address user_agent", internal="license_id source updated_at"),
+        reasons(personal="ip_address user_agent", internal="license_id source updated_at offline_until"),
         {"label": "name", "meta_data": "metadata"},
     ),
     Place(
@@ -254,7 +259,7 @@ def test_what_is_exported_and_imported_again_is_the_same_in_every_field() -> Non
     )
     for noun, default in zip((license, activation), usual, strict=True):
         same = {n for n in noun.__struct_fields__ if getattr(noun, n) == getattr(default, n)}
-        assert same <= {"key", "created_at"}
+        assert same <= {"key", "created_at", "offline_until"}
     row = [*rows.license_row(license, {}, {}, Notes()), [rows.activation_object(activation)]]
     line = msgspec.json.decode(rows.to_json_lines([*rows.LICENSE, "activations"], [row]))
     names = columns.assign_fields([*line], {})

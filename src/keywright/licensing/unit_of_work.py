@@ -14,6 +14,7 @@ from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.commands import (
     Deactivate,
     DeactivateAll,
+    KeepOffline,
     ProgramCommand,
     Reactivate,
     ReleaseActivation,
@@ -37,7 +38,7 @@ from keywright.licensing.views.store import Names
 #: The licenses that are given a new key, by that key.
 _Renames = dict[str | int, list[str | int]]
 #: The commands about some of the activations that exist.
-_ABOUT_SOME = (Reactivate, Deactivate, DeactivateAll)
+_ABOUT_SOME = (Reactivate, Deactivate, DeactivateAll, KeepOffline)
 OnRestored = Callable[["LicenseWork", Any, License], None]
 #: A tuple is looked through faster than a union.
 _ABOUT_LEASES = get_args(LeaseCommand)
@@ -130,7 +131,7 @@ class LicenseWork(UnitOfWork):
                 self.usage.load_licenses({number for one in closing for number in one.license_ids})
 
     def _load_activations(
-        self, commands: Sequence[Reactivate | Deactivate | DeactivateAll], renames: _Renames
+        self, commands: Sequence[Reactivate | Deactivate | DeactivateAll | KeepOffline], renames: _Renames
     ) -> None:
         tokens, emptied = set[tuple[int, str]](), set[int]()
         for one in commands:

@@ -8,6 +8,7 @@ import msgspec
 
 from keywright.core.command import Command
 from keywright.core.errors import OfflineNotAllowed
+from keywright.licensing.activations import devices
 from keywright.licensing.activations.device_handlers import activate_device, find_activation, get_license
 from keywright.licensing.licenses.rules import allows_files, terms_of
 from keywright.licensing.unit_of_work import LicenseWork
@@ -58,6 +59,9 @@ def make_license_file(work: LicenseWork, command: MakeLicenseFile) -> LicenseFil
     )
     token = _sign(work, command, said)
     ends_at = rules.ends_at(said)
+    if activation is not None and activation.deactivated_at is None:
+        activation = devices.keep_offline(activation, terms, ends_at, now)
+        work.set_activation(activation)
     if command.is_recorded:
         work.record_license_event("license.file_made", license, command, activation, {"ends_at": ends_at})
     return LicenseFile(write_license_file(token), license.id, ends_at, activation)

@@ -28,8 +28,6 @@ from keywright.signing.model import Claims, SignedActivation, SignedLease, Signi
 KEY_SET_LIFE = timedelta(days=30)
 #: How much further than needed it is recorded what a key may have signed: this is written once in that time.
 _AHEAD = timedelta(days=7)
-#: The life of an answer that cannot be kept: one that says no, and every one where the terms say so.
-CHECK_SECONDS = 300
 #: An answer counts from so long before it was made: the program's clock may be behind.
 _EARLY_SECONDS = 300
 
@@ -86,8 +84,10 @@ class Said(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_file: bool = False
 
 
-def build_claims(said: Said, issuer: str, token_id: str) -> Claims:
-    """The claims of an answer; ``token_id`` are 128 random bits as text."""
+def build_claims(said: Said, issuer: str, token_id: str, ends: datetime | None = None) -> Claims:
+    """The claims of an answer; ``token_id`` are 128 random bits as text. ``ends`` is when it is good no more,
+    where that is known.
+    """
     now, view, activation, lease = int(said.now.timestamp()), said.view, said.activation, said.lease
     optional: dict[str, Any] = {}
     if view is None and isinstance(said.asked_product, str):
@@ -101,7 +101,7 @@ def build_claims(said: Said, issuer: str, token_id: str) -> Claims:
             optional["activation"] = SignedActivation(activation.id, activation.fingerprint)
         if lease is not None:
             optional["lease"] = SignedLease(lease.lease_id, lease.holder, lease.expires_at)
-    ends = ends_at(said)
+    ends = ends or ends_at(said)
     if said.built_at is not None and ends > ends_at(msgspec.structs.replace(said, built_at=None)):
         # A newer build would get an earlier end, or a no.
         optional["built_at"] = said.built_at
@@ -126,18 +126,15 @@ def ends_at(said: Said) -> datetime:
     """The moment from which the answer is good no more."""
     view, now = said.view, said.now
     if view is None or not said.findings.is_valid:
-        return now + timedelta(seconds=CHECK_SECONDS)
-    days = offline_days(view.license, said.days)
-    ends = [now + (timedelta(days=days) if days else timedelta(seconds=CHECK_SECONDS))]
-    until = license_rules.valid_until(view.license, license_rules.terms_of(view.license), said.built_at)
-    if until is not None:
-        ends.append(until)
-    if said.lease is not None:
-        ends.append(said.lease.expires_at)
-    elif license_rules.terms_of(view.license).max_leases is not None and not said.is_file:
-        # A floating license is kept by those who hold a lease.
-        ends.append(now + timedelta(seconds=CHECK_SECONDS))
-    return min(ends)
+        return now + timedelta(seconds=license_rules.CHECK_SECONDS)
+    return license_rules.signed_until(
+        view.license,
+        now,
+        days=said.days,
+        built_at=said.built_at,
+        lease_ends_at=None if said.lease is None else said.lease.expires_at,
+        is_file=said.is_file,
+    )
 
 
 def require_valid(findings: Findings, license: License) -> None:
@@ -152,9 +149,3 @@ def require_valid(findings: Findings, license: License) -> None:
     if code in (Code.DISABLED, Code.INACTIVE):
         raise (LicenseDisabled if code is Code.DISABLED else LicenseInactive)(license.key)
     raise NotActivated if code is Code.NOT_ACTIVATED else FingerprintRequired
-
-
-def offline_days(license: License, asked: int | None) -> int:
-    """The days for which an answer about the license can be kept; 0: it can be checked, not kept."""
-    most = license_rules.terms_of(license).offline_days
-    return most if asked is None else min(asked, most)

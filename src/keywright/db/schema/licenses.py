@@ -112,6 +112,8 @@ activations = Table(
     Column("fingerprint", String(256)),
     Column("platform", String(255)),
     Column("app_version", String(255)),
+    # What was signed for the device is good no longer than this; NULL until it has called over v3.
+    Column("offline_until", BigInteger),
     PrimaryKeyConstraint("license_id", "token"),
     # The oldest deactivated activations are deleted first. Activating does not write to this index.
     partial_index(

@@ -3,6 +3,7 @@
 from typing import Annotated, Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from keywright.core.examples import EXAMPLE_TOKEN
 from keywright.core.fields import Id, Time, about
@@ -37,6 +38,9 @@ class Activation(Struct):
     is_active: Annotated[bool, about("Whether it holds a place.", True)]
     created_at: Annotated[Time, about("When the place was first taken.")]
     last_seen_at: Annotated[Time, about("When the device last called, some minutes late.")]
+    offline_until: Annotated[
+        Time | None, about("What was signed for it is good until then at the latest; null for nothing.", None)
+    ]
     deactivated_at: Annotated[Time | None, about("When the place was given up.", None)]
 
 
@@ -69,6 +73,7 @@ def show(managed: ManagedActivation) -> Activation:
         is_active=one.deactivated_at is None,
         created_at=one.created_at,
         last_seen_at=managed.last_seen_at or one.created_at,
+        offline_until=one.runs_until,
         deactivated_at=one.deactivated_at,
     )
 
@@ -96,7 +101,7 @@ async def list_activations(call: Call, query: ActivationQuery) -> Answer:
 async def get_activation(call: Call) -> Answer:
     """Get an activation.
 
-    The `ETag` does not change with `last_seen_at`.
+    The `ETag` does not change with `last_seen_at` and `offline_until`.
     """
 
     def write(managed: ManagedActivation) -> Answer:
@@ -132,7 +137,7 @@ async def release_activations(call: Call) -> Answer:
 
 
 def _etag_of(activation: StoredActivation) -> bytes:
-    return etag_of(show(ManagedActivation(activation)))
+    return etag_of(show(ManagedActivation(replace(activation, offline_until=None))))
 
 
 def _about(call: Call) -> dict[str, Any]:

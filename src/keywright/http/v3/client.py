@@ -1,8 +1,9 @@
 """The calls of programs about the place of their device: validate, activate, deactivate."""
 
+from datetime import datetime, timedelta
 from typing import Any
 
-from keywright.core.errors import FieldError, InvalidBody
+from keywright.core.errors import FieldError, InvalidBody, Unavailable, UnknownLicenseId
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
 from keywright.http.v3 import client_schemas as schemas
@@ -12,10 +13,18 @@ from keywright.http.v3.client_views import entitlements_of, show_activation
 from keywright.http.v3.route import JSON_TYPE, JWT_TYPE, Route
 from keywright.http.v3.signed import change, say_granted, sign
 from keywright.identity.model import Permissions
-from keywright.licensing.activations.commands import ActivateDevice, DeactivateDevice, ProgramCommand
-from keywright.licensing.activations.model import Device, DevicePlace, PlaceChange, ReleasedPlace
+from keywright.licensing.activations.commands import (
+    ActivateDevice,
+    DeactivateDevice,
+    KeepOffline,
+    ProgramCommand,
+)
+from keywright.licensing.activations.devices import keep_offline
+from keywright.licensing.activations.model import Activation, Device, DevicePlace, PlaceChange, ReleasedPlace
+from keywright.licensing.licenses.rules import CHECK_SECONDS, terms_of
 from keywright.licensing.validation.commands import ValidateLicense
 from keywright.licensing.validation.model import Code, Validated
+from keywright.signing import rules
 from keywright.signing.client_license import show_license, show_signed_license
 from keywright.signing.rules import Said
 
@@ -50,8 +59,38 @@ async def validate(call: Call, body: schemas.Validate) -> Answer:
     call.is_key_unknown = found.findings.code is Code.UNKNOWN_LICENSE
     if query.is_device_named and not (found.findings.is_valid or call.is_key_unknown):
         call.finding = found.findings.code
+    said = _say(call, found) if call.is_signed else None
+    ends_at = None if said is None else rules.ends_at(said)
+    if found.findings.is_valid and found.activation is not None:
+        kept = await _keep_offline(call, found, found.activation, ends_at)
+        if kept is None:
+            # The device has lost its place since then.
+            return await validate(call, body)
+        ends_at = None if said is None else kept
     answer = _write_validation(call, found)
-    return await sign(call, answer, _say(call, found)) if call.is_signed else answer
+    return answer if said is None else await sign(call, answer, said, ends_at)
+
+
+async def _keep_offline(
+    call: Call, found: Validated, activation: Activation, ends_at: datetime | None
+) -> datetime | None:
+    """Record until when the answer is good, before it leaves; returns that moment. None where the device
+    holds no place any more.
+    """
+    assert found.view is not None  # noqa: S101
+    license, now = found.view.license, call.now
+    if keep_offline(activation, terms_of(license), ends_at, now) is activation:
+        return ends_at or now
+    command = KeepOffline(context=call.context, license=license.id, token=activation.token, ends_at=ends_at)
+    try:
+        kept: Activation | None = await call.desk.execute(command)
+    except UnknownLicenseId:
+        return None
+    except Unavailable:
+        # What was recorded is as late as all that the device keeps.
+        check = now + timedelta(seconds=CHECK_SECONDS)
+        return min(ends_at or now, max(activation.offline_until or check, check))
+    return None if kept is None else ends_at or now
 
 
 def _say(call: Call, found: Validated) -> Said:
@@ -116,6 +155,7 @@ async def activate(call: Call, body: schemas.Activate) -> Answer:
         token=body.token,
         product=body.product,
         built_at=body.built_at,
+        is_signed=call.is_signed,
         replaces=body.replaces,
         lists_devices=caller is not None and caller.permissions in _READING,
     )

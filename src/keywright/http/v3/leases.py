@@ -136,6 +136,7 @@ def _named(call: Call, body: ProgramCall) -> dict[str, Any]:
         "token": body.token,
         "product": body.product,
         "built_at": body.built_at,
+        "is_signed": call.is_signed,
     }
 
 

@@ -27,11 +27,11 @@ _JWT = (b"content-type", JWT_TYPE.encode())
 _ID_BYTES = 16
 
 
-async def sign(call: Call, answer: Answer, said: Said) -> Answer:
-    """The answer with a signed body, which says this."""
+async def sign(call: Call, answer: Answer, said: Said, ends_at: datetime | None) -> Answer:
+    """The answer with a signed body, which says this and is good until ``ends_at``."""
     context = call.context
     issuer = await call.signatures.find_issuer(context)
-    claims = encode(build_claims(said, issuer, secrets.token_urlsafe(_ID_BYTES)))
+    claims = encode(build_claims(said, issuer, secrets.token_urlsafe(_ID_BYTES), ends_at))
     answer.body = await call.signatures.sign(_with_question(call, claims), context)
     answer.content_type = _JWT
     return answer

@@ -36,6 +36,15 @@ class ReleaseAll(DeactivateAll, frozen=True, kw_only=True):
     """Give up every place, if any is taken."""
 
 
+class KeepOffline(LicenseCommand, frozen=True, kw_only=True):
+    """Record, before it leaves, that the device with this token gets an answer that is good until
+    ``ends_at``; None is one that is not signed.
+    """
+
+    token: str
+    ends_at: datetime | None
+
+
 class ReleaseActivation(LicenseCommand, frozen=True, kw_only=True):
     """Give up the place of the activation with this id, if it has one."""
 
@@ -46,13 +55,15 @@ class ReleaseActivation(LicenseCommand, frozen=True, kw_only=True):
 
 class ProgramCommand(LicenseCommand, frozen=True, kw_only=True):
     """A request of a program over v3: it names the license by its key; perhaps its device, by a fingerprint
-    or a token; its product, by number or code; and when it was built.
+    or a token; its product, by number or code; and when it was built. ``is_signed`` states that the
+    answer is.
     """
 
     device: Device = Device()
     token: str | None = None
     product: int | str | None = None
     built_at: datetime | None = None
+    is_signed: bool = False
 
     @property
     def is_device_named(self) -> bool:

@@ -1,6 +1,7 @@
 """Decide the commands of programs about the place of a device; see ``activations.handlers``."""
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from keywright.core import crypto
@@ -10,6 +11,7 @@ from keywright.licensing.activations import devices, records, store
 from keywright.licensing.activations.commands import (
     ActivateDevice,
     DeactivateDevice,
+    KeepOffline,
     ProgramCommand,
     SaveLastSeen,
 )
@@ -23,6 +25,7 @@ from keywright.licensing.activations.model import (
     ReleasedPlace,
     SeenDevice,
 )
+from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import License
 from keywright.licensing.unit_of_work import LicenseWork
 
@@ -80,6 +83,7 @@ def activate_device(work: LicenseWork, command: ActivateDevice) -> DevicePlace:
             refusal.devices = _list_devices(work, license)
         raise
     activation = placement.activation or _new_activation(work, license, command)
+    activation = note_answer(placement.license, activation, command)
     if placement.is_new_device:
         seen = SeenDevice(now, command.device.fingerprint or activation.token)
         work.devices.add_seen(license, seen)
@@ -98,6 +102,31 @@ def deactivate_device(work: LicenseWork, command: DeactivateDevice) -> ReleasedP
         work.removals.add(license, activation.id, now)
         work.record_license_event("license.deactivated", license, command, activation)
     return ReleasedPlace(work.devices.views.show(license, now), activation, was_active)
+
+
+def note_answer(
+    license: License, activation: Activation, command: ProgramCommand, lease_ends_at: datetime | None = None
+) -> Activation:
+    """The record of a device that gets the answer to this command, which grants what it asked for."""
+    now, ends_at = command.context.now, None
+    if command.is_signed:
+        ends_at = license_rules.signed_until(
+            license, now, built_at=command.built_at, lease_ends_at=lease_ends_at
+        )
+    return devices.keep_offline(activation, license_rules.terms_of(license), ends_at, now)
+
+
+def keep_offline(work: LicenseWork, command: KeepOffline) -> Activation | None:
+    """Record until when an answer is good; returns the record, None for a device that holds no place now."""
+    license = work.get_license(command)
+    known = work.known_activations(license).get(command.token)
+    if known is None or known.deactivated_at is not None:
+        return None
+    terms, now = license_rules.terms_of(license), command.context.now
+    activation = devices.keep_offline(known, terms, command.ends_at, now)
+    if activation is not known:
+        work.set_activation(activation)
+    return activation
 
 
 def save_last_seen(work: LicenseWork, command: SaveLastSeen) -> None:
@@ -122,6 +151,7 @@ def _new_activation(work: LicenseWork, license: License, command: ActivateDevice
         fingerprint=device.fingerprint,
         platform=device.platform,
         app_version=device.app_version,
+        offline_until=context.now,
     )
 
 
@@ -160,5 +190,6 @@ def _list_devices(work: LicenseWork, license: License) -> list[dict[str, Any]]:
 HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
     ActivateDevice: activate_device,
     DeactivateDevice: deactivate_device,
+    KeepOffline: keep_offline,
     SaveLastSeen: save_last_seen,
 }

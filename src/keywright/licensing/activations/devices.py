@@ -17,7 +17,10 @@ from keywright.licensing.activations.model import (
 )
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import License
-from keywright.licensing.terms.model import DeviceRule, Terms
+from keywright.licensing.terms.model import DeviceRule, Terms, WhenFull
+
+#: So much longer than what is signed is recorded, in days: a device costs at most one commit a day.
+_AHEAD_DAYS = 1
 
 
 def activate_device(
@@ -94,6 +97,23 @@ def describe(activation: Activation, device: Device, now: datetime) -> Activatio
         meta_data=activation.meta_data if device.metadata is None else device.metadata,
     )
     return activation if described == activation else replace(described, updated_at=now)
+
+
+def keep_offline(activation: Activation, terms: Terms, ends_at: datetime | None, now: datetime) -> Activation:
+    """The record of a device that gets an answer which is good until ``ends_at``, None for one that is not
+    signed; the same record where that is known already. Where devices that are unseen are replaced, also an
+    answer that is not signed counts, for the moment: ``last_seen`` comes minutes late.
+    """
+    known = activation.offline_until
+    if ends_at is None and terms.when_full is WhenFull.REPLACE_UNSEEN:
+        ends_at = now
+    if known is not None and (ends_at is None or known >= ends_at):
+        return activation
+    until = now if ends_at is None else license_rules.expiry_after(ends_at, _AHEAD_DAYS)
+    if known is None:
+        # Something may have been signed before that was recorded.
+        until = max(until, license_rules.expiry_after(now, terms.offline_days))
+    return replace(activation, offline_until=until)
 
 
 def _find_replaced(device: Device, known: KnownRecords) -> Activation | None:

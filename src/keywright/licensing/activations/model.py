@@ -23,7 +23,8 @@ class Activation(msgspec.Struct, frozen=True, gc=False):
     """One place taken on a license; given up while ``deactivated_at`` is set.
 
     Within a license, no two have the same ``fingerprint``; activations over v2 have none, and the values of
-    their ``meta_data`` are texts.
+    their ``meta_data`` are texts. What was signed for the device is good until ``offline_until`` at the
+    latest; None until it has called over v3, ``created_at`` where nothing was signed.
     """
 
     id: int
@@ -40,6 +41,13 @@ class Activation(msgspec.Struct, frozen=True, gc=False):
     fingerprint: str | None = None
     platform: str | None = None
     app_version: str | None = None
+    offline_until: datetime | None = None
+
+    @property
+    def runs_until(self) -> datetime | None:
+        """Until when the device may run without the server; None where nothing was signed for it."""
+        until = self.offline_until
+        return None if until is None or until <= self.created_at else until
 
 
 class Device(msgspec.Struct, frozen=True, gc=False):

@@ -149,17 +149,13 @@ def save_new_activations(tx: WriteTransaction, new: Sequence[Activation]) -> Non
 
 
 def save_activations(tx: WriteTransaction, changed: Iterable[tuple[Activation, Activation]]) -> None:
-    """Update activations, each given before and after; two columns if only the place changed."""
+    """Update activations, each given before and after; few columns if only the place changed."""
     ended: list[Values] = []
     rewritten: list[Values] = []
     for before, after in changed:
         key = {"where_license_id": after.license_id, "where_token": after.token}
-        same = replace(after, updated_at=before.updated_at, deactivated_at=before.deactivated_at)
-        if same == before:
-            times = {
-                name: to_optional_seconds(getattr(after, name)) for name in ("updated_at", "deactivated_at")
-            }
-            ended.append(key | times)
+        if replace(after, **{name: getattr(before, name) for name in _PLACE}) == before:
+            ended.append(key | {name: to_optional_seconds(getattr(after, name)) for name in _PLACE})
         else:
             rewritten.append(activation_values(after) | key)
     UPDATE_ACTIVATIONS.execute(tx.connection, ended)
@@ -179,7 +175,9 @@ _NAMES = Activation.__struct_fields__
 #: The columns that ``activation_of`` reads: one for each field, in their order.
 ACTIVATION = [activations.c[name] for name in _NAMES]
 _META, _CREATED = map(_NAMES.index, ("meta_data", "created_at"))
-_OPTIONAL_TIMES = tuple(map(_NAMES.index, ("updated_at", "deactivated_at")))
+#: What changes when a place is given up or taken back, or something is signed for its device.
+_PLACE = ("updated_at", "deactivated_at", "offline_until")
+_OPTIONAL_TIMES = tuple(map(_NAMES.index, _PLACE))
 
 
 def activation_of(row: Sequence[Any]) -> Activation:
@@ -211,6 +209,7 @@ def activation_values(activation: Activation) -> Values:
         "fingerprint": activation.fingerprint,
         "platform": activation.platform,
         "app_version": activation.app_version,
+        "offline_until": to_optional_seconds(activation.offline_until),
     }
 
 
@@ -282,7 +281,7 @@ RECORDS_OF: dict[tuple[str, ...], Select[Any]] = {
     names: _select_records_of(names) for names in ((), ("fingerprint",), ("token",), ("fingerprint", "token"))
 }
 INSERT_ACTIVATIONS = bulk_insert(activations)
-UPDATE_ACTIVATIONS = bulk_update(activations, ["license_id", "token"], ["updated_at", "deactivated_at"])
+UPDATE_ACTIVATIONS = bulk_update(activations, ["license_id", "token"], _PLACE)
 REWRITE_ACTIVATIONS = bulk_update(activations, ["license_id", "token"], [one.name for one in activations.c])
 #: Every active record of a license is given up: one statement for all of them.
 DEACTIVATE_ACTIVATIONS = (

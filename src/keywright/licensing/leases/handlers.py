@@ -10,7 +10,7 @@ from keywright.core.command import Command
 from keywright.core.errors import UnknownLease
 from keywright.events.model import Event
 from keywright.licensing.activations.commands import ProgramCommand
-from keywright.licensing.activations.device_handlers import find_activation, get_license
+from keywright.licensing.activations.device_handlers import find_activation, get_license, note_answer
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.leases import rules
 from keywright.licensing.leases.commands import EndLease, ReleaseLease, RenewLease, TakeLease
@@ -105,6 +105,9 @@ def _save(
     leased: Leased,
 ) -> GrantedLease:
     work.leases.set_leased(leased)
+    if activation is not None and activation.deactivated_at is None:
+        activation = note_answer(license, activation, command, leased.lease.expires_at)
+        work.set_activation(activation)
     return GrantedLease(work.devices.views.show(license, work.now(command)), leased, activation)
 
 

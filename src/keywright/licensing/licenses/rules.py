@@ -31,6 +31,9 @@ from keywright.licensing.terms.rules import (
 #: The last moment that the wire format's four-digit year can write.
 END_OF_TIME = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
+#: The life of a signed answer that cannot be kept: one that says no, and every one where the terms say so.
+CHECK_SECONDS = 300
+
 #: The number of no product: stands for a code that no product has.
 NO_PRODUCT = -1
 
@@ -68,6 +71,33 @@ def valid_until(license: License, terms: Terms, built_at: datetime | None = None
     if terms.after_expiry is AfterExpiry.OLDER_VERSIONS:
         return None if is_covered(license, built_at) else expires_at
     return expiry_after(expires_at, terms.grace_days)
+
+
+def signed_until(
+    license: License,
+    now: datetime,
+    *,
+    days: int | None = None,
+    built_at: datetime | None = None,
+    lease_ends_at: datetime | None = None,
+    is_file: bool = False,
+) -> datetime:
+    """The moment from which a signed answer that says yes is good no more. ``days`` is the life that was
+    asked for, None is all that the terms give; a license file (``is_file``) is kept without a lease.
+    """
+    terms = terms_of(license)
+    days = terms.offline_days if days is None else min(days, terms.offline_days)
+    check = now + timedelta(seconds=CHECK_SECONDS)
+    ends = [expiry_after(now, days) if days else check]
+    until = valid_until(license, terms, built_at)
+    if until is not None:
+        ends.append(until)
+    if lease_ends_at is not None:
+        ends.append(lease_ends_at)
+    elif terms.max_leases is not None and not is_file:
+        # A floating license is kept by those who hold a lease.
+        ends.append(check)
+    return min(ends)
 
 
 def state(license: License, now: datetime) -> State:

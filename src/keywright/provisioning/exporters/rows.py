@@ -27,7 +27,7 @@ LICENSE = (
 ).split()
 ACTIVATION = (
     "id license_id token label source ip_address user_agent meta_data created_at updated_at deactivated_at "
-    "fingerprint platform app_version"
+    "fingerprint platform app_version offline_until"
 ).split()
 #: The fields that are texts of JSON objects.
 _JSON = ("metadata", "terms", "order_details", "rule_terms")
@@ -59,7 +59,7 @@ def license_row(
 
 def activation_row(activation: Activation) -> Row:
     """The row of an activation."""
-    fields = msgspec.structs.asdict(activation)
+    fields = msgspec.structs.asdict(activation) | {"offline_until": activation.runs_until}
     return [_json(fields[name]) if name == "meta_data" else fields[name] for name in ACTIVATION]
 
 

@@ -131,6 +131,7 @@ def _merge_activation(
         fingerprint=new.fingerprint,
         platform=new.platform,
         app_version=new.app_version,
+        offline_until=None if here is None else here.offline_until,
     )
     if here is not None and (after == here or _stamp(after) <= _stamp(here)):
         return None
