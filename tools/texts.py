@@ -19,6 +19,7 @@ from babel.messages.pofile import read_po, write_po
 
 from keywright.core.errors import KeywrightError
 from keywright.core.nouns import list_members
+from keywright.events.prose import PROSE
 from keywright.http.admin.event_changes import NOUNS
 from keywright.http.pages import error_messages
 from keywright.http.pages.languages import PORTAL_CATALOGS
@@ -79,6 +80,8 @@ def collect(domain: Domain) -> Catalog:
         catalog.add(text, locations=[("core/errors", 0)])
     for text in sorted(set(_texts_of_fields())):
         catalog.add(text, locations=[("core/nouns.py", 0)])
+    for text in sorted({*PROSE, *(text for named in PROSE.values() for text in named.values())}):
+        catalog.add(text, locations=[("events/prose.py", 0)])
     for text in sorted({*VERDICTS.values(), *chain(*ODDITIES.values())}):
         catalog.add(text, locations=[("provisioning/importers/report.py", 0)])
     return catalog

@@ -3,14 +3,14 @@
 from pathlib import Path
 
 from keywright.delivery.webhooks import rules
-from keywright.http.admin.event_text import EVENTS
+from keywright.events.prose import PROSE
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "receive-webhooks.md"
 
 
 def test_the_page_names_every_type_or_its_beginning() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    names = {name for texts in EVENTS.values() for name in texts}
+    names = {name for texts in PROSE.values() for name in texts}
     missing = {one for one in names if f"`{one}`" not in text and f"`{one.partition('.')[0]}.*`" not in text}
     assert {one for one in missing if one.startswith(("license.", "lease.", "usage."))} == set()
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 import keywright
+from keywright.events.prose import PROSE
 from keywright.http.admin.app import CATALOGS
 from keywright.http.admin.event_changes import FieldChange, write_label, write_value
-from keywright.http.admin.event_text import EVENTS, EventNames, describe, describe_actor
+from keywright.http.admin.event_text import EventNames, describe, describe_actor
 from keywright.http.admin.event_views import Named, _numbers_of, to_view
 from keywright.http.admin.periods import read_period
 from keywright.http.pages.languages import Languages, speaking
@@ -26,7 +27,7 @@ NAMES = EventNames(
 _RECORDED = re.compile(
     r'(?:(?:record_event|record_license_event|Event|_record)\([^)]*?|return )"([a-z_]+\.[a-z_]+)"', re.DOTALL
 )
-_KNOWN = {name for named in EVENTS.values() for name in named}
+_KNOWN = {name for named in PROSE.values() for name in named}
 
 
 def test_every_event_of_the_program_has_a_text() -> None:

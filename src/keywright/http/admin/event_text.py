@@ -9,120 +9,14 @@ from typing import Any, NamedTuple
 from markupsafe import Markup, escape
 
 from keywright.events.model import Event
+from keywright.events.prose import PROSE
 from keywright.http.pages.languages import N_, _
 from keywright.identity import rights
 from keywright.identity.model import User
 from keywright.identity.rights import Right
 from keywright.search.store import Owner
 
-#: The text of each event, with its details in braces, by the noun that it is about.
-EVENTS: dict[str, dict[str, str]] = {
-    N_("Licenses"): {
-        "license.created": N_("License created"),
-        "license.imported": N_("License imported"),
-        "license.updated": N_("License changed"),
-        "license.deleted": N_("License {key} deleted"),
-        "license.restored": N_("License {key} brought back"),
-        "license.activated": N_("{device} activated"),
-        "license.reactivated": N_("{device} activated again"),
-        "license.device_replaced": N_("{device} took the place of another device"),
-        "license.deactivated": N_("{device} deactivated"),
-        "license.key_shown": N_("License key shown"),
-        "license.file_made": N_("License file made"),
-        "license.noted": N_("Note or tags of the license changed"),
-        "license.lease_ended": N_("Lease ended by the vendor"),
-        "license.recounted": N_("Activation count of the license repaired"),
-        "license.renewed": N_("License renewed"),
-        "license.changed": N_("Policy or quantity of the license changed"),
-        "license.expiring": N_("License expires soon"),
-        "license.expired": N_("License expired"),
-        "license.limit_reached": N_("An activation was refused because no device was free"),
-        "lease.lost": N_("Lease ended without being released"),
-        "usage.period_closed": N_("Period of usage closed: {meter} {used}"),
-        "usage.threshold": N_("Usage of {meter} reached {percent} %%"),
-    },
-    N_("Policies"): {
-        "policy.created": N_("Policy {policy} created"),
-        "policy.updated": N_("Policy {policy} changed"),
-        "policy.deleted": N_("Policy {policy} deleted"),
-    },
-    N_("API keys"): {
-        "api_key.created": N_("API key {api_key} created: {permissions}"),
-        "api_key.revoked": N_("API key {api_key} revoked"),
-    },
-    N_("Products and customers"): {
-        "product.created": N_("Product {product} created"),
-        "product.updated": N_("Product {product} changed"),
-        "product.deleted": N_("Product {product} deleted"),
-        "customer.created": N_("Customer {number} created"),
-        "customer.updated": N_("Customer {number} changed: {fields}"),
-        "customer.deleted": N_("Customer {number} deleted"),
-        "name.saved": N_("{kind} {number} named"),
-        "customer.erased": N_("Personal data of customer {number} erased"),
-        "customer.signed_in": N_("Customer {number} signed in to the portal"),
-        "customer.portal_link_made": N_("Portal link for customer {number} made"),
-        "customer.erasure_requested": N_("Customer {number} asks to be erased"),
-        "customer.erasure_withdrawn": N_("Customer {number} no longer asks to be erased"),
-        "brand.saved": N_("Brand changed"),
-        "customer.unsubscribed": N_("Customer {number} wants no reminders by mail"),
-        "customer.subscribed": N_("Customer {number} wants reminders by mail again"),
-        "mail.sent_again": N_("Mail {mail} sent again"),
-        "mail.held_decided": N_("Mails held after a restore were decided about ({mails})"),
-        "mail_template.saved": N_("Mail template {template} saved ({language})"),
-        "mail_template.deleted": N_("Mail template {template} deleted ({language})"),
-    },
-    N_("Shops"): {
-        "connection.added": N_("Connection {number} to a shop added"),
-        "connection.updated": N_("Connection {number} to a shop changed"),
-        "connection.removed": N_("Connection {number} to a shop removed"),
-        "connection.took_over": N_("Connection {number} took over the sales of connection {removed}"),
-        "order.unmatched": N_("A sale of connection {number} waits for a decision"),
-    },
-    N_("Jobs"): {
-        "job.started": N_("Job {job_id} started: {job}"),
-        "job.done": N_("Job {job_id} done: {job}"),
-        "job.failed": N_("Job {job_id} failed: {job}"),
-        "job.canceled": N_("Job {job_id} canceled: {job}"),
-        "job.stopped": N_("Job {job_id} stopped: {reason}"),
-        "job.file_fetched": N_("File of job {job_id} fetched"),
-        "job.keys_fetched": N_("New license keys of job {job_id} downloaded"),
-    },
-    N_("Users"): {
-        "user.created": N_("User {user} created: {role}"),
-        "user.invited": N_("User {user} invited"),
-        "user.changed": N_("User {user} changed"),
-        "user.signed_in": N_("User {user} signed in"),
-        "user.signed_out": N_("User {user} signed out"),
-        "user.sign_in_refused": N_("Sign-in refused: {user}"),
-        "user.code_refused": N_("Code of user {user} refused"),
-        "user.recovery_code_used": N_("Recovery code of user {user} used"),
-        "user.recovery_codes_renewed": N_("Recovery codes of user {user} renewed"),
-        "user.second_factor_enabled": N_("Second factor of user {user} turned on"),
-        "user.second_factor_disabled": N_("Second factor of user {user} turned off"),
-    },
-    N_("Webhooks"): {
-        "webhook.created": N_("Webhook {endpoint_id} created: {url}"),
-        "webhook.updated": N_("Webhook {endpoint_id} changed: {url}"),
-        "webhook.deleted": N_("Webhook {endpoint_id} deleted: {url}"),
-        "webhook.disabled": N_("Webhook {endpoint_id} disabled: {url}"),
-        "webhook.secret_rotated": N_("New secret of webhook {endpoint_id} made"),
-        "webhook.resent": N_("Deliveries of webhook {endpoint_id} sent again"),
-        "webhook.tested": N_("Webhook {endpoint_id} tested"),
-    },
-    N_("System"): {
-        "backup.made": N_("Backup {file} made"),
-        "backup.failed": N_("Backup failed: {reason}"),
-        "backup.fetched": N_("Backup {file} fetched"),
-        "backup.deleted": N_("Backup {file} deleted"),
-        "backup.kept": N_("Backup {file} could not be deleted"),
-        "clock.confirmed": N_("Clock said to be right"),
-        "system.examined": N_("Database examined: {outcome}"),
-        "signing_key.rotated": N_("Signing key {kid} made; it signs from now on"),
-        "signing_key.withdrawn": N_("Signing key {kid} withdrawn"),
-    },
-}
-
-_WORDS = {name: words for texts in EVENTS.values() for name, words in texts.items()}
+_WORDS = {name: words for texts in PROSE.values() for name, words in texts.items()}
 #: The text for a detail that an event does not have.
 _DEFAULTS = {
     "device": N_("A device"),

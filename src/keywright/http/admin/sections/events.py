@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from starlette.responses import Response
 
 from keywright.db import ReadTransaction
+from keywright.events.prose import PROSE
 from keywright.http.admin import event_text, event_views
 from keywright.http.admin.event_file import to_file
 from keywright.http.admin.event_filter import list_filtered, read_filter
@@ -81,7 +82,7 @@ def _event_options(hidden: str | None) -> list[tuple[str, list[tuple[str, str]]]
                 *((name, event_text.describe_kind(name)) for name in texts),
             ],
         )
-        for noun, texts in event_text.EVENTS.items()
+        for noun, texts in PROSE.items()
         if _prefix(texts) != hidden
     ]
 
