@@ -10,8 +10,8 @@ from sqlalchemy import insert
 from keywright.core.command import Command, Context
 from keywright.db import Storage, rows, run_read, run_write
 from keywright.db.schema import users
-from keywright.engine.claims import Claims
 from keywright.engine.executor import Executor
+from keywright.engine.queue import ClaimItem, Claims, HoldItems, Item
 from keywright.events import store as event_store
 from keywright.events.model import Event
 from keywright.identity.model import Role
@@ -20,21 +20,19 @@ from keywright.jobs import store as job_store
 from keywright.jobs.commands import (
     AddToUpload,
     CancelJob,
-    ClaimJob,
     FailJob,
-    HoldJob,
     JobStep,
     StartImport,
     StartJob,
     StartUpload,
 )
-from keywright.jobs.model import Claim, Job, JobState
+from keywright.jobs.model import Job, JobState
 from keywright.jobs.orders import Change, Generate, Import, Order, What
 from keywright.jobs.planning import Plan
 from keywright.jobs.tables import HEADER
 from keywright.provisioning.importers.uploads import split_table
 from keywright.search.filters import Search
-from tests.makers import NOW, a_user, an_origin
+from tests.makers import NOW, a_user, an_origin, find_items
 
 ALL = Search()
 BY = 7
@@ -96,23 +94,27 @@ def start_import(executor: Executor, content: str, *fields: str) -> Job:
 
 def claim(
     storage: Storage, now: datetime = NOW, claimed_by: str = WORKER, *, waited: float = 0.0
-) -> ClaimJob:
-    """A claim of who has seen no claim of others change for so many seconds."""
+) -> ClaimItem:
+    """A claim of a process that has seen no claim of others change for so many seconds; of no job where none
+    is free.
+    """
     seconds = 0.0
-    claims: Claims[Claim] = Claims(claimed_by, lambda: seconds)
-    there = run_read(storage, job_store.list_claims)
+    claims = Claims(claimed_by, lambda: seconds)
+    there = find_items(storage, job_store.JOBS, now)
     claims.find_over(there)
     seconds = waited
-    over = claims.find_over(there)
-    return ClaimJob(context=Context(now, an_origin(actor="keywright")), claimed_by=claimed_by, over=over)
+    item = next(iter(claims.find_over(there)), Item(0))
+    context = Context(now, an_origin(actor="keywright"))
+    return ClaimItem(context=context, kind=job_store.JOBS, item=item, claimed_by=claimed_by)
 
 
 def cancel(job_id: int, now: datetime = NOW) -> CancelJob:
     return CancelJob(**by_user(now), job_id=job_id)
 
 
-def hold(job_id: int, now: datetime = NOW, *, is_over: bool = False, claimed_by: str = WORKER) -> HoldJob:
-    return HoldJob(**by_user(now), job_id=job_id, claimed_by=claimed_by, is_over=is_over)
+def hold(job_id: int, now: datetime = NOW, *, is_over: bool = False, claimed_by: str = WORKER) -> HoldItems:
+    items = [Item(job_id)]
+    return HoldItems(**by_user(now), kind=job_store.JOBS, items=items, claimed_by=claimed_by, is_over=is_over)
 
 
 def fail(job_id: int, reason: str, claimed_by: str = WORKER) -> FailJob:

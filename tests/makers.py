@@ -6,6 +6,7 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from argon2 import PasswordHasher
@@ -14,11 +15,12 @@ from pyotp import TOTP
 from keywright.core.command import Context, IdempotentCall, Origin
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import KeywrightError
-from keywright.db import Storage, database_path, open_storage
+from keywright.db import Storage, database_path, open_storage, run_read
 from keywright.db.sqlite import SqliteStorage
 from keywright.delivery.webhooks.commands import CreateEndpoint
 from keywright.delivery.webhooks.model import Delivery, Endpoint, Payload, State
 from keywright.engine.idempotency import PurgeIdempotencyRecords
+from keywright.engine.queue import Item, Kind, LookForWork, look_for_work
 from keywright.events.model import Event
 from keywright.identity.api_keys import new_secrets
 from keywright.identity.commands import (
@@ -461,6 +463,12 @@ def save_name(kind: NameKind, number: int, name: str | None) -> SaveName:
 
 def show_key(key: str = KEY) -> ShowKey:
     return ShowKey(**_with_context(license=key))
+
+
+def find_items(storage: Storage, kind: Kind, now: datetime = NOW) -> list[Item]:
+    """What a look of the work queue finds."""
+    query = LookForWork(now=now, kinds=(kind,))
+    return run_read(storage, lambda tx: look_for_work(SimpleNamespace(tx=tx), query)).items[0]
 
 
 def url_of(folder: Path) -> str:

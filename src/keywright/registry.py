@@ -13,7 +13,7 @@ from keywright.db import Storage
 from keywright.delivery.mail import handlers as mails
 from keywright.delivery.webhooks import handlers as webhooks
 from keywright.delivery.webhooks import queries as webhook_queries
-from keywright.engine import health, looking
+from keywright.engine import health, queue
 from keywright.engine.executor import Executor, Registry
 from keywright.engine.idempotency import PurgeIdempotencyRecords, purge_idempotency_records
 from keywright.events.commands import RecordEvent, SettleEvents
@@ -106,6 +106,7 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
     | signing_keys.HANDLERS
     | webhooks.HANDLERS
     | mails.HANDLERS
+    | queue.HANDLERS
     | {
         PurgeIdempotencyRecords: purge_idempotency_records,
         RecordEvent: record_event,
@@ -140,7 +141,7 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     **signing_keys.QUERY_HANDLERS,
     **webhook_queries.QUERY_HANDLERS,
     **moments.QUERY_HANDLERS,
-    **looking.QUERY_HANDLERS,
+    **queue.QUERY_HANDLERS,
     **clock.QUERY_HANDLERS,
 }
 #: Queries answered by statements each of which sees all that must agree in the answer at one moment: with

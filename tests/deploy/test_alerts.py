@@ -31,8 +31,8 @@ from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
 from keywright.background.clock import ClockGuard
-from keywright.background.deliveries import delivering as webhooks_delivered
-from keywright.background.watch import watching
+from keywright.background.deliveries import Deliveries
+from keywright.background.queue import working
 from keywright.background.write_probe import probe
 from keywright.config import Settings
 from keywright.core.command import Context
@@ -145,7 +145,8 @@ def fail_a_webhook(here: Installation) -> None:
 
     async def run(desk: Desk) -> None:
         with receiving(lambda _: Reply(500)) as receiver:
-            async with watching(desk) as watch, webhooks_delivered(desk, here.storage, watch, ALLOWED):
+            async with working(desk) as queue:
+                queue.add(Deliveries(desk, queue, allowed=ALLOWED))
                 await desk.execute(replace(create_endpoint(receiver.url, "*"), context=here.context()))
                 await desk.execute(replace(create("A"), context=here.context()))
                 await until(lambda: receiver.received)

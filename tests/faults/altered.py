@@ -26,7 +26,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from keywright.background import clean_up, clock, counters, job_runner, moments, watch
+from keywright.background import clean_up, clock, counters, job_runner, moments
+from keywright.background import queue as work_queue
 from keywright.cli import main
 from keywright.db import migrations, session, sqlite
 from keywright.http.middleware import attempts, call_limits
@@ -231,7 +232,7 @@ def _hurrying() -> None:
     _replace(clean_up, "_PAUSE_IN_DOUBT", 0.2)
     _replace(clock, "_INTERVAL", 0.1)
     _replace(counters, "_SAVE_INTERVAL", 1.0)
-    _replace(watch, "_INTERVAL", 0.1)
+    _replace(work_queue, "_INTERVAL", 0.1)
     _replace(moments, "_INTERVAL", 0.1)
     _replace(job_runner, "_CLEAN_UP_INTERVAL", 0.1)
 

@@ -8,13 +8,15 @@ import pytest
 
 from keywright.db import run_write
 from keywright.delivery.mail import unsubscribing
-from keywright.delivery.mail.commands import ClaimMail, FinishMail
+from keywright.delivery.mail.commands import FinishMail
 from keywright.delivery.mail.model import AttemptOutcome, Fate
+from keywright.delivery.mail.store import MAILS
+from keywright.engine.queue import ClaimItem
 from keywright.events.outbox.model import MailTemplate, QueuedMail
 from keywright.events.outbox.store import HOLD_WAITING, queue_mail
 from keywright.provisioning.customers.commands import CreateCustomer
 from tests.http.admin_browser import Visitor, asked, decide, opened, said
-from tests.makers import NOW
+from tests.makers import NOW, find_items
 from tests.server import NO_LIMITS, RunningServer, running
 
 PATH = "/mail-templates/expiring?language=en&product=0"
@@ -37,7 +39,9 @@ def queue(server: RunningServer, unique: str, customer_id: int) -> int:
 def refuse(server: RunningServer, mail_id: int) -> None:
     """Let the mail, and those before it, be refused."""
     while True:
-        [mail] = decide(server, ClaimMail(**asked(), claimed_by="a test"))
+        with opened(server) as storage:
+            item = find_items(storage, MAILS, asked()["context"].now)[0]
+        [mail] = decide(server, ClaimItem(**asked(), kind=MAILS, item=item, claimed_by="a test"))
         outcome = AttemptOutcome(Fate.REFUSED, "550 no such user")
         decide(server, FinishMail(**asked(), mail_id=mail.id, claimed_by="a test", outcome=outcome))
         if mail.id == mail_id:

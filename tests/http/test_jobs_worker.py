@@ -10,7 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from keywright.background import job_runner, watch
+from keywright.background import job_runner
+from keywright.background import queue as work_queue
 from keywright.background.job_clean_up import JOBS_KEPT
 from keywright.background.job_runner import JobRunner
 from keywright.core.command import Command
@@ -18,11 +19,11 @@ from keywright.core.errors import FateUnknown, FileGone, StoreUnavailable, Unkno
 from keywright.db import ReadTransaction, Storage, WriteTransaction, open_storage, run_read, session
 from keywright.engine import lane
 from keywright.engine.desk import Desk
+from keywright.engine.queue import HoldItems
 from keywright.events import store as event_store
 from keywright.jobs import files as job_files
 from keywright.jobs import planning
 from keywright.jobs import store as job_store
-from keywright.jobs.commands import HoldJob
 from keywright.jobs.model import Job, JobState
 from keywright.jobs.orders import Export, Order
 from keywright.licensing.licenses import store as license_store
@@ -36,7 +37,6 @@ from tests.jobs import (
     ALL,
     a_change,
     a_generation,
-    by_user,
     cancel,
     claim,
     decide,
@@ -59,7 +59,7 @@ class Troubled:
         self.watch = inner.watch
         #: Names of what is wrong now; shared with what is ``beside``.
         self.trouble = trouble
-        self._writes = 0
+        self._writes = self.reads = 0
 
     @contextmanager
     def write(self, *, wait: float | None = None) -> Iterator[WriteTransaction]:
@@ -75,6 +75,7 @@ class Troubled:
         self._fail_if_away()
         with self.inner.read(is_single=is_single) as tx:
             yield tx
+        self.reads += 1
 
     def _fail_if_away(self) -> None:
         if "away" in self.trouble:
@@ -105,12 +106,8 @@ class House:
         troubled = cast(Storage, self.troubled)
         desk = a_desk(troubled)
         try:
-            async with watch.watching(desk) as watching:
-                work = JobRunner(desk, troubled, watching, **settings)
-                try:
-                    yield desk, work
-                finally:
-                    await work.stop()
+            async with work_queue.working(desk) as queue:
+                yield desk, queue.add(JobRunner(desk, troubled, queue, **settings))
         finally:
             await desk.close()
 
@@ -166,12 +163,12 @@ async def test_jobs_are_worked_on_one_after_the_other_until_none_is_left(house: 
 
 @in_a_loop
 async def test_whoever_is_woken_looks_for_work_at_once(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "_INTERVAL", 3600.0)
+    monkeypatch.setattr(work_queue, "_INTERVAL", 3600.0)
     async with house.open() as (desk, work):
-        # It has looked for the first time, and found nothing.
-        await until(lambda: work._next_clean_up > 0, "the first look")
+        bell = work._queue.bell
+        await until(lambda: house.troubled.reads and not bell._has_rung.is_set(), "the first look")
         job = await desk.execute(start(a_change("disable")))
-        await asyncio.to_thread(work.bell.ring)
+        await asyncio.to_thread(bell.ring)
         assert (await house.ended(job.id)).state is JobState.DONE
 
 
@@ -224,7 +221,7 @@ async def test_a_database_that_is_away_for_a_while_only_delays_a_job(house: Hous
         # A step that had begun before is over then.
         await until(lambda: "noticed" in house.troubled.trouble, "a step that fails")
         before = house.job(generation.id)
-        await asyncio.sleep(watch._INTERVAL)
+        await asyncio.sleep(work_queue._INTERVAL)
         assert house.job(generation.id) == before
         house.troubled.trouble.clear()
         for one in (job, generation):
@@ -238,7 +235,7 @@ async def test_a_step_of_unknown_fate_is_not_done_twice(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job_runner, "_PAUSE", 0.01)
-    monkeypatch.setattr(watch, "_INTERVAL", 0.01)
+    monkeypatch.setattr(work_queue, "_INTERVAL", 0.01)
     house.troubled.trouble.add("unsure")
     orders: list[Order] = [a_generation(300), a_change("raise_limit", 1), Export(search=ALL)]
     started = house.executor.execute([start(order) for order in orders])
@@ -258,7 +255,7 @@ async def test_a_job_that_meets_a_fault_again_and_again_is_given_up(
     house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(job_runner, "_PAUSE", 0.01)
-    monkeypatch.setattr(watch, "_INTERVAL", 0.01)
+    monkeypatch.setattr(work_queue, "_INTERVAL", 0.01)
 
     def broken(*_: Any) -> None:
         raise ZeroDivisionError
@@ -284,8 +281,7 @@ async def test_files_are_forgotten_a_day_after_they_were_made(house: House) -> N
     async with house.open() as (_, work):
         await house.ended(kept.id)
         await until(lambda: not has_file(house, job.id), "the end of the old file")
-        work._next_clean_up = 0.0
-        await until(lambda: work._next_clean_up > 0, "another look at the files")
+        await work._job_clean_up.delete_old()
     assert has_file(house, kept.id)
 
 
@@ -317,7 +313,8 @@ def has_file(house: House, job_id: int) -> bool:
 async def test_a_claim_is_held_while_something_is_read_for_long(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_runner, "_HOLD_INTERVAL", 0.05)
+    monkeypatch.setattr(work_queue, "_INTERVAL", 0.05)
+    monkeypatch.setattr(work_queue, "_RENEWED", 1.0)
     job = decide(house.executor, start(a_change("disable")))
     held: list[Command] = []
     go_on = asyncio.Event()
@@ -332,7 +329,7 @@ async def test_a_claim_is_held_while_something_is_read_for_long(
         change = desk.execute
 
         async def noted(command: Command) -> Any:
-            if isinstance(command, HoldJob) and not command.is_over:
+            if isinstance(command, HoldItems) and not command.is_over:
                 held.append(command)
                 if len(held) == 3:
                     go_on.set()
@@ -341,9 +338,7 @@ async def test_a_claim_is_held_while_something_is_read_for_long(
         monkeypatch.setattr(desk, "execute", noted)
         assert (await house.ended(job.id)).done == 120
     assert len(held) >= 3
-    assert {(one.job_id, one.context.by) for one in held if isinstance(one, HoldJob)} == {
-        (job.id, by_user()["context"].by)
-    }
+    assert {item.id for one in held if isinstance(one, HoldItems) for item in one.items} == {job.id}
 
 
 @in_a_loop
@@ -356,7 +351,7 @@ async def test_pauses_are_longer_while_calls_wait(house: House, monkeypatch: pyt
         await sleep(seconds)
 
     async with house.open() as (_, work):
-        await until(lambda: work._next_clean_up > 0, "the first look")
+        work._cleaning.cancel()
         monkeypatch.setattr(asyncio, "sleep", noted)
         await work._pause(0.02)
         alone, pauses[:] = sum(pauses), []
@@ -391,7 +386,7 @@ async def test_addresses_are_kept_for_as_long_as_they_are_to_be(house: House, da
     (record,) = house.executor.execute([activate("KEY-1")])
     house.executor.execute([deactivate(record.activations[0].token, "KEY-1")])
     async with house.open(keep_addresses_days=days) as (_, work):
-        await until(lambda: work._next_clean_up > 0, "the first look")
+        await work._address_clean_up.delete_some(a_moment_ago())
         await until(lambda: days == 0 or work._address_clean_up._pauses_until, "its end")
     assert "" not in addresses(house)
 
@@ -400,8 +395,7 @@ async def test_addresses_are_kept_for_as_long_as_they_are_to_be(house: House, da
 async def test_a_job_that_was_claimed_while_a_clock_was_ahead_is_taken_over(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("keywright.engine.claims.CLAIM", timedelta(0))
-    monkeypatch.setattr(watch, "_INTERVAL", 0.01)
+    monkeypatch.setattr(work_queue, "_INTERVAL", 0.01)
     job = decide(house.executor, start(a_change("disable")))
     in_a_year = a_moment_ago() + timedelta(days=365)
     assert decide(house.executor, claim(house.storage, in_a_year, "ended")).id == job.id
@@ -452,7 +446,7 @@ def slow_steps(
 ) -> list[int]:
     """Let the database take very long for steps with such licenses; returns how many each step has."""
     elsewhere = decide(house.executor, create("elsewhere")).license.id
-    monkeypatch.setattr(watch, "_INTERVAL", 0.05)
+    monkeypatch.setattr(work_queue, "_INTERVAL", 0.05)
     monkeypatch.setattr(session, "_SETUP", session._SETUP.replace("(name, '1s'", "(name, '50ms'"))
     right, sizes = license_store.save_licenses, []
 

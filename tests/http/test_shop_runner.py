@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from keywright.background import shop_runner, watch
+from keywright.background import queue as work_queue
+from keywright.background import shop_runner
 from keywright.background.loops import read_clock
 from keywright.background.shop_look import look_when_due
-from keywright.background.shop_runner import ShopRunner, running_shops
+from keywright.background.shop_runner import ShopRunner
 from keywright.core.command import Context
 from keywright.core.paging import Paging
 from keywright.db import Storage
@@ -104,8 +105,8 @@ async def selling(folder: Path, api: str = "http://127.0.0.1:1") -> AsyncIterato
         ):
             await desk.execute(command)
         try:
-            async with watch.watching(desk) as watching, running_shops(desk, watching) as runner:
-                yield Process(desk, runner)
+            async with work_queue.working(desk) as queue:
+                yield Process(desk, queue.add(ShopRunner(desk, queue)))
         finally:
             await desk.close()
 
@@ -125,7 +126,7 @@ def is_over(event: StoredEvent) -> bool:
 def test_a_shop_that_does_not_answer_holds_up_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "_INTERVAL", 0.05)
+    monkeypatch.setattr(work_queue, "_INTERVAL", 0.05)
 
     async def test(process: Process) -> None:
         asking = [an_event(a_sale(f"{number}"), needs_api=True, lookup="cs_1") for number in range(10)]
@@ -189,7 +190,7 @@ def test_an_event_that_meets_an_unexpected_error_waits_for_a_person(
 
 
 def test_what_another_process_has_left_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "_INTERVAL", 0.05)
+    monkeypatch.setattr(work_queue, "_INTERVAL", 0.05)
 
     async def test(process: Process) -> None:
         left = [await process.store(an_event(a_sale(f"{n}")), GENERIC, due=timedelta(0)) for n in range(60)]

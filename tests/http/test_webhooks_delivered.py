@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from keywright.background.deliveries import delivering as webhooks_delivered
+from keywright.background.deliveries import Deliveries
 from keywright.background.loops import read_clock
-from keywright.background.watch import watching
+from keywright.background.queue import working
 from keywright.core.command import Command, Context
 from keywright.core.paging import Paging
 from keywright.delivery.webhooks.commands import GetEndpoint, ListDeliveries, RotateSecret
@@ -68,7 +68,8 @@ async def delivering(folder: Path) -> AsyncIterator[Delivering]:
     with closing(a_storage(folder)) as storage:
         desk = Desk(open_executor(storage), most_waiting=1000)
         try:
-            async with watching(desk) as watch, webhooks_delivered(desk, storage, watch, ALLOWED):
+            async with working(desk) as queue:
+                queue.add(Deliveries(desk, queue, allowed=ALLOWED))
                 yield Delivering(desk)
         finally:
             await desk.close()

@@ -16,11 +16,11 @@ from keywright.db.schema import licenses, shop_events
 from keywright.engine.executor import Executor
 from keywright.maintenance import clock
 from keywright.maintenance.commands import BelieveClock
-from keywright.provisioning.shops.commands import ListDueEvents, PurgeShopEvents
-from keywright.provisioning.shops.model import DueEvent
+from keywright.provisioning.shops.commands import PurgeShopEvents
+from keywright.provisioning.shops.store import EVENTS
 from keywright.search.commands import PurgeRefusals
-from tests.connections import a_sale, an_event, ask, connect, receive, store
-from tests.makers import NOW, a_retry, activate, an_origin, create, create_policy
+from tests.connections import a_sale, an_event, connect, receive, store
+from tests.makers import NOW, a_retry, activate, an_origin, create, create_policy, find_items
 from tests.storage.projected import tally
 from tests.storage.webhooks import do
 
@@ -153,7 +153,7 @@ def test_events_of_shops_that_wait_too_long_are_due(executor: Executor, storage:
         with storage.write() as tx:
             later = update(shop_events).values(next_attempt_at=int(next_attempt_at.timestamp()))
             tx.connection.execute(later)
-        assert ask(executor, ListDueEvents(now=NOW)) == ([DueEvent(row_id, 1, 1)] if is_due else [])
+        assert [one.id for one in find_items(storage, EVENTS)] == ([row_id] if is_due else [])
 
 
 def test_a_sale_that_waits_is_not_forgotten_however_old_it_is(executor: Executor, storage: Storage) -> None:

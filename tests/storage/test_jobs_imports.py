@@ -29,7 +29,7 @@ from tests.jobs import (
     start_import,
     upload,
 )
-from tests.makers import NOW, change_user
+from tests.makers import NOW, change_user, find_items
 from tests.storage.test_secrecy import Everything, everything
 
 DATABASES = ("sqlite",)
@@ -124,8 +124,8 @@ def test_nothing_is_imported_after_the_user_may_only_look(executor: Executor, st
 @pytest.mark.smoke
 def test_a_draft_is_no_work_and_in_no_list_and_goes_after_a_day(executor: Executor, storage: Storage) -> None:
     draft = upload(executor, TABLE)
+    assert find_items(storage, job_store.JOBS) == []
     with storage.read() as tx:
-        assert job_store.list_claims(tx) == []
         assert job_store.list_jobs(tx, before_id=None, limit=10) == []
         assert job_store.list_next_jobs(tx, after_id=0, limit=10) == []
         assert job_store.find_job_with_old_file(tx, NOW) is None

@@ -21,6 +21,7 @@ from keywright.core.errors import (
 from keywright.db import Storage, run_write
 from keywright.db.schema import customers, events, licenses, mail_outbox, shop_events
 from keywright.engine.executor import Executor
+from keywright.engine.queue import ClaimItem
 from keywright.licensing.licenses.commands import DeleteLicense, UpdateLicense
 from keywright.licensing.licenses.model import License, Status, order_of
 from keywright.licensing.licenses.store import find_licenses_by_id
@@ -31,10 +32,8 @@ from keywright.provisioning.shops import forgetting_store
 from keywright.provisioning.shops import store as shop_store
 from keywright.provisioning.shops.commands import (
     AddConnection,
-    ClaimShopEvent,
     FindShopEventsNaming,
     GetConnection,
-    ListDueEvents,
     ListShopEvents,
     OpenConnection,
     PostponeShopEvent,
@@ -50,7 +49,6 @@ from keywright.provisioning.shops.model import (
     Buyer,
     Change,
     Connection,
-    DueEvent,
     EventState,
     MappedProduct,
     Mode,
@@ -62,6 +60,7 @@ from keywright.provisioning.shops.model import (
     Shop,
     StoredEvent,
 )
+from keywright.provisioning.shops.store import EVENTS
 from tests.connections import (
     BUYER,
     CONTEXT,
@@ -79,7 +78,7 @@ from tests.connections import (
     store,
     work,
 )
-from tests.makers import NOW, an_origin, create_policy
+from tests.makers import NOW, an_origin, create_policy, find_items
 
 DATABASES = ("sqlite",)
 
@@ -240,7 +239,7 @@ def test_an_unknown_product_waits_until_the_mapping_is_mended(shop: Executor, st
     mapping = (MappedProduct("pro", 1), MappedProduct("*", 1))
     do(shop, UpdateConnection(context=CONTEXT, connection_id=1, changes={"mapping": mapping}))
     assert do(shop, TryAgain(context=CONTEXT, connection_id=1, event_id=1)).state is EventState.WAITING
-    assert ask(shop, ListDueEvents(now=NOW)) == [DueEvent(1, 1, 0)]
+    assert [one.id for one in find_items(storage, EVENTS)] == [1]
     work(shop, 1)
     assert len(list_licenses(storage)) == 2
     assert mails(storage) == ["your_license", "your_license"]
@@ -420,10 +419,13 @@ def test_a_renewal_without_a_sale_waits_for_it_and_then_for_a_person(
     work(shop, row_id)
     (event,) = list_events(shop)
     assert (event.state, event.next_attempt_at) == (EventState.WAITING, NOW + timedelta(seconds=10))
-    for attempts in range(1, 10):
-        claim = ClaimShopEvent(context=CONTEXT, event_id=row_id, attempts=attempts, next_attempt_at=NOW)
-        assert do(shop, claim) is True
-        assert do(shop, claim) is False
+    for hour in range(1, 10):
+        now = NOW + hour * timedelta(hours=1)
+        (item,) = find_items(storage, EVENTS, now)
+        claim = ClaimItem(context=Context(now, an_origin()), kind=EVENTS, item=item, claimed_by="one")
+        assert do(shop, claim) == (row_id, 1)
+        # Of two processes, one gets it.
+        assert do(shop, claim) is None
     work(shop, row_id)
     (event,) = list_events(shop)
     assert (event.state, event.reason) == (EventState.UNMATCHED, Reason.UNKNOWN_ORDER)
@@ -431,10 +433,10 @@ def test_a_renewal_without_a_sale_waits_for_it_and_then_for_a_person(
     other = store(shop, an_event(a_renewal(NOW + 2 * YEAR), 1))
     assert other is not None
     work(shop, other)
-    assert ask(shop, ListDueEvents(now=NOW)) == []
+    assert find_items(storage, EVENTS) == []
     receive(shop, a_sale("in-1", subscription="sub-1"))
     assert the_license(storage).expires_at == NOW + 2 * YEAR
-    assert ask(shop, ListDueEvents(now=NOW)) == [DueEvent(other, 1, 1)]
+    assert [one.id for one in find_items(storage, EVENTS)] == [other]
 
 
 # --- by hand --------------------------------------------------------------------------------------

@@ -25,8 +25,9 @@ from keywright.delivery.webhooks.commands import (
     SendTest,
     UpdateEndpoint,
 )
-from keywright.delivery.webhooks.model import Attempt, Claim, DisabledReason, Due, Payload, State
+from keywright.delivery.webhooks.model import Attempt, DisabledReason, Due, Payload, State
 from keywright.engine.executor import Executor
+from keywright.engine.queue import Item
 from keywright.events import store as event_store
 from keywright.maintenance.commands import EraseCustomer
 from keywright.maintenance.resealing import reseal
@@ -41,6 +42,7 @@ from tests.makers import (
     create_endpoint,
     create_product,
     delete,
+    find_items,
 )
 from tests.storage.conftest import Opener
 from tests.storage.webhooks import deliver, do, find_endpoint, list_all, names, take_step
@@ -330,7 +332,7 @@ def test_what_a_clock_that_was_ahead_has_put_off_is_sent(executor: Executor, sto
         return Attempt(one.delivery.id, 503, "slower", 5, retry_after_seconds=3600)
 
     assert len(deliver(executor, now=NOW + 400 * DAY, receive=ask_for_quiet)) == 1
-    assert run_read(storage, lambda tx: store.list_workable(tx, NOW, 0)) != []
+    assert find_items(storage, store.ENDPOINTS) != []
     assert len(deliver(executor, receive=fail)) == 1
     assert find_endpoint(storage).failing_at == NOW
     assert list_all(storage)[0].first_attempt_at == NOW
@@ -350,9 +352,8 @@ def test_a_deleted_endpoint_takes_its_deliveries_with_it(executor: Executor, sto
     do(executor, create("A"))
     deliver(executor, receive=fail)
     do(executor, command(DeleteEndpoint))
-    assert run_read(storage, lambda tx: store.has_old(tx, NOW))
-    assert do(executor, PurgeDeliveries(context=Context(NOW, an_origin()), before=NOW)) == 1
-    assert not run_read(storage, lambda tx: store.has_old(tx, NOW))
+    purge = PurgeDeliveries(context=Context(NOW, an_origin()), before=NOW)
+    assert [do(executor, purge) for _ in range(2)] == [1, 0]
 
 
 def test_there_is_a_highest_number_of_endpoints(executor: Executor, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -396,26 +397,24 @@ def test_secrets_are_resealed_with_a_new_secret(
 # --- several processes ----------------------------------------------------------------------------
 
 
-def claim_of(storage: Storage) -> Claim:
-    (claim,) = run_read(
-        storage, lambda tx: store.list_workable(tx, NOW + HOUR, event_store.find_newest_id(tx))
-    )
-    return claim
+def the_item(storage: Storage) -> Item:
+    (item,) = find_items(storage, store.ENDPOINTS, NOW + HOUR)
+    return item
 
 
 @pytest.mark.smoke
 def test_one_process_at_a_time_works_on_an_endpoint(executor: Executor, storage: Storage) -> None:
     do(executor, create("A"))
-    free = claim_of(storage)
-    step = take_step(executor, claimed_by="one", claim=free)
+    free = the_item(storage)
+    step = take_step(executor, claimed_by="one", item=free)
     assert len(step.due) == 1
-    assert take_step(executor, claimed_by="two", claim=free).is_over
+    assert take_step(executor, claimed_by="two", item=free).is_over
     # The claim is over, as the other has seen, and what was begun is begun again.
-    held = claim_of(storage)
+    held = the_item(storage)
     assert held.claimed_by == "one"
-    (due,) = take_step(executor, claimed_by="two", claim=held).due
+    (due,) = take_step(executor, claimed_by="two", item=held).due
     late = Attempt(due.delivery.id, 200, "ok", 5)
-    assert take_step(executor, claimed_by="one", claim=free, attempts=(late,)).is_over
+    assert take_step(executor, claimed_by="one", item=free, attempts=(late,)).is_over
     assert list_all(storage)[0].state is State.WAITING
 
 

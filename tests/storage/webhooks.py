@@ -9,8 +9,9 @@ from keywright.core.paging import Paging
 from keywright.db import Storage, run_read
 from keywright.delivery.webhooks import store
 from keywright.delivery.webhooks.commands import ListDeliveries, WorkOnEndpoint
-from keywright.delivery.webhooks.model import Attempt, Claim, Delivery, Due, Endpoint, Step
+from keywright.delivery.webhooks.model import Attempt, Delivery, Due, Endpoint, Step
 from keywright.engine.executor import Executor
+from keywright.engine.queue import Item
 from tests.makers import NOW, an_origin
 
 #: Says what comes of an attempt: a status, or None where nothing is answered.
@@ -44,14 +45,14 @@ def take_step(
     *,
     now: datetime = NOW,
     claimed_by: str = "one",
-    claim: Claim | None = None,
+    item: Item | None = None,
     limit: int = 24,
     **fields: Any,
 ) -> Step:
     """One step of the work."""
     command = WorkOnEndpoint(
         context=Context(now, an_origin(actor="keywright")),
-        claim=claim or Claim(endpoint_id, None, None),
+        item=item or Item(endpoint_id),
         claimed_by=claimed_by,
         limit=limit,
         **fields,

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from keywright.background.watch import Bell
+from keywright.background.queue import Bell
 
 
 async def _is_ended(turns: int) -> bool:

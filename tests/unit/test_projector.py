@@ -19,6 +19,7 @@ from keywright.background.projector import (
     _pause_after,
     _TimedCall,
 )
+from keywright.background.queue import Bell
 from keywright.core.command import Command
 from keywright.core.errors import StoreUnavailable
 from keywright.engine.desk import Desk
@@ -121,29 +122,29 @@ class DeskOf(Desk):
         return outcome
 
 
-class WatchOf:
+class QueueOf:
     """Rings at once, always."""
 
     def __init__(self) -> None:
         self.questions: list[Any] = []
 
-    def add(self, question: Any, bell: Any) -> None:
+    def add_bell(self, question: Any) -> Bell:
         self.questions.append(question)
-        ring, wait = bell.ring, bell.wait
 
-        async def ring_and_wait() -> None:
-            ring()
-            await wait()
+        class Ringing(Bell):
+            async def wait(self, longest: float = 0.0) -> None:
+                self.ring()
+                await super().wait()
 
-        bell.wait = ring_and_wait
+        return Ringing()
 
 
-def run(loop: Callable[[Any, Any], Any], desk: DeskOf) -> WatchOf:
-    async def run_it() -> WatchOf:
-        watch = WatchOf()
+def run(loop: Callable[[Any, Any], Any], desk: DeskOf) -> QueueOf:
+    async def run_it() -> QueueOf:
+        queue = QueueOf()
         with suppress(asyncio.CancelledError):
-            await loop(desk, watch)
-        return watch
+            await loop(desk, queue)
+        return queue
 
     return asyncio.run(run_it())
 

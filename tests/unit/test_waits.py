@@ -46,6 +46,6 @@ def test_an_error_at_every_turn_is_logged_once_a_minute(
     monkeypatch.setattr(loops, "monotonic", lambda: float(next(seconds)))
     waits = Waits("mails have to wait")
     for _ in range(90):
-        waits.log_unexpected(KeyError("x"))
+        waits.log(KeyError("x"))
     assert [one.getMessage() for one in caplog.records] == ["mails have to wait: an unexpected error"] * 2
     assert all(one.exc_info for one in caplog.records)

@@ -1,5 +1,5 @@
 """Delete what is kept for a time only, every hour: idempotency records, deleted licenses, sign-ins of
-customers, mails, events of shops, refused calls, usage of old periods, and events.
+customers, mails, deliveries, events of shops, refused calls, usage of old periods, and events.
 """
 
 import asyncio
@@ -12,6 +12,8 @@ from keywright.background.loops import ORIGIN, IsClockRight, read_clock
 from keywright.core.command import Context
 from keywright.core.errors import KeywrightError, Unavailable
 from keywright.delivery.mail.commands import PurgeMails
+from keywright.delivery.webhooks import rules
+from keywright.delivery.webhooks.commands import PurgeDeliveries
 from keywright.engine.desk import Desk
 from keywright.engine.idempotency import PurgeIdempotencyRecords
 from keywright.maintenance.commands import PurgeDeletedLicenses, PurgeEvents, PurgeUsage
@@ -91,6 +93,7 @@ async def _delete_old(desk: Desk, now: datetime, days: KeptDays) -> bool:
         PurgeMails(context=context, keep_days=days.keep_mails_days),
         PurgeShopEvents(context=context, before=now - timedelta(days=days.keep_shop_events_days)),
         PurgeRefusals(context=context, before=now - REFUSALS_KEPT),
+        PurgeDeliveries(context=context, before=now - rules.KEPT),
         PurgeUsage(context=context, before=now - timedelta(days=days.keep_usage_days)),
     ):
         while await desk.execute(one):

@@ -6,38 +6,28 @@ sent between the steps. Each endpoint has a task of its own, so that one which d
 
 import asyncio
 import logging
-import os
-import secrets
-from collections.abc import AsyncIterator, Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Collection
+from contextlib import suppress
 from functools import partial
 from time import monotonic
-from typing import TypeVar
 from urllib.parse import urlsplit
 
 from keywright.background.delivery_attempts import time_attempt
 from keywright.background.delivery_pace import Pace
-from keywright.background.loops import ORIGIN, READ_TIMEOUT, IsClockRight, Waits, interrupting, read_clock
-from keywright.background.watch import Bell, Watch
+from keywright.background.loops import ORIGIN, read_clock
+from keywright.background.queue import Handler, Queue
 from keywright.core.command import Context
-from keywright.core.errors import KeywrightError, ShuttingDown
-from keywright.db import ReadTransaction, Storage, run_read
 from keywright.db.watch import Outage
 from keywright.delivery.webhooks import rules, store
 from keywright.delivery.webhooks.addresses import Network
-from keywright.delivery.webhooks.commands import PurgeDeliveries, WorkOnEndpoint
-from keywright.delivery.webhooks.model import Attempt, Claim, Due, Endpoint, Step
+from keywright.delivery.webhooks.commands import WorkOnEndpoint
+from keywright.delivery.webhooks.model import Attempt, Due, Endpoint, Step
 from keywright.delivery.webhooks.sending import TIMEOUT, Resolve, Sender, resolve
-from keywright.delivery.webhooks.working import CLAIM
-from keywright.engine.claims import Claims
 from keywright.engine.desk import Desk
-from keywright.search.feed import find_visible_id
+from keywright.engine.queue import Item
 from keywright.signing.commands import LoadKeys, MakeFirstKey
 from keywright.signing.jws import Signer
 from keywright.signing.model import LoadedKeys
-
-Answer = TypeVar("Answer")
 
 #: The time between two steps of an endpoint, while more events are to be looked at, while calls wait, and the
 #: longest between two while requests are on their way, in seconds.
@@ -45,157 +35,50 @@ _STEP_INTERVAL, _MORE_INTERVAL, _BUSY_INTERVAL, _HOLD_INTERVAL = 0.25, 0.1, 0.5,
 #: The most deliveries of an endpoint that a step takes, and the most requests to it at a time.
 _MAX_TAKEN, _MAX_IN_FLIGHT = 160, 24
 #: Requests of a step are not begun later than this, in seconds: then the claim holds until they have ended.
-_BEGIN_WITHIN = CLAIM.total_seconds() - TIMEOUT - 2.0
+_BEGIN_WITHIN = store.ENDPOINTS.holds_for.total_seconds() - TIMEOUT - 2.0
 #: An endpoint for which a step found nothing to do is left alone for so long, in seconds.
 _COOL_DOWN = 0.4
 #: The same for one that has as many deliveries waiting as it may have.
 _FULL_PAUSE = 30.0
-_CLEAN_UP_INTERVAL = 3600.0
 #: The signing key is read again after so many seconds: it may have been rotated.
 _KEY_KNOWN_FOR = 5.0
 _MAX_STOPPING = 3.0
 
-log = logging.getLogger(__name__)
 
+class Deliveries(Handler):
+    """Works on the endpoints that have something to be done. Belongs to one event loop."""
 
-class Deliveries:
-    """Works on the endpoints that have something to be done, from when it is made. Belongs to one event
-    loop.
-    """
+    kind, name, most, needs_clock = store.ENDPOINTS, "webhook", rules.MAX_ENDPOINTS, True
 
     def __init__(
-        self,
-        desk: Desk,
-        storage: Storage,
-        watch: Watch,
-        *,
-        allowed: Collection[Network],
-        resolve: Resolve = resolve,
+        self, desk: Desk, queue: Queue, *, allowed: Collection[Network], resolve: Resolve = resolve
     ) -> None:
         """``allowed`` are the networks that a setting allows."""
-        self._desk = desk
-        self._is_clock_right = watch.is_clock_right
-        self._storage = storage.clone()
-        self._name = f"{os.getpid()}-{secrets.token_hex(8)}"
-        self._claims: Claims[Claim] = Claims(self._name, holds_for=CLAIM)
-        self._keys = _SigningKeys(desk)
-        self._pace = Pace(lambda: desk.waiting)
-        self._waits, self._worker_waits = Waits("webhooks have to wait"), Waits("a webhook has to wait")
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="webhooks")
-        self._workers: dict[int, asyncio.Task[None]] = {}
+        self.desk = desk
+        self.queue = queue
+        self.keys = _SigningKeys(desk)
+        self.pace = Pace(lambda: desk.waiting)
+        self.new_sender = partial(Sender, allowed=allowed, resolve=resolve)
         self._outages: dict[int, Outage] = {}
-        self._rested_until: dict[int, float] = {}
-        self._is_stopping = asyncio.Event()
-        self._bell = Bell()
-        watch.add(store.WORKABLE, self._bell)
-        self._next_clean_up = 0.0
-        self._new_sender = partial(Sender, allowed=allowed, resolve=resolve)
-        self._task = asyncio.get_running_loop().create_task(self._run())
 
-    async def stop(self) -> None:
-        """Wait a moment for requests on their way, save what came of them, and give up the claims."""
-        self._is_stopping.set()
-        self._bell.ring()
-        with interrupting(self._storage):
-            await asyncio.wait([self._task, *self._workers.values()])
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._storage.close)
-        self._thread.shutdown()
-
-    async def _run(self) -> None:
-        while not self._is_stopping.is_set():
-            self._pace.look()
-            try:
-                if self._is_clock_right():
-                    await self._look()
-                    await self._clean_up()
-                self._waits.reset()
-            except ShuttingDown:
-                return
-            except KeywrightError as fault:
-                self._waits.log(fault)
-            except Exception as problem:
-                self._waits.log_unexpected(problem)
-            await self._bell.wait()
-
-    async def _look(self) -> None:
-        """Begin to work on the endpoints that have something to be done and are no other process's."""
-        workable = await self._read(_list_workable)
-        now = monotonic()
-        self._rested_until = {one: until for one, until in self._rested_until.items() if until > now}
-        for claim in self._claims.find_over(workable):
-            endpoint_id = claim.endpoint_id
-            if endpoint_id not in self._workers and endpoint_id not in self._rested_until:
-                self._begin(claim)
-
-    def _begin(self, claim: Claim) -> None:
-        worker = _Worker(
-            self._desk,
-            claim,
-            claimed_by=self._name,
-            keys=self._keys,
-            pace=self._pace,
-            waits=self._worker_waits,
-            outage=self._outages.setdefault(claim.endpoint_id, _new_outage(claim.endpoint_id)),
-            new_sender=self._new_sender,
-            is_stopping=self._is_stopping,
-            is_clock_right=self._is_clock_right,
-        )
-        task = asyncio.get_running_loop().create_task(worker.run())
-        self._workers[claim.endpoint_id] = task
-
-        def end(_: asyncio.Task[None]) -> None:
-            del self._workers[claim.endpoint_id]
-            pause = 0.0 if worker.has_worked else _FULL_PAUSE if worker.is_full else _COOL_DOWN
-            self._rested_until[claim.endpoint_id] = monotonic() + pause
-
-        task.add_done_callback(end)
-
-    async def _clean_up(self) -> None:
-        """Delete deliveries that are older than 30 days."""
-        if monotonic() < self._next_clean_up:
-            return
-        self._next_clean_up = monotonic() + _CLEAN_UP_INTERVAL
-        now = read_clock()
-        if await self._read(partial(store.has_old, before=now - rules.KEPT)):
-            purge = PurgeDeliveries(context=Context(now, ORIGIN), before=now - rules.KEPT)
-            if await self._desk.execute(purge):
-                # The rest is deleted at the next turns: looking for work must not wait for it.
-                self._next_clean_up = 0.0
-
-    async def _read(self, question: Callable[[ReadTransaction], Answer]) -> Answer:
-        loop = asyncio.get_running_loop()
-        with interrupting(self._storage, READ_TIMEOUT):
-            return await loop.run_in_executor(self._thread, partial(run_read, self._storage, question))
+    async def work(self, item: Item) -> float:
+        """Work on an endpoint until nothing is left to be done."""
+        outage = self._outages.setdefault(item.id, _new_outage(item.id))
+        worker = _Worker(self, item, outage)
+        await worker.run()
+        return 0.0 if worker.has_worked else _FULL_PAUSE if worker.is_full else _COOL_DOWN
 
 
 class _Worker:
     """Works on one endpoint until nothing is left to be done."""
 
-    def __init__(
-        self,
-        desk: Desk,
-        claim: Claim,
-        *,
-        claimed_by: str,
-        keys: "_SigningKeys",
-        pace: Pace,
-        waits: Waits,
-        outage: Outage,
-        new_sender: Callable[[str], Sender],
-        is_stopping: asyncio.Event,
-        is_clock_right: IsClockRight,
-    ) -> None:
-        self._desk = desk
-        self._claim = claim
-        self._claimed_by = claimed_by
-        self._keys = keys
-        self._pace = pace
-        self._waits = waits
+    def __init__(self, deliveries: Deliveries, item: Item, outage: Outage) -> None:
+        self._deliveries = deliveries
+        self._desk, self._queue = deliveries.desk, deliveries.queue
+        self._keys, self._pace = deliveries.keys, deliveries.pace
+        self._item = item
         self._outage = outage
         self._slots = asyncio.Semaphore(_MAX_IN_FLIGHT)
-        self._new_sender = new_sender
-        self._is_stopping = is_stopping
-        self._is_clock_right = is_clock_right
         self._sender: Sender | None = None
         self._url = ""
         #: The deliveries that were taken, and those of them that wait for their turn.
@@ -218,14 +101,8 @@ class _Worker:
         try:
             while await self._step():
                 await self._wait()
-            if self._is_stopping.is_set():
+            if self._queue.is_stopping.is_set():
                 await self._finish()
-        except ShuttingDown:
-            pass
-        except KeywrightError as fault:
-            self._waits.log(fault)
-        except Exception as problem:
-            log.error("webhook %d met an unexpected error", self._claim.endpoint_id, exc_info=problem)
         finally:
             for task in self._in_flight.values():
                 task.cancel()
@@ -234,7 +111,8 @@ class _Worker:
 
     async def _step(self) -> bool:
         """Take a step, and begin its requests. Returns False when the work is over."""
-        if self._is_stopping.is_set() or not self._is_clock_right():
+        self._pace.look()
+        if self._queue.is_stopping.is_set() or not self._queue.is_clock_right():
             return False
         # Turns are shared: an endpoint that has taken nothing yet gets few of them.
         most = _MAX_TAKEN if self._has_delivered else rules.PROBES
@@ -254,8 +132,8 @@ class _Worker:
         self._has_delivered = self._has_delivered or any(one.is_delivered for one in attempts)
         command = WorkOnEndpoint(
             context=Context(read_clock(), ORIGIN),
-            claim=self._claim,
-            claimed_by=self._claimed_by,
+            item=self._item,
+            claimed_by=self._queue.name,
             attempts=attempts,
             in_flight=frozenset(self._in_flight),
             limit=limit,
@@ -266,7 +144,6 @@ class _Worker:
             step: Step = await self._desk.execute(command)
         finally:
             self._pace.own_commands -= 1
-        self._waits.reset()
         self._held_at = began
         self.has_worked = self.has_worked or bool(attempts)
         self.is_full, self._has_more = step.is_full, step.has_more
@@ -305,7 +182,7 @@ class _Worker:
 
     def _send_all(self, step: Step, endpoint: Endpoint, signer: Signer) -> None:
         if self._sender is None or self._url != endpoint.url:
-            self._sender, self._url = self._new_sender(endpoint.url), endpoint.url
+            self._sender, self._url = self._deliveries.new_sender(endpoint.url), endpoint.url
         for due in step.due:
             self._waiting.add(due.delivery.id)
             sending = self._send(due, endpoint, step.secrets, signer, self._sender)
@@ -338,10 +215,6 @@ class _Worker:
             self._outage.note(f"{urlsplit(endpoint.url).hostname}: {reason}")
 
 
-def _list_workable(tx: ReadTransaction) -> list[Claim]:
-    return store.list_workable(tx, read_clock(), find_visible_id(tx, 0))
-
-
 def _new_outage(endpoint_id: int) -> Outage:
     end = f"the webhook {endpoint_id} takes deliveries again after %.0f s"
     return Outage(f"the webhook {endpoint_id} fails", end, logging.WARNING)
@@ -368,15 +241,3 @@ class _SigningKeys:
 def _takes_requests(endpoint: Endpoint) -> bool:
     """Whether it is enabled, and has not asked for quiet."""
     return endpoint.disabled_at is None and endpoint.paused_until is None
-
-
-@asynccontextmanager
-async def delivering(
-    desk: Desk, storage: Storage, watch: Watch, allowed: Collection[Network]
-) -> AsyncIterator[None]:
-    """Deliver webhooks until the end of the block."""
-    deliveries = Deliveries(desk, storage, watch, allowed=allowed)
-    try:
-        yield
-    finally:
-        await deliveries.stop()

@@ -13,6 +13,8 @@ _MOST_WHEN_BUSY, _LEAST_WHEN_BUSY = 230.0, 20.0
 _BUSY, _WEIGHT = 0.4, 0.05
 #: Deliveries begin together that are less than this apart, in seconds: to wait has its price, too.
 _GRAIN = 0.02
+#: The time over which the processor time is measured, at least, in seconds.
+_LOOK_INTERVAL = 0.5
 
 
 class Pace:
@@ -34,9 +36,11 @@ class Pace:
         return self._waiting > _BUSY
 
     def look(self) -> None:
-        """Find out how much of the processor this process gets; from time to time."""
+        """Find out how much of the processor this process gets, from time to time."""
         self._note()
         used, now = process_time(), monotonic()
+        if now - self._looked_at < _LOOK_INTERVAL:
+            return
         share = (used - self._used) / max(now - self._looked_at, 0.001)
         self._rate_when_busy = min(max(_MOST_WHEN_BUSY * share, _LEAST_WHEN_BUSY), _MOST_WHEN_BUSY)
         self._used, self._looked_at = used, now

@@ -20,14 +20,11 @@ _PAUSE = 0.001
 
 
 class JobCleanUp:
-    """Deletes old files and jobs in small steps, until ``is_stopping`` says so."""
+    """Deletes old files and jobs in small steps."""
 
-    def __init__(
-        self, ask: Ask, change: Callable[[Command], Awaitable[Any]], is_stopping: Callable[[], bool]
-    ) -> None:
+    def __init__(self, ask: Ask, change: Callable[[Command], Awaitable[Any]]) -> None:
         self._ask = ask
         self._change = change
-        self._is_stopping = is_stopping
 
     async def delete_old(self) -> None:
         """Delete all that is old."""
@@ -40,8 +37,6 @@ class JobCleanUp:
             job_id := await self._ask(partial(job_store.find_job_with_old_file, before=before))
         ) is not None:
             await self._repeat(PurgeJobFile(context=Context(read_clock(), ORIGIN), job_id=job_id))
-            if self._is_stopping():
-                return
             # A replica may need a moment until it has the change, too.
             await asyncio.sleep(_PAUSE)
 
@@ -52,5 +47,5 @@ class JobCleanUp:
 
     async def _repeat(self, command: Command) -> None:
         """Execute the command until it has nothing left to do."""
-        while not self._is_stopping() and await self._change(command):
+        while await self._change(command):
             await asyncio.sleep(_PAUSE)

@@ -1,17 +1,22 @@
-"""Shared by the loops in the background: their origin, their clock, and a task around a block."""
+"""Shared by the loops in the background: their origin, their clock, a task around a block, a thread with a
+connection.
+"""
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 from keywright.core.command import Origin
-from keywright.core.errors import KeywrightError, Unavailable
-from keywright.db import Storage
+from keywright.core.errors import KeywrightError, TookTooLong, Unavailable
+from keywright.db import ReadTransaction, Storage, run_read
+
+Answer = TypeVar("Answer")
 
 #: The origin of commands that no user and no caller has sent.
 ORIGIN = Origin("keywright", "", "")
@@ -42,26 +47,54 @@ async def running(loop: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         await asyncio.wait([task])
 
 
-@asynccontextmanager
-async def together(*blocks: AbstractAsyncContextManager[Any]) -> AsyncIterator[tuple[Any, ...]]:
-    """Enter the blocks in their order; at the end, leave all at once: each may wait for the database."""
-    async with AsyncExitStack() as entering:
-        entered = tuple([await entering.enter_async_context(one) for one in blocks])
-        entering.pop_all()
-    try:
-        yield entered
-    finally:
-        await asyncio.gather(*(one.__aexit__(None, None, None) for one in blocks))
+class Aside:
+    """A thread with a connection of its own. Belongs to one event loop."""
 
+    def __init__(self, storage: Storage, name: str) -> None:
+        self.storage = storage.clone()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._is_free = asyncio.Lock()
+        self._timers: list[asyncio.TimerHandle] = []
 
-@contextmanager
-def interrupting(storage: Storage, after: float = LAST_READ_TIMEOUT) -> Iterator[None]:
-    """Close the connection on which another thread reads, if the block takes longer than that, in seconds."""
-    timeout = asyncio.get_running_loop().call_later(after, partial(storage.interrupt, writing=False))
-    try:
-        yield
-    finally:
-        timeout.cancel()
+    def run(self, work: Callable[[], Answer]) -> "asyncio.Future[Answer]":
+        """Work in the thread."""
+        return asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    async def read(self, question: Callable[[ReadTransaction], Answer]) -> Answer:
+        """The answer to the question. Raises ``TookTooLong``."""
+        async with self._is_free:
+            began = monotonic()
+            timeout = asyncio.get_running_loop().call_later(READ_TIMEOUT, self._interrupt)
+            try:
+                return await self.run(partial(run_read, self.storage, question))
+            except Unavailable as fault:
+                if monotonic() - began < READ_TIMEOUT:
+                    raise
+                raise TookTooLong("a query took too long") from fault
+            finally:
+                timeout.cancel()
+
+    def stop(self) -> None:
+        """Close the connection soon, if the thread is still reading then."""
+        self.call_later(LAST_READ_TIMEOUT, self._interrupt)
+
+    def call_later(self, seconds: float, call: Callable[..., Any], *given: Any) -> None:
+        """Call it in the event loop after so long, unless this is closed before."""
+        self._timers.append(asyncio.get_running_loop().call_later(seconds, call, *given))
+
+    def cancel_calls(self) -> None:
+        """Call nothing later."""
+        while self._timers:
+            self._timers.pop().cancel()
+
+    async def close(self) -> None:
+        """Close the connection, and end the thread."""
+        await self.run(self.storage.close)
+        self.cancel_calls()
+        self._thread.shutdown()
+
+    def _interrupt(self) -> None:
+        self.storage.interrupt(writing=False)
 
 
 class Waits:
@@ -74,8 +107,11 @@ class Waits:
         self._warns_from: float | None = None
         self._errs_from = 0.0
 
-    def log(self, fault: KeywrightError) -> None:
+    def log(self, fault: Exception) -> None:
         """A turn came to nothing. Anything but a busy or absent database is a warning at once."""
+        if not isinstance(fault, KeywrightError):
+            self._log_unexpected(fault)
+            return
         level, now = logging.WARNING, monotonic()
         if isinstance(fault, Unavailable):
             if self._warns_from is None:
@@ -85,7 +121,7 @@ class Waits:
             self._warns_from = now + _USUAL_WAIT
         log.log(level, "%s: %s", self._sentence, str(fault) or fault.say(fault.sentence))
 
-    def log_unexpected(self, problem: Exception) -> None:
+    def _log_unexpected(self, problem: Exception) -> None:
         """A turn met an error that nobody expects: one a minute, as turns that all meet it fill the disk."""
         now = monotonic()
         if now >= self._errs_from:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from keywright.background.loops import ORIGIN, IsClockRight, Waits, read_clock
 from keywright.core.command import Context
-from keywright.core.errors import KeywrightError, ShuttingDown
+from keywright.core.errors import ShuttingDown
 from keywright.engine.desk import Desk
 from keywright.licensing.moments.commands import FindMoments, PassMoments, Place
 from keywright.licensing.usage.commands import ClosePeriods, FindDuePeriods
@@ -40,10 +40,8 @@ async def pass_moments(
             waits.reset()
         except ShuttingDown:
             return
-        except KeywrightError as fault:
-            waits.log(fault)
         except Exception as problem:
-            waits.log_unexpected(problem)
+            waits.log(problem)
         await asyncio.sleep(_INTERVAL)
 
 

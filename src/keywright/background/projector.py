@@ -8,7 +8,7 @@ from contextlib import suppress
 from time import monotonic, process_time
 
 from keywright.background.loops import ORIGIN, read_clock
-from keywright.background.watch import Bell, Watch
+from keywright.background.queue import Queue
 from keywright.core.command import Context
 from keywright.core.errors import KeywrightError, StoreUnavailable, Unavailable
 from keywright.engine.desk import Desk
@@ -35,11 +35,10 @@ _FIRST_PAUSE, _MAX_PAUSE = 1.0, 30.0
 log = logging.getLogger(__name__)
 
 
-async def project_events(desk: Desk, watch: Watch) -> None:
+async def project_events(desk: Desk, queue: Queue) -> None:
     """Take one step after the other while there are new events, until this is cancelled."""
     limit, pause, load, faults = _MIN_EVENTS, _INTERVAL, 0.0, _Faults()
-    is_complete, bell = False, Bell()
-    watch.add(NEW_EVENTS, bell)
+    is_complete, bell = False, queue.add_bell(NEW_EVENTS)
     while True:
         used = process_time()
         await asyncio.sleep(pause)
@@ -61,14 +60,13 @@ async def project_events(desk: Desk, watch: Watch) -> None:
             limit, pause = _next_limit(limit, projected, seconds), _pause_after(projected, seconds, share)
 
 
-async def settle_events(desk: Desk, watch: Watch) -> None:
+async def settle_events(desk: Desk, queue: Queue) -> None:
     """Find out what is settled while there are new events, until this is cancelled: webhooks and the event
     feed wait for it. Nothing needs to be found out where one writes at a time.
     """
     if desk.is_local:
         return
-    bell = Bell()
-    watch.add(UNSETTLED, bell)
+    bell = queue.add_bell(UNSETTLED)
     while True:
         await bell.wait()
         # While the database does not answer, the bell rings, too.

@@ -1,30 +1,30 @@
 """Work on what shops sent, beside the calls that this server process answers.
 
 What this process has stored it works on at once. What another process has left, because it stopped, and what
-waits for another attempt, is found by a look at the table every few seconds; the next attempt is claimed
-before it begins. Two processes that work on one event do no harm: the second one finds it done.
+waits for another attempt, is found in the table; the next attempt is claimed before it begins. Two processes
+that work on one event do no harm: the second one finds it done.
 
-Events that need an answer of their shop's API wait in a queue of their own, so that a slow shop holds up no
-event that needs none. A shop that was waited for in vain is left alone for a while, and others are asked.
+Events that need an answer of their shop's API wait for turns of their own, so that a slow shop holds up no
+event that needs none. A shop that timed out is left alone for a while, and others are asked.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from time import monotonic
 
 from msgspec.structs import replace
 
-from keywright.background.loops import ORIGIN, Waits, read_clock
-from keywright.background.watch import Bell, Watch
+from keywright.background.loops import Waits, read_clock
+from keywright.background.queue import Handler, Queue
 from keywright.core.command import Context, Origin
 from keywright.core.errors import (
     Fault,
-    KeywrightError,
     Refusal,
     ShopRefused,
     ShopUnavailable,
@@ -32,12 +32,10 @@ from keywright.core.errors import (
     UnreadableEvent,
 )
 from keywright.engine.desk import Desk
+from keywright.engine.queue import Item
 from keywright.provisioning.shops.client import open_api
 from keywright.provisioning.shops.commands import (
-    ClaimShopEvent,
     FindSoldLicenses,
-    HoldShopEvents,
-    ListDueEvents,
     OpenConnection,
     OpenShopEvent,
     PostponeShopEvent,
@@ -46,7 +44,6 @@ from keywright.provisioning.shops.commands import (
 )
 from keywright.provisioning.shops.event_rules import MAX_ATTEMPTS, require_usable
 from keywright.provisioning.shops.model import (
-    DueEvent,
     Lines,
     OpenedConnection,
     OpenedEvent,
@@ -59,10 +56,8 @@ from keywright.provisioning.shops.modules import MODULES
 from keywright.provisioning.shops.payloads import read_payload
 from keywright.provisioning.shops.selling import Unfinished, Why
 from keywright.provisioning.shops.shop_module import ApiAccess, ShopModule
-from keywright.provisioning.shops.store import AT_ONCE, WAITING
+from keywright.provisioning.shops.store import EVENTS
 
-#: How long an attempt is this process's alone.
-CLAIM = timedelta(seconds=30)
 #: The events that are worked on at a time, and the questions to shops' APIs beside them.
 _WORKERS, _QUESTIONS = 4, 4
 #: The most events that wait in memory, and those of them that need an answer of a shop; more are found in the
@@ -91,103 +86,77 @@ class _Task:
     event: ShopEvent | None = None
 
 
-class ShopRunner:
-    """Works on stored events, from when it is made. Belongs to one event loop."""
+class _Turns:
+    """Lets some events be worked on at a time; the others wait, in their order."""
 
-    def __init__(self, desk: Desk, watch: Watch) -> None:
+    def __init__(self, most: int) -> None:
+        self._free = asyncio.Semaphore(most)
+        self.waiting = 0
+
+    @asynccontextmanager
+    async def wait(self, task: _Task) -> AsyncIterator[None]:
+        """Wait for a turn. Of many that wait, only some keep what they say."""
+        if self.waiting >= _MAX_KEPT:
+            task.event = None
+        self.waiting += 1
+        try:
+            await self._free.acquire()
+        finally:
+            self.waiting -= 1
+        try:
+            yield
+        finally:
+            self._free.release()
+
+
+class ShopRunner(Handler):
+    """Works on stored events. Belongs to one event loop."""
+
+    kind, name, most = EVENTS, "event of a shop", _MAX_WAITING
+
+    def __init__(self, desk: Desk, queue: Queue) -> None:
         self._desk = desk
-        self._bell = Bell()
-        watch.add(WAITING, self._bell)
-        self._waits = Waits("events of shops have to wait")
-        self._task_waits = Waits("an event of a shop has to wait")
-        self._ready: asyncio.Queue[_Task] = asyncio.Queue()
-        self._asking: asyncio.Queue[_Task] = asyncio.Queue()
-        #: The IDs of the events that are in a queue here, or being worked on.
-        self._held: set[int] = set()
+        self._queue = queue
+        self._waits = Waits("an event of a shop has to wait")
+        self._turns, self._questions = _Turns(_WORKERS), _Turns(_QUESTIONS)
         #: Until when a connection's shop is asked nothing.
         self._quiet_until: dict[int, float] = {}
         self._pool = ThreadPoolExecutor(_QUESTIONS, thread_name_prefix="shops")
-        loops = [self._look()]
-        loops += [self._run(self._ready, self._work) for _ in range(_WORKERS)]
-        loops += [self._run(self._asking, self._ask_and_work) for _ in range(_QUESTIONS)]
-        self._tasks = [asyncio.create_task(one) for one in loops]
 
     def add(self, event_id: int, connection_id: int, event: ShopEvent | None = None) -> None:
         """Work on this event, which was stored with a claim of this process; ``event`` is what it says, where
         that was just read.
         """
-        if event_id not in self._held and len(self._held) < _MAX_WAITING:
-            self._held.add(event_id)
-            self._put(self._ready, _Task(event_id, connection_id, event))
+        self._queue.begin(self, event_id, partial(self._finish, _Task(event_id, connection_id, event)))
 
-    def _put(self, queue: asyncio.Queue[_Task], task: _Task) -> None:
-        if queue.qsize() >= _MAX_KEPT:
-            task.event = None
-        queue.put_nowait(task)
-
-    async def stop(self) -> None:
-        """Stop; what is not finished is done by another process, or after the next start."""
-        for task in self._tasks:
+    def stop(self, tasks: Collection[asyncio.Task[None]]) -> None:
+        """What is not finished is done by another process, or after the next start."""
+        for task in tasks:
             task.cancel()
-        await asyncio.wait(self._tasks)
+
+    async def close(self) -> None:
+        """End the threads."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    # --- what is due ------------------------------------------------------------------------------
+    async def work(self, item: Item) -> float:
+        """Claim the next attempt at an event, and make it."""
+        claimed: tuple[int, int] | None = await self._queue.claim(self.kind, item)
+        return _RETRY if claimed is None else await self._finish(_Task(*claimed))
 
-    async def _look(self) -> None:
-        """Claim what is due, and work on it."""
+    async def _finish(self, task: _Task) -> float:
+        """Make an attempt, again and again while the database cannot finish it."""
         while True:
-            is_more = False
             try:
-                is_more = await self._claim_due()
+                async with self._turns.wait(task):
+                    is_over = await self._attempt(task, self._work)
+                if not is_over:
+                    async with self._questions.wait(task):
+                        await self._attempt(task, self._ask_and_work)
                 self._waits.reset()
-            except KeywrightError as fault:
-                self._waits.log(fault)
-            except Exception as problem:
-                self._waits.log_unexpected(problem)
-            if is_more:
-                await asyncio.sleep(_PAUSE)
-            else:
-                await self._bell.wait()
-
-    async def _claim_due(self) -> bool:
-        """Claim some of what is due; the claims on what this process has are renewed. Returns whether there
-        may be more.
-        """
-        now = read_clock()
-        due: list[DueEvent] = await self._desk.query(ListDueEvents(now=now))
-        context, until = Context(now, ORIGIN), now + CLAIM
-        held = [one.id for one in due if one.id in self._held]
-        if held:
-            await self._desk.execute(HoldShopEvents(context=context, event_ids=held, next_attempt_at=until))
-        others = [one for one in due if one.id not in self._held][: _MAX_WAITING - len(self._held)]
-        claims = [
-            ClaimShopEvent(context=context, event_id=one.id, attempts=one.attempts, next_attempt_at=until)
-            for one in others
-        ]
-        for one, is_claimed in zip(
-            others, await asyncio.gather(*map(self._desk.execute, claims)), strict=True
-        ):
-            if is_claimed:
-                self.add(one.id, one.connection_id)
-        return len(due) == AT_ONCE and len(self._held) < _MAX_WAITING
-
-    # --- the work ---------------------------------------------------------------------------------
-
-    async def _run(self, queue: asyncio.Queue[_Task], work: Callable[[_Task], Awaitable[bool]]) -> None:
-        """Work on what comes into a queue. ``work`` returns whether the attempt is over."""
-        while True:
-            task = await queue.get()
-            try:
-                if await self._attempt(task, work):
-                    self._held.discard(task.event_id)
-                self._task_waits.reset()
+                return 0.0
             except Unavailable as fault:
-                self._task_waits.log(fault)
-                asyncio.get_running_loop().call_later(_RETRY, queue.put_nowait, task)
-            except Exception as problem:
-                log.error("the event %d of a shop cannot be postponed", task.event_id, exc_info=problem)
-                self._held.discard(task.event_id)
+                self._waits.log(fault)
+                await asyncio.sleep(_RETRY)
 
     async def _attempt(self, task: _Task, work: Callable[[_Task], Awaitable[bool]]) -> bool:
         """One attempt; returns whether it is over. Raises ``Unavailable``: it can be repeated at once."""
@@ -214,9 +183,8 @@ class ShopRunner:
         """
         event = await self._read(task)
         if event is not None and event.needs_api:
-            if self._asking.qsize() >= _MAX_ASKING:
+            if self._questions.waiting >= _MAX_ASKING:
                 raise _Postponed(Reason.SHOP_UNAVAILABLE, "too many questions wait for an answer")
-            self._put(self._asking, task)
             return False
         if event is not None:
             await self._decide(task, event)
@@ -356,13 +324,3 @@ def _context(connection_id: int) -> Context:
 def _ask(module: ShopModule, access: ApiAccess, event: ShopEvent) -> ShopEvent:
     with open_api(access) as api:
         return require_usable(module.complete(event, api))
-
-
-@asynccontextmanager
-async def running_shops(desk: Desk, watch: Watch) -> AsyncIterator[ShopRunner]:
-    """Work on the events of shops until the end of the block."""
-    runner = ShopRunner(desk, watch)
-    try:
-        yield runner
-    finally:
-        await runner.stop()

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Row, and_, or_
+from sqlalchemy import BigInteger, ColumnElement, Row, bindparam, or_
 
 from keywright.db.bulk import Values
 
@@ -42,9 +42,13 @@ def due_spans(now: datetime, longest: timedelta) -> tuple[tuple[int, int], ...]:
     return (-1, to_seconds(now)), (to_seconds(now + longest), _NEVER)
 
 
-def is_due(at: ColumnElement[Any], now: datetime, longest: timedelta) -> ColumnElement[bool]:
-    """Whether a moment lies in one of the ``due_spans``."""
-    return or_(*(and_(at > after, at <= until) for after, until in due_spans(now, longest)))
+#: The moment of a look, in seconds: a parameter of its statement.
+NOW = bindparam("now", type_=BigInteger)
+
+
+def is_due(at: ColumnElement[Any], longest: timedelta) -> ColumnElement[bool]:
+    """Whether a moment lies in one of the ``due_spans`` at ``NOW``."""
+    return or_(at <= NOW, at > NOW + int(longest.total_seconds()))
 
 
 def to_json(value: Mapping[str, Any] | None) -> str | None:

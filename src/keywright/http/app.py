@@ -1,6 +1,7 @@
 """The composition root: it makes the objects, each of them whole, and gives them to each other."""
 
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, closing, nullcontext
 from functools import partial
@@ -14,17 +15,17 @@ from keywright.background.clean_up import KeptDays, clean_up
 from keywright.background.clock import watching_clock
 from keywright.background.counters import Counters, save_counters
 from keywright.background.daily_backup import back_up_daily
-from keywright.background.deliveries import delivering
-from keywright.background.job_runner import JobRunner, running_jobs
+from keywright.background.deliveries import Deliveries
+from keywright.background.job_runner import JobRunner
 from keywright.background.last_seen import save_last_seen
-from keywright.background.loops import IsClockRight, running, together
-from keywright.background.mailer import Mailer, sending_mails
+from keywright.background.loops import IsClockRight, running
+from keywright.background.mailer import Mailer
 from keywright.background.moments import pass_moments
 from keywright.background.projector import project_events, settle_events
+from keywright.background.queue import Bell, Queue, working
 from keywright.background.refusals import save_refusals
 from keywright.background.shop_look import look_at_shops
-from keywright.background.shop_runner import running_shops
-from keywright.background.watch import Bell, watching
+from keywright.background.shop_runner import ShopRunner
 from keywright.background.write_probe import probe_writes
 from keywright.config import Settings, logs
 from keywright.core.command import Command
@@ -89,36 +90,34 @@ async def _open(
     counters = Counters()
     metrics = None if settings.metrics_address is None else Metrics()
     api_key_cache = ApiKeyCache()
-    mail_bell = Bell()
+    bell = Bell()
     async with (
-        _open_desk(settings, storage, api_key_cache, metrics, mail_bell.ring) as desk,
+        _open_desk(settings, storage, api_key_cache, metrics, bell.ring) as desk,
         watching_clock(desk) as clock,
         running(clean_up(desk, _kept_days(settings), clock.is_right)),
         running(save_counters(desk, counters)),
         running(save_last_seen(desk, counters.last_seen)),
         running(save_refusals(desk, counters.refusals)),
-        watching(desk, clock.is_right) as watch,
-        running(project_events(desk, watch)),
-        running(settle_events(desk, watch)),
+        working(desk, clock.is_right, bell) as queue,
+        running(project_events(desk, queue)),
+        running(settle_events(desk, queue)),
         running(back_up_daily(desk, settings, clock.is_right)),
         running(look_at_shops(desk, clock.is_right)),
         running(probe_writes(desk, storage.watch.writing)),
-        together(
-            sending_mails(desk, storage, settings, watch, mail_bell),
-            running_jobs(desk, storage, watch, keep_addresses_days=settings.keep_addresses_days),
-            delivering(desk, storage, watch, settings.webhook_networks),
-            running_shops(desk, watch),
-        ) as (mailer, jobs, _, shops),
         running(
             pass_moments(
                 desk, settings.expiry_notice_days, clock.is_right, tells_customers=settings.expiry_mails
             )
         ),
-        _open_runner(storage, desk, counters, jobs) as runner,
+        _open_runner(storage, desk, counters, queue) as runner,
         # Its threads are not those of the administration pages: strangers must not keep these waiting.
-        _open_runner(storage, desk, counters, jobs) as portal_runner,
+        _open_runner(storage, desk, counters, queue) as portal_runner,
         open_relay(settings, desk) as relay,
     ):
+        queue.add(JobRunner(desk, storage, queue, keep_addresses_days=settings.keep_addresses_days))
+        queue.add(Deliveries(desk, queue, allowed=settings.webhook_networks))
+        shops = queue.add(ShopRunner(desk, queue))
+        mailer = _add_mailer(settings, storage, desk, queue)
         serving = _serving_metrics(settings, storage, desk, metrics, mailer, is_clock_right=clock.is_right)
         with closing(BodyReader()) as body_reader, serving:
             is_json = logs.uses_json(settings, is_terminal=sys.stderr.isatty())
@@ -176,12 +175,18 @@ async def _open_desk(
         await desk.close()
 
 
+def _add_mailer(settings: Settings, storage: Storage, desk: Desk, queue: Queue) -> Mailer | None:
+    """Send mails; without an SMTP server in the settings, they wait."""
+    server = settings.smtp_server
+    return None if server is None else queue.add(Mailer(desk, storage, settings, server, queue))
+
+
 def _serving_metrics(
     settings: Settings,
     storage: Storage,
     desk: Desk,
     metrics: Metrics | None,
-    mailer: Mailer,
+    mailer: Mailer | None,
     *,
     is_clock_right: IsClockRight,
 ) -> AbstractContextManager[None]:
@@ -189,20 +194,20 @@ def _serving_metrics(
     if metrics is None or address is None:
         return nullcontext()
     metrics.watch(desk, storage)
-    metrics.watch_mails(mailer.counts)
+    metrics.watch_mails(Counter() if mailer is None else mailer.counts)
     metrics.watch_clock(is_clock_right)
     return serving(metrics, storage, settings, *address)
 
 
 @asynccontextmanager
 async def _open_runner(
-    storage: Storage, desk: Desk, counters: Counters, jobs: JobRunner
+    storage: Storage, desk: Desk, counters: Counters, queue: Queue
 ) -> AsyncIterator[Runner]:
     """The threads of the administration pages; they start when a page is asked for."""
 
     def wake_jobs(command: Command) -> None:
         if isinstance(command, StartImport | StartJob):
-            jobs.bell.ring()
+            queue.bell.ring()
 
     runner = Runner(storage, desk, count_calls=lambda: counters.calls, on_change=wake_jobs)
     try:

@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import Any
 
 from keywright.core.command import Command, Cost, Query
-from keywright.jobs.model import Claim
 from keywright.licensing.licenses.commands import LicenseCommand
 from keywright.provisioning.importers.commands import ImportLicenses
 from keywright.provisioning.policies.commands import GenerateLicenses
@@ -72,24 +71,11 @@ class CancelJob(Command, frozen=True, kw_only=True):
     job_id: int
 
 
-class ClaimJob(Command, frozen=True, kw_only=True):
-    """Claim a job whose claim is ``over``, for a while."""
-
-    claimed_by: str
-    over: tuple[Claim, ...]
-
-
 class JobCommand(Command, frozen=True, kw_only=True):
     """A command that only the worker that has claimed the job may give."""
 
     job_id: int
     claimed_by: str
-
-
-class HoldJob(JobCommand, frozen=True, kw_only=True):
-    """Extend the claim on the job or, with ``is_over``, give it up."""
-
-    is_over: bool = False
 
 
 class FailJob(JobCommand, frozen=True, kw_only=True):

@@ -22,7 +22,7 @@ from keywright.core.errors import (
     UnknownLicense,
     UnknownPolicy,
 )
-from keywright.engine.claims import CLAIM
+from keywright.engine.queue import CLAIM
 from keywright.identity.rights import Right, may
 from keywright.identity.store import share_api_key, share_user
 from keywright.jobs import files, matching, orders, taking_back
@@ -31,12 +31,10 @@ from keywright.jobs.commands import (
     ApplyPolicy,
     CancelJob,
     ChangeStep,
-    ClaimJob,
     ExportStep,
     FailJob,
     FetchFile,
     GenerateStep,
-    HoldJob,
     JobCommand,
     JobStep,
     PurgeJobFile,
@@ -139,33 +137,6 @@ def cancel_job(work: LicenseWork, command: CancelJob) -> Job:
     if job.finished_at is not None:
         raise JobOver
     return end(work, command, job, JobState.CANCELED)
-
-
-def claim_job(work: LicenseWork, command: ClaimJob) -> Job | None:
-    """Claim one of the jobs whose claims were seen to be over, if its claim is still the same."""
-    job = job_store.lock_free_job(work.tx, command.over, command.context.now)
-    if job is None:
-        return None
-    job = replace(
-        job,
-        state=JobState.RUNNING,
-        started_at=job.started_at or command.context.now,
-        claimed_by=command.claimed_by,
-        claimed_until=command.context.now + CLAIM,
-    )
-    job_store.save_job(work.tx, job)
-    return job
-
-
-def hold_job(work: LicenseWork, command: HoldJob) -> Job:
-    """Extend the claim or give it up. Raises ``StepOver``."""
-    job = _lock_claimed(work, command)
-    if command.is_over:
-        job = replace(job, claimed_by=None, claimed_until=command.context.now)
-    else:
-        job = replace(job, claimed_until=command.context.now + CLAIM)
-    job_store.save_job(work.tx, job)
-    return job
 
 
 def fail_job(work: LicenseWork, command: FailJob) -> Job:
@@ -366,8 +337,6 @@ HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
     StartJob: start_job,
     ApplyPolicy: apply_policy,
     CancelJob: cancel_job,
-    ClaimJob: claim_job,
-    HoldJob: hold_job,
     FailJob: fail_job,
     FetchFile: fetch_file,
     PurgeJobFile: purge_job_file,

@@ -1,4 +1,4 @@
-"""Jobs and claims on them."""
+"""Jobs."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -43,12 +43,3 @@ class Job(msgspec.Struct, frozen=True):
     finished_at: datetime | None
     claimed_by: str | None
     claimed_until: datetime | None
-
-
-class Claim(msgspec.Struct, frozen=True):
-    """The worker on an unfinished job, as its row has it. Each step and each extension changes it."""
-
-    job_id: int
-    claimed_by: str | None
-    claimed_until: datetime | None
-    position: int

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import (
-    ColumnElement,
     Row,
     Select,
     Table,
@@ -18,7 +17,6 @@ from sqlalchemy import (
     case,
     delete,
     exists,
-    false,
     func,
     insert,
     not_,
@@ -29,16 +27,16 @@ from sqlalchemy import (
 
 from keywright.db import rows
 from keywright.db.bulk import Values, bulk_upsert
+from keywright.db.rows import NOW, to_seconds
 from keywright.db.schema import job_file_chunks, job_licenses, jobs
 from keywright.db.sealed_columns import chunk_associated_data
 from keywright.db.transaction import ReadTransaction, WriteTransaction
-from keywright.jobs.model import Claim, Job, JobState
+from keywright.engine.queue import Kind
+from keywright.jobs.model import Job, JobState
 from keywright.licensing.undo.model import PastChange
 
 _JOB = [jobs.c[name] for name in Job.__struct_fields__]
 _IS_UNFINISHED = jobs.c.finished_at.is_(None)
-#: Finds the jobs that have not ended.
-UNFINISHED = select(jobs.c.id).where(_IS_UNFINISHED)
 _IS_ORDERED = jobs.c.state != JobState.DRAFT.value
 #: Chunks with a larger number are lines of an import that failed; the others are parts of its table.
 FAILED_LINES = 2**40
@@ -54,6 +52,29 @@ _INSERT_JOB_LICENSES = bulk_upsert(job_licenses, ["job_id", "license_id"])
 _decode_changes = msgspec.json.Decoder(tuple[PastChange, ...]).decode
 #: The number of oldest jobs among which old ones are searched: more than can be unfinished.
 _MAX_OLDEST = 250
+
+
+def _job_of(row: Row[Any]) -> Job:
+    values = rows.with_datetimes(row)
+    parameters = msgspec.json.decode(values["parameters"])
+    return Job(**values | {"state": JobState(values["state"]), "parameters": parameters})
+
+
+#: The jobs that have not ended, the one that has been left alone for longest first. A time in the future was
+#: written by a clock that was ahead. Each step moves the position.
+JOBS = Kind(
+    _IS_UNFINISHED,
+    jobs.c.claimed_until,
+    jobs.c.claimed_by,
+    order=(case((jobs.c.claimed_until > NOW, 0), else_=func.coalesce(jobs.c.claimed_until, 0)),),
+    columns=_JOB,
+    convert=_job_of,
+    changes=lambda now: {
+        "state": JobState.RUNNING.value,
+        "started_at": func.coalesce(jobs.c.started_at, to_seconds(now)),
+    },
+    detail=jobs.c.position,
+)
 
 
 def save_new_job(tx: WriteTransaction, job: Job) -> int:
@@ -110,25 +131,6 @@ def count_unfinished_jobs(tx: ReadTransaction) -> int:
     return int(tx.connection.execute(query).scalar_one())
 
 
-def list_claims(tx: ReadTransaction) -> list[Claim]:
-    """The claim on each job that has not ended; ``claimed_by`` is None for no worker."""
-    query = select(*(jobs.c[name] for name in ("id", "claimed_by", "claimed_until", "position")))
-    return [
-        Claim(number, claimed_by, None if until is None else rows.to_datetime(until), position)
-        for number, claimed_by, until, position in tx.connection.execute(query.where(_IS_UNFINISHED))
-    ]
-
-
-def lock_free_job(tx: WriteTransaction, over: Collection[Claim], now: datetime) -> Job | None:
-    """The unfinished job with one of these claims that has been free for longest, locked."""
-    until = jobs.c.claimed_until
-    # A time in the future was written by a clock that was ahead.
-    left_alone_since = case((until > rows.to_seconds(now), 0), else_=func.coalesce(until, 0))
-    has_one = or_(false(), *map(_is_claimed, over))
-    query = select(*_JOB).where(_IS_UNFINISHED, has_one).order_by(left_alone_since, jobs.c.id).limit(1)
-    return tx.first(query.with_for_update(skip_locked=True), _job_of)
-
-
 def save_job_licenses(
     tx: WriteTransaction, job_id: int, changed: Iterable[tuple[int, tuple[PastChange, ...]]]
 ) -> None:
@@ -156,7 +158,7 @@ def delete_old_job_licenses(tx: WriteTransaction, before: datetime, *, limit: in
     column = job_licenses.c
     first = (
         select(oldest.c.id)
-        .where(oldest.c.finished_at < rows.to_seconds(before), exists().where(column.job_id == oldest.c.id))
+        .where(oldest.c.finished_at < to_seconds(before), exists().where(column.job_id == oldest.c.id))
         .order_by(oldest.c.id)
         .limit(1)
     )
@@ -215,7 +217,7 @@ def find_job_with_old_file(tx: ReadTransaction, before: datetime) -> int | None:
     number: int = 0
     while (found := tx.connection.execute(_WITH_PIECES, {"after": number}).first()) is not None:
         number = found.id
-        is_old = found.finished_at is not None and found.finished_at < rows.to_seconds(before)
+        is_old = found.finished_at is not None and found.finished_at < to_seconds(before)
         if is_old or found.state in (JobState.FAILED, JobState.CANCELED, JobState.STOPPED):
             return number
     return None
@@ -248,25 +250,9 @@ def _old_jobs(
 ) -> Select[Any]:
     """No index has the times of the end; but the oldest jobs have the smallest ids."""
     oldest = select(jobs.c.id, jobs.c.finished_at).order_by(jobs.c.id).limit(_MAX_OLDEST).subquery()
-    is_old = oldest.c.finished_at < rows.to_seconds(before)
+    is_old = oldest.c.finished_at < to_seconds(before)
     has_any = or_(*(exists().where(one.c.job_id == oldest.c.id) for one in without))
     return select(oldest.c.id).where(is_old, not_(has_any)).order_by(oldest.c.id).limit(limit)
-
-
-def _is_claimed(claim: Claim) -> ColumnElement[bool]:
-    until = None if claim.claimed_until is None else rows.to_seconds(claim.claimed_until)
-    return and_(
-        jobs.c.id == claim.job_id,
-        jobs.c.claimed_by.is_not_distinct_from(claim.claimed_by),
-        jobs.c.claimed_until.is_not_distinct_from(until),
-        jobs.c.position == claim.position,
-    )
-
-
-def _job_of(row: Row[Any]) -> Job:
-    values = rows.with_datetimes(row)
-    parameters = msgspec.json.decode(values["parameters"])
-    return Job(**values | {"state": JobState(values["state"]), "parameters": parameters})
 
 
 def _values_of(job: Job) -> Values:

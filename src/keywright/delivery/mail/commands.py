@@ -3,26 +3,8 @@
 import msgspec
 
 from keywright.core.command import Command
-from keywright.delivery.mail.model import AttemptOutcome, MailClaim
+from keywright.delivery.mail.model import AttemptOutcome
 from keywright.events.outbox.model import MailTemplate
-
-
-class ClaimMail(Command, frozen=True, kw_only=True):
-    """Claim the next mail that is due, or one of those whose claims were seen to be over."""
-
-    is_internal = True
-
-    claimed_by: str
-    over: tuple[MailClaim, ...] = ()
-
-
-class HoldMail(Command, frozen=True, kw_only=True):
-    """Renew the claim on a mail."""
-
-    is_internal = True
-
-    mail_id: int
-    claimed_by: str
 
 
 class FinishMail(Command, frozen=True, kw_only=True):

@@ -11,11 +11,9 @@ from keywright.core.command import Command
 from keywright.core.errors import NotFound
 from keywright.delivery.mail import rules, store, template_store
 from keywright.delivery.mail.commands import (
-    ClaimMail,
     DecideHeld,
     DeleteTemplate,
     FinishMail,
-    HoldMail,
     PurgeMails,
     QueueSample,
     Resumed,
@@ -24,7 +22,6 @@ from keywright.delivery.mail.commands import (
     Unsubscribe,
 )
 from keywright.delivery.mail.model import OwnTemplate
-from keywright.engine.claims import CLAIM
 from keywright.events.outbox.model import MailState, OutboxMail, QueuedMail, Subject
 from keywright.events.outbox.store import queue_mail
 from keywright.events.unit_of_work import UnitOfWork
@@ -33,42 +30,14 @@ from keywright.events.unit_of_work import UnitOfWork
 _AT_ONCE = 500
 
 
-def claim_mail(work: UnitOfWork, command: ClaimMail) -> OutboxMail | None:
-    """Claim the next mail. One whose sender has vanished may have been sent: that is counted."""
-    mail = store.lock_next(work.tx, command.over, command.context.now)
-    if mail is None:
-        return None
-    mail = replace(
-        mail,
-        unanswered=mail.unanswered + (mail.claimed_by is not None),
-        claimed_by=command.claimed_by,
-        claimed_until=command.context.now + CLAIM,
-    )
-    store.save_mail(work.tx, mail)
-    return mail
-
-
-def hold_mail(work: UnitOfWork, command: HoldMail) -> bool:
-    """Renew a claim; False when another process has it."""
-    mail = _lock_claimed(work, command)
-    if mail is not None:
-        store.save_mail(work.tx, replace(mail, claimed_until=command.context.now + CLAIM))
-    return mail is not None
-
-
 def finish_mail(work: UnitOfWork, command: FinishMail) -> OutboxMail | None:
     """Write the outcome; None when another process has claimed the mail meanwhile, or it was deleted."""
-    mail = _lock_claimed(work, command)
-    if mail is None:
+    mail = store.lock_mail(work.tx, command.mail_id)
+    if mail is None or mail.claimed_by != command.claimed_by:
         return None
     mail = rules.after_attempt(mail, command.outcome, command.context.now)
     store.save_mail(work.tx, mail)
     return mail
-
-
-def _lock_claimed(work: UnitOfWork, command: HoldMail | FinishMail) -> OutboxMail | None:
-    mail = store.lock_mail(work.tx, command.mail_id)
-    return mail if mail is not None and mail.claimed_by == command.claimed_by else None
 
 
 def send_again(work: UnitOfWork, command: SendAgain) -> None:
@@ -179,8 +148,6 @@ def unsubscribe(work: UnitOfWork, command: Unsubscribe) -> bool:
 
 
 HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
-    ClaimMail: claim_mail,
-    HoldMail: hold_mail,
     FinishMail: finish_mail,
     SendAgain: send_again,
     DecideHeld: decide_held,

@@ -26,14 +26,6 @@ class OwnTemplate(msgspec.Struct, frozen=True, kw_only=True):
     updated_by: int | None
 
 
-class MailClaim(msgspec.Struct, frozen=True):
-    """The server process that is sending a mail, as its row has it."""
-
-    mail_id: int
-    claimed_by: str | None
-    claimed_until: datetime | None
-
-
 class Fate(Enum):
     """What an attempt to send a mail has come to. ``UNANSWERED``: the SMTP server had all of it, and its
     answer did not arrive.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: How long to wait for a connection and for an answer, and for the answer to a whole message, in seconds.
 _TIMEOUT, _MESSAGE_TIMEOUT = 20.0, 60.0
 #: A connection is used for so many messages, and closed when it was not used for so long, in seconds.
-_MAX_MESSAGES, _MAX_IDLE = 100, 15.0
+_MAX_MESSAGES, MAX_IDLE = 100, 15.0
 _SENT = AttemptOutcome(Fate.SENT)
 
 
@@ -80,7 +80,7 @@ class SmtpClient:
 
     def close_if_idle(self) -> None:
         """Close a connection that was not used for a while."""
-        if self._smtp is not None and monotonic() - self._used_at > _MAX_IDLE:
+        if self._smtp is not None and monotonic() - self._used_at > MAX_IDLE:
             self.close()
 
     def _send(self, envelope: "Envelope") -> AttemptOutcome:

@@ -1,67 +1,51 @@
 """Statements about the outbox."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import Row, Select, and_, delete, func, or_, select, update
+from sqlalchemy import Row, case, delete, func, select, update
 
 from keywright.db.bulk import Lookup
-from keywright.db.rows import is_due, to_columns, to_datetime, to_optional_seconds, to_seconds, with_datetimes
+from keywright.db.rows import is_due, to_columns, to_optional_seconds, to_seconds, with_datetimes
 from keywright.db.schema import customers, mail_outbox, users
 from keywright.db.transaction import ReadTransaction, WriteTransaction
-from keywright.delivery.mail.model import MailClaim
 from keywright.delivery.mail.rules import MAX_PAUSE, mask_address
+from keywright.engine.queue import Kind
 from keywright.events.outbox.model import MailState, MailTemplate, OutboxMail, Subject
 
 _COLUMNS = mail_outbox.c
 _MAIL = select(*(_COLUMNS[name] for name in OutboxMail.__struct_fields__))
-_IS_WAITING = _COLUMNS.next_attempt_at.is_not(None)
-#: Finds the mails that wait for an attempt, due or not.
-WAITING = select(_COLUMNS.id).where(_IS_WAITING)
 _CUSTOMER_ADDRESSES = Lookup(select(customers.c.id, customers.c.email), customers.c.id)
 _USER_ADDRESSES = Lookup(select(users.c.id, users.c.email), users.c.id)
 _decode_subject = msgspec.json.Decoder(Subject).decode
 
 
-def list_claims(tx: ReadTransaction) -> list[MailClaim]:
-    """The claim on each mail that a server process is sending."""
-    query = select(_COLUMNS.id, _COLUMNS.claimed_by, _COLUMNS.claimed_until)
-    found = tx.connection.execute(query.where(_COLUMNS.claimed_by.is_not(None)))
-    return [MailClaim(row.id, row.claimed_by, to_datetime(row.claimed_until)) for row in found]
-
-
-def is_any_due(tx: ReadTransaction, now: datetime) -> bool:
-    """Whether a mail waits that no process is sending."""
-    return tx.connection.execute(_due(select(_COLUMNS.id), now)).first() is not None
-
-
-def lock_next(tx: WriteTransaction, over: Collection[MailClaim], now: datetime) -> OutboxMail | None:
-    """One of the mails with these claims, else the one that has been due for longest, locked."""
-    if over:
-        query = _MAIL.where(_IS_WAITING, or_(*map(_is_claimed, over))).order_by(_COLUMNS.id).limit(1)
-        found = tx.first(query.with_for_update(skip_locked=True), mail_of)
-        if found is not None:
-            return found
-    return tx.first(_due(_MAIL, now).with_for_update(skip_locked=True), mail_of)
-
-
-def _due(query: Select[Any], now: datetime) -> Select[Any]:
-    at = _COLUMNS.next_attempt_at
-    return (
-        query.where(_IS_WAITING, is_due(at, now, MAX_PAUSE), _COLUMNS.claimed_by.is_(None))
-        .order_by(at, _COLUMNS.id)
-        .limit(1)
+def mail_of(row: Row[Any]) -> OutboxMail:
+    """The mail of a row."""
+    values = with_datetimes(row)
+    return OutboxMail(
+        **values
+        | {
+            "template": MailTemplate(values["template"]),
+            "state": MailState(values["state"]),
+            "subject": _decode_subject(values["subject"]),
+        }
     )
 
 
-def _is_claimed(claim: MailClaim) -> Any:
-    return and_(
-        _COLUMNS.id == claim.mail_id,
-        _COLUMNS.claimed_by == claim.claimed_by,
-        _COLUMNS.claimed_until == to_optional_seconds(claim.claimed_until),
-    )
+#: The mails that are due, also those that a server process is sending. One whose sender has vanished may have
+#: been sent: a claim counts that.
+MAILS = Kind(
+    is_due(_COLUMNS.next_attempt_at, MAX_PAUSE),
+    _COLUMNS.claimed_until,
+    _COLUMNS.claimed_by,
+    order=(_COLUMNS.next_attempt_at,),
+    columns=_MAIL.selected_columns.values(),
+    convert=mail_of,
+    changes=lambda _: {"unanswered": _COLUMNS.unanswered + case((_COLUMNS.claimed_by.is_(None), 0), else_=1)},
+)
 
 
 def find_mail(tx: ReadTransaction, mail_id: int) -> OutboxMail | None:
@@ -158,16 +142,3 @@ def save_unsubscribed(tx: WriteTransaction, customer_id: int, moment: datetime |
     values = {"unsubscribed_at": to_optional_seconds(moment)}
     change = update(customers).where(customers.c.id == customer_id).values(values)
     return tx.connection.execute(change).rowcount == 1
-
-
-def mail_of(row: Row[Any]) -> OutboxMail:
-    """The mail of a row."""
-    values = with_datetimes(row)
-    return OutboxMail(
-        **values
-        | {
-            "template": MailTemplate(values["template"]),
-            "state": MailState(values["state"]),
-            "subject": _decode_subject(values["subject"]),
-        }
-    )

@@ -6,7 +6,8 @@ from typing import Any
 
 from keywright.core.command import Command, Cost, Query
 from keywright.core.paging import Paging
-from keywright.delivery.webhooks.model import Attempt, Claim, Payload, State
+from keywright.delivery.webhooks.model import Attempt, Payload, State
+from keywright.engine.queue import Item
 
 
 class CreateEndpoint(Command, frozen=True, kw_only=True):
@@ -70,7 +71,7 @@ class WorkOnEndpoint(Command, frozen=True, kw_only=True):
 
     is_internal = True
 
-    claim: Claim
+    item: Item
     claimed_by: str
     attempts: tuple[Attempt, ...] = ()
     in_flight: frozenset[int] = frozenset()

@@ -70,14 +70,6 @@ class NewEndpoint(msgspec.Struct, frozen=True):
     secret: str
 
 
-class Claim(msgspec.Struct, frozen=True):
-    """The server process that delivers to an endpoint, and until when."""
-
-    endpoint_id: int
-    claimed_by: str | None
-    claimed_until: int | None
-
-
 class Delivery(msgspec.Struct, frozen=True):
     """An event for an endpoint, and what came of it. ``attempts`` counts since it began to wait."""
 

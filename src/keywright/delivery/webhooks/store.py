@@ -1,7 +1,7 @@
 """Endpoints and deliveries in the database."""
 
 from collections.abc import Collection, Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -10,6 +10,7 @@ from sqlalchemy import (
     Row,
     and_,
     bindparam,
+    case,
     delete,
     exists,
     func,
@@ -38,36 +39,19 @@ from keywright.db.sealed_columns import webhook_associated_data
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.delivery.webhooks import rules
 from keywright.delivery.webhooks.commands import ListDeliveries, ListEndpoints
-from keywright.delivery.webhooks.model import Claim, Delivery, DisabledReason, Endpoint, Payload, State
+from keywright.delivery.webhooks.model import Delivery, DisabledReason, Endpoint, Payload, State
+from keywright.engine.queue import Item, Kind
 from keywright.events.model import Event
 from keywright.events.store import EVENT, event_of
+from keywright.search.feed import find_visible_id
 
 _ENDPOINT = [webhook_endpoints.c[name] for name in Endpoint.__struct_fields__]
 _DELIVERY = [webhook_deliveries.c[name] for name in Delivery.__struct_fields__]
-_CLAIM = [
-    webhook_endpoints.c.id.label("endpoint_id"),
-    webhook_endpoints.c.claimed_by,
-    webhook_endpoints.c.claimed_until,
-]
 _column = webhook_deliveries.c
 _IS_WAITING = _column.finished_at.is_(None)
 _IS_OF_ENDPOINT = _column.endpoint_id == bindparam("of_endpoint")
 # Statements of every step are built once.
 _ENDPOINT_BY_ID = select(*_ENDPOINT).where(webhook_endpoints.c.id == bindparam("of_endpoint"))
-_CLAIM_ENDPOINT = (
-    update(webhook_endpoints)
-    .where(
-        webhook_endpoints.c.id == bindparam("of_endpoint"),
-        or_(
-            webhook_endpoints.c.claimed_by == bindparam("claims_as"),
-            and_(
-                webhook_endpoints.c.claimed_by.is_not_distinct_from(bindparam("claimed_before_by")),
-                webhook_endpoints.c.claimed_until.is_not_distinct_from(bindparam("claimed_before_until")),
-            ),
-        ),
-    )
-    .values(claimed_by=bindparam("claims_as"), claimed_until=bindparam("claims_until"))
-)
 _SECRETS = (
     select(webhook_secrets.c.sealed_secret, webhook_secrets.c.valid_until)
     .where(webhook_secrets.c.endpoint_id == bindparam("of_endpoint"))
@@ -103,6 +87,22 @@ _HEADS = Lookup(
     select(func.min(_column.event_id)).where(_IS_OF_ENDPOINT, _IS_WAITING).group_by(_column.license_id),
     _column.license_id,
 )
+
+
+_decode_events = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+def _endpoint_of(row: Row[Any]) -> Endpoint:
+    values = with_datetimes(row)
+    reason = values["disabled_reason"]
+    return Endpoint(
+        **values
+        | {
+            "events": _decode_events(values["events"]),
+            "payload": Payload(values["payload"]),
+            "disabled_reason": None if reason is None else DisabledReason(reason),
+        }
+    )
 
 
 # --- endpoints ------------------------------------------------------------------------------------
@@ -178,46 +178,34 @@ def save_secret(
 
 # --- claims ---------------------------------------------------------------------------------------
 
-#: Finds the enabled endpoints that have events to come or deliveries that wait, due or not.
-WORKABLE = select(webhook_endpoints.c.id).where(
-    webhook_endpoints.c.disabled_at.is_(None),
-    or_(
-        webhook_endpoints.c.position < select(func.coalesce(func.max(events.c.id), 0)).scalar_subquery(),
-        exists().where(_column.endpoint_id == webhook_endpoints.c.id, _column.next_attempt_at.is_not(None)),
-    ),
+_endpoint = webhook_endpoints.c
+_HAS_DUE = exists().where(
+    _column.endpoint_id == _endpoint.id, is_due(_column.next_attempt_at, rules.LONGEST_PAUSE)
 )
+_IS_QUIET = func.coalesce(~is_due(_endpoint.paused_until, MAX_RETRY_AFTER), literal(False))
+_CAN_SEND = and_(_HAS_DUE, ~_IS_QUIET)
+_NEWEST = select(func.coalesce(func.max(events.c.id), 0)).scalar_subquery()
 
 
-def list_workable(tx: ReadTransaction, now: datetime, visible_id: int) -> list[Claim]:
-    """The claims of the endpoints that have something to be done, also of those that no process has claimed;
-    up to ``visible_id``, no event can still be committed.
-    """
-    column = webhook_endpoints.c
-    has_due = exists().where(
-        _column.endpoint_id == column.id, is_due(_column.next_attempt_at, now, rules.LONGEST_PAUSE)
-    )
-    is_quiet = ~is_due(column.paused_until, now, MAX_RETRY_AFTER)
-    query = select(*_CLAIM).where(
-        column.disabled_at.is_(None),
-        or_(column.position < visible_id, and_(has_due, ~func.coalesce(is_quiet, literal(False)))),
-    )
-    return [Claim(*row) for row in tx.connection.execute(query.order_by(column.id))]
+def _with_visible_events(tx: ReadTransaction, items: list[Item]) -> list[Item]:
+    """Those that have due deliveries, or events below which no other can still be committed."""
+    visible_id = find_visible_id(tx, 0)
+    return [one for one in items if one.detail <= visible_id]
 
 
-def lock_claimed(tx: WriteTransaction, claim: Claim, *, claimed_by: str, until: datetime) -> Endpoint | None:
-    """The endpoint, locked and claimed; None where it is gone, or its claim is neither this one nor the
-    process's own.
-    """
-    values = {
-        "of_endpoint": claim.endpoint_id,
-        "claimed_before_by": claim.claimed_by,
-        "claimed_before_until": claim.claimed_until,
-        "claims_as": claimed_by,
-        "claims_until": to_seconds(until),
-    }
-    if not tx.connection.execute(_CLAIM_ENDPOINT, values).rowcount:
-        return None
-    return find_endpoint(tx, claim.endpoint_id)
+#: The enabled endpoints that have deliveries to be sent now, or events that come after their positions: the
+#: detail is then the first of these. A claim holds for longer than a request may take, by the time in which
+#: one is begun.
+ENDPOINTS = Kind(
+    and_(_endpoint.disabled_at.is_(None), or_(_endpoint.position < _NEWEST, _CAN_SEND)),
+    _endpoint.claimed_until,
+    _endpoint.claimed_by,
+    columns=_ENDPOINT,
+    convert=_endpoint_of,
+    detail=case((_CAN_SEND, 0), else_=_endpoint.position + 1),
+    holds_for=timedelta(seconds=16),
+    confirm=_with_visible_events,
+)
 
 
 def release_claim(tx: WriteTransaction, endpoint_id: int) -> None:
@@ -333,12 +321,6 @@ def begin_again(tx: WriteTransaction, endpoint_id: int, now: datetime) -> None:
     bring_forward(tx, endpoint_id, now)
 
 
-def has_old(tx: ReadTransaction, before: datetime) -> bool:
-    """Whether ``delete_finished`` finds any."""
-    old = select(_column.id).where(_column.finished_at < to_seconds(before)).limit(1)
-    return tx.connection.execute(old).first() is not None or _find_deleted_endpoint(tx) is not None
-
-
 def delete_finished(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
     """Delete some deliveries that ended before this moment, or else some of an endpoint that is deleted."""
     where = _column.finished_at < to_seconds(before)
@@ -366,22 +348,6 @@ def _next_endpoint(tx: ReadTransaction, after: int) -> int | None:
     query = select(func.min(_column.endpoint_id)).where(_column.endpoint_id > after)
     found: int | None = tx.connection.execute(query).scalar_one()
     return found
-
-
-_decode_events = msgspec.json.Decoder(tuple[str, ...]).decode
-
-
-def _endpoint_of(row: Row[Any]) -> Endpoint:
-    values = with_datetimes(row)
-    reason = values["disabled_reason"]
-    return Endpoint(
-        **values
-        | {
-            "events": _decode_events(values["events"]),
-            "payload": Payload(values["payload"]),
-            "disabled_reason": None if reason is None else DisabledReason(reason),
-        }
-    )
 
 
 def _endpoint_values(endpoint: Endpoint) -> Values:

@@ -20,6 +20,7 @@ from keywright.delivery.webhooks.model import (
     Step,
 )
 from keywright.delivery.webhooks.queries import show_due
+from keywright.engine.queue import claim_item
 from keywright.events import store as event_store
 from keywright.events.feed import FeedEvent
 from keywright.events.model import Event
@@ -28,8 +29,6 @@ from keywright.events.outbox.store import queue_notices
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.search.feed import find_visible_id, select_of_product
 
-#: How long a claim holds: longer than a request may take, by the time in which one is begun.
-CLAIM = timedelta(seconds=16)
 #: The most events that are made deliveries in a step, among how many they are looked for, and how many are
 #: read one time after the other until as many are wanted.
 _MAX_EVENTS, _MAX_LOOKED, _SIZES = 200, 10_000, (200, 800, 2_000)
@@ -40,7 +39,9 @@ _OUTAGE = timedelta(seconds=60)
 def work_on_endpoint(work: UnitOfWork, command: WorkOnEndpoint) -> Step:
     """Save, queue, and say what is next."""
     tx, now = work.tx, command.context.now
-    before = store.lock_claimed(tx, command.claim, claimed_by=command.claimed_by, until=now + CLAIM)
+    before: Endpoint | None = claim_item(
+        tx, store.ENDPOINTS, command.item, claimed_by=command.claimed_by, now=now, waits=True
+    )
     if before is None:
         return Step(is_over=True)
     endpoint = _save_attempts(work, command, before) if command.attempts else before

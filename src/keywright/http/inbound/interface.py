@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 from starlette.types import Receive, Scope
 
-from keywright.background.shop_runner import CLAIM, ShopRunner
+from keywright.background.shop_runner import ShopRunner
 from keywright.core import errors as e
 from keywright.core.errors.problems import PROBLEMS
 from keywright.core.parsing import MAX_ID
@@ -26,6 +26,7 @@ from keywright.provisioning.shops.commands import OpenConnection, StoreShopEvent
 from keywright.provisioning.shops.model import OpenedConnection, Shop
 from keywright.provisioning.shops.modules import MODULES
 from keywright.provisioning.shops.payloads import find_events, keep_payload
+from keywright.provisioning.shops.store import EVENTS
 
 ROOT = b"/in/"
 #: The largest event, in bytes: an order of a hundred lines has about two hundred thousand.
@@ -124,7 +125,7 @@ class Inbound:
                 event_id=event_id,
                 event=event,
                 payload=payload,
-                next_attempt_at=call.now + CLAIM,
+                next_attempt_at=call.now + EVENTS.holds_for,
                 detail=problem,
             )
             row_id: int | None = await self.desk.execute(command, call)

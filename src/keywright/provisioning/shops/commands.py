@@ -93,27 +93,6 @@ class SaveTopics(Command, frozen=True, kw_only=True):
     missing: tuple[str, ...]
 
 
-class ClaimShopEvent(Command, frozen=True, kw_only=True):
-    """Begin the next attempt at an event that waits, unless another process has begun it since
-    ``attempts``.
-    """
-
-    is_internal = True
-
-    event_id: int
-    attempts: int
-    next_attempt_at: datetime
-
-
-class HoldShopEvents(Command, frozen=True, kw_only=True):
-    """Events that wait in the sender's memory are not due before then; no attempt is counted."""
-
-    is_internal = True
-
-    event_ids: Collection[int]
-    next_attempt_at: datetime
-
-
 class WorkShopEvent(Command, frozen=True, kw_only=True):
     """Do what a stored event says. ``license_ids`` are those of the licenses that it may change, as
     ``FindSoldLicenses`` has found them.
@@ -217,12 +196,6 @@ class ListShopEvents(Query, frozen=True, kw_only=True):
     connection_id: int | None = None
     state: EventState | None = None
     paging: Paging = Paging(sort="-id")
-
-
-class ListDueEvents(Query, frozen=True, kw_only=True):
-    """Events whose next attempt is due, as ``DueEvent``, the longest due first; a bounded number."""
-
-    now: datetime
 
 
 class OpenShopEvent(Query, frozen=True, kw_only=True):

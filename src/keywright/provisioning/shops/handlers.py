@@ -22,8 +22,6 @@ from keywright.provisioning.shops import buyers, event_rules, looking_store, sol
 from keywright.provisioning.shops.commands import (
     AddConnection,
     ClaimLook,
-    ClaimShopEvent,
-    HoldShopEvents,
     PostponeShopEvent,
     PurgeShopEvents,
     RemoveConnection,
@@ -194,16 +192,6 @@ def save_topics(work: UnitOfWork, command: SaveTopics) -> None:
     looking_store.save_topics(work.tx, command.connection_id, command.missing)
 
 
-def claim_event(work: UnitOfWork, command: ClaimShopEvent) -> bool:
-    """Whether the attempt is this process's."""
-    return store.claim_event(work.tx, command.event_id, command.attempts, command.next_attempt_at)
-
-
-def hold_events(work: UnitOfWork, command: HoldShopEvents) -> None:
-    """Renew the claims of the sender."""
-    store.hold_events(work.tx, command.event_ids, command.next_attempt_at)
-
-
 def work_event(work: LicenseWork, command: WorkShopEvent) -> Outcome | Unfinished | None:
     """Do what an event says; None where it does not wait any more."""
     found = _lock_waiting(work, command)
@@ -363,8 +351,6 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = {
     StoreShopEvent: store_event,
     ClaimLook: claim_look,
     SaveTopics: save_topics,
-    ClaimShopEvent: claim_event,
-    HoldShopEvents: hold_events,
     WorkShopEvent: work_event,
     WorkShopEventAlone: work_event,
     PostponeShopEvent: postpone_event,

@@ -335,14 +335,6 @@ class StoredEvent(msgspec.Struct, frozen=True, kw_only=True):
     next_attempt_at: datetime | None
 
 
-class DueEvent(msgspec.Struct, frozen=True):
-    """An event whose next attempt is due."""
-
-    id: int
-    connection_id: int
-    attempts: int
-
-
 class Payload(msgspec.Struct, frozen=True):
     """What a shop sent: the headers that ``read`` needs, and the body."""
 

@@ -23,7 +23,6 @@ from keywright.provisioning.shops.commands import (
     FindSoldLicenses,
     GetConnection,
     ListConnections,
-    ListDueEvents,
     ListRemovedSales,
     ListShopEvents,
     OpenConnection,
@@ -33,7 +32,6 @@ from keywright.provisioning.shops.holding import Holding
 from keywright.provisioning.shops.line_rules import list_lines
 from keywright.provisioning.shops.model import (
     Connection,
-    DueEvent,
     Lines,
     Naming,
     OpenedConnection,
@@ -78,11 +76,6 @@ def list_events(read: Any, query: ListShopEvents) -> ItemPage[StoredEvent]:
     if query.connection_id is not None and store.find_connection(read.tx, query.connection_id) is None:
         raise UnknownConnection(query.connection_id)
     return store.list_events(read.tx, query)
-
-
-def list_due(read: Any, query: ListDueEvents) -> list[DueEvent]:
-    """Events whose next attempt is due."""
-    return store.list_due(read.tx, query.now)
 
 
 def open_event(read: Any, query: OpenShopEvent) -> OpenedEvent | None:
@@ -137,7 +130,6 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     ListRemovedSales: list_removed_sales,
     OpenConnection: open_connection,
     ListShopEvents: list_events,
-    ListDueEvents: list_due,
     OpenShopEvent: open_event,
     FindDifference: find_difference,
     FindSoldLicenses: find_sold,

@@ -1,7 +1,6 @@
 """Statements about connections, and about the events of shops."""
 
-from collections.abc import Collection
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -28,12 +27,12 @@ from keywright.db.rows import is_due, to_datetime, to_optional_seconds, to_secon
 from keywright.db.schema import connections, shop_events
 from keywright.db.sealed_columns import connection_associated_data, shop_event_associated_data
 from keywright.db.transaction import ReadTransaction, WriteTransaction
+from keywright.engine.queue import Kind
 from keywright.provisioning.shops.commands import ListShopEvents
 from keywright.provisioning.shops.event_rules import LONGEST_DELAY, to_milliseconds
 from keywright.provisioning.shops.model import (
     Again,
     Connection,
-    DueEvent,
     EventState,
     MappedProduct,
     Mode,
@@ -47,7 +46,7 @@ from keywright.provisioning.shops.model import (
 
 #: The most connections of an installation.
 MAX_CONNECTIONS = 200
-#: The most rows that a step reads, claims or deletes.
+#: The most rows that a step reads or deletes.
 AT_ONCE = 50
 #: The most events that are deleted with their connection.
 _MAX_DELETED = 500
@@ -79,6 +78,17 @@ _decode_mapping = msgspec.json.Decoder(tuple[MappedProduct, ...]).decode
 _NAMES = ("paid_states", "metadata_names")
 _decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
 _decode_payload = msgspec.msgpack.Decoder(Payload).decode
+#: The events whose next attempt is due, the longest due first. Where an attempt is claimed, the next one is
+#: due after it.
+EVENTS = Kind(
+    is_due(shop_events.c.next_attempt_at, LONGEST_DELAY),
+    shop_events.c.next_attempt_at,
+    order=(shop_events.c.next_attempt_at,),
+    columns=(shop_events.c.id, shop_events.c.connection_id),
+    convert=tuple,
+    changes=lambda _: {"attempts": shop_events.c.attempts + 1},
+    holds_for=timedelta(seconds=30),
+)
 
 
 # --- connections ----------------------------------------------------------------------------------
@@ -239,36 +249,6 @@ def list_events(tx: ReadTransaction, query: ListShopEvents) -> ItemPage[StoredEv
         # No parameter: a partial index is used only for a value that is part of the statement.
         conditions.append(shop_events.c.state == literal(query.state.value, literal_execute=True))
     return read_page(tx, select(*_EVENT).where(*conditions), query.paging, _event_of)
-
-
-#: Finds the events that wait for an attempt, due or not.
-WAITING = select(shop_events.c.id).where(shop_events.c.next_attempt_at.is_not(None))
-
-
-def list_due(tx: ReadTransaction, now: datetime) -> list[DueEvent]:
-    """Some events whose next attempt is due, the longest due first."""
-    column = shop_events.c
-    query = select(column.id, column.connection_id, column.attempts)
-    query = query.where(is_due(column.next_attempt_at, now, LONGEST_DELAY))
-    rows = tx.connection.execute(query.order_by(column.next_attempt_at).limit(AT_ONCE))
-    return [DueEvent(*row) for row in rows]
-
-
-def claim_event(tx: WriteTransaction, row_id: int, attempts: int, until: datetime) -> bool:
-    """Count an attempt, if none was counted since ``attempts``; the next one is not due before ``until``."""
-    column = shop_events.c
-    query = update(shop_events).where(
-        column.id == row_id, column.attempts == attempts, column.next_attempt_at.is_not(None)
-    )
-    claimed = query.values(attempts=attempts + 1, next_attempt_at=to_seconds(until))
-    return tx.connection.execute(claimed).rowcount == 1
-
-
-def hold_events(tx: WriteTransaction, row_ids: Collection[int], until: datetime) -> None:
-    """Let events that wait not be due before then."""
-    column = shop_events.c
-    query = update(shop_events).where(column.id.in_(row_ids), column.next_attempt_at.is_not(None))
-    tx.connection.execute(query.values(next_attempt_at=to_seconds(until)))
 
 
 def hasten(tx: WriteTransaction, connection_id: int, subscription: str, now: datetime) -> None:

@@ -1,0 +1,258 @@
+"""The work queue of a server process: it looks at the tables, and gives each kind of work its items.
+
+One look finds the work of all kinds, of other loops, too: an idle server makes one statement at a time. A
+kind works on some items at once, and each item, or the kind as a whole, can be left alone for a while. The
+claims on what is at work here are renewed.
+"""
+
+import asyncio
+import logging
+import os
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from itertools import chain
+from time import monotonic
+from typing import Any, TypeVar
+
+from keywright.background.loops import ORIGIN, IsClockRight, Waits, read_clock, running
+from keywright.core.command import Context
+from keywright.core.errors import KeywrightError, ShuttingDown
+from keywright.db import Question
+from keywright.db.rows import to_seconds
+from keywright.engine.desk import Desk
+from keywright.engine.queue import AT_ONCE, ClaimItem, Claims, Found, HoldItems, Item, Kind, LookForWork
+
+#: The time between two looks, in seconds; an item that met an error is left alone for as long, at least.
+_INTERVAL, _PAUSE = 0.5, 1.0
+#: The longest wait of a loop for its bell, in seconds.
+_LONGEST_WAIT = 10.0
+#: A claim is renewed when less than this part of it is left.
+_RENEWED = 2 / 3
+
+log = logging.getLogger(__name__)
+
+
+class Bell:
+    """Rings when a loop has work. Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._has_rung = asyncio.Event()
+
+    def ring(self) -> None:
+        """End the wait, or the next one. May be called in any thread."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._has_rung.set)
+
+    async def wait(self, longest: float = _LONGEST_WAIT) -> None:
+        """Wait until it has rung since the last wait, for so many seconds at most."""
+        # Not wait_for: before Python 3.12, one that is cancelled as it rings goes on.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(longest):
+                await self._has_rung.wait()
+        self._has_rung.clear()
+
+
+class Handler:
+    """Works on the items of one kind. Belongs to one event loop."""
+
+    kind: Kind
+    #: The name of an item in the log.
+    name: str
+    #: The most items at a time. A kind with one at a time is left alone as a whole.
+    most: int
+    #: Whether nothing is begun while the clock is in doubt.
+    needs_clock = False
+
+    async def work(self, item: Item) -> float:
+        """Claim the item and work on it; returns for how many seconds it is left alone then."""
+        raise NotImplementedError
+
+    def stop(self, tasks: Collection[asyncio.Task[None]]) -> None:
+        """Bring the work in progress, these tasks, to its end. The desk is still open."""
+
+    async def close(self) -> None:
+        """No work is in progress any more."""
+
+
+#: Works on an item; returns for how many seconds it is left alone then.
+Work = Callable[[], Awaitable[float]]
+Some = TypeVar("Some", bound=Handler)
+
+
+class _Lane:
+    """The items of a kind in this process: what is at work, what waits for that, what is left alone."""
+
+    def __init__(self, handler: Handler, claimed_by: str) -> None:
+        self.handler = handler
+        self._claimed_by = claimed_by
+        self.claims = Claims(claimed_by, holds_for=handler.kind.holds_for)
+        self.waits = Waits(f"{handler.name}s have to wait")
+        self.tasks: dict[int, asyncio.Task[None]] = {}
+        self.ready: list[Item] = []
+        self.is_full = False
+        self._left_alone: dict[int, float] = {}
+
+    def take(self, items: list[Item]) -> None:
+        """What a look has found."""
+        now = monotonic()
+        self._left_alone = {one: until for one, until in self._left_alone.items() if until > now}
+        self.ready = [one for one in self.claims.find_over(items) if one.id not in self.tasks]
+        self.is_full = len(items) == AT_ONCE
+
+    def next(self) -> Item | None:
+        """The next item to work on now."""
+        while self.ready and len(self.tasks) < self.handler.most:
+            item = self.ready.pop(0)
+            if item.id not in self.tasks and self._place_of(item.id) not in self._left_alone:
+                return item
+        return None
+
+    def leave_alone(self, number: int, seconds: float) -> None:
+        """Begin nothing about this item for so long."""
+        self._left_alone[self._place_of(number)] = monotonic() + seconds
+
+    def _place_of(self, number: int) -> int:
+        return 0 if self.handler.most == 1 else number
+
+    def list_held(self, items: list[Item], now: int) -> list[Item]:
+        """Those of the items that are at work here and whose claims are to be renewed."""
+        kind = self.handler.kind
+        held = [one for one in items if one.id in self.tasks]
+        if kind.claimed_by is None:
+            return held
+        holds_for = int(kind.holds_for.total_seconds())
+        fresh = range(round(holds_for * _RENEWED), holds_for + 1)
+        own = [one for one in held if one.claimed_by == self._claimed_by]
+        return [one for one in own if (one.claimed_until or 0) - now not in fresh]
+
+
+class Queue:
+    """Looks for work and begins it, while it is open. Belongs to one event loop."""
+
+    def __init__(self, desk: Desk, bell: Bell, is_clock_right: IsClockRight = lambda: True) -> None:
+        """``bell`` rings where there may be work at once."""
+        self._desk = desk
+        self.is_clock_right = is_clock_right
+        #: The name of this process in claims.
+        self.name = f"{os.getpid()}-{secrets.token_hex(8)}"
+        self.bell = bell
+        self.is_stopping = asyncio.Event()
+        self._lanes: dict[Handler, _Lane] = {}
+        self._bells: dict[Question, Bell] = {}
+        self._waits = Waits("work in the background has to wait")
+
+    def add(self, handler: Some) -> Some:
+        """Work on items of this kind."""
+        self._lanes[handler] = _Lane(handler, self.name)
+        self.bell.ring()
+        return handler
+
+    def add_bell(self, question: Question) -> Bell:
+        """A bell that rings at each look at which the question finds a row. While the database does not
+        answer, it rings, too: the loop meets the same fault, and logs it.
+        """
+        bell = self._bells[question] = Bell()
+        return bell
+
+    async def claim(self, kind: Kind, item: Item) -> Any:
+        """The item, claimed; None where another process was faster."""
+        command = ClaimItem(context=Context(read_clock(), ORIGIN), kind=kind, item=item, claimed_by=self.name)
+        return await self._desk.execute(command)
+
+    async def hold(self, kind: Kind, items: list[Item], *, is_over: bool = False) -> None:
+        """Renew the claims of this process on items or, with ``is_over``, give them up."""
+        command = HoldItems(
+            context=Context(read_clock(), ORIGIN),
+            kind=kind,
+            items=items,
+            claimed_by=self.name,
+            is_over=is_over,
+        )
+        await self._desk.execute(command)
+
+    def begin(self, handler: Handler, number: int, work: Work) -> None:
+        """Work on an item that this process has claimed; where there is no room, it is found later."""
+        lane = self._lanes[handler]
+        has_room = number not in lane.tasks and len(lane.tasks) < handler.most
+        if has_room and not self.is_stopping.is_set():
+            lane.tasks[number] = asyncio.create_task(self._work(lane, number, work))
+
+    async def run(self) -> None:
+        """Look again and again until it is stopped or the desk is closed."""
+        while not self.is_stopping.is_set():
+            try:
+                await self._look()
+                self._waits.reset()
+            except ShuttingDown:
+                return
+            except Exception as problem:
+                self._waits.log(problem)
+                self._ring(True for _ in self._bells)
+            await self.bell.wait(_INTERVAL)
+
+    async def stop(self) -> None:
+        """Bring all work to its end."""
+        self.is_stopping.set()
+        tasks = {handler: tuple(lane.tasks.values()) for handler, lane in self._lanes.items()}
+        for handler, its_tasks in tasks.items():
+            handler.stop(its_tasks)
+        await asyncio.gather(*chain(*tasks.values()), return_exceptions=True)
+        await asyncio.gather(*(one.close() for one in self._lanes))
+
+    async def _look(self) -> None:
+        now, lanes = read_clock(), tuple(self._lanes.values())
+        kinds, questions = tuple(one.handler.kind for one in lanes), tuple(self._bells)
+        found: Found = await self._desk.query(LookForWork(now=now, kinds=kinds, questions=questions))
+        self._ring(found.answers)
+        for lane, items in zip(lanes, found.items, strict=True):
+            held = lane.list_held(items, to_seconds(now))
+            lane.take(items)
+            self._fill(lane)
+            if held:
+                await self.hold(lane.handler.kind, held)
+
+    def _ring(self, answers: Any) -> None:
+        for bell, has_work in zip(self._bells.values(), answers, strict=False):
+            if has_work:
+                bell.ring()
+
+    def _fill(self, lane: _Lane) -> None:
+        """Begin to work on what waits, as far as there is room."""
+        can_begin = not self.is_stopping.is_set() and (not lane.handler.needs_clock or self.is_clock_right())
+        while can_begin and (item := lane.next()) is not None:
+            self.begin(lane.handler, item.id, partial(lane.handler.work, item))
+
+    async def _work(self, lane: _Lane, number: int, work: Work) -> None:
+        pause = _PAUSE
+        try:
+            pause = await work()
+            lane.waits.reset()
+        except ShuttingDown:
+            pass
+        except KeywrightError as fault:
+            lane.waits.log(fault)
+        except Exception as problem:
+            log.error("%s %d met an unexpected error", lane.handler.name, number, exc_info=problem)
+        finally:
+            del lane.tasks[number]
+        if pause:
+            lane.leave_alone(number, pause)
+        self._fill(lane)
+        if not pause and not lane.ready and (lane.is_full or lane.handler.most == 1):
+            self.bell.ring()
+
+
+@asynccontextmanager
+async def working(
+    desk: Desk, is_clock_right: IsClockRight = lambda: True, bell: Bell | None = None
+) -> AsyncIterator[Queue]:
+    """Look for work until the end of the block."""
+    queue = Queue(desk, bell or Bell(), is_clock_right)
+    async with running(queue.run()):
+        try:
+            yield queue
+        finally:
+            await queue.stop()

@@ -1,0 +1,222 @@
+"""The work queue: items of several kinds that wait in tables, and the claims of server processes on them.
+
+Each kind has a table of its own, which a ``Kind`` describes: which rows wait for work now, and the columns of
+a claim. One statement looks at all kinds. A claim is made and renewed only as it was seen: of two processes,
+one gets it.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from datetime import datetime, timedelta
+from functools import cached_property, lru_cache
+from time import monotonic
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    CompoundSelect,
+    Row,
+    Select,
+    String,
+    Update,
+    and_,
+    cast,
+    literal,
+    null,
+    or_,
+    select,
+    union_all,
+    update,
+)
+
+from keywright.core.command import Command, Query
+from keywright.db import Question, ReadTransaction, WriteTransaction
+from keywright.db.rows import to_seconds
+from keywright.engine.executor import Work
+
+#: How long a claim that its owner does not renew holds.
+CLAIM = timedelta(seconds=5)
+#: The most items of a kind that a look finds. There are no more jobs, and no more endpoints, so that those
+#: which are at work or left alone hide no other.
+AT_ONCE = 100
+_NONE, _NO_NAME = literal(0, BigInteger), cast(null(), String)
+
+
+class Item(NamedTuple):
+    """A row that waits, with the claim on it as it was seen; ``detail`` is what its kind wants to know."""
+
+    id: int
+    claimed_by: str | None = None
+    claimed_until: int | None = None
+    detail: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """How items of one kind wait. Its statements are built once."""
+
+    #: Whether a row waits for work at ``NOW``, claimed or not.
+    waits: ColumnElement[bool]
+    #: The end of a claim; a kind without ``claimed_by`` has there when the item is due.
+    claimed_until: Column[int]
+    claimed_by: Column[str] | None = None
+    _: KW_ONLY
+    #: The next item comes first.
+    order: tuple[ColumnElement[Any], ...] = ()
+    #: What a claim returns: these columns, converted.
+    columns: Sequence[ColumnElement[Any]]
+    convert: Callable[[Row[Any]], Any]
+    #: What a claim changes besides.
+    changes: Callable[[datetime], Mapping[str, Any]] = lambda _: {}
+    detail: ColumnElement[int] = _NONE
+    holds_for: timedelta = CLAIM
+    #: Those of the items that were found on which work can begin.
+    confirm: Callable[[ReadTransaction, list[Item]], list[Item]] | None = None
+
+    @cached_property
+    def found(self) -> Select[Any]:
+        """Finds the items."""
+        by = _NO_NAME if self.claimed_by is None else self.claimed_by
+        columns = (by.label("by"), self.claimed_until.label("until"), self.detail.label("detail"))
+        number = self.claimed_until.table.c.id
+        return select(number, *columns).where(self.waits).order_by(*self.order, number).limit(AT_ONCE)
+
+
+def claim_item(
+    tx: WriteTransaction, kind: Kind, item: Item, *, claimed_by: str, now: datetime, waits: bool = False
+) -> Any:
+    """Claim an item and return it; None where its claim is another one now, it waits no more, or another
+    transaction has locked it and this one does not wait for that.
+    """
+    query = _write(kind, item, claimed_by, claimed_by, now + kind.holds_for, waits=waits)
+    query = query.values(kind.changes(now)).returning(*kind.columns)
+    row = tx.connection.execute(query, {"now": to_seconds(now)}).first()
+    return None if row is None else kind.convert(row)
+
+
+def _write(
+    kind: Kind, item: Item, own: str, claims_as: str | None, until: datetime, *, waits: bool = False
+) -> Update:
+    """Writes who has an item, and until when, where it is the sender's own, or waits with its claim as
+    seen.
+    """
+    by, end = kind.claimed_by, kind.claimed_until
+    number = end.table.c.id
+    values: dict[Any, Any] = {end: to_seconds(until)}
+    is_free = and_(end.is_not_distinct_from(item.claimed_until), kind.waits)
+    if by is not None:
+        is_free = or_(by == own, and_(by.is_not_distinct_from(item.claimed_by), is_free))
+        values[by] = claims_as
+    free = select(number).where(number == item.id, is_free).correlate(None)
+    locked = free.with_for_update(skip_locked=not waits).scalar_subquery()
+    return update(end.table).where(number == locked).values(values)
+
+
+# --- claims of other processes --------------------------------------------------------------------
+
+
+class Claims:
+    """The claims on items of a kind, as one process has seen them. The time in a claim comes from the clock
+    of another process, which may be wrong: a claim is over when it has not changed, since this process first
+    saw it, for as long as claims hold.
+    """
+
+    def __init__(
+        self, claimed_by: str, clock: Callable[[], float] = monotonic, holds_for: timedelta = CLAIM
+    ) -> None:
+        """``clock`` is in seconds and does not jump."""
+        self._holds_for = holds_for.total_seconds()
+        self._claimed_by = claimed_by
+        self._clock = clock
+        self._seen_at: dict[Item, float] = {}
+
+    def find_over(self, items: Iterable[Item]) -> tuple[Item, ...]:
+        """Those of all items whose claims are over, are this process's own, or have no owner."""
+        now = self._clock()
+        self._seen_at = {one: self._seen_at.get(one, now) for one in items}
+        latest = now - self._holds_for
+        return tuple(
+            one
+            for one, seen_at in self._seen_at.items()
+            if seen_at <= latest or one.claimed_by in (None, self._claimed_by)
+        )
+
+
+# --- commands and queries -------------------------------------------------------------------------
+
+
+class LookForWork(Query, frozen=True, kw_only=True):
+    """The items of each kind that wait, and for each question, whether it finds a row: ``Found``."""
+
+    now: datetime
+    kinds: tuple[Kind, ...] = ()
+    questions: tuple[Question, ...] = ()
+
+
+class Found(NamedTuple):
+    """What a look has found, in the order of its kinds and questions."""
+
+    items: tuple[list[Item], ...]
+    answers: tuple[bool, ...]
+
+
+class ClaimItem(Command, frozen=True, kw_only=True):
+    """Claim an item as it was seen; the outcome is what its kind returns, or None."""
+
+    is_internal = True
+
+    kind: Kind
+    item: Item
+    claimed_by: str
+
+
+class HoldItems(Command, frozen=True, kw_only=True):
+    """Renew the claims on items or, with ``is_over``, give them up. Returns how many were the sender's."""
+
+    kind: Kind
+    items: Collection[Item]
+    claimed_by: str
+    is_over: bool = False
+
+
+@lru_cache(maxsize=8)
+def _look(kinds: tuple[Kind, ...], questions: tuple[Question, ...]) -> CompoundSelect[Any]:
+    parts = [select(literal(place), *kind.found.subquery().c) for place, kind in enumerate(kinds)]
+    nothing = (_NONE, _NO_NAME, cast(null(), BigInteger), _NONE)
+    parts += [
+        select(literal(place), *nothing).where(question.exists())
+        for place, question in enumerate(questions, len(kinds))
+    ]
+    return union_all(*parts)
+
+
+def look_for_work(read: Any, query: LookForWork) -> Found:
+    """Look at all tables in one statement; where a kind wants its items confirmed, it may ask more."""
+    tx: ReadTransaction = read.tx
+    kinds = query.kinds
+    found: list[list[Item]] = [[] for _ in (*kinds, *query.questions)]
+    rows = tx.connection.execute(_look(kinds, query.questions), {"now": to_seconds(query.now)})
+    for place, *item in rows:
+        found[place].append(Item(*item))
+    for kind, items in zip(kinds, found, strict=False):
+        if items and kind.confirm is not None:
+            items[:] = kind.confirm(tx, items)
+    return Found(tuple(found[: len(kinds)]), tuple(map(bool, found[len(kinds) :])))
+
+
+def _claim_item(work: Work, command: ClaimItem) -> Any:
+    now = command.context.now
+    return claim_item(work.tx, command.kind, command.item, claimed_by=command.claimed_by, now=now)
+
+
+def _hold_items(work: Work, command: HoldItems) -> int:
+    now, own = command.context.now, command.claimed_by
+    claims_as, until = (None, now) if command.is_over else (own, now + command.kind.holds_for)
+    queries = [_write(command.kind, one, own, claims_as, until) for one in command.items]
+    return sum(work.tx.connection.execute(one, {"now": to_seconds(now)}).rowcount for one in queries)
+
+
+HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = {ClaimItem: _claim_item, HoldItems: _hold_items}
+QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {LookForWork: look_for_work}

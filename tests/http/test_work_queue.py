@@ -1,0 +1,139 @@
+"""The work queue of a process: what it begins, leaves alone and brings to its end."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import pytest
+
+from keywright.background import queue as work_queue
+from keywright.background.queue import Bell, Handler, Queue
+from keywright.db import Storage, run_write
+from keywright.delivery.mail.store import MAILS
+from keywright.engine.desk import Desk
+from keywright.engine.queue import Item
+from keywright.events.outbox.model import MailTemplate, QueuedMail
+from keywright.events.outbox.store import queue_mail
+from keywright.registry import open_executor
+from tests.concurrency.desks import in_a_loop
+from tests.makers import NOW, a_storage
+
+#: What comes of the work on each mail: the pause that follows, or an error.
+Work = Callable[[int], Awaitable[float]]
+
+
+class Mails(Handler):
+    """Works on mails as a test wants; it claims none."""
+
+    kind, name, needs_clock = MAILS, "mail", True
+
+    def __init__(self, work: Work, most: int) -> None:
+        self.most = most
+        self.begun: list[int] = []
+        self._work = work
+
+    async def work(self, item: Item) -> float:
+        self.begun.append(item.id)
+        return await self._work(item.id)
+
+
+@asynccontextmanager
+async def a_queue(folder: Path, mails: Mails, *, is_clock_right: bool = True) -> AsyncIterator[Queue]:
+    """A queue that looks when a test says so; three mails wait."""
+    with closing(a_storage(folder)) as storage:
+        queue_mails(storage, 3)
+        desk = Desk(open_executor(storage), most_waiting=100)
+        queue = Queue(desk, Bell(), lambda: is_clock_right)
+        queue.add(mails)
+        try:
+            yield queue
+        finally:
+            await queue.stop()
+            await desk.close()
+
+
+def queue_mails(storage: Storage, amount: int) -> None:
+    for number in range(amount):
+        mail = QueuedMail(template=MailTemplate.EXPIRED, unique=f"{number}", customer_id=1)
+        run_write(storage, lambda tx, mail=mail: queue_mail(tx, mail, NOW))  # type: ignore[misc]
+
+
+async def look(queue: Queue, times: int = 1) -> None:
+    """Look, and let what was begun come to its end."""
+    for _ in range(times):
+        await queue._look()
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+
+async def pause(_: int) -> float:
+    return 600.0
+
+
+async def go_on(_: int) -> float:
+    return 0.0
+
+
+@in_a_loop
+async def test_an_item_is_left_alone_for_as_long_as_its_work_says(tmp_path: Path) -> None:
+    async with a_queue(tmp_path, mails := Mails(pause, most=10)) as queue:
+        await look(queue, times=2)
+    assert mails.begun == [1, 2, 3]
+
+
+@in_a_loop
+async def test_a_kind_with_one_item_at_a_time_is_left_alone_as_a_whole(tmp_path: Path) -> None:
+    async with a_queue(tmp_path, mails := Mails(pause, most=1)) as queue:
+        await look(queue, times=2)
+    assert mails.begun == [1]
+
+
+@in_a_loop
+async def test_one_item_after_the_other_needs_no_look_between_them(tmp_path: Path) -> None:
+    async with a_queue(tmp_path, mails := Mails(go_on, most=1)) as queue:
+        await look(queue)
+    assert mails.begun == [1, 2, 3]
+
+
+@in_a_loop
+async def test_an_item_that_meets_an_error_is_left_alone_and_the_others_go_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail_once(number: int) -> float:
+        return 600 / (number - 1)
+
+    monkeypatch.setattr(work_queue, "_PAUSE", 600.0)
+
+    async with a_queue(tmp_path, mails := Mails(fail_once, most=10)) as queue:
+        await look(queue, times=2)
+    assert mails.begun == [1, 2, 3]
+    (logged,) = [one for one in caplog.records if one.levelno == logging.ERROR]
+    assert logged.getMessage() == "mail 1 met an unexpected error"
+
+
+@in_a_loop
+async def test_an_item_at_work_is_not_begun_again_and_nothing_is_after_the_stop(tmp_path: Path) -> None:
+    over = asyncio.Event()
+
+    async def wait(_: int) -> float:
+        await over.wait()
+        return 0.0
+
+    async with a_queue(tmp_path, mails := Mails(wait, most=2)) as queue:
+        await look(queue, times=2)
+        assert mails.begun == [1, 2]
+        stopping = asyncio.create_task(queue.stop())
+        await asyncio.sleep(0)
+        over.set()
+        await stopping
+        await look(queue)
+    assert mails.begun == [1, 2]
+
+
+@in_a_loop
+async def test_nothing_is_begun_while_the_clock_is_in_doubt(tmp_path: Path) -> None:
+    async with a_queue(tmp_path, mails := Mails(go_on, most=1), is_clock_right=False) as queue:
+        await look(queue)
+    assert mails.begun == []
