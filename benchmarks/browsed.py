@@ -23,7 +23,7 @@ from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License, LicenseSource, Status
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.terms_store import terms_of_row
-from keywright.provisioning.customers.rules import fold_email
+from keywright.provisioning.customers.fields import fold_email
 
 _AT_ONCE = 2_000
 _DAYS = 3 * 365

@@ -14,6 +14,7 @@ from benchmarks.servers import Server
 from keywright.core.command import Context, Origin
 from keywright.db import Storage
 from keywright.provisioning.customers.commands import CreateCustomer
+from keywright.provisioning.customers.fields import NewCustomer
 from keywright.provisioning.portal.commands import MakePortalLink
 from keywright.registry import open_executor
 
@@ -25,7 +26,7 @@ _CUSTOMERS = (RESELLER, *range(1, 21))
 def make_links(storage: Storage) -> None:
     """Let the customers sign in."""
     context = Context(datetime.now(UTC).replace(microsecond=0), Origin("cli:benchmark", "", ""))
-    reseller = CreateCustomer(context=context, id=RESELLER, name="Reseller")
+    reseller = CreateCustomer(context=context, fields=NewCustomer(id=RESELLER, name="Reseller"))
     links = [MakePortalLink(context=context, customer_id=one, token=f"benchmark-{one}") for one in _CUSTOMERS]
     open_executor(storage).execute([reseller, *links])
 

@@ -58,6 +58,7 @@ TESTS = {
     "licensing.terms.model": _OF_TERMS,
     "licensing.terms.rules": (*_OF_TERMS, *_OF_CATALOG),
     "provisioning.products.fields": _OF_CATALOG,
+    "provisioning.customers.fields": _OF_CATALOG,
     "provisioning.customers.rules": _OF_CATALOG,
     "core.command": (*_OF_NOUNS, *_OF_HANDLERS),
     "core.crypto": _OF_KEYS,

@@ -15,6 +15,7 @@ from keywright.licensing.activations.commands import ActivateDevice
 from keywright.licensing.activations.model import Device
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.customers.commands import CreateCustomer
+from keywright.provisioning.customers.fields import NewCustomer
 from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses
 from keywright.provisioning.products.commands import CreateProduct
 from keywright.provisioning.products.fields import NewProduct
@@ -31,7 +32,7 @@ def make_product(server: RunningServer, name: str = "Photo Editor") -> int:
 
 def make_customer(server: RunningServer, email: str, **fields: Any) -> int:
     """A customer; returns the ID."""
-    return int(decide(server, CreateCustomer(**asked(email=email, **fields)))[0].id)
+    return int(decide(server, CreateCustomer(**asked(fields=NewCustomer(email=email, **fields))))[0].id)
 
 
 def make_license(

@@ -50,7 +50,6 @@ from keywright.maintenance import clock, customer_export, personal_data, retenti
 from keywright.provisioning.brand import handlers as brand
 from keywright.provisioning.catalog import handlers as catalog
 from keywright.provisioning.customers import handlers as customers
-from keywright.provisioning.customers import queries as customer_queries
 from keywright.provisioning.importers import handlers as importers
 from keywright.provisioning.licenses import handlers as new_licenses
 from keywright.provisioning.policies import handlers as policies
@@ -135,7 +134,7 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     health.CheckDatabase: health.check_database,
     **customer_export.QUERY_HANDLERS,
     **products.QUERY_HANDLERS,
-    **customer_queries.QUERY_HANDLERS,
+    **customers.QUERY_HANDLERS,
     **shop_queries.QUERY_HANDLERS,
     **trial_queries.QUERY_HANDLERS,
     **signing_keys.QUERY_HANDLERS,

@@ -14,6 +14,7 @@ from keywright.delivery.webhooks.model import Delivery, DisabledReason, Endpoint
 from keywright.events.outbox.model import MailState, MailTemplate, QueuedMail
 from keywright.events.outbox.store import queue_mail
 from keywright.provisioning.customers.commands import CreateCustomer
+from keywright.provisioning.customers.fields import NewCustomer
 from keywright.provisioning.shops import store as shop_store
 from keywright.provisioning.shops.commands import AddConnection
 from keywright.provisioning.shops.model import (
@@ -55,7 +56,10 @@ def fill_connected(storage: Storage) -> None:
     done = open_executor(storage).execute(
         [
             CreateCustomer(
-                **asked, id=5_001, email="petra.lindqvist@larch-street-clinic.example", name="Petra"
+                **asked,
+                fields=NewCustomer(
+                    id=5_001, email="petra.lindqvist@larch-street-clinic.example", name="Petra"
+                ),
             ),
             AddConnection(**asked, connection=connections[0], secret="whsec_of-the-shop"),
             AddConnection(**asked, connection=connections[1], secret=SECRET),

@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from keywright.licensing.licenses.commands import CreateLicense
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.customers.commands import CreateCustomer
+from keywright.provisioning.customers.fields import NewCustomer
 from tests.browser.axe import Axe
 from tests.browser.camera import PHONE, Camera, viewport
 from tests.browser.people import sign_in
@@ -25,7 +26,11 @@ def filled(server: RunningServer) -> RunningServer:
     made = decide(
         server,
         *(
-            CreateCustomer(**asked(name=f"Larch Street Clinic {one}", email=f"olga{one}@larch.example"))
+            CreateCustomer(
+                **asked(
+                    fields=NewCustomer(name=f"Larch Street Clinic {one}", email=f"olga{one}@larch.example")
+                )
+            )
             for one in range(1, 8)
         ),
     )

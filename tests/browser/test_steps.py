@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from keywright.provisioning.customers.commands import CreateCustomer
+from keywright.provisioning.customers.fields import NewCustomer
 from keywright.provisioning.policies.commands import CreatePolicy
 from keywright.provisioning.products.commands import CreateProduct
 from keywright.provisioning.products.fields import NewProduct
@@ -61,7 +62,7 @@ def shop(server: RunningServer) -> Shop:
     recipe = {"charset": "0123456789ABCDEF", "chunks": 4, "chunk_length": 5}
     decide(
         server,
-        CreateCustomer(**asked(id=CUSTOMER, name="Larch Street Clinic")),
+        CreateCustomer(**asked(fields=NewCustomer(id=CUSTOMER, name="Larch Street Clinic"))),
         CreateProduct(**asked(fields=NewProduct(id=PRODUCT, name="Lumen Atlas"))),
         CreatePolicy(**asked(name="Yearly", terms={"valid_for_days": 365}, **recipe)),
     )

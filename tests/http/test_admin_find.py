@@ -12,6 +12,7 @@ from keywright.jobs.orders import Export
 from keywright.licensing.licenses.commands import UpdateLicense
 from keywright.licensing.licenses.model import License
 from keywright.provisioning.customers.commands import CreateCustomer, DeleteCustomer, UpdateCustomer
+from keywright.provisioning.customers.fields import CustomerFields, NewCustomer
 from keywright.provisioning.products.commands import CreateProduct
 from keywright.provisioning.products.fields import NewProduct
 from keywright.search.filters import Search
@@ -41,7 +42,7 @@ def hits(answer: httpx.Response) -> list[str]:
 
 
 def a_customer(server: RunningServer, name: str | None, email: str | None = None) -> int:
-    (customer,) = decide(server, CreateCustomer(**asked(name=name, email=email)))
+    (customer,) = decide(server, CreateCustomer(**asked(fields=NewCustomer(name=name, email=email))))
     return int(customer.id)
 
 
@@ -93,10 +94,10 @@ def test_all_of_one_name_are_found_and_each_once(server: RunningServer, bob: Vis
 def test_a_change_of_a_customer_changes_what_finds_it(server: RunningServer, bob: Visitor) -> None:
     old, new = f"v{a_number()}", f"v{a_number()}"
     number = a_customer(server, old, f"{old}@example.com")
-    decide(server, UpdateCustomer(**asked(customer_id=number, changes={"name": f"Dr {new}", "email": None})))
+    decide(server, UpdateCustomer(**asked(id=number, fields=CustomerFields(name=f"Dr {new}", email=None))))
     assert found(bob, old) == {}
     assert found(bob, new) == found(bob, str(number)) == {"Customers": [f"Dr {new}"]}
-    decide(server, DeleteCustomer(**asked(customer_id=number)))
+    decide(server, DeleteCustomer(**asked(id=number)))
     assert found(bob, new) == {}
     assert server.sql("SELECT count(*) FROM name_terms WHERE number = ?", number) == [(0,)]
 

@@ -15,6 +15,7 @@ from keywright.engine.queue import ClaimItem
 from keywright.events.outbox.model import MailTemplate, QueuedMail
 from keywright.events.outbox.store import HOLD_WAITING, queue_mail
 from keywright.provisioning.customers.commands import CreateCustomer
+from keywright.provisioning.customers.fields import NewCustomer
 from tests.http.admin_browser import Visitor, asked, decide, opened, said
 from tests.makers import NOW, find_items
 from tests.server import NO_LIMITS, RunningServer, running
@@ -57,7 +58,9 @@ def server(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture(scope="module")
 def customer(server: RunningServer) -> int:
-    [made] = decide(server, CreateCustomer(**asked(), email="eva.canary@example.com", name="Eva"))
+    [made] = decide(
+        server, CreateCustomer(**asked(fields=NewCustomer(email="eva.canary@example.com", name="Eva")))
+    )
     return int(made.id)
 
 

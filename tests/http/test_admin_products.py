@@ -13,6 +13,7 @@ from keywright.licensing.licenses.commands import CreateLicense
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.customers.commands import CreateCustomer
+from keywright.provisioning.customers.fields import NewCustomer
 from keywright.provisioning.policies.commands import CreatePolicy
 from keywright.provisioning.products.commands import CreateProduct
 from keywright.provisioning.products.fields import NewFeature, NewProduct
@@ -135,7 +136,7 @@ def test_what_is_wrong_is_said_beside_its_field(
         decide(
             bob.server,
             CreateProduct(**asked(fields=NewProduct(id=5, name="Five", code="five"))),
-            CreateCustomer(**asked(id=6, email="six@example.com")),
+            CreateCustomer(**asked(fields=NewCustomer(id=6, email="six@example.com"))),
             CreateLicense(**asked(key="OF-FIVE", status=3, product_id=5, customer_id=6)),
         )
     before = bob.server.count("products"), bob.server.count("customers")
@@ -159,7 +160,9 @@ def test_there_is_no_page_for_what_is_unknown(bob: Visitor, area: str, rest: str
 @pytest.mark.smoke
 def test_a_customer_has_a_page_with_licenses_devices_and_what_happened(bob: Visitor, carol: Visitor) -> None:
     customer, product = a_number(), a_number()
-    new = CreateCustomer(**asked(id=customer, name="Larch Street Clinic", email="clinic@example.com"))
+    new = CreateCustomer(
+        **asked(fields=NewCustomer(id=customer, name="Larch Street Clinic", email="clinic@example.com"))
+    )
     decide(
         bob.server,
         new,

@@ -10,10 +10,12 @@ import pytest
 from msgspec.structs import replace
 
 from keywright.core.crypto import mask
+from keywright.delivery.mail.commands import Unsubscribe
 from keywright.licensing.activations.commands import Deactivate
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.customers.commands import UpdateCustomer
-from keywright.provisioning.customers.store import find_customer
+from keywright.provisioning.customers.fields import CustomerFields
+from keywright.provisioning.customers.store import CUSTOMERS
 from keywright.provisioning.policies.commands import CreatePolicy
 from keywright.provisioning.policies.store import find_policy
 from keywright.provisioning.portal.commands import RequestErasure
@@ -234,15 +236,14 @@ def test_changes_of_a_customer_are_undone_and_its_deletion(server: RunningServer
     bob.post(f"{path}/edit", **fields, note="Moved.")
     bob.post(form)
     assert "Nothing was undone: it has been changed since (email, name, note)." in said(bob.get(path))
-    asked_for = asked(customer_id=8401)
-    changes = {"language": "de", "unsubscribed_at": asked_for["context"].now}
-    decide(server, UpdateCustomer(**asked_for, changes=changes), RequestErasure(**asked_for))
-    before = look_up(server, lambda tx: find_customer(tx, 8401))
+    decide(server, UpdateCustomer(**asked(id=8401, fields=CustomerFields(language="de"))))
+    decide(server, Unsubscribe(**asked(customer_id=8401)), RequestErasure(**asked(customer_id=8401)))
+    before = look_up(server, lambda tx: CUSTOMERS.find(tx, 8401))
     assert "You can undo this right afterwards." in said(bob.get(f"{path}/delete"))
     bob.post(f"{path}/delete")
     back = undo_form(bob.get("/customers"))
     bob.post(back)
-    after = look_up(server, lambda tx: find_customer(tx, 8401))
+    after = look_up(server, lambda tx: CUSTOMERS.find(tx, 8401))
     times = {"created_at": after.created_at, "updated_at": after.updated_at}
     assert after == replace(before, **times)
     assert (after.name, after.language, after.erasure_requested_at is None) == ("Olga Brandt", "de", False)

@@ -54,6 +54,7 @@ from keywright.provisioning.brand.commands import SaveBrand
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import list_names
 from keywright.provisioning.customers.commands import CreateCustomer
+from keywright.provisioning.customers.fields import NewCustomer
 from keywright.provisioning.licenses.commands import IssueLicenses, RotateKey
 from keywright.provisioning.policies.commands import GetPolicy, ListPolicies
 from keywright.provisioning.portal.commands import AskToSignIn, FollowMailedLink, MakePortalLink
@@ -171,7 +172,7 @@ def _help_customers(executor: Executor) -> None:
     link = derive_link_token(KEY_RING, "11")
     for command in (
         SaveBrand(**by, name="Larch", color=None, links=()),
-        CreateCustomer(**by, id=70, email="ada@example.com", name="Ada"),
+        CreateCustomer(**by, fields=NewCustomer(id=70, email="ada@example.com", name="Ada")),
         AskToSignIn(**by, email="ada@example.com", sign_in_id=11),
         FollowMailedLink(**by, sign_in_id=11, link_token=link, token_hash=hash_session_token(TOKEN)),
         MakePortalLink(**by, customer_id=70, token="link"),

@@ -10,6 +10,7 @@ from keywright.db.schema import last_seen
 from keywright.engine.executor import Executor
 from keywright.licensing.licenses.store import save_new_licenses
 from keywright.provisioning.customers.commands import CreateCustomer
+from keywright.provisioning.customers.fields import NewCustomer
 from keywright.provisioning.products.commands import CreateProduct
 from keywright.provisioning.products.fields import NewProduct
 from keywright.search import scan
@@ -40,9 +41,9 @@ def executor(storage: Storage, executor: Executor) -> Executor:
     asked = Context(NOW, an_origin())
     executor.execute(
         [
-            CreateCustomer(context=asked, id=7, name="larch Street Clinic"),
-            CreateCustomer(context=asked, id=8, email="Anna@example.com"),
-            CreateCustomer(context=asked, id=9, name="Birch & Sons"),
+            CreateCustomer(context=asked, fields=NewCustomer(id=7, name="larch Street Clinic")),
+            CreateCustomer(context=asked, fields=NewCustomer(id=8, email="Anna@example.com")),
+            CreateCustomer(context=asked, fields=NewCustomer(id=9, name="Birch & Sons")),
             CreateProduct(context=asked, fields=NewProduct(id=1, name="Viewer")),
             CreateProduct(context=asked, fields=NewProduct(id=2, name="editor")),
         ]

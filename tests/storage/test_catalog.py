@@ -18,8 +18,9 @@ from keywright.licensing.licenses.commands import ApplyTerms
 from keywright.licensing.licenses.model import LicenseFilter, Status
 from keywright.licensing.licenses.store import list_licenses
 from keywright.provisioning.customers.commands import CreateCustomer, ListCustomers, UpdateCustomer
+from keywright.provisioning.customers.fields import CustomerFields, CustomerFilter, NewCustomer
 from keywright.provisioning.customers.handlers import find_or_make
-from keywright.provisioning.customers.store import list_customers
+from keywright.provisioning.customers.store import CUSTOMERS
 from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses
 from keywright.provisioning.products.commands import (
     CreateProduct,
@@ -50,7 +51,7 @@ def make_product(**fields: Any) -> CreateProduct:
 
 
 def make_customer(**fields: Any) -> CreateCustomer:
-    return CreateCustomer(context=a_context(fields.pop("now", NOW)), **fields)
+    return CreateCustomer(context=a_context(fields.pop("now", NOW)), fields=NewCustomer(**fields))
 
 
 @pytest.mark.smoke
@@ -126,11 +127,11 @@ def test_pages_in_a_row_are_the_whole_list_in_its_order(executor: Executor, sort
 def test_an_email_is_found_in_any_case_and_is_unique(executor: Executor) -> None:
     made = decide(executor, make_customer(email="Ada@Example.com", name="Ada"))
     for email in ("ada@example.com", "ADA@EXAMPLE.COM"):
-        (page,) = executor.query([ListCustomers(paging=Paging(), email=email)])
+        (page,) = executor.query([ListCustomers(paging=Paging(), where=CustomerFilter(email=email))])
         assert page.items == [made]
         assert isinstance(executor.execute([make_customer(email=email)])[0], AlreadyExists)
     other = decide(executor, make_customer())
-    change = UpdateCustomer(context=a_context(), customer_id=other.id, changes={"email": "aDA@example.com"})
+    change = UpdateCustomer(context=a_context(), id=other.id, fields=CustomerFields(email="aDA@example.com"))
     assert isinstance(executor.execute([change])[0], AlreadyExists)
 
 
@@ -170,7 +171,7 @@ def test_two_at_once_make_one_customer(open_again: Opener, storage: Storage) -> 
         outcomes = [one.result() for one in [threads.submit(sell_all, who) for who in "ab"]]
     assert all(outcomes)
     with storage.read() as tx:
-        page = list_customers(tx, ListCustomers(paging=Paging(is_counted=True)))
+        page = CUSTOMERS.list_page(tx, ListCustomers(paging=Paging(is_counted=True)))
         assert page.total == 20
         found = list_licenses(tx, LicenseFilter(), limit=99)
     by_number: dict[str, set[int | None]] = {}

@@ -15,6 +15,7 @@ from keywright.events.outbox.store import queue_mail
 from keywright.maintenance.commands import EraseCustomer
 from keywright.maintenance.personal_data_store import list_customer_events
 from keywright.provisioning.customers.commands import CreateCustomer
+from keywright.provisioning.customers.fields import NewCustomer
 from keywright.provisioning.shops.store import find_payload
 from tests.jobs import decide
 from tests.makers import NOW, an_origin, create
@@ -28,7 +29,10 @@ ERASED, OTHER = 7, 8
 def filled(executor: Executor, storage: Storage) -> None:
     """Two customers with a license, a mail, a shop's event and a delivery each."""
     for number, customer in enumerate((ERASED, OTHER), start=1):
-        decide(executor, CreateCustomer(context=Context(NOW, an_origin()), id=customer, name="Dora"))
+        decide(
+            executor,
+            CreateCustomer(context=Context(NOW, an_origin()), fields=NewCustomer(id=customer, name="Dora")),
+        )
         decide(executor, create(f"KEY-{customer}", customer_id=customer))
         mail = QueuedMail(template=MailTemplate.YOUR_KEYS, unique=f"mail {customer}", customer_id=customer)
         run_write(storage, lambda tx, mail=mail: queue_mail(tx, mail, NOW))  # type: ignore[misc]

@@ -11,6 +11,7 @@ from keywright.engine.executor import Executor
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.customers.commands import UpdateCustomer
+from keywright.provisioning.customers.fields import CustomerFields
 from keywright.provisioning.exporters import pages
 from tests.makers import _with_context, activate, create
 
@@ -31,7 +32,7 @@ def test_exports_read_everything_once(
     executor.execute([activate("K1"), activate("K1"), activate("K1"), activate("K4")])
     executor.execute([SaveName(**_with_context(kind=NameKind.CUSTOMER, number=9, name="Ann"))])
     assert [one["license_key"] for one in objects(storage, pages.LICENSES)] == [f"K{n}" for n in range(5)]
-    executor.execute([UpdateCustomer(**_with_context(customer_id=9, changes={"external_id": "crm-9"}))])
+    executor.execute([UpdateCustomer(**_with_context(id=9, fields=CustomerFields(external_id="crm-9")))])
     with_places = objects(storage, pages.LICENSES_WITH_ACTIVATIONS)
     assert [len(one["activations"]) for one in with_places] == [0, 3, 0, 0, 1]
     tokens = {(one["license_id"], one["token"]) for one in objects(storage, pages.ACTIVATIONS)}

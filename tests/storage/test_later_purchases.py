@@ -17,6 +17,7 @@ from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.provisioning.customers.commands import CreateCustomer
+from keywright.provisioning.customers.fields import NewCustomer
 from keywright.provisioning.shops.commands import FindSoldLicenses, TryAgain
 from keywright.provisioning.shops.event_rules import require_usable
 from keywright.provisioning.shops.model import (
@@ -87,7 +88,7 @@ def shop(executor: Executor) -> Executor:
 
 def sell(shop: Executor, storage: Storage, policy_id: int = PRO, **fields: Any) -> License:
     """A license that no shop has sold."""
-    do(shop, CreateCustomer(context=CONTEXT, id=7, email="grace@example.com"))
+    do(shop, CreateCustomer(context=CONTEXT, fields=NewCustomer(id=7, email="grace@example.com")))
     given = {"policy_id": policy_id, "customer_id": 7} | fields
     (made,) = do(shop, issue(**given)).licenses
     return the_license(storage, made.license.id)

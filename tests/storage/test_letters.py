@@ -13,6 +13,7 @@ from keywright.events.outbox.model import MailState, MailTemplate, OutboxMail, S
 from keywright.licensing.licenses.keys import make_license_ref
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.customers.commands import CreateCustomer
+from keywright.provisioning.customers.fields import NewCustomer
 from keywright.provisioning.products.commands import CreateProduct
 from keywright.provisioning.products.fields import NewProduct
 from tests.connections import CONTEXT, do
@@ -62,7 +63,7 @@ def read(storage: Storage, template: MailTemplate, subject: Subject, **recipient
 def test_nothing_is_said_of_a_license_that_was_refunded_meanwhile(
     template: MailTemplate, executor: Executor, storage: Storage, *, is_sent: bool
 ) -> None:
-    customer = do(executor, CreateCustomer(context=CONTEXT, email="ada@example.com"))
+    customer = do(executor, CreateCustomer(context=CONTEXT, fields=NewCustomer(email="ada@example.com")))
     keys = ["LEFT", "REFUNDED"]
     left, refunded = (
         do(executor, create(key, customer_id=customer.id, expires_at=NOW)).license for key in keys
@@ -80,7 +81,7 @@ def test_nothing_is_said_of_a_license_that_was_refunded_meanwhile(
 def test_a_reminder_links_to_where_the_license_is_renewed(executor: Executor, storage: Storage) -> None:
     address = "https://shop.example/renew?ref={license_ref}"
     product = do(executor, CreateProduct(context=CONTEXT, fields=NewProduct(name="Paint", renew_url=address)))
-    customer = do(executor, CreateCustomer(context=CONTEXT, email="ada@example.com"))
+    customer = do(executor, CreateCustomer(context=CONTEXT, fields=NewCustomer(email="ada@example.com")))
     fields = {"customer_id": customer.id, "expires_at": NOW + timedelta(days=1)}
     renewable, other = (
         do(executor, create(key, product_id=number, **fields)).license

@@ -13,6 +13,7 @@ from keywright.licensing.activations.model import Activation, Device
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.management.commands import GetActivation, ListActivations
 from keywright.provisioning.customers.commands import CreateCustomer
+from keywright.provisioning.customers.fields import NewCustomer
 from keywright.search.licenses import SearchManaged
 from tests.makers import KEY, NOW, activate, an_origin, create, deactivate_all, rename, validate
 from tests.storage.projected import assert_followed, follow_all
@@ -150,7 +151,9 @@ def test_a_license_is_found_by_its_devices(executor: Executor, storage: Storage)
 
 @pytest.mark.smoke
 def test_a_license_is_found_by_its_customer(executor: Executor) -> None:
-    (ada,) = executor.execute([CreateCustomer(context=CONTEXT, email="ada@example.com", name="Ada")])
+    (ada,) = executor.execute(
+        [CreateCustomer(context=CONTEXT, fields=NewCustomer(email="ada@example.com", name="Ada"))]
+    )
     executor.execute([create(KEY, customer_id=ada.id, product_id=5), create("OTHER", customer_id=7)])
     assert search(executor, email="ADA@example.com") == [1]
     assert search(executor, email="bob@example.com") == []

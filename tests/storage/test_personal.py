@@ -33,6 +33,7 @@ from keywright.maintenance.customer_export import CustomerData, find_customer_da
 from keywright.maintenance.personal_data_store import find_old_places, has_old_events
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.customers.commands import CreateCustomer
+from keywright.provisioning.customers.fields import NewCustomer
 from keywright.provisioning.importers.commands import ImportLicenses
 from keywright.provisioning.importers.model import ImportedLicense
 from tests.jobs import decide, events_of
@@ -298,8 +299,8 @@ def test_a_customer_gets_all_that_is_stored_about_them(executor: Executor, stora
 @pytest.mark.smoke
 def test_what_a_customer_gets_leaves_out_what_is_the_vendors(executor: Executor, storage: Storage) -> None:
     staff = Context(NOW, an_origin(actor="user:1", ip_address="203.0.113.5"))
-    metadata = '{"note":"Rude on the phone.","shop":"B"}'
-    decide(executor, CreateCustomer(context=staff, id=CUSTOMER, metadata=metadata))
+    metadata = {"note": "Rude on the phone.", "shop": "B"}
+    decide(executor, CreateCustomer(context=staff, fields=NewCustomer(id=CUSTOMER, metadata=metadata)))
     for key in ("D-1", "D-2"):
         decide(executor, create(key, customer_id=CUSTOMER))
         activate_license(executor, key)
@@ -311,7 +312,7 @@ def test_what_a_customer_gets_leaves_out_what_is_the_vendors(executor: Executor,
     for text in ("Pays late.", "rude", "Refused laptop", "Rude on the phone."):
         assert (text in str(vendors), text in str(found)) == (True, False), text
     assert found.customer is not None
-    assert found.customer.metadata == '{"shop":"B"}'
+    assert found.customer.metadata == {"shop": "B"}
     for one in found.licenses:
         addresses = {event.name: event.ip_address for event in one.events}
         assert addresses["license.activated"] == THEIRS.ip_address

@@ -21,6 +21,7 @@ from keywright.identity.sessions import hash_session_token
 from keywright.identity.sign_in_codes import derive_code, derive_link_token
 from keywright.maintenance.commands import EraseCustomer
 from keywright.provisioning.customers.commands import CreateCustomer, DeleteCustomer, UpdateCustomer
+from keywright.provisioning.customers.fields import CustomerFields, NewCustomer
 from keywright.provisioning.portal import rules
 from keywright.provisioning.portal.commands import (
     AskToSignIn,
@@ -51,7 +52,7 @@ def at(now: datetime = NOW) -> dict[str, Any]:
 
 @pytest.fixture
 def ada(executor: Executor) -> int:
-    made = decide(executor, CreateCustomer(**at(), id=7, email=EMAIL, name="Ada"))
+    made = decide(executor, CreateCustomer(**at(), fields=NewCustomer(id=7, email=EMAIL, name="Ada")))
     return int(made.id)
 
 
@@ -281,11 +282,11 @@ def test_a_mail_is_queued_for_each_sign_in_and_keys_once_in_a_while(
 
 
 def end_by_email(executor: Executor) -> None:
-    decide(executor, UpdateCustomer(**at(), customer_id=7, changes={"email": "new@example.com"}))
+    decide(executor, UpdateCustomer(**at(), id=7, fields=CustomerFields(email="new@example.com")))
 
 
 def end_by_deletion(executor: Executor) -> None:
-    decide(executor, DeleteCustomer(**at(), customer_id=7))
+    decide(executor, DeleteCustomer(**at(), id=7))
 
 
 def end_by_erasure(executor: Executor) -> None:
@@ -315,7 +316,7 @@ def test_what_ends_sign_ins_links_and_sessions(
 
 def test_a_request_for_erasure_is_kept_until_it_is_withdrawn(executor: Executor, ada: int) -> None:
     def change(**fields: Any) -> Any:
-        return decide(executor, UpdateCustomer(**at(), customer_id=ada, changes=fields))
+        return decide(executor, UpdateCustomer(**at(), id=ada, fields=CustomerFields(**fields)))
 
     for is_withdrawn, expected in ((False, NOW), (False, NOW), (True, None), (True, None)):
         later = at(NOW if expected else NOW + MINUTE)

@@ -17,6 +17,7 @@ from keywright.licensing.licenses.model import License, Order, Status, order_of
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.management.commands import ChangeAndShow, GetLicense
 from keywright.provisioning.customers.commands import CreateCustomer
+from keywright.provisioning.customers.fields import NewCustomer
 from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses, MoveLicense, RotateKey
 from tests.makers import (
     KEY,
@@ -102,7 +103,7 @@ def test_wrong_terms_make_no_license(executor: Executor) -> None:
 
 
 def test_the_customer_is_found_or_made(executor: Executor) -> None:
-    ada = do(executor, CreateCustomer(context=CONTEXT, email="ada@example.com"))
+    ada = do(executor, CreateCustomer(context=CONTEXT, fields=NewCustomer(email="ada@example.com")))
     (one,) = issued(executor, key="1", customer=CustomerReference(email="ADA@example.com"))
     (other,) = issued(executor, key="2", customer=CustomerReference(email="bob@example.com", name="Bob"))
     (third,) = issued(executor, key="3", customer=CustomerReference(id=17))

@@ -32,6 +32,7 @@ from keywright.events import store as event_store
 from keywright.maintenance.commands import EraseCustomer
 from keywright.maintenance.resealing import reseal
 from keywright.provisioning.customers.commands import CreateCustomer
+from keywright.provisioning.customers.fields import NewCustomer
 from keywright.registry import open_executor
 from tests.makers import (
     NOW,
@@ -443,7 +444,7 @@ def test_the_customer_is_in_deliveries_that_may_have_addresses(executor: Executo
     do(executor, command(UpdateEndpoint, changes={"payload": Payload.WITH_EMAIL}))
     do(executor, create_endpoint("https://example.com/others"))
     ada: dict[str, Any] = {"id": 7, "external_id": "crm 7", "email": "ada@example.com", "name": "Ada"}
-    do(executor, CreateCustomer(context=Context(NOW, an_origin()), **ada))
+    do(executor, CreateCustomer(context=Context(NOW, an_origin()), fields=NewCustomer(**ada)))
     do(executor, create("A", customer_id=7))
     for endpoint_id, customer in ((1, ada), (2, None)):
         (due,) = deliver(executor, endpoint_id)

@@ -1,14 +1,16 @@
 """Codes of products, e-mail addresses, and terms that are applied to a license."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from keywright.licensing.licenses.rules import expiry_of_applied
 from keywright.licensing.terms.model import Meter, Period, Starts, Terms
 from keywright.licensing.terms.rules import copy_terms, parse_term_name, select_terms
-from keywright.provisioning.customers.model import Customer
-from keywright.provisioning.customers.rules import change_note, parse_email, parse_language, read_note
+from keywright.provisioning.customers.commands import CUSTOMER
+from keywright.provisioning.customers.fields import parse_email, parse_language
+from keywright.provisioning.customers.rules import change_note, read_note
 from keywright.provisioning.products.fields import derive_code, parse_code, parse_feature_code, parse_url
 from tests.makers import LATER, NOW, a_license
 
@@ -92,10 +94,10 @@ def test_applied_terms_never_move_an_expiry() -> None:
 
 
 @pytest.mark.parametrize(
-    ("metadata", "note"), [(None, ""), ('{"note":"Pays late."}', "Pays late."), ('{"note":[1],"x":2}', "")]
+    ("metadata", "note"), [({}, ""), ({"note": "Pays late."}, "Pays late."), ({"note": [1], "x": 2}, "")]
 )
-def test_the_note_about_a_customer_is_a_text_of_the_metadata(metadata: str | None, note: str) -> None:
-    assert read_note(Customer(7, None, None, "Anna", metadata, NOW, NOW)) == note
+def test_the_note_about_a_customer_is_a_text_of_the_metadata(metadata: dict[str, Any], note: str) -> None:
+    assert read_note(CUSTOMER.make(id=7, metadata=metadata)) == note
 
 
 def test_an_empty_note_is_none() -> None:

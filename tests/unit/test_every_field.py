@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from keywright.http.admin import event_changes
 from keywright.http.v3 import activations as v3_activations
 from keywright.http.v3 import catalog_schemas, client_schemas, license_bodies, license_schemas
-from keywright.http.v3 import customers as v3_customers
 from keywright.http.v3 import policies as v3_policies
 from keywright.http.v3 import terms as v3_terms
 from keywright.licensing.activations.model import Activation
@@ -21,6 +20,7 @@ from keywright.licensing.licenses.store import license_values
 from keywright.licensing.notes.model import Notes
 from keywright.licensing.terms.model import Terms
 from keywright.licensing.undo import rules as undo
+from keywright.provisioning.customers.fields import CustomerFields
 from keywright.provisioning.customers.model import Customer
 from keywright.provisioning.exporters import rows
 from keywright.provisioning.importers import columns
@@ -176,7 +176,7 @@ PLACES = [
     Place(
         "changes over v3",
         Customer,
-        fields(v3_customers.CustomerChanges),
+        fields(CustomerFields),
         reasons(never_changes="id created_at", written_by_every_change="updated_at")
         | reasons(the_customers_own="email_verified_at erasure_requested_at unsubscribed_at"),
     ),

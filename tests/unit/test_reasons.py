@@ -19,7 +19,7 @@ PARSERS = (
     "http/admin/name_suggestions.py",
     "http/pages/inputs.py",
     "licensing/terms/texts.py",
-    "provisioning/customers/rules.py",
+    "provisioning/customers/fields.py",
     "provisioning/products/fields.py",
 )
 

@@ -43,12 +43,14 @@ class Crud:
         columns: Sequence[str],
         names: Mapping[str, str] = _NAMES,
         show: Callable[[Any], Any] = lambda one: one,
+        query: type[ListQuery] | None = None,
     ) -> None:
         """A list has these ``columns``; ``names`` are what fields are called in tables. ``show`` makes what
-        is printed as JSON.
+        is printed as JSON, and ``query`` has the filters.
         """
         self.app = typer.Typer(no_args_is_help=True)
         self._noun, self._columns, self._names = noun, columns, names
+        self._query = query or noun.query
         self._to_json: Callable[[Any], Any] = lambda one: msgspec.to_builtins(show(one))
         number = typer.Argument(metavar="ID", parser=parse_integer, help=f"The {noun.name}'s number.")
         id = {"id": Annotated[int, number]}
@@ -58,7 +60,7 @@ class Crud:
             "list",
             f"List the {noun.name}s, by their numbers.",
             texts.list,
-            _filters_of(noun.query) | {"limit": Limit},
+            _filters_of(self._query) | {"limit": Limit},
         )
         self._add("show", f"Show a {noun.name}. {texts.show_more}", ["17"], id)
         changed = f"Change what the options name, and nothing else. {texts.update_more}"
@@ -95,7 +97,7 @@ class Crud:
         self._print(made, "is made.", as_json=as_json)
 
     def _list(self, here: Installation, *, limit: int | None, as_json: bool, **filters: Any) -> None:
-        where = self._noun.query(**{name: one for name, one in filters.items() if one is not None})
+        where = self._query(**{name: one for name, one in filters.items() if one is not None})
         print_list(
             here,
             lambda paging: self._noun.list(paging=paging, where=where),
@@ -152,14 +154,14 @@ def _option(member: Member, *, is_new: bool) -> Any:
         return Annotated[list[Any] | None, items]
     if member.is_nullable and not is_new:
         text += " Or none."
-    name, metavar = member.name.replace("_", "-"), _METAVARS.get(member.name) or _last_word(member.name)
+    name, metavar = member.name.replace("_", "-"), _metavar(member.name)
     read = changing(member.read) if member.is_nullable else lambda value: Change(member.read(value))
     option = typer.Option(f"--{name}", metavar=metavar, parser=read, help=text)
     return Annotated[Change if member.is_required else Change | None, option]
 
 
-def _last_word(name: str) -> str:
-    return name.rpartition("_")[2].upper()
+def _metavar(name: str) -> str:
+    return _METAVARS.get(name) or name.rpartition("_")[2].upper()
 
 
 def _item_parser(member: Member) -> Callable[[str], Any]:
@@ -173,7 +175,7 @@ def _filters_of(query: type[ListQuery]) -> dict[str, Any]:
     """The filters that are texts."""
     members = [one for one in list_members(query) if one.name not in (*ListQuery.__struct_fields__, "sort")]
     return {
-        one.name: Annotated[str | None, typer.Option(metavar=_last_word(one.name), help=one.description)]
+        one.name: Annotated[str | None, typer.Option(metavar=_metavar(one.name), help=one.description)]
         for one in members
         if one.is_text
     }

@@ -9,159 +9,52 @@ import msgspec
 import typer
 
 from keywright.cli import output
+from keywright.cli.crud import Crud, Texts
 from keywright.cli.installation import Installation
-from keywright.cli.metadata import Metadata, to_patch
-from keywright.cli.options import (
-    AsJson,
-    Change,
-    ExternalId,
-    IsSure,
-    NewExternalId,
-    WrongUsage,
-    changing,
-    command,
-    with_installation,
-    with_installation_made,
-)
-from keywright.cli.paging import Limit, print_list
+from keywright.cli.options import IsSure, command, with_installation
 from keywright.core import parsing
 from keywright.core.parsing import write_time
 from keywright.maintenance.commands import EraseCustomer
-from keywright.provisioning.customers.commands import (
-    CreateCustomer,
-    DeleteCustomer,
-    GetCustomer,
-    ListCustomers,
-    UpdateCustomer,
-)
+from keywright.provisioning.customers.commands import CUSTOMER
+from keywright.provisioning.customers.fields import CustomerFilter
 from keywright.provisioning.customers.model import Customer
-from keywright.provisioning.customers.rules import parse_email, parse_language
 from keywright.provisioning.shops.commands import FindShopEventsNaming
 from keywright.provisioning.shops.model import Naming
 
-app = typer.Typer(no_args_is_help=True)
+_TEXTS = Texts(
+    create=("--email ada@example.com --name Ada",),
+    list=("", "--email ada@example.com"),
+    update=("--email ada@example.com",),
+    show_more="`keywright license list --customer-id ID` shows their licenses.",
+    delete="Delete a customer who has no licenses. `keywright customer erase` erases the data of one who "
+    "has.",
+)
+_NAMES = {
+    "email": "e-mail",
+    "email_verified_at": "verified at",
+    "external_id": "external ID",
+    "erasure_requested_at": "asks to be erased since",
+    "unsubscribed_at": "no reminders since",
+}
 
+
+def _show(customer: Customer) -> Any:
+    from keywright.http.v3.customers import show
+
+    return show(customer)
+
+
+app = Crud(
+    CUSTOMER,
+    _TEXTS,
+    columns=("id", "email", "name", "created_at"),
+    names=_NAMES,
+    show=_show,
+    query=CustomerFilter,
+).app
 _Number = Annotated[
-    int,
-    typer.Argument(metavar="ID", parser=parsing.parse_integer, help="The customer's number."),
+    int, typer.Argument(metavar="ID", parser=parsing.parse_integer, help="The customer's number.")
 ]
-_Email = Annotated[
-    Change | None,
-    typer.Option(metavar="ADDRESS", parser=changing(parse_email), help="The e-mail address, or none."),
-]
-_Name = Annotated[
-    Change | None,
-    typer.Option(metavar="NAME", parser=changing(parsing.parse_name), help="The name, or none."),
-]
-_Language = Annotated[
-    Change | None,
-    typer.Option(
-        metavar="TAG",
-        parser=changing(parse_language),
-        help="The language of mails and the portal (pt-BR), or none.",
-    ),
-]
-
-
-@command(app, "keywright customer create --email ada@example.com --name Ada")
-@with_installation_made
-def create(
-    here: Installation,
-    *,
-    customer_id: Annotated[
-        int | None,
-        typer.Option(
-            "--id",
-            metavar="ID",
-            parser=parsing.parse_integer,
-            help="The number in your shop. Without it: one from 1,000,000,000.",
-        ),
-    ] = None,
-    email: _Email = None,
-    name: _Name = None,
-    language: _Language = None,
-    external_id: ExternalId = None,
-    metadata: Metadata = None,
-    as_json: AsJson = False,
-) -> None:
-    """Make a customer."""
-    customer: Customer = here.change(
-        CreateCustomer(
-            context=here.context,
-            id=customer_id,
-            email=None if email is None else email.value,
-            name=None if name is None else name.value,
-            language=None if language is None else language.value,
-            external_id=external_id,
-            metadata=parsing.parse_metadata(to_patch(metadata)),
-        )
-    )
-    _print(customer, f"Customer {customer.id} is made.", as_json=as_json)
-
-
-@command(app, "keywright customer list", "keywright customer list --email ada@example.com", name="list")
-@with_installation
-def list_customers(
-    here: Installation,
-    *,
-    email: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Only the one with this address, in any case.")
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only those with exactly this name.")
-    ] = None,
-    external_id: ExternalId = None,
-    limit: Limit = None,
-    as_json: AsJson = False,
-) -> None:
-    """List the customers, by their numbers."""
-    print_list(
-        here,
-        lambda paging: ListCustomers(paging=paging, email=email, name=name, external_id=external_id),
-        limit=limit,
-        as_json=as_json,
-        columns=("id", "e-mail", "name", "created at"),
-        to_row=lambda one: (one.id, one.email, one.name, output.format_time(one.created_at)),
-        to_json=output.customer_json,
-    )
-
-
-@command(app, "keywright customer show 17")
-@with_installation
-def show(here: Installation, customer_id: _Number, *, as_json: AsJson = False) -> None:
-    """Show a customer. `keywright license list --customer-id ID` shows their licenses."""
-    _print(here.ask(GetCustomer(customer_id=customer_id)), f"Customer {customer_id}", as_json=as_json)
-
-
-@command(app, "keywright customer update 17 --email ada@example.com")
-@with_installation
-def update(
-    here: Installation,
-    customer_id: _Number,
-    *,
-    email: _Email = None,
-    name: _Name = None,
-    language: _Language = None,
-    external_id: NewExternalId = None,
-    metadata: Metadata = None,
-    as_json: AsJson = False,
-) -> None:
-    """Change what the options name, and nothing else."""
-    given = {"email": email, "name": name, "language": language, "metadata": metadata}
-    given["external_id"] = external_id
-    changes = {key: one.value for key, one in given.items() if one is not None}
-    if not changes:
-        raise WrongUsage("Nothing to change: name at least one option, such as --name")
-    change = UpdateCustomer(context=here.context, customer_id=customer_id, changes=changes)
-    _print(here.change(change), f"Customer {customer_id} is changed.", as_json=as_json)
-
-
-@command(app, "keywright customer delete 17")
-@with_installation
-def delete(here: Installation, customer_id: _Number) -> None:
-    """Delete a customer who has no licenses. `keywright customer erase` erases the data of one who has."""
-    here.change(DeleteCustomer(context=here.context, customer_id=customer_id))
-    output.print_line(f"Customer {customer_id} is deleted.")
 
 
 @command(app, "keywright customer export 17 > customer-17.json")
@@ -214,26 +107,6 @@ def erase(
     output.print_line(
         "What expires by itself: answers kept for repeated calls (48 hours), files of exports (24 hours). "
         "What you delete: backups, the server's and the proxy's logs."
-    )
-
-
-def _print(customer: Customer, heading: str, *, as_json: bool) -> None:
-    if as_json:
-        output.print_json(output.customer_json(customer))
-        return
-    output.print_heading(heading)
-    output.print_fields(
-        [
-            ("e-mail", customer.email),
-            ("verified at", output.format_time(customer.email_verified_at)),
-            ("name", customer.name),
-            ("language", customer.language),
-            ("external ID", customer.external_id),
-            ("metadata", customer.metadata),
-            ("asks to be erased since", output.format_time(customer.erasure_requested_at)),
-            ("created at", output.format_time(customer.created_at)),
-            ("updated at", output.format_time(customer.updated_at)),
-        ]
     )
 
 

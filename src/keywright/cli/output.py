@@ -20,7 +20,6 @@ from keywright.licensing.leases.model import Lease
 from keywright.licensing.licenses.model import License, State, Status
 from keywright.licensing.licenses.rules import is_expired, state
 from keywright.licensing.management.model import ManagedActivation, ManagedLicense
-from keywright.provisioning.customers.model import Customer
 from keywright.provisioning.policies.model import Policy
 from keywright.provisioning.shops.model import Connection, StoredEvent
 
@@ -120,13 +119,6 @@ def shop_event_json(event: StoredEvent) -> Json:
     from keywright.http.v3.shop_events import show_event
 
     return _builtins(show_event(event))
-
-
-def customer_json(customer: Customer) -> Json:
-    """A customer, as v3 writes it."""
-    from keywright.http.v3.customers import show
-
-    return _builtins(show(customer))
 
 
 def managed_activation_json(activation: ManagedActivation) -> Json:

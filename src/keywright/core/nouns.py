@@ -55,6 +55,10 @@ class Create(Command, frozen=True, kw_only=True):
 
     fields: Any
 
+    def restored(self) -> dict[str, Any]:
+        """What is stored with the fields, of one that was deleted before."""
+        return {}
+
 
 class Update(Command, frozen=True, kw_only=True):
     """Change the fields that are set; ``metadata`` is a JSON merge patch."""

@@ -43,7 +43,7 @@ class Records(Generic[Model]):
 
     def find_by(self, tx: ReadTransaction, column: str, value: Any) -> Model | None:
         """The one with this value in a column that is unique."""
-        return tx.first(self.all.where(self.table.c[column] == value), self.of_row)
+        return tx.first(self.all.where(self.condition(column, value)), self.of_row)
 
     def lock(self, tx: WriteTransaction, id: int) -> Model | None:
         """The one with this ID, locked until the end of the transaction."""

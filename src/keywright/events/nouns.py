@@ -38,7 +38,7 @@ def create(rules: Rules, work: Work, command: Create) -> Any:
     """Make one. Raises ``AlreadyExists``, and what ``check`` raises."""
     noun, now = rules.noun, command.context.now
     given = {name: value for name, value in list_changes(command.fields).items() if value is not None}
-    made = rules.check(work, None, noun.make(**given, created_at=now, updated_at=now))
+    made = rules.check(work, None, noun.make(**given, **command.restored(), created_at=now, updated_at=now))
     if made.id is None:
         id = take_free_id(work.tx.ids, noun.name, partial(rules.is_number_taken, work.tx))
         made = replace(made, id=id)
@@ -89,8 +89,10 @@ def require_free(rules: Rules, work: Work, before: Any, after: Any, *names: str)
     """Raise ``AlreadyExists`` where another one has a new value of these fields."""
     for name in names:
         value = getattr(after, name)
-        is_new = value is not None and value != getattr(before, name, None)
-        if is_new and rules.records.find_by(work.tx, name, value) is not None:
+        if value is None or value == getattr(before, name, None):
+            continue
+        other = rules.records.find_by(work.tx, name, value)
+        if other is not None and (before is None or other.id != before.id):
             raise AlreadyExists(rules.noun.name, name)
 
 

@@ -6,11 +6,10 @@ from itertools import chain
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
-from msgspec.structs import replace
 
 from keywright.core.command import Query
 from keywright.core.errors import NotFound, TooMuchStored
-from keywright.core.metadata import merge_metadata
+from keywright.core.metadata import change_fields
 from keywright.db import ReadTransaction
 from keywright.events.feed import FeedEvent
 from keywright.events.model import Event
@@ -21,9 +20,10 @@ from keywright.licensing.undo.store import count_deleted_of_customer, license_of
 from keywright.maintenance import personal_data_store as store
 from keywright.maintenance.commands import ExportCustomer, RequireCustomerData
 from keywright.maintenance.personal_data_store import OF_VENDOR
+from keywright.provisioning.customers.fields import CustomerFields
 from keywright.provisioning.customers.model import Customer
 from keywright.provisioning.customers.rules import change_note
-from keywright.provisioning.customers.store import find_customer
+from keywright.provisioning.customers.store import CUSTOMERS
 from keywright.provisioning.shops.store import find_payload
 
 #: One answer has at most so many licenses, and rows of all kinds; all of it is in memory.
@@ -93,9 +93,9 @@ def read_pieces(read: Read, customer_id: int, *, for_customer: bool = False) -> 
     """Everything stored about the customer with this number; ``for_customer``, without what is the vendor's
     own: notes and tags, refused calls, what receivers of webhooks answered, and a shop's own words.
     """
-    customer = read(lambda tx: find_customer(tx, customer_id))
+    customer = read(lambda tx: CUSTOMERS.find(tx, customer_id))
     if customer is not None and for_customer:
-        customer = replace(customer, metadata=merge_metadata(customer.metadata, change_note(None)))
+        customer = change_fields(customer, CustomerFields(metadata=change_note(None)))
     licenses = chain(_read_licenses(read, customer_id), _read_deleted(read, customer_id))
     sent = read(lambda tx: store.list_shop_events_of(tx, customer_id, limit=_MAX_LATEST))
     return CustomerPieces(
@@ -211,7 +211,7 @@ def require_customer_data(read: Any, query: RequireCustomerData) -> None:
     """Raises ``NotFound`` where nothing is stored about a customer."""
     number = query.customer_id
     is_there = (
-        find_customer(read.tx, number)
+        CUSTOMERS.find(read.tx, number)
         or count_licenses(read.tx, LicenseFilter(customer_id=number), most=1)
         or count_deleted_of_customer(read.tx, number, most=1)
         or store.list_mails_of(read.tx, number, limit=1)

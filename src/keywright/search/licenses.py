@@ -12,7 +12,7 @@ from keywright.db import ReadTransaction
 from keywright.licensing.licenses.store import find_by_key_end, find_licenses_by_id
 from keywright.licensing.management.model import ManagedLicense
 from keywright.licensing.management.store import list_managed
-from keywright.provisioning.customers.store import find_customer_by_email
+from keywright.provisioning.customers.store import CUSTOMERS
 from keywright.provisioning.trials.store import find_by_email
 from keywright.search.filters import Search
 from keywright.search.license_matches import find_whole_keys
@@ -147,7 +147,7 @@ def _interpret(tx: ReadTransaction, query: SearchManaged) -> Search | None:
     if query.fingerprint is not None:
         return Search(term=device_term(query.fingerprint))
     if query.email is not None:
-        customer = find_customer_by_email(tx, query.email)
+        customer = CUSTOMERS.find_by(tx, "email", query.email)
         return None if customer is None else Search(customer_id=customer.id)
     meanings = interpret(tx, query.text or "")
     return meanings[0].search if meanings else None

@@ -28,7 +28,7 @@ from keywright.provisioning.brand.model import Brand
 from keywright.provisioning.brand.store import find_brand
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import names_of
-from keywright.provisioning.customers.store import find_customer
+from keywright.provisioning.customers.store import CUSTOMERS
 
 #: The most licenses in one mail.
 MAX_SHOWN = 100
@@ -99,7 +99,7 @@ def _find_recipient(tx: ReadTransaction, mail: OutboxMail) -> _Recipient | Attem
         if user is None or user.email is None or user.disabled_at is not None:
             return AttemptOutcome(Fate.DROPPED, "The user has no e-mail address, or is disabled.")
         return _Recipient(user.email, None, user.language)
-    customer = find_customer(tx, mail.customer_id or 0)
+    customer = CUSTOMERS.find(tx, mail.customer_id or 0)
     if customer is None or customer.email is None:
         return AttemptOutcome(Fate.DROPPED, "The customer has no e-mail address.")
     if mail.template in _REMINDERS and is_unsubscribed(tx, customer.id):

@@ -1,7 +1,7 @@
 """The pages of a noun that are made of its fields: create, edit, delete, and undo of the last two."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from msgspec import convert, to_builtins
 from starlette.responses import Response
@@ -23,6 +23,18 @@ from keywright.identity.rights import Right
 
 #: What forms call some fields.
 _INPUTS = {"id": "number"}
+
+
+class FormField(NamedTuple):
+    """A field of a form, as the template shows it."""
+
+    name: str
+    label: str
+    value: str
+    help: str = ""
+    required: bool = False
+    rows: int | None = None
+    maxlength: int | None = None
 
 
 class CrudSection(Section):
@@ -64,7 +76,7 @@ class CrudSection(Section):
         """The command that makes one with these values."""
         return self.noun.create(context=request.context, fields=_convert(values, self.noun.new))
 
-    def more_fields(self, request: PageRequest, one: Any) -> list[dict[str, Any]]:
+    def more_fields(self, request: PageRequest, one: Any) -> list[FormField]:
         """What the form has beside the noun's fields; ``one`` is None for a new one."""
         return []
 
@@ -95,7 +107,7 @@ class CrudSection(Section):
     @page("/{id:number}/edit", methods=("GET", "POST"), right=Right.CHANGE)
     def edit(self, request: PageRequest) -> Response:
         """Change one."""
-        one, inputs = self._get(request), Inputs(request.form)
+        one, inputs = self.get(request), Inputs(request.form)
         if request.is_post:
             values = self._read(inputs, self.noun.fields, one)
             if not inputs.errors:
@@ -109,7 +121,7 @@ class CrudSection(Section):
     @page("/{id:number}/delete", methods=("GET", "POST"), right=Right.CHANGE)
     def delete(self, request: PageRequest) -> Response:
         """Delete one, if nothing names it."""
-        one = self._get(request)
+        one = self.get(request)
         undo = undo_form(request, f"{self.path}/{one.id}", to_builtins(self.kept(one)), None)
         named = {"name": self.name_of(one), "number": one.id}
         if request.is_post:
@@ -141,7 +153,7 @@ class CrudSection(Section):
     def _update(self, request: PageRequest, id: int, fields: Fields, precondition: Any = None) -> Update:
         return self.noun.update(context=request.context, id=id, fields=fields, precondition=precondition)
 
-    def _get(self, request: PageRequest) -> Any:
+    def get(self, request: PageRequest) -> Any:
         """The one in the address. Raises ``NoSuchAddress``."""
         id = require_id(request.path_params["id"])
         one = request.ask(lambda tx: self.records.find(tx, id))
@@ -213,18 +225,15 @@ def _members(struct: type[Fields]) -> list[Member]:
     return [one for one in list_members(struct) if one.form]
 
 
-def _show(member: Member, value: str) -> dict[str, Any]:
-    """What the template shows of a member."""
+def _show(member: Member, value: str) -> FormField:
+    """The field of a member."""
     label, hint, rows = (member.form[name] for name in ("label", "hint", "rows"))
-    return {
-        "name": _input(member),
-        "label": _(label),
-        "help": _(hint) if hint else "",
-        "value": value,
-        "required": not member.is_optional,
-        "rows": rows,
-        "maxlength": member.max_length if member.is_text else None,
-    }
+    return FormField(
+        *(_input(member), _(label), value, _(hint) if hint else ""),
+        required=not member.is_optional,
+        rows=rows,
+        maxlength=member.max_length if member.is_text else None,
+    )
 
 
 def _convert(values: Mapping[str, Any], struct: type[Fields]) -> Fields:

@@ -12,8 +12,8 @@ from keywright.http.pages.request import PageRequest
 from keywright.licensing.activations.records import find_last_seen
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import names_of
-from keywright.provisioning.customers import store as customer_store
 from keywright.provisioning.customers.rules import read_note
+from keywright.provisioning.customers.store import CUSTOMERS, has_licenses
 from keywright.search import license_pages
 from keywright.search.filters import Search
 from keywright.search.owned_store import Place, list_devices
@@ -26,8 +26,8 @@ _PLACE = re.compile(r"([0-9]{1,18})-([0-9a-f]{12})")
 def read_customer(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
     """The values of the page. Raises ``NoSuchAddress`` for a number that no customer and no license has."""
     number = require_id(request.path_params["id"])
-    customer = customer_store.find_customer(tx, number)
-    if customer is None and not customer_store.has_licenses(tx, number):
+    customer = CUSTOMERS.find(tx, number)
+    if customer is None and not has_licenses(tx, number):
         raise NoSuchAddress
     licenses = license_pages.find_page(
         tx,

@@ -15,6 +15,7 @@ from keywright.http.pages.languages import N_, _
 from keywright.http.terms_in_words import describe_allowance, describe_meter
 from keywright.licensing.licenses.model import Status
 from keywright.licensing.terms.model import Allowance, Meter
+from keywright.provisioning.customers.commands import CUSTOMER
 from keywright.provisioning.products.commands import PRODUCT
 
 #: A value in words, or a time, which pages show in the reader's time zone.
@@ -30,7 +31,7 @@ class FieldChange(NamedTuple):
 
 
 #: The nouns whose fields have labels of their own.
-NOUNS = (PRODUCT,)
+NOUNS = (PRODUCT, CUSTOMER)
 #: The label of each field, and the text for no value; nouns declare those of theirs.
 _FIELDS: dict[str, tuple[str, str]] = {
     "key": (N_("Key"), N_("none")),

@@ -12,6 +12,7 @@ from keywright.http.portal.page import Needs, Page
 from keywright.http.portal.request import PortalRequest
 from keywright.maintenance.customer_export import find_customer_data
 from keywright.provisioning.customers.commands import UpdateCustomer
+from keywright.provisioning.customers.fields import CustomerFields
 from keywright.provisioning.portal.commands import MailKeys, RequestErasure
 
 _HERE = "/account"
@@ -35,7 +36,7 @@ def save_account(request: PortalRequest) -> Response:
         request.browser.set_language(language)
     # Every change, and every key that is shown, is an event.
     request.take("change", str(request.customer.id))
-    change = UpdateCustomer(context=request.context, customer_id=request.customer.id, changes=changes)
+    change = UpdateCustomer(context=request.context, id=request.customer.id, fields=CustomerFields(**changes))
     try:
         request.change(change)
     except Refusal as error:

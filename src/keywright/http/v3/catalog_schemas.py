@@ -1,29 +1,31 @@
 """The answers about policies and customers as types; see ``schemas``."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Struct
 
 from keywright.core.fields import Id, Time, about
+from keywright.core.nouns import CreatedAt, Kept, UpdatedAt
 from keywright.http.v3.terms import Terms
+from keywright.provisioning.customers import fields as customer_fields
 
 
 class Customer(Struct):
     """A person or a company that has licenses."""
 
     id: Annotated[Id, about("The shop's number, or one of Keywright's, from 1,000,000,000.", 311)]
-    email: Annotated[str | None, about("Unique, in any case.", "ada@example.com")]
+    email: customer_fields.CustomerEmail | None
     email_verified_at: Annotated[Time | None, about("When a sign-in proved the address.", None)]
-    name: Annotated[str | None, about("The name.", "Ada")]
-    language: Annotated[str | None, about("The language of mails and of the portal.", "pt-BR")]
-    external_id: Annotated[str | None, about("What another system of yours calls them; unique.", "crm-311")]
-    metadata: Annotated[dict[str, Any], about("What the vendor keeps with it.", {})]
+    name: customer_fields.CustomerName | None
+    language: customer_fields.CustomerLanguage | None
+    external_id: customer_fields.OtherId | None
+    metadata: Kept
     erasure_requested_at: Annotated[
         Time | None, about("When the customer asked, in the portal, to be erased.", None)
     ]
-    created_at: Annotated[Time, about("When it was made.", "2026-11-22T08:54:00Z")]
-    updated_at: Annotated[Time, about("When it was last changed.", "2026-11-22T08:54:00Z")]
+    created_at: CreatedAt
+    updated_at: UpdatedAt
 
 
 class KeyFormat(Struct):

@@ -2,76 +2,30 @@
 
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from msgspec import Raw, Struct, convert
 from msgspec.structs import asdict, replace
 
-from keywright.core.fields import ExternalId, Metadata, Name, OwnId, Parse, Time, about, list_changes
-from keywright.core.metadata import read_metadata
+from keywright.core.fields import Name, about
 from keywright.core.nouns import ListQuery
-from keywright.core.parsing import parse_metadata
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
 from keywright.http.pages.urls import PORTAL
 from keywright.http.v3 import catalog_schemas, lists, schemas
-from keywright.http.v3.answers import created, etag_of, no_content, ok
+from keywright.http.v3.answers import ok
 from keywright.http.v3.call import Call
+from keywright.http.v3.crud import Texts, crud_routes
 from keywright.http.v3.fields import Body
 from keywright.http.v3.route import Route
 from keywright.identity.sessions import new_session_token
 from keywright.maintenance.commands import EraseCustomer, ExportCustomer, RequireCustomerData
 from keywright.maintenance.customer_export import CustomerData, LicenseData
 from keywright.maintenance.personal_data_store import Erasure
-from keywright.provisioning.customers.commands import (
-    CreateCustomer,
-    DeleteCustomer,
-    GetCustomer,
-    ListCustomers,
-    UpdateCustomer,
-)
+from keywright.provisioning.customers.commands import CUSTOMER, ListCustomers
+from keywright.provisioning.customers.fields import CustomerFilter, Email
 from keywright.provisioning.customers.model import Customer
-from keywright.provisioning.customers.rules import parse_email, parse_language
 from keywright.provisioning.portal.commands import MakePortalLink
 from keywright.provisioning.portal.model import PortalLink
 from keywright.provisioning.shops.commands import FindShopEventsNaming
-
-Email = Annotated[str, Meta(min_length=3, max_length=320), Parse(parse_email)]
-#: A tag of BCP 47.
-Language = Annotated[str, Meta(min_length=2, max_length=35), Parse(parse_language)]
-
-
-class NewCustomer(Body):
-    """A customer to make."""
-
-    id: Annotated[OwnId | None, about("The shop's number; without one, Keywright gives one.", 311)] = None
-    email: Annotated[Email | None, about("Unique, in any case.", "ada@example.com")] = None
-    name: Annotated[Name | None, about("The name.", "Ada")] = None
-    language: Annotated[Language | None, about("The language of mails and of the portal.", "pt-BR")] = None
-    external_id: Annotated[ExternalId | None, about("Your own ID; unique.", "crm-311")] = None
-    metadata: Annotated[Metadata | None, about("Anything, as a JSON object.")] = None
-
-
-class CustomerChanges(Body):
-    """Changes to a customer, as a JSON merge patch."""
-
-    email: Annotated[Email, about("Unique, in any case.", "ada@example.com")] | UnsetType | None = UNSET
-    name: Annotated[Name, about("The name.", "Ada")] | UnsetType | None = UNSET
-    language: (
-        Annotated[Language, about("The language of mails and of the portal.", "pt-BR")] | UnsetType | None
-    ) = UNSET
-    external_id: Annotated[ExternalId, about("Your own ID; unique.")] | UnsetType | None = UNSET
-    metadata: Annotated[Metadata, about("Merged with what is there; null removes.")] | UnsetType | None = (
-        UNSET
-    )
-
-
-class CustomerQuery(ListQuery):
-    """Filters of customers."""
-
-    external_id: Annotated[str | None, about("Only the one that you call so.")] = None
-    created_after: Annotated[Time | None, about("Only those made after this moment.")] = None
-    created_before: Annotated[Time | None, about("Only those made before it.")] = None
-    updated_after: Annotated[Time | None, about("Only those changed after this moment.")] = None
-    sort: Literal["created_at", "-created_at", "updated_at", "-updated_at"] = "-created_at"
 
 
 class CustomerSearch(Body):
@@ -103,96 +57,7 @@ class CustomerExport(Struct):
 
 def show(customer: Customer) -> catalog_schemas.Customer:
     """The customer as its answer."""
-    return catalog_schemas.Customer(
-        customer.id,
-        customer.email,
-        customer.email_verified_at,
-        customer.name,
-        customer.language,
-        customer.external_id,
-        read_metadata(customer.metadata),
-        customer.erasure_requested_at,
-        customer.created_at,
-        customer.updated_at,
-    )
-
-
-def _etag(customer: Customer) -> bytes:
-    return etag_of(show(customer))
-
-
-def _write(customer: Customer) -> Answer:
-    return ok(show(customer), etag=_etag(customer))
-
-
-async def create_customer(call: Call, body: NewCustomer) -> Answer:
-    """Create a customer.
-
-    Licenses may name a customer by its number before there is one: giving its `id` here makes the customer of
-    that number.
-    """
-    command = CreateCustomer(
-        context=call.context,
-        id=body.id,
-        email=body.email,
-        name=body.name,
-        language=body.language,
-        external_id=body.external_id,
-        metadata=parse_metadata(body.metadata),
-    )
-
-    def write(customer: Customer) -> Answer:
-        return created(show(customer), f"{call.root}/customers/{customer.id}", etag=_etag(customer))
-
-    return await call.change(command, write)
-
-
-async def list_customers(call: Call, query: CustomerQuery) -> Answer:
-    """List customers.
-
-    The newest first.
-    """
-    asked = ListCustomers(
-        paging=lists.read_paging(call),
-        external_id=query.external_id,
-        updated_after=query.updated_after,
-        created_after=query.created_after,
-        created_before=query.created_before,
-    )
-    return await call.ask(asked, lambda page: lists.answer_items(call, page, show))
-
-
-async def get_customer(call: Call) -> Answer:
-    """Get a customer.
-
-    One customer.
-    """
-    return await call.ask(GetCustomer(customer_id=call.path["customer_id"]), _write)
-
-
-async def update_customer(call: Call, body: CustomerChanges) -> Answer:
-    """Change a customer.
-
-    What is not sent stays. Another e-mail address is not verified.
-    """
-    command = UpdateCustomer(
-        context=call.context,
-        customer_id=call.path["customer_id"],
-        changes=list_changes(body),
-        precondition=call.precondition(_etag),
-    )
-    return await call.change(command, _write)
-
-
-async def delete_customer(call: Call) -> Answer:
-    """Delete a customer.
-
-    Only one whom no license names; to remove personal data, erase it.
-    """
-    command = DeleteCustomer(
-        context=call.context, customer_id=call.path["customer_id"], precondition=call.precondition(_etag)
-    )
-    return await call.change(command, no_content)
+    return convert(customer, catalog_schemas.Customer, from_attributes=True)
 
 
 async def search_customers(call: Call, body: CustomerSearch, query: CustomerPage) -> Answer:
@@ -200,7 +65,8 @@ async def search_customers(call: Call, body: CustomerSearch, query: CustomerPage
 
     By e-mail address, in any case, or by their whole name, which are never in a URL.
     """
-    asked = ListCustomers(paging=lists.read_paging(call), email=body.email, name=body.name)
+    where = CustomerFilter(email=body.email, name=body.name)
+    asked = ListCustomers(paging=lists.read_paging(call), where=where)
     return await call.ask(asked, lambda page: lists.answer_items(call, page, show))
 
 
@@ -290,60 +156,26 @@ def _show_license(found: LicenseData) -> dict[str, Any]:
 
 _ONE = "/customers/{customer_id}"
 
+_TEXTS = Texts(
+    create="Licenses may name a customer by its number before there is one: giving its `id` here makes the "
+    "customer of that number.",
+    update="What is not sent stays. Another e-mail address is not verified.",
+    delete="Only one whom no license names; to remove personal data, erase it.",
+)
+
 ROUTES = (
-    Route(
-        "POST",
-        "/customers",
-        "create_customer",
-        Right.WRITE,
-        create_customer,
-        body=NewCustomer,
-        gives=catalog_schemas.Customer,
-        status=201,
-        refusals=("already_exists",),
+    *crud_routes(
+        CUSTOMER,
+        _TEXTS,
         example={"email": "ada@example.com", "name": "Ada"},
-        needs_all_products=True,
-    ),
-    Route(
-        "GET",
-        "/customers",
-        "list_customers",
-        Right.READ,
-        list_customers,
-        query=CustomerQuery,
-        gives=schemas.Page[catalog_schemas.Customer],
-        needs_all_products=True,
-    ),
-    Route(
-        "GET",
-        _ONE,
-        "get_customer",
-        Right.READ,
-        get_customer,
+        change={"name": "Ada King"},
+        refusals={
+            "POST": ("already_exists",),
+            "PATCH": ("already_exists", "changed_meanwhile"),
+            "DELETE": ("still_in_use", "changed_meanwhile"),
+        },
         gives=catalog_schemas.Customer,
-        needs_all_products=True,
-    ),
-    Route(
-        "PATCH",
-        _ONE,
-        "update_customer",
-        Right.WRITE,
-        update_customer,
-        body=CustomerChanges,
-        gives=catalog_schemas.Customer,
-        refusals=("already_exists", "changed_meanwhile"),
-        example={"name": "Ada King"},
-        needs_all_products=True,
-    ),
-    Route(
-        "DELETE",
-        _ONE,
-        "delete_customer",
-        Right.WRITE,
-        delete_customer,
-        status=204,
-        refusals=("still_in_use", "changed_meanwhile"),
-        needs_all_products=True,
+        show=show,
     ),
     Route(
         "POST",

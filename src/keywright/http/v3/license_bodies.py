@@ -8,11 +8,11 @@ from msgspec import UNSET, Meta, UnsetType
 from keywright.core.fields import ExternalId, Id, Metadata, Name, OwnId, Time, about
 from keywright.core.nouns import ListQuery
 from keywright.core.parsing import MAX_COUNT, MAX_ID
-from keywright.http.v3.customers import Email, Language
 from keywright.http.v3.fields import Body, LicenseKey
 from keywright.http.v3.license_schemas import StatusName
 from keywright.http.v3.terms import TermsPatch
 from keywright.licensing.terms.rules import MAX_DAYS
+from keywright.provisioning.customers.fields import Email, Language
 from keywright.provisioning.licenses.commands import MAX_QUANTITY
 
 Days = Annotated[int, Meta(ge=1, le=MAX_DAYS)]

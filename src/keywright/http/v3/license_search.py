@@ -12,12 +12,12 @@ from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
 from keywright.http.v3 import lists
 from keywright.http.v3.call import Call
-from keywright.http.v3.customers import Email
 from keywright.http.v3.fields import Body, LicenseKey
 from keywright.http.v3.license_schemas import License
 from keywright.http.v3.licenses import write_page
 from keywright.http.v3.route import Route
 from keywright.http.v3.schemas import Page
+from keywright.provisioning.customers.fields import Email
 from keywright.search.licenses import SearchManaged
 
 _LEAST, _MOST = 4, 8

@@ -13,10 +13,10 @@ from keywright.http.v3.answers import encode
 from keywright.http.v3.call import Call
 from keywright.http.v3.client_schemas import ClientActivation, ProductName, Text
 from keywright.http.v3.client_views import entitlements_of, show_activation
-from keywright.http.v3.customers import Email
 from keywright.http.v3.fields import ClientBody
 from keywright.http.v3.route import Route
 from keywright.licensing.activations.model import Device
+from keywright.provisioning.customers.fields import Email
 from keywright.provisioning.trials.commands import HasTrial, StartTrial
 from keywright.provisioning.trials.model import StartedTrial as Outcome
 from keywright.signing.client_license import ClientLicense, show_license

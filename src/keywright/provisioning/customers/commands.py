@@ -1,54 +1,51 @@
 """Commands and queries about customers."""
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from keywright.core.command import Command, Query
-from keywright.core.paging import Paging
+from msgspec import field
+
+from keywright.core.nouns import Create, Delete, Get, List, Noun, Update
+from keywright.provisioning.customers.fields import CustomerFields, CustomerQuery, NewCustomer
+from keywright.provisioning.customers.model import Customer
 
 
-class CreateCustomer(Command, frozen=True, kw_only=True):
-    """Make a customer; without an id it gets one of Keywright's own. The last two members are for one who was
-    deleted and comes back.
-    """
+class CreateCustomer(Create, frozen=True, kw_only=True):
+    """Make a customer. The last two members are for one who was deleted and is restored."""
 
-    id: int | None = None
-    email: str | None = None
-    name: str | None = None
-    metadata: str | None = None
-    language: str | None = None
-    external_id: str | None = None
+    fields: NewCustomer
     erasure_requested_at: datetime | None = None
     unsubscribed_at: datetime | None = None
 
+    def restored(self) -> dict[str, Any]:
+        """What is stored with the fields."""
+        return {
+            "erasure_requested_at": self.erasure_requested_at,
+            "unsubscribed_at": self.unsubscribed_at,
+        }
 
-class UpdateCustomer(Command, frozen=True, kw_only=True):
-    """Change the given fields, by the names they have in ``Customer``; ``metadata`` is a JSON merge patch."""
 
-    customer_id: int
-    changes: Mapping[str, Any]
+class UpdateCustomer(Update, frozen=True, kw_only=True):
+    """Change a customer."""
+
+    fields: CustomerFields
 
 
-class DeleteCustomer(Command, frozen=True, kw_only=True):
+class DeleteCustomer(Delete, frozen=True, kw_only=True):
     """Delete the customer, if no license names it."""
 
-    customer_id: int
+
+class GetCustomer(Get, frozen=True, kw_only=True):
+    """The customer with this ID."""
 
 
-class GetCustomer(Query, frozen=True, kw_only=True):
-    """The customer with this id."""
-
-    customer_id: int
-
-
-class ListCustomers(Query, frozen=True, kw_only=True):
+class ListCustomers(List, frozen=True, kw_only=True):
     """A page of the customers that match; names match whole, e-mail addresses in any case."""
 
-    paging: Paging
-    email: str | None = None
-    name: str | None = None
-    external_id: str | None = None
-    updated_after: datetime | None = None
-    created_after: datetime | None = None
-    created_before: datetime | None = None
+    where: CustomerQuery = field(default_factory=CustomerQuery)
+
+
+CUSTOMER = Noun(
+    *("customer", Customer, CustomerFields, NewCustomer, CustomerQuery),
+    *(CreateCustomer, UpdateCustomer, DeleteCustomer, GetCustomer, ListCustomers),
+)

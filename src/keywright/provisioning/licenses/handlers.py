@@ -27,7 +27,7 @@ from keywright.licensing.terms.model import Terms
 from keywright.licensing.terms.rules import copy_terms, merge_terms, select_terms, write_by_hand
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning.customers.handlers import find_or_make
-from keywright.provisioning.customers.store import find_customer_by_email
+from keywright.provisioning.customers.store import CUSTOMERS
 from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses, MoveLicense, RotateKey
 from keywright.provisioning.policies.handlers import draw_keys
 from keywright.provisioning.policies.model import Policy
@@ -159,7 +159,7 @@ def _require_own_customer(work: LicenseWork, named: CustomerReference, only: int
     if named.id is not None:
         require_customer(work.tx, named.id, only, "/customer/id")
     elif named.email is not None:
-        customer = find_customer_by_email(work.tx, named.email)
+        customer = CUSTOMERS.find_by(work.tx, "email", named.email)
         if customer is not None:
             require_customer(work.tx, customer.id, only, "/customer/email")
 

@@ -118,7 +118,7 @@ def follow_portal_link(work: UnitOfWork, command: FollowPortalLink) -> int:
 
 def make_portal_link(work: UnitOfWork, command: MakePortalLink) -> PortalLink:
     """Make a link that is good once. Raises ``NotFound``."""
-    if customer_store.find_customer(work.tx, command.customer_id) is None:
+    if customer_store.CUSTOMERS.find(work.tx, command.customer_id) is None:
         raise NotFound(f"customer {command.customer_id}")
     expires_at = command.context.now + LINK_TIME
     store.save_link(work.tx, hash_session_token(command.token), command.customer_id, expires_at)
@@ -133,13 +133,13 @@ def end_session(work: UnitOfWork, command: EndPortalSession) -> None:
 
 def request_erasure(work: UnitOfWork, command: RequestErasure) -> None:
     """Note that the customer asks to be erased, or does so no more. Raises ``NotFound``."""
-    customer = customer_store.lock_customer(work.tx, command.customer_id)
+    customer = customer_store.CUSTOMERS.lock(work.tx, command.customer_id)
     if customer is None:
         raise NotFound(f"customer {command.customer_id}")
     if command.is_withdrawn == (customer.erasure_requested_at is None):
         return
     at = None if command.is_withdrawn else command.context.now
-    customer_store.save_customer(work.tx, replace(customer, erasure_requested_at=at))
+    customer_store.CUSTOMERS.update(work.tx, replace(customer, erasure_requested_at=at))
     name = "customer.erasure_withdrawn" if command.is_withdrawn else "customer.erasure_requested"
     work.record_event(name, command, {"number": customer.id})
 
@@ -151,7 +151,7 @@ def purge_sign_ins(work: UnitOfWork, command: PurgeSignIns) -> None:
 
 def _number_of(tx: WriteTransaction, email: str) -> int:
     """The ID of the customer with this address; a negative number for an unknown one."""
-    customer = customer_store.find_customer_by_email(tx, email)
+    customer = customer_store.CUSTOMERS.find_by(tx, "email", email)
     unknown = rules.number_of_unknown(tx.key_ring, email)
     return unknown if customer is None else customer.id
 
@@ -167,13 +167,13 @@ def _start_session(
 ) -> int:
     """Start a session, and end the customer's sign-ins. Raises ``CustomerSignInOver``."""
     tx, now, origin = work.tx, command.context.now, command.context.origin
-    customer = customer_store.lock_customer(tx, customer_id)
+    customer = customer_store.CUSTOMERS.lock(tx, customer_id)
     if customer is None:
         raise CustomerSignInOver
     store.delete_sign_ins(tx, [one.id for one in store.lock_sign_ins(tx, customer_id)])
     store.save_new_session(tx, PortalSession(token_hash, customer_id, now, now + SESSION_TIME))
     if is_by_mail and customer.email_verified_at is None:
-        customer_store.save_customer(tx, replace(customer, email_verified_at=now))
+        customer_store.CUSTOMERS.update(tx, replace(customer, email_verified_at=now))
     signed_in = replace(
         command, context=replace(command.context, origin=replace(origin, actor=f"customer:{customer_id}"))
     )

@@ -7,7 +7,7 @@ from keywright.core.crypto import KeyRing
 from keywright.db import ReadTransaction
 from keywright.identity.sessions import MAX_AHEAD, hash_session_token
 from keywright.provisioning.customers.model import Customer
-from keywright.provisioning.customers.store import find_customer
+from keywright.provisioning.customers.store import CUSTOMERS
 from keywright.provisioning.portal import store
 
 
@@ -16,7 +16,7 @@ def find_signed_in(tx: ReadTransaction, token: str, now: datetime) -> Customer |
     session = store.find_session(tx, hash_session_token(token))
     if session is None or now >= session.expires_at or session.created_at - now >= MAX_AHEAD:
         return None
-    return find_customer(tx, session.customer_id)
+    return CUSTOMERS.find(tx, session.customer_id)
 
 
 def browser_mark(key_ring: KeyRing, customer_id: int) -> str:

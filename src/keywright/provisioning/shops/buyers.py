@@ -1,9 +1,9 @@
 """The customers of sales, and their IDs in other systems of the vendor."""
 
 from keywright.events.unit_of_work import UnitOfWork
+from keywright.provisioning.customers.fields import parse_email
 from keywright.provisioning.customers.handlers import claim_external_id
-from keywright.provisioning.customers.rules import parse_email
-from keywright.provisioning.customers.store import find_customer_by_email
+from keywright.provisioning.customers.store import CUSTOMERS
 from keywright.provisioning.shops.commands import WorkShopEvent
 from keywright.provisioning.shops.connection_rules import find_external_id
 from keywright.provisioning.shops.model import Connection, EventState, Reason, Sale, ShopEvent
@@ -16,7 +16,7 @@ def find_buyer(work: UnitOfWork, event: ShopEvent | None) -> int | None:
     if not isinstance(change, Sale) or change.buyer is None:
         return None
     try:
-        customer = find_customer_by_email(work.tx, parse_email(change.buyer.email))
+        customer = CUSTOMERS.find_by(work.tx, "email", parse_email(change.buyer.email))
     except ValueError:
         return None
     return None if customer is None else customer.id

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from keywright.core.command import Query
 from keywright.core.errors import UnknownConnection
 from keywright.core.paging import ItemPage
-from keywright.provisioning.customers.store import find_customer
+from keywright.provisioning.customers.store import CUSTOMERS
 from keywright.provisioning.shops import (
     event_rules,
     forgetting_store,
@@ -118,7 +118,7 @@ def find_difference(read: Any, query: FindDifference) -> str | None:
 
 def find_naming(read: Any, query: FindShopEventsNaming) -> Naming:
     """Events that name a customer; none of one who has no e-mail address."""
-    customer = find_customer(read.tx, query.customer_id)
+    customer = CUSTOMERS.find(read.tx, query.customer_id)
     if customer is None or customer.email is None:
         return Naming((), None)
     return forgetting_store.find_naming(read.tx, customer.email, query.after_id)

@@ -13,7 +13,7 @@ from keywright.licensing.licenses.model import License, Order, Status
 from keywright.licensing.licenses.rules import expiry_of_new
 from keywright.licensing.terms.rules import LIMITS, select_terms
 from keywright.licensing.unit_of_work import LicenseWork
-from keywright.provisioning.customers.rules import parse_email
+from keywright.provisioning.customers.fields import parse_email
 from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses
 from keywright.provisioning.licenses.handlers import make
 from keywright.provisioning.policies.model import Policy

@@ -15,7 +15,7 @@ from keywright.identity.commands import ChangeUser, EndSession
 from keywright.identity.model import Session
 from keywright.identity.passwords import MIN_PASSWORD_LENGTH
 from keywright.identity.rights import Right
-from keywright.provisioning.customers.rules import parse_email
+from keywright.provisioning.customers.fields import parse_email
 
 #: How many wrong passwords a user may send in a minute.
 _MAX_ATTEMPTS = 10

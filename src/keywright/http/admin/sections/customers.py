@@ -1,80 +1,58 @@
 """Customers: who bought licenses."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-import msgspec
-from msgspec.structs import asdict
+from msgspec import convert
+from msgspec.structs import replace
 from starlette.responses import Response
 
-from keywright.core import parsing
-from keywright.core.errors import AlreadyExists, NoSuchAddress, Refusal
-from keywright.core.paging import ItemPage, Paging
-from keywright.db import ReadTransaction
+from keywright.core.errors import Refusal
+from keywright.core.fields import Fields
+from keywright.core.nouns import Create
+from keywright.http.admin.crud import CrudSection, FormField
 from keywright.http.admin.customer_page import read_customer
-from keywright.http.admin.paging import read_page
-from keywright.http.admin.undo_forms import Past, read_past, refuse_undo, say_whether_undone, undo_form
 from keywright.http.pages.error_messages import message_for
-from keywright.http.pages.inputs import Inputs, parse_number, require_id
+from keywright.http.pages.inputs import Inputs, parse_number
 from keywright.http.pages.languages import N_, _
-from keywright.http.pages.once import Redirect, change_once
-from keywright.http.pages.page import Section, page
+from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.urls import PORTAL
 from keywright.identity.rights import Right
 from keywright.identity.sessions import new_session_token
 from keywright.licensing.activations.commands import Deactivate
-from keywright.provisioning.customers import store as customer_store
-from keywright.provisioning.customers.commands import (
-    CreateCustomer,
-    DeleteCustomer,
-    ListCustomers,
-    UpdateCustomer,
-)
+from keywright.provisioning.customers.commands import CUSTOMER
 from keywright.provisioning.customers.model import Customer
-from keywright.provisioning.customers.rules import change_note, parse_email, read_note
+from keywright.provisioning.customers.rules import change_note, read_note
+from keywright.provisioning.customers.store import CUSTOMERS
 from keywright.provisioning.portal.commands import MakePortalLink
 
-_FIELDS = ("name", "email", "external_id")
 _MAX_NOTE_LENGTH = 2_000
+#: What is stored of a customer beside its fields.
+_RESTORED = ("erasure_requested_at", "unsubscribed_at")
 
 
-class _Deleted(msgspec.Struct, frozen=True):
-    """The fields of a deleted customer that Undo restores; the address has to be verified again."""
+class Customers(CrudSection):
+    """The customers."""
 
-    name: str | None
-    email: str | None
-    metadata: str | None
-    language: str | None
-    external_id: str | None
-    erasure_requested_at: datetime | None
-    unsubscribed_at: datetime | None
-
-
-class Customers(Section):
-    """The customers. Every user may see them; users who may change licenses may change them."""
-
-    label = N_("Customers")
-    path = "/customers"
-    icon = "tag"
-    right = Right.LOOK
+    label, path, icon = N_("Customers"), "/customers", "tag"
+    noun, records = CUSTOMER, CUSTOMERS
+    new_title, edit_title = N_("New customer"), N_("Edit customer %(number)s")
+    created = N_("The customer is created.")
+    saved = N_("The customer %(number)s is saved.")
+    deleted = N_("The customer %(number)s is deleted.")
+    undone = N_("Undone: the customer is as before.")
+    question = N_("Delete the customer %(name)s?")
+    warnings = (
+        N_("Only a customer without licenses can be deleted."),
+        N_("To erase the data of one who has some, use keywright customer erase %(number)s."),
+    )
 
     @page("")
     def list_all(self, request: PageRequest) -> Response:
         """The customers, by their numbers."""
-        return request.render("customers/list.html", shown=read_page(request, _list))
-
-    @page("/new", methods=("GET", "POST"), right=Right.CHANGE)
-    def create(self, request: PageRequest) -> Response:
-        """Create a customer."""
-        inputs = Inputs(request.form)
-        if request.is_post:
-            number = inputs.read("number", parsing.parse_integer)
-            values = _read_values(inputs)
-            if not inputs.errors:
-                new = CreateCustomer(context=request.context, id=number, **values)
-                return _submit(request, new, _("The customer is created."), inputs, None)
-        return _render_form(request, inputs, None)
+        return request.render("customers/list.html", shown=self.read_page(request))
 
     @page("/{id:number}")
     def show(self, request: PageRequest) -> Response:
@@ -96,27 +74,10 @@ class Customers(Section):
         undo = f"/licenses/{license_id}/undo/{int(request.now.timestamp())}"
         return request.redirect(back, _("The device is free."), undo)
 
-    @page("/{id:number}/edit", methods=("GET", "POST"), right=Right.CHANGE)
-    def edit(self, request: PageRequest) -> Response:
-        """Change a customer."""
-        customer, inputs = _get(request), Inputs(request.form)
-        if request.is_post:
-            values = _read_values(inputs)
-            note = inputs.read("note", _parse_note)
-            if not inputs.errors:
-                after = values | {"note": note or ""}
-                change = UpdateCustomer(
-                    context=request.context, customer_id=customer.id, changes=_to_changes(after)
-                )
-                message = _("The customer %(number)s is saved.", number=customer.id)
-                undo = undo_form(request, f"/customers/{customer.id}", _fields_of(customer), after)
-                return _submit(request, change, message, inputs, customer, undo=undo)
-        return _render_form(request, inputs, customer)
-
     @page("/{id:number}/portal-link", methods=("POST",), right=Right.CHANGE)
     def make_portal_link(self, request: PageRequest) -> Response:
         """Make a link that signs the customer in to the portal, once."""
-        customer, base = _get(request), request.base_of_links()
+        customer, base = self.get(request), request.base_of_links()
         link = request.change(
             MakePortalLink(context=request.context, customer_id=customer.id, token=new_session_token())
         )
@@ -127,115 +88,49 @@ class Customers(Section):
             expires_at=link.expires_at,
         )
 
-    @page("/{id:number}/delete", methods=("GET", "POST"), right=Right.CHANGE)
-    def delete(self, request: PageRequest) -> Response:
-        """Delete a customer who has no licenses."""
-        customer = _get(request)
-        kept = _Deleted(**{name: getattr(customer, name) for name in _Deleted.__struct_fields__})
-        undo = undo_form(request, f"/customers/{customer.id}", asdict(kept), None)
-        if request.is_post:
-            request.change(DeleteCustomer(context=request.context, customer_id=customer.id))
-            return request.redirect(
-                "/customers", _("The customer %(number)s is deleted.", number=customer.id), undo
-            )
-        return request.confirm(
-            _("Delete the customer %(name)s?", name=customer.name or customer.email or customer.id),
-            [
-                _("Only a customer without licenses can be deleted."),
-                _(
-                    "To erase the data of one who has some, use keywright customer erase %(number)s.",
-                    number=customer.id,
-                ),
-                say_whether_undone(undo),
-            ],
-            button=_("Delete"),
-            back="/customers",
+    def complete(self, inputs: Inputs, values: dict[str, Any], one: Customer | None) -> None:
+        """A customer needs a name or an address; the form of one that exists has a note."""
+        if not inputs.errors and not (values["name"] or values["email"]):
+            inputs.errors["name"] = _("A customer needs a name or an e-mail address.")
+        if one is not None:
+            values["note"] = inputs.read("note", _parse_note) or ""
+
+    def shown(self, one: Customer) -> dict[str, Any]:
+        """The values of the form."""
+        return super().shown(one) | {"note": read_note(one)}
+
+    def kept(self, one: Customer) -> dict[str, Any]:
+        """What is restored after a deletion; the address has to be verified again."""
+        names = (*self.noun.fields.__struct_fields__, *_RESTORED)
+        return {name: getattr(one, name) for name in names}
+
+    def to_fields(self, values: Mapping[str, Any]) -> Fields:
+        """The note is in the metadata."""
+        own = {name: value for name, value in values.items() if name != "note"}
+        return super().to_fields(
+            own | ({"metadata": change_note(values["note"])} if "note" in values else {})
         )
 
-    @page("/{id:number}/undo", methods=("POST",), right=Right.CHANGE)
-    def undo(self, request: PageRequest) -> Response:
-        """Undo the change of a customer, or bring back one who was deleted a moment ago."""
-        number = require_id(request.path_params["id"])
-        back = f"/customers/{number}"
-        try:
-            request.change(_to_undo(request, number, read_past(request, back)))
-        except Refusal as refusal:
-            return refuse_undo(request, back, refusal)
-        return request.redirect(back, _("Undone: the customer is as before."))
+    def to_new(self, request: PageRequest, values: Mapping[str, Any]) -> Create:
+        """The command that makes one, or restores one."""
+        own = {name: value for name, value in values.items() if name not in _RESTORED}
+        times = {name: convert(values.get(name), datetime | None) for name in _RESTORED}
+        return replace(super().to_new(request, own), **times)
 
+    def more_fields(self, request: PageRequest, one: Customer | None) -> list[FormField]:
+        """The note about a customer that exists."""
+        if one is None:
+            return []
+        note = request.form.raw("note") if request.is_post else read_note(one)
+        hint = _("For your colleagues; the customer does not see it.")
+        return [FormField("note", _("Note"), note, hint, rows=3)]
 
-def _list(tx: ReadTransaction, paging: Paging) -> ItemPage[Customer]:
-    return customer_store.list_customers(tx, ListCustomers(paging=paging))
-
-
-def _get(request: PageRequest) -> Customer:
-    """The customer in the address. Raises ``NoSuchAddress``."""
-    number = require_id(request.path_params["id"])
-    customer = request.ask(lambda tx: customer_store.find_customer(tx, number))
-    if customer is None:
-        raise NoSuchAddress
-    return customer
-
-
-def _fields_of(customer: Customer) -> dict[str, Any]:
-    """The values of the form."""
-    return {name: getattr(customer, name) for name in _FIELDS} | {"note": read_note(customer)}
-
-
-def _to_changes(fields: dict[str, Any]) -> dict[str, Any]:
-    """The changes of a customer that give it these values of the form."""
-    changes = {name: value for name, value in fields.items() if name != "note"}
-    return changes | ({"metadata": change_note(fields["note"])} if "note" in fields else {})
-
-
-def _to_undo(request: PageRequest, number: int, past: Past) -> CreateCustomer | UpdateCustomer:
-    if past.is_deletion:
-        kept = msgspec.convert(past.fields, _Deleted)
-        return CreateCustomer(context=request.context, id=number, **asdict(kept))
-    return UpdateCustomer(
-        context=request.context,
-        customer_id=number,
-        changes=_to_changes(past.fields),
-        precondition=lambda customer: past.require_unchanged(_fields_of(customer)),
-    )
-
-
-def _read_values(inputs: Inputs) -> dict[str, Any]:
-    values: dict[str, Any] = {
-        "name": inputs.read("name", parsing.parse_name),
-        "email": inputs.read("email", parse_email),
-    }
-    if not inputs.errors and not any(values.values()):
-        inputs.errors["name"] = _("A customer needs a name or an e-mail address.")
-    return values | {"external_id": inputs.read("external_id", parsing.parse_external_id)}
+    def name_of(self, one: Customer) -> str:
+        """The name, else the address or the number."""
+        return str(one.name or one.email or one.id)
 
 
 def _parse_note(text: str) -> str:
     if len(text) > _MAX_NOTE_LENGTH:
         raise ValueError(f"must have at most {_MAX_NOTE_LENGTH:,} characters")
     return text
-
-
-def _submit(
-    request: PageRequest,
-    command: CreateCustomer | UpdateCustomer,
-    message: str,
-    inputs: Inputs,
-    customer: Customer | None,
-    *,
-    undo: str = "",
-) -> Response:
-    """Do the command; where it collides with another customer, show the form again."""
-    try:
-        return change_once(request, command, lambda one: Redirect(f"/customers/{one.id}", message, undo))
-    except AlreadyExists as error:
-        inputs.errors["number" if error.field == "id" else error.field] = message_for(error).sentence
-    return _render_form(request, inputs, customer)
-
-
-def _render_form(request: PageRequest, inputs: Inputs, customer: Customer | None) -> Response:
-    values: dict[str, Any] = {name: getattr(customer, name, None) for name in _FIELDS}
-    values["note"] = "" if customer is None else read_note(customer)
-    if request.is_post:
-        values = {name: request.form.raw(name) for name in (*_FIELDS, "note")}
-    return request.render("customers/edit.html", customer=customer, values=values, errors=inputs.errors)

@@ -1,0 +1,91 @@
+"""What may be set of a customer."""
+
+import re
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, UnsetType
+
+from keywright.core.fields import ExternalId, Fields, Metadata, Name, OwnId, Parse, Time, about
+from keywright.core.nouns import ListQuery
+
+_MAX_LENGTH = 320
+_LANGUAGE = re.compile(r"[a-z]{2,3}([-_][a-z0-9]{2,8}){0,3}", re.ASCII | re.IGNORECASE)
+_EMAIL = re.compile(r"[^\s@<>,;:\"]+@[^\s@<>,;:\"]+")
+
+
+def parse_email(text: str) -> str:
+    """An e-mail address; white space around it is cut off. Raises ``ValueError``."""
+    email = text.strip()
+    if not _EMAIL.fullmatch(email) or not email.isprintable() or len(fold_email(email)) > _MAX_LENGTH:
+        raise ValueError("must be an e-mail address")
+    return email
+
+
+def fold_email(email: str) -> str:
+    """The address by which a customer is found, whatever its case."""
+    return email.lower()
+
+
+def parse_language(text: str) -> str:
+    """A tag of a language (BCP 47) as catalogs write it: ``de``, ``pt-BR``. Raises ``ValueError``."""
+    if not _LANGUAGE.fullmatch(text):
+        raise ValueError("must be a language such as de or pt-BR")
+    language, *others = text.replace("_", "-").split("-")
+    return "-".join((language.lower(), *(one.upper() if len(one) == 2 else one.title() for one in others)))
+
+
+Email = Annotated[str, Meta(min_length=3, max_length=_MAX_LENGTH), Parse(parse_email)]
+#: A tag of BCP 47.
+Language = Annotated[str, Meta(min_length=2, max_length=35), Parse(parse_language)]
+
+CustomerName = Annotated[Name, about("The name.", "Ada", label="Name", hint="")]
+CustomerEmail = Annotated[
+    Email,
+    about(
+        "The e-mail address; unique, in any case.",
+        "ada@example.com",
+        label="E-mail",
+        hint="No two customers have the same.",
+    ),
+]
+CustomerLanguage = Annotated[Language, about("The language of mails and of the portal.", "pt-BR")]
+OtherId = Annotated[
+    ExternalId,
+    about("What another system of yours calls them; unique.", "crm-311", label="External ID"),
+]
+_OwnId = Annotated[
+    OwnId, about("The number in your shop. Without one, Keywright gives one.", 311, label="Number")
+]
+
+
+class CustomerFields(Fields):
+    """What can be set of a customer; a change is a JSON merge patch."""
+
+    name: CustomerName | UnsetType | None = UNSET
+    email: CustomerEmail | UnsetType | None = UNSET
+    language: CustomerLanguage | UnsetType | None = UNSET
+    external_id: OtherId | UnsetType | None = UNSET
+    metadata: Metadata | UnsetType | None = UNSET
+
+
+class NewCustomer(CustomerFields):
+    """A customer to make."""
+
+    id: _OwnId | UnsetType | None = UNSET
+
+
+class CustomerQuery(ListQuery):
+    """Filters of customers."""
+
+    external_id: Annotated[str | None, about("Only the one that you call so.")] = None
+    created_after: Annotated[Time | None, about("Only those made after this moment.")] = None
+    created_before: Annotated[Time | None, about("Only those made before it.")] = None
+    updated_after: Annotated[Time | None, about("Only those changed after this moment.")] = None
+    sort: Literal["created_at", "-created_at", "updated_at", "-updated_at"] = "-created_at"
+
+
+class CustomerFilter(CustomerQuery):
+    """The same, with those that are never in a URL."""
+
+    email: Annotated[str | None, about("Only the one with this address, in any case.")] = None
+    name: Annotated[str | None, about("Only those with exactly this name.")] = None
