@@ -359,6 +359,7 @@ def test_a_device_takes_one_place_keeps_it_and_takes_it_back(app: App) -> None:
         "license": LICENSE | {"activations": 1, "max_activations": 1},
         "entitlements": [],
         "is_new": True,
+        "removed": None,
         "nonce": "n",
     }
     assert (first.status, without_times(first)) == (201, shown)
@@ -429,7 +430,45 @@ def test_a_refusal_at_the_limit_names_the_devices_to_those_who_may_read(app: App
         assert activate(app, DESKTOP, token_of_key=token).json == problem
     for token in (reader, writer):
         reply = activate(app, DESKTOP, token_of_key=token)
-        assert without_times(reply) == problem | {"devices": [{"name": "Anna", "last_seen_at": "now"}]}
+        assert without_times(reply) == problem | {"devices": [DEVICE]}
+
+
+DEVICE = {"id": 1, "name": "Anna", "platform": None, "last_seen_at": "now", "offline_until": None}
+CHOOSING = {
+    "max_activations": 1,
+    "devices_visible": True,
+    "portal_removals": {"count": 1, "per_days": 30},
+}
+
+
+def test_a_program_shows_the_devices_of_a_full_license_and_its_user_chooses_one(app: App) -> None:
+    """Two steps: the refusal that names the devices, and the call that removes one."""
+    put_license(app, CHOOSING)
+    activate(app, name="Anna")
+    refused = activate(app, DESKTOP)
+    assert (refused.code, without_times(refused)["devices"]) == ("limit_reached", [DEVICE])
+    chosen = activate(app, DESKTOP, remove=refused.json["devices"][0]["id"])
+    assert chosen.status == 201
+    assert chosen.json["removed"] == {"id": 1, "name": "Anna", "offline_until": None}
+    assert ask(app, "validate", fingerprint=LAPTOP).json["code"] == "not_activated"
+    assert ask(app, "validate", fingerprint=DESKTOP).json["valid"]
+    assert read_events(app) == ["license.activated", "license.device_replaced"]
+    bound = activate(app, remove=2)
+    assert (bound.code, 0 < bound.json["retry_after_seconds"] <= 30 * 86_400) == ("no_removal_left", True)
+    assert (
+        bound.json["detail"] == "Customers may remove 1 device of this license in 30 days, and none is left."
+    )
+
+
+def test_a_repeated_choice_gets_the_first_answer_and_removes_one_device(app: App) -> None:
+    put_license(app, CHOOSING | {"max_activations": 2})
+    for name in (LAPTOP, "tablet-1"):
+        activate(app, name)
+    key = {"Idempotency-Key": "once"}
+    answers = [activate(app, DESKTOP, remove=1, headers=key) for _ in range(2)]
+    assert answers[0].json == answers[1].json
+    assert answers[1].json["removed"]["id"] == 1
+    assert answers[1].json["license"]["activations"] == 2
 
 
 @pytest.mark.parametrize(

@@ -345,6 +345,20 @@ def test_what_is_signed_for_a_device_is_recorded_before_it_leaves(app: App) -> N
     assert wrong == []
 
 
+def test_a_signed_activation_names_the_device_that_gave_its_place_and_until_when_that_may_run(
+    app: App,
+) -> None:
+    ask(app, "activate", fingerprint=LAPTOP, name="Laptop")
+    allowance = {"count": 3, "per_days": 30}
+    do(app, set_terms({"max_activations": 1, "devices_visible": True, "portal_removals": allowance}))
+    claims = read(app, ask(app, "activate", fingerprint="desktop-of-anna", remove=1))
+    assert claims["activation"] == {"id": 2, "fingerprint": "desktop-of-anna"}
+    until = datetime.fromisoformat(claims["removed"].pop("offline_until"))
+    assert claims["removed"] == {"id": 1, "name": "Laptop"}
+    assert until.timestamp() == offline_until(app)
+    assert "removed" not in read(app, ask(app, "activate", fingerprint="desktop-of-anna"))
+
+
 def test_a_device_costs_one_commit_a_day_however_often_it_asks(app: App) -> None:
     do(app, set_terms({"max_leases": 2, "max_activations": 3}))
     raises = count_raises(app)

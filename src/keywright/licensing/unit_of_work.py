@@ -1,7 +1,7 @@
 """The licenses and activations of a batch: loaded once, changed in memory command by command, saved once."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, get_args
 
 from keywright.core.command import Command
@@ -12,6 +12,7 @@ from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing.activations import records, rules
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.commands import (
+    ActivateDevice,
     Deactivate,
     DeactivateAll,
     KeepOffline,
@@ -26,6 +27,9 @@ from keywright.licensing.leases.work import LeaseWork
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.commands import LicenseCommand, UpdateLicense
 from keywright.licensing.licenses.model import License
+from keywright.licensing.licenses.rules import terms_of
+from keywright.licensing.moments.rules import REPLACES_UNSEEN
+from keywright.licensing.moments.store import mark
 from keywright.licensing.removals.commands import RemoveByCustomer
 from keywright.licensing.removals.work import RemovalWork
 from keywright.licensing.undo import store as undo_store
@@ -104,8 +108,9 @@ class LicenseWork(UnitOfWork):
             renames = _find_renames(commands)
             numbers = {(id, one.activation_id) for one in released for id in self._possible_ids(one, renames)}
             self._remember(activation_store.find_by_id(self.tx, numbers))
-            if by_customers := [one for one in released if isinstance(one, RemoveByCustomer)]:
-                self.removals.load({id for one in by_customers for id in self._possible_ids(one, renames)})
+        if removing := [one for one in commands if _removes_for_customer(one)]:
+            renames = _find_renames(commands)
+            self.removals.load({id for one in removing for id in self._possible_ids(one, renames)})
         of_programs = [one for one in commands if isinstance(one, ProgramCommand)]
         if of_programs:
             renames = _find_renames(commands)
@@ -204,6 +209,10 @@ class LicenseWork(UnitOfWork):
         """The license's activations that are known here, by token."""
         return self._activations.get(license.id, {})
 
+    def is_emptied(self, license: License) -> bool:
+        """Whether this batch gives up all places of the license: what the database has of them is over."""
+        return license.id in self._emptied
+
     def list_active(self, license: License) -> list[Activation]:
         """The license's active activations that are known here, oldest first: those that a command of this
         batch named or made, and as many as an answer lists; only for a license that a command empties.
@@ -211,9 +220,11 @@ class LicenseWork(UnitOfWork):
         known = self._activations.get(license.id, {}).values()
         return sorted((one for one in known if one.deactivated_at is None), key=rules.by_age)
 
-    def set_license(self, license: License) -> None:
-        """A new license, or one in its new state."""
+    def set_license(self, license: License, now: datetime | None = None) -> None:
+        """A new license, or one in its new state since ``now``; None is when it says that it was updated."""
         before = self._licenses.get(license.id)
+        if before is not None and before.terms != license.terms:
+            self._mark_unseen(before, license, now or license.updated_at)
         if before is not None and before.key != license.key:
             # Renamed licenses are saved in the order of their renames: one may have the key of another.
             del self._ids[before.key], self._licenses[license.id]
@@ -223,6 +234,15 @@ class LicenseWork(UnitOfWork):
         self._licenses[license.id] = license
         self._ids[license.key] = license.id
 
+    def _mark_unseen(self, before: License, after: License, now: datetime) -> None:
+        """Remember since when unseen devices are replaced, where terms begin to say so, or say other days."""
+        old, new = terms_of(before), terms_of(after)
+        if new.unseen_days is not None and (old.when_full, old.unseen_days) != (
+            new.when_full,
+            new.unseen_days,
+        ):
+            mark(self.tx, after.id, REPLACES_UNSEEN, new.unseen_days, now, again_after=timedelta())
+
     def restore(self, license: License, command: Command) -> License:
         """A deleted license that is in the database again; returns it as it is now."""
         self._loaded[license.id] = license
@@ -230,10 +250,10 @@ class LicenseWork(UnitOfWork):
         self._on_restored(self, command, license)
         return self._licenses[license.id]
 
-    def set_imported(self, license: License) -> None:
+    def set_imported(self, license: License, now: datetime) -> None:
         """A license as an import brings it: more places may be taken than its limit allows."""
         self._imported.add(license.id)
-        self.set_license(license)
+        self.set_license(license, now)
 
     def delete_license(self, license: License, now: datetime) -> None:
         """Delete a license, with its activations."""
@@ -369,6 +389,12 @@ class LicenseWork(UnitOfWork):
             records.prune(self.tx, grown, self.limits.kept)
 
 
+def _removes_for_customer(command: Command) -> bool:
+    """Whether the command may remove a device for a customer."""
+    is_choice = isinstance(command, ActivateDevice) and command.remove is not None
+    return is_choice or isinstance(command, RemoveByCustomer)
+
+
 def _count_places(license: License) -> dict[str, int]:
     """The activation count of a license and, if it has one, its limit, as the details of events have them."""
     count, limit = license.times_activated, license.times_activated_max
@@ -376,9 +402,11 @@ def _count_places(license: License) -> dict[str, int]:
     return counted if limit is None else counted | {"max_activations": limit}
 
 
-def _describe_device(activation: Activation) -> dict[str, str]:
-    found = {"name": activation.label, "app_version": activation.app_version}
-    return {name: text for name, text in found.items() if text}
+def _describe_device(activation: Activation) -> dict[str, Any]:
+    """What an event states of its device; of one that is given up, also until when it may run."""
+    until = None if activation.deactivated_at is None else activation.runs_until
+    found = {"name": activation.label, "app_version": activation.app_version, "offline_until": until}
+    return {name: one for name, one in found.items() if one}
 
 
 def _with_former_names(names: Iterable[str | int], renames: _Renames) -> list[str | int]:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from keywright.core.parsing import MAX_ID
+from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import State
 from keywright.licensing.views import model
@@ -36,6 +37,21 @@ class NamedPolicy(Struct):
 
     id: Annotated[_Id, _about("The policy's number.", 3)]
     name: Annotated[str | None, _about("Its name.", "Yearly")]
+
+
+class RemovedDevice(Struct):
+    """A device that gave its place to another one."""
+
+    id: Annotated[_Id, _about("The activation's number.", 90)]
+    name: Annotated[str | None, _about("The device's name.", "Anna's laptop")]
+    offline_until: Annotated[
+        datetime | None, _about("Until when it may run on; null where nothing was signed for it.")
+    ]
+
+
+def show_removed(removed: Activation | None) -> RemovedDevice | None:
+    """A device that gave its place, as programs see it."""
+    return None if removed is None else RemovedDevice(removed.id, removed.label, removed.runs_until)
 
 
 class ClientLicense(Struct):

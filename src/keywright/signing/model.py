@@ -38,7 +38,8 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     ``iat``, ``nbf`` and ``exp`` are seconds since 1970 (RFC 7519). ``license`` is the public view with its
     ``key_hash``, None where an answer may not show it; ``aud``, ``sub``, ``activation`` and ``lease`` are
-    absent then, and where there is none. ``built_at`` is there where the answer is good for one build alone.
+    absent then, and where there is none. ``removed`` is a ``RemovedDevice``, if the device took the place of
+    one that its program may see. ``built_at`` is there where the answer is good for one build alone.
     """
 
     iss: str
@@ -54,6 +55,7 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     license: Any
     activation: SignedActivation | UnsetType = UNSET
     lease: SignedLease | UnsetType = UNSET
+    removed: Any = UNSET
     built_at: datetime | UnsetType = UNSET
     entitlements: tuple[str, ...]
     nonce: str | None

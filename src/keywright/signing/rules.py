@@ -66,7 +66,8 @@ class Said(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What an answer says. ``view`` is None where it may not show the license, and ``shown`` is the public
     view of it; ``activation`` is the record of the device that was named, ``lease`` the lease that it holds.
     ``days`` is the life that was asked for; None is all that the terms give. ``asked_product`` is the product
-    that the program named, by number or code. ``is_file`` is for a license file, whose device holds no lease.
+    that the program named, by number or code. ``removed`` is a ``RemovedDevice``. ``is_file`` is for a
+    license file, whose device holds no lease.
     """
 
     findings: Findings
@@ -82,6 +83,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     days: int | None = None
     asked_product: int | str | None = None
     is_file: bool = False
+    removed: Any = None
 
 
 def build_claims(said: Said, issuer: str, token_id: str, ends: datetime | None = None) -> Claims:
@@ -101,6 +103,8 @@ def build_claims(said: Said, issuer: str, token_id: str, ends: datetime | None =
             optional["activation"] = SignedActivation(activation.id, activation.fingerprint)
         if lease is not None:
             optional["lease"] = SignedLease(lease.lease_id, lease.holder, lease.expires_at)
+    if said.removed is not None:
+        optional["removed"] = said.removed
     ends = ends or ends_at(said)
     if said.built_at is not None and ends > ends_at(msgspec.structs.replace(said, built_at=None)):
         # A newer build would get an earlier end, or a no.

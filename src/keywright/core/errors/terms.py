@@ -212,7 +212,7 @@ class NoRemovalLeft(Refusal):
 
     code = "activation.no_removal_left"
     problem = "no_removal_left"
-    sentence = "Customers may remove {devices} of this license in {days}, and that many were."
+    sentence = "Customers may remove {devices} of this license in {days}, and none is left."
     problem_detail = sentence
     v2 = None
     example = (3, 30, 3600)

@@ -25,7 +25,7 @@ from keywright.licensing.licenses.rules import CHECK_SECONDS, terms_of
 from keywright.licensing.validation.commands import ValidateLicense
 from keywright.licensing.validation.model import Code, Validated
 from keywright.signing import rules
-from keywright.signing.client_license import show_license, show_signed_license
+from keywright.signing.client_license import show_license, show_removed, show_signed_license
 from keywright.signing.rules import Said
 
 _READING = (Permissions.READ, Permissions.READ_WRITE)
@@ -145,6 +145,10 @@ async def activate(call: Call, body: schemas.Activate) -> Answer:
     With `Accept: application/jwt`, a success is a signed answer, as that to `validate`.
 
     With `replaces`, the place of the device with that fingerprint moves to this one.
+
+    Where every place is taken, the terms decide: `replace_unseen` gives this device the place of the one
+    unseen the longest. With `devices_visible`, `limit_reached` names the `devices`, and `remove` gives this
+    device the place of one of them; where a place is free, nothing is removed.
     """
     caller = call.caller
     command = ActivateDevice(
@@ -157,6 +161,7 @@ async def activate(call: Call, body: schemas.Activate) -> Answer:
         built_at=body.built_at,
         is_signed=call.is_signed,
         replaces=body.replaces,
+        remove=body.remove,
         lists_devices=caller is not None and caller.permissions in _READING,
     )
     now, nonce = call.now, body.nonce
@@ -168,6 +173,7 @@ async def activate(call: Call, body: schemas.Activate) -> Answer:
             show_license(place.view, now),
             entitlements_of(place.view),
             is_new,
+            show_removed(place.removed),
             nonce,
         )
         answer = _answer(shown, place, status=201 if is_new else 200)
@@ -176,7 +182,8 @@ async def activate(call: Call, body: schemas.Activate) -> Answer:
 
     def say(place: DevicePlace) -> Said:
         shown = show_signed_license(place.view, now)
-        return say_granted(call, place.view, shown, activation=place.activation, now=now)
+        removed = show_removed(place.removed)
+        return say_granted(call, place.view, shown, activation=place.activation, now=now, removed=removed)
 
     return await change(call, command, write, say)
 
@@ -253,6 +260,7 @@ ROUTES = (
             "fingerprint_required",
             "key_rotated",
             "too_many_new_devices",
+            "no_removal_left",
             "unknown_device",
         ),
         produces=(JSON_TYPE, JWT_TYPE),

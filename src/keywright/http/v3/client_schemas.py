@@ -12,7 +12,7 @@ from keywright.core.parsing import MAX_ID, parse_metadata
 from keywright.http.v3.fields import ClientBody, LicenseKey
 from keywright.licensing.terms.rules import MAX_DAYS, MAX_ENTITLEMENTS
 from keywright.licensing.validation.model import Code
-from keywright.signing.client_license import ClientLicense
+from keywright.signing.client_license import ClientLicense, RemovedDevice
 
 MAX_TEXT, _MAX_TOKEN, _MAX_CODE, _MAX_LEASE_ID = 255, 64, 64, 32
 _EXAMPLE_TIME = "2026-11-22T08:54:00Z"
@@ -78,6 +78,9 @@ class Activate(ProgramCall):
     replaces: Annotated[
         Fingerprint | None, about("The fingerprint that this device had before: its place moves.", None)
     ] = None
+    remove: Annotated[
+        Id | None, about("On a full license, the device to remove, by its `id` in `devices`.", None)
+    ] = None
 
 
 class Deactivate(ProgramCall):
@@ -123,6 +126,9 @@ class Activated(Struct):
     license: ClientLicense
     entitlements: Annotated[tuple[str, ...], about("The features that the license includes.", ["export"])]
     is_new: Annotated[bool, about("Whether a new place was taken.", True)]
+    removed: Annotated[
+        RemovedDevice | None, about("The device that gave its place, where programs may see devices.", None)
+    ]
     nonce: Annotated[str | None, about("The one that was sent.", None)]
 
 

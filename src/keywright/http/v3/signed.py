@@ -96,6 +96,7 @@ def say_granted(
     activation: Activation | None,
     now: datetime,
     lease: Lease | None = None,
+    removed: Any = None,
 ) -> Said:
     """What an answer says when the device got what it asked for. ``shown`` is the public view."""
     body = call.body
@@ -120,4 +121,5 @@ def say_granted(
         next_check_at=next_check_at(facts),
         nonce=body.nonce,
         built_at=body.built_at,
+        removed=removed,
     )

@@ -73,10 +73,12 @@ class ProgramCommand(LicenseCommand, frozen=True, kw_only=True):
 
 class ActivateDevice(ProgramCommand, frozen=True, kw_only=True):
     """Give the device its place, which it may have already; ``replaces`` is the fingerprint that it had
-    before. With ``lists_devices``, a refusal at the limit names those that hold the places.
+    before. ``remove`` is the ID of the device that gives its place on a full license, where the terms let
+    programs choose. With ``lists_devices``, a refusal at the limit names those that hold the places.
     """
 
     replaces: str | None = None
+    remove: int | None = None
     lists_devices: bool = False
 
 

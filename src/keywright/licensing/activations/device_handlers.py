@@ -15,6 +15,7 @@ from keywright.licensing.activations.commands import (
     ProgramCommand,
     SaveLastSeen,
 )
+from keywright.licensing.activations.device_checks import find_unseen
 from keywright.licensing.activations.model import (
     Activation,
     ActivationSource,
@@ -27,6 +28,7 @@ from keywright.licensing.activations.model import (
 )
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import License
+from keywright.licensing.removals.rules import require_removal
 from keywright.licensing.unit_of_work import LicenseWork
 
 #: A refusal at the limit names at most so many devices.
@@ -77,9 +79,10 @@ def activate_device(work: LicenseWork, command: ActivateDevice) -> DevicePlace:
             seen=work.devices.list_seen(license),
             built_at=command.built_at,
             now=now,
+            find_room=lambda: _find_room(work, command, license),
         )
     except LimitReached as refusal:
-        if command.lists_devices:
+        if command.lists_devices or license_rules.terms_of(license).devices_visible:
             refusal.devices = _list_devices(work, license)
         raise
     activation = placement.activation or _new_activation(work, license, command)
@@ -88,7 +91,9 @@ def activate_device(work: LicenseWork, command: ActivateDevice) -> DevicePlace:
         seen = SeenDevice(now, command.device.fingerprint or activation.token)
         work.devices.add_seen(license, seen)
     _save(work, command, placement, activation, replaced)
-    return DevicePlace(work.devices.views.show(placement.license, now), activation, placement.change)
+    is_shown = placement.change in _EVENTS and license_rules.terms_of(license).devices_visible
+    removed = placement.released if is_shown else None
+    return DevicePlace(work.devices.views.show(placement.license, now), activation, placement.change, removed)
 
 
 def deactivate_device(work: LicenseWork, command: DeactivateDevice) -> ReleasedPlace:
@@ -172,19 +177,64 @@ def _save(
         assert replaced is not None  # noqa: S101
         details = {"replaced": replaced.id, "name": [replaced.label, activation.label]}
         work.record_license_event("license.device_replaced", license, command, activation, details)
+    elif placement.change in _EVENTS and released is not None:
+        _record_removal(work, command, license, activation, released)
     elif placement.change in _EVENTS:
         work.record_license_event(_EVENTS[placement.change], license, command, activation)
     elif released is not None:
         work.record_license_event("license.deactivated", license, command, released)
 
 
+def _record_removal(
+    work: LicenseWork, command: ActivateDevice, license: License, activation: Activation, removed: Activation
+) -> None:
+    """Record that a device has given its place to another one; a chosen one is a customer's removal."""
+    details: dict[str, Any] = {"replaced": removed.id, "name": [removed.label, activation.label]}
+    is_chosen = removed.id == command.remove and license_rules.terms_of(license).devices_visible
+    if is_chosen:
+        work.removals.add(license, removed.id, command.context.now)
+        details |= {"is_chosen": True}
+    if removed.runs_until is not None:
+        details |= {"offline_until": removed.runs_until}
+    work.record_license_event("license.device_replaced", license, command, activation, details)
+
+
+def _find_room(work: LicenseWork, command: ActivateDevice, license: License) -> Activation | None:
+    """The device that gives its place on a full license: the one that was chosen, or one that is unseen.
+    Raises ``NoRemovalLeft``.
+    """
+    if work.is_emptied(license):
+        return None
+    now, terms = command.context.now, license_rules.terms_of(license)
+    if terms.devices_visible and command.remove is not None:
+        work.add_activations(store.find_by_id(work.tx, [(license.id, command.remove)]))
+        known = work.known_activations(license).values()
+        chosen = next((one for one in known if one.id == command.remove), None)
+        if chosen is not None and chosen.deactivated_at is None:
+            require_removal(terms, work.removals.list_removals(license), now)
+            return chosen
+    unseen = find_unseen(work.tx, license, work.known_activations(license), now)
+    if unseen is not None:
+        work.add_activations([unseen])
+    return unseen
+
+
 def _list_devices(work: LicenseWork, license: License) -> list[dict[str, Any]]:
-    """The devices that hold the places, as a refusal names them."""
-    stored = records.list_some_active(work.tx, [license], MAX_DEVICES_NAMED).get(license.id, [])
-    known = {one.token: one for one in stored} | dict(work.known_activations(license))
-    holding = [one for one in known.values() if one.deactivated_at is None][:MAX_DEVICES_NAMED]
-    seen_at = records.find_last_seen(work.tx, holding)
-    return [{"name": one.label, "last_seen_at": seen_at.get(one.id, one.created_at)} for one in holding]
+    """The devices that hold the places, as a refusal names them: the one that was not seen for the longest
+    time comes first.
+    """
+    holders = records.list_holders(work.tx, license, work.known_activations(license))
+    holders.sort(key=lambda one: (one.seen_at, one.activation.id))
+    return [
+        {
+            "id": one.activation.id,
+            "name": one.activation.label,
+            "platform": one.activation.platform,
+            "last_seen_at": one.seen_at,
+            "offline_until": one.activation.runs_until,
+        }
+        for one in holders[:MAX_DEVICES_NAMED]
+    ]
 
 
 HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {

@@ -1,15 +1,16 @@
 """The rules of activations by a device, which has at most one place on a license. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from keywright.core.errors import FingerprintRequired, TooManyNewDevices, UnknownDevice
+from keywright.core.errors import FingerprintRequired, LimitReached, TooManyNewDevices, UnknownDevice
 from keywright.licensing.activations import rules as activation_rules
 from keywright.licensing.activations.model import (
     Activation,
     Device,
+    Holder,
     KnownRecords,
     PlaceChange,
     Placement,
@@ -23,6 +24,10 @@ from keywright.licensing.terms.model import DeviceRule, Terms, WhenFull
 _AHEAD_DAYS = 1
 
 
+def _find_no_room() -> None:
+    return None
+
+
 def activate_device(
     license: License,
     device: Device,
@@ -31,9 +36,11 @@ def activate_device(
     seen: Iterable[SeenDevice] = (),
     built_at: datetime | None,
     now: datetime,
+    find_room: Callable[[], Activation | None] = _find_no_room,
 ) -> Placement:
     """Give a device its place: the one it has, the one it gave up, that of the device which it replaces, or a
     new one; what is not said again is kept. ``seen`` has the new devices of as many days as the terms name.
+    ``find_room`` is asked on a full license for the device that gives its place.
 
     Raises what ``require_activatable`` does, ``FingerprintRequired``, ``LimitReached`` and
     ``TooManyNewDevices``.
@@ -44,16 +51,17 @@ def activate_device(
     _require_fingerprint(terms, device, own)
     if own is not None and own.deactivated_at is None:
         return _keep(license, own, replaced, device, now)
+    released = None
     if replaced is None:
-        license_rules.require_free_place(license)
+        license, released = _make_room(license, find_room, now)
     is_new = own is None and _is_new(terms, device, seen, now)
     if replaced is not None:
         return _move(license, own, replaced, device, now, is_new=is_new)
     if own is None:
         taken = activation_rules.with_place_taken(license, now)
-        return Placement(taken, PlaceChange.NEW, is_new_device=is_new)
+        return Placement(taken, PlaceChange.NEW, None, released, is_new_device=is_new)
     license, own = activation_rules.take_back(license, own, now)
-    return Placement(license, PlaceChange.TAKEN_BACK, describe(own, device, now))
+    return Placement(license, PlaceChange.TAKEN_BACK, describe(own, device, now), released)
 
 
 def find_own(records: Iterable[Activation], fingerprint: str | None, token: str | None) -> Activation | None:
@@ -114,6 +122,43 @@ def keep_offline(activation: Activation, terms: Terms, ends_at: datetime | None,
         # Something may have been signed before that was recorded.
         until = max(until, license_rules.expiry_after(now, terms.offline_days))
     return replace(activation, offline_until=until)
+
+
+def find_unseen(
+    terms: Terms, holders: Iterable[Holder], *, changed_at: datetime | None, now: datetime
+) -> Activation | None:
+    """The device whose place a new one takes on a full license: of those that were not seen for the terms'
+    days, and have nothing that is good for longer, the one that was not seen for the longest time. None
+    before the terms have said so for these days: ``changed_at`` is since when they do, None from the start.
+    """
+    if terms.when_full is not WhenFull.REPLACE_UNSEEN or terms.unseen_days is None:
+        return None
+    until = now - timedelta(days=terms.unseen_days)
+    if changed_at is not None and changed_at > until:
+        return None
+    unseen = [one for one in holders if one.seen_at <= until and _is_over(one.activation, now)]
+    longest = min(unseen, key=lambda one: (one.seen_at, one.activation.id), default=None)
+    return None if longest is None else longest.activation
+
+
+def _is_over(activation: Activation, now: datetime) -> bool:
+    """Whether nothing that was signed for the device is still good; unknown where it never called over v3."""
+    return activation.offline_until is not None and activation.offline_until <= now
+
+
+def _make_room(
+    license: License, find_room: Callable[[], Activation | None], now: datetime
+) -> tuple[License, Activation | None]:
+    """The license with a free place, and the record of the device that gave it. Raises ``LimitReached``."""
+    try:
+        license_rules.require_free_place(license)
+    except LimitReached:
+        # Where the limit was lowered, one place less does not make one free.
+        holder = None if license_rules.is_over_limit(license) else find_room()
+        if holder is None:
+            raise
+        return activation_rules.deactivate(license, holder, now)
+    return license, None
 
 
 def _find_replaced(device: Device, known: KnownRecords) -> Activation | None:

@@ -50,6 +50,13 @@ class Activation(msgspec.Struct, frozen=True, gc=False):
         return None if until is None or until <= self.created_at else until
 
 
+class Holder(msgspec.Struct, frozen=True, gc=False):
+    """A device that holds a place, and when it was last seen, as far as that is known."""
+
+    activation: Activation
+    seen_at: datetime
+
+
 class Device(msgspec.Struct, frozen=True, gc=False):
     """What a program says of its device; None was not said."""
 
@@ -102,11 +109,14 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
 
 
 class DevicePlace(msgspec.Struct, frozen=True, gc=False):
-    """The license with the place that a device was given, and how."""
+    """The license with the place that a device was given, and how. ``removed`` is the device that had it,
+    where programs may see devices.
+    """
 
     view: LicenseView
     activation: Activation
     change: PlaceChange
+    removed: Activation | None = None
 
 
 class ReleasedPlace(msgspec.Struct, frozen=True, gc=False):

@@ -4,22 +4,24 @@ Nothing here costs more than what is listed or deleted: licenses with few record
 the counters in their rows say; each of the others by itself, and not all of it.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import func, select, text
 
+from keywright.core.crypto import new_token
 from keywright.db import rows
 from keywright.db.bulk import Lookup, Values, json_text, select_by_arrays
 from keywright.db.schema import last_seen
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.licensing.activations import rules
 from keywright.licensing.activations import store as activation_store
-from keywright.licensing.activations.model import Activation, LicenseRecord
+from keywright.licensing.activations.model import Activation, Holder, LicenseRecord
 from keywright.licensing.activations.store import (
     ACTIVATION,
     FEW_RECORDS,
+    HOLDERS,
     LAST_SEEN_WITH,
     RECORDS,
     RECORDS_OF,
@@ -37,6 +39,8 @@ _BYTES_IN_LISTS = rules.MAX_LISTED_BYTES // 10
 _SIZE = len(LICENSE)
 #: Where the records begin in a row of ``RECORDS_OF``.
 _STARTS = (_SIZE, _SIZE + len(ACTIVATION))
+#: So many devices of a license are looked at for one that was not seen for long.
+MAX_HOLDERS = 1_000
 #: After every moment.
 _END = 2**63 - 1
 
@@ -204,6 +208,22 @@ def list_some_active(
         some = tx.connection.execute(SOME_ACTIVE, values)
         found[license.id] = [activation_of(row) for row in some]
     return found | activation_store.list_active(tx, few)
+
+
+def list_holders(tx: ReadTransaction, license: License, known: Mapping[str, Activation]) -> list[Holder]:
+    """The devices that hold the places of a license, at most ``MAX_HOLDERS``: of more, a random choice.
+    ``known`` are the records, by token, that this transaction may have changed.
+    """
+    start = "" if license.times_activated <= MAX_HOLDERS else new_token()
+    values = {"where_id": license.id, "start": start, "most": MAX_HOLDERS}
+    found = dict[str, Holder]()
+    for row in tx.connection.execute(HOLDERS, values):
+        one = activation_of(row[:-1])
+        found[one.token] = Holder(one, one.created_at if row[-1] is None else rows.to_datetime(row[-1]))
+    for token, one in known.items():
+        seen_at = found[token].seen_at if token in found else one.updated_at or one.created_at
+        found[token] = Holder(one, seen_at)
+    return [one for one in found.values() if one.activation.deactivated_at is None]
 
 
 def find_last_seen(tx: ReadTransaction, activations: Iterable[Activation]) -> dict[int, datetime]:

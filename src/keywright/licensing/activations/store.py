@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 from msgspec.structs import replace
-from sqlalchemy import Select, bindparam, delete, func, literal_column, select, true, union_all, update
+from sqlalchemy import Select, and_, bindparam, delete, func, literal_column, select, true, union_all, update
 
 from keywright.db.bulk import Lookup, Values, array_table, bulk_delete, bulk_insert, bulk_update, bulk_upsert
 from keywright.db.rows import to_datetime, to_json, to_optional_seconds, to_seconds
@@ -310,6 +310,21 @@ DELETE_BELONGINGS = [
 FORGET_EMAILS = bulk_update(trials, ["license_id"], ["email"])
 LAST_SEEN_WITH = Lookup(
     select(last_seen.c.activation_id, last_seen.c.seen_at), last_seen.c.license_id, last_seen.c.activation_id
+)
+#: At most so many devices that hold places of a license, and when each was last seen; from a token on.
+HOLDERS = (
+    select(*ACTIVATION, last_seen.c.seen_at)
+    .outerjoin_from(
+        activations,
+        last_seen,
+        and_(
+            last_seen.c.license_id == activations.c.license_id,
+            last_seen.c.activation_id == activations.c.id,
+        ),
+    )
+    .where(_AT_LICENSE, IS_ACTIVE, activations.c.token >= bindparam("start"))
+    .order_by(activations.c.token)
+    .limit(bindparam("most"))
 )
 PRESENT = Lookup(select(licenses.c.id), licenses.c.id)
 SAVE_LAST_SEEN = bulk_upsert(last_seen, ["license_id", "activation_id"], largest=["seen_at"])

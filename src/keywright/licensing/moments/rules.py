@@ -7,6 +7,8 @@ from keywright.licensing.licenses.model import Status
 
 #: The kinds of moments, as ``license_moments`` has them; that of an expiry notice ends with its days.
 LIMIT_REACHED, EXPIRED = "limit_reached", "expired"
+#: Since when the terms replace devices that are unseen for so long, which is what it is about.
+REPLACES_UNSEEN = "replaces_unseen"
 #: An activation that is refused at the limit is an event again after so long.
 LIMIT_AGAIN_AFTER = timedelta(days=30)
 #: The parts of a meter's limit, in percent, whose use is an event.

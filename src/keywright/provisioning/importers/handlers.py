@@ -106,7 +106,7 @@ def _merge(
 def _save(work: LicenseWork, command: ImportLicenses, merged: Merged) -> None:
     if merged.verdict not in (Verdict.NEW, Verdict.NEWER_THERE):
         return
-    work.set_imported(merged.license)
+    work.set_imported(merged.license, command.context.now)
     for _, one in merged.activations:
         work.set_activation(one if one.id else replace(one, id=work.tx.ids.next("activation")))
     details = {"from": command.source, "activations": len(merged.activations)} | merged.differences
