@@ -1,18 +1,27 @@
 """Codes of products, e-mail addresses, and terms that are applied to a license."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
-from keywright.licensing.licenses.rules import expiry_of_applied
+from keywright.core.errors import ExpiresLater, InvalidParameters, NeverExpires, NoLimit
+from keywright.core.parsing import MAX_COUNT
+from keywright.licensing.licenses.rules import (
+    apply_members,
+    expiry_of_applied,
+    is_renewed,
+    multiply_members,
+    raised_limit,
+    require_later,
+)
 from keywright.licensing.terms.model import Meter, Period, Starts, Terms
 from keywright.licensing.terms.rules import copy_terms, parse_term_name, select_terms
 from keywright.provisioning.customers.commands import CUSTOMER
 from keywright.provisioning.customers.fields import parse_email, parse_language
 from keywright.provisioning.customers.rules import change_note, read_note
 from keywright.provisioning.products.fields import derive_code, parse_code, parse_feature_code, parse_url
-from tests.makers import LATER, NOW, a_license
+from tests.makers import KEY, LATER, NOW, a_license, a_license_with
 
 
 @pytest.mark.parametrize(
@@ -103,3 +112,52 @@ def test_the_note_about_a_customer_is_a_text_of_the_metadata(metadata: dict[str,
 def test_an_empty_note_is_none() -> None:
     assert change_note("Pays late.") == {"note": "Pays late."}
     assert change_note("") == change_note(None) == {"note": None}
+
+
+def test_only_a_later_expiry_renews_a_license() -> None:
+    license = a_license(expires_at=NOW)
+    assert require_later(license, LATER) == LATER
+    for expires_at in (NOW, NOW - timedelta(days=1)):
+        with pytest.raises(ExpiresLater) as refusal:
+            require_later(license, expires_at, "until")
+        assert (refusal.value.key, refusal.value.field) == (KEY, "until")
+    with pytest.raises(NeverExpires) as never:
+        require_later(a_license(), LATER)
+    assert never.value.key == KEY
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_so"),
+    [(NOW, LATER, True), (NOW, NOW, False), (LATER, NOW, False), (None, NOW, False), (NOW, None, False)],
+)
+def test_a_license_is_renewed_where_its_end_was_put_off(
+    before: datetime | None, after: datetime | None, is_so: bool
+) -> None:
+    assert is_renewed(a_license(expires_at=before), a_license(expires_at=after)) is is_so
+
+
+def test_a_limit_can_be_raised_up_to_the_highest() -> None:
+    license = a_license(times_activated_max=3)
+    assert raised_limit(license, MAX_COUNT - 3) == MAX_COUNT
+    with pytest.raises(InvalidParameters) as refusal:
+        raised_limit(license, MAX_COUNT - 2)
+    assert refusal.value.reasons == {"places": f"the limit would be over {MAX_COUNT}"}
+    with pytest.raises(NoLimit) as none:
+        raised_limit(a_license(), 1)
+    assert none.value.key == KEY
+
+
+def test_limits_of_a_policy_are_for_each_unit_and_other_members_are_not() -> None:
+    members = {"max_activations": 2, "max_leases": None, "grace_days": 9}
+    assert multiply_members(members, 5) == {"max_activations": 10, "max_leases": None, "grace_days": 9}
+    license = a_license_with({"max_activations": 1, "valid_for_days": 30}, quantity=5)
+    applied = apply_members(license, members)
+    assert (applied.terms, applied.kept) == (Terms(10, 30, grace_days=9), ())
+
+
+def test_what_was_set_by_hand_is_kept_by_a_policy_unless_it_is_forced() -> None:
+    by_hand = a_license_with({"max_activations": 7}, rule_terms='{"max_activations":1}')
+    kept = apply_members(by_hand, {"max_activations": 2})
+    assert (kept.terms.max_activations, kept.kept) == (7, ("max_activations",))
+    forced = apply_members(by_hand, {"max_activations": 2}, is_forced=True)
+    assert (forced.terms.max_activations, forced.kept) == (2, ())

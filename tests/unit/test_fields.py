@@ -89,7 +89,26 @@ def test_a_status_is_its_number_or_its_name_in_any_case(status: Status) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [0, 6, -1, "0", "6", "12", "", " ", "expired", "actives", None, True, False, 3.0, [], {}, b"active"],
+    [
+        0,
+        6,
+        -1,
+        "0",
+        "6",
+        "12",
+        "",
+        " ",
+        "expired",
+        "actives",
+        "actıve",
+        None,
+        True,
+        False,
+        3.0,
+        [],
+        {},
+        b"active",
+    ],
 )
 def test_nothing_else_is_a_status(value: object) -> None:
     with pytest.raises(InvalidStatus):

@@ -70,6 +70,7 @@ def test_grace_is_counted_from_the_expiry_up_to_the_end_of_time() -> None:
         (GRACE, NOW, State.GRACE),
         (GRACE, NOW + 7 * DAY - SECOND, State.GRACE),
         (GRACE, NOW + 7 * DAY, State.EXPIRED),
+        (GRACE, NOW + 8 * DAY, State.EXPIRED),
         (ALLOW, NOW - SECOND, State.VALID),
         (ALLOW, NOW + 900 * DAY, State.VALID),
         (GRACE | ALLOW, NOW, State.VALID),
@@ -106,6 +107,7 @@ def test_a_status_comes_before_the_expiry_in_a_state(license: License, status: S
         (GRACE | ALLOW, None, None),
         (GRACE | OLDER, None, NOW),
         (OLDER, NOW, NOW),
+        (OLDER, AFTER, NOW),
         (OLDER, NOW - SECOND, None),
     ],
 )
@@ -170,6 +172,10 @@ def test_v3_looks_at_the_status_before_the_expiry() -> None:
     assert refusal_over_v3(expired({}, status=Status.DISABLED)) is LicenseDisabled
     assert refusal_over_v3(expired({}, status=Status.INACTIVE)) is LicenseInactive
     assert refusal_over_v3(a_license(status=Status.SOLD)) is None
+    for status, refused in ((Status.DISABLED, LicenseDisabled), (Status.INACTIVE, LicenseInactive)):
+        with pytest.raises(refused) as refusal:
+            rules.require_activatable(a_license(status=status), Terms(), NOW, None)
+        assert refusal.value.key == KEY
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,16 @@ import keywright
 from keywright.identity.model import Permissions, Role
 from keywright.jobs.model import JobState
 from keywright.licensing.activations.model import (
+    Activation,
     ActivationSource,
+    Device,
+    DevicePlace,
+    KnownRecords,
     LicenseRecord,
+    PlaceChange,
+    Placement,
 )
-from keywright.licensing.licenses.model import LicenseFilter, LicenseSource, Status
+from keywright.licensing.licenses.model import LicenseFilter, LicenseSource, State, Status
 from keywright.provisioning.catalog.model import NameKind
 from tests.makers import (
     a_license,
@@ -58,6 +64,8 @@ def test_the_numbers_are_those_of_the_contract(kind: type[IntEnum], numbers: dic
         (Permissions, ["read", "write", "read_write", "client"]),
         (Role, ["administrator", "support", "reader"]),
         (NameKind, ["product", "customer"]),
+        (State, ["valid", "grace", "expired", "inactive", "disabled"]),
+        (PlaceChange, ["kept", "taken_back", "moved", "new"]),
         (JobState, ["draft", "waiting", "running", "done", "failed", "canceled", "stopped"]),
     ],
 )
@@ -73,6 +81,11 @@ def test_what_comes_in_thousands_costs_the_garbage_collector_nothing(noun: msgsp
     assert not gc.is_tracked(noun)
 
 
+@pytest.mark.parametrize("kind", [Activation, Device, KnownRecords, Placement, DevicePlace, LicenseRecord])
+def test_what_each_activation_makes_costs_the_garbage_collector_nothing(kind: type[msgspec.Struct]) -> None:
+    assert not kind.__struct_config__.gc
+
+
 def test_a_license_alone_is_a_record_without_activations() -> None:
     assert LicenseRecord(a_license()).activations == ()
 
@@ -80,7 +93,14 @@ def test_a_license_alone_is_a_record_without_activations() -> None:
 def test_an_event_has_no_details_and_a_filter_no_conditions_unless_they_are_given() -> None:
     assert an_event().details is None
     where = LicenseFilter()
-    assert [where.status, where.product_id, where.order_id, where.customer_id] == [None] * 4
+    assert all(condition is None for condition in msgspec.structs.astuple(where))
+
+
+def test_a_device_says_and_moves_nothing_unless_that_is_given() -> None:
+    assert msgspec.structs.astuple(Device()) == (None,) * 5
+    assert msgspec.structs.astuple(KnownRecords()) == (None, None)
+    placement = Placement(a_license(), PlaceChange.NEW)
+    assert (placement.activation, placement.released, placement.is_new_device) == (None, None, False)
 
 
 def test_an_api_key_was_never_used_and_a_user_never_signed_in_unless_that_is_said() -> None:

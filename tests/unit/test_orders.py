@@ -11,7 +11,8 @@ from keywright.licensing.licenses.model import Order, order_fields, order_line_h
 from tests.makers import a_license
 
 TEXTS = st.none() | st.text(max_size=5) | st.integers(0, 2 * MAX_ID).map(str)
-ORDERS = st.builds(Order, st.text(max_size=5), TEXTS, TEXTS, st.integers(0, 9))
+POLICIES = st.none() | st.integers(1, 3)
+ORDERS = st.builds(Order, st.text(max_size=5), TEXTS, TEXTS, st.integers(0, 9), POLICIES)
 
 
 @given(ORDERS)
@@ -43,6 +44,7 @@ def test_an_order_that_is_a_number_alone_needs_no_details(
 def test_an_order_of_v2_is_its_number() -> None:
     assert order_of(a_license(order_id=17)) == Order(id="17")
     assert order_of(a_license()) == Order()
+    assert order_of(a_license()) == Order("", None, None, 0, None)
 
 
 @given(ORDERS, ORDERS)
@@ -54,3 +56,8 @@ def test_two_lines_have_two_hashes(one: Order, other: Order) -> None:
 def test_an_order_without_a_line_has_no_hash() -> None:
     assert order_line_hash(Order("shop", "17")) is None
     assert len(order_line_hash(Order("shop", "17", "1")) or b"") == 32
+
+
+def test_of_a_bundle_the_licenses_of_one_line_have_hashes_of_their_own() -> None:
+    lines = [Order("shop", "17", "1", 0, policy) for policy in (None, 1, 2)]
+    assert len({order_line_hash(one) for one in lines}) == 3
