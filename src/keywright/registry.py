@@ -52,6 +52,8 @@ from keywright.provisioning.catalog import handlers as catalog
 from keywright.provisioning.customers import handlers as customers
 from keywright.provisioning.importers import handlers as importers
 from keywright.provisioning.licenses import handlers as new_licenses
+from keywright.provisioning.ownership import handlers as ownership
+from keywright.provisioning.ownership import queries as ownership_queries
 from keywright.provisioning.policies import handlers as policies
 from keywright.provisioning.policies import queries as policy_queries
 from keywright.provisioning.policies.commands import FindPolicies, GetPolicy, ListPolicies, PreviewTerms
@@ -86,6 +88,7 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
     | products.HANDLERS
     | customers.HANDLERS
     | portal.HANDLERS
+    | ownership.HANDLERS
     | brand.HANDLERS
     | importers.HANDLERS
     | shops.HANDLERS
@@ -137,6 +140,7 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     **customers.QUERY_HANDLERS,
     **shop_queries.QUERY_HANDLERS,
     **trial_queries.QUERY_HANDLERS,
+    **ownership_queries.QUERY_HANDLERS,
     **signing_keys.QUERY_HANDLERS,
     **webhook_queries.QUERY_HANDLERS,
     **moments.QUERY_HANDLERS,

@@ -191,6 +191,8 @@ def test_statements_are_sent_in_the_order_that_sets_keys_free_first(
         "DELETE FROM meter_usage",
         "DELETE FROM new_devices",
         "DELETE FROM portal_releases",
+        "DELETE FROM license_claims",
+        "DELETE FROM license_transfers",
         "DELETE FROM last_seen",
         "DELETE FROM refusals",
         "DELETE FROM license_notes",

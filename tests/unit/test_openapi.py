@@ -14,7 +14,7 @@ from keywright.http.v2 import messages, schemas
 from tests.v2_document import ACTIONS, DOCUMENT, Document, operations, resolve
 
 #: Errors that no call of this interface meets.
-NEVER = {e.PolicyTooWeak, e.TooManyTrials, e.TooManyWaiting}
+NEVER = {e.PolicyTooWeak, e.TooManyOffers, e.TooManyTrials, e.TooManyWaiting}
 
 
 def test_every_address_and_method_is_in_the_document_and_no_other() -> None:

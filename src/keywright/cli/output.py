@@ -20,6 +20,7 @@ from keywright.licensing.leases.model import Lease
 from keywright.licensing.licenses.model import License, State, Status
 from keywright.licensing.licenses.rules import is_expired, state
 from keywright.licensing.management.model import ManagedActivation, ManagedLicense
+from keywright.provisioning.ownership.model import Transfer
 from keywright.provisioning.policies.model import Policy
 from keywright.provisioning.shops.model import Connection, StoredEvent
 
@@ -147,6 +148,13 @@ def lease_json(lease: Lease, now: datetime) -> Json:
     from keywright.http.v3.leases import show
 
     return _builtins(show(lease, now))
+
+
+def transfer_json(transfer: Transfer, owner_id: int | None, now: datetime) -> Json:
+    """A transfer of a license of this customer, as v3 writes it."""
+    from keywright.http.v3.transfers import show
+
+    return _builtins(show(transfer, owner_id, now))
 
 
 def _builtins(struct: msgspec.Struct) -> Json:

@@ -62,6 +62,7 @@ _COMMANDS = {
     "license": ("license_files.app", "Make, show, change and activate licenses."),
     "activation": ("activations.app", "Show and release the devices of a license."),
     "lease": ("leases.app", "Show and end leases of floating licenses."),
+    "transfer": ("transfers.app", "Hand licenses on to other customers; count those that were claimed."),
     "usage": ("leases.usage_app", "Show how much of its meters a license used."),
     "policy": ("policies.app", "Make recipes for licenses, and licenses from them."),
     "product": ("products.app", "Make, show and change products: what licenses are for."),

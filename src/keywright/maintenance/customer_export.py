@@ -156,7 +156,11 @@ def _read_licenses(read: Read, customer_id: int) -> Iterator[LicensePieces]:
             yield LicensePieces(
                 one,
                 read(partial(store.list_activations_of, license_id=one.id)),
-                _read_events(read, partial(store.list_events_of, license_id=one.id)),
+                _read_events(
+                    read,
+                    partial(store.list_events_of, license_id=one.id),
+                    read(partial(store.find_handed_over, license_id=one.id)),
+                ),
                 read(partial(store.list_other_rows_of, license_id=one.id)),
             )
         after_id = some[-1].id
@@ -170,9 +174,8 @@ def _read_deleted(read: Read, customer_id: int) -> Iterator[LicensePieces]:
         yield LicensePieces(license_of(snapshot, after_id), [], events, snapshot.rows)
 
 
-def _read_events(read: Read, list_some: Callable[..., list[FeedEvent]]) -> Iterator[Event]:
-    """The events of a list that is read in parts."""
-    after_id = 0
+def _read_events(read: Read, list_some: Callable[..., list[FeedEvent]], after_id: int = 0) -> Iterator[Event]:
+    """The events of a list after an ID, read in parts."""
     while some := read(partial(list_some, after_id=after_id, limit=_EVENTS_AT_ONCE)):
         yield from (one.event for one in some)
         after_id = some[-1].id

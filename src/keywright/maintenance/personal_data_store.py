@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
-from sqlalchemy import ColumnElement, Row, Select, and_, delete, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Row, Select, and_, delete, exists, func, or_, select, tuple_, update
 
 from keywright.db import rows
 from keywright.db.bulk import Lookup, Values, bulk_delete, bulk_update
@@ -21,9 +21,11 @@ from keywright.db.schema import (
     events,
     last_seen,
     leases,
+    license_claims,
     license_moments,
     license_notes,
     license_tags,
+    license_transfers,
     licenses,
     mail_outbox,
     meter_usage,
@@ -72,7 +74,7 @@ _NAMES_DEVICE = [
 _OTHERS = (
     *(last_seen, leases, license_notes, license_tags, meter_usage),
     *(new_devices, past_usage, portal_removals, refusals, trials),
-    *(license_moments, webhook_deliveries),
+    *(license_claims, license_moments, license_transfers, webhook_deliveries),
 )
 #: Of these, those that tell of the vendor's people and servers: they are not for the customer.
 OF_VENDOR = frozenset(one.name for one in (license_notes, license_tags, refusals, webhook_deliveries))
@@ -195,6 +197,14 @@ def list_other_rows_of(tx: ReadTransaction, license_id: int) -> dict[str, list[d
     }
 
 
+def find_handed_over(tx: ReadTransaction, license_id: int) -> int:
+    """The event with which the license got the customer that it has, after another one; 0 for none. What was
+    before is that one's.
+    """
+    is_its = (events.c.license_id == license_id, events.c.name == "license.transferred")
+    return int(tx.connection.execute(select(func.max(events.c.id)).where(*is_its)).scalar_one() or 0)
+
+
 def list_mails_of(tx: ReadTransaction, customer_id: int, *, limit: int) -> list[dict[str, Any]]:
     """The latest mails to the customer; a mail's text is not stored."""
     query = select(*_MAIL_COLUMNS).where(mail_outbox.c.customer_id == customer_id)
@@ -269,7 +279,13 @@ def erase_some(tx: WriteTransaction, customer_id: int, now: datetime, *, limit: 
     if places:
         _erase_activations(tx, places)
     deleted = select(deleted_licenses.c.license_id).where(deleted_licenses.c.customer_id == customer_id)
-    happened = _erase_events(tx, events.c.license_id.in_(own.union(deleted)), limit=limit)
+    handed_on = exists().where(
+        license_transfers.c.license_id == events.c.license_id,
+        license_transfers.c.from_customer_id == customer_id,
+        license_transfers.c.accepted_at >= events.c.occurred_at,
+    )
+    own_events = or_(events.c.license_id.in_(own.union(deleted)), handed_on)
+    happened = _erase_events(tx, own_events, limit=limit)
     is_over = or_(leases.c.ended_at.is_not(None), leases.c.expires_at <= rows.to_seconds(now))
     own_leases = and_(leases.c.license_id.in_(own), is_over, leases.c.holder != "")
     for table in (refusals, license_notes):

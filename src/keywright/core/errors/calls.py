@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from keywright.core.errors.root import V2, KeywrightError
+from keywright.core.errors.root import V2, KeywrightError, Refusal
 
 _AUTHENTICATION = "lmfwc_rest_authentication_error"
 _NO_ROUTE = ("rest_no_route", "No route was found matching the URL and request method.")
@@ -78,6 +78,14 @@ class RateLimited(AccessDenied):
         """``seconds`` is a number with its noun."""
         noun = "second" if self.retry_after == 1 else "seconds"
         return super().facts() | {"seconds": f"{self.retry_after:,} {noun}"}
+
+
+class TooManyOffers(RateLimited, Refusal):
+    """The customer has offered as many licenses to others as there may be in a day."""
+
+    code = "license.too_many_offers"
+    problem_detail = "A customer may offer 3 licenses in a day. Wait {seconds}."
+    sentence = "A customer may offer 3 licenses in a day. Please wait {seconds}."
 
 
 class TooManyChanges(RateLimited):

@@ -184,6 +184,8 @@ class ChangedSince(Refusal):
     """The license is no longer as the change left it that was to be undone."""
 
     code = "license.changed_since"
+    problem = "changed_meanwhile"
+    problem_detail = "Nothing was undone: it has been changed since ({fields_in_words})."
     sentence = "Nothing was undone: it has been changed since ({fields_in_words})."
     v2 = None
     example = (("expires_at",),)

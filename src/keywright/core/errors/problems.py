@@ -222,6 +222,27 @@ PROBLEMS: dict[str, Problem] = {
         "Buy a license.",
         "The device has had its trial of this product.",
     ),
+    "not_claimable": Problem(
+        409,
+        "The license cannot be claimed",
+        "The key is unknown, its license has a customer, or its terms do not allow a claim.",
+        "Look at the key. The vendor makes licenses that can be claimed with the term `claimable`.",
+        "There is no license that can be claimed with this key.",
+    ),
+    "not_transferable": Problem(
+        409,
+        "The license cannot be handed on now",
+        "The terms do not allow it yet, a subscription or trial runs, or it was claimed in the last 14 days.",
+        "Read `detail`. The terms are `transferable` and `transfer_after_days`.",
+        "This license cannot be handed on.",
+    ),
+    "transfer_pending": Problem(
+        409,
+        "The license is offered to another customer",
+        "The owner has offered the license, and the other customer has not answered yet.",
+        "Cancel that offer, or wait until it ends: it is good for 7 days.",
+        "This license is offered to another customer. Cancel that offer first.",
+    ),
     "policy_archived": Problem(
         409,
         "The policy is archived",

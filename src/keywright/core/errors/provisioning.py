@@ -1,8 +1,10 @@
 """Refusals about policies and imports."""
 
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, ClassVar
 
 from keywright.core.errors.root import V2, FieldRefusal, Refusal, v2_data_error
+from keywright.core.parsing import write_time
 
 
 class UnknownPolicy(Refusal):
@@ -114,6 +116,76 @@ class TrialUsed(Refusal):
     code = "trial.used"
     problem = "trial_used"
     sentence = "The device has had its trial of this product."
+    v2 = None
+
+
+class NotClaimable(Refusal):
+    """No license can be claimed with this key: there is none, or not for this customer."""
+
+    code = "license.not_claimable"
+    problem = "not_claimable"
+    sentence = "There is no license that can be claimed with this key."
+    v2 = None
+
+
+class NotTransferable(Refusal):
+    """The license cannot be handed on: its terms or its status do not allow it, or it has no customer."""
+
+    code = "license.not_transferable"
+    problem = "not_transferable"
+    sentence = "This license cannot be handed on."
+    v2 = None
+
+
+class HandedOnBefore(NotTransferable):
+    """The license changed hands before, and its terms allow that once."""
+
+    code = "license.handed_on_before"
+    sentence = "This license was handed on before, and can be handed on once."
+    problem_detail = sentence
+
+
+class SubscriptionRuns(NotTransferable):
+    """A subscription pays for the license."""
+
+    code = "license.subscription_runs"
+    sentence = "A subscription pays for this license. It can be handed on when that has ended."
+    problem_detail = sentence
+
+
+class TransferTooEarly(NotTransferable):
+    """The license was made, or handed on, so lately that its terms do not let it be handed on before
+    ``until``.
+    """
+
+    code = "license.transfer_too_early"
+    sentence = "This license can be handed on from {until} (UTC) on."
+    problem_detail = sentence
+    example: ClassVar[tuple[Any, ...]] = (datetime(2026, 12, 1, tzinfo=UTC),)
+
+    until: datetime
+
+    def facts(self) -> dict[str, Any]:
+        """``until`` is written as everywhere."""
+        return super().facts() | {"until": write_time(self.until)}
+
+
+class ClaimedLately(TransferTooEarly):
+    """The license was claimed with its key; until ``until`` that may have to be undone."""
+
+    code = "license.claimed_lately"
+    sentence = (
+        "This license was added with its key. Until {until} (UTC) it gets no new key and is not handed on."
+    )
+    problem_detail = sentence
+
+
+class TransferPending(Refusal):
+    """The license is offered to another customer, who has not answered yet."""
+
+    code = "license.transfer_pending"
+    problem = "transfer_pending"
+    sentence = "This license is offered to another customer. Cancel that offer first."
     v2 = None
 
 

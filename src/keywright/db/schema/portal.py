@@ -2,7 +2,7 @@
 
 from sqlalchemy import BigInteger, Column, Index, LargeBinary, PrimaryKeyConstraint, String, Table, Text
 
-from keywright.db.schema.base import metadata
+from keywright.db.schema.base import Id, metadata, partial_index
 
 #: Sign-ins that were asked for by e-mail. The code is derived from the ID, which is random. Those for unknown
 #: addresses have the negative number of a group of such addresses.
@@ -56,6 +56,39 @@ portal_removals = Table(
     Column("activation_id", BigInteger, nullable=False),
     PrimaryKeyConstraint("license_id", "released_at", "activation_id"),
     sqlite_with_rowid=False,
+)
+
+#: The last claim of each license: who became its customer with its key. It holds while they are the customer.
+license_claims = Table(
+    "license_claims",
+    metadata,
+    Column("license_id", BigInteger, autoincrement=False, nullable=False),
+    Column("customer_id", BigInteger, nullable=False),
+    Column("claimed_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("license_id"),
+    sqlite_with_rowid=False,
+)
+
+#: Licenses that a customer offers to another one, and those that changed hands so. An offer that was not
+#: accepted is deleted when it is over.
+license_transfers = Table(
+    "license_transfers",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("license_id", BigInteger, nullable=False),
+    Column("from_customer_id", BigInteger, nullable=False),
+    Column("to_customer_id", BigInteger, nullable=False),
+    Column("offered_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    Column("accepted_at", BigInteger),
+    # Of an offer: when it was canceled or declined.
+    Column("ended_at", BigInteger),
+    Column("undone_at", BigInteger),
+    Index(None, "license_id"),
+    Index(None, "from_customer_id", "offered_at"),
+    Index(None, "to_customer_id"),
+    partial_index("ix_license_transfers_expires_at", "expires_at", where="accepted_at IS NULL"),
+    sqlite_autoincrement=True,
 )
 
 #: The look of the portal and of mails: one row, with ID 1. ``links`` is a JSON array of texts and addresses.

@@ -197,6 +197,53 @@ _TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
             _GREETING,
         ),
     ),
+    MailTemplate.LICENSE_OFFERED: (
+        N_("A license for {{ product }} is offered to you"),
+        (
+            _HELLO,
+            "",
+            N_("{{ offered_by }} offers you a license for {{ product }}."),
+            "",
+            "{% if portal_url %}",
+            N_("Look at the offer, and accept it or not. To sign in, use the address that got this mail:"),
+            "{{ portal_url }}",
+            "",
+            "{% endif %}",
+            N_("The offer is good for 7 days. If you do not want the license, you need to do nothing."),
+            "",
+            _GREETING,
+        ),
+    ),
+    MailTemplate.LICENSE_RECEIVED: (
+        N_("Your license for {{ product }}"),
+        (
+            _HELLO,
+            "",
+            N_("This license is yours now. It has a new key, and all of its places are free:"),
+            "",
+            *_KEYS,
+            *_PORTAL,
+            N_("Please keep this mail safe: anyone who has the key can use your license."),
+            "",
+            _GREETING,
+        ),
+    ),
+    MailTemplate.LICENSE_GIVEN: (
+        N_("Your license for {{ product }} belongs to another customer now"),
+        (
+            _HELLO,
+            "",
+            N_(
+                "Your license for {{ product }} was handed on to another customer. The key that you had "
+                "is no longer accepted."
+            ),
+            "",
+            N_("If you did not expect this, please write to us soon."),
+            "",
+            *_PORTAL,
+            _GREETING,
+        ),
+    ),
     MailTemplate.ENDPOINT_DISABLED: (
         N_("Keywright has disabled a webhook endpoint"),
         (

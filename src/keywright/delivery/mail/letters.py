@@ -29,11 +29,16 @@ from keywright.provisioning.brand.store import find_brand
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import names_of
 from keywright.provisioning.customers.store import CUSTOMERS
+from keywright.provisioning.ownership.store import list_offered_to
 
 #: The most licenses in one mail.
 MAX_SHOWN = 100
 _REMINDERS = (MailTemplate.EXPIRING, MailTemplate.EXPIRED)
-_ABOUT_LICENSES = frozenset(MailTemplate) - {MailTemplate.SIGN_IN_CODE, MailTemplate.ENDPOINT_DISABLED}
+#: These name a license that is not the reader's: nothing of it is in them but its product.
+_OF_OTHERS = frozenset((MailTemplate.LICENSE_OFFERED, MailTemplate.LICENSE_GIVEN))
+_ABOUT_LICENSES = (
+    frozenset(MailTemplate) - {MailTemplate.SIGN_IN_CODE, MailTemplate.ENDPOINT_DISABLED} - _OF_OTHERS
+)
 
 
 class MailSettings(NamedTuple):
@@ -112,23 +117,47 @@ def _read_values(
 ) -> dict[str, Any] | AttemptOutcome:
     licenses = _find_licenses(tx, mail)
     if mail.template in _ABOUT_LICENSES:
-        licenses = [one for one in licenses if _is_worth_a_word(mail.template, one, now)]
+        licenses = [
+            one
+            for one in licenses
+            if one.customer_id in (None, mail.customer_id) and _is_worth_a_word(mail.template, one, now)
+        ]
         if not licenses:
             return AttemptOutcome(Fate.DROPPED, "There was nothing to say any more about its licenses.")
-    values = _common_values(settings) | _license_values(tx, licenses, settings, mail.product_id)
+    shown = [] if mail.template in _OF_OTHERS else licenses
+    values = _common_values(settings) | _license_values(tx, shown, settings, mail.product_id)
+    if mail.template is MailTemplate.LICENSE_OFFERED:
+        values["offered_by"] = _find_offering(tx, mail, now)
+    if values["offered_by"] is None:
+        return AttemptOutcome(Fate.DROPPED, "The license is offered no more.")
     if mail.template is MailTemplate.SIGN_IN_CODE:
         if mail.subject.sign_in_id is None:
             return AttemptOutcome(Fate.DROPPED, "There is no sign-in.")
         values |= _sign_in_values(tx, mail.subject.sign_in_id, settings)
-    if mail.subject.endpoint_id is not None:
-        endpoint = find_endpoint(tx, mail.subject.endpoint_id)
-        if endpoint is None:
-            return AttemptOutcome(Fate.DROPPED, "The endpoint is gone.")
-        page = None if settings.public_url is None else f"{settings.public_url}/admin/webhooks/{endpoint.id}"
-        is_gone = endpoint.disabled_reason is DisabledReason.GONE
-        url = short_url(endpoint.url)
-        values["endpoint"] = {"id": endpoint.id, "url": url, "page_url": page, "is_gone": is_gone}
-    return values
+    if mail.subject.endpoint_id is None:
+        return values
+    endpoint = _endpoint_values(tx, mail.subject.endpoint_id, settings)
+    return endpoint if isinstance(endpoint, AttemptOutcome) else values | endpoint
+
+
+def _endpoint_values(
+    tx: ReadTransaction, endpoint_id: int, settings: MailSettings
+) -> dict[str, Any] | AttemptOutcome:
+    endpoint = find_endpoint(tx, endpoint_id)
+    if endpoint is None:
+        return AttemptOutcome(Fate.DROPPED, "The endpoint is gone.")
+    page = None if settings.public_url is None else f"{settings.public_url}/admin/webhooks/{endpoint.id}"
+    is_gone = endpoint.disabled_reason is DisabledReason.GONE
+    url = short_url(endpoint.url)
+    return {"endpoint": {"id": endpoint.id, "url": url, "page_url": page, "is_gone": is_gone}}
+
+
+def _find_offering(tx: ReadTransaction, mail: OutboxMail, now: datetime) -> str | None:
+    """The address of the customer who offers the license of a mail, while that is so."""
+    offered = list_offered_to(tx, mail.customer_id or 0, now)
+    own = (one.from_customer_id for one in offered if one.license_id in mail.subject.license_ids)
+    owner = CUSTOMERS.find(tx, next(own, 0))
+    return None if owner is None else owner.email
 
 
 def _find_licenses(tx: ReadTransaction, mail: OutboxMail) -> list[License]:
@@ -158,6 +187,7 @@ def _common_values(settings: MailSettings) -> dict[str, Any]:
         "portal_url": None if settings.public_url is None else f"{settings.public_url}/portal",
         "code": "",
         "sign_in_url": None,
+        "offered_by": "",
         "endpoint": {"id": 0, "url": "", "page_url": None, "is_gone": False},
     }
 
@@ -233,6 +263,7 @@ def sample_values(settings: MailSettings, now: datetime) -> dict[str, Any]:
         "expires_at": expires_at,
         "code": "1234 5678",
         "sign_in_url": link("/portal/sign-in/sample"),
+        "offered_by": "erin@example.com",
         "endpoint": {
             "id": 7,
             "url": "https://example.com/hooks",

@@ -22,6 +22,10 @@ class MailTemplate(StrEnum):
     PAYMENT_FAILED = "payment_failed"
     SIGN_IN_CODE = "sign_in_code"
     YOUR_KEYS = "your_keys"
+    #: A license changes hands: to the one to whom it is offered, who gets it, and who had it.
+    LICENSE_OFFERED = "license_offered"
+    LICENSE_RECEIVED = "license_received"
+    LICENSE_GIVEN = "license_given"
     #: For users of the administration pages.
     ENDPOINT_DISABLED = "endpoint_disabled"
 

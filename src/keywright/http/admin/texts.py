@@ -33,6 +33,9 @@ MAIL_TEXTS: dict[MailTemplate, str] = {
     MailTemplate.PAYMENT_FAILED: N_("Payment failed"),
     MailTemplate.SIGN_IN_CODE: N_("Sign-in code"),
     MailTemplate.YOUR_KEYS: N_("Your keys"),
+    MailTemplate.LICENSE_OFFERED: N_("License offered"),
+    MailTemplate.LICENSE_RECEIVED: N_("License received"),
+    MailTemplate.LICENSE_GIVEN: N_("License handed on"),
     MailTemplate.ENDPOINT_DISABLED: N_("Endpoint disabled"),
 }
 

@@ -201,7 +201,7 @@ async def rotate_license_key(call: Call) -> Answer:
     """Give a license a new key.
 
     Made as its policy says. Activations and leases stay; the old key is refused with `key_rotated`, and is
-    unknown over v2.
+    unknown over v2. For 14 days after a customer claimed the license, only PATCH of `key` gives it another.
     """
     return await _change(call, RotateKey(**_about(call)))
 
@@ -338,7 +338,7 @@ ROUTES = (
         Right.WRITE,
         rotate_license_key,
         gives=License,
-        refusals=("not_found",),
+        refusals=("not_found", "not_transferable"),
     ),
     Route(
         "DELETE",

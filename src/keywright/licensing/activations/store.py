@@ -6,7 +6,19 @@ from typing import Any
 
 import msgspec
 from msgspec.structs import replace
-from sqlalchemy import Select, and_, bindparam, delete, func, literal_column, select, true, union_all, update
+from sqlalchemy import (
+    Select,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    literal_column,
+    select,
+    true,
+    union_all,
+    update,
+)
 
 from keywright.db.bulk import Lookup, Values, array_table, bulk_delete, bulk_insert, bulk_update, bulk_upsert
 from keywright.db.rows import to_datetime, to_json, to_optional_seconds, to_seconds
@@ -15,13 +27,16 @@ from keywright.db.schema import (
     last_seen,
     lease_counters,
     leases,
+    license_claims,
     license_moments,
     license_notes,
     license_tags,
+    license_transfers,
     licenses,
     meter_usage,
     new_devices,
     portal_removals,
+    pruned_activations,
     refusals,
     rotated_keys,
     trials,
@@ -109,6 +124,13 @@ def delete_licenses(tx: WriteTransaction, license_ids: Collection[int]) -> None:
     forgotten = [{"where_license_id": number, "email": None} for number in license_ids]
     FORGET_EMAILS.execute(tx.connection, forgotten)
     DELETE_LICENSES.execute(tx.connection, [{"where_id": number} for number in license_ids])
+
+
+def delete_places(tx: WriteTransaction, license_id: int) -> None:
+    """Delete all activations and leases of a license, active or given up; its counters are the caller's."""
+    tx.connection.execute(_NOTE_PRUNED, {"of_license": license_id})
+    for table in (activations, last_seen, leases):
+        tx.connection.execute(delete(table).where(table.c.license_id == license_id))
 
 
 def list_new_devices(tx: ReadTransaction, license_ids: Iterable[int]) -> dict[int, list[SeenDevice]]:
@@ -289,6 +311,13 @@ DEACTIVATE_ACTIVATIONS = (
     .where(_AT_LICENSE, IS_ACTIVE)
     .values(deactivated_at=bindparam("moment"), updated_at=bindparam("moment"))
 )
+#: Their search terms are deleted later.
+_NOTE_PRUNED = insert(pruned_activations).from_select(
+    ["license_id", "activation_id"],
+    select(activations.c.license_id, activations.c.id).where(
+        activations.c.license_id == bindparam("of_license")
+    ),
+)
 DELETE_BELONGINGS = [
     bulk_delete(table, "license_id")
     for table in (
@@ -298,6 +327,8 @@ DELETE_BELONGINGS = [
         meter_usage,
         new_devices,
         portal_removals,
+        license_claims,
+        license_transfers,
         last_seen,
         refusals,
         license_notes,

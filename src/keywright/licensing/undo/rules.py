@@ -15,7 +15,7 @@ from keywright.licensing.undo.model import PastChange
 
 UPDATED, FREED, GIVEN_BACK = "license.updated", "license.deactivated", "license.reactivated"
 #: These come with an update, which holds what was before.
-_BESIDE = ("license.renewed", "license.changed")
+_BESIDE = ("license.renewed", "license.changed", "license.claimed")
 CREATED, DELETED, RESTORED = "license.created", "license.deleted", "license.restored"
 #: The fields of a license that an event has before and after, and that can be set back.
 _FIELDS: Mapping[str, Any] = {

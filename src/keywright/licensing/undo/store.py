@@ -18,9 +18,11 @@ from keywright.db.schema import (
     activations,
     deleted_licenses,
     last_seen,
+    license_claims,
     license_moments,
     license_notes,
     license_tags,
+    license_transfers,
     licenses,
     meter_usage,
     new_devices,
@@ -41,7 +43,7 @@ MAX_RECORDS = 10_000
 #: The tables whose rows belong to a license and are kept as they are.
 KEPT_TABLES = (
     *(activations, last_seen, license_moments, license_notes, license_tags),
-    *(meter_usage, new_devices, portal_removals),
+    *(meter_usage, new_devices, portal_removals, license_claims, license_transfers),
 )
 _ROWS_OF = {
     table: Lookup(select(table), table.c.id if table is licenses else table.c.license_id)

@@ -17,7 +17,6 @@ from keywright.core.errors import (
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import handlers as licenses
 from keywright.licensing.licenses import store as license_store
-from keywright.licensing.licenses.keys import new_license_key
 from keywright.licensing.licenses.model import License, LicenseSource, Order, order_fields, order_line_hash
 from keywright.licensing.licenses.rules import apply_members, expiry_of_applied, expiry_of_new
 from keywright.licensing.management.commands import ChangeAndShow
@@ -29,7 +28,9 @@ from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning.customers.handlers import find_or_make
 from keywright.provisioning.customers.store import CUSTOMERS
 from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses, MoveLicense, RotateKey
-from keywright.provisioning.policies.handlers import draw_keys
+from keywright.provisioning.ownership.rules import require_settled
+from keywright.provisioning.ownership.store import find_claim
+from keywright.provisioning.policies.handlers import draw_key_of, draw_keys
 from keywright.provisioning.policies.model import Policy
 from keywright.provisioning.policies.store import find_policy
 from keywright.provisioning.references import require_customer, require_product
@@ -77,11 +78,10 @@ def make(
 
 
 def rotate_key(work: LicenseWork, command: RotateKey) -> LicenseRecord:
-    """Give a license a new key; its activations stay."""
+    """Give a license a new key; its activations stay. Raises ``ClaimedLately``."""
     license = work.get_license(command)
-    policy = None if license.policy_id is None else find_policy(work.tx, license.policy_id)
-    key = new_license_key() if policy is None else draw_keys(work, policy, 1)[0]
-    return licenses.apply_changes(work, command, license, {"key": key})
+    require_settled(license, find_claim(work.tx, license.id), command.context.now)
+    return licenses.apply_changes(work, command, license, {"key": draw_key_of(work, license)})
 
 
 def change_and_show(work: LicenseWork, command: ChangeAndShow) -> ManagedLicense:

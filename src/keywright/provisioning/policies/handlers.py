@@ -21,7 +21,7 @@ from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.handlers import fields_of, new_license
-from keywright.licensing.licenses.model import LicenseSource
+from keywright.licensing.licenses.model import License, LicenseSource
 from keywright.licensing.licenses.rules import expiry_of_new
 from keywright.licensing.terms.model import Terms
 from keywright.licensing.terms.rules import merge_terms, write_by_hand
@@ -194,6 +194,12 @@ def draw_keys(work: LicenseWork, policy: Policy, amount: int) -> list[str]:
         taken = license_store.find_licenses(work.tx, drawn)
         new |= {key: None for key in drawn if key not in taken and not work.has_license(key)}
     return list(new)
+
+
+def draw_key_of(work: LicenseWork, license: License) -> str:
+    """A new key for a license, made as its policy says."""
+    policy = None if license.policy_id is None else policy_store.find_policy(work.tx, license.policy_id)
+    return keys.new_license_key() if policy is None else draw_keys(work, policy, 1)[0]
 
 
 HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {

@@ -68,7 +68,7 @@ class RequestErasure(Command, frozen=True, kw_only=True):
 
 
 class PurgeSignIns(Command, frozen=True, kw_only=True):
-    """Delete sign-ins, links and sessions that were over before this moment."""
+    """Delete sign-ins, links, sessions, and offers of licenses, that were over before this moment."""
 
     cost = Cost.ALONE
     is_internal = True

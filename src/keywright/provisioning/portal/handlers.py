@@ -17,6 +17,7 @@ from keywright.events.unit_of_work import UnitOfWork
 from keywright.identity import sign_in_codes
 from keywright.identity.sessions import hash_session_token
 from keywright.provisioning.customers import store as customer_store
+from keywright.provisioning.ownership.store import delete_ended
 from keywright.provisioning.portal import rules, store
 from keywright.provisioning.portal.commands import (
     AskToSignIn,
@@ -147,6 +148,7 @@ def request_erasure(work: UnitOfWork, command: RequestErasure) -> None:
 def purge_sign_ins(work: UnitOfWork, command: PurgeSignIns) -> None:
     """Delete what is over."""
     store.purge(work.tx, command.before)
+    delete_ended(work.tx, command.before)
 
 
 def _number_of(tx: WriteTransaction, email: str) -> int:

@@ -7,6 +7,7 @@ from keywright.events.outbox.model import MAX_LICENSES, MailTemplate, QueuedMail
 from keywright.events.outbox.store import queue_mail
 from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.unit_of_work import LicenseWork
+from keywright.provisioning.ownership.store import find_first_owners
 from keywright.provisioning.shops import outcome_rules
 from keywright.provisioning.shops.commands import WorkShopEvent
 from keywright.provisioning.shops.model import Connection, Lines, Renewal, Sale, StateChange
@@ -22,8 +23,10 @@ class SaleMails:
         self._work, self._command, self._connection = work, command, connection
 
     def find_customer(self, sold: Iterable[SoldLicense]) -> int | None:
-        """The customer of these licenses."""
-        found = (one.customer_id for one in self._licenses_of(sold))
+        """The customer to whom these licenses were sold, who may have handed some of them on."""
+        licenses = list(self._licenses_of(sold))
+        buyers = find_first_owners(self._work.tx, [one.id for one in licenses])
+        found = (buyers.get(one.id, one.customer_id) for one in licenses)
         return next((one for one in found if one is not None), None)
 
     def queue_failed(self, sold: Collection[SoldLicense]) -> None:
@@ -81,15 +84,19 @@ class SaleMails:
     def _queue_about(
         self, template: MailTemplate, found: Sequence[License], unique: str, language: str | None = None
     ) -> None:
-        customer_id = next((one.customer_id for one in found if one.customer_id is not None), None)
-        if customer_id is None or not self._connection.sends_mail:
+        """Queue a mail to each customer of these licenses, about those of that customer."""
+        if not self._connection.sends_mail:
             return
-        mail = QueuedMail(
-            template=template,
-            unique=f"shop {unique} {template.value}",
-            customer_id=customer_id,
-            product_id=found[0].product_id,
-            language=None if language is None else language.replace("-", "_"),
-            subject=Subject(license_ids=tuple(one.id for one in found)),
-        )
-        queue_mail(self._work.tx, mail, self._command.context.now)
+        customers = list(dict.fromkeys(one.customer_id for one in found if one.customer_id is not None))
+        for customer_id in customers:
+            own = [one for one in found if one.customer_id == customer_id]
+            others = "" if customer_id == customers[0] else f" {customer_id}"
+            mail = QueuedMail(
+                template=template,
+                unique=f"shop {unique}{others} {template.value}",
+                customer_id=customer_id,
+                product_id=own[0].product_id,
+                language=None if language is None else language.replace("-", "_"),
+                subject=Subject(license_ids=tuple(one.id for one in own)),
+            )
+            queue_mail(self._work.tx, mail, self._command.context.now)

@@ -1,0 +1,260 @@
+"""Whose a license is: claims with its key, and transfers from one customer to another."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from msgspec import Struct
+
+from keywright.core.fields import Id, OwnId, Time, about
+from keywright.http.answer import Answer
+from keywright.http.middleware.routing import Right
+from keywright.http.v3.answers import created, no_content, ok
+from keywright.http.v3.call import Call
+from keywright.http.v3.fields import Body, LicenseKey, Query
+from keywright.http.v3.license_bodies import OrderText
+from keywright.http.v3.route import Route
+from keywright.http.v3.schemas import Page
+from keywright.licensing.licenses.model import License
+from keywright.provisioning.customers.fields import Email, Language
+from keywright.provisioning.ownership import commands, model
+from keywright.provisioning.ownership.model import TransferState
+from keywright.provisioning.ownership.rules import state_of
+
+
+class NewClaim(Body):
+    """A claim of a license by a customer who has its key."""
+
+    license_key: Annotated[LicenseKey, about("The license key.")]
+    customer_id: Annotated[OwnId, about("The customer.", 1000000042)]
+
+
+class Claimed(Struct):
+    """A license that was claimed."""
+
+    license_id: Annotated[Id, about("The license.", 17)]
+    customer_id: Annotated[Id, about("The customer who has it now.", 1000000042)]
+
+
+class ClaimsQuery(Query):
+    """Which licenses are counted."""
+
+    policy_id: Annotated[Id | None, about("Those made from this policy.")] = None
+    order_id: Annotated[OrderText | None, about("Those of this order.")] = None
+    job_id: Annotated[Id | None, about("Those that this job made.")] = None
+
+
+class ClaimCounts(Struct):
+    """How many licenses were claimed, and used."""
+
+    licenses: Annotated[int, about("How many there are.", 1000)]
+    claimed: Annotated[int, about("Those that a customer claimed, and still has or has handed on.", 640)]
+    activated: Annotated[int, about("Those that a device was activated with at least once.", 512)]
+
+
+class NewTransfer(Body):
+    """An offer of a license to another customer."""
+
+    email: Annotated[
+        Email, about("The address of the other customer; a new one, if need be.", "bob@example.com")
+    ]
+    language: Annotated[Language | None, about("The language of a new customer's mails.", "pt-BR")] = None
+
+
+class Transfer(Struct):
+    """A license that one customer offers to another one, or has handed on."""
+
+    id: Annotated[Id, about("Its number.", 3)]
+    license_id: Annotated[Id, about("The license.", 17)]
+    state: Annotated[TransferState, about("Where it stands.", "offered")]
+    from_customer_id: Annotated[Id, about("The customer who offers it.", 1000000042)]
+    to_customer_id: Annotated[Id, about("The customer to whom it is offered.", 1000000043)]
+    offered_at: Annotated[Time, about("When it was offered.", "2026-11-22T08:54:00Z")]
+    expires_at: Annotated[Time, about("Until when it can be accepted.", "2026-11-29T08:54:00Z")]
+    accepted_at: Annotated[Time | None, about("When it changed hands.", None)]
+    ended_at: Annotated[Time | None, about("When the offer was canceled or declined.", None)]
+    undone_at: Annotated[Time | None, about("When it was given back.", None)]
+
+
+def show(transfer: model.Transfer, owner_id: int | None, now: datetime) -> Transfer:
+    """A transfer of a license that this customer has now."""
+    state = state_of(transfer, owner_id, now)
+    given = {name: getattr(transfer, name) for name in transfer.__struct_fields__}
+    return Transfer(state=state, **given)
+
+
+async def claim_license(call: Call, body: NewClaim) -> Answer:
+    """Claim a license for a customer.
+
+    For a page of your own in the place of the portal's *Add a license key*: the license must be `claimable`
+    and have no customer. A key that is unknown is refused as one that cannot be claimed. For 14 days, the
+    license gets no new key and is not handed on; to undo the claim, set `customer_id` to null.
+    """
+    command = commands.ClaimLicense(
+        context=call.context,
+        license=body.license_key,
+        only_product_id=call.only_product_id,
+        customer_id=body.customer_id,
+    )
+
+    def write(license: License) -> Answer:
+        return ok(Claimed(license.id, body.customer_id), license_id=license.id)
+
+    return await call.change(command, write)
+
+
+async def count_claims(call: Call, query: ClaimsQuery) -> Answer:
+    """Count claimed licenses.
+
+    Of a policy, of an order, or of a batch that a job made; all of them without a parameter.
+    """
+    asked = commands.CountClaims(
+        policy_id=query.policy_id,
+        order_id=query.order_id,
+        job_id=query.job_id,
+        only_product_id=call.only_product_id,
+    )
+    return await call.ask(
+        asked, lambda found: ok(ClaimCounts(found.licenses, found.claimed, found.activated))
+    )
+
+
+async def list_transfers(call: Call) -> Answer:
+    """List the transfers of a license.
+
+    The latest 100, the newest first. Offers that were not accepted are forgotten a day after they are over.
+    """
+    query = commands.ListTransfers(license_id=call.path["license_id"], only_product_id=call.only_product_id)
+
+    def write(found: tuple[int | None, list[model.Transfer]]) -> Answer:
+        owner_id, transfers = found
+        return ok(Page([show(one, owner_id, call.now) for one in transfers], None))
+
+    return await call.ask(query, write)
+
+
+async def offer_license(call: Call, body: NewTransfer) -> Answer:
+    """Offer a license to another customer.
+
+    For its customer, who gives up the license once the other one accepts, in the portal or by a call of
+    yours. The other customer gets a mail without the key. An offer is good for 7 days; a customer may make 3
+    in a day.
+    """
+    command = commands.OfferLicense(**_about(call), email=body.email, language=body.language)
+
+    def write(transfer: model.Transfer) -> Answer:
+        shown = show(transfer, transfer.from_customer_id, transfer.offered_at)
+        path = f"{call.root}/licenses/{transfer.license_id}/transfers/{transfer.id}"
+        return created(shown, path, license_id=transfer.license_id)
+
+    return await call.change(command, write)
+
+
+async def accept_transfer(call: Call) -> Answer:
+    """Accept an offer for the other customer.
+
+    Only when you know that it is them: the portal asks for their address to be proved. The license gets a
+    new key, all of its places are free, and both customers get a mail.
+    """
+    return await _decide(call, commands.AcceptTransfer(**_about(call), transfer_id=call.path["transfer_id"]))
+
+
+async def undo_transfer(call: Call) -> Answer:
+    """Give a license back.
+
+    To the customer who had it before, with a third key and all of its places free.
+    """
+    return await _decide(call, commands.UndoTransfer(**_about(call), transfer_id=call.path["transfer_id"]))
+
+
+async def cancel_transfer(call: Call) -> Answer:
+    """Cancel an offer.
+
+    Its customer keeps the license, and may offer it again.
+    """
+    command = commands.CancelTransfer(**_about(call), transfer_id=call.path["transfer_id"])
+    return await call.change(command, no_content)
+
+
+def _about(call: Call) -> dict[str, Any]:
+    return {
+        "context": call.context,
+        "license": call.path["license_id"],
+        "only_product_id": call.only_product_id,
+    }
+
+
+async def _decide(call: Call, command: commands.TransferCommand) -> Answer:
+    def write(transfer: model.Transfer) -> Answer:
+        shown = show(transfer, None, call.now)
+        return ok(shown, license_id=transfer.license_id)
+
+    return await call.change(command, write)
+
+
+_ALL = "/licenses/{license_id}/transfers"
+_ONE = f"{_ALL}/{{transfer_id}}"
+_EXAMPLE = {"license_key": "KEY-1", "customer_id": 1000000042}
+ROUTES = (
+    Route(
+        "POST",
+        "/licenses/claim",
+        "claim_license",
+        Right.WRITE,
+        claim_license,
+        body=NewClaim,
+        gives=Claimed,
+        refusals=("not_claimable",),
+        example=_EXAMPLE,
+    ),
+    Route(
+        "GET",
+        "/licenses/claims",
+        "count_claims",
+        Right.READ,
+        count_claims,
+        query=ClaimsQuery,
+        gives=ClaimCounts,
+    ),
+    Route(
+        "GET",
+        _ALL,
+        "list_transfers",
+        Right.READ,
+        list_transfers,
+        gives=Page[Transfer],
+        refusals=("not_found",),
+    ),
+    Route(
+        "POST",
+        _ALL,
+        "offer_license",
+        Right.WRITE,
+        offer_license,
+        body=NewTransfer,
+        gives=Transfer,
+        status=201,
+        refusals=("not_found", "not_transferable", "transfer_pending", "too_many_requests"),
+        example={"email": "bob@example.com"},
+    ),
+    Route(
+        "POST",
+        f"{_ONE}/accept",
+        "accept_transfer",
+        Right.WRITE,
+        accept_transfer,
+        gives=Transfer,
+        refusals=("not_found", "not_transferable"),
+    ),
+    Route(
+        "POST",
+        f"{_ONE}/undo",
+        "undo_transfer",
+        Right.WRITE,
+        undo_transfer,
+        gives=Transfer,
+        refusals=("not_found", "changed_meanwhile"),
+    ),
+    Route(
+        "DELETE", _ONE, "cancel_transfer", Right.WRITE, cancel_transfer, status=204, refusals=("not_found",)
+    ),
+)

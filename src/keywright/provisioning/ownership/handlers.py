@@ -1,0 +1,217 @@
+"""Decide claims and transfers of licenses.
+
+They are decided by the database's clock, where it has one, under the lock of the license. The past of a
+license that changes hands is not for its new owner: the records of its devices are deleted.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from msgspec.structs import replace
+
+from keywright.core.command import Command
+from keywright.core.errors import (
+    ChangedSince,
+    InvalidParameters,
+    NotClaimable,
+    NotFound,
+    NotTransferable,
+    TransferPending,
+    UnknownLicenseId,
+)
+from keywright.events.outbox.model import MailTemplate, QueuedMail, Subject
+from keywright.events.outbox.store import queue_mail
+from keywright.licensing.activations.store import delete_places
+from keywright.licensing.leases.store import recount_leases
+from keywright.licensing.licenses import handlers as licenses
+from keywright.licensing.licenses.model import License
+from keywright.licensing.licenses.rules import terms_of
+from keywright.licensing.unit_of_work import LicenseWork
+from keywright.provisioning.customers.handlers import find_or_make
+from keywright.provisioning.customers.store import CUSTOMERS
+from keywright.provisioning.ownership import rules, store
+from keywright.provisioning.ownership.commands import (
+    AcceptTransfer,
+    CancelTransfer,
+    ClaimLicense,
+    OfferLicense,
+    TransferCommand,
+    UndoTransfer,
+)
+from keywright.provisioning.ownership.model import OFFER_TIME, Claim, Transfer, TransferState
+from keywright.provisioning.policies.handlers import draw_key_of
+from keywright.provisioning.references import require_customer
+
+
+def claim(work: LicenseWork, command: ClaimLicense) -> License:
+    """Give the license to the customer; one that is theirs already stays as it is. Raises ``NotClaimable``,
+    after the same statements, whether there is no such license or it cannot be claimed; and
+    ``UnknownReference`` for an unknown customer.
+    """
+    require_customer(work.tx, command.customer_id, None, "/customer_id")
+    license, only = work.find_license(command.license), command.only_product_id
+    if license is None or only not in (None, license.product_id):
+        raise NotClaimable
+    if license.customer_id == command.customer_id:
+        return license
+    if not rules.is_claimable(license):
+        raise NotClaimable
+    changes = {"customer_id": command.customer_id}
+    claimed = licenses.apply_changes(work, command, license, changes).license
+    store.save_claim(work.tx, Claim(license.id, command.customer_id, _now(work, command)))
+    work.record_license_event("license.claimed", claimed, command, details=changes)
+    return claimed
+
+
+def offer(work: LicenseWork, command: OfferLicense) -> Transfer:
+    """Offer the license. Raises ``UnknownLicenseId``, ``NotTransferable``, ``TransferPending``,
+    ``TooManyOffers``, or ``InvalidParameters`` for the owner's own address.
+    """
+    license, now = work.get_license(command), _now(work, command)
+    owner_id = license.customer_id
+    if command.owner_id not in (None, owner_id):
+        raise UnknownLicenseId(str(license.id))
+    if owner_id is None:
+        raise NotTransferable
+    # One after another, of all licenses of the owner.
+    CUSTOMERS.lock(work.tx, owner_id)
+    rules.require_transferable(license, store.find_past(work.tx, license.id), now)
+    states = [rules.state_of(one, owner_id, now) for one in store.list_transfers(work.tx, license.id)]
+    if TransferState.OFFERED in states:
+        raise TransferPending
+    rules.require_few(store.list_offer_times(work.tx, owner_id), now)
+    _require_own(work, command)
+    to = find_or_make(work, command, email=command.email, language=command.language)
+    if to.id == owner_id:
+        raise InvalidParameters({"email": "must be the address of another customer"})
+    transfer = Transfer(
+        id=0,
+        license_id=license.id,
+        from_customer_id=owner_id,
+        to_customer_id=to.id,
+        offered_at=now,
+        expires_at=now + OFFER_TIME,
+    )
+    transfer = replace(transfer, id=store.save_new_transfer(work.tx, transfer))
+    _queue(work, transfer, license, {MailTemplate.LICENSE_OFFERED: to.id})
+    _record(work, command, "license.transfer_offered", license, transfer)
+    return transfer
+
+
+def accept(work: LicenseWork, command: AcceptTransfer) -> Transfer:
+    """Give the license to the customer to whom it is offered. Raises ``NotFound`` for an offer that is over,
+    of another customer, or of one whose address is not proved, and ``NotTransferable``.
+    """
+    license, transfer = _get_offered(work, command)
+    customer_id, now = command.customer_id, _now(work, command)
+    if customer_id is not None:
+        customer = CUSTOMERS.find(work.tx, customer_id)
+        is_proved = customer is not None and customer.email_verified_at is not None
+        if customer_id != transfer.to_customer_id or not is_proved:
+            raise NotFound("such offer")
+    rules.require_transferable(license, store.find_past(work.tx, license.id), now)
+    return _hand_over(work, command, license, replace(transfer, accepted_at=now))
+
+
+def cancel(work: LicenseWork, command: CancelTransfer) -> None:
+    """End an offer. Raises ``NotFound`` for one that is over, or is neither of nor to the customer."""
+    license, transfer = _get_offered(work, command)
+    if command.customer_id not in (None, transfer.from_customer_id, transfer.to_customer_id):
+        raise NotFound("such offer")
+    store.save_transfer(work.tx, replace(transfer, ended_at=_now(work, command)))
+    _record(work, command, "license.transfer_ended", license, transfer)
+
+
+def undo(work: LicenseWork, command: UndoTransfer) -> Transfer:
+    """Give the license back. Raises ``NotFound`` where it did not change hands so, ``ChangedSince`` where it
+    has another customer by now.
+    """
+    license, now = work.get_license(command), _now(work, command)
+    transfer = store.find_transfer(work.tx, license.id, command.transfer_id)
+    if transfer is None or transfer.accepted_at is None or transfer.undone_at is not None:
+        raise NotFound("such transfer")
+    if license.customer_id != transfer.to_customer_id:
+        raise ChangedSince(("customer_id",))
+    return _hand_over(work, command, license, replace(transfer, undone_at=now))
+
+
+def _require_own(work: LicenseWork, command: OfferLicense) -> None:
+    """Raise ``UnknownReference`` for customers of other products alone."""
+    if command.only_product_id is not None:
+        customer = CUSTOMERS.find_by(work.tx, "email", command.email)
+        if customer is not None:
+            require_customer(work.tx, customer.id, command.only_product_id, "/email")
+
+
+def _get_offered(work: LicenseWork, command: TransferCommand) -> tuple[License, Transfer]:
+    license = work.get_license(command)
+    found = store.find_transfer(work.tx, license.id, command.transfer_id)
+    return license, rules.require_offered(found, license.customer_id, _now(work, command))
+
+
+def _hand_over(work: LicenseWork, command: TransferCommand, license: License, transfer: Transfer) -> Transfer:
+    """Save the transfer, and give the license to the other customer, with a new key and without devices and
+    leases.
+    """
+    before, after = transfer.from_customer_id, transfer.to_customer_id
+    if transfer.undone_at is not None:
+        before, after = after, before
+    store.save_transfer(work.tx, transfer)
+    delete_places(work.tx, license.id)
+    recount_leases(work.tx, license.id, terms_of(license).max_leases)
+    freed = replace(license, times_activated=0, deactivated_count=0)
+    changes = {"key": draw_key_of(work, license), "customer_id": after}
+    changed = licenses.apply_changes(work, command, freed, changes).license
+    _record(work, command, "license.transferred", changed, transfer, devices=license.times_activated)
+    mails = {MailTemplate.LICENSE_RECEIVED: after, MailTemplate.LICENSE_GIVEN: before}
+    _queue(work, transfer, changed, mails)
+    return transfer
+
+
+def _record(
+    work: LicenseWork,
+    command: OfferLicense | TransferCommand,
+    name: str,
+    license: License,
+    transfer: Transfer,
+    **more: Any,
+) -> None:
+    details = {
+        "transfer_id": transfer.id,
+        "from_customer_id": transfer.from_customer_id,
+        "to_customer_id": transfer.to_customer_id,
+    }
+    if transfer.undone_at is not None:
+        more["is_undone"] = True
+    work.record_license_event(name, license, command, details=details | more)
+
+
+def _queue(
+    work: LicenseWork, transfer: Transfer, license: License, mails: Mapping[MailTemplate, int]
+) -> None:
+    """Queue these mails about a transfer, each to its customer."""
+    undone = "" if transfer.undone_at is None else " undone"
+    for template, customer_id in mails.items():
+        mail = QueuedMail(
+            template=template,
+            unique=f"transfer {transfer.id}{undone} {template.value}",
+            customer_id=customer_id,
+            product_id=license.product_id,
+            subject=Subject(license_ids=(license.id,)),
+        )
+        queue_mail(work.tx, mail, transfer.undone_at or transfer.accepted_at or transfer.offered_at)
+
+
+def _now(work: LicenseWork, command: Command) -> datetime:
+    clock = work.tx.read_clock()
+    return command.context.now if clock is None else clock.replace(microsecond=0)
+
+
+HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
+    ClaimLicense: claim,
+    OfferLicense: offer,
+    AcceptTransfer: accept,
+    CancelTransfer: cancel,
+    UndoTransfer: undo,
+}

@@ -1,0 +1,163 @@
+"""Statements about claims and transfers."""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Row, Select, and_, delete, exists, func, or_, select, update
+from sqlalchemy.dialects.postgresql import insert as insert_on_postgres
+from sqlalchemy.dialects.sqlite import insert as insert_on_sqlite
+
+from keywright.db.bulk import Lookup
+from keywright.db.rows import to_columns, to_datetime, to_seconds, with_datetimes
+from keywright.db.schema import (
+    job_licenses,
+    later_purchases,
+    license_claims,
+    license_transfers,
+    licenses,
+    sold_licenses,
+    subscriptions,
+)
+from keywright.db.transaction import ReadTransaction, WriteTransaction
+from keywright.provisioning.ownership.commands import CountClaims
+from keywright.provisioning.ownership.model import Claim, ClaimCounts, Transfer
+from keywright.provisioning.ownership.rules import Past
+
+#: So many transfers of a license, and offers to a customer, are listed.
+MAX_LISTED = 100
+_COLUMNS = license_transfers.c
+_TRANSFER = [_COLUMNS[name] for name in Transfer.__struct_fields__]
+_ACCEPTED = (_COLUMNS.accepted_at.is_not(None), _COLUMNS.undone_at.is_(None))
+_IS_OPEN = (_COLUMNS.accepted_at.is_(None), _COLUMNS.ended_at.is_(None))
+#: The first owners of licenses that were handed on.
+_OWNERS = Lookup(
+    select(_COLUMNS.id, _COLUMNS.license_id, _COLUMNS.from_customer_id).where(*_ACCEPTED),
+    _COLUMNS.license_id,
+)
+#: States of a subscription that is over.
+_OVER = ("ended", "refunded")
+
+
+def find_claim(tx: ReadTransaction, license_id: int) -> Claim | None:
+    """The license's last claim."""
+    query = select(license_claims).where(license_claims.c.license_id == license_id)
+    return tx.first(query, lambda row: Claim(**with_datetimes(row)))
+
+
+def save_claim(tx: WriteTransaction, claim: Claim) -> None:
+    """Insert, or take the place of an earlier claim."""
+    insert_one = (insert_on_postgres if tx.is_postgres else insert_on_sqlite)(license_claims)
+    values = to_columns(claim) | {"license_id": claim.license_id}
+    changed = {name: one for name, one in values.items() if name != "license_id"}
+    tx.connection.execute(
+        insert_one.values(values).on_conflict_do_update(index_elements=["license_id"], set_=changed)
+    )
+
+
+def find_past(tx: ReadTransaction, license_id: int) -> Past:
+    """What decides whether the license may change hands."""
+    accepted = select(_COLUMNS.accepted_at).where(_COLUMNS.license_id == license_id, *_ACCEPTED)
+    moments = [to_datetime(one) for one in tx.connection.execute(accepted).scalars()]
+    has_subscription = or_(*(_runs(table, license_id) for table in (sold_licenses, later_purchases)))
+    runs = bool(tx.connection.execute(select(has_subscription)).scalar_one())
+    return Past(find_claim(tx, license_id), moments, runs)
+
+
+def _runs(table: Any, license_id: int) -> Any:
+    """Whether a subscription that is not over sold the license, or renews it."""
+    is_its = (
+        subscriptions.c.connection_id == table.c.connection_id,
+        subscriptions.c.subscription_ref == table.c.subscription_ref,
+        subscriptions.c.state.in_(_OVER),
+    )
+    is_over = exists(select(subscriptions.c.state).where(*is_its).correlate(table))
+    is_sold = and_(table.c.license_id == license_id, table.c.subscription_ref.is_not(None))
+    still = [table.c.is_over == 0] if "is_over" in table.c else []
+    return exists(select(table.c.license_id).where(is_sold, ~is_over, *still))
+
+
+def find_transfer(tx: ReadTransaction, license_id: int, transfer_id: int) -> Transfer | None:
+    """A transfer of this license."""
+    query = select(*_TRANSFER).where(_COLUMNS.id == transfer_id, _COLUMNS.license_id == license_id)
+    return tx.first(query, _transfer_of)
+
+
+def list_transfers(tx: ReadTransaction, license_id: int) -> list[Transfer]:
+    """The latest transfers of a license, the newest first."""
+    return _list(tx, select(*_TRANSFER).where(_COLUMNS.license_id == license_id))
+
+
+def list_offered_to(tx: ReadTransaction, customer_id: int, now: datetime) -> list[Transfer]:
+    """The offers to a customer that are good now."""
+    is_good = (_COLUMNS.to_customer_id == customer_id, *_IS_OPEN, _COLUMNS.expires_at > to_seconds(now))
+    is_owned = licenses.c.customer_id == _COLUMNS.from_customer_id
+    own = license_transfers.join(licenses, and_(licenses.c.id == _COLUMNS.license_id, is_owned))
+    return _list(tx, select(*_TRANSFER).select_from(own).where(*is_good))
+
+
+def list_offer_times(tx: ReadTransaction, customer_id: int) -> list[datetime]:
+    """When a customer has made the latest offers."""
+    query = select(_COLUMNS.offered_at).where(_COLUMNS.from_customer_id == customer_id)
+    newest = query.order_by(_COLUMNS.offered_at.desc()).limit(MAX_LISTED)
+    return [to_datetime(one) for one in tx.connection.execute(newest).scalars()]
+
+
+def save_new_transfer(tx: WriteTransaction, transfer: Transfer) -> int:
+    """Insert; returns its ID."""
+    return tx.insert(license_transfers, to_columns(transfer))
+
+
+def save_transfer(tx: WriteTransaction, transfer: Transfer) -> None:
+    """Update every field."""
+    change = update(license_transfers).where(_COLUMNS.id == transfer.id)
+    tx.connection.execute(change.values(to_columns(transfer)))
+
+
+def find_first_owners(tx: ReadTransaction, license_ids: Collection[int]) -> Mapping[int, int]:
+    """The customers who had those of these licenses first that were handed on, by license."""
+    found = sorted(_OWNERS.find_rows(tx.connection, license_ids), reverse=True)
+    return {license_id: customer_id for _, license_id, customer_id in found}
+
+
+def delete_ended(tx: WriteTransaction, before: datetime) -> None:
+    """Delete the offers that were over before this moment, and were never accepted."""
+    is_old = _COLUMNS.expires_at < to_seconds(before)
+    tx.connection.execute(delete(license_transfers).where(_COLUMNS.accepted_at.is_(None), is_old))
+
+
+def count_claims(tx: ReadTransaction, query: CountClaims) -> ClaimCounts:
+    """How many of some licenses have a customer who claimed them, and how many were ever activated."""
+    column = licenses.c
+    has_claim = exists().where(license_claims.c.license_id == column.id)
+    is_claimed = and_(column.customer_id.is_not(None), has_claim)
+    is_activated = column.times_activated + column.deactivated_count > 0
+    counts = [func.count(), *(func.count().filter(one) for one in (is_claimed, is_activated))]
+    counted = select(*counts).select_from(licenses).where(*_conditions(query))
+    found = tx.connection.execute(counted).one()
+    return ClaimCounts(found[0], found[1], found[2])
+
+
+def _conditions(query: CountClaims) -> list[Any]:
+    column, order_id = licenses.c, query.order_id
+    found: list[Any] = []
+    if query.policy_id is not None:
+        found.append(column.policy_id == query.policy_id)
+    if order_id is not None:
+        number = int(order_id) if order_id.isascii() and order_id.isdigit() and len(order_id) < 19 else -1
+        found.append(or_(column.order_ref == order_id, column.order_id == number))
+    if query.job_id is not None:
+        of_job = select(job_licenses.c.license_id).where(job_licenses.c.job_id == query.job_id)
+        found.append(column.id.in_(of_job))
+    if query.only_product_id is not None:
+        found.append(column.product_id == query.only_product_id)
+    return found
+
+
+def _list(tx: ReadTransaction, query: Select[Any]) -> list[Transfer]:
+    newest = query.order_by(_COLUMNS.id.desc()).limit(MAX_LISTED)
+    return [_transfer_of(row) for row in tx.connection.execute(newest)]
+
+
+def _transfer_of(row: Row[Any]) -> Transfer:
+    return Transfer(**with_datetimes(row))

@@ -1,0 +1,403 @@
+"""Customers claim licenses with their keys, and hand them on: once, in time, and as the terms allow."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from threading import Barrier
+from typing import Any
+
+import pytest
+from sqlalchemy import event, insert
+from sqlalchemy import update as update_rows
+from sqlalchemy.engine import Engine
+
+from keywright.core.command import Context
+from keywright.core.errors import (
+    ChangedSince,
+    ClaimedLately,
+    HandedOnBefore,
+    InvalidParameters,
+    KeywrightError,
+    NoFreeLease,
+    NotClaimable,
+    NotFound,
+    NotTransferable,
+    SubscriptionRuns,
+    TooManyOffers,
+    TransferPending,
+    TransferTooEarly,
+    UnknownLicenseId,
+)
+from keywright.db import Storage
+from keywright.db.schema import (
+    activations,
+    customers,
+    license_transfers,
+    mail_outbox,
+    sold_licenses,
+    subscriptions,
+)
+from keywright.engine.executor import Executor
+from keywright.licensing.licenses.model import License, Status
+from keywright.licensing.licenses.store import find_licenses_by_id
+from keywright.licensing.undo.commands import RestoreLicense, UndoChanges
+from keywright.provisioning.customers.commands import CreateCustomer, UpdateCustomer
+from keywright.provisioning.customers.fields import CustomerFields, NewCustomer
+from keywright.provisioning.licenses.commands import RotateKey
+from keywright.provisioning.ownership.commands import (
+    AcceptTransfer,
+    CancelTransfer,
+    ClaimLicense,
+    CountClaims,
+    OfferLicense,
+    UndoTransfer,
+)
+from keywright.provisioning.ownership.model import ClaimCounts
+from keywright.provisioning.portal.commands import PurgeSignIns
+from keywright.registry import open_executor
+from tests.databases import KINDS
+from tests.jobs import decide
+from tests.makers import (
+    KEY,
+    NOW,
+    activate,
+    activate_device,
+    an_origin,
+    create,
+    create_policy,
+    deactivate_all,
+    delete,
+    generate,
+    set_terms,
+    take_lease,
+    update,
+)
+from tests.storage.conftest import Opener
+
+DATABASES = KINDS
+ADA, BOB, EVE = 7, 8, 9
+EMAILS = {ADA: "ada@example.com", BOB: "bob@example.com", EVE: "eve@example.com"}
+A_DAY = timedelta(days=1)
+MONTH = NOW + 30 * A_DAY
+
+
+def by(customer_id: int | None, now: datetime = NOW) -> dict[str, Any]:
+    actor = "user:1" if customer_id is None else f"customer:{customer_id}"
+    return {"context": Context(now, an_origin(actor=actor))}
+
+
+def claim(customer_id: int = ADA, key: str = KEY, now: datetime = NOW, **fields: Any) -> ClaimLicense:
+    return ClaimLicense(**by(customer_id, now), license=key, customer_id=customer_id, **fields)
+
+
+def offer(email: str = "Bob@example.com", now: datetime = MONTH, **fields: Any) -> OfferLicense:
+    whole: dict[str, Any] = {"license": 1, "email": email, "owner_id": ADA} | fields
+    return OfferLicense(**by(ADA, now), **whole)
+
+
+def accept(transfer_id: int = 1, customer_id: int | None = BOB, now: datetime = MONTH) -> AcceptTransfer:
+    return AcceptTransfer(**by(customer_id, now), license=1, transfer_id=transfer_id, customer_id=customer_id)
+
+
+def cancel(transfer_id: int = 1, customer_id: int | None = ADA, now: datetime = MONTH) -> CancelTransfer:
+    return CancelTransfer(**by(customer_id, now), license=1, transfer_id=transfer_id, customer_id=customer_id)
+
+
+def undo(transfer_id: int = 1, now: datetime = MONTH + A_DAY) -> UndoTransfer:
+    return UndoTransfer(**by(None, now), license=1, transfer_id=transfer_id)
+
+
+def outcome(executor: Executor, command: Any) -> Any:
+    """The outcome of a command, or the class of its refusal."""
+    (found,) = executor.execute([command])
+    return type(found) if isinstance(found, KeywrightError) else found
+
+
+@pytest.fixture
+def people(executor: Executor, storage: Storage) -> None:
+    """Ada, Bob and Eve, who have proved their addresses."""
+    for number, email in EMAILS.items():
+        decide(executor, CreateCustomer(**by(None), fields=NewCustomer(id=number, email=email)))
+    with storage.write() as tx:
+        tx.connection.execute(update_rows(customers).values(email_verified_at=1))
+
+
+@pytest.fixture
+def owned(executor: Executor, people: None) -> License:
+    """License 1 of Ada, which may be handed on after 30 days, always."""
+    decide(executor, create(KEY, limit=3, customer_id=ADA))
+    changed = decide(executor, set_terms({"transferable": "always", "max_leases": 1, "max_activations": 3}))
+    return changed.license  # type: ignore[no-any-return]
+
+
+def read(storage: Storage, number: int = 1) -> License:
+    with storage.read() as tx:
+        return find_licenses_by_id(tx, [number])[number]
+
+
+def mails(storage: Storage) -> list[tuple[str, int]]:
+    with storage.read() as tx:
+        column = mail_outbox.c
+        found = tx.connection.execute(mail_outbox.select().order_by(column.id))
+        return [(one.template, one.customer_id) for one in found]
+
+
+# --- claims ---------------------------------------------------------------------------------------
+
+
+def test_a_license_is_claimed_once_by_a_customer_with_its_key(executor: Executor, people: None) -> None:
+    decide(executor, create(KEY))
+    assert outcome(executor, claim()) is NotClaimable
+    decide(executor, set_terms({"claimable": True}))
+    assert outcome(executor, claim(only_product_id=5)) is NotClaimable
+    assert outcome(executor, claim()).customer_id == ADA
+    assert outcome(executor, claim()).customer_id == ADA
+    assert outcome(executor, claim(BOB)) is NotClaimable
+    assert outcome(executor, claim(BOB, key="unknown")) is NotClaimable
+    decide(executor, update(1, customer_id=None, status=Status.DISABLED))
+    assert outcome(executor, claim(BOB)) is NotClaimable
+
+
+def test_a_claim_is_undone_like_any_change_and_is_settled_after_14_days(
+    executor: Executor, storage: Storage, people: None
+) -> None:
+    decide(executor, create(KEY))
+    terms = {"claimable": True, "transferable": "always", "transfer_after_days": 0}
+    decide(executor, set_terms(terms))
+    decide(executor, claim())
+    almost, settled = NOW + timedelta(days=14, seconds=-1), NOW + timedelta(days=14)
+    for moment, refusal in ((NOW, ClaimedLately), (almost, ClaimedLately)):
+        assert outcome(executor, offer(now=moment)) is refusal
+        assert outcome(executor, RotateKey(**by(ADA, moment), license=1)) is refusal
+    actor = UndoChanges(**by(ADA), license=1, changed_at=NOW)
+    decide(executor, actor)
+    assert read(storage).customer_id is None
+    assert outcome(executor, claim(BOB)).customer_id == BOB
+    decide(executor, update(1, customer_id=ADA))
+    decide(executor, RotateKey(**by(None), license=1))
+    assert read(storage).key != KEY
+    assert outcome(executor, offer(now=settled)).to_customer_id == BOB
+
+
+def test_what_cannot_be_claimed_costs_the_same_statements(executor: Executor, people: None) -> None:
+    for key, claimable, customer_id in (("free", False, None), ("taken", True, BOB)):
+        decide(executor, create(key, customer_id=customer_id))
+        decide(executor, set_terms({"claimable": claimable}, key=key))
+    seen = []
+    for key in ("unknown", "free", "taken"):
+        with recorded() as statements:
+            assert outcome(executor, claim(key=key)) is NotClaimable
+        seen.append(statements)
+    assert seen[0]
+    assert seen == [seen[0]] * 3
+
+
+def test_batches_count_what_was_claimed_and_activated(executor: Executor, people: None) -> None:
+    decide(executor, create_policy())
+    batch = decide(executor, generate(1, 5, claimable=True, order_id=12))
+    keys = [one.license.key for one in batch]
+    decide(executor, claim(ADA, keys[0]))
+    decide(executor, claim(BOB, keys[1]))
+    decide(executor, activate(keys[1]))
+    decide(executor, activate(keys[2]))
+    decide(executor, deactivate_all(keys[2]))
+    decide(executor, update(batch[0].license.id, customer_id=None))
+    counted = ClaimCounts(licenses=5, claimed=1, activated=2)
+    asked = CountClaims(policy_id=1), CountClaims(order_id="12"), CountClaims(order_id="13")
+    assert executor.query([*asked]) == [counted, counted, ClaimCounts(0, 0, 0)]
+
+
+@contextmanager
+def recorded() -> Iterator[list[str]]:
+    """The statements that run meanwhile."""
+    statements: list[str] = []
+
+    def record(*given: Any) -> None:
+        statements.append(given[2])
+
+    event.listen(Engine, "after_cursor_execute", record)
+    try:
+        yield statements
+    finally:
+        event.remove(Engine, "after_cursor_execute", record)
+
+
+# --- offers ---------------------------------------------------------------------------------------
+
+
+def test_a_license_is_handed_on_with_a_new_key_and_all_places_free(
+    executor: Executor, storage: Storage, owned: License
+) -> None:
+    for fingerprint in ("device 1", "device 2"):
+        decide(executor, activate_device(fingerprint))
+    decide(executor, take_lease())
+    made = decide(executor, offer())
+    assert (made.to_customer_id, made.expires_at) == (BOB, MONTH + timedelta(days=7))
+    decide(executor, accept())
+    now = read(storage)
+    assert (now.customer_id, now.times_activated, now.deactivated_count) == (BOB, 0, 0)
+    assert now.key != KEY
+    with storage.read() as tx:
+        assert tx.connection.execute(activations.select()).all() == []
+    decide(executor, take_lease("bob", now.key))
+    assert outcome(executor, take_lease("eve", now.key)) is NoFreeLease
+    decide(executor, activate(now.key))
+    assert mails(storage) == [("license_offered", BOB), ("license_received", BOB), ("license_given", ADA)]
+
+
+def test_an_offer_is_accepted_once_in_time_and_by_nobody_else(executor: Executor, owned: License) -> None:
+    decide(executor, offer())
+    end = MONTH + timedelta(days=7)
+    rows = [
+        ("somebody else", accept(customer_id=EVE)),
+        ("the owner", accept(customer_id=ADA)),
+        ("too late", accept(now=end)),
+        ("a clock that was ahead, and is right again", accept(now=MONTH - timedelta(days=400))),
+        ("another offer", accept(transfer_id=2)),
+        ("somebody else's cancellation", cancel(customer_id=EVE)),
+        ("undone before it was accepted", undo()),
+    ]
+    assert {name: outcome(executor, one) for name, one in rows} == dict.fromkeys(dict(rows), NotFound)
+    assert outcome(executor, accept(now=end - timedelta(seconds=1))).to_customer_id == BOB
+    for again in (accept(), cancel(), cancel(customer_id=BOB)):
+        assert outcome(executor, again) is NotFound
+
+
+def test_who_accepts_has_proved_the_address(executor: Executor, storage: Storage, owned: License) -> None:
+    made = decide(executor, offer("New@example.com"))
+    new = made.to_customer_id
+    assert outcome(executor, accept(customer_id=new)) is NotFound
+    with storage.write() as tx:
+        tx.connection.execute(update_rows(customers).where(customers.c.id == new).values(email_verified_at=1))
+    decide(executor, UpdateCustomer(**by(None), id=new, fields=CustomerFields(email="other@example.com")))
+    assert outcome(executor, accept(customer_id=new)) is NotFound
+    assert outcome(executor, accept(customer_id=None)).to_customer_id == new
+
+
+def test_a_license_is_offered_as_its_terms_allow(
+    executor: Executor, storage: Storage, owned: License
+) -> None:
+    assert outcome(executor, offer(now=MONTH - timedelta(seconds=1))) is TransferTooEarly
+    assert outcome(executor, offer(owner_id=BOB)) is UnknownLicenseId
+    assert outcome(executor, offer("ADA@example.com")) is InvalidParameters
+    for changes in ({"status": Status.DISABLED}, {"status": Status.INACTIVE}, {"customer_id": None}):
+        before = {name: getattr(owned, name) for name in changes}
+        decide(executor, update(1, **changes))
+        refused = outcome(executor, offer(owner_id=None))
+        decide(executor, update(1, **before))
+        assert refused is NotTransferable, changes
+    for terms in ({"transferable": "no"}, {"trial": True}):
+        decide(executor, set_terms(terms))
+        assert outcome(executor, offer()) is NotTransferable, terms
+        decide(executor, set_terms({"transferable": "once", "trial": False}))
+    decide(executor, offer())
+    assert outcome(executor, offer()) is TransferPending
+    decide(executor, set_terms({"transferable": "no"}))
+    assert outcome(executor, accept()) is NotTransferable
+    decide(executor, set_terms({"transferable": "once"}))
+    decide(executor, accept())
+    refused = outcome(executor, offer(EMAILS[EVE], MONTH + 99 * A_DAY, owner_id=None))
+    assert refused is HandedOnBefore
+
+
+def test_a_license_that_a_subscription_pays_for_stays(
+    executor: Executor, storage: Storage, owned: License
+) -> None:
+    sold = {"connection_id": 1, "order_ref": "o", "line": "l", "number": 0, "license_id": 1, "status": 3}
+    paying = {"connection_id": 1, "subscription_ref": "s"}
+    with storage.write() as tx:
+        tx.connection.execute(insert(sold_licenses).values(sold | paying))
+    assert outcome(executor, offer()) is SubscriptionRuns
+    for state, expected in (("grace", True), ("suspended", True), ("ended", False)):
+        with storage.write() as tx:
+            tx.connection.execute(subscriptions.delete())
+            values = paying | {"state": state, "state_at": 1}
+            tx.connection.execute(insert(subscriptions).values(values))
+        assert (outcome(executor, offer()) is SubscriptionRuns) is expected, state
+
+
+def test_a_customer_offers_three_licenses_a_day(executor: Executor, storage: Storage, owned: License) -> None:
+    terms = {"transferable": "always", "transfer_after_days": 0}
+    for number in range(2, 6):
+        decide(executor, create(f"key {number}", customer_id=ADA))
+        decide(executor, set_terms(terms, key=f"key {number}"))
+    for number in (1, 2):
+        decide(executor, offer(license=number))
+    decide(executor, cancel())
+    assert outcome(executor, cancel()) is NotFound
+    decide(executor, offer(license=1))
+    assert outcome(executor, offer(license=3)) is TooManyOffers
+    assert outcome(executor, offer(now=MONTH + A_DAY - timedelta(seconds=1), license=3)) is TooManyOffers
+    decide(executor, offer(now=MONTH + A_DAY, license=3))
+    # Of a clock that was far ahead and is right again, nothing stays.
+    decide(executor, offer(now=MONTH + 400 * A_DAY, license=4))
+    decide(executor, offer(now=MONTH + A_DAY, license=5))
+
+
+def test_offers_that_are_over_are_deleted_and_transfers_stay(
+    executor: Executor, storage: Storage, owned: License
+) -> None:
+    decide(executor, offer())
+    decide(executor, cancel(customer_id=BOB))
+    decide(executor, offer())
+    decide(executor, accept(2))
+    decide(executor, PurgeSignIns(**by(None), before=MONTH + timedelta(days=7)))
+    assert transfers(storage) == [1, 2]
+    decide(executor, PurgeSignIns(**by(None), before=MONTH + timedelta(days=8)))
+    assert transfers(storage) == [2]
+
+
+def test_undo_gives_the_license_back_with_a_third_key(
+    executor: Executor, storage: Storage, owned: License
+) -> None:
+    decide(executor, offer())
+    decide(executor, accept())
+    second = read(storage).key
+    decide(executor, activate_device("device 3", second))
+    assert outcome(executor, undo(2)) is NotFound
+    decide(executor, undo())
+    now = read(storage)
+    assert (now.customer_id, now.times_activated) == (ADA, 0)
+    assert len({KEY, second, now.key}) == 3
+    assert outcome(executor, undo()) is NotFound
+    assert mails(storage)[3:] == [("license_received", ADA), ("license_given", BOB)]
+    decide(executor, set_terms({"transferable": "once"}, key=now.key))
+    decide(executor, offer(EMAILS[EVE], MONTH + A_DAY))
+    decide(executor, accept(2, EVE, MONTH + A_DAY))
+    decide(executor, update(1, customer_id=BOB))
+    assert outcome(executor, undo(2)) is ChangedSince
+
+
+def test_a_deleted_license_comes_back_with_its_transfers(
+    executor: Executor, storage: Storage, owned: License
+) -> None:
+    decide(executor, offer())
+    decide(executor, accept())
+    before = transfers(storage)
+    decide(executor, delete(1))
+    assert transfers(storage) == []
+    decide(executor, RestoreLicense(**by(None), license=1))
+    assert transfers(storage) == before
+
+
+def test_of_two_who_accept_at_once_one_does(
+    executor: Executor, open_again: Opener, storage: Storage, owned: License
+) -> None:
+    decide(executor, offer())
+    executors, barrier = [open_executor(open_again()) for _ in range(2)], Barrier(2)
+
+    def decide_at_once(executor: Executor, command: Any) -> Any:
+        barrier.wait()
+        return outcome(executor, command)
+
+    with ThreadPoolExecutor(2) as threads:
+        pairs = zip(executors, (accept(), accept()), strict=True)
+        found = [one.result() for one in [threads.submit(decide_at_once, *pair) for pair in pairs]]
+    assert [one for one in found if one is NotFound] == [NotFound]
+    assert sum(template == "license_received" for template, _ in mails(storage)) == 1
+
+
+def transfers(storage: Storage) -> list[int]:
+    with storage.read() as tx:
+        return list(tx.connection.execute(license_transfers.select().order_by("id")).scalars())
