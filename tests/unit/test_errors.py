@@ -3,7 +3,7 @@
 import ast
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_args
@@ -211,6 +211,20 @@ def test_an_error_keeps_its_facts_and_tells_them_in_its_text() -> None:
         assert tuple(getattr(error, name) for name in arguments_of(kind)) == kind.example
         assert error.args == kind.example
         assert str(error) == str(kind.example[0])
+
+
+def test_an_error_takes_its_members_and_nothing_else() -> None:
+    make: Callable[..., errors.LicenseInactive] = errors.LicenseInactive
+    for given, named in ((), {}), (("K-1", "more"), {}), (("K-1",), {"more": 1}):
+        with pytest.raises(TypeError, match="LicenseInactive takes"):
+            make(*given, **named)
+
+
+def test_a_full_license_shows_its_devices_where_programs_may_see_them() -> None:
+    full = errors.LimitReached("K-1", 1, 1)
+    assert "devices" not in full.problem_members()
+    shown = errors.LimitReached("K-1", 1, 1, devices=[{"id": 1}]).problem_members()
+    assert [*shown["devices"]] == [{"id": 1}]
 
 
 def test_the_reasons_of_a_refusal_do_not_change_with_what_they_were_made_from() -> None:
