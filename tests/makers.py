@@ -468,7 +468,7 @@ def show_key(key: str = KEY) -> ShowKey:
 def find_items(storage: Storage, kind: Kind, now: datetime = NOW) -> list[Item]:
     """What a look of the work queue finds."""
     query = LookForWork(now=now, kinds=(kind,))
-    return run_read(storage, lambda tx: look_for_work(SimpleNamespace(tx=tx), query)).items[0]
+    return run_read(storage, lambda tx: look_for_work(SimpleNamespace(tx=tx), query))[0]
 
 
 def url_of(folder: Path) -> str:

@@ -107,7 +107,8 @@ class House:
         desk = a_desk(troubled)
         try:
             async with work_queue.working(desk) as queue:
-                yield desk, queue.add(JobRunner(desk, troubled, queue, **settings))
+                queue.add(work := JobRunner(desk, troubled, queue, **settings))
+                yield desk, work
         finally:
             await desk.close()
 

@@ -106,7 +106,8 @@ async def selling(folder: Path, api: str = "http://127.0.0.1:1") -> AsyncIterato
             await desk.execute(command)
         try:
             async with work_queue.working(desk) as queue:
-                yield Process(desk, queue.add(ShopRunner(desk, queue)))
+                queue.add(runner := ShopRunner(desk, queue))
+                yield Process(desk, runner)
         finally:
             await desk.close()
 

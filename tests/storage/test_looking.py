@@ -38,8 +38,7 @@ MAIL = QueuedMail(template=MailTemplate.EXPIRED, unique="one", customer_id=1)
 def find_work(executor: Executor, now: datetime = NOW) -> set[str]:
     questions = (terms.NEW_EVENTS,)
     found = ask(executor, LookForWork(now=now, kinds=tuple(KINDS.values()), questions=questions))
-    work = {name for name, items in zip(KINDS, found.items, strict=True) if items}
-    return work | ({"search"} if found.answers == (True,) else set())
+    return {name for name, items in zip((*KINDS, "search"), found, strict=True) if items}
 
 
 def test_each_loop_is_woken_by_its_own_work_alone(executor: Executor, storage: Storage) -> None:

@@ -73,9 +73,7 @@ class _Worker:
     """Works on one endpoint until nothing is left to be done."""
 
     def __init__(self, deliveries: Deliveries, item: Item, outage: Outage) -> None:
-        self._deliveries = deliveries
-        self._desk, self._queue = deliveries.desk, deliveries.queue
-        self._keys, self._pace = deliveries.keys, deliveries.pace
+        self._all, self._desk, self._queue = deliveries, deliveries.desk, deliveries.queue
         self._item = item
         self._outage = outage
         self._slots = asyncio.Semaphore(_MAX_IN_FLIGHT)
@@ -111,7 +109,7 @@ class _Worker:
 
     async def _step(self) -> bool:
         """Take a step, and begin its requests. Returns False when the work is over."""
-        self._pace.look()
+        self._all.pace.look()
         if self._queue.is_stopping.is_set() or not self._queue.is_clock_right():
             return False
         # Turns are shared: an endpoint that has taken nothing yet gets few of them.
@@ -124,7 +122,7 @@ class _Worker:
         if self._is_failing or not _takes_requests(step.endpoint) or step.endpoint.url != self._url:
             self._drop_waiting()
         if step.due:
-            self._send_all(step, step.endpoint, await self._keys.get())
+            self._send_all(step, step.endpoint, await self._all.keys.get())
         return True
 
     async def _submit(self, *, limit: int = 0, is_last: bool = False) -> Step:
@@ -139,11 +137,11 @@ class _Worker:
             limit=limit,
             is_last=is_last,
         )
-        self._pace.own_commands += 1
+        self._all.pace.own_commands += 1
         try:
             step: Step = await self._desk.execute(command)
         finally:
-            self._pace.own_commands -= 1
+            self._all.pace.own_commands -= 1
         self._held_at = began
         self.has_worked = self.has_worked or bool(attempts)
         self.is_full, self._has_more = step.is_full, step.has_more
@@ -152,7 +150,7 @@ class _Worker:
     async def _wait(self) -> None:
         """Wait until all that was taken is begun and there are results, and a moment for more of them."""
         usual = _MORE_INTERVAL if self._has_more else _STEP_INTERVAL
-        usual = _BUSY_INTERVAL if self._pace.is_busy else usual
+        usual = _BUSY_INTERVAL if self._all.pace.is_busy else usual
         pause = asyncio.create_task(asyncio.sleep(_HOLD_INTERVAL if self._is_failing else usual))
         if self._in_flight and not self._has_results:
             self._can_step.clear()
@@ -182,7 +180,7 @@ class _Worker:
 
     def _send_all(self, step: Step, endpoint: Endpoint, signer: Signer) -> None:
         if self._sender is None or self._url != endpoint.url:
-            self._sender, self._url = self._deliveries.new_sender(endpoint.url), endpoint.url
+            self._sender, self._url = self._all.new_sender(endpoint.url), endpoint.url
         for due in step.due:
             self._waiting.add(due.delivery.id)
             sending = self._send(due, endpoint, step.secrets, signer, self._sender)
@@ -193,7 +191,7 @@ class _Worker:
     ) -> None:
         number = due.delivery.id
         async with self._slots:
-            await self._pace.wait()
+            await self._all.pace.wait()
             self._waiting.discard(number)
             # Later, the claim could end before the request does; then the delivery is taken again.
             if monotonic() - self._held_at < _BEGIN_WITHIN:

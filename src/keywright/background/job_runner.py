@@ -11,7 +11,6 @@ from collections.abc import Collection
 from contextlib import suppress
 from functools import partial
 from time import monotonic, process_time
-from typing import Any
 
 from keywright.background.address_clean_up import AddressCleanUp
 from keywright.background.job_clean_up import JobCleanUp
@@ -138,8 +137,10 @@ class JobRunner(Handler):
         return 0.0
 
     async def _fail(self, job: Job, reason: str) -> None:
+        context = Context(read_clock(), orders.origin_of(job), job.created_by)
+        own = self._queue.name
         with suppress(Refusal):
-            await self._desk.execute(FailJob(**self._fields(job), reason=reason))
+            await self._desk.execute(FailJob(context=context, job_id=job.id, claimed_by=own, reason=reason))
 
     async def _pause(self, seconds: float) -> None:
         """Pause after a step that took ``seconds``: longer while calls wait or the process is busy."""
@@ -166,11 +167,3 @@ class JobRunner(Handler):
             except Exception as problem:
                 waits.log(problem)
             await asyncio.sleep(_CLEAN_UP_INTERVAL)
-
-    def _fields(self, job: Job) -> dict[str, Any]:
-        """The fields of every command about a job that this process has claimed."""
-        return {
-            "context": Context(read_clock(), orders.origin_of(job), job.created_by),
-            "job_id": job.id,
-            "claimed_by": self._queue.name,
-        }

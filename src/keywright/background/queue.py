@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from itertools import chain
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any
 
 from keywright.background.loops import ORIGIN, IsClockRight, Waits, read_clock, running
 from keywright.core.command import Context
@@ -22,7 +22,7 @@ from keywright.core.errors import KeywrightError, ShuttingDown
 from keywright.db import Question
 from keywright.db.rows import to_seconds
 from keywright.engine.desk import Desk
-from keywright.engine.queue import AT_ONCE, ClaimItem, Claims, Found, HoldItems, Item, Kind, LookForWork
+from keywright.engine.queue import AT_ONCE, ClaimItem, Claims, HoldItems, Item, Kind, LookForWork
 
 #: The time between two looks, in seconds; an item that met an error is left alone for as long, at least.
 _INTERVAL, _PAUSE = 0.5, 1.0
@@ -79,7 +79,6 @@ class Handler:
 
 #: Works on an item; returns for how many seconds it is left alone then.
 Work = Callable[[], Awaitable[float]]
-Some = TypeVar("Some", bound=Handler)
 
 
 class _Lane:
@@ -93,6 +92,7 @@ class _Lane:
         self.tasks: dict[int, asyncio.Task[None]] = {}
         self.ready: list[Item] = []
         self.is_full = False
+        #: Until when, by item; a kind with one at a time has item 0.
         self._left_alone: dict[int, float] = {}
 
     def take(self, items: list[Item]) -> None:
@@ -106,16 +106,13 @@ class _Lane:
         """The next item to work on now."""
         while self.ready and len(self.tasks) < self.handler.most:
             item = self.ready.pop(0)
-            if item.id not in self.tasks and self._place_of(item.id) not in self._left_alone:
+            if item.id not in self.tasks and not self._left_alone.keys() & {0, item.id}:
                 return item
         return None
 
     def leave_alone(self, number: int, seconds: float) -> None:
-        """Begin nothing about this item for so long."""
-        self._left_alone[self._place_of(number)] = monotonic() + seconds
-
-    def _place_of(self, number: int) -> int:
-        return 0 if self.handler.most == 1 else number
+        """Begin nothing about this item for so long, or of this kind where it has one at a time."""
+        self._left_alone[number if self.handler.most > 1 else 0] = monotonic() + seconds
 
     def list_held(self, items: list[Item], now: int) -> list[Item]:
         """Those of the items that are at work here and whose claims are to be renewed."""
@@ -144,11 +141,10 @@ class Queue:
         self._bells: dict[Question, Bell] = {}
         self._waits = Waits("work in the background has to wait")
 
-    def add(self, handler: Some) -> Some:
+    def add(self, handler: Handler) -> None:
         """Work on items of this kind."""
         self._lanes[handler] = _Lane(handler, self.name)
         self.bell.ring()
-        return handler
 
     def add_bell(self, question: Question) -> Bell:
         """A bell that rings at each look at which the question finds a row. While the database does not
@@ -205,9 +201,9 @@ class Queue:
     async def _look(self) -> None:
         now, lanes = read_clock(), tuple(self._lanes.values())
         kinds, questions = tuple(one.handler.kind for one in lanes), tuple(self._bells)
-        found: Found = await self._desk.query(LookForWork(now=now, kinds=kinds, questions=questions))
-        self._ring(found.answers)
-        for lane, items in zip(lanes, found.items, strict=True):
+        found = await self._desk.query(LookForWork(now=now, kinds=kinds, questions=questions))
+        self._ring(found[len(lanes) :])
+        for lane, items in zip(lanes, found, strict=False):
             held = lane.list_held(items, to_seconds(now))
             lane.take(items)
             self._fill(lane)

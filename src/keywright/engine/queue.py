@@ -148,18 +148,11 @@ class Claims:
 
 
 class LookForWork(Query, frozen=True, kw_only=True):
-    """The items of each kind that wait, and for each question, whether it finds a row: ``Found``."""
+    """For each kind, the items that wait; then, for each question, an item where it finds a row: lists."""
 
     now: datetime
     kinds: tuple[Kind, ...] = ()
     questions: tuple[Question, ...] = ()
-
-
-class Found(NamedTuple):
-    """What a look has found, in the order of its kinds and questions."""
-
-    items: tuple[list[Item], ...]
-    answers: tuple[bool, ...]
 
 
 class ClaimItem(Command, frozen=True, kw_only=True):
@@ -192,7 +185,7 @@ def _look(kinds: tuple[Kind, ...], questions: tuple[Question, ...]) -> CompoundS
     return union_all(*parts)
 
 
-def look_for_work(read: Any, query: LookForWork) -> Found:
+def look_for_work(read: Any, query: LookForWork) -> list[list[Item]]:
     """Look at all tables in one statement; where a kind wants its items confirmed, it may ask more."""
     tx: ReadTransaction = read.tx
     kinds = query.kinds
@@ -203,7 +196,7 @@ def look_for_work(read: Any, query: LookForWork) -> Found:
     for kind, items in zip(kinds, found, strict=False):
         if items and kind.confirm is not None:
             items[:] = kind.confirm(tx, items)
-    return Found(tuple(found[: len(kinds)]), tuple(map(bool, found[len(kinds) :])))
+    return found
 
 
 def _claim_item(work: Work, command: ClaimItem) -> Any:

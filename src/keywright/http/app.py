@@ -116,8 +116,11 @@ async def _open(
     ):
         queue.add(JobRunner(desk, storage, queue, keep_addresses_days=settings.keep_addresses_days))
         queue.add(Deliveries(desk, queue, allowed=settings.webhook_networks))
-        shops = queue.add(ShopRunner(desk, queue))
-        mailer = _add_mailer(settings, storage, desk, queue)
+        queue.add(shops := ShopRunner(desk, queue))
+        server = settings.smtp_server
+        mailer = None if server is None else Mailer(desk, storage, settings, server, queue)
+        if mailer is not None:
+            queue.add(mailer)
         serving = _serving_metrics(settings, storage, desk, metrics, mailer, is_clock_right=clock.is_right)
         with closing(BodyReader()) as body_reader, serving:
             is_json = logs.uses_json(settings, is_terminal=sys.stderr.isatty())
@@ -173,12 +176,6 @@ async def _open_desk(
         yield desk
     finally:
         await desk.close()
-
-
-def _add_mailer(settings: Settings, storage: Storage, desk: Desk, queue: Queue) -> Mailer | None:
-    """Send mails; without an SMTP server in the settings, they wait."""
-    server = settings.smtp_server
-    return None if server is None else queue.add(Mailer(desk, storage, settings, server, queue))
 
 
 def _serving_metrics(
