@@ -15,7 +15,7 @@ from keywright.licensing.management.store import list_managed
 from keywright.provisioning.customers.store import CUSTOMERS
 from keywright.provisioning.trials.store import find_by_email
 from keywright.search.filters import Search
-from keywright.search.license_matches import find_whole_keys
+from keywright.search.matches import find_whole_keys
 from keywright.search.query_parser import interpret
 from keywright.search.scan import MAX_COUNTED, Scan
 from keywright.search.scan_store import Position

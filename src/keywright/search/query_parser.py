@@ -13,8 +13,8 @@ from keywright.licensing.licenses import store as license_store
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import find_numbers
 from keywright.search import scan_store
-from keywright.search.device_matches import parse_address
 from keywright.search.filters import Search
+from keywright.search.matches import parse_address
 from keywright.search.terms_store import address_term, label_term, token_term
 
 

@@ -19,11 +19,8 @@ from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.provisioning.catalog.model import NameKind
-from keywright.search import name_matches
-from keywright.search.device_matches import find_devices
-from keywright.search.license_matches import OrderMatch, find_licenses_like, find_orders
-from keywright.search.matches import Matches, Place, page_of, parse_number
-from keywright.search.name_matches import NameMatch
+from keywright.search import matches
+from keywright.search.matches import Matches, NameMatch, OrderMatch, Place, page_of, parse_number
 
 #: The number of the latest jobs whose titles are searched.
 _MAX_JOBS = 200
@@ -55,12 +52,12 @@ class Asked(NamedTuple):
 
 
 def _find_customers(tx: ReadTransaction, asked: Asked) -> Group:
-    found = name_matches.find_names(tx, NameKind.CUSTOMER, asked.typed, after=asked.after, limit=asked.limit)
+    found = matches.find_names(tx, NameKind.CUSTOMER, asked.typed, after=asked.after, limit=asked.limit)
     return _group_of(found, [_name_hit("customer", one) for one in found.items])
 
 
 def _find_products(tx: ReadTransaction, asked: Asked) -> Group:
-    found = name_matches.find_names(tx, NameKind.PRODUCT, asked.typed, after=asked.after, limit=asked.limit)
+    found = matches.find_names(tx, NameKind.PRODUCT, asked.typed, after=asked.after, limit=asked.limit)
     return _group_of(found, [_name_hit("product", one) for one in found.items])
 
 
@@ -73,7 +70,7 @@ def _name_hit(kind: str, match: NameMatch) -> Hit:
 
 
 def _find_licenses(tx: ReadTransaction, asked: Asked) -> Group:
-    found = find_licenses_like(tx, asked.typed, after=asked.after, limit=asked.limit)
+    found = matches.find_licenses_like(tx, asked.typed, after=asked.after, limit=asked.limit)
     names = find_names(tx, found.items)
     hits = [_license_hit(one, names, _(license_state(one, asked.now))) for one in found.items]
     too_many = _("Too many keys end like this to search all of them. Type the whole key.")
@@ -85,7 +82,7 @@ def _license_hit(license: License, names: Names, state: str) -> Hit:
 
 
 def _find_orders(tx: ReadTransaction, asked: Asked) -> Group:
-    return Group([_order_hit(one) for one in find_orders(tx, asked.typed)])
+    return Group([_order_hit(one) for one in matches.find_orders(tx, asked.typed)])
 
 
 def _order_hit(order: OrderMatch) -> Hit:
@@ -97,7 +94,7 @@ def _order_hit(order: OrderMatch) -> Hit:
 
 
 def _find_devices(tx: ReadTransaction, asked: Asked) -> Group:
-    found = find_devices(tx, asked.typed, after=asked.after, limit=asked.limit)
+    found = matches.find_devices(tx, asked.typed, after=asked.after, limit=asked.limit)
     licenses = find_licenses_by_id(tx, sorted({one.license_id for one in found.items}))
     names = find_names(tx, licenses.values())
     hits = [
