@@ -25,6 +25,7 @@ from benchmarks.webhooks import SETTINGS, Receiver, receiving
 from keywright.core.command import Command, Context, Origin
 from keywright.db import Storage, run_read
 from keywright.delivery.webhooks.commands import CreateEndpoint
+from keywright.delivery.webhooks.fields import NewWebhook
 from keywright.engine.executor import Executor
 from keywright.events.commands import RecordEvent
 from keywright.events.store import find_newest_id
@@ -88,7 +89,10 @@ def measure(filled: Filled, seconds: int, say: Callable[[str], None]) -> Followi
     ):
         projected = _measure_projector(copy, storage)
         say(f"{projected:,.0f} events a second are projected")
-        _do(executor, CreateEndpoint(context=_now(), url=receiver.urls()[0], events=(_DELIVERED,)))
+        _do(
+            executor,
+            CreateEndpoint(context=_now(), fields=NewWebhook(url=receiver.urls()[0], events=[_DELIVERED])),
+        )
         rates = list[Followed]()
         for rate in _RATES:
             rates.append(_follow(copy, storage, receiver, rate, seconds))
@@ -130,8 +134,8 @@ def _import(copy: Filled, storage: Storage, executor: Executor, receiver: Receiv
     _, of_product, of_imports, *_ = receiver.urls()
     _do(
         executor,
-        CreateEndpoint(context=_now(), url=of_product, events=("*",), product_id=product),
-        CreateEndpoint(context=_now(), url=of_imports, events=("license.imported",)),
+        CreateEndpoint(context=_now(), fields=NewWebhook(url=of_product, events=["*"], product_id=product)),
+        CreateEndpoint(context=_now(), fields=NewWebhook(url=of_imports, events=["license.imported"])),
     )
     file = copy.data_dir / "licenses.csv"
     lines = (f"IMPORTED-{number:08d}\n" for number in range(IMPORTED))

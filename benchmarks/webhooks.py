@@ -20,6 +20,7 @@ from keywright.core.command import Command, Context, Origin
 from keywright.core.errors import KeywrightError
 from keywright.delivery.webhooks import rules
 from keywright.delivery.webhooks.commands import CreateEndpoint, ResendSince, UpdateEndpoint
+from keywright.delivery.webhooks.fields import NewWebhook, WebhookFields
 from keywright.engine.executor import Executor
 from keywright.registry import open_executor
 
@@ -159,7 +160,10 @@ class _Switch:
         self.receiver = receiver
         context = _now()
         made = self._execute(
-            [CreateEndpoint(context=context, url=one, events=("license.*",)) for one in receiver.urls()]
+            [
+                CreateEndpoint(context=context, fields=NewWebhook(url=one, events=["license.*"]))
+                for one in receiver.urls()
+            ]
         )
         self._ids = [one.endpoint.id for one in made]
         self.turn_off()
@@ -171,7 +175,7 @@ class _Switch:
         self._execute([ResendSince(context=context, endpoint_id=one, since=since) for one in self._ids])
         self._execute(
             [
-                UpdateEndpoint(context=context, endpoint_id=one, changes={"is_enabled": True})
+                UpdateEndpoint(context=context, id=one, fields=WebhookFields(is_enabled=True))
                 for one in self._ids
             ]
         )
@@ -187,7 +191,7 @@ class _Switch:
         context = _now()
         self._execute(
             [
-                UpdateEndpoint(context=context, endpoint_id=one, changes={"is_enabled": False})
+                UpdateEndpoint(context=context, id=one, fields=WebhookFields(is_enabled=False))
                 for one in self._ids
             ]
         )

@@ -18,6 +18,7 @@ from keywright.core.errors import KeywrightError
 from keywright.db import Storage, database_path, open_storage, run_read
 from keywright.db.sqlite import SqliteStorage
 from keywright.delivery.webhooks.commands import CreateEndpoint
+from keywright.delivery.webhooks.fields import NewWebhook
 from keywright.delivery.webhooks.model import Delivery, Endpoint, Payload, State
 from keywright.engine.idempotency import PurgeIdempotencyRecords
 from keywright.engine.queue import Item, Kind, LookForWork, look_for_work
@@ -265,7 +266,9 @@ def a_delivery(**fields: Any) -> Delivery:
 
 def create_endpoint(url: str = "https://example.com/hooks", *events: str, **fields: Any) -> CreateEndpoint:
     """A command; it is told of every event about licenses."""
-    return CreateEndpoint(url=url, events=events or ("license.*",), **_with_context(**fields))
+    context = {name: fields.pop(name) for name in ("now", "context") if name in fields}
+    new = NewWebhook(url=url, events=[*(events or ("license.*",))], **fields)
+    return CreateEndpoint(fields=new, **_with_context(**context))
 
 
 def an_origin(**fields: Any) -> Origin:

@@ -10,6 +10,7 @@ from keywright.db import ReadTransaction, Storage, WriteTransaction, run_write
 from keywright.delivery.mail import store as mail_store
 from keywright.delivery.webhooks import store as webhook_store
 from keywright.delivery.webhooks.commands import CreateEndpoint
+from keywright.delivery.webhooks.fields import NewWebhook
 from keywright.delivery.webhooks.model import Delivery, DisabledReason, Endpoint, State
 from keywright.events.outbox.model import MailState, MailTemplate, QueuedMail
 from keywright.events.outbox.store import queue_mail
@@ -47,11 +48,11 @@ def fill_connected(storage: Storage) -> None:
     ]
     endpoint: dict[str, Any] = {
         "url": "https://crm.example.com/hooks/keywright?token=long-and-secret",
-        "events": ("*",),
+        "events": ["*"],
     }
     other: dict[str, Any] = {
         "url": "https://hooks.example.net/",
-        "events": ("license.created", "license.expired", "order.*"),
+        "events": ["license.created", "license.expired", "order.*"],
     }
     done = open_executor(storage).execute(
         [
@@ -63,8 +64,8 @@ def fill_connected(storage: Storage) -> None:
             ),
             AddConnection(**asked, connection=connections[0], secret="whsec_of-the-shop"),
             AddConnection(**asked, connection=connections[1], secret=SECRET),
-            CreateEndpoint(**asked, **other),
-            CreateEndpoint(**asked, **endpoint, description="The CRM"),
+            CreateEndpoint(**asked, fields=NewWebhook(**other)),
+            CreateEndpoint(**asked, fields=NewWebhook(**endpoint, description="The CRM")),
         ]
     )
     assert not [one for one in done if isinstance(one, Exception)], done

@@ -48,7 +48,7 @@ class Delivering:
         return made
 
     async def get(self, endpoint_id: int) -> Endpoint:
-        found = await self.desk.query(GetEndpoint(endpoint_id=endpoint_id))
+        found = await self.desk.query(GetEndpoint(id=endpoint_id))
         assert isinstance(found, Endpoint)
         return found
 

@@ -25,6 +25,7 @@ from keywright.db import Storage, WriteTransaction, run_read, run_write
 from keywright.delivery.mail import template_store
 from keywright.delivery.mail.model import OwnTemplate
 from keywright.delivery.webhooks.commands import CreateEndpoint, RotateSecret, SendTest
+from keywright.delivery.webhooks.fields import NewWebhook
 from keywright.engine.executor import Executor
 from keywright.engine.health import CheckDatabase
 from keywright.events import store as event_store
@@ -183,7 +184,7 @@ def _help_customers(executor: Executor) -> None:
 def _tell_others(executor: Executor) -> None:
     """An endpoint with two secrets, and a delivery."""
     by: dict[str, Any] = {"context": Context(NOW, an_origin())}
-    decide(executor, CreateEndpoint(**by, url="https://example.com/hook", events=("*",)))
+    decide(executor, CreateEndpoint(**by, fields=NewWebhook(url="https://example.com/hook", events=["*"])))
     decide(executor, RotateSecret(**by, endpoint_id=1))
     decide(executor, SendTest(**by, endpoint_id=1))
     deliver(executor)

@@ -19,6 +19,7 @@ from keywright.delivery.mail.model import OwnTemplate
 from keywright.delivery.mail.template_check import list_unusable
 from keywright.delivery.webhooks import store as webhook_store
 from keywright.delivery.webhooks.commands import CreateEndpoint
+from keywright.delivery.webhooks.fields import NewWebhook
 from keywright.delivery.webhooks.model import Delivery, DisabledReason, Endpoint, State
 from keywright.engine.executor import Executor
 from keywright.events.outbox.model import MailState, MailTemplate, QueuedMail
@@ -68,7 +69,9 @@ def queue(storage: Storage, unique: str, state: MailState = MailState.WAITING, e
 
 
 def make_endpoint(storage: Storage, executor: Executor, **fields: object) -> Endpoint:
-    command = CreateEndpoint(context=CONTEXT, url="https://crm.example.com/hooks?token=secret", events=("*",))
+    command = CreateEndpoint(
+        context=CONTEXT, fields=NewWebhook(url="https://crm.example.com/hooks?token=secret", events=["*"])
+    )
     endpoint: Endpoint = replace(do(executor, command).endpoint, **fields)
     run_write(storage, lambda tx: webhook_store.save_endpoint(tx, endpoint))
     return endpoint

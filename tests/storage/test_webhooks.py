@@ -25,6 +25,7 @@ from keywright.delivery.webhooks.commands import (
     SendTest,
     UpdateEndpoint,
 )
+from keywright.delivery.webhooks.fields import WebhookFields
 from keywright.delivery.webhooks.model import Attempt, DisabledReason, Due, Payload, State
 from keywright.engine.executor import Executor
 from keywright.engine.queue import Item
@@ -59,6 +60,10 @@ def endpoint(executor: Executor) -> None:
 
 def command(kind: Any, *, now: datetime = NOW, **fields: Any) -> Any:
     return kind(context=Context(now, an_origin()), endpoint_id=1, **fields)
+
+
+def change(*, now: datetime = NOW, **fields: Any) -> UpdateEndpoint:
+    return UpdateEndpoint(context=Context(now, an_origin()), id=1, fields=WebhookFields(**fields))
 
 
 def fail(_: Due) -> int:
@@ -165,7 +170,7 @@ def test_after_five_days_of_failure_an_endpoint_is_disabled_and_goes_on_later(
     assert timedelta(days=5) <= endpoint.disabled_at - NOW <= timedelta(days=6)
     do(executor, create("B"))
     assert deliver(executor, now=now) == []
-    do(executor, command(UpdateEndpoint, changes={"is_enabled": True}, now=now + DAY))
+    do(executor, change(is_enabled=True, now=now + DAY))
     seen = names(deliver(executor, now=now + DAY))
     assert sorted(seen) == [(1, "license.activated"), (1, "license.created"), (2, "license.created")]
     assert seen.index((1, "license.created")) < seen.index((1, "license.activated"))
@@ -308,9 +313,9 @@ def test_an_endpoint_can_be_told_of_what_happened_before_it(executor: Executor) 
 
 def test_events_older_than_thirty_days_are_left_out(executor: Executor) -> None:
     do(executor, create("A"))
-    do(executor, command(UpdateEndpoint, changes={"is_enabled": False}))
+    do(executor, change(is_enabled=False))
     do(executor, create("B", now=NOW + 10 * DAY))
-    do(executor, command(UpdateEndpoint, changes={"is_enabled": True}, now=NOW + 35 * DAY))
+    do(executor, change(is_enabled=True, now=NOW + 35 * DAY))
     assert names(deliver(executor, now=NOW + 35 * DAY)) == [(2, "license.created")]
 
 
@@ -352,7 +357,7 @@ def test_deliveries_are_deleted_when_they_are_old(executor: Executor, storage: S
 def test_a_deleted_endpoint_takes_its_deliveries_with_it(executor: Executor, storage: Storage) -> None:
     do(executor, create("A"))
     deliver(executor, receive=fail)
-    do(executor, command(DeleteEndpoint))
+    do(executor, DeleteEndpoint(context=Context(NOW, an_origin()), id=1))
     purge = PurgeDeliveries(context=Context(NOW, an_origin()), before=NOW)
     assert [do(executor, purge) for _ in range(2)] == [1, 0]
 
@@ -441,7 +446,7 @@ def test_a_delivery_is_shown_with_its_body(executor: Executor) -> None:
 
 
 def test_the_customer_is_in_deliveries_that_may_have_addresses(executor: Executor) -> None:
-    do(executor, command(UpdateEndpoint, changes={"payload": Payload.WITH_EMAIL}))
+    do(executor, change(payload=Payload.WITH_EMAIL))
     do(executor, create_endpoint("https://example.com/others"))
     ada: dict[str, Any] = {"id": 7, "external_id": "crm 7", "email": "ada@example.com", "name": "Ada"}
     do(executor, CreateCustomer(context=Context(NOW, an_origin()), fields=NewCustomer(**ada)))
@@ -480,7 +485,7 @@ def test_changes_of_endpoints_are_events_without_the_path_of_the_url(
 ) -> None:
     do(
         executor,
-        command(UpdateEndpoint, changes={"url": "https://example.com/s3cret", "payload": Payload.THIN}),
+        change(url="https://example.com/s3cret", payload=Payload.THIN),
     )
     do(executor, command(RotateSecret))
     happened = run_read(storage, lambda tx: event_store.list_events(tx, 0, limit=9))

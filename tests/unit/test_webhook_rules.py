@@ -218,6 +218,6 @@ def test_the_id_of_a_message_is_the_same_for_every_attempt() -> None:
 
 
 def test_endpoints_name_each_type_once() -> None:
-    assert rules.normalize_events(["a.*", "b.c", "a.*"]) == ("a.*", "b.c")
+    assert rules.normalize_events(["a.*", "b.c", "a.*"]) == ["a.*", "b.c"]
     with pytest.raises(ValueError, match="at least one"):
         rules.normalize_events([])

@@ -11,25 +11,25 @@ import typer
 
 from keywright.cli import options, output
 from keywright.cli.installation import Installation
-from keywright.cli.options import AsJson, Change, WrongUsage, changing
+from keywright.cli.options import AsJson, Change, IsSure, WrongUsage, changing
 from keywright.cli.paging import Limit, print_list
 from keywright.core.nouns import ListQuery, Member, Noun, list_members
 from keywright.core.parsing import parse_integer
 
 #: What some fields are called in tables.
 _NAMES = MappingProxyType({"email": "e-mail", "external_id": "external ID"})
+_NO_VERBS: Mapping[str, str] = MappingProxyType({})
 _METAVARS = MappingProxyType({"metadata": "JSON", "email": "ADDRESS", "language": "TAG"})
 
 
 class Texts(NamedTuple):
     """The arguments of example calls, and what the help adds."""
 
-    create: Sequence[str]
     list: Sequence[str]
     update: Sequence[str]
+    delete: str
+    create: Sequence[str] = ()
     show_more: str = ""
-    update_more: str = ""
-    delete: str = ""
 
 
 class Crud:
@@ -42,59 +42,56 @@ class Crud:
         *,
         columns: Sequence[str],
         names: Mapping[str, str] = _NAMES,
+        rows: Callable[[Any], Mapping[str, object]] | None = None,
         show: Callable[[Any], Any] = lambda one: one,
         query: type[ListQuery] | None = None,
+        verbs: Mapping[str, str] = _NO_VERBS,
+        check: Callable[[Installation, Any], None] = lambda _here, _fields: None,
+        asks: bool = False,
     ) -> None:
-        """A list has these ``columns``; ``names`` are what fields are called in tables. ``show`` makes what
-        is printed as JSON, and ``query`` has the filters.
+        """A list has these ``columns``; ``names`` are what fields are called in tables, or ``rows`` makes the
+        names and values. ``show`` makes what is printed as JSON, and ``query`` has the filters. ``verbs`` are
+        other names of commands, or "" for one that is not wanted; ``check`` may refuse fields; with ``asks``,
+        a deletion is confirmed.
         """
         self.app = typer.Typer(no_args_is_help=True)
         self._noun, self._columns, self._names = noun, columns, names
+        self._rows, self._verbs, self._check = rows or self._fields_of, verbs, check
         self._query = query or noun.query
         self._to_json: Callable[[Any], Any] = lambda one: msgspec.to_builtins(show(one))
         number = typer.Argument(metavar="ID", parser=parse_integer, help=f"The {noun.name}'s number.")
-        id = {"id": Annotated[int, number]}
+        id, json = {"id": Annotated[int, number]}, {"as_json": AsJson}
         new, fields = _options_of(noun.new, is_new=True), _options_of(noun.fields, is_new=False)
-        self._add("create", f"Make a {noun.name}.", texts.create, new, is_made=True)
-        self._add(
-            "list",
-            f"List the {noun.name}s, by their numbers.",
-            texts.list,
-            _filters_of(self._query) | {"limit": Limit},
-        )
-        self._add("show", f"Show a {noun.name}. {texts.show_more}", ["17"], id)
-        changed = f"Change what the options name, and nothing else. {texts.update_more}"
-        self._add("update", changed, [f"17 {one}" for one in texts.update], id | fields)
-        self._add("delete", texts.delete, ["17"], id, has_json=False)
+        filters = _filters_of(self._query) | {"limit": Limit}
+        sure = {"is_sure": IsSure} if asks else {}
+        changed = [f"17 {one}" for one in texts.update]
+        self._add("create", f"Make a {noun.name}.", texts.create, new | json)
+        self._add("list", f"List the {noun.name}s, by their numbers.", texts.list, filters | json)
+        self._add("show", f"Show a {noun.name}. {texts.show_more}", ["17"], id | json)
+        self._add("update", "Change what the options name, and nothing else.", changed, id | fields | json)
+        self._add("delete", texts.delete, ["17"], id | sure)
 
-    def _add(
-        self,
-        verb: str,
-        text: str,
-        examples: Sequence[str],
-        given: dict[str, Any],
-        *,
-        is_made: bool = False,
-        has_json: bool = True,
-    ) -> None:
-        function = getattr(self, f"_{verb}")
+    def _add(self, verb: str, text: str, examples: Sequence[str], given: Mapping[str, Any]) -> None:
+        function, name = getattr(self, f"_{verb}"), self._verbs.get(verb, verb)
+        if not name:
+            return
 
         def run(here: Installation, **values: Any) -> None:
             function(here, **values)
 
         run.__doc__ = text
-        json: dict[str, Any] = {"as_json": AsJson} if has_json else {}
-        own = given | json
-        parameters = [Parameter("here", Parameter.POSITIONAL_ONLY)]
-        parameters += [_parameter(name, kind) for name, kind in own.items()]
-        run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-        lines = [f"keywright {self._noun.name} {verb} {one}".rstrip() for one in examples]
-        options.command(self.app, *lines, name=verb)(options.with_installation(run, is_made=is_made))
+        parameters = [_parameter(one, kind) for one, kind in given.items()]
+        here = Parameter("here", Parameter.POSITIONAL_ONLY)
+        run.__signature__ = Signature([here, *parameters])  # type: ignore[attr-defined]
+        lines = [f"keywright {self._noun.name} {name} {one}".rstrip() for one in examples]
+        is_made = verb == "create"
+        options.command(self.app, *lines, name=name)(options.with_installation(run, is_made=is_made))
 
     def _create(self, here: Installation, *, as_json: bool, **given: Any) -> None:
         fields = self._noun.new(**_values(self._noun.new, given))
+        self._check(here, fields)
         made = here.change(self._noun.create(context=here.context, fields=fields))
-        self._print(made, "is made.", as_json=as_json)
+        self.print_one(made, self._say(made.id, "is made."), as_json=as_json)
 
     def _list(self, here: Installation, *, limit: int | None, as_json: bool, **filters: Any) -> None:
         where = self._query(**{name: one for name, one in filters.items() if one is not None})
@@ -103,36 +100,47 @@ class Crud:
             lambda paging: self._noun.list(paging=paging, where=where),
             limit=limit,
             as_json=as_json,
-            columns=[self._name(one) for one in self._columns],
-            to_row=lambda one: [_cell(getattr(one, name)) for name in self._columns],
+            columns=self._columns,
+            to_row=self._row_of,
             to_json=self._to_json,
         )
 
     def _show(self, here: Installation, *, id: int, as_json: bool) -> None:
-        self._print(here.ask(self._noun.get(id=id)), "", as_json=as_json)
+        self.print_one(here.ask(self._noun.get(id=id)), self._say(id, ""), as_json=as_json)
 
     def _update(self, here: Installation, *, id: int, as_json: bool, **given: Any) -> None:
         changes = _values(self._noun.fields, given)
         if not changes:
-            raise WrongUsage("Nothing to change: name at least one option, such as --name")
+            raise WrongUsage("Nothing to change: name at least one option; --help lists them")
         fields = self._noun.fields(**changes)
+        self._check(here, fields)
         changed = here.change(self._noun.update(context=here.context, id=id, fields=fields))
-        self._print(changed, "is changed.", as_json=as_json)
+        self.print_one(changed, self._say(id, "is changed."), as_json=as_json)
 
-    def _delete(self, here: Installation, *, id: int) -> None:
+    def _delete(self, here: Installation, *, id: int, is_sure: bool = True) -> None:
+        if not is_sure:
+            typer.confirm(f"Delete {self._noun.name} {id}?", abort=True, err=True)
         here.change(self._noun.delete(context=here.context, id=id))
-        output.print_line(f"{self._noun.name.capitalize()} {id} is deleted.")
+        output.print_line(self._say(id, "is deleted."))
 
-    def _print(self, one: Any, what: str, *, as_json: bool) -> None:
+    def print_one(self, one: Any, heading: str, *, as_json: bool) -> None:
+        """Print one, below this heading or as JSON."""
         if as_json:
             output.print_json(self._to_json(one))
             return
-        output.print_heading(f"{self._noun.name.capitalize()} {one.id} {what}".rstrip())
-        names = [name for name in one.__struct_fields__ if name != "id"]
-        output.print_fields([(self._name(name), _cell(getattr(one, name))) for name in names])
+        output.print_heading(heading)
+        output.print_fields([(name, _cell(value)) for name, value in self._rows(one).items()])
 
-    def _name(self, field: str) -> str:
-        return self._names.get(field, field.replace("_", " "))
+    def _say(self, id: int, what: str) -> str:
+        return f"{self._noun.name.capitalize()} {id} {what}".rstrip()
+
+    def _row_of(self, one: Any) -> list[object]:
+        row = {"id": one.id} | dict(self._rows(one))
+        return [_cell(row[name]) for name in self._columns]
+
+    def _fields_of(self, one: Any) -> dict[str, object]:
+        names = [name for name in one.__struct_fields__ if name != "id"]
+        return {self._names.get(name, name.replace("_", " ")): getattr(one, name) for name in names}
 
 
 def _options_of(struct: type[msgspec.Struct], *, is_new: bool) -> dict[str, Any]:
@@ -143,15 +151,14 @@ def _option(member: Member, *, is_new: bool) -> Any:
     """The option of a member; it gives a ``Change``, or several lists of items, where None is none."""
     text = member.description
     if member.items is not None:
-        text += (
-            " Repeat it for more."
-            if is_new
-            else " Repeat it for more; they replace all others, and none removes all."
-        )
+        more = ", and none removes all" if member.can_be_empty else ""
+        text += " Repeat it for more" + ("." if is_new else f"; they replace all others{more}.")
         items = typer.Option(
             member.items.option, metavar=member.items.metavar, parser=_item_parser(member), help=text
         )
         return Annotated[list[Any] | None, items]
+    if member.flag is not None:
+        return Annotated[bool | None, typer.Option(member.flag, help=text)]
     if member.is_nullable and not is_new:
         text += " Or none."
     name, metavar = member.name.replace("_", "-"), _metavar(member.name)
@@ -193,8 +200,8 @@ def _values(struct: type[msgspec.Struct], given: Mapping[str, Any]) -> dict[str,
     values: dict[str, Any] = {}
     for member in list_members(struct):
         found = given[member.name]
-        if isinstance(found, Change):
-            values[member.name] = found.value
+        if isinstance(found, Change | bool):
+            values[member.name] = found.value if isinstance(found, Change) else found
         elif found:
             values[member.name] = member.check([one for items in found if items for one in items])
     return values

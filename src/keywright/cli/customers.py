@@ -47,7 +47,7 @@ def _show(customer: Customer) -> Any:
 app = Crud(
     CUSTOMER,
     _TEXTS,
-    columns=("id", "email", "name", "created_at"),
+    columns=("id", "e-mail", "name", "created at"),
     names=_NAMES,
     show=_show,
     query=CustomerFilter,

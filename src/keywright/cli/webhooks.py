@@ -1,20 +1,19 @@
 """``keywright webhook …``"""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+from msgspec import UNSET
 
 from keywright.cli import output
+from keywright.cli.crud import Crud, Texts
 from keywright.cli.events import parse_moment
 from keywright.cli.installation import Installation
 from keywright.cli.options import (
     AsJson,
-    Change,
-    IsSure,
     ProductId,
     WrongUsage,
-    changing,
     command,
     with_installation,
 )
@@ -23,29 +22,95 @@ from keywright.core import parsing
 from keywright.delivery.webhooks import rules
 from keywright.delivery.webhooks.addresses import parse_address, parse_url
 from keywright.delivery.webhooks.commands import (
+    WEBHOOK,
     CreateEndpoint,
-    DeleteEndpoint,
     GetDelivery,
-    GetEndpoint,
     ListDeliveries,
-    ListEndpoints,
     ResendDelivery,
     ResendSince,
     RotateSecret,
     SendTest,
-    UpdateEndpoint,
 )
+from keywright.delivery.webhooks.fields import NewWebhook, WebhookFields
 from keywright.delivery.webhooks.model import Delivery, Endpoint, NewEndpoint, Payload, State
 
-app = typer.Typer(no_args_is_help=True)
+_TEXTS = Texts(
+    list=("",),
+    update=("--event 'license.*' --event 'order.*'", "--enabled"),
+    delete="Delete a webhook, with its deliveries, also those that wait.",
+)
 
+
+def _require_allowed(here: Installation, fields: WebhookFields) -> None:
+    if fields.url is UNSET:
+        return
+    try:
+        parse_url(fields.url, here.settings.webhook_networks)
+    except ValueError as reason:
+        raise WrongUsage(f"{fields.url}: {reason}") from None
+
+
+def _state(endpoint: Endpoint) -> str:
+    if endpoint.disabled_at is not None:
+        reason = (endpoint.disabled_reason or "").replace("_", " ")
+        return f"disabled ({reason}) since {output.format_time(endpoint.disabled_at)}"
+    if endpoint.failing_at is not None:
+        return f"failing since {output.format_time(endpoint.failing_at)}"
+    return "enabled"
+
+
+def _rows(endpoint: Endpoint) -> dict[str, object]:
+    return {
+        "url": endpoint.url,
+        "description": endpoint.description,
+        "events": ", ".join(endpoint.events),
+        "product": endpoint.product_id,
+        "payload": endpoint.payload.value,
+        "state": _state(endpoint),
+        "created at": endpoint.created_at,
+        "updated at": endpoint.updated_at,
+    }
+
+
+def _json(endpoint: Endpoint) -> output.Json:
+    return {
+        "id": endpoint.id,
+        "url": endpoint.url,
+        "description": endpoint.description,
+        "events": list(endpoint.events),
+        "product_id": endpoint.product_id,
+        "payload": endpoint.payload.value,
+        "is_enabled": endpoint.disabled_at is None,
+        "disabled_reason": endpoint.disabled_reason,
+        "failing_since": output.format_time(endpoint.failing_at),
+        "created_at": output.format_time(endpoint.created_at),
+        "updated_at": output.format_time(endpoint.updated_at),
+    }
+
+
+_CRUD = Crud(
+    WEBHOOK,
+    _TEXTS,
+    columns=("id", "url", "events", "product", "state"),
+    verbs={"create": "", "update": "edit", "delete": "remove"},
+    rows=_rows,
+    show=_json,
+    check=_require_allowed,
+    asks=True,
+)
+app = _CRUD.app
 _Id = Annotated[int, typer.Argument(metavar="ID", parser=parsing.parse_integer, help="The webhook's number.")]
-_URL_HELP = "Where deliveries are sent."
-_Url = Annotated[str, typer.Argument(metavar="ADDRESS", parser=parse_address, help=_URL_HELP)]
-_EVENTS_HELP = "What it is told of: license.activated, license.* or *. Repeat it for more."
+_Url = Annotated[
+    str, typer.Argument(metavar="ADDRESS", parser=parse_address, help="Where deliveries are sent.")
+]
 _Events = Annotated[
     list[str] | None,
-    typer.Option("--event", metavar="TYPE", parser=rules.parse_event_type, help=_EVENTS_HELP),
+    typer.Option(
+        "--event",
+        metavar="TYPE",
+        parser=rules.parse_event_type,
+        help="What it is told of: license.activated, license.* or *. Repeat it for more.",
+    ),
 ]
 _Payload = Annotated[
     Payload | None,
@@ -70,104 +135,16 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Make a webhook, and print the secret with which its deliveries are signed. It is shown only now."""
-    _require_allowed(here, url)
-    made: NewEndpoint = here.change(
-        CreateEndpoint(
-            context=here.context,
-            url=url,
-            events=rules.normalize_events(events or ["license.*"]),
-            description=description,
-            product_id=product_id,
-            payload=payload or Payload.FULL,
-        )
+    fields = NewWebhook(
+        url=url,
+        events=rules.normalize_events(events or ["license.*"]),
+        description=description,
+        product_id=product_id,
+        payload=payload or Payload.FULL,
     )
+    _require_allowed(here, fields)
+    made: NewEndpoint = here.change(CreateEndpoint(context=here.context, fields=fields))
     _print_new(made, f"Webhook {made.endpoint.id} is made.", as_json=as_json)
-
-
-def _require_allowed(here: Installation, url: str) -> None:
-    try:
-        parse_url(url, here.settings.webhook_networks)
-    except ValueError as reason:
-        raise WrongUsage(f"{url}: {reason}") from None
-
-
-@command(app, "keywright webhook list", name="list")
-@with_installation
-def list_webhooks(here: Installation, *, limit: Limit = None, as_json: AsJson = False) -> None:
-    """List the webhooks."""
-    print_list(
-        here,
-        lambda paging: ListEndpoints(paging=paging),
-        limit=limit,
-        as_json=as_json,
-        columns=("id", "url", "events", "product", "state"),
-        to_row=lambda one: (one.id, one.url, ", ".join(one.events), one.product_id, _state(one)),
-        to_json=_json,
-    )
-
-
-@command(app, "keywright webhook show 1")
-@with_installation
-def show(here: Installation, endpoint_id: _Id, *, as_json: AsJson = False) -> None:
-    """Show a webhook."""
-    _print(here.ask(GetEndpoint(endpoint_id=endpoint_id)), f"Webhook {endpoint_id}", as_json=as_json)
-
-
-@command(
-    app,
-    "keywright webhook edit 1 --event 'license.*' --event 'order.*'",
-    "keywright webhook edit 1 --enabled",
-)
-@with_installation
-def edit(
-    here: Installation,
-    endpoint_id: _Id,
-    *,
-    url: Annotated[str | None, typer.Option(metavar="URL", parser=parse_address, help=_URL_HELP)] = None,
-    events: _Events = None,
-    description: Annotated[
-        Change | None,
-        typer.Option(metavar="TEXT", parser=changing(parsing.parse_name), help="What it is for, or none."),
-    ] = None,
-    product_id: Annotated[
-        Change | None,
-        typer.Option(
-            metavar="ID", parser=changing(parsing.parse_integer), help="Only this product's events, or none."
-        ),
-    ] = None,
-    payload: _Payload = None,
-    is_enabled: Annotated[
-        bool | None,
-        typer.Option(
-            "--enabled/--disabled",
-            help="Whether events are delivered. When it is enabled again, it continues where it stopped.",
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Change what the options name, and nothing else. --event replaces all types."""
-    if url is not None:
-        _require_allowed(here, url)
-    changes: dict[str, Any] = {"url": url, "payload": payload, "is_enabled": is_enabled}
-    if events:
-        changes["events"] = rules.normalize_events(events)
-    changes = {name: value for name, value in changes.items() if value is not None}
-    changes |= {} if description is None else {"description": description.value}
-    changes |= {} if product_id is None else {"product_id": product_id.value}
-    if not changes:
-        raise WrongUsage("Nothing to change: name at least one option, such as --event")
-    change = UpdateEndpoint(context=here.context, endpoint_id=endpoint_id, changes=changes)
-    _print(here.change(change), f"Webhook {endpoint_id} is changed.", as_json=as_json)
-
-
-@command(app, "keywright webhook remove 1")
-@with_installation
-def remove(here: Installation, endpoint_id: _Id, *, is_sure: IsSure = False) -> None:
-    """Delete a webhook, with its deliveries, also those that wait."""
-    if not is_sure:
-        typer.confirm(f"Delete webhook {endpoint_id}?", abort=True, err=True)
-    here.change(DeleteEndpoint(context=here.context, endpoint_id=endpoint_id))
-    output.print_line(f"Webhook {endpoint_id} is deleted.")
 
 
 @command(app, "keywright webhook rotate-secret 1")
@@ -250,27 +227,8 @@ def _print_new(made: NewEndpoint, heading: str, *, as_json: bool) -> None:
     if as_json:
         output.print_json(_json(made.endpoint) | {"secret": made.secret})
         return
-    _print(made.endpoint, heading, as_json=False)
+    _CRUD.print_one(made.endpoint, heading, as_json=False)
     output.print_line(f"\nIts secret, which is shown only now:\n  {made.secret}")
-
-
-def _print(endpoint: Endpoint, heading: str, *, as_json: bool) -> None:
-    if as_json:
-        output.print_json(_json(endpoint))
-        return
-    output.print_heading(heading)
-    output.print_fields(
-        [
-            ("url", endpoint.url),
-            ("description", endpoint.description),
-            ("events", ", ".join(endpoint.events)),
-            ("product", endpoint.product_id),
-            ("payload", endpoint.payload.value),
-            ("state", _state(endpoint)),
-            ("created at", output.format_time(endpoint.created_at)),
-            ("updated at", output.format_time(endpoint.updated_at)),
-        ]
-    )
 
 
 def _print_delivery(here: Installation, endpoint_id: int, delivery_id: int, *, as_json: bool) -> None:
@@ -284,31 +242,6 @@ def _print_delivery(here: Installation, endpoint_id: int, delivery_id: int, *, a
     else:
         output.print_heading(f"Delivery {delivery.id}")
         output.print_fields(list((_delivery_json(delivery) | told).items()))
-
-
-def _state(endpoint: Endpoint) -> str:
-    if endpoint.disabled_at is not None:
-        reason = (endpoint.disabled_reason or "").replace("_", " ")
-        return f"disabled ({reason}) since {output.format_time(endpoint.disabled_at)}"
-    if endpoint.failing_at is not None:
-        return f"failing since {output.format_time(endpoint.failing_at)}"
-    return "enabled"
-
-
-def _json(endpoint: Endpoint) -> output.Json:
-    return {
-        "id": endpoint.id,
-        "url": endpoint.url,
-        "description": endpoint.description,
-        "events": list(endpoint.events),
-        "product_id": endpoint.product_id,
-        "payload": endpoint.payload.value,
-        "is_enabled": endpoint.disabled_at is None,
-        "disabled_reason": endpoint.disabled_reason,
-        "failing_since": output.format_time(endpoint.failing_at),
-        "created_at": output.format_time(endpoint.created_at),
-        "updated_at": output.format_time(endpoint.updated_at),
-    }
 
 
 def _delivery_row(one: Delivery) -> tuple[object, ...]:

@@ -36,6 +36,12 @@ class Items(NamedTuple):
     metavar: str
 
 
+class Flag(NamedTuple):
+    """The option of a member that is true or false."""
+
+    option: str
+
+
 class ListQuery(Struct):
     """The query parameters of every list; a noun's list adds its filters and its ``sort``."""
 
@@ -126,10 +132,12 @@ class Member:
         self.is_optional = self.is_nullable or get_origin(self._kind) is list
         self.finish = build_finish(kind) or (lambda value: value)
         self.description = next((one.description for one in self._limits if one.description), "")
+        self.can_be_empty = not any(one.min_length for one in self._limits)
         self.max_length = next((one.max_length for one in self._limits if one.max_length), None)
         #: The label, the hint and the number of rows in a form; empty for a member that no form has.
         self.form: dict[str, Any] = next((one.extra for one in self._limits if one.extra), {})
         self.items = next((one for one in notes if isinstance(one, Items)), None)
+        self.flag = next((one.option for one in notes if isinstance(one, Flag)), None)
 
     def read(self, text: str) -> Any:
         """The value in a text; an item a line. Raises ``ValueError``."""

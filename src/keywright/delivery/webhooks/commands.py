@@ -1,39 +1,31 @@
 """Commands and queries about webhooks."""
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+
+from msgspec import field
 
 from keywright.core.command import Command, Cost, Query
+from keywright.core.nouns import Create, Delete, Get, List, Noun, Update
 from keywright.core.paging import Paging
-from keywright.delivery.webhooks.model import Attempt, Payload, State
+from keywright.delivery.webhooks.fields import NewWebhook, WebhookFields, WebhookQuery
+from keywright.delivery.webhooks.model import Attempt, Endpoint, State
 from keywright.engine.queue import Item
 
 
-class CreateEndpoint(Command, frozen=True, kw_only=True):
+class CreateEndpoint(Create, frozen=True, kw_only=True):
     """Make an endpoint. Without a ``secret``, it gets one."""
 
-    url: str
-    events: tuple[str, ...]
-    description: str | None = None
-    product_id: int | None = None
-    payload: Payload = Payload.FULL
-    secret: str | None = None
+    fields: NewWebhook
 
 
-class UpdateEndpoint(Command, frozen=True, kw_only=True):
-    """Change the given fields, by the names they have in ``Endpoint``, and ``is_enabled``. Enabled again, it
-    goes on where it stood.
-    """
+class UpdateEndpoint(Update, frozen=True, kw_only=True):
+    """Change an endpoint. Enabled again, it goes on where it stood."""
 
-    endpoint_id: int
-    changes: Mapping[str, Any]
+    fields: WebhookFields
 
 
-class DeleteEndpoint(Command, frozen=True, kw_only=True):
+class DeleteEndpoint(Delete, frozen=True, kw_only=True):
     """Delete an endpoint, with its deliveries."""
-
-    endpoint_id: int
 
 
 class RotateSecret(Command, frozen=True, kw_only=True):
@@ -88,16 +80,14 @@ class PurgeDeliveries(Command, frozen=True, kw_only=True):
     before: datetime
 
 
-class GetEndpoint(Query, frozen=True, kw_only=True):
-    """The endpoint with this id."""
-
-    endpoint_id: int
+class GetEndpoint(Get, frozen=True, kw_only=True):
+    """The endpoint with this ID."""
 
 
-class ListEndpoints(Query, frozen=True, kw_only=True):
+class ListEndpoints(List, frozen=True, kw_only=True):
     """A page of the endpoints."""
 
-    paging: Paging = Paging()
+    where: WebhookQuery = field(default_factory=WebhookQuery)
 
 
 class GetSecrets(Query, frozen=True, kw_only=True):
@@ -122,3 +112,9 @@ class ListDeliveries(Query, frozen=True, kw_only=True):
     paging: Paging
     state: State | None = None
     license_id: int | None = None
+
+
+WEBHOOK = Noun(
+    *("webhook", Endpoint, WebhookFields, NewWebhook, WebhookQuery),
+    *(CreateEndpoint, UpdateEndpoint, DeleteEndpoint, GetEndpoint, ListEndpoints),
+)

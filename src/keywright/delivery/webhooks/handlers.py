@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from keywright.core.command import Command
 from keywright.core.errors import NotFound, TooManyEndpoints
+from keywright.core.fields import list_changes
 from keywright.core.standard_webhooks import new_secret
 from keywright.delivery.webhooks import rules, store
 from keywright.delivery.webhooks.commands import (
@@ -21,7 +22,8 @@ from keywright.delivery.webhooks.commands import (
     UpdateEndpoint,
     WorkOnEndpoint,
 )
-from keywright.delivery.webhooks.model import DisabledReason, Endpoint, NewEndpoint
+from keywright.delivery.webhooks.fields import WebhookFields
+from keywright.delivery.webhooks.model import DisabledReason, Endpoint, NewEndpoint, Payload
 from keywright.delivery.webhooks.working import work_on_endpoint
 from keywright.events import store as event_store
 from keywright.events.unit_of_work import UnitOfWork
@@ -30,28 +32,28 @@ from keywright.search.store import find_first_event_id
 
 #: The most deliveries that are deleted in one transaction.
 _MAX_DELETED = 500
+#: The fields of an endpoint that may be left out.
+_UNSET: dict[str, Any] = {"description": None, "product_id": None, "payload": Payload.FULL}
 
 
 def create_endpoint(work: UnitOfWork, command: CreateEndpoint) -> NewEndpoint:
     """Make an endpoint for the events from now on. Raises ``TooManyEndpoints``, ``UnknownReference``."""
     if store.count_endpoints(work.tx) >= rules.MAX_ENDPOINTS:
         raise TooManyEndpoints
-    require_product(work.tx, command.product_id)
-    now = command.context.now
+    given = _given(work, command.fields)
+    secret, now = given.pop("secret", None) or new_secret(), command.context.now
+    is_enabled = given.pop("is_enabled", True)
     endpoint = Endpoint(
         id=0,
-        url=command.url,
-        description=command.description,
-        events=command.events,
-        product_id=command.product_id,
-        payload=command.payload,
+        **_UNSET | given,
         created_at=now,
         updated_at=now,
+        disabled_at=None if is_enabled else now,
+        disabled_reason=None if is_enabled else DisabledReason.BY_HAND,
         position=event_store.find_newest_id(work.tx),
         position_at=now,
     )
     endpoint = replace(endpoint, id=store.save_new_endpoint(work.tx, endpoint))
-    secret = command.secret or new_secret()
     store.save_secret(work.tx, endpoint.id, secret, now=now, until=now)
     _record(work, command, "webhook.created", endpoint)
     return NewEndpoint(endpoint, secret)
@@ -59,9 +61,8 @@ def create_endpoint(work: UnitOfWork, command: CreateEndpoint) -> NewEndpoint:
 
 def update_endpoint(work: UnitOfWork, command: UpdateEndpoint) -> Endpoint:
     """Change an endpoint. Raises ``NotFound``, ``UnknownReference``."""
-    endpoint, now = _lock(work, command), command.context.now
-    changes = dict(command.changes)
-    require_product(work.tx, changes.get("product_id"))
+    endpoint, now = _lock(work, command, command.id), command.context.now
+    changes = _given(work, command.fields)
     is_enabled = changes.pop("is_enabled", endpoint.disabled_at is None)
     changed = replace(endpoint, **changes)
     if not is_enabled and endpoint.disabled_at is None:
@@ -78,14 +79,14 @@ def update_endpoint(work: UnitOfWork, command: UpdateEndpoint) -> Endpoint:
 
 def delete_endpoint(work: UnitOfWork, command: DeleteEndpoint) -> None:
     """Delete an endpoint; its deliveries are deleted some at a time, after it. Raises ``NotFound``."""
-    endpoint = _lock(work, command)
+    endpoint = _lock(work, command, command.id)
     store.delete_endpoint(work.tx, endpoint.id)
     _record(work, command, "webhook.deleted", endpoint)
 
 
 def rotate_secret(work: UnitOfWork, command: RotateSecret) -> NewEndpoint:
     """Give an endpoint a new secret. Raises ``NotFound``."""
-    endpoint, now = _lock(work, command), command.context.now
+    endpoint, now = _lock(work, command, command.endpoint_id), command.context.now
     secret = command.secret or new_secret()
     store.save_secret(work.tx, endpoint.id, secret, now=now, until=now + rules.SECRET_OVERLAP)
     _record(work, command, "webhook.secret_rotated", endpoint)
@@ -94,12 +95,12 @@ def rotate_secret(work: UnitOfWork, command: RotateSecret) -> NewEndpoint:
 
 def send_test(work: UnitOfWork, command: SendTest) -> None:
     """Record an event that only this endpoint is told of. Raises ``NotFound``."""
-    _record(work, command, rules.TESTED, _lock(work, command))
+    _record(work, command, rules.TESTED, _lock(work, command, command.endpoint_id))
 
 
 def resend_delivery(work: UnitOfWork, command: ResendDelivery) -> None:
     """Send a delivery again; it waits for no other. Raises ``NotFound``."""
-    endpoint, now = _lock(work, command), command.context.now
+    endpoint, now = _lock(work, command, command.endpoint_id), command.context.now
     delivery = store.find_delivery(work.tx, endpoint.id, command.delivery_id)
     if delivery is None:
         raise NotFound(f"delivery {command.delivery_id}")
@@ -109,7 +110,7 @@ def resend_delivery(work: UnitOfWork, command: ResendDelivery) -> None:
 
 def resend_since(work: UnitOfWork, command: ResendSince) -> None:
     """Go back to the first event since a moment. Raises ``NotFound``."""
-    endpoint, now = _lock(work, command), command.context.now
+    endpoint, now = _lock(work, command, command.endpoint_id), command.context.now
     since = max(command.since, rules.oldest_event_at(now))
     first = find_first_event_id(work.tx, since)
     changed = replace(endpoint, position=min(endpoint.position, first - 1), position_at=now)
@@ -137,10 +138,17 @@ def _enable(work: UnitOfWork, endpoint: Endpoint, now: datetime) -> Endpoint:
     )
 
 
-def _lock(work: UnitOfWork, command: Any) -> Endpoint:
-    endpoint = store.lock_endpoint(work.tx, command.endpoint_id)
+def _given(work: UnitOfWork, fields: WebhookFields) -> dict[str, Any]:
+    """The fields that are set. Raises ``UnknownReference``."""
+    given = list_changes(fields)
+    require_product(work.tx, given.get("product_id"))
+    return given | ({"events": tuple(given["events"])} if "events" in given else {})
+
+
+def _lock(work: UnitOfWork, command: Command, endpoint_id: int) -> Endpoint:
+    endpoint = store.lock_endpoint(work.tx, endpoint_id)
     if endpoint is None:
-        raise NotFound(f"webhook {command.endpoint_id}")
+        raise NotFound(f"webhook {endpoint_id}")
     if command.precondition is not None:
         command.precondition(endpoint)
     return endpoint

@@ -69,6 +69,11 @@ class NewEndpoint(msgspec.Struct, frozen=True):
     endpoint: Endpoint
     secret: str
 
+    @property
+    def id(self) -> int:
+        """That of the endpoint."""
+        return self.endpoint.id
+
 
 class Delivery(msgspec.Struct, frozen=True):
     """An event for an endpoint, and what came of it. ``attempts`` counts since it began to wait."""

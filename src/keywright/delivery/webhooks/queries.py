@@ -26,9 +26,9 @@ from keywright.provisioning.customers.store import find_customers
 
 def get_endpoint(read: Any, query: GetEndpoint) -> Endpoint:
     """One endpoint. Raises ``NotFound``."""
-    endpoint = store.find_endpoint(read.tx, query.endpoint_id)
+    endpoint = store.find_endpoint(read.tx, query.id)
     if endpoint is None:
-        raise NotFound(f"webhook {query.endpoint_id}")
+        raise NotFound(f"webhook {query.id}")
     return endpoint
 
 
@@ -39,13 +39,13 @@ def list_endpoints(read: Any, query: ListEndpoints) -> ItemPage[Endpoint]:
 
 def get_secrets(read: Any, query: GetSecrets) -> list[str]:
     """The secrets that are good, the newest first. Raises ``NotFound``."""
-    get_endpoint(read, GetEndpoint(endpoint_id=query.endpoint_id))
+    get_endpoint(read, GetEndpoint(id=query.endpoint_id))
     return store.list_secrets(read.tx, query.endpoint_id, query.now)
 
 
 def list_deliveries(read: Any, query: ListDeliveries) -> ItemPage[Delivery]:
     """A page of the deliveries of an endpoint. Raises ``NotFound``."""
-    get_endpoint(read, GetEndpoint(endpoint_id=query.endpoint_id))
+    get_endpoint(read, GetEndpoint(id=query.endpoint_id))
     return store.list_deliveries(read.tx, query)
 
 
@@ -53,7 +53,7 @@ def get_delivery(read: Any, query: GetDelivery) -> tuple[Delivery, bytes | None]
     """A delivery, and the body that an attempt would send now; None where its event is kept no longer.
     Raises ``NotFound``.
     """
-    endpoint = get_endpoint(read, GetEndpoint(endpoint_id=query.endpoint_id))
+    endpoint = get_endpoint(read, GetEndpoint(id=query.endpoint_id))
     delivery = store.find_delivery(read.tx, endpoint.id, query.delivery_id)
     if delivery is None:
         raise NotFound(f"delivery {query.delivery_id}")

@@ -104,9 +104,9 @@ def oldest_event_at(now: datetime) -> datetime:
     return now - KEPT
 
 
-def normalize_events(events: Sequence[str]) -> tuple[str, ...]:
+def normalize_events(events: Sequence[str]) -> list[str]:
     """The types, each once. Raises ``ValueError``."""
-    found = tuple(dict.fromkeys(map(parse_event_type, events)))
+    found = list(dict.fromkeys(map(parse_event_type, events)))
     if not found:
         raise ValueError("must have at least one event type")
     return found

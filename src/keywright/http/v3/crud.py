@@ -1,6 +1,7 @@
 """The five routes of a noun: create, list, get, change, delete."""
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -19,8 +20,19 @@ class Texts(NamedTuple):
 
     create: str
     delete: str
+    get: str = ""
     list: str = "The newest first."
     update: str = "What is not sent stays."
+
+
+class Shown(NamedTuple):
+    """How one is shown where that is not as it is stored: the type of the answer, what makes it, and the
+    values of members that change without a change of the thing, for its ``ETag``.
+    """
+
+    gives: Any
+    show: Callable[[Any], Struct]
+    volatile: Mapping[str, Any] = MappingProxyType({})
 
 
 def crud_routes(
@@ -30,15 +42,15 @@ def crud_routes(
     example: Mapping[str, Any],
     change: Mapping[str, Any],
     refusals: Mapping[str, tuple[str, ...]],
-    gives: Any = None,
-    show: Callable[[Any], Struct] | None = None,
+    shown: Shown | None = None,
+    check: Callable[[Call, Any], None] = lambda _call, _fields: None,
 ) -> tuple[Route, ...]:
     """The routes below ``/products`` and the like. ``example`` and ``change`` are bodies of example calls,
-    ``refusals`` the problem codes of a method. Where one is not shown as it is stored, ``show`` makes the
-    answer, of type ``gives``.
+    ``refusals`` the problem codes of a method; ``check`` may refuse fields by the call and its settings.
     """
-    name, path, shown = noun.name, f"/{noun.name}s", gives or noun.model
-    one, calls = f"{path}/{{{name}_id}}", _Calls(noun, show or (lambda stored: stored))
+    name, path = noun.name, f"/{noun.name}s"
+    shown = shown or Shown(noun.model, lambda stored: stored)
+    one, gives, calls = f"{path}/{{{name}_id}}", shown.gives, _Calls(noun, shown, check)
 
     def route(method: str, verb: str, handler: Any, text: str, **more: Any) -> Route:
         at = path if verb in ("create", "list") else one
@@ -53,13 +65,13 @@ def crud_routes(
             **more,
         )
 
-    new: dict[str, Any] = {"body": noun.new, "gives": shown, "status": 201, "example": example}
-    page: dict[str, Any] = {"query": noun.query, "gives": schemas.Page[shown]}  # type: ignore[valid-type]
-    changed: dict[str, Any] = {"body": noun.fields, "gives": shown, "example": change}
+    new: dict[str, Any] = {"body": noun.new, "gives": gives, "status": 201, "example": example}
+    page: dict[str, Any] = {"query": noun.query, "gives": schemas.Page[gives]}  # type: ignore[valid-type]
+    changed: dict[str, Any] = {"body": noun.fields, "gives": gives, "example": change}
     return (
         route("POST", "create", calls.create, f"Create a {name}.\n\n{texts.create}", **new),
         route("GET", "list", calls.list_page, f"List {name}s.\n\n{texts.list}", **page),
-        route("GET", "get", calls.get, f"Get a {name}.\n\nOne {name}.", gives=shown),
+        route("GET", "get", calls.get, f"Get a {name}.\n\n{texts.get or f'One {name}.'}", gives=gives),
         route("PATCH", "update", calls.update, f"Change a {name}.\n\n{texts.update}", **changed),
         route("DELETE", "delete", calls.delete, f"Delete a {name}.\n\n{texts.delete}", status=204),
     )
@@ -68,15 +80,18 @@ def crud_routes(
 class _Calls:
     """The handlers of the routes."""
 
-    def __init__(self, noun: Noun, show: Callable[[Any], Struct]) -> None:
+    def __init__(self, noun: Noun, shown: Shown, check: Callable[[Call, Any], None]) -> None:
         self._noun = noun
-        self._show = show
+        self._show, self._volatile = shown.show, shown.volatile
+        self._check = check
         self._id = f"{noun.name}_id"
 
     async def create(self, call: Call, body: Struct) -> Answer:
         def write(one: Any) -> Answer:
-            shown = self._show(one)
-            return created(shown, f"{call.root}/{self._noun.name}s/{one.id}", etag=etag_of(shown))
+            path = f"{call.root}/{self._noun.name}s/{one.id}"
+            return created(self._show(one), path, etag=self._etag(one))
+
+        self._check(call, body)
 
         return await call.change(self._noun.create(context=call.context, fields=body), write)
 
@@ -90,6 +105,7 @@ class _Calls:
         return await call.ask(asked, self._write)
 
     async def update(self, call: Call, body: Struct) -> Answer:
+        self._check(call, body)
         precondition = call.precondition(self._etag)
         command = self._noun.update(
             context=call.context, id=call.path[self._id], fields=body, precondition=precondition
@@ -102,7 +118,7 @@ class _Calls:
         return await call.change(command, no_content)
 
     def _etag(self, one: Any) -> bytes:
-        return etag_of(self._show(one))
+        return etag_of(self._show(one), **self._volatile)
 
     def _write(self, one: Any) -> Answer:
         return ok(self._show(one), etag=self._etag(one))

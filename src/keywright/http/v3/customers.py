@@ -13,7 +13,7 @@ from keywright.http.pages.urls import PORTAL
 from keywright.http.v3 import catalog_schemas, lists, schemas
 from keywright.http.v3.answers import ok
 from keywright.http.v3.call import Call
-from keywright.http.v3.crud import Texts, crud_routes
+from keywright.http.v3.crud import Shown, Texts, crud_routes
 from keywright.http.v3.fields import Body
 from keywright.http.v3.route import Route
 from keywright.identity.sessions import new_session_token
@@ -174,8 +174,7 @@ ROUTES = (
             "PATCH": ("already_exists", "changed_meanwhile"),
             "DELETE": ("still_in_use", "changed_meanwhile"),
         },
-        gives=catalog_schemas.Customer,
-        show=show,
+        shown=Shown(catalog_schemas.Customer, show),
     ),
     Route(
         "POST",

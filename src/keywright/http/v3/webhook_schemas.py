@@ -2,21 +2,13 @@
 
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
-from keywright.core.fields import Id, Name, Parse, Time, about
+from keywright.core.fields import Id, Time, about
 from keywright.core.nouns import ListQuery
-from keywright.core.standard_webhooks import parse_secret
-from keywright.delivery.webhooks import rules
-from keywright.delivery.webhooks.addresses import MAX_URL, parse_address
+from keywright.delivery.webhooks import fields
 from keywright.delivery.webhooks.model import DisabledReason, Payload, State
 from keywright.http.v3.fields import Body
-
-_Url = Annotated[str, Meta(min_length=1, max_length=MAX_URL), Parse(parse_address)]
-_EventType = Annotated[str, Meta(max_length=40), Parse(rules.parse_event_type)]
-_Events = Annotated[list[_EventType], Meta(min_length=1, max_length=50)]
-_Secret = Annotated[str, Meta(max_length=200), Parse(parse_secret)]
-_TYPES = "Event types such as `license.activated`, `license.*` or `*`."
 
 
 class Webhook(Struct):
@@ -25,7 +17,7 @@ class Webhook(Struct):
     id: Annotated[Id, about("Its number.", 1)]
     url: Annotated[str, about("Where deliveries are sent.", "https://crm.example/keywright")]
     description: Annotated[str | None, about("What it is for.", "Our CRM")]
-    events: Annotated[list[str], about(_TYPES, ["license.*"])]
+    events: Annotated[list[str], about(fields.TYPES, ["license.*"])]
     product_id: Annotated[Id | None, about("The one product of whose events it is told.", None)]
     payload: Annotated[Payload, about("How much a delivery says.", "full")]
     is_enabled: Annotated[bool, about("Whether deliveries are sent.", True)]
@@ -62,52 +54,16 @@ class Delivery(Struct):
     ] = UNSET
 
 
-class NewWebhook(Body):
-    """A webhook to make."""
-
-    url: Annotated[_Url, about("https; else in `webhook_networks`.", "https://crm.example/keywright")]
-    events: Annotated[_Events, about(_TYPES, ["license.*"])]
-    description: Annotated[Name | None, about("What it is for.")] = None
-    product_id: Annotated[Id | None, about("Only events about this product.")] = None
-    payload: Annotated[
-        Payload,
-        about(
-            "`full` adds details and the license, `with_email` the customer's name and e-mail address, too."
-        ),
-    ] = Payload.FULL
-    secret: Annotated[_Secret | None, about("Without one, it gets one.")] = None
-
-
-class WebhookChanges(Body):
-    """Changes to a webhook, as a JSON merge patch."""
-
-    url: Annotated[_Url, about("https; else in `webhook_networks`.")] | UnsetType = UNSET
-    events: Annotated[_Events, about(_TYPES, ["license.*"])] | UnsetType = UNSET
-    description: Annotated[Name, about("What it is for.")] | UnsetType | None = UNSET
-    product_id: Annotated[Id, about("Only events about this product.")] | UnsetType | None = UNSET
-    payload: Annotated[Payload, about("How much a delivery says.")] | UnsetType = UNSET
-    is_enabled: (
-        Annotated[bool, about("Enabled again, it goes on where it stood, with the events of 30 days.")]
-        | UnsetType
-    ) = UNSET
-
-
 class NewSecret(Body):
     """A new secret."""
 
-    secret: Annotated[_Secret | None, about("Without one, it is made.")] = None
+    secret: Annotated[fields.Secret | None, about("Without one, it is made.")] = None
 
 
 class Since(Body):
     """A moment."""
 
     since: Annotated[Time, about("All events from this moment on; of 30 days at most.")]
-
-
-class WebhookQuery(ListQuery):
-    """The order of webhooks."""
-
-    sort: Literal["created_at", "-created_at"] = "-created_at"
 
 
 class DeliveryQuery(ListQuery):

@@ -3,46 +3,27 @@
 import json
 from typing import Any
 
-from msgspec import structs
+from msgspec import UNSET
 
 from keywright.core.errors import FieldError, InvalidBody
-from keywright.core.fields import list_changes
-from keywright.delivery.webhooks import model, rules
+from keywright.delivery.webhooks import commands, model
 from keywright.delivery.webhooks.addresses import parse_url
-from keywright.delivery.webhooks.commands import (
-    CreateEndpoint,
-    DeleteEndpoint,
-    GetDelivery,
-    GetEndpoint,
-    ListDeliveries,
-    ListEndpoints,
-    ResendDelivery,
-    ResendSince,
-    RotateSecret,
-    SendTest,
-    UpdateEndpoint,
-)
+from keywright.delivery.webhooks.commands import WEBHOOK
+from keywright.delivery.webhooks.fields import WebhookFields
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
 from keywright.http.v3 import lists
-from keywright.http.v3.answers import created, etag_of, no_content, ok
+from keywright.http.v3.answers import no_content, ok
 from keywright.http.v3.call import Call
+from keywright.http.v3.crud import Shown, Texts, crud_routes
 from keywright.http.v3.route import Route
 from keywright.http.v3.schemas import Page
-from keywright.http.v3.webhook_schemas import (
-    Delivery,
-    DeliveryQuery,
-    NewSecret,
-    NewWebhook,
-    Since,
-    Webhook,
-    WebhookChanges,
-    WebhookQuery,
-)
+from keywright.http.v3.webhook_schemas import Delivery, DeliveryQuery, NewSecret, Since, Webhook
 
 
-def show(endpoint: model.Endpoint, secret: str | None = None) -> Webhook:
-    """The endpoint as its answer."""
+def show(one: model.Endpoint | model.NewEndpoint) -> Webhook:
+    """The endpoint as its answer, with its secret where that is new."""
+    endpoint = one.endpoint if isinstance(one, model.NewEndpoint) else one
     return Webhook(
         endpoint.id,
         endpoint.url,
@@ -53,7 +34,7 @@ def show(endpoint: model.Endpoint, secret: str | None = None) -> Webhook:
         endpoint.disabled_at is None,
         endpoint.disabled_reason,
         endpoint.failing_at,
-        secret,
+        one.secret if isinstance(one, model.NewEndpoint) else None,
         endpoint.created_at,
         endpoint.updated_at,
     )
@@ -78,84 +59,13 @@ def show_delivery(one: model.Delivery) -> Delivery:
     )
 
 
-def _etag(endpoint: model.Endpoint) -> bytes:
-    return etag_of(show(endpoint), failing_since=None)
-
-
-def _write(endpoint: model.Endpoint) -> Answer:
-    return ok(show(endpoint), etag=_etag(endpoint))
-
-
-def _require_allowed(call: Call, url: str) -> None:
+def _require_allowed(call: Call, body: WebhookFields) -> None:
+    if body.url is UNSET:
+        return
     try:
-        parse_url(url, call.settings.webhook_networks)
+        parse_url(body.url, call.settings.webhook_networks)
     except ValueError as reason:
         raise InvalidBody([FieldError("/url", "invalid", str(reason))]) from None
-
-
-async def create_webhook(call: Call, body: NewWebhook) -> Answer:
-    """Create a webhook.
-
-    It is told of events from now on; `secret` is shown in this answer alone. Deliveries follow [Standard
-    Webhooks](https://www.standardwebhooks.com): `webhook-id`, `webhook-timestamp`, `webhook-signature`.
-    """
-    _require_allowed(call, body.url)
-    fields = structs.asdict(body) | {"events": rules.normalize_events(body.events)}
-    command = CreateEndpoint(context=call.context, **fields)
-
-    def write(made: model.NewEndpoint) -> Answer:
-        endpoint = made.endpoint
-        place = f"{call.root}/webhooks/{endpoint.id}"
-        return created(show(endpoint, made.secret), place, etag=_etag(endpoint))
-
-    return await call.change(command, write)
-
-
-async def list_webhooks(call: Call, _query: WebhookQuery) -> Answer:
-    """List webhooks.
-
-    The newest first.
-    """
-    asked = ListEndpoints(paging=lists.read_paging(call))
-    return await call.ask(asked, lambda page: lists.answer_items(call, page, show))
-
-
-async def get_webhook(call: Call) -> Answer:
-    """Get a webhook.
-
-    One webhook, without its secret.
-    """
-    return await call.ask(GetEndpoint(endpoint_id=call.path["webhook_id"]), _write)
-
-
-async def update_webhook(call: Call, body: WebhookChanges) -> Answer:
-    """Change a webhook.
-
-    What is not sent stays.
-    """
-    changes = list_changes(body)
-    if "url" in changes:
-        _require_allowed(call, changes["url"])
-    if "events" in changes:
-        changes["events"] = rules.normalize_events(changes["events"])
-    command = UpdateEndpoint(
-        context=call.context,
-        endpoint_id=call.path["webhook_id"],
-        changes=changes,
-        precondition=call.precondition(_etag),
-    )
-    return await call.change(command, _write)
-
-
-async def delete_webhook(call: Call) -> Answer:
-    """Delete a webhook.
-
-    Its deliveries are deleted with it, including those that wait.
-    """
-    command = DeleteEndpoint(
-        context=call.context, endpoint_id=call.path["webhook_id"], precondition=call.precondition(_etag)
-    )
-    return await call.change(command, no_content)
 
 
 async def rotate_webhook_secret(call: Call, body: NewSecret) -> Answer:
@@ -163,8 +73,10 @@ async def rotate_webhook_secret(call: Call, body: NewSecret) -> Answer:
 
     The answer shows the new one, this once. For 24 hours, deliveries are signed with both.
     """
-    command = RotateSecret(context=call.context, endpoint_id=call.path["webhook_id"], secret=body.secret)
-    return await call.change(command, lambda made: ok(show(made.endpoint, made.secret)))
+    command = commands.RotateSecret(
+        context=call.context, endpoint_id=call.path["webhook_id"], secret=body.secret
+    )
+    return await call.change(command, lambda made: ok(show(made)))
 
 
 async def send_webhook_test(call: Call) -> Answer:
@@ -172,7 +84,7 @@ async def send_webhook_test(call: Call) -> Answer:
 
     Sends an event `webhook.tested` to this webhook alone; its delivery is listed with the others.
     """
-    command = SendTest(context=call.context, endpoint_id=call.path["webhook_id"])
+    command = commands.SendTest(context=call.context, endpoint_id=call.path["webhook_id"])
     return await call.change(command, no_content)
 
 
@@ -181,7 +93,9 @@ async def resend_since(call: Call, body: Since) -> Answer:
 
     All events since a moment, in their order, also those that were delivered; 30 days are kept.
     """
-    command = ResendSince(context=call.context, endpoint_id=call.path["webhook_id"], since=body.since)
+    command = commands.ResendSince(
+        context=call.context, endpoint_id=call.path["webhook_id"], since=body.since
+    )
     return await call.change(command, no_content)
 
 
@@ -190,7 +104,7 @@ async def list_deliveries(call: Call, query: DeliveryQuery) -> Answer:
 
     The newest first; they are kept for 30 days.
     """
-    asked = ListDeliveries(
+    asked = commands.ListDeliveries(
         endpoint_id=call.path["webhook_id"],
         paging=lists.read_paging(call),
         state=query.state,
@@ -204,7 +118,7 @@ async def get_delivery(call: Call) -> Answer:
 
     With the body that an attempt would send now; without one where the event is kept no longer.
     """
-    asked = GetDelivery(
+    asked = commands.GetDelivery(
         endpoint_id=call.path["webhook_id"], delivery_id=call.path["delivery_id"], now=call.now
     )
 
@@ -223,63 +137,36 @@ async def resend_delivery(call: Call) -> Answer:
 
     At once, whatever came of it before, and without waiting for others.
     """
-    command = ResendDelivery(
+    command = commands.ResendDelivery(
         context=call.context, endpoint_id=call.path["webhook_id"], delivery_id=call.path["delivery_id"]
     )
     return await call.change(command, no_content)
 
 
-_EXAMPLE: dict[str, Any] = {"url": "https://crm.example/keywright", "events": ["license.*"]}
-_ALL, _ONE = "/webhooks", "/webhooks/{webhook_id}"
+_ONE = "/webhooks/{webhook_id}"
 _DELIVERIES = f"{_ONE}/deliveries"
 _OF_ALL: dict[str, Any] = {"needs_all_products": True}
+_TEXTS = Texts(
+    create="It is told of events from now on; `secret` is shown in this answer alone. Deliveries follow "
+    "[Standard Webhooks](https://www.standardwebhooks.com): `webhook-id`, `webhook-timestamp`, "
+    "`webhook-signature`.",
+    get="One webhook, without its secret.",
+    delete="Its deliveries are deleted with it, including those that wait.",
+)
 
 ROUTES = (
-    Route(
-        "POST",
-        _ALL,
-        "create_webhook",
-        Right.WRITE,
-        create_webhook,
-        body=NewWebhook,
-        gives=Webhook,
-        status=201,
-        refusals=("still_in_use",),
-        example=_EXAMPLE,
-        **_OF_ALL,
-    ),
-    Route(
-        "GET",
-        _ALL,
-        "list_webhooks",
-        Right.READ,
-        list_webhooks,
-        query=WebhookQuery,
-        gives=Page[Webhook],
-        **_OF_ALL,
-    ),
-    Route("GET", _ONE, "get_webhook", Right.READ, get_webhook, gives=Webhook, **_OF_ALL),
-    Route(
-        "PATCH",
-        _ONE,
-        "update_webhook",
-        Right.WRITE,
-        update_webhook,
-        body=WebhookChanges,
-        gives=Webhook,
-        refusals=("changed_meanwhile",),
-        example={"events": ["license.*", "order.*"]},
-        **_OF_ALL,
-    ),
-    Route(
-        "DELETE",
-        _ONE,
-        "delete_webhook",
-        Right.WRITE,
-        delete_webhook,
-        status=204,
-        refusals=("changed_meanwhile",),
-        **_OF_ALL,
+    *crud_routes(
+        WEBHOOK,
+        _TEXTS,
+        example={"url": "https://crm.example/keywright", "events": ["license.*"]},
+        change={"events": ["license.*", "order.*"]},
+        refusals={
+            "POST": ("still_in_use",),
+            "PATCH": ("changed_meanwhile",),
+            "DELETE": ("changed_meanwhile",),
+        },
+        shown=Shown(Webhook, show, {"failing_since": None, "secret": None}),
+        check=_require_allowed,
     ),
     Route(
         "POST",

@@ -27,6 +27,7 @@ from keywright.delivery.webhooks.commands import (
     SendTest,
     UpdateEndpoint,
 )
+from keywright.delivery.webhooks.fields import NewWebhook, WebhookFields
 from keywright.delivery.webhooks.model import Endpoint, NewEndpoint, Payload, State
 from keywright.http.admin.event_filter import reader_zone
 from keywright.http.admin.name_suggestions import number_parser, suggest_names, write_number
@@ -61,7 +62,7 @@ REASONS = {
     "failing": N_("The receiver accepted nothing for five days."),
 }
 _ROWS = 50
-_NO_EVENTS: tuple[str, ...] = ()
+_NO_EVENTS: list[str] = []
 _POSITION = re.compile(r"[0-9]{1,12}-[0-9]{1,18}")
 
 
@@ -87,7 +88,7 @@ class Webhooks(Section):
         if request.is_post:
             fields = _read_fields(request, inputs)
             if not inputs.errors:
-                made = request.change(CreateEndpoint(context=request.context, **fields))
+                made = request.change(CreateEndpoint(context=request.context, fields=NewWebhook(**fields)))
                 return _show_secret(request, made)
         form = dict(request.form) if request.is_post else {"events": "license.*", "payload": "full"}
         return _render_form(request, inputs, form, None)
@@ -121,7 +122,9 @@ class Webhooks(Section):
         if request.is_post:
             fields = _read_fields(request, inputs)
             if not inputs.errors:
-                change = UpdateEndpoint(context=request.context, endpoint_id=endpoint.id, changes=fields)
+                change = UpdateEndpoint(
+                    context=request.context, id=endpoint.id, fields=WebhookFields(**fields)
+                )
                 request.change(change)
                 return request.redirect(_path(endpoint), _("The webhook is changed."))
         form = dict(request.form) if request.is_post else _form_of(request, endpoint)
@@ -134,7 +137,7 @@ class Webhooks(Section):
         is_enabled = "enable" in request.form
         request.change(
             UpdateEndpoint(
-                context=request.context, endpoint_id=endpoint.id, changes={"is_enabled": is_enabled}
+                context=request.context, id=endpoint.id, fields=WebhookFields(is_enabled=is_enabled)
             )
         )
         said = _("The webhook continues where it stopped.") if is_enabled else _("The webhook is disabled.")
@@ -178,7 +181,7 @@ class Webhooks(Section):
         """Delete an endpoint."""
         endpoint = _get(request)
         if request.is_post:
-            request.change(DeleteEndpoint(context=request.context, endpoint_id=endpoint.id))
+            request.change(DeleteEndpoint(context=request.context, id=endpoint.id))
             return request.redirect(self.path, _("The webhook is deleted."))
         return request.confirm(
             _("Delete this webhook?"),
@@ -281,7 +284,7 @@ def _show_secret(request: PageRequest, made: NewEndpoint) -> Response:
     return request.render("webhooks/secret.html", endpoint=made.endpoint, secret=made.secret)
 
 
-def _parse_events(text: str) -> tuple[str, ...]:
+def _parse_events(text: str) -> list[str]:
     return rules.normalize_events(text.split())
 
 
