@@ -65,7 +65,7 @@ from keywright.provisioning.policies.commands import (
 from keywright.provisioning.policies.model import Policy
 from keywright.provisioning.products.commands import CreateProduct
 from keywright.provisioning.products.fields import NewProduct
-from keywright.provisioning.trials.commands import StartTrial
+from keywright.provisioning.trials import StartTrial
 from keywright.registry import open_executor
 from keywright.search.store import EventFilter
 from keywright.signing.commands import MakeFirstKey, MakeLicenseFile, RotateSigningKey, WithdrawSigningKey

@@ -16,7 +16,7 @@ from keywright.core.command import Origin
 from keywright.http.pages.urls import PORTAL
 from keywright.licensing.activations.commands import ActivateDevice
 from keywright.licensing.activations.model import Device
-from keywright.provisioning.brand.commands import SaveBrand
+from keywright.provisioning.brand import SaveBrand
 from keywright.provisioning.portal.commands import MakePortalLink
 from tests.browser.chromium import a_browser
 from tests.browser.people import sign_in

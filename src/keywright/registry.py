@@ -25,6 +25,7 @@ from keywright.jobs import handlers as jobs
 from keywright.jobs import import_handlers, taking_back
 from keywright.jobs import queries as job_queries
 from keywright.jobs.commands import GetJob
+from keywright.licensing import management_queries, moments_handlers, notes_handlers, refusals_handlers
 from keywright.licensing import queries as licensing
 from keywright.licensing.activations import device_handlers as devices
 from keywright.licensing.activations import handlers as activations
@@ -35,19 +36,15 @@ from keywright.licensing.leases import queries as lease_queries
 from keywright.licensing.leases.commands import ListLeases
 from keywright.licensing.licenses import handlers as licenses
 from keywright.licensing.licenses.store import find_holders
-from keywright.licensing.management import queries as management
-from keywright.licensing.moments import handlers as moments
-from keywright.licensing.notes import handlers as notes
-from keywright.licensing.refusals import handlers as refusals
 from keywright.licensing.removals import handlers as removals
 from keywright.licensing.undo import handlers as undo
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.licensing.usage import handlers as usage
 from keywright.licensing.usage import queries as usage_queries
-from keywright.licensing.validation.commands import ValidateLicense
-from keywright.licensing.views.store import Names
+from keywright.licensing.validation import ValidateLicense
+from keywright.licensing.views_store import Names
 from keywright.maintenance import clock, customer_export, personal_data, retention
-from keywright.provisioning.brand import handlers as brand
+from keywright.provisioning import brand_handlers, trials_handlers
 from keywright.provisioning.catalog import handlers as catalog
 from keywright.provisioning.customers import handlers as customers
 from keywright.provisioning.importers import handlers as importers
@@ -63,8 +60,6 @@ from keywright.provisioning.shops import handlers as shops
 from keywright.provisioning.shops import queries as shop_queries
 from keywright.provisioning.shops.commands import OpenConnection
 from keywright.provisioning.shops.holding import apply_to_restored
-from keywright.provisioning.trials import handlers as trials
-from keywright.provisioning.trials import queries as trial_queries
 from keywright.search import feed, projector
 from keywright.search import licenses as license_lists
 from keywright.signing import handlers as license_files
@@ -74,22 +69,22 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
     licenses.HANDLERS
     | activations.HANDLERS
     | devices.HANDLERS
-    | refusals.HANDLERS
+    | refusals_handlers.HANDLERS
     | removals.HANDLERS
-    | moments.HANDLERS
-    | notes.HANDLERS
+    | moments_handlers.HANDLERS
+    | notes_handlers.HANDLERS
     | undo.HANDLERS
     | leases.HANDLERS
     | usage.HANDLERS
     | policies.HANDLERS
     | new_licenses.HANDLERS
-    | trials.HANDLERS
+    | trials_handlers.HANDLERS
     | catalog.HANDLERS
     | products.HANDLERS
     | customers.HANDLERS
     | portal.HANDLERS
     | ownership.HANDLERS
-    | brand.HANDLERS
+    | brand_handlers.HANDLERS
     | importers.HANDLERS
     | shops.HANDLERS
     | api_keys.HANDLERS
@@ -124,7 +119,7 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     FindLicenses: licensing.find_licenses,
     ListLicenses: licensing.list_licenses,
     ListLeases: lease_queries.list_leases,
-    **management.QUERY_HANDLERS,
+    **management_queries.QUERY_HANDLERS,
     **usage_queries.QUERY_HANDLERS,
     **license_lists.QUERY_HANDLERS,
     **feed.QUERY_HANDLERS,
@@ -139,11 +134,11 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     **products.QUERY_HANDLERS,
     **customers.QUERY_HANDLERS,
     **shop_queries.QUERY_HANDLERS,
-    **trial_queries.QUERY_HANDLERS,
+    **trials_handlers.QUERY_HANDLERS,
     **ownership_queries.QUERY_HANDLERS,
     **signing_keys.QUERY_HANDLERS,
     **webhook_queries.QUERY_HANDLERS,
-    **moments.QUERY_HANDLERS,
+    **moments_handlers.QUERY_HANDLERS,
     **queue.QUERY_HANDLERS,
     **clock.QUERY_HANDLERS,
 }

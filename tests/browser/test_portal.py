@@ -5,8 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from keywright.provisioning.brand.commands import SaveBrand
-from keywright.provisioning.brand.model import FooterLink
+from keywright.provisioning.brand import FooterLink, SaveBrand
 from tests.browser.axe import Axe
 from tests.browser.camera import PHONE, Camera, viewport
 from tests.browser.watching import a_visitor

@@ -10,7 +10,7 @@ import pytest
 from keywright.core.errors import InvalidTerms
 from keywright.licensing.terms.model import Terms
 from keywright.licensing.terms.rules import merge_terms
-from keywright.licensing.validation.model import Code, Findings
+from keywright.licensing.validation import Code, Findings
 from tests.docs.test_documents import ROOT
 
 PAGE = (ROOT / "docs" / "reference" / "v3.md").read_text()

@@ -28,8 +28,8 @@ from keywright.licensing.leases.work import LeaseWork
 from keywright.licensing.licenses import rules
 from keywright.licensing.licenses.model import License
 from keywright.licensing.unit_of_work import LicenseWork
-from keywright.provisioning.trials import store as trial_store
-from keywright.provisioning.trials.model import Trial
+from keywright.provisioning import trials_store
+from keywright.provisioning.trials import Trial
 
 
 def one_place_too_many() -> None:
@@ -99,12 +99,12 @@ def leases_not_counted() -> None:
 
 def trials_forgotten() -> None:
     """A trial is kept under another fingerprint."""
-    right = trial_store.save_new_trial
+    right = trials_store.save_new_trial
 
     def save_new_trial(tx: WriteTransaction, trial: Trial, fingerprint: str) -> None:
         right(tx, trial, fingerprint + secrets.token_hex(16))
 
-    trial_store.save_new_trial = save_new_trial
+    trials_store.save_new_trial = save_new_trial
 
 
 def forgetting_calls() -> None:

@@ -23,7 +23,7 @@ from keywright.licensing.activations import rules as activation_rules
 from keywright.licensing.activations.model import Activation, LicenseRecord
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import License
-from keywright.licensing.validation.model import Validated
+from keywright.licensing.validation import Validated
 
 
 def one_place_too_many() -> None:

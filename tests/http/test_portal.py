@@ -12,8 +12,7 @@ import httpx
 import pytest
 
 from keywright.licensing.licenses.model import Status
-from keywright.provisioning.brand.commands import SaveBrand
-from keywright.provisioning.brand.model import FooterLink
+from keywright.provisioning.brand import FooterLink, SaveBrand
 from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses
 from keywright.provisioning.policies.commands import CreatePolicy
 from keywright.provisioning.portal.commands import MakePortalLink

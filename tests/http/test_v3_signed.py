@@ -20,7 +20,7 @@ from keywright.db.schema import activations
 from keywright.engine.desk import Desk
 from keywright.licensing.activations.commands import KeepOffline
 from keywright.licensing.licenses.model import Status
-from keywright.licensing.validation.commands import ValidateLicense
+from keywright.licensing.validation import ValidateLicense
 from keywright.provisioning.products.commands import CreateProduct
 from keywright.provisioning.products.fields import NewProduct
 from keywright.registry import open_executor

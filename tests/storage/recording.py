@@ -50,8 +50,8 @@ from keywright.licensing.activations.commands import (
 )
 from keywright.licensing.activations.model import Device
 from keywright.licensing.licenses.model import LicenseFilter, Status
-from keywright.licensing.validation.commands import ValidateLicense
-from keywright.provisioning.brand.commands import SaveBrand
+from keywright.licensing.validation import ValidateLicense
+from keywright.provisioning.brand import SaveBrand
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import list_names
 from keywright.provisioning.customers.commands import CreateCustomer
@@ -62,7 +62,7 @@ from keywright.provisioning.portal.commands import AskToSignIn, FollowMailedLink
 from keywright.provisioning.products.commands import CreateProduct
 from keywright.provisioning.products.fields import NewProduct
 from keywright.provisioning.shops.model import SaleState
-from keywright.provisioning.trials.commands import StartTrial
+from keywright.provisioning.trials import StartTrial
 from keywright.registry import open_executor
 from keywright.search import license_pages, query_parser, statistics
 from keywright.search.commands import ProjectEvents, SaveCounters

@@ -22,8 +22,7 @@ from keywright.jobs.orders import TakeBack
 from keywright.licensing.activations.model import RecordLimits
 from keywright.licensing.licenses.model import License, Order
 from keywright.licensing.licenses.store import find_licenses_by_id
-from keywright.licensing.notes.commands import SaveNotes
-from keywright.licensing.notes.model import Notes
+from keywright.licensing.notes import Notes, SaveNotes
 from keywright.licensing.undo.commands import RestoreLicense, UndoChanges
 from keywright.licensing.undo.store import KEPT_TABLES
 from keywright.maintenance.commands import EraseCustomer, PurgeDeletedLicenses

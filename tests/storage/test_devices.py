@@ -19,9 +19,8 @@ from keywright.licensing.activations.commands import (
 )
 from keywright.licensing.activations.model import Device, DevicePlace, PlaceChange, SeenDevice
 from keywright.licensing.licenses.store import find_rotated, save_new_licenses
-from keywright.licensing.validation.commands import ValidateLicense
-from keywright.licensing.validation.model import Code
-from keywright.licensing.views.store import Names, Views
+from keywright.licensing.validation import Code, ValidateLicense
+from keywright.licensing.views_store import Names, Views
 from keywright.registry import open_executor
 from tests.makers import KEY, NOW, a_license_with, activate, create, deactivate_all, delete
 from tests.storage.conftest import Opener

@@ -22,8 +22,7 @@ from keywright.licensing.activations.commands import ActivateDevice, KeepOffline
 from keywright.licensing.activations.device_checks import check_device
 from keywright.licensing.activations.model import Device, DevicePlace, PlaceChange
 from keywright.licensing.licenses.store import find_licenses
-from keywright.licensing.validation.commands import ValidateLicense
-from keywright.licensing.validation.model import Code
+from keywright.licensing.validation import Code, ValidateLicense
 from keywright.registry import open_executor
 from tests.jobs import decide
 from tests.makers import KEY, NOW, activate, an_origin, create, deactivate_all, set_terms, update

@@ -20,8 +20,7 @@ from keywright.licensing.activations.commands import FindLicenses, ValidateAlone
 from keywright.licensing.activations.model import Activation, LicenseRecord, RecordLimits
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
-from keywright.licensing.validation.commands import ValidateLicense
-from keywright.licensing.validation.model import Validated
+from keywright.licensing.validation import Validated, ValidateLicense
 from keywright.registry import open_executor
 from tests.databases import execute
 from tests.makers import (

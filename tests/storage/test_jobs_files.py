@@ -21,8 +21,7 @@ from keywright.jobs.model import Job, JobState
 from keywright.jobs.orders import Export
 from keywright.jobs.planning import ROWS_PER_STEP
 from keywright.licensing.licenses.model import Status
-from keywright.licensing.notes.commands import SaveNotes
-from keywright.licensing.notes.model import Notes
+from keywright.licensing.notes import Notes, SaveNotes
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
 from keywright.registry import open_executor

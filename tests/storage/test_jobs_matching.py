@@ -24,8 +24,7 @@ from keywright.licensing.activations.commands import SaveLastSeen
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License, LicenseFilter, Order, Status, order_fields
-from keywright.licensing.notes.commands import SaveNotes
-from keywright.licensing.notes.model import Notes
+from keywright.licensing.notes import Notes, SaveNotes
 from keywright.registry import open_executor
 from keywright.search.filters import Search
 from tests.jobs import Work, a_change, by_user, decide, events_of, make_orderer, run_job, start

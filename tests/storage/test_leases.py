@@ -25,10 +25,9 @@ from keywright.engine.executor import Executor
 from keywright.licensing.leases import store
 from keywright.licensing.leases.commands import ListLeases
 from keywright.licensing.leases.model import Lease, LeaseCounter
-from keywright.licensing.validation.commands import ValidateLicense
-from keywright.licensing.validation.model import Code
-from keywright.licensing.validation.queries import LoadedValidations
-from keywright.licensing.views.store import Names
+from keywright.licensing.validation import Code, ValidateLicense
+from keywright.licensing.validation_queries import LoadedValidations
+from keywright.licensing.views_store import Names
 from tests.databases import KINDS
 from tests.makers import (
     KEY,

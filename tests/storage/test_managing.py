@@ -11,7 +11,7 @@ from keywright.engine.executor import Executor
 from keywright.licensing.activations.commands import ActivateDevice, ReleaseActivation, ReleaseAll
 from keywright.licensing.activations.model import Activation, Device
 from keywright.licensing.licenses import store as license_store
-from keywright.licensing.management.commands import GetActivation, ListActivations
+from keywright.licensing.management import GetActivation, ListActivations
 from keywright.provisioning.customers.commands import CreateCustomer
 from keywright.provisioning.customers.fields import NewCustomer
 from keywright.search.licenses import SearchManaged

@@ -6,10 +6,9 @@ import pytest
 
 from keywright.db import Storage, run_read
 from keywright.engine.executor import Executor
-from keywright.licensing.notes import rules
-from keywright.licensing.notes.commands import SaveNotes
-from keywright.licensing.notes.model import Notes
-from keywright.licensing.notes.store import find_notes
+from keywright.licensing import notes as rules
+from keywright.licensing.notes import Notes, SaveNotes
+from keywright.licensing.notes_store import find_notes
 from keywright.search import license_pages
 from keywright.search.filters import Search
 from tests.jobs import events_of

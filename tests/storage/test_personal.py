@@ -24,9 +24,8 @@ from keywright.db.schema import (
 from keywright.engine.executor import Executor
 from keywright.events.model import Event
 from keywright.licensing.activations.model import Activation
-from keywright.licensing.notes.commands import SaveNotes
-from keywright.licensing.notes.model import Notes
-from keywright.licensing.refusals.commands import SaveRefusals
+from keywright.licensing.notes import Notes, SaveNotes
+from keywright.licensing.refusals import SaveRefusals
 from keywright.maintenance import customer_export, personal_data
 from keywright.maintenance.commands import EraseCustomer, PurgeAddresses
 from keywright.maintenance.customer_export import CustomerData, find_customer_data, read_pieces

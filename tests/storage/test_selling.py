@@ -15,7 +15,7 @@ from keywright.events import store as event_store
 from keywright.licensing.licenses.commands import ApplyTerms, ExtendLicense, UpdateLicense
 from keywright.licensing.licenses.model import License, Order, Status, order_of
 from keywright.licensing.licenses.rules import terms_of
-from keywright.licensing.management.commands import ChangeAndShow, GetLicense
+from keywright.licensing.management import ChangeAndShow, GetLicense
 from keywright.provisioning.customers.commands import CreateCustomer
 from keywright.provisioning.customers.fields import NewCustomer
 from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses, MoveLicense, RotateKey

@@ -22,7 +22,7 @@ from keywright.engine.executor import Executor
 from keywright.events.store import list_events
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.rules import END_OF_TIME
-from keywright.licensing.management.store import list_managed
+from keywright.licensing.management_store import list_managed
 from keywright.licensing.undo.commands import RestoreLicense
 from keywright.licensing.usage import store
 from keywright.licensing.usage.commands import ClosePeriods, FindDuePeriods, ListPeriods, PeriodFilter

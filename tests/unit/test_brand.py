@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keywright.provisioning.brand.model import FooterLink
-from keywright.provisioning.brand.rules import (
+from keywright.provisioning.brand import (
     MAX_LOGO_BYTES,
+    FooterLink,
     build_palette,
     contrast,
     find_image_type,

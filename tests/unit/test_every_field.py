@@ -17,7 +17,7 @@ from keywright.licensing.activations.model import Activation
 from keywright.licensing.activations.store import activation_values
 from keywright.licensing.licenses.model import License, LicenseSource, Status
 from keywright.licensing.licenses.store import license_values
-from keywright.licensing.notes.model import Notes
+from keywright.licensing.notes import Notes
 from keywright.licensing.terms.model import Terms
 from keywright.licensing.undo import rules as undo
 from keywright.provisioning.customers.fields import CustomerFields

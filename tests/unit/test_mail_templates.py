@@ -13,7 +13,7 @@ from keywright.delivery.mail.message import build_envelope, compose, render_sour
 from keywright.delivery.mail.model import AttemptOutcome, Fate
 from keywright.delivery.mail.sandbox import BadTemplate
 from keywright.events.outbox.model import MailState, MailTemplate, OutboxMail, Subject
-from keywright.provisioning.brand.model import Brand
+from keywright.provisioning.brand import Brand
 from tests.makers import NOW
 
 SETTINGS = MailSettings("Example & Söhne", "https://keys.example.com", "en")

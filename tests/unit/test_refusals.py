@@ -5,8 +5,8 @@ from typing import Any
 
 from keywright.background import refusals
 from keywright.background.refusals import Refusals
-from keywright.licensing.refusals import rules
-from keywright.licensing.refusals.model import NamedDevice, RefusedCall, to_known_token
+from keywright.licensing import refusals as rules
+from keywright.licensing.refusals import NamedDevice, RefusedCall, to_known_token
 from tests.makers import NOW
 
 LAPTOP = NamedDevice("laptop-1", "Jane's laptop")

@@ -8,7 +8,7 @@ from keywright.core.errors import InvalidParameters, PolicyArchived, TrialNotOff
 from keywright.licensing.licenses.rules import expiry_of_applied
 from keywright.licensing.terms.model import Terms
 from keywright.provisioning.policies.rules import terms_from_first_activation
-from keywright.provisioning.trials.rules import choose_policy
+from keywright.provisioning.trials import choose_policy
 from tests.makers import LATER, NOW, a_license, a_policy
 
 DAYS = Terms(valid_for_days=9)

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from keywright.licensing.licenses.model import Status
 from keywright.licensing.licenses.rules import END_OF_TIME, NO_PRODUCT
-from keywright.licensing.validation.model import Code, Facts, Findings
-from keywright.licensing.validation.rules import next_check_at, validate
+from keywright.licensing.validation import Code, Facts, Findings, next_check_at, validate
 from tests.makers import (
     LATER,
     NOW,

@@ -12,7 +12,7 @@ from keywright.background.loops import ORIGIN, IsClockRight, Waits, read_clock
 from keywright.core.command import Context
 from keywright.core.errors import ShuttingDown
 from keywright.engine.desk import Desk
-from keywright.licensing.moments.commands import FindMoments, PassMoments, Place
+from keywright.licensing.moments import FindMoments, PassMoments, Place
 from keywright.licensing.usage.commands import ClosePeriods, FindDuePeriods
 
 #: The time between two looks, the pause between two steps, and the time until licenses are looked at again

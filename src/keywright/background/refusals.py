@@ -7,9 +7,7 @@ from keywright.background.loops import ORIGIN, read_clock
 from keywright.core.command import Context
 from keywright.core.errors import KeywrightError, Unavailable
 from keywright.engine.desk import Desk
-from keywright.licensing.refusals.commands import SaveRefusals
-from keywright.licensing.refusals.model import RefusedCall
-from keywright.licensing.refusals.rules import MAX_KEPT, combine
+from keywright.licensing.refusals import MAX_KEPT, RefusedCall, SaveRefusals, combine
 
 #: The time between two saves, in seconds.
 _SAVE_INTERVAL = 10.0

@@ -9,8 +9,7 @@ from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, Key, WrongUsage, command, with_installation
 from keywright.core.parsing import format_count
 from keywright.licensing.activations.commands import ReleaseActivation, ReleaseAll
-from keywright.licensing.management.commands import ListActivations
-from keywright.licensing.management.model import ActivationPage, ManagedActivation
+from keywright.licensing.management import ActivationPage, ListActivations, ManagedActivation
 
 app = typer.Typer(no_args_is_help=True)
 

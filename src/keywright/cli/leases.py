@@ -16,8 +16,7 @@ from keywright.licensing.leases.commands import EndLease, ListLeases
 from keywright.licensing.leases.model import Lease
 from keywright.licensing.leases.rules import is_over
 from keywright.licensing.licenses.rules import terms_of
-from keywright.licensing.management.commands import GetLicense
-from keywright.licensing.management.model import ManagedLicense
+from keywright.licensing.management import GetLicense, ManagedLicense
 from keywright.licensing.usage.commands import ListPeriods, PeriodFilter
 from keywright.licensing.usage.model import MeterUsage
 from keywright.licensing.usage.rules import begin, resets_at

@@ -26,7 +26,7 @@ from keywright.core import crypto
 from keywright.licensing.activations.commands import FindLicenses, ListLicenses
 from keywright.licensing.activations.model import LicensePage, LicenseRecord
 from keywright.licensing.licenses.model import License, LicenseFilter
-from keywright.licensing.management.model import ManagedLicense
+from keywright.licensing.management import ManagedLicense
 
 #: ``keywright license``, with these commands, too.
 app = licenses.app

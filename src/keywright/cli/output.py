@@ -19,7 +19,7 @@ from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.leases.model import Lease
 from keywright.licensing.licenses.model import License, State, Status
 from keywright.licensing.licenses.rules import is_expired, state
-from keywright.licensing.management.model import ManagedActivation, ManagedLicense
+from keywright.licensing.management import ManagedActivation, ManagedLicense
 from keywright.provisioning.ownership.model import Transfer
 from keywright.provisioning.policies.model import Policy
 from keywright.provisioning.shops.model import Connection, StoredEvent

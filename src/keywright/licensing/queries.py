@@ -16,10 +16,9 @@ from keywright.licensing.activations.model import LicensePage, LicenseRecord, Re
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License, LicenseFilter
-from keywright.licensing.validation.commands import ValidateLicense
-from keywright.licensing.validation.model import Validated
-from keywright.licensing.validation.queries import LoadedValidations
-from keywright.licensing.views.store import Names
+from keywright.licensing.validation import Validated, ValidateLicense
+from keywright.licensing.validation_queries import LoadedValidations
+from keywright.licensing.views_store import Names
 
 #: How many licenses of a list are counted, or skipped, anew for every page. Beyond them, what is known from
 #: the pages before is used, and for how long, in seconds.

@@ -28,8 +28,8 @@ from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.commands import LicenseCommand, UpdateLicense
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.rules import terms_of
-from keywright.licensing.moments.rules import REPLACES_UNSEEN
-from keywright.licensing.moments.store import mark
+from keywright.licensing.moments import REPLACES_UNSEEN
+from keywright.licensing.moments_store import mark
 from keywright.licensing.removals.commands import RemoveByCustomer
 from keywright.licensing.removals.work import RemovalWork
 from keywright.licensing.undo import store as undo_store
@@ -37,7 +37,7 @@ from keywright.licensing.undo.model import Deleted
 from keywright.licensing.usage.commands import ClosePeriods, RecordUsage
 from keywright.licensing.usage.model import MeterUsage
 from keywright.licensing.usage.work import UsageWork
-from keywright.licensing.views.store import Names
+from keywright.licensing.views_store import Names
 
 #: The licenses that are given a new key, by that key.
 _Renames = dict[str | int, list[str | int]]

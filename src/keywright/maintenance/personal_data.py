@@ -6,7 +6,7 @@ from typing import Any
 from keywright.core.command import Command
 from keywright.db import WriteTransaction
 from keywright.events.unit_of_work import UnitOfWork
-from keywright.licensing.refusals.store import forget_addresses
+from keywright.licensing.refusals_store import forget_addresses
 from keywright.licensing.undo.store import delete_of_customer
 from keywright.maintenance import personal_data_store
 from keywright.maintenance.commands import EraseCustomer, PurgeAddresses

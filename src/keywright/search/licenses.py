@@ -10,10 +10,10 @@ from keywright.core.command import Cost, Query
 from keywright.core.errors import InvalidParameters
 from keywright.db import ReadTransaction
 from keywright.licensing.licenses.store import find_by_key_end, find_licenses_by_id
-from keywright.licensing.management.model import ManagedLicense
-from keywright.licensing.management.store import list_managed
+from keywright.licensing.management import ManagedLicense
+from keywright.licensing.management_store import list_managed
 from keywright.provisioning.customers.store import CUSTOMERS
-from keywright.provisioning.trials.store import find_by_email
+from keywright.provisioning.trials_store import find_by_email
 from keywright.search.filters import Search
 from keywright.search.matches import find_whole_keys
 from keywright.search.query_parser import interpret

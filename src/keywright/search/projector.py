@@ -14,11 +14,11 @@ from keywright.db import ReadTransaction, WriteTransaction
 from keywright.events.feed import find_settled
 from keywright.events.settling_store import settle
 from keywright.events.unit_of_work import UnitOfWork
+from keywright.licensing import moments
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License
-from keywright.licensing.moments import rules as moments
-from keywright.licensing.moments.store import mark
-from keywright.licensing.refusals.store import delete_old_refusals
+from keywright.licensing.moments_store import mark
+from keywright.licensing.refusals_store import delete_old_refusals
 from keywright.search import counters_store, daily_counts_store, terms_store
 from keywright.search import store as search_store
 from keywright.search.commands import ProjectEvents, PurgeRefusals, SaveCounters

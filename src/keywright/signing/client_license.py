@@ -9,11 +9,11 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from keywright.core.parsing import MAX_ID
+from keywright.licensing import views
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import State
-from keywright.licensing.views import model
-from keywright.licensing.views.model import LicenseView
+from keywright.licensing.views import LicenseView
 from keywright.signing.rules import hash_key
 
 _EXAMPLE_TIME = "2026-11-22T08:54:00Z"
@@ -99,11 +99,11 @@ def show_signed_license(view: LicenseView, now: datetime) -> ClientLicense:
     return shown
 
 
-def _show_product(one: model.NamedProduct) -> NamedProduct:
+def _show_product(one: views.NamedProduct) -> NamedProduct:
     return NamedProduct(one.id, one.code, one.name)
 
 
-def _show_policy(one: model.NamedPolicy) -> NamedPolicy:
+def _show_policy(one: views.NamedPolicy) -> NamedPolicy:
     return NamedPolicy(one.id, one.name)
 
 

@@ -12,8 +12,7 @@ from keywright.licensing.activations import devices
 from keywright.licensing.activations.device_handlers import activate_device, find_activation, get_license
 from keywright.licensing.licenses.rules import allows_files, terms_of
 from keywright.licensing.unit_of_work import LicenseWork
-from keywright.licensing.validation.model import Facts
-from keywright.licensing.validation.rules import next_check_at, validate
+from keywright.licensing.validation import Facts, next_check_at, validate
 from keywright.signing import keys, rules, store
 from keywright.signing.armor import write_license_file
 from keywright.signing.client_license import show_signed_license

@@ -19,8 +19,8 @@ from keywright.licensing.activations.model import Activation
 from keywright.licensing.leases.model import Lease
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import License
-from keywright.licensing.validation.model import Code, Findings
-from keywright.licensing.views.model import LicenseView
+from keywright.licensing.validation import Code, Findings
+from keywright.licensing.views import LicenseView
 from keywright.signing.jws import encode_base64url
 from keywright.signing.model import Claims, SignedActivation, SignedLease, SigningKey
 

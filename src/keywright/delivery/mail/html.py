@@ -8,8 +8,7 @@ import re
 
 from markupsafe import Markup, escape
 
-from keywright.provisioning.brand.model import Brand
-from keywright.provisioning.brand.rules import build_palette
+from keywright.provisioning.brand import Brand, build_palette
 
 _BUTTON = re.compile(r"https?://[^\s\"'<>]+")
 _LINK = re.compile(r"https?://[^\s\"'<>]+[^\s\"'<>.,;:!?)]")

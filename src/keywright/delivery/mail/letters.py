@@ -23,9 +23,9 @@ from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.keys import make_license_ref
 from keywright.licensing.licenses.model import License, LicenseFilter, Status
 from keywright.licensing.licenses.store import find_licenses_by_id, list_licenses
-from keywright.licensing.views.store import Views
-from keywright.provisioning.brand.model import Brand
-from keywright.provisioning.brand.store import find_brand
+from keywright.licensing.views_store import Views
+from keywright.provisioning.brand import Brand
+from keywright.provisioning.brand_store import find_brand
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import names_of
 from keywright.provisioning.customers.store import CUSTOMERS

@@ -16,7 +16,7 @@ from keywright.delivery.mail.defaults import Source
 from keywright.delivery.mail.letters import Letter
 from keywright.delivery.mail.sandbox import BadTemplate
 from keywright.languages import Language
-from keywright.provisioning.brand.model import Brand
+from keywright.provisioning.brand import Brand
 
 _MAX_SUBJECT = 200
 _POLICY = SMTP.clone(max_line_length=76)

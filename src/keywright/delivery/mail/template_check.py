@@ -9,7 +9,7 @@ from keywright.delivery.mail.message import render_source
 from keywright.delivery.mail.sandbox import BadTemplate
 from keywright.delivery.mail.template_store import list_templates
 from keywright.languages import ENGLISH
-from keywright.provisioning.brand.model import Brand
+from keywright.provisioning.brand import Brand
 
 
 def list_unusable(tx: ReadTransaction, settings: MailSettings, now: datetime) -> list[str]:

@@ -21,7 +21,7 @@ from keywright.http.middleware.call import Call
 from keywright.http.middleware.cors import CorsNames
 from keywright.http.middleware.rate_limits import RateLimit
 from keywright.http.middleware.routing import Address, Right
-from keywright.licensing.refusals.model import NamedDevice
+from keywright.licensing.refusals import NamedDevice
 from keywright.provisioning.shops.commands import OpenConnection, StoreShopEvent
 from keywright.provisioning.shops.model import OpenedConnection, Shop
 from keywright.provisioning.shops.modules import MODULES

@@ -23,7 +23,7 @@ from keywright.http.server.protocol import TRANSPORT, has_body
 from keywright.identity.model import Caller, Permissions
 from keywright.licensing.activations.commands import Validate
 from keywright.licensing.activations.model import LicenseRecord
-from keywright.licensing.refusals.model import NamedDevice
+from keywright.licensing.refusals import NamedDevice
 
 REPLAYED: Headers = ((b"idempotency-replayed", b"true"),)
 

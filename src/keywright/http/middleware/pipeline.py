@@ -26,7 +26,7 @@ from keywright.http.middleware.errors import to_keywright_error
 from keywright.http.middleware.limit_headers import LimitHeaders
 from keywright.http.middleware.routing import Right
 from keywright.http.middleware.sending import RefusalDelay, send_answer
-from keywright.licensing.refusals.model import RefusedCall
+from keywright.licensing.refusals import RefusedCall
 
 #: The most bytes of path and query together.
 MAX_ADDRESS = 8192

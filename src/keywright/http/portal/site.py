@@ -15,9 +15,8 @@ from keywright.http.pages.languages import Languages
 from keywright.http.pages.runner import Runner
 from keywright.http.pages.urls import PORTAL
 from keywright.http.portal.limits import Limits
-from keywright.provisioning.brand.model import Brand
-from keywright.provisioning.brand.rules import build_palette
-from keywright.provisioning.brand.store import find_brand
+from keywright.provisioning.brand import Brand, build_palette
+from keywright.provisioning.brand_store import find_brand
 
 #: How long the brand is known without being read again, in seconds.
 _BRAND_KNOWN_FOR = 2.0

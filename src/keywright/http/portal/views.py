@@ -16,7 +16,7 @@ from keywright.licensing.licenses.model import License, State, Status
 from keywright.licensing.removals.model import RemovalsLeft
 from keywright.licensing.removals.rules import removals_left
 from keywright.licensing.removals.store import list_removals
-from keywright.licensing.views.store import Views
+from keywright.licensing.views_store import Views
 
 
 class ShownDevice(NamedTuple):

@@ -27,7 +27,7 @@ from keywright.http.pages.static_files import LOOK
 from keywright.http.signatures import Signatures
 from keywright.languages import Language
 from keywright.licensing.activations.model import Device, PlaceChange
-from keywright.licensing.refusals.model import NamedDevice
+from keywright.licensing.refusals import NamedDevice
 from keywright.signing.commands import ActivateForFile
 from keywright.signing.model import FileWithPlace, LicenseFile
 from keywright.signing.requests import MAX_REQUEST, OfflineRequest, parse_request

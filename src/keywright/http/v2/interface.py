@@ -19,7 +19,7 @@ from keywright.http.v2 import messages, parameters, wire
 from keywright.http.v2.paths import decode_words, join_key, parse_rest_route, parse_setting, to_text
 from keywright.http.v2.relay import Relay
 from keywright.http.v2.routes import ADDRESSES, Action, Address, refusing
-from keywright.licensing.refusals.model import NamedDevice, to_known_token
+from keywright.licensing.refusals import NamedDevice, to_known_token
 
 #: The header and the parameter in which a POST names another method.
 _METHOD_HEADER, _METHOD = b"x-http-method-override", "_method"

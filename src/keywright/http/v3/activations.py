@@ -17,8 +17,7 @@ from keywright.http.v3.route import Route
 from keywright.http.v3.schemas import Page
 from keywright.licensing.activations.commands import ReleaseActivation, ReleaseAll
 from keywright.licensing.activations.model import Activation as StoredActivation
-from keywright.licensing.management.commands import GetActivation, ListActivations
-from keywright.licensing.management.model import ActivationPage, ManagedActivation
+from keywright.licensing.management import ActivationPage, GetActivation, ListActivations, ManagedActivation
 
 
 class Activation(Struct):

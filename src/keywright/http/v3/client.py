@@ -22,8 +22,7 @@ from keywright.licensing.activations.commands import (
 from keywright.licensing.activations.devices import keep_offline
 from keywright.licensing.activations.model import Activation, Device, DevicePlace, PlaceChange, ReleasedPlace
 from keywright.licensing.licenses.rules import CHECK_SECONDS, terms_of
-from keywright.licensing.validation.commands import ValidateLicense
-from keywright.licensing.validation.model import Code, Validated
+from keywright.licensing.validation import Code, Validated, ValidateLicense
 from keywright.signing import rules
 from keywright.signing.client_license import show_license, show_removed, show_signed_license
 from keywright.signing.rules import Said

@@ -11,7 +11,7 @@ from keywright.core.fields import Id, Parse, Time, about
 from keywright.core.parsing import MAX_ID, parse_metadata
 from keywright.http.v3.fields import ClientBody, LicenseKey
 from keywright.licensing.terms.rules import MAX_DAYS, MAX_ENTITLEMENTS
-from keywright.licensing.validation.model import Code
+from keywright.licensing.validation import Code
 from keywright.signing.client_license import ClientLicense, RemovedDevice
 
 MAX_TEXT, _MAX_TOKEN, _MAX_CODE, _MAX_LEASE_ID = 255, 64, 64, 32

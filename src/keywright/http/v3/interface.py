@@ -22,7 +22,7 @@ from keywright.http.v3.problems import write_problem
 from keywright.http.v3.route import Address, Route
 from keywright.http.v3.routes import ROUTES
 from keywright.http.v3.waiting import Waiters
-from keywright.licensing.refusals.model import NamedDevice, to_known_token
+from keywright.licensing.refusals import NamedDevice, to_known_token
 
 #: The largest body, in bytes.
 MAX_BODY = 64 * 1024

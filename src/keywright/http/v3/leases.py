@@ -19,7 +19,7 @@ from keywright.licensing.activations.model import Device
 from keywright.licensing.leases import rules
 from keywright.licensing.leases.commands import EndLease, ListLeases, ReleaseLease, RenewLease, TakeLease
 from keywright.licensing.leases.model import GrantedLease, Lease, ReleasedLease
-from keywright.licensing.views.model import LicenseView
+from keywright.licensing.views import LicenseView
 from keywright.signing.client_license import ClientLicense, show_license
 from keywright.signing.rules import Said, hash_key
 

@@ -13,7 +13,7 @@ from keywright.licensing.licenses.model import License as StoredLicense
 from keywright.licensing.licenses.model import Order as StoredOrder
 from keywright.licensing.licenses.model import State, Status, order_of
 from keywright.licensing.licenses.rules import grace_until, state, terms_of
-from keywright.licensing.management.model import ManagedLicense
+from keywright.licensing.management import ManagedLicense
 from keywright.licensing.terms.rules import set_by_hand
 
 _REF = "kwr_AAAAAAAAABGm3bK0x9cZp2VhY7dQ1uLs"

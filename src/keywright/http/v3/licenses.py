@@ -32,8 +32,7 @@ from keywright.licensing.licenses.commands import (
     UpdateLicense,
 )
 from keywright.licensing.licenses.model import Order, Status
-from keywright.licensing.management.commands import ChangeAndShow, GetLicense
-from keywright.licensing.management.model import ManagedLicense
+from keywright.licensing.management import ChangeAndShow, GetLicense, ManagedLicense
 from keywright.provisioning.licenses.commands import (
     CustomerReference,
     IssueLicenses,

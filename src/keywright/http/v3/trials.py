@@ -17,8 +17,8 @@ from keywright.http.v3.fields import ClientBody
 from keywright.http.v3.route import Route
 from keywright.licensing.activations.model import Device
 from keywright.provisioning.customers.fields import Email
-from keywright.provisioning.trials.commands import HasTrial, StartTrial
-from keywright.provisioning.trials.model import StartedTrial as Outcome
+from keywright.provisioning.trials import HasTrial, StartTrial
+from keywright.provisioning.trials import StartedTrial as Outcome
 from keywright.signing.client_license import ClientLicense, show_license
 
 _FINGERPRINT, _TIME, _KEY = "device-7f3a9c0e12b4", "2026-11-22T08:54:00Z", "TRIAL-7Q2M-94TB-VH3C"

@@ -11,8 +11,8 @@ from keywright.licensing.activations import devices, records, store
 from keywright.licensing.activations.model import Activation, Device, KnownRecords, PlaceChange
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.rules import terms_of
-from keywright.licensing.moments.rules import REPLACES_UNSEEN
-from keywright.licensing.moments.store import find_marks
+from keywright.licensing.moments import REPLACES_UNSEEN
+from keywright.licensing.moments_store import find_marks
 from keywright.licensing.terms.model import WhenFull
 
 #: Stands for a device that the license has never seen.

@@ -12,7 +12,7 @@ from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License
 from keywright.licensing.terms.model import Allowance
-from keywright.licensing.views.store import Names, Views
+from keywright.licensing.views_store import Names, Views
 
 #: A command, and the numbers of the licenses that it may be about.
 _Named = Sequence[tuple[ProgramCommand, Set[int]]]

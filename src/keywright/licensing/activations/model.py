@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from keywright.licensing.licenses.model import License
-from keywright.licensing.views.model import LicenseView
+from keywright.licensing.views import LicenseView
 
 
 class ActivationSource(IntEnum):

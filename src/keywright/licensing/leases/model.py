@@ -5,7 +5,7 @@ from datetime import datetime
 import msgspec
 
 from keywright.licensing.activations.model import Activation
-from keywright.licensing.views.model import LicenseView
+from keywright.licensing.views import LicenseView
 
 
 class Lease(msgspec.Struct, frozen=True, gc=False):

@@ -6,7 +6,7 @@ from keywright.core.paging import ItemPage
 from keywright.licensing.leases import store
 from keywright.licensing.leases.commands import ListLeases
 from keywright.licensing.leases.model import Lease
-from keywright.licensing.management.queries import require_license
+from keywright.licensing.management_queries import require_license
 
 
 def list_leases(read: Any, query: ListLeases) -> ItemPage[Lease]:

@@ -8,7 +8,7 @@ from typing import Any
 from keywright.core.command import Command
 from keywright.licensing.activations.device_handlers import get_license
 from keywright.licensing.licenses.rules import terms_of
-from keywright.licensing.moments.rules import passed_threshold
+from keywright.licensing.moments import passed_threshold
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.licensing.usage import rules
 from keywright.licensing.usage.commands import ClosePeriods, RecordUsage

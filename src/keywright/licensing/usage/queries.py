@@ -5,7 +5,7 @@ from typing import Any
 
 from keywright.core.command import Query
 from keywright.core.paging import ItemPage
-from keywright.licensing.management.queries import require_license
+from keywright.licensing.management_queries import require_license
 from keywright.licensing.usage import period_store, rules, store
 from keywright.licensing.usage.commands import FindDuePeriods, ListPeriods
 from keywright.licensing.usage.model import MeterUsage

@@ -8,7 +8,7 @@ from keywright.db import ReadTransaction
 from keywright.licensing.activations.store import list_activations as activations_of
 from keywright.licensing.licenses.model import License, LicenseFilter
 from keywright.licensing.licenses.store import list_licenses
-from keywright.licensing.notes.store import find_notes
+from keywright.licensing.notes_store import find_notes
 from keywright.licensing.usage.commands import ListPeriods, PeriodFilter, Place
 from keywright.licensing.usage.period_store import list_periods
 from keywright.provisioning.catalog.model import NameKind

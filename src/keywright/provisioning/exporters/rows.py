@@ -13,7 +13,7 @@ from keywright.core.spreadsheets import csv_lines, escape_formulas, time_cell
 from keywright.events.model import Event
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses.model import License, Status
-from keywright.licensing.notes.model import Notes
+from keywright.licensing.notes import Notes
 from keywright.licensing.usage.model import MeterUsage
 from keywright.licensing.usage.rules import resets_at
 

@@ -19,9 +19,8 @@ from keywright.licensing.licenses import handlers as licenses
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License, LicenseSource, Order, order_fields, order_line_hash
 from keywright.licensing.licenses.rules import apply_members, expiry_of_applied, expiry_of_new
-from keywright.licensing.management.commands import ChangeAndShow
-from keywright.licensing.management.model import ManagedLicense
-from keywright.licensing.management.store import list_managed
+from keywright.licensing.management import ChangeAndShow, ManagedLicense
+from keywright.licensing.management_store import list_managed
 from keywright.licensing.terms.model import Terms
 from keywright.licensing.terms.rules import copy_terms, merge_terms, select_terms, write_by_hand
 from keywright.licensing.unit_of_work import LicenseWork

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from keywright.core.command import Query
-from keywright.licensing.management.queries import require_license
+from keywright.licensing.management_queries import require_license
 from keywright.provisioning.ownership import store
 from keywright.provisioning.ownership.commands import CountClaims, ListTransfers
 from keywright.provisioning.ownership.model import ClaimCounts, Transfer

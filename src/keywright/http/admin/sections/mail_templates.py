@@ -20,8 +20,8 @@ from keywright.http.pages.languages import N_, _
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
-from keywright.provisioning.brand.model import Brand
-from keywright.provisioning.brand.store import find_brand
+from keywright.provisioning.brand import Brand
+from keywright.provisioning.brand_store import find_brand
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import list_names
 

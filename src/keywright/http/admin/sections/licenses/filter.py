@@ -19,7 +19,7 @@ from keywright.http.pages.languages import _, ngettext
 from keywright.http.pages.reasons import explain
 from keywright.http.pages.urls import BASE, url
 from keywright.licensing.licenses.model import License, Status, parse_status
-from keywright.licensing.notes.rules import parse_tag
+from keywright.licensing.notes import parse_tag
 from keywright.provisioning.catalog import store as catalog_store
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.policies import store as policy_store

@@ -12,10 +12,9 @@ from keywright.http.pages.languages import _
 from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.rights import Right
-from keywright.licensing.notes import rules
-from keywright.licensing.notes.commands import SaveNotes
-from keywright.licensing.notes.model import Notes
-from keywright.licensing.notes.store import find_notes
+from keywright.licensing import notes as rules
+from keywright.licensing.notes import Notes, SaveNotes
+from keywright.licensing.notes_store import find_notes
 
 
 class Noting:

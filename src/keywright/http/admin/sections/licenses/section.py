@@ -40,8 +40,8 @@ from keywright.licensing.leases.store import list_leases
 from keywright.licensing.licenses.commands import ShowKey
 from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.licenses.rules import terms_of
-from keywright.licensing.management.store import list_managed
-from keywright.licensing.notes.store import find_notes
+from keywright.licensing.management_store import list_managed
+from keywright.licensing.notes_store import find_notes
 from keywright.licensing.terms.rules import set_by_hand
 from keywright.licensing.usage.commands import ListPeriods, PeriodFilter
 from keywright.licensing.usage.period_store import list_periods

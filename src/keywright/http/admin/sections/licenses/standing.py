@@ -11,8 +11,8 @@ from keywright.http.admin import event_text, event_views
 from keywright.licensing.activations.device_checks import check_device
 from keywright.licensing.activations.model import PlaceChange
 from keywright.licensing.licenses.model import License, Status
-from keywright.licensing.refusals.model import RefusedCall
-from keywright.licensing.refusals.store import list_refusals
+from keywright.licensing.refusals import RefusedCall
+from keywright.licensing.refusals_store import list_refusals
 from keywright.search import event_pages
 from keywright.search.license_details import LicenseDetails
 from keywright.search.store import EventFilter

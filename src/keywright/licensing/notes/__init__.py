@@ -1,1 +1,0 @@
-"""What people have written about a license: a note and tags."""

@@ -1,0 +1,82 @@
+"""Calls about a license that were refused lately, for those who help its customer. Pure."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from keywright.core.command import Command, Cost
+
+_TOKEN = re.compile("[0-9a-f]{40}")
+
+
+def to_known_token(value: object) -> str | None:
+    """The token that a call named, if an activation can have it."""
+    return value if isinstance(value, str) and _TOKEN.fullmatch(value) else None
+
+
+class NamedDevice(NamedTuple):
+    """What a call said of its device; None was not said."""
+
+    fingerprint: str | None = None
+    device_name: str | None = None
+    token: str | None = None
+
+
+class RefusedCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A call about a license that was refused: ``times`` times for the same reason to the same device at the
+    same address, the last time at ``refused_at``. ``reason`` is a problem code of v3 or a finding of its
+    validation.
+    """
+
+    reason: str
+    operation: str
+    fingerprint: str | None = None
+    device_name: str | None = None
+    token: str | None = None
+    ip_address: str
+    times: int = 1
+    refused_at: datetime
+
+    @property
+    def subject(self) -> tuple[str | None, ...]:
+        """What calls that are counted together have in common."""
+        return (
+            self.reason,
+            self.operation,
+            self.fingerprint,
+            self.device_name,
+            self.token,
+            self.ip_address,
+        )
+
+
+#: The most refused calls that are kept of a license; calls like each other are one.
+MAX_KEPT = 20
+
+
+def merge(calls: Iterable[RefusedCall]) -> list[RefusedCall]:
+    """The latest of these calls, the last one first; those like each other are counted together."""
+    merged: dict[tuple[str | None, ...], RefusedCall] = {}
+    for one in calls:
+        merged[one.subject] = combine(one, merged.get(one.subject))
+    return sorted(merged.values(), key=lambda one: one.refused_at, reverse=True)[:MAX_KEPT]
+
+
+def combine(call: RefusedCall, same: RefusedCall | None) -> RefusedCall:
+    """One call for two that are like each other; None is none."""
+    if same is None:
+        return call
+    return replace(call, times=call.times + same.times, refused_at=max(call.refused_at, same.refused_at))
+
+
+class SaveRefusals(Command, frozen=True, kw_only=True):
+    """Store refused calls, by the license key that they named."""
+
+    cost = Cost.ALONE
+    is_internal = True
+
+    refused: Mapping[str, Sequence[RefusedCall]]

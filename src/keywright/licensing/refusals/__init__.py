@@ -1,1 +1,0 @@
-"""Calls about a license that were refused lately, for those who help its customer."""

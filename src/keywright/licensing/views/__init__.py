@@ -1,1 +1,0 @@
-"""What answers to programs show of a license beside its own fields."""

@@ -1,0 +1,118 @@
+"""Read what views of licenses show: one query for each table that is needed."""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from time import monotonic
+
+from sqlalchemy import select
+
+from keywright.db.bulk import Lookup
+from keywright.db.schema import policies, products
+from keywright.db.transaction import ReadTransaction
+from keywright.licensing.licenses import rules as license_rules
+from keywright.licensing.licenses.model import License
+from keywright.licensing.usage.model import MeterUsage
+from keywright.licensing.usage.store import list_usage, show_usage
+from keywright.licensing.views import LicenseView, NamedPolicy, NamedProduct
+
+#: How long products and policies are known without being read again, in seconds.
+KNOWN_FOR = 1.0
+_PRODUCTS = Lookup(
+    select(products.c.id, products.c.code, products.c.name, products.c.renew_url), products.c.id
+)
+_POLICIES = Lookup(select(policies.c.id, policies.c.name), policies.c.id)
+
+
+class Names:
+    """The products and policies that were read in this second, by number: they seldom change, and every view
+    of a license shows them. For one thread.
+    """
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        """``clock`` is in seconds and does not jump."""
+        self._clock = clock
+        self._until = 0.0
+        self.products: dict[int, NamedProduct] = {}
+        self.policies: dict[int, NamedPolicy] = {}
+
+    def forget_old(self) -> None:
+        """Forget all after a second."""
+        now = self._clock()
+        if now >= self._until:
+            self.products, self.policies, self._until = {}, {}, now + KNOWN_FOR
+
+
+class Views:
+    """What views of licenses show; ``load`` reads it for many at once, and what is missing is read alone."""
+
+    def __init__(self, tx: ReadTransaction, names: Names | None = None) -> None:
+        """``names`` are those that are known already."""
+        names = names or Names()
+        names.forget_old()
+        self._tx = tx
+        self._products, self._policies = names.products, names.policies
+        self._usage: dict[int, list[MeterUsage]] = {}
+
+    def load(self, licenses: Iterable[License]) -> None:
+        """Read what the views of these licenses show."""
+        product_ids, policy_ids, metered = set[int](), set[int](), set[int]()
+        for one in licenses:
+            if one.product_id is not None and one.product_id not in self._products:
+                product_ids.add(one.product_id)
+            if one.policy_id is not None and one.policy_id not in self._policies:
+                policy_ids.add(one.policy_id)
+            if one.terms is not None and one.id not in self._usage and license_rules.terms_of(one).meters:
+                metered.add(one.id)
+        if product_ids:
+            self._load_products(product_ids)
+        if policy_ids:
+            self._load_policies(policy_ids)
+        if metered:
+            self._load_usage(metered)
+
+    def product_of(self, license: License) -> NamedProduct | None:
+        """The license's product."""
+        number = license.product_id
+        if number is not None and number not in self._products:
+            self._load_products({number})
+        return None if number is None else self._products[number]
+
+    def policy_of(self, license: License) -> NamedPolicy | None:
+        """The license's policy."""
+        number = license.policy_id
+        if number is not None and number not in self._policies:
+            self._load_policies({number})
+        return None if number is None else self._policies[number]
+
+    def is_product(self, license: License, product: int | str) -> bool:
+        """Whether the license is for the product with this number or code; a number may be a text."""
+        own = self.product_of(license)
+        return own is not None and product in (own.id, own.code, str(own.id))
+
+    def show(self, license: License, now: datetime) -> LicenseView:
+        """The license as it is given, with what was read."""
+        product, policy = self.product_of(license), self.policy_of(license)
+        return LicenseView(license, product, policy, self._usage_of(license, now))
+
+    def _usage_of(self, license: License, now: datetime) -> dict[str, int]:
+        """The use of the license's meters now, by meter."""
+        if license.terms is None:
+            return {}
+        terms = license_rules.terms_of(license)
+        if terms.meters and license.id not in self._usage:
+            self._load_usage({license.id})
+        return show_usage(self._tx, terms, self._usage.get(license.id, ()), now)
+
+    def _load_products(self, ids: set[int]) -> None:
+        self._products.update({number: NamedProduct(number) for number in ids})
+        for row in _PRODUCTS.find_rows(self._tx.connection, ids):
+            self._products[row[0]] = NamedProduct(*row)
+
+    def _load_policies(self, ids: set[int]) -> None:
+        self._policies.update({number: NamedPolicy(number) for number in ids})
+        for row in _POLICIES.find_rows(self._tx.connection, ids):
+            self._policies[row[0]] = NamedPolicy(*row)
+
+    def _load_usage(self, license_ids: set[int]) -> None:
+        self._usage |= {number: [] for number in license_ids}
+        self._usage |= list_usage(self._tx, license_ids)

@@ -1,1 +1,0 @@
-"""The look that a vendor gives the portal and mails: name, logo, color and links."""
