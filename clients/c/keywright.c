@@ -271,8 +271,8 @@ static const char *find_broken_rule(const char *claims, const struct keywright_e
 const char *keywright_state(const char *claims) {
     static const char *const STATES[][2] = {
         {"disabled", "disabled"}, {"inactive", "disabled"}, {"expired", "expired"}, {"version_not_covered", "expired"},
-        {"limit_reached", "limit_reached"}, {"too_many_new_devices", "limit_reached"}, {"lease_lost", "no_lease"},
-        {"lease_required", "no_lease"},
+        {"limit_reached", "limit_reached"}, {"too_many_new_devices", "limit_reached"}, {"no_removal_left", "limit_reached"},
+        {"lease_lost", "no_lease"}, {"lease_required", "no_lease"},
     };
     claims = skip_space(claims);
     const char *valid = find(claims, "valid"), *code = find(claims, "code"), *p = find(claims, "codes");

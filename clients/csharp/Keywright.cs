@@ -20,6 +20,8 @@ using Claims = Dictionary<string, object>;
 public sealed class KeywrightException : Exception {
     public readonly string Code;
     public readonly bool IsRule;
+    /// <summary>Those that hold the places of a full license, where its terms let programs choose.</summary>
+    public List<Claims> Devices = new List<Claims>();
     internal bool IsRefusal => !IsRule && Code != null;
     public KeywrightException(string message, string code, bool isRule = false) : base(message) { (Code, IsRule) = (code, isRule); }
 }
@@ -225,7 +227,7 @@ public sealed class Lease : IDisposable {
 public sealed class Client {
     static readonly Claims States = new Claims {
         { "disabled", "disabled" }, { "inactive", "disabled" }, { "expired", "expired" }, { "version_not_covered", "expired" },
-        { "limit_reached", "limit_reached" }, { "too_many_new_devices", "limit_reached" }, { "lease_lost", "no_lease" }, { "lease_required", "no_lease" },
+        { "limit_reached", "limit_reached" }, { "too_many_new_devices", "limit_reached" }, { "no_removal_left", "limit_reached" }, { "lease_lost", "no_lease" }, { "lease_required", "no_lease" },
         // Rules that a kept answer breaks: it was copied from another device, or made for another program.
         { "device", "not_activated" }, { "license_key", "not_activated" }, { "audience", "not_activated" },
         { "issuer", "not_activated" }, { "build", "unreachable_too_long" },
@@ -265,9 +267,10 @@ public sealed class Client {
     }
 
     /// <summary>Takes a place for this device. A refusal changes nothing that is kept. Where nothing can be kept, no place
-    /// is taken: the program would ask for its license key at each start.</summary>
-    public Status Activate(string licenseKey, string name = null) {
-        return Take(clock => licenseKey, name);
+    /// is taken: the program would ask for its license key at each start. The Problem of a full license may have Devices
+    /// to choose from; `remove` is then the id of the one that gives its place.</summary>
+    public Status Activate(string licenseKey, string name = null, long? remove = null) {
+        return Take(clock => licenseKey, name, remove);
     }
 
     /// <summary>Starts this device's trial of the product, or gets the one that it has, and keeps it as Activate does. The
@@ -305,14 +308,14 @@ public sealed class Client {
     }
 
     /// <summary>Activates the license key that is found then, and keeps the answer.</summary>
-    Status Take(Func<Stopwatch, string> find, string name) {
+    Status Take(Func<Stopwatch, string> find, string name, long? remove = null) {
         var clock = Stopwatch.StartNew();
         var found = Look(out var kept);
         var problem = found.State == "no_storage" ? found.Problem : Write("", true);
         if (problem != null) return new Status { State = "no_storage", Problem = problem };
         try {
             var taken = new Kept { LicenseKey = find(clock), KeySets = kept.KeySets };
-            return Ask("activate", taken, new Claims { { "name", name } }, true, clock);
+            return Ask("activate", taken, new Claims { { "name", name }, { "remove", remove } }, true, clock);
         }
         catch (KeywrightException error) { return ToStatus(error); }
     }
@@ -485,7 +488,8 @@ public sealed class Client {
             var text = status < 400 || status >= 500 || status == 429 ? "" : Read(answer);
             var problem = Json.ReadObject(Encoding.UTF8.GetBytes(text));
             var code = Verifier.Get(problem, "code") as string;
-            if (code != null) return new KeywrightException(Verifier.Get(problem, "detail") as string ?? code, code);
+            var devices = Verifier.List(problem, "devices").OfType<Claims>().ToList();
+            if (code != null) return new KeywrightException(Verifier.Get(problem, "detail") as string ?? code, code) { Devices = devices };
         }
         catch (Exception error) { return new KeywrightException(error.Message, null); }
         return new KeywrightException($"The license server answered {status}.", null);

@@ -22,20 +22,30 @@ import (
 // In seconds: how far a server's clock may be ahead of ours, and ours may move back.
 const tolerance, maxBytes, maxAnswer, minTime = 300, 65_536, 1 << 20, -1 << 63
 const licenseType, keysType = "keywright-license+jwt", "keywright-keys+jwt"
-const disbelief = "the signed answer cannot be believed"
 const noLease = "This program has no place in the shared license. " +
 	"Start the program again; where every place is taken, end it on another device first."
-const begin, end = "-----BEGIN KEYWRIGHT LICENSE-----", "-----END KEYWRIGHT LICENSE-----"
+const disbelief, begin, end = "the signed answer cannot be believed", "-----BEGIN KEYWRIGHT LICENSE-----", "-----END KEYWRIGHT LICENSE-----"
 
 var states = map[string]string{"disabled": "disabled", "inactive": "disabled", "expired": "expired",
 	"version_not_covered": "expired", "limit_reached": "limit_reached", "too_many_new_devices": "limit_reached",
-	"lease_lost": "no_lease", "lease_required": "no_lease", "unreachable": "unreachable_too_long",
+	"no_removal_left": "limit_reached", "lease_lost": "no_lease", "lease_required": "no_lease", "unreachable": "unreachable_too_long",
 	// Rules that a kept answer breaks: it was copied from another device, or made for another program.
-	"device": "not_activated", "license_key": "not_activated", "audience": "not_activated", "issuer": "not_activated",
-	"build": "unreachable_too_long"}
+	"device": "not_activated", "license_key": "not_activated", "audience": "not_activated", "issuer": "not_activated", "build": "unreachable_too_long"}
 
-// Error has the rule that a signed answer breaks, or the code of the problem that the server answers.
-type Error struct{ Code, Detail string }
+// Error has the rule that a signed answer breaks, or the code of the problem that the server answers; with the devices
+// of a full license, where its terms let programs choose.
+type Error struct {
+	Code, Detail string
+	Devices      []Device
+}
+
+// Device holds a place of a full license; it may run without the server until OfflineUntil. A time can be zero.
+type Device struct {
+	ID             int64
+	Name, Platform string
+	LastSeenAt     time.Time `json:"last_seen_at"`
+	OfflineUntil   time.Time `json:"offline_until"`
+}
 
 func (e *Error) Error() string { return e.Code + ": " + e.Detail }
 
@@ -158,7 +168,7 @@ func unarmour(text string) string {
 }
 func require(condition bool, code string) {
 	if !condition {
-		panic(&Error{code, disbelief})
+		panic(&Error{Code: code, Detail: disbelief})
 	}
 }
 func rescue(err *error) {
@@ -231,14 +241,17 @@ func (c *Client) Check() Status {
 
 // Activate takes a place for this device. A refusal changes nothing that is kept. Where nothing can be kept, no place is
 // taken: the program would ask for its license key at each start.
-func (c *Client) Activate(licenseKey, name string) Status {
-	return c.take(licenseKey, nil, name)
+func (c *Client) Activate(licenseKey, name string) Status { return c.take(licenseKey, nil, name, 0) }
+
+// Replace takes the place of the device with this ID, one of those that the Error of a full license names.
+func (c *Client) Replace(licenseKey, name string, id int64) Status {
+	return c.take(licenseKey, nil, name, id)
 }
 
 // StartTrial starts this device's trial of the product, or gets the one that it has, and keeps it as Activate does.
 // policy is needed where the product has several for trials, else 0. A refusal changes nothing that is kept.
 func (c *Client) StartTrial(policy int, email, name string) Status {
-	return c.take("", map[string]any{"policy": orNull(policy), "email": orNull(email), "name": orNull(name)}, name)
+	return c.take("", map[string]any{"policy": orNull(policy), "email": orNull(email), "name": orNull(name)}, name, 0)
 }
 
 // TakeLease takes a lease of a floating license. holder names who has it ("": a random name), seconds is for how long (0:
@@ -303,7 +316,7 @@ func (l *Lease) Renew() error {
 	end, unread := time.Parse(time.RFC3339, text)
 	// A lease that is shared is the same place for many: what is between may not ask in another's name.
 	if err == nil && (id == "" || unread != nil || claims["valid"] != true || found["holder"] != l.holder) {
-		err = &Error{"question", disbelief}
+		err = &Error{Code: "question", Detail: disbelief}
 	}
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -336,7 +349,7 @@ func (l *Lease) Release() {
 }
 
 // Activate this license key, or that of the trial, and keep the answer.
-func (c *Client) take(licenseKey string, trial map[string]any, name string) Status {
+func (c *Client) take(licenseKey string, trial map[string]any, name string, remove int64) Status {
 	ctx, cancel := c.deadline()
 	defer cancel()
 	known, found := c.look()
@@ -356,9 +369,10 @@ func (c *Client) take(licenseKey string, trial map[string]any, name string) Stat
 		licenseKey = started.License.Key
 	}
 	taken := kept{LicenseKey: licenseKey, KeySets: known.KeySets}
-	return c.ask(ctx, "activate", taken, map[string]any{"name": orNull(name)}, true)
+	return c.ask(ctx, "activate", taken, map[string]any{"name": orNull(name), "remove": orNull(remove)}, true)
 }
 
+// When a call that begins now has to return.
 func (c *Client) deadline() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), orElse(c.Timeout, 10*time.Second))
 }
@@ -411,7 +425,7 @@ func (c *Client) ask(ctx context.Context, call string, known kept, members map[s
 	}
 	found := status(claims, nil)
 	if found.State == "no_lease" { // It is about this program, not the license: what is kept stays.
-		found.Err = &Error{found.State, noLease}
+		found.Err = &Error{Code: found.State, Detail: noLease}
 	} else if keepsNo || found.Valid {
 		// The server's clock is believed: that of this device may be wrong.
 		known.Latest = claims.integer("iat")
@@ -480,7 +494,7 @@ func (c *Client) send(ctx context.Context, method, path, body string) (string, e
 	}
 	defer answer.Body.Close()
 	found, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
-	problem := &Error{"unreachable", answer.Status}
+	problem := &Error{Code: "unreachable", Detail: answer.Status}
 	if err != nil {
 		return "", err
 	} else if len(found) > maxAnswer || answer.StatusCode < 200 || answer.StatusCode >= 300 {
@@ -513,16 +527,11 @@ func status(claims Claims, err error) Status {
 // StateOf returns the state that an answer leads to by itself.
 func StateOf(claims Claims) string {
 	code, _ := claims["code"].(string)
-	codes, _ := claims["codes"].([]any)
 	if claims["valid"] != true {
 		return orElse(states[code], "not_activated")
 	}
-	for _, one := range codes {
-		if one == "grace" {
-			return "grace"
-		}
-	}
-	return "valid"
+	codes, _ := json.Marshal(claims["codes"])
+	return map[bool]string{true: "grace", false: "valid"}[strings.Contains(string(codes), `"grace"`)]
 }
 func orElse[T comparable](value, other T) T {
 	return map[bool]T{true: other, false: value}[value == *new(T)]

@@ -7,8 +7,8 @@ const LICENSE = "keywright-license+jwt", KEYS = "keywright-keys+jwt";
 const BEGIN = "-----BEGIN KEYWRIGHT LICENSE-----", END = "-----END KEYWRIGHT LICENSE-----";
 const STATES = {
   disabled: "disabled", inactive: "disabled", expired: "expired", version_not_covered: "expired",
-  limit_reached: "limit_reached", too_many_new_devices: "limit_reached", lease_lost: "no_lease",
-  lease_required: "no_lease",
+  limit_reached: "limit_reached", too_many_new_devices: "limit_reached", no_removal_left: "limit_reached",
+  lease_lost: "no_lease", lease_required: "no_lease",
 };
 /** What the customer is told at `no_lease`. */
 const NO_LEASE = "This program has no place in the shared license. "
@@ -30,7 +30,10 @@ export class VerificationError extends KeywrightError {}
 /** The server gave no answer that can be used. */
 export class Unreachable extends KeywrightError {}
 /** The server refused a change; `code` is its problem code. */
-export class Refused extends KeywrightError {}
+export class Refused extends KeywrightError {
+  /** Those that hold the places of a full license, where its terms let programs choose. */
+  devices = [];
+}
 
 /**
  * The claims of a signed answer or a license file. Throws VerificationError. What is null is not compared, but for
@@ -260,7 +263,8 @@ export class Keywright {
 
   /**
    * Take a place for this device. Returns a status, also for a refusal; that changes nothing that is kept. Where
-   * nothing can be kept, no place is taken: it would be another one at each start.
+   * nothing can be kept, no place is taken: it would be another one at each start. The status for a full license may
+   * have `devices` to choose from; `device` then has `remove`, the `id` of the one that gives its place.
    */
   activate(licenseKey, device = {}) {
     return this.#inTime((ends) => this.#activate(ends, licenseKey, device));
@@ -374,7 +378,7 @@ export class Keywright {
   #refusal(error) {
     const code = error instanceof Refused ? error.code : null;
     const state = code === null ? "unreachable_too_long" : stateOfCode(code);
-    return this.#status(state, null, error.message, code === null, code ?? state);
+    return { ...this.#status(state, null, error.message, code === null, code ?? state), devices: error.devices ?? [] };
   }
 
   /** The claims of what is kept, or the state where they are not to be believed. Keeps the highest time seen. */
@@ -432,9 +436,9 @@ export class Keywright {
     if (answer.ok) return text;
     const isProblem = answer.headers.get("content-type")?.startsWith("application/problem+json");
     const isRefusal = isProblem && answer.status < 500 && answer.status !== 429;
-    const { detail, code } = (isRefusal && parseObject(text)) || {};
+    const { detail, code, devices } = (isRefusal && parseObject(text)) || {};
     if (typeof code !== "string") throw new Unreachable(`The license server answered ${answer.status}.`);
-    throw new Refused(String(detail ?? code), code);
+    throw Object.assign(new Refused(String(detail ?? code), code), { devices: Array.isArray(devices) ? devices : [] });
   }
 
   #keep(licenseKey, { text, claims, keySets, isFile = false }) {
@@ -481,7 +485,7 @@ export class Keywright {
     const valid = ["valid", "grace", "unreachable_but_valid_until"].includes(state);
     const validUntil = claims ? new Date(claims.exp * 1000) : null;
     const has = (entitlement) => valid && entitlements.includes(entitlement);
-    return { valid, state, code, codes, detail, isOffline, entitlements, license, activation, validUntil, has };
+    return { valid, state, code, codes, detail, isOffline, entitlements, license, activation, validUntil, has, devices: [] };
   }
 }
 

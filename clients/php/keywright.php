@@ -15,7 +15,8 @@ final class VerificationError extends \RuntimeException {
 
 /** The server gave no good answer; $problem is its problem code, or null where it cannot be reached. */
 final class Refused extends \RuntimeException {
-    public function __construct(string $detail, public readonly ?string $problem = null) {
+    /** $devices are those that hold the places of a full license, where its terms let programs choose. */
+    public function __construct(string $detail, public readonly ?string $problem = null, public readonly array $devices = []) {
         parent::__construct($detail);
     }
 }
@@ -216,8 +217,8 @@ final class Lease {
 final class Keywright {
     private const STATES = [
         'disabled' => 'disabled', 'inactive' => 'disabled', 'expired' => 'expired', 'version_not_covered' => 'expired',
-        'limit_reached' => 'limit_reached', 'too_many_new_devices' => 'limit_reached', 'lease_lost' => 'no_lease',
-        'lease_required' => 'no_lease',
+        'limit_reached' => 'limit_reached', 'too_many_new_devices' => 'limit_reached', 'no_removal_left' => 'limit_reached',
+        'lease_lost' => 'no_lease', 'lease_required' => 'no_lease',
     ];
     /** What the customer is told at no_lease. */
     private const NO_LEASE = 'This program has no place in the shared license. '
@@ -245,7 +246,7 @@ final class Keywright {
 
     /**
      * Whether the license is good now: asks the server when it is time, else uses what is kept. An object with valid,
-     * state (one of those in the README), claims (or null), detail and is_offline. It throws nothing.
+     * state (one of those in the README), claims (or null), detail, is_offline and devices. It throws nothing.
      */
     public function check(): object {
         $this->begin();
@@ -272,11 +273,12 @@ final class Keywright {
 
     /**
      * Take a place for this device. A refusal changes nothing that is kept. Where nothing can be kept, no place is
-     * taken: the program would ask for its license key at each start.
+     * taken: the program would ask for its license key at each start. The result for a full license may have devices to
+     * choose from; $remove is then the id of the one that gives its place.
      */
-    public function activate(string $licenseKey, ?string $name = null): object {
+    public function activate(string $licenseKey, ?string $name = null, ?int $remove = null): object {
         $this->begin();
-        return $this->take(fn() => $licenseKey, $name);
+        return $this->take(fn() => $licenseKey, $name, $remove);
     }
 
     /**
@@ -316,7 +318,7 @@ final class Keywright {
     }
 
     /** Activate the license key that is found then, and keep the answer. */
-    private function take(\Closure $findKey, ?string $name): object {
+    private function take(\Closure $findKey, ?string $name, ?int $remove = null): object {
         [$kept, , $state, $detail] = $this->look();
         $trouble = $state === 'no_storage' ? $detail : $this->write('', true);
         if ($trouble !== '') {
@@ -324,11 +326,12 @@ final class Keywright {
         }
         try {
             $kept->license_key = $findKey();
-            return $this->keep($this->ask('activate', $kept, ['name' => $name]));
+            return $this->keep($this->ask('activate', $kept, ['name' => $name, 'remove' => $remove]));
         } catch (Refused $problem) {
             $state = self::STATES[$problem->problem ?? ''] ?? 'not_activated';
             $isOffline = $problem->problem === null;
-            return self::status($isOffline ? 'unreachable_too_long' : $state, null, $problem->getMessage(), $isOffline);
+            $state = $isOffline ? 'unreachable_too_long' : $state;
+            return self::status($state, null, $problem->getMessage(), $isOffline, $problem->devices);
         }
     }
 
@@ -491,7 +494,8 @@ final class Keywright {
         $problem = json_decode($text);
         $isRefusal = $status >= 400 && $status < 500 && $status !== 429 && is_string($problem->code ?? null);
         $detail = $isRefusal && is_string($problem->detail ?? null) ? $problem->detail : "The license server answered $status.";
-        throw new Refused($detail, $isRefusal ? $problem->code : null);
+        $devices = $isRefusal && is_array($problem->devices ?? null) ? $problem->devices : [];
+        throw new Refused($detail, $isRefusal ? $problem->code : null, $devices);
     }
 
     private static function encode(array|object $value): string {
@@ -505,9 +509,10 @@ final class Keywright {
         return $claims->valid ? ($isGrace ? 'grace' : 'valid') : self::STATES[$code] ?? 'not_activated';
     }
 
-    private static function status(string $state, ?object $claims, string $detail = '', bool $isOffline = false): object {
+    private static function status(string $state, ?object $claims, string $detail = '', bool $isOffline = false,
+        array $devices = []): object {
         $valid = in_array($state, ['valid', 'grace', 'unreachable_but_valid_until'], true);
         return (object) ['valid' => $valid, 'state' => $state, 'claims' => $claims, 'detail' => $detail,
-            'is_offline' => $isOffline];
+            'is_offline' => $isOffline, 'devices' => $devices];
     }
 }

@@ -112,6 +112,7 @@ _STATE_OF_CODE = {
     "version_not_covered": "expired",
     "limit_reached": "limit_reached",
     "too_many_new_devices": "limit_reached",
+    "no_removal_left": "limit_reached",
     "lease_lost": "no_lease",
     "lease_required": "no_lease",
 }

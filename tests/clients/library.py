@@ -37,7 +37,9 @@ class Made(NamedTuple):
 
 
 class Call(NamedTuple):
-    """``check``, ``activate`` or ``trial``, with what is kept in ``file``; or with a lease of ``holder``.
+    """``check``, ``activate``, ``choose`` or ``trial``, with what is kept in ``file``; or with a lease of
+    ``holder``. ``choose`` activates, and again in the place of the first of the devices: ``state`` has both
+    states, ``detail`` the name of that device.
 
     ``lease`` takes, renews, checks and gives back; ``take`` never gives back; ``watch`` takes one of 2 s and
     goes on until there is the file ``end``. ``valid`` means that it was held. Without a license key, the kept

@@ -1,4 +1,4 @@
-"""Leases and trials of every client library, with a real server and with one that lies."""
+"""Leases, trials and full licenses of every client library, with a real server and with one that lies."""
 
 import time
 from collections.abc import Iterator
@@ -106,6 +106,21 @@ def test_a_device_has_one_trial(
     (made,) = library.run(Call("trial", server.base_url, last))
     assert (made.valid, made.state) == (False, "not_activated")
     assert "trial" in made.detail
+
+
+def test_the_user_of_a_full_license_chooses_the_device_to_remove(
+    library: Library, vendor: Vendor, server: RunningServer, tmp_path: Path
+) -> None:
+    key, file = f"FULL-{library.language}", library.file(tmp_path)
+    terms = {"devices_visible": True, "portal_removals": {"count": 1, "per_days": 30}}
+    vendor.sell(key, max_activations=1, **terms)
+    old = {"license_key": key, "fingerprint": "an old laptop", "name": "Old laptop"}
+    place = vendor.call("POST", "/v3/activate", **old)["activation"]
+    (made,) = library.run(Call("choose", server.base_url, file, key))
+    assert (made.valid, made.state, made.detail) == (True, "limit_reached valid", "Old laptop")
+    assert library.run(Call("check", server.base_url, file))[0].state == "valid"
+    found = vendor.call("POST", "/v3/validate", license_key=key, token=place["token"])
+    assert found["code"] == "not_activated"
 
 
 def test_a_lease_of_another_holder_or_device_is_refused(

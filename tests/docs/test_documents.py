@@ -103,12 +103,18 @@ def test_the_tutorial_of_v3_ends_with_a_program_for_a_device_and_one_for_a_team(
         (folder / name).write_text(here)
     commands = [one for one in blocks(tutorial, "sh") if "make " not in one]
     *online, at_once, offline, cheating = commands
-    _key, sold, _copied, first, full, freed, expired, filed, in_turn = (run(server, one) for one in online)
+    _key, sold, _copied, first, full, chosen, freed, expired, filed, in_turn = (
+        run(server, one) for one in online
+    )
     hello = "Hello! This device is one of 2.\n"
     assert sold.startswith("HELLO-ALICE is valid until 20")
     assert first == hello * 2
     said = re.compile(r"^[a-z_]+(?=:)|^Hello|^Please renew|^as", re.MULTILINE)
     assert said.findall(full) == ["Hello", "as", "as", "limit_reached", "not_activated"]
+    assert re.findall(r"^\d: [a-z]+-device", full, re.MULTILINE) == ["1: first-device", "2: second-device"]
+    assert full.count("Without a network, it may run until 20") == 2
+    # Two steps: the list above, and the choice.
+    assert chosen == hello
     assert said.findall(freed)[-3:] == ["Hello", "Hello", "not_activated"]
     assert said.findall(expired) == ["Please renew", "Hello", "as", "as", "Hello", "expired", "disabled"]
     assert hello in filed

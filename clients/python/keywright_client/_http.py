@@ -157,9 +157,12 @@ def _to_error(error: Any) -> KeywrightError:
     try:
         problem = json.loads(_read(error))
         code, detail = str(problem["code"]), str(problem.get("detail") or problem["code"])
+        devices = [one for one in problem.get("devices") or () if isinstance(one, dict)]
     except (OSError, ValueError, RecursionError, TypeError, LookupError, AttributeError, KeywrightError):
         code = detail = ""
     if code and 400 <= error.code < 500 and error.code not in _TO_BE_RETRIED:
-        return Refused(detail, code, error.code, retry_after)
+        refused = Refused(detail, code, error.code, retry_after)
+        refused.devices = devices
+        return refused
     answer = f"The license server answers with status {error.code}."
     return Unreachable(answer, code or "unreachable", error.code, retry_after)

@@ -97,7 +97,8 @@ class Keywright:
 
     @bounded
     def activate(self, license_key: str, **details: Any) -> Status:
-        """Take a place for this device, and keep the answer. ``details``: ``name``, ``metadata``.
+        """Take a place for this device, and keep the answer. ``details``: ``name``, ``metadata``,
+        ``remove`` (the ``id`` of one of the status's ``devices``, which gives its place on a full license).
 
         A refusal changes nothing that is kept. It never raises for a license that cannot be activated. Where
         nothing can be kept, no place is taken: it would be another one at each start.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 #: Why a signed answer or a license file is not believed (VerificationError.code).
 REASONS = {
     "too_large": "It is larger than 64 KiB.",
@@ -29,6 +31,8 @@ class KeywrightError(Exception):
     def __init__(self, detail: str, code: str, status: int = 0, retry_after: float = 0) -> None:
         super().__init__(detail)
         self.code, self.status, self.retry_after = code, status, retry_after
+        #: Those that hold the places of a full license, where its terms let programs choose.
+        self.devices: list[dict[str, Any]] = []
 
 
 class StorageError(KeywrightError):

@@ -15,7 +15,7 @@ STATES = (*VALID_STATES, *_OTHER_STATES.split())
 _CODES = {
     "disabled": ("disabled", "inactive"),
     "expired": ("expired", "version_not_covered"),
-    "limit_reached": ("limit_reached", "too_many_new_devices", "no_free_lease"),
+    "limit_reached": ("limit_reached", "too_many_new_devices", "no_removal_left", "no_free_lease"),
     "no_lease": ("lease_required", "lease_lost"),
 }
 #: What the customer is told at ``no_lease``.
@@ -29,7 +29,7 @@ class Status(NamedTuple):
     """``valid`` decides, ``state`` (one of ``STATES``) says what to tell the user, ``detail`` is a sentence.
 
     ``code`` and ``codes`` are the server's. ``is_offline``: the server was asked and gave no answer; the kept
-    one lasts until ``valid_until``. Times are in UTC.
+    one lasts until ``valid_until``. Times are in UTC. ``devices``: those of a full license, to choose from.
     """
 
     valid: bool
@@ -41,6 +41,7 @@ class Status(NamedTuple):
     entitlements: list[str]
     license: dict[str, Any] | None
     activation: dict[str, Any] | None
+    devices: list[dict[str, Any]]
     expires_at: datetime | None
     grace_until: datetime | None
     checked_at: datetime | None
@@ -62,7 +63,8 @@ def build_status(state: str, found: Any = None, detail: str = "", is_offline: bo
     moments = (view.get(name) for name in ("expires_at", "grace_until"))
     times = (claims.get(name) for name in ("iat", "next_check_at", "exp"))
     head = (is_valid, state, code, claims.get("codes") or [code], detail or said, is_offline)
-    tail = (claims.get("entitlements") or [], view or None, claims.get("activation"))
+    devices = getattr(found, "devices", [])
+    tail = (claims.get("entitlements") or [], view or None, claims.get("activation"), devices)
     return Status(*head, *tail, *map(parse_time, (*moments, *times)))
 
 

@@ -46,8 +46,18 @@ static class Calls {
         if (call == "check") return client.Check();
         if (call == "trial") return client.StartTrial();
         if (call == "activate") return client.Activate((string)one["license_key"]);
+        if (call == "choose") return Choose(client, (string)one["license_key"]);
         try { return TakeLease(client, call, one); }
         catch (KeywrightException problem) { return new Status { State = problem.Code ?? "unreachable", Problem = problem }; }
+    }
+
+    static Status Choose(Client client, string key) {
+        var full = client.Activate(key);
+        var device = full.Problem.Devices[0];
+        var status = client.Activate(key, null, (long)device["id"]);
+        status.State = full.State + " " + status.State;
+        status.Problem = new KeywrightException((string)device["name"], null);
+        return status;
     }
 
     static Status TakeLease(Client client, string call, Call one) {

@@ -3,6 +3,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"strconv"
 	"sync"
@@ -53,6 +54,11 @@ func run(one call, timeout time.Duration) made {
 		status = client.StartTrial(0, "", "")
 	case "activate":
 		status = client.Activate(one.LicenseKey, "")
+	case "choose":
+		full := client.Activate(one.LicenseKey, "")
+		problem := full.Err.(*keywright.Error)
+		status = client.Replace(one.LicenseKey, "", problem.Devices[0].ID)
+		status.State, status.Err = full.State+" "+status.State, errors.New(problem.Devices[0].Name)
 	default:
 		status = lease(client, one)
 	}

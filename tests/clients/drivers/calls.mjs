@@ -14,7 +14,13 @@ const run = (keywright, one) => {
   if (one.call === "check") return keywright.check();
   if (one.call === "trial") return keywright.startTrial();
   if (one.call === "activate") return keywright.activate(one.license_key);
+  if (one.call === "choose") return choose(keywright, one.license_key);
   return lease(keywright, one).catch(({ code, message }) => ({ valid: false, state: code ?? "unreachable", detail: message }));
+};
+const choose = async (keywright, key) => {
+  const full = await keywright.activate(key), [{ id, name }] = full.devices;
+  const { valid, state } = await keywright.activate(key, { remove: id });
+  return { valid, state: `${full.state} ${state}`, detail: name };
 };
 const lease = async (keywright, { call, holder, end, license_key: licenseKey }) => {
   const seconds = call === "watch" ? 2 : null;

@@ -14,12 +14,22 @@ foreach (json_decode(file_get_contents('php://stdin')) as $one) {
         'check' => $keywright->check(),
         'trial' => $keywright->startTrial(),
         'activate' => $keywright->activate($one->license_key),
+        'choose' => choose($keywright, $one->license_key),
         default => lease($keywright, $one),
     };
     $made[] = ['valid' => $status->valid, 'state' => $status->state, 'detail' => $status->detail,
         'seconds' => (hrtime(true) - $began) / 1e9];
 }
 echo json_encode($made), "\n";
+
+function choose(Keywright\Keywright $keywright, string $key): object
+{
+    $full = $keywright->activate($key);
+    $status = $keywright->activate($key, null, $full->devices[0]->id);
+    $status->state = "$full->state $status->state";
+    $status->detail = $full->devices[0]->name;
+    return $status;
+}
 
 function lease(Keywright\Keywright $keywright, object $one): object
 {

@@ -29,6 +29,10 @@ def run(keywright: Keywright, call: dict[str, Any]) -> tuple[bool, str, str]:
             return lease(keywright, call)
         except KeywrightError as error:
             return False, error.code, str(error)
+    if call["call"] == "choose":
+        full = keywright.activate(call["license_key"])
+        chosen = keywright.activate(call["license_key"], remove=full.devices[0]["id"])
+        return chosen.valid, f"{full.state} {chosen.state}", str(full.devices[0]["name"])
     if call["call"] == "trial":
         status = keywright.start_trial()
     else:
