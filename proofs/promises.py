@@ -77,7 +77,7 @@ PROMISES = (
         "200 license keys with five places each, 64 connections, and more attempts than places, all at once "
         "over HTTP; on PostgreSQL also with four server processes. Exactly as many attempts succeed as there "
         "are places, and the database's CHECK on the counter never fires. The control is a server whose "
-        "limit is off by one.",
+        "limit is off by one. Full licenses that heal themselves are in R20.",
         ("tests/concurrency/test_selling.py",),
         headline=("attempts", "successes over the limit"),
         bounds=_none("successes over the limit", "check fired"),
@@ -319,9 +319,15 @@ PROMISES = (
         "exactly as many are given as there are, and never more are held at a moment. Each device starts its "
         "trial at all servers at once, and gets one; each unit of usage is sent four times with the same "
         "Idempotency-Key, and counted once. Then the server is killed under load, and the journals of the "
-        "programs are compared with the database. The controls do not count leases, forget trials, ignore "
-        "Idempotency-Keys, and answer before the commit.",
-        ("tests/concurrency/test_leases.py", "tests/faults/test_kills_of_v3.py"),
+        "programs are compared with the database. Full licenses heal themselves: new devices come while old "
+        "ones ask again; none is replaced that has a signed yes, may still run, or is one of v2, and no user "
+        "removes more than the terms allow. The controls do not count leases, forget trials, ignore "
+        "Idempotency-Keys, answer before the commit, and record no answers.",
+        (
+            "tests/concurrency/test_leases.py",
+            "tests/concurrency/test_full_licenses.py",
+            "tests/faults/test_kills_of_v3.py",
+        ),
         headline=("attempts", "kills", "calls"),
         bounds=_none(
             "over the limit",
@@ -333,6 +339,9 @@ PROMISES = (
             "leases doubled",
             "trials missing",
             "trials doubled",
+            "replaced before their time",
+            "removals too many",
+            "other answers",
         ),
     ),
     Promise(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import uvloop
 
+from keywright.signing.jws import decode_base64url
 from tests.server import RunningServer
 
 
@@ -32,28 +33,36 @@ class Program:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self.number = number
 
-    async def post(self, path: str, body: Mapping[str, Any], *, once: str = "") -> Posted:
-        """Call v3; ``once`` is the idempotency key."""
+    async def post(
+        self, path: str, body: Mapping[str, Any], *, once: str = "", is_signed: bool = False
+    ) -> Posted:
+        """Call v3; ``once`` is the idempotency key. Of an answer that is signed, the claims are returned."""
         started_at, status, answer = time.monotonic(), 0, None
         try:
-            status, answer = await self._post(path, body, once)
+            status, answer = await self._post(path, body, once, is_signed=is_signed)
         except (OSError, asyncio.IncompleteReadError):
             self.close()
         return Posted(path, body, status, answer, started_at, time.monotonic())
 
-    async def _post(self, path: str, body: Mapping[str, Any], once: str) -> tuple[int, Any]:
+    async def _post(
+        self, path: str, body: Mapping[str, Any], once: str, *, is_signed: bool
+    ) -> tuple[int, Any]:
         if self._streams is None:
             self._streams = await asyncio.open_connection("127.0.0.1", self._server.port)
         reader, writer = self._streams
         content = json.dumps(body).encode()
         lines = [f"POST /v3{path} HTTP/1.1", "Host: x", "Content-Type: application/json"]
         lines += [f"Idempotency-Key: {once}"] if once else []
+        lines += ["Accept: application/jwt, application/problem+json"] if is_signed else []
         lines += [f"Content-Length: {len(content)}", "", ""]
         writer.write("\r\n".join(lines).encode() + content)
         head = await reader.readuntil(b"\r\n\r\n")
         length = re.search(rb"content-length: (\d+)", head)
         assert length is not None
-        return int(head[9:12]), json.loads(await reader.readexactly(int(length[1])))
+        answer = await reader.readexactly(int(length[1]))
+        if b"\r\ncontent-type: application/jwt" in head:
+            answer = decode_base64url(answer.split(b".")[1])
+        return int(head[9:12]), json.loads(answer)
 
     def close(self) -> None:
         """Close the connection."""

@@ -20,6 +20,7 @@ from keywright.core.errors import LimitReached
 from keywright.db import sqlite
 from keywright.db.transaction import WriteTransaction
 from keywright.engine.executor import Executor
+from keywright.licensing.activations import devices
 from keywright.licensing.activations import handlers as activations_handlers
 from keywright.licensing.activations.commands import Activate, ProgramCommand
 from keywright.licensing.activations.model import LicenseRecord
@@ -115,6 +116,11 @@ def forgetting_calls() -> None:
         return right(self, [replace(one, idempotency=None) for one in commands], tx)
 
     Executor._decide = decide  # type: ignore[method-assign]
+
+
+def recording_no_answers() -> None:
+    """Until when a signed answer is good is not recorded."""
+    devices.keep_offline = lambda activation, *_: activation
 
 
 def program(fault: Callable[[], None]) -> list[str]:

@@ -169,7 +169,8 @@ def _check_events(license: Inspected) -> Iterator[Finding]:
         return
     active = activated + times.get("license.reactivated", 0) - times.get("license.deactivated", 0)
     # Old records are deleted, and of very many places given up together, not each has an event of its own.
-    is_complete = activated >= license.records and (active == license.active or OTHERS in times)
+    placed = activated + times.get("license.device_replaced", 0)
+    is_complete = placed >= license.records and (active == license.active or OTHERS in times)
     if created != 1 or not is_complete:
         what = (
             f"the events of license {license.id} do not tell its story: it was created {created} times, "

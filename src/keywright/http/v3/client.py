@@ -13,13 +13,13 @@ from keywright.http.v3.client_views import entitlements_of, show_activation
 from keywright.http.v3.route import JSON_TYPE, JWT_TYPE, Route
 from keywright.http.v3.signed import change, say_granted, sign
 from keywright.identity.model import Permissions
+from keywright.licensing.activations import devices
 from keywright.licensing.activations.commands import (
     ActivateDevice,
     DeactivateDevice,
     KeepOffline,
     ProgramCommand,
 )
-from keywright.licensing.activations.devices import keep_offline
 from keywright.licensing.activations.model import Activation, Device, DevicePlace, PlaceChange, ReleasedPlace
 from keywright.licensing.licenses.rules import CHECK_SECONDS, terms_of
 from keywright.licensing.validation import Code, Validated, ValidateLicense
@@ -78,7 +78,7 @@ async def _keep_offline(
     """
     assert found.view is not None  # noqa: S101
     license, now = found.view.license, call.now
-    if keep_offline(activation, terms_of(license), ends_at, now) is activation:
+    if devices.keep_offline(activation, terms_of(license), ends_at, now) is activation:
         return ends_at or now
     command = KeepOffline(context=call.context, license=license.id, token=activation.token, ends_at=ends_at)
     try:
