@@ -127,6 +127,16 @@ def test_a_held_lease_is_renewed_also_when_all_are_held() -> None:
     assert renewed == Leased(a_lease(renewed_at=now, expires_at=now + MINUTES), 2)
 
 
+@pytest.mark.parametrize(
+    ("ends_in", "then_in"), [(2 * MINUTES, 2 * MINUTES), (2 * MINUTES + SECOND, MINUTES)]
+)
+def test_an_end_stays_unless_a_clock_that_was_ahead_has_set_it(
+    ends_in: timedelta, then_in: timedelta
+) -> None:
+    renewed = rules.renew(a_lease(expires_at=NOW + ends_in), None, FULL, TERMS, seconds=None, now=NOW)
+    assert renewed.lease.expires_at == NOW + then_in
+
+
 def test_an_ended_lease_is_renewed_where_one_is_free() -> None:
     renewed = rules.renew(ENDED, None, FREE, TERMS, seconds=None, now=NOW)
     assert renewed == Leased(a_lease(), 2, was_lost=True)
@@ -173,6 +183,7 @@ def test_a_hundred_ended_leases_are_kept_or_as_many_as_the_limit(limit: int | No
         (4, 2, 4, 3, 4),
         (2, 1, 0, 2, 2),
         (0, None, 0, None, 0),
+        (1, None, 0, None, 0),
     ],
 )
 def test_the_bound_of_a_counter_is_the_limit_or_what_is_held_when_it_is_lowered(

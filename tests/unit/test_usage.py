@@ -197,6 +197,8 @@ def test_what_an_older_version_has_begun_ends_with_its_period() -> None:
     ends = [rules.complete(used(1, january, end), meter).period_end for end in (BEGINNING, january)]
     assert ends == [ENDS[Period.MONTH], ENDS[Period.MONTH]]
     assert rules.usage_by_meter(terms_of(metered()), [used(5, january, BEGINNING)], NOW) == {"exports": 5}
+    cut_short = used(1, january, january + timedelta(days=1))
+    assert rules.complete(cut_short, meter) is cut_short
     package = replace(used(1), period_start=BEGINNING, period_end=BEGINNING)
     assert rules.complete(package, Meter(10, Period.LICENSE)).period_end == END_OF_TIME
 
