@@ -138,6 +138,32 @@ def test_a_forged_ticket_opens_nothing(license_id: int, stranger: PortalVisitor)
         assert (answer.status_code, "Darkroom" in answer.text) == (200, False), ends
 
 
+def test_the_portal_and_the_page_show_until_when_a_freed_device_may_run(
+    server: RunningServer, ada_id: int, stranger: PortalVisitor
+) -> None:
+    key = f"{KEY}-AWAY"
+    number = make_license(server, key, ada_id, devices=("Old",))
+    device = {"license_key": key, "fingerprint": "an old laptop", "name": "Away"}
+    with httpx.Client(base_url=server.base_url, headers={"Accept": "application/jwt"}) as program:
+        assert program.post("/v3/activate", json=device).status_code == 201
+    stranger.enter_key(key)
+    assert said(stranger.get("/license")).count("may run without internet until") == 1
+    query = f"SELECT id FROM activations WHERE license_id = {number} AND label = 'Away'"  # noqa: S608
+    [(away,)] = server.sql(query)
+    stranger.post(f"/license/devices/{away}/free")
+    assert "Without internet, the freed one may run until" in said(stranger.get("/license"))
+    stranger.post(f"/license/devices/{device_of(server, number)}/free")
+    assert "the freed one may run" not in said(stranger.get("/license"))
+    [(details,)] = server.sql(
+        f"SELECT details FROM events WHERE activation_id = {away} AND name = 'license.deactivated'"  # noqa: S608
+    )
+    assert '"offline_until":"20' in details
+    make_users(server)
+    with Visitor(server) as bob:
+        bob.sign_in("bob")
+        assert "may run offline until" in said(bob.get(f"/licenses/{number}"))
+
+
 def test_with_the_key_alone_a_device_is_freed_as_often_as_the_terms_allow(
     server: RunningServer, ada_id: int, stranger: PortalVisitor
 ) -> None:

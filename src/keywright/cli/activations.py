@@ -35,7 +35,7 @@ def list_activations(
     if as_json:
         output.print_json_array(map(output.managed_activation_json, page.activations))
         return
-    columns = ("id", "name", "fingerprint", "version", "from", "state", "last seen at")
+    columns = ("id", "name", "fingerprint", "version", "from", "state", "last seen at", "offline until")
     output.print_table(columns, map(_row, page.activations))
 
 
@@ -68,4 +68,5 @@ def _row(managed: ManagedActivation) -> tuple[object, ...]:
     one = managed.activation
     state = "active" if one.deactivated_at is None else "given up"
     seen = output.format_time(managed.last_seen_at or one.created_at)
-    return (one.id, one.label, one.fingerprint, one.app_version, one.ip_address or None, state, seen)
+    until = None if one.runs_until is None else output.format_time(one.runs_until)
+    return (one.id, one.label, one.fingerprint, one.app_version, one.ip_address or None, state, seen, until)

@@ -6,6 +6,7 @@ from starlette.responses import Response
 
 from keywright.core.errors import NotFound, Refusal
 from keywright.core.parsing import MAX_ID
+from keywright.http.pages.formats import write_moment
 from keywright.http.pages.languages import _
 from keywright.http.portal.request import PortalRequest
 from keywright.licensing.activations.model import Activation
@@ -25,10 +26,14 @@ def free_device(
         context=request.context, license=license.id, activation_id=device_id, customer_id=customer_id
     )
     try:
-        request.change(command)
+        device: Activation = request.change(command)
     except Refusal as error:
         return request.refuse(back, error)
-    return request.redirect(back, _("The device has been freed. You can activate another one now."))
+    freed = _("The device has been freed. You can activate another one now.")
+    if device.runs_until is not None and device.runs_until > request.now:
+        until = write_moment(device.runs_until)
+        freed += " " + _("Without internet, the freed one may run until %(time)s.", time=until)
+    return request.redirect(back, freed)
 
 
 def make_file(request: PortalRequest, license: License, back: str) -> Response:

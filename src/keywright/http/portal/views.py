@@ -27,6 +27,7 @@ class ShownDevice(NamedTuple):
     about: str
     activated_at: datetime
     seen_at: datetime | None
+    runs_until: datetime | None
 
 
 class ShownLicense(NamedTuple):
@@ -118,4 +119,4 @@ def _name_product(views: Views, license: License) -> str:
 def _show_device(device: Activation, seen: dict[int, datetime]) -> ShownDevice:
     about = ", ".join(filter(None, (device.platform, device.app_version)))
     name = device.label or device.platform or _("Unnamed device")
-    return ShownDevice(device.id, name, about, device.created_at, seen.get(device.id))
+    return ShownDevice(device.id, name, about, device.created_at, seen.get(device.id), device.runs_until)

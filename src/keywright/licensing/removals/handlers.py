@@ -6,15 +6,16 @@ from typing import Any
 from keywright.core.command import Command
 from keywright.core.errors import NotFound, UnknownLicenseId
 from keywright.licensing.activations import handlers as activations
+from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.removals import rules
 from keywright.licensing.removals.commands import RemoveByCustomer
 from keywright.licensing.unit_of_work import LicenseWork
 
 
-def remove_by_customer(work: LicenseWork, command: RemoveByCustomer) -> None:
-    """Give up one place; one that was given up before stays as it is, and is not counted. Raises
-    ``UnknownLicenseId``, ``NotFound`` or ``NoRemovalLeft``.
+def remove_by_customer(work: LicenseWork, command: RemoveByCustomer) -> Activation:
+    """Give up one place; one that was given up before stays as it is, and is not counted. Returns the device
+    as it was. Raises ``UnknownLicenseId``, ``NotFound`` or ``NoRemovalLeft``.
     """
     license, now = work.get_license(command), command.context.now
     if command.customer_id not in (None, license.customer_id):
@@ -27,6 +28,7 @@ def remove_by_customer(work: LicenseWork, command: RemoveByCustomer) -> None:
         rules.require_removal(terms_of(license), work.removals.list_removals(license), now)
         work.removals.add(license, activation.id, now)
         activations.release(work, command)
+    return activation
 
 
 HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {RemoveByCustomer: remove_by_customer}
