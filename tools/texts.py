@@ -23,6 +23,7 @@ from keywright.events.prose import PROSE
 from keywright.http.admin.event_changes import NOUNS
 from keywright.http.pages import error_messages
 from keywright.http.pages.languages import PORTAL_CATALOGS
+from keywright.licensing.terms.model import Terms
 from keywright.provisioning.importers.report import ODDITIES, VERDICTS
 
 HTTP = Path(error_messages.__file__).parent.parent
@@ -95,9 +96,11 @@ def _texts_of_errors(kind: type[KeywrightError]) -> Iterator[str]:
 
 def _texts_of_fields() -> Iterator[str]:
     """The labels and hints of the fields that forms and the history show."""
-    for noun in NOUNS:
-        for member in list_members(noun.new):
-            yield from filter(None, (member.form.get("label"), member.form.get("hint")))
+    for fields in (*(noun.new for noun in NOUNS), Terms):
+        for member in list_members(fields):
+            yield from filter(None, (member.form.get("label"), member.form.get("none")))
+            if fields is not Terms:
+                yield from filter(None, (member.form.get("hint"),))
 
 
 def load(path: Path) -> Catalog:

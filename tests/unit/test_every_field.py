@@ -12,7 +12,6 @@ from keywright.http.admin import event_changes
 from keywright.http.v3 import activations as v3_activations
 from keywright.http.v3 import catalog_schemas, client_schemas, license_bodies, license_schemas
 from keywright.http.v3 import policies as v3_policies
-from keywright.http.v3 import terms as v3_terms
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.activations.store import activation_values
 from keywright.licensing.licenses.model import License, LicenseSource, Status
@@ -144,7 +143,6 @@ PLACES = [
         V3_LICENSE | V3_TERMS | {"customer_id": "customer"},
     ),
     Place("labels in the history", Terms, event_changes._FIELDS),
-    Place("answers of v3", Terms, fields(v3_terms.Terms)),
     Place("columns that are written", Activation, activation_values(an_activation())),
     Place("exported columns", Activation, rows.ACTIVATION),
     Place(

@@ -10,7 +10,7 @@ from msgspec import json
 
 from keywright.core.errors import FieldError, InvalidTerms
 from keywright.core.parsing import MAX_COUNT
-from keywright.licensing.terms import rules
+from keywright.licensing.terms import model, rules
 from keywright.licensing.terms.model import (
     AfterExpiry,
     Allowance,
@@ -35,11 +35,11 @@ from keywright.licensing.terms.rules import (
 )
 
 CODES = st.from_regex(r"[a-z0-9][a-z0-9_.-]{0,63}", fullmatch=True)
-DAYS, SECONDS = st.integers(0, rules.MAX_DAYS), st.integers(10, rules.MAX_SECONDS)
+DAYS, SECONDS = st.integers(0, model.MAX_DAYS), st.integers(10, model.MAX_SECONDS)
 LIMITS = st.none() | st.integers(1, MAX_COUNT)
 ALLOWANCES, NEW_DEVICES = (
-    st.none() | st.builds(Allowance, st.integers(1, most), st.integers(1, rules.MAX_DAYS))
-    for most in (MAX_COUNT, rules.MAX_NEW_DEVICES)
+    st.none() | st.builds(Allowance, st.integers(1, most), st.integers(1, model.MAX_DAYS))
+    for most in (MAX_COUNT, model.MAX_NEW_DEVICES)
 )
 METERS = st.builds(
     Meter, st.integers(0, rules.MAX_METER_LIMIT), st.sampled_from(Period), st.sampled_from(Overage)
@@ -52,7 +52,7 @@ TERMS = st.builds(
     grace_days=DAYS,
     after_expiry=st.sampled_from(AfterExpiry),
     device=st.sampled_from(DeviceRule),
-    max_leases=st.none() | st.integers(1, rules.MAX_LEASES),
+    max_leases=st.none() | st.integers(1, model.MAX_LEASES),
     lease_seconds=SECONDS,
     offline_days=DAYS,
     next_check_seconds=SECONDS,
@@ -65,7 +65,7 @@ TERMS = st.builds(
     transferable=st.sampled_from(Transferable),
     transfer_after_days=DAYS,
     when_full=st.sampled_from(WhenFull),
-    unseen_days=st.integers(1, rules.MAX_UNSEEN_DAYS),
+    unseen_days=st.integers(1, model.MAX_UNSEEN_DAYS),
     devices_visible=st.booleans(),
 ).map(lambda terms: copy_terms(terms, {}))
 INTEGERS = {

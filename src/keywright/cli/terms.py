@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from enum import StrEnum
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +14,8 @@ import typer
 from keywright.cli.options import Change, WrongUsage, changing, declare_options
 from keywright.core import parsing
 from keywright.core.errors import InvalidTerms
-from keywright.licensing.terms.model import AfterExpiry, DeviceRule, Starts, Transferable, WhenFull
+from keywright.core.nouns import Member, list_members
+from keywright.licensing.terms.model import Allowance, Starts, Terms
 from keywright.licensing.terms.texts import parse_allowance, parse_meter
 
 _PANEL = "Terms: what its licenses allow"
@@ -40,63 +42,23 @@ def _plain(*names: str, help: str, metavar: str | None = None, parse: Any = None
     return typer.Option(*names, metavar=metavar, parser=parse, help=help, rich_help_panel=_PANEL)
 
 
-#: The options by the names of the terms, in the order of the help.
-_OPTIONS: Mapping[str, Any] = {
-    "max_activations": _option(
-        *("--max-activations", "--max"),
-        metavar="N",
-        parse=parsing.parse_limit,
-        help="The number of places at a time; none: no limit.",
-    ),
-    "valid_for_days": _option(
-        metavar="DAYS", parse=parsing.parse_days, help="How many days they are valid; none: forever."
-    ),
-    "expires_in": _option(
-        metavar="DAYS",
-        parse=parsing.parse_days,
-        help="The same, from the first activation: --valid-for-days with --starts first_activation.",
-    ),
-    "starts": Annotated[
-        Starts | None, _plain(metavar="WHEN", help="Count the days from the creation or first_activation.")
-    ],
-    "grace_days": _option(
-        metavar="DAYS", parse=parsing.parse_integer, help="Days after the expiry on which they stay valid."
-    ),
-    "after_expiry": Annotated[
-        AfterExpiry | None,
-        _plain(
-            metavar="RULE",
-            help="refuse, allow (they stay valid), or older_versions (valid for builds from before it).",
-        ),
-    ],
-    "device": Annotated[
-        DeviceRule | None,
-        _plain(metavar="RULE", help="Whether activating needs a fingerprint: optional or required."),
-    ],
-    "max_leases": _option(
-        metavar="N",
-        parse=parsing.parse_integer,
-        help="Floating licenses: how many hold a lease at a time; none: no leases.",
-    ),
-    "lease_seconds": _option(
-        metavar="N", parse=parsing.parse_integer, help="The life of a lease that is not renewed."
-    ),
-    "offline_days": _option(
-        metavar="DAYS", parse=parsing.parse_integer, help="The longest life of a signed answer; 0: not kept."
-    ),
-    "next_check_seconds": _option(
-        metavar="N", parse=parsing.parse_integer, help="When a program asks again."
-    ),
-    "portal_removals": _option(
-        metavar="COUNT/DAYS",
-        parse=parse_allowance,
-        help="How often customers may free a device themselves, such as 3/30; none: as they like.",
-    ),
-    "new_devices": _option(
-        metavar="COUNT/DAYS",
-        parse=parse_allowance,
-        help="How many devices never seen before may be activated, such as 5/30; none: any number.",
-    ),
+def _option_of(member: Member) -> Any:
+    """The option of a term, by its type."""
+    kind, text, names = member.kind, member.description, member.form.get("option", ())
+    if kind is bool:
+        return Annotated[bool | None, _plain(*names, help=text)]
+    if kind is Allowance:
+        example = f"{text} Such as 3/30; none: its default."
+        return _option(*names, metavar="COUNT/DAYS", parse=parse_allowance, help=example)
+    if issubclass(kind, StrEnum):
+        return Annotated[kind | None, _plain(metavar="RULE", help=f"{text} One of {', '.join(kind)}.")]
+    metavar = "DAYS" if member.name.endswith("_days") else "N"
+    # Where there may be none, 0 is none.
+    parse = parsing.parse_limit if member.is_nullable else parsing.parse_integer
+    return _option(*names, metavar=metavar, parse=parse, help=text)
+
+
+_LISTS: Mapping[str, Any] = {
     "entitlements": Annotated[
         list[str] | None,
         _plain("--entitlement", metavar="CODE", help="A feature; repeat it for more. none: no features."),
@@ -112,45 +74,22 @@ _OPTIONS: Mapping[str, Any] = {
             "NAME=none removes it. Repeat it for more.",
         ),
     ],
-    "trial": Annotated[
-        bool | None, _plain("--trial/--no-trial", help="Trials: one per device and product, ever.")
-    ],
-    "claimable": Annotated[
-        bool | None,
-        _plain("--claimable/--not-claimable", help="The person who has its key may add it in the portal."),
-    ],
-    "transferable": Annotated[
-        Transferable | None,
-        _plain(metavar="RULE", help="How often customers may hand it on: no, once or always."),
-    ],
-    "transfer_after_days": _option(
+}
+_MORE: dict[str, Any] = {
+    "expires_in": _option(
         metavar="DAYS",
-        parse=parsing.parse_integer,
-        help="So long after it was made or handed on, it can be handed on.",
+        parse=parsing.parse_days,
+        help="The life from the first activation: --valid-for-days with --starts first_activation.",
     ),
-    "when_full": Annotated[
-        WhenFull | None,
-        _plain(
-            metavar="RULE",
-            help="What a new device on a full license meets: refuse, or replace_unseen (the place of a "
-            "device unseen for --unseen-days).",
-        ),
-    ],
-    "unseen_days": _option(
-        metavar="DAYS", parse=parsing.parse_integer, help="How long a device is unseen before it is replaced."
-    ),
-    "devices_visible": Annotated[
-        bool | None,
-        _plain(
-            "--devices-visible/--no-devices-visible",
-            help="Programs show the devices of a full license, and their users may remove one.",
-        ),
-    ],
     "terms_file": Annotated[
         Path | None,
         _plain("--terms", metavar="FILE", help="A JSON object of terms; the options come on top of it."),
     ],
 }
+#: The options by the names of the terms, in the order of the help.
+_OPTIONS: Mapping[str, Any] = {
+    one.name: _LISTS.get(one.name) or _option_of(one) for one in list_members(Terms)
+} | _MORE
 #: The option to name where it is not the term's name.
 _NAMES = {"entitlements": "--entitlement", "meters": "--meter"}
 

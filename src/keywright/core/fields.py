@@ -39,13 +39,12 @@ class Parse(NamedTuple):
     function: Callable[[Any], Any]
 
 
-def about(
-    description: str, *examples: object, label: str = "", hint: str | None = None, rows: int | None = None
-) -> Meta:
+def about(description: str, *examples: object, label: str = "", hint: str | None = None, **more: Any) -> Meta:
     """The description of a member, and examples of its values. Forms and the history show a member with a
-    ``label``; forms show ``hint`` in place of the description, and so many ``rows``. Pages translate both.
+    ``label``; forms show ``hint`` in place of the description. Pages translate both. ``more`` is what else a
+    door needs: the ``rows`` of a field, the text for ``none``, the ``bounds`` of a number, an ``option``.
     """
-    extra = {"label": label, "hint": description if hint is None else hint, "rows": rows}
+    extra = {"label": label, "hint": description if hint is None else hint, **more}
     return Meta(description=description, examples=list(examples) or None, extra=extra if label else None)
 
 

@@ -126,10 +126,10 @@ class Member:
         kind, self.is_nullable = split_type(field.type)
         notes = getattr(kind, "__metadata__", ())
         self._limits = [one for one in notes if isinstance(one, Meta)]
-        self._kind = strip_annotations(kind)
-        self.is_text = self._kind is str
+        self.kind = strip_annotations(kind)
+        self.is_text = self.kind is str
         #: Whether it can be empty.
-        self.is_optional = self.is_nullable or get_origin(self._kind) is list
+        self.is_optional = self.is_nullable or get_origin(self.kind) is list
         self.finish = build_finish(kind) or (lambda value: value)
         self.description = next((one.description for one in self._limits if one.description), "")
         self.can_be_empty = not any(one.min_length for one in self._limits)
@@ -142,7 +142,7 @@ class Member:
     def read(self, text: str) -> Any:
         """The value in a text; an item a line. Raises ``ValueError``."""
         return self.check(
-            _parse(self._kind, text) if self.items is None else self.parse_items(text.splitlines())
+            _parse(self.kind, text) if self.items is None else self.parse_items(text.splitlines())
         )
 
     def parse_items(self, texts: Sequence[str]) -> Sequence[Any]:

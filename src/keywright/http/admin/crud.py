@@ -227,11 +227,12 @@ def _members(struct: type[Fields]) -> list[Member]:
 
 def _show(member: Member, value: str) -> FormField:
     """The field of a member."""
-    label, hint, rows = (member.form[name] for name in ("label", "hint", "rows"))
+    form = member.form
+    label, hint = form["label"], form["hint"]
     return FormField(
         *(_input(member), _(label), value, _(hint) if hint else ""),
         required=not member.is_optional,
-        rows=rows,
+        rows=form.get("rows"),
         maxlength=member.max_length if member.is_text else None,
     )
 

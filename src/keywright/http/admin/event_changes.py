@@ -14,7 +14,7 @@ from keywright.http.pages.formats import write_number
 from keywright.http.pages.languages import N_, _
 from keywright.http.terms_in_words import describe_allowance, describe_meter
 from keywright.licensing.licenses.model import Status
-from keywright.licensing.terms.model import Allowance, Meter
+from keywright.licensing.terms.model import Allowance, Meter, Terms
 from keywright.provisioning.customers.commands import CUSTOMER
 from keywright.provisioning.products.commands import PRODUCT
 
@@ -30,7 +30,7 @@ class FieldChange(NamedTuple):
     after: Shown
 
 
-#: The nouns whose fields have labels of their own.
+#: The nouns that declare the labels of their fields.
 NOUNS = (PRODUCT, CUSTOMER)
 #: The label of each field, and the text for no value; nouns declare those of theirs.
 _FIELDS: dict[str, tuple[str, str]] = {
@@ -41,7 +41,6 @@ _FIELDS: dict[str, tuple[str, str]] = {
     "customer_id": (N_("Customer"), N_("none")),
     "policy_id": (N_("Policy"), N_("none")),
     "expires_at": (N_("Expires"), N_("never")),
-    "valid_for_days": (N_("Valid for days"), N_("none")),
     "status": (N_("Status"), N_("none")),
     "times_activated": (N_("Active places"), N_("none")),
     "times_activated_max": (N_("Limit"), N_("no limit")),
@@ -53,26 +52,6 @@ _FIELDS: dict[str, tuple[str, str]] = {
     "separator": (N_("Separator"), N_("nothing")),
     "prefix": (N_("Prefix"), N_("nothing")),
     "suffix": (N_("Suffix"), N_("nothing")),
-    "max_activations": (N_("Limit"), N_("no limit")),
-    "starts": (N_("Days counted from"), N_("none")),
-    "grace_days": (N_("Days of grace"), N_("none")),
-    "after_expiry": (N_("After the expiry"), N_("none")),
-    "device": (N_("Fingerprint"), N_("none")),
-    "max_leases": (N_("Leases"), N_("none")),
-    "lease_seconds": (N_("Seconds of a lease"), N_("none")),
-    "offline_days": (N_("Days offline"), N_("none")),
-    "next_check_seconds": (N_("Seconds to the next check"), N_("none")),
-    "entitlements": (N_("Entitlements"), N_("none")),
-    "meters": (N_("Meters"), N_("none")),
-    "trial": (N_("Trial"), N_("no")),
-    "claimable": (N_("Can be claimed"), N_("no")),
-    "transferable": (N_("Handed on by the customer"), N_("no")),
-    "transfer_after_days": (N_("Handed on after days"), N_("none")),
-    "new_devices": (N_("New devices"), N_("any number")),
-    "portal_removals": (N_("Removals by the customer"), N_("any number")),
-    "when_full": (N_("When all places are taken"), N_("none")),
-    "unseen_days": (N_("Unseen days"), N_("none")),
-    "devices_visible": (N_("Choose in the program"), N_("no")),
     "archived_at": (N_("Archived"), N_("no")),
     "role": (N_("Role"), N_("none")),
     "is_disabled": (N_("Disabled"), N_("no")),
@@ -80,9 +59,9 @@ _FIELDS: dict[str, tuple[str, str]] = {
 }
 
 _FIELDS |= {
-    member.name: (member.form["label"], N_("none"))
-    for noun in NOUNS
-    for member in list_members(noun.fields)
+    member.name: (member.form["label"], member.form.get("none", N_("none")))
+    for fields in (*(noun.fields for noun in NOUNS), Terms)
+    for member in list_members(fields)
     if member.form and member.name not in _FIELDS
 }
 

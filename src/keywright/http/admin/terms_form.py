@@ -8,11 +8,20 @@ import msgspec
 
 from keywright.core import parsing
 from keywright.core.errors import InvalidTerms
+from keywright.core.nouns import list_members
 from keywright.http.pages.forms import Form
 from keywright.http.pages.inputs import Inputs, parse_positive
 from keywright.http.pages.languages import N_, _
 from keywright.http.pages.reasons import explain
-from keywright.licensing.terms.model import AfterExpiry, DeviceRule, Starts, Terms, Transferable, WhenFull
+from keywright.licensing.terms.model import (
+    AfterExpiry,
+    Allowance,
+    DeviceRule,
+    Starts,
+    Terms,
+    Transferable,
+    WhenFull,
+)
 from keywright.licensing.terms.rules import merge_terms
 from keywright.licensing.terms.texts import parse_allowance, parse_meter, write_allowance, write_meter
 
@@ -32,18 +41,15 @@ CHOICES: Mapping[str, list[tuple[str, str]]] = {
     ],
     "when_full": [(WhenFull.REFUSE, N_("refuse")), (WhenFull.REPLACE_UNSEEN, N_("replace unseen"))],
 }
-_NUMBERS = (
-    *("valid_for_days", "grace_days", "max_leases"),
-    *("lease_seconds", "offline_days", "next_check_seconds", "transfer_after_days"),
-    "unseen_days",
-)
-_CHECKS = ("trial", "claimable", "devices_visible")
-_ALLOWANCES = ("new_devices", "portal_removals")
 _SEPARATORS = re.compile(r"[\s,;]+")
-#: Where 0 stands for none, as in other forms.
-_ZERO_IS_NONE = ("valid_for_days", "max_leases")
 #: The field of a number of devices, the checkbox beside it, and the text for no limit.
 _DEVICES, UNLIMITED = "max_activations", "unlimited"
+_MEMBERS = [one for one in list_members(Terms) if one.name != _DEVICES]
+_NUMBERS, _CHECKS, _ALLOWANCES = (
+    [one.name for one in _MEMBERS if one.kind is kind] for kind in (int, bool, Allowance)
+)
+#: Where 0 stands for none, as in other forms.
+_ZERO_IS_NONE = [one.name for one in _MEMBERS if one.kind is int and one.is_nullable]
 
 
 def write_terms(terms: Terms) -> dict[str, Any]:

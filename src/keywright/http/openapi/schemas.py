@@ -33,6 +33,15 @@ def _lift_description(member: Schema) -> None:
             member[name] = value.pop(name)
 
 
+def require_defaults(record: Schema) -> None:
+    """Require the members that have a default: answers always have them."""
+    members = record.get("properties", {})
+    needed = {*record.get("required", ()), *(name for name, one in members.items() if "default" in one)}
+    record["required"] = [name for name in members if name in needed]
+    for one in members.values():
+        one.pop("default", None)
+
+
 def as_text(schema: Schema) -> Schema:
     """The same parameter in a query: it has one type, and is never null."""
     first = schema["anyOf"][0] if "anyOf" in schema else schema

@@ -97,6 +97,9 @@ class _Builder:
         answers = [one.gives for one in routes if one.gives is not None]
         self._schemas, records = schemas.components([*bodies, *answers, Problem])
         self.records = schemas.inline_enums(records)
+        in_bodies = schemas.components(bodies)[1]
+        for name in self.records.keys() - in_bodies.keys():
+            schemas.require_defaults(self.records[name])
         self._queries = {
             one: schemas.inline_enums(schemas.components([one])[1])[one.__name__]["properties"]
             for one in queries

@@ -50,4 +50,5 @@ def _simple_example(node: inspect.Type) -> Any:
 
 def _is_optional(field: inspect.Field) -> bool:
     """Whether answers leave the member out."""
-    return field.default is UNSET or (not field.required and field.default is NODEFAULT)
+    has_default = field.default is not NODEFAULT or field.default_factory is not NODEFAULT
+    return field.default is UNSET or not (field.required or has_default)

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from keywright.core.fields import Id, Time, about
 from keywright.core.nouns import CreatedAt, Kept, UpdatedAt
-from keywright.http.v3.terms import Terms
+from keywright.licensing.terms.model import Terms
 from keywright.provisioning.customers import fields as customer_fields
 
 

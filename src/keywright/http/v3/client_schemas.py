@@ -10,7 +10,8 @@ from keywright.core.examples import EXAMPLE_KEY, EXAMPLE_TOKEN
 from keywright.core.fields import Id, Parse, Time, about
 from keywright.core.parsing import MAX_ID, parse_metadata
 from keywright.http.v3.fields import ClientBody, LicenseKey
-from keywright.licensing.terms.rules import MAX_DAYS, MAX_ENTITLEMENTS
+from keywright.licensing.terms.model import MAX_DAYS
+from keywright.licensing.terms.rules import MAX_ENTITLEMENTS
 from keywright.licensing.validation import Code
 from keywright.signing.client_license import ClientLicense, RemovedDevice
 

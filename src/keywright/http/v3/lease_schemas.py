@@ -9,7 +9,7 @@ from keywright.core.fields import Id, Parse, Time, about
 from keywright.core.nouns import ListQuery
 from keywright.core.parsing import parse_text
 from keywright.http.v3.client_schemas import MAX_TEXT, ProgramCall
-from keywright.licensing.terms.rules import MAX_SECONDS, MIN_LEASE_SECONDS
+from keywright.licensing.terms.model import MAX_SECONDS, MIN_LEASE_SECONDS
 from keywright.signing.client_license import ClientLicense
 
 EXAMPLE_LEASE = "5b0e8c2f9d7a41e3b6c4d8f01a2b3c4d"

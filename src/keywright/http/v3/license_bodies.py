@@ -11,7 +11,7 @@ from keywright.core.parsing import MAX_COUNT, MAX_ID
 from keywright.http.v3.fields import Body, LicenseKey
 from keywright.http.v3.license_schemas import StatusName
 from keywright.http.v3.terms import TermsPatch
-from keywright.licensing.terms.rules import MAX_DAYS
+from keywright.licensing.terms.model import MAX_DAYS
 from keywright.provisioning.customers.fields import Email, Language
 from keywright.provisioning.licenses.commands import MAX_QUANTITY
 

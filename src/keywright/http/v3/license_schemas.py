@@ -8,12 +8,12 @@ from msgspec import Struct
 
 from keywright.core.fields import Id, Time, about
 from keywright.http.v3.answers import etag_of
-from keywright.http.v3.terms import Terms, show_terms
 from keywright.licensing.licenses.model import License as StoredLicense
 from keywright.licensing.licenses.model import Order as StoredOrder
 from keywright.licensing.licenses.model import State, Status, order_of
 from keywright.licensing.licenses.rules import grace_until, state, terms_of
 from keywright.licensing.management import ManagedLicense
+from keywright.licensing.terms.model import Terms
 from keywright.licensing.terms.rules import set_by_hand
 
 _REF = "kwr_AAAAAAAAABGm3bK0x9cZp2VhY7dQ1uLs"
@@ -95,7 +95,7 @@ def show_license(managed: ManagedLicense, now: datetime) -> License:
         activations=one.times_activated,
         leases=managed.leases,
         usage=dict(managed.usage),
-        terms=show_terms(terms_of(one)),
+        terms=terms_of(one),
         quantity=one.quantity,
         kept_terms=sorted(set_by_hand(one.rule_terms)),
         metadata={} if one.metadata is None else json.loads(one.metadata),

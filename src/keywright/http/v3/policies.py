@@ -13,7 +13,7 @@ from keywright.http.v3.answers import accepted, created, etag_of, no_content, ok
 from keywright.http.v3.call import Call
 from keywright.http.v3.fields import Body
 from keywright.http.v3.route import Route
-from keywright.http.v3.terms import TermsPatch, show_terms
+from keywright.http.v3.terms import TermsPatch
 from keywright.jobs import model
 from keywright.jobs.commands import ApplyPolicy
 from keywright.licensing.licenses.keys import MAX_KEY_LENGTH, UNAMBIGUOUS
@@ -146,7 +146,7 @@ def show(policy: Policy) -> catalog_schemas.Policy:
             policy.prefix,
             policy.suffix,
         ),
-        show_terms(policy.terms),
+        policy.terms,
         policy.archived_at,
         policy.created_at,
         policy.updated_at,

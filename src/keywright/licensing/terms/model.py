@@ -2,8 +2,22 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
+
+from keywright.core.fields import about
+from keywright.core.parsing import MAX_COUNT
+
+#: The most new devices that terms may count: each activation reads them.
+MAX_NEW_DEVICES = 1_000
+#: A hundred years.
+MAX_DAYS = 36_500
+#: Ten years.
+MAX_UNSEEN_DAYS = 3_650
+#: A year.
+MAX_SECONDS = 31_536_000
+MIN_LEASE_SECONDS, MAX_LEASES = 10, 10_000
 
 
 class Starts(StrEnum):
@@ -64,44 +78,177 @@ class Overage(StrEnum):
 
 
 class Allowance(msgspec.Struct, frozen=True, gc=False):
-    """So many within any ``per_days`` times 24 hours."""
+    """So many within any `per_days` times 24 hours."""
 
-    count: int
-    per_days: int
+    count: Annotated[int, about("How many.", 3)]
+    per_days: Annotated[int, about("The days.", 30)]
 
 
 class Meter(msgspec.Struct, frozen=True, gc=False):
     """The limit of something that is counted in a period."""
 
-    limit: int
-    per: Period
-    overage: Overage = Overage.REFUSE
+    limit: Annotated[int, about("How much in each period.", 1000)]
+    per: Annotated[
+        Period, about("The period: of the calendar in UTC, or from the license's creation on.", "month")
+    ]
+    overage: Annotated[Overage, about("What becomes of use beyond the limit.", "refuse")] = Overage.REFUSE
+
+
+_METERS = {"pages": {"limit": 1000, "per": "month", "overage": "refuse"}}
+_DAYS, _COUNT = (0, MAX_DAYS), (1, MAX_COUNT)
 
 
 class Terms(msgspec.Struct, frozen=True, gc=False):
-    """The terms of a license. ``None`` is no limit; ``max_leases`` None offers no leases; ``portal_removals``
-    None is as often as the customer likes, its count 0 never. ``unseen_days`` is set with ``replace_unseen``,
-    an allowance with ``devices_visible``.
-    """
+    """The terms of a license."""
 
-    max_activations: int | None = None
-    valid_for_days: int | None = None
-    starts: Starts = Starts.CREATION
-    grace_days: int = 0
-    after_expiry: AfterExpiry = AfterExpiry.REFUSE
-    device: DeviceRule = DeviceRule.OPTIONAL
-    max_leases: int | None = None
-    lease_seconds: int = 600
-    offline_days: int = 14
-    next_check_seconds: int = 86_400
-    portal_removals: Allowance | None = None
-    new_devices: Allowance | None = None
-    entitlements: tuple[str, ...] = ()
-    meters: Mapping[str, Meter] = msgspec.field(default_factory=dict)
-    trial: bool = False
-    claimable: bool = False
-    transferable: Transferable = Transferable.NO
-    transfer_after_days: int = 30
-    when_full: WhenFull = WhenFull.REFUSE
-    unseen_days: int | None = None
-    devices_visible: bool = False
+    # The bounds are for what is set: what is stored may be older than they are. ``unseen_days`` is set with
+    # ``replace_unseen``, an allowance with ``devices_visible``.
+
+    max_activations: Annotated[
+        int | None,
+        about(
+            "Places at a time; without it, no limit.",
+            3,
+            label="Limit",
+            none="no limit",
+            bounds=_COUNT,
+            option=("--max-activations", "--max"),
+        ),
+    ] = None
+    valid_for_days: Annotated[
+        int | None,
+        about("The life in days; without it, no end.", 365, label="Valid for days", bounds=_COUNT),
+    ] = None
+    starts: Annotated[
+        Starts, about("Where the days are counted from.", "creation", label="Days counted from")
+    ] = Starts.CREATION
+    grace_days: Annotated[
+        int,
+        about("Days after the expiry in which it is still valid.", 7, label="Days of grace", bounds=_DAYS),
+    ] = 0
+    after_expiry: Annotated[
+        AfterExpiry,
+        about(
+            "What an expired license still allows: nothing, everything, builds before the expiry.",
+            "refuse",
+            label="After the expiry",
+        ),
+    ] = AfterExpiry.REFUSE
+    device: Annotated[
+        DeviceRule, about("Whether a fingerprint is needed to activate.", "optional", label="Fingerprint")
+    ] = DeviceRule.OPTIONAL
+    max_leases: Annotated[
+        int | None,
+        about(
+            "Leases at the same moment; without it, none are offered.",
+            None,
+            label="Leases",
+            bounds=(1, MAX_LEASES),
+        ),
+    ] = None
+    lease_seconds: Annotated[
+        int,
+        about(
+            "The longest life of a lease.",
+            600,
+            label="Seconds of a lease",
+            bounds=(MIN_LEASE_SECONDS, MAX_SECONDS),
+        ),
+    ] = 600
+    offline_days: Annotated[
+        int,
+        about(
+            "The longest life of a signed answer; 0 cannot be kept.", 14, label="Days offline", bounds=_DAYS
+        ),
+    ] = 14
+    next_check_seconds: Annotated[
+        int,
+        about(
+            "When a program should ask again.",
+            86_400,
+            label="Seconds to the next check",
+            bounds=(1, MAX_SECONDS),
+        ),
+    ] = 86_400
+    portal_removals: Annotated[
+        Allowance | None,
+        about(
+            "How often customers may remove a device themselves; without it, as often as they like.",
+            None,
+            label="Removals by the customer",
+            none="any number",
+            bounds=(0, MAX_COUNT),
+        ),
+    ] = None
+    new_devices: Annotated[
+        Allowance | None,
+        about(
+            "How many devices never seen before may be activated; without it, any number.",
+            None,
+            label="New devices",
+            none="any number",
+            bounds=(1, MAX_NEW_DEVICES),
+        ),
+    ] = None
+    entitlements: Annotated[
+        tuple[str, ...], about("The codes of features.", ["export", "pro"], label="Entitlements")
+    ] = ()
+    meters: Annotated[Mapping[str, Meter], about("What is counted, by name.", _METERS, label="Meters")] = (
+        msgspec.field(default_factory=dict)
+    )
+    trial: Annotated[
+        bool,
+        about(
+            "Whether trials can be made: one per device and product, ever.",
+            False,
+            label="Trial",
+            none="no",
+            option=("--trial/--no-trial",),
+        ),
+    ] = False
+    claimable: Annotated[
+        bool,
+        about(
+            "Whether the portal gives it to a customer who has its key, while it has none.",
+            False,
+            label="Can be claimed",
+            none="no",
+            option=("--claimable/--not-claimable",),
+        ),
+    ] = False
+    transferable: Annotated[
+        Transferable,
+        about("How often a customer may hand it on.", "once", label="Handed on by the customer", none="no"),
+    ] = Transferable.NO
+    transfer_after_days: Annotated[
+        int,
+        about(
+            "Days after it was made or handed on before it can be handed on.",
+            30,
+            label="Handed on after days",
+            bounds=_DAYS,
+        ),
+    ] = 30
+    when_full: Annotated[
+        WhenFull,
+        about("What a new device on a full license meets.", "refuse", label="When all places are taken"),
+    ] = WhenFull.REFUSE
+    unseen_days: Annotated[
+        int | None,
+        about(
+            "`replace_unseen` takes the place of a device unseen for so long.",
+            None,
+            label="Unseen days",
+            bounds=(1, MAX_UNSEEN_DAYS),
+        ),
+    ] = None
+    devices_visible: Annotated[
+        bool,
+        about(
+            "Whether programs show the devices of a full license, and remove one.",
+            False,
+            label="Choose in the program",
+            none="no",
+            option=("--devices-visible/--no-devices-visible",),
+        ),
+    ] = False

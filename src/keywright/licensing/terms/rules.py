@@ -11,29 +11,18 @@ import msgspec
 from msgspec.structs import replace
 
 from keywright.core.errors import FieldError, InvalidTerms, ValueCode
-from keywright.core.parsing import MAX_COUNT
+from keywright.core.nouns import Member, list_members
 from keywright.licensing.terms.model import (
-    AfterExpiry,
+    MAX_DAYS,
     Allowance,
-    DeviceRule,
     Meter,
     Overage,
     Period,
     Starts,
     Terms,
-    Transferable,
     WhenFull,
 )
 
-#: The most new devices that terms may count: each activation reads them.
-MAX_NEW_DEVICES = 1_000
-#: A hundred years.
-MAX_DAYS = 36_500
-#: Ten years.
-MAX_UNSEEN_DAYS = 3_650
-#: A year.
-MAX_SECONDS = 31_536_000
-MIN_LEASE_SECONDS, MAX_LEASES = 10, 10_000
 MAX_ENTITLEMENTS, MAX_METERS = 100, 20
 #: The largest limit of a meter: every reader of JSON reads it exactly.
 MAX_METER_LIMIT = 2**53 - 1
@@ -326,7 +315,7 @@ def _meters(value: Any, pointer: str, errors: list[FieldError]) -> Any:
     return {name: _METER(one, _point(pointer, name), errors) for name, one in value.items()}
 
 
-def _allowance(least: int, most: int = MAX_COUNT) -> _Reader:
+def _allowance(least: int, most: int) -> _Reader:
     readers = {"count": _integer(least, most), "per_days": _integer(1, MAX_DAYS)}
     return _object(Allowance, readers, readers)
 
@@ -336,26 +325,18 @@ _METER = _object(
     {"limit": _integer(0, MAX_METER_LIMIT), "per": _choice(Period), "overage": _choice(Overage)},
     ("limit", "per"),
 )
+
+
+def _build_reader(member: Member) -> _Reader:
+    kind, bounds = member.kind, member.form.get("bounds", ())
+    if kind is bool:
+        return _boolean
+    if kind is Allowance:
+        return _allowance(*bounds)
+    return _choice(kind) if issubclass(kind, StrEnum) else _integer(*bounds)
+
+
+_OWN: Mapping[str, _Reader] = {"entitlements": _entitlements, "meters": _meters}
 _TERMS: Mapping[str, _Reader] = {
-    "max_activations": _integer(1, MAX_COUNT),
-    "valid_for_days": _integer(1, MAX_COUNT),
-    "starts": _choice(Starts),
-    "grace_days": _integer(0, MAX_DAYS),
-    "after_expiry": _choice(AfterExpiry),
-    "device": _choice(DeviceRule),
-    "max_leases": _integer(1, MAX_LEASES),
-    "lease_seconds": _integer(MIN_LEASE_SECONDS, MAX_SECONDS),
-    "offline_days": _integer(0, MAX_DAYS),
-    "next_check_seconds": _integer(1, MAX_SECONDS),
-    "portal_removals": _allowance(0),
-    "new_devices": _allowance(1, MAX_NEW_DEVICES),
-    "entitlements": _entitlements,
-    "meters": _meters,
-    "trial": _boolean,
-    "claimable": _boolean,
-    "transferable": _choice(Transferable),
-    "transfer_after_days": _integer(0, MAX_DAYS),
-    "when_full": _choice(WhenFull),
-    "unseen_days": _integer(1, MAX_UNSEEN_DAYS),
-    "devices_visible": _boolean,
+    one.name: _OWN.get(one.name) or _build_reader(one) for one in list_members(Terms)
 }
