@@ -4,6 +4,7 @@ device is replaced before what was signed for it is over.
 
 import random
 import secrets
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
@@ -60,28 +61,44 @@ class Found(NamedTuple):
     other_answers: int
 
 
+def read_devices(server: RunningServer, keys: Sequence[str]) -> dict[str, list[Any]]:
+    """The devices of these licenses, which are the newest: fingerprint, id, license, token, when it ended."""
+    query = """SELECT fingerprint, id, license_id, token, deactivated_at FROM activations
+               WHERE license_id > (SELECT max(id) - ? FROM licenses)"""
+    rows = server.sql(query, 2 * LICENSES + 1)
+    key_of = {row[2]: row[0].removesuffix("-old-0") for row in rows if (row[0] or "").endswith("-old-0")}
+    found: dict[str, list[Any]] = {key: [] for key in keys}
+    for row in rows:
+        if (key := key_of.get(row[2])) in found:
+            found[key].append(row)
+    return found
+
+
 def make_licenses(server: RunningServer, terms: dict[str, Any]) -> list[str]:
     """Licenses whose devices were not seen for months; some of them may not be replaced all the same."""
     keys, long_ago = [f"KEY-{secrets.token_hex(8)}" for _ in range(LICENSES)], Context(NOW, an_origin())
-    run_commands(server, *(create(key) for key in keys), *(set_terms(terms, key) for key in keys))
-    old = [
-        ActivateDevice(context=long_ago, license=key, device=Device(f"{key}-old-{n}"), is_signed=True)
-        for key in keys
-        for n in range(OLD)
+    names = [(key, f"{key}-old-{number}") for key in keys for number in range(OLD)]
+    others = [(key, f"{key}-away") for key in keys] if terms is HEALING else []
+    placed = [
+        ActivateDevice(context=long_ago, license=key, device=Device(name), is_signed=True)
+        for key, name in names + others
     ]
-    run_commands(server, *old)
-    if terms is HEALING:
+    run_commands(server, *(create(key) for key in keys), *(set_terms(terms, key) for key in keys))
+    run_commands(server, *placed, *(activate(key) for key, _ in others))
+    if others:
         now = datetime.now(UTC).replace(microsecond=0)
-        others = [ActivateDevice(context=long_ago, license=key, device=Device(f"{key}-away")) for key in keys]
-        run_commands(server, *others, *(activate(key) for key in keys))
-        query = "SELECT license_id, token FROM activations WHERE fingerprint = ?"
-        away = [server.sql(query, f"{key}-away")[0] for key in keys]
-        context = Context(now, an_origin())
+        # Else the newest event would be of long ago.
+        run_commands(server, create(f"NOW-{secrets.token_hex(8)}", now=now))
         kept = [
-            KeepOffline(context=context, license=id, token=token, ends_at=now + timedelta(days=1))
-            for id, token in away
+            KeepOffline(
+                context=Context(now, an_origin()), license=id, token=token, ends_at=now + timedelta(days=1)
+            )
+            for rows in read_devices(server, keys).values()
+            for name, _, id, token, _ in rows
+            if name is not None and name.endswith("-away")
         ]
-        run_commands(server, *kept, create(f"NOW-{secrets.token_hex(8)}", now=now))
+        run_commands(server, *kept)
+        assert len(kept) == LICENSES
     return keys
 
 
@@ -92,9 +109,8 @@ def list_calls(server: RunningServer, healing: Sequence[str], choosing: Sequence
         old = [{"license_key": key, "fingerprint": f"{key}-old-{n % OLD}"} for n in range(2 * OLD)]
         new = [{"license_key": key, "fingerprint": f"{key}-new-{n}"} for n in range(NEW)]
         calls += [("/validate", body) for body in old] + [("/activate", body) for body in new]
-    query = "SELECT activations.id FROM activations WHERE fingerprint = ?"
-    for key in choosing:
-        ids = [server.sql(query, f"{key}-old-{n}")[0][0] for n in range(OLD)]
+    for key, rows in read_devices(server, choosing).items():
+        ids = [row[1] for row in rows]
         bodies = [{"license_key": key, "fingerprint": f"{key}-new-{n}"} for n in range(NEW)]
         calls += [("/activate", body | {"remove": ids[n % OLD]}) for n, body in enumerate(bodies)]
     return calls
@@ -111,25 +127,25 @@ def run(servers: list[RunningServer], calls: Sequence[Any]) -> list[Posted]:
 
 def judge(server: RunningServer, journal: list[Posted], healing: list[str], choosing: list[str]) -> Found:
     """Compare what the programs were told with what the database has."""
-    yes = {one.body["fingerprint"] for one in journal if one.status < 300 and one.json["valid"]}
-    query = """SELECT fingerprint, deactivated_at FROM activations JOIN licenses ON licenses.id = license_id
-               WHERE license_id IN (SELECT license_id FROM activations WHERE fingerprint = ?)"""
+    yes = defaultdict[str, set[Any]](set)
+    for one in journal:
+        if one.status < 300 and one.json["valid"]:
+            yes[one.body["license_key"]].add(one.body["fingerprint"])
     over, too_early, too_many, replaced, chosen = 0, 0, 0, 0, 0
-    for key in (*healing, *choosing):
-        found = server.sql(query, f"{key}-old-0")
-        active = {name for name, ended_at in found if ended_at is None}
-        limit = LIMIT if key in healing else OLD
-        over += max(0, sum(ended_at is None for _, ended_at in found) - limit)
-        told = {one for one in yes if one.startswith(key)}
-        over += max(0, len(told | {f"{key}-away", None}) - limit) if key in healing else 0
-        gone = {name for name, ended_at in found if ended_at is not None}
+    for key, rows in read_devices(server, (*healing, *choosing)).items():
+        active = [row[0] for row in rows if row[4] is None]
+        gone = {row[0] for row in rows if row[4] is not None}
         if key in healing:
-            too_early += len(gone & (told | {f"{key}-away", None}))
+            # Those who may run: told so, or for a day more, or over v2, which no answer tells.
+            running = yes[key] | {f"{key}-away", None}
+            over += max(0, len(active) - LIMIT, len(running) - LIMIT)
+            too_early += len(gone & running)
             replaced += len(gone)
         else:
+            over += max(0, len(active) - OLD)
             too_many += max(0, len(gone) - REMOVALS)
             chosen += len(gone)
-            assert told == {name for name in active if "-new-" in name}
+            assert yes[key] == {name for name in active if "-new-" in name}
     codes = ("limit_reached", "no_removal_left")
     others = [one for one in journal if one.status >= 300 and one.json["code"] not in codes]
     return Found(len(journal), replaced, chosen, over, too_early, too_many, len(others))
