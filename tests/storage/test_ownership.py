@@ -19,7 +19,9 @@ from keywright.core.errors import (
     HandedOnBefore,
     InvalidParameters,
     KeywrightError,
+    LeaseEndedByCustomer,
     NoFreeLease,
+    NoRemovalLeft,
     NotClaimable,
     NotFound,
     NotTransferable,
@@ -39,6 +41,7 @@ from keywright.db.schema import (
     subscriptions,
 )
 from keywright.engine.executor import Executor
+from keywright.licensing.leases.commands import EndLeaseByCustomer
 from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.licensing.undo.commands import RestoreLicense, UndoChanges
@@ -69,6 +72,7 @@ from tests.makers import (
     deactivate_all,
     delete,
     generate,
+    renew_lease,
     set_terms,
     take_lease,
     update,
@@ -396,6 +400,41 @@ def test_of_two_who_accept_at_once_one_does(
         found = [one.result() for one in [threads.submit(decide_at_once, *pair) for pair in pairs]]
     assert [one for one in found if one is NotFound] == [NotFound]
     assert sum(template == "license_received" for template, _ in mails(storage)) == 1
+
+
+# --- leases ---------------------------------------------------------------------------------------
+
+
+def end(lease_id: str, now: datetime = NOW, customer_id: int = ADA) -> EndLeaseByCustomer:
+    return EndLeaseByCustomer(**by(customer_id, now), license=1, lease_id=lease_id, customer_id=customer_id)
+
+
+def test_a_holder_whose_lease_the_customer_ends_gets_none_for_its_time(
+    executor: Executor, owned: License
+) -> None:
+    removals = {"count": 2, "per_days": 30}
+    decide(executor, set_terms({"max_leases": 3, "lease_seconds": 600, "portal_removals": removals}))
+    ann, ben, eve = (
+        decide(executor, take_lease(name)).leased.lease.lease_id for name in ("ann", "ben", "eve")
+    )
+    assert outcome(executor, end(ann, customer_id=EVE)) is UnknownLicenseId
+    decide(executor, end(ann))
+    decide(executor, end(ann))
+    almost, over = NOW + timedelta(seconds=599), NOW + timedelta(seconds=600)
+    barred = [take_lease("ann", now=almost), renew_lease(ann, now=almost), take_lease("ann")]
+    assert [outcome(executor, one) for one in barred] == [LeaseEndedByCustomer] * 3
+    refused = executor.execute([take_lease("ann", now=almost)])[0]
+    assert refused.retry_after_seconds == 1
+    # The place is for others at once; and for the same holder on another device.
+    assert decide(executor, take_lease("ann's sister")).leased.is_new
+    decide(executor, end(ben))
+    assert outcome(executor, end(eve)) is NoRemovalLeft
+    assert outcome(executor, renew_lease(eve, now=almost)) is not LeaseEndedByCustomer
+    assert decide(executor, renew_lease(ann, now=over)).leased.was_lost
+    # Of a clock that was far ahead, nothing stays.
+    decide(executor, set_terms({"max_leases": 3, "lease_seconds": 600}))
+    decide(executor, end(eve, now=NOW + 400 * A_DAY))
+    assert decide(executor, take_lease("eve", now=over)).leased.lease.holder == "eve"
 
 
 def transfers(storage: Storage) -> list[int]:

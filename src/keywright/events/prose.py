@@ -15,7 +15,7 @@ PROSE: dict[str, dict[str, str]] = {
         "license.key_shown": "License key shown",
         "license.file_made": "License file made",
         "license.noted": "Note or tags of the license changed",
-        "license.lease_ended": "Lease ended by the vendor",
+        "license.lease_ended": "Lease ended for its holder",
         "license.recounted": "Activation count of the license repaired",
         "license.renewed": "License renewed",
         "license.changed": "Policy or quantity of the license changed",

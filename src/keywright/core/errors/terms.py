@@ -166,6 +166,23 @@ class NoFreeLease(RefusalForNow):
         return super().facts() | nouns
 
 
+class LeaseEndedByCustomer(RefusalForNow):
+    """The customer has ended the lease of this holder, who gets none for a while."""
+
+    code = "lease.ended_by_customer"
+    problem = "no_free_lease"
+    sentence = "The customer has ended the lease of this holder. Try again later."
+    problem_detail = "The customer has ended the lease of this holder, who gets none for {seconds}."
+    v2 = None
+    example = (600,)
+
+    retry_after_seconds: int
+
+    def facts(self) -> dict[str, Any]:
+        """``seconds`` is a number with its noun."""
+        return super().facts() | {"seconds": format_count(self.retry_after_seconds, "second")}
+
+
 class UnknownLease(Refusal):
     """The license has no lease with this id: it was released, or it ended long ago."""
 

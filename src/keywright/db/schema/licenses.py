@@ -149,6 +149,8 @@ lease_counters = Table(
     Column("license_id", BigInteger, autoincrement=False, nullable=False),
     Column("held", BigInteger, nullable=False),
     Column("places", BigInteger, nullable=False),
+    # Until when a holder whose lease the customer has ended may get none.
+    Column("barred_until", BigInteger),
     PrimaryKeyConstraint("license_id"),
     CheckConstraint("held >= 0 AND held <= places", name="within_places"),
     sqlite_with_rowid=False,
@@ -168,6 +170,8 @@ leases = Table(
     Column("expires_at", BigInteger, nullable=False),
     # Set when an ended lease is no longer counted.
     Column("ended_at", BigInteger),
+    # Until when its holder gets none, because the customer has ended it.
+    Column("barred_until", BigInteger),
     PrimaryKeyConstraint("license_id", "lease_id"),
     partial_index("ix_leases_expires_at", "license_id", "expires_at", where="ended_at IS NULL"),
     partial_index("ix_leases_ended_at", "license_id", "ended_at", where="ended_at IS NOT NULL"),

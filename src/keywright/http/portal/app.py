@@ -18,12 +18,12 @@ from keywright.http.pages.runner import Runner
 from keywright.http.pages.static_files import StaticFiles
 from keywright.http.pages.templates import open_templates
 from keywright.http.pages.urls import PORTAL
-from keywright.http.portal import account, licenses, sign_in, with_key
+from keywright.http.portal import account, licenses, owning, sign_in, with_key
 from keywright.http.portal.page import refuse, route_of
 from keywright.http.portal.site import PortalSite
 from keywright.http.portal.texts import write_duration
 
-PAGES = (*licenses.PAGES, *sign_in.PAGES, *with_key.PAGES, *account.PAGES)
+PAGES = (*licenses.PAGES, *owning.PAGES, *sign_in.PAGES, *with_key.PAGES, *account.PAGES)
 
 _HERE = Path(__file__).parent
 STATIC_FOLDER = _HERE / "static"

@@ -1,23 +1,31 @@
 """The licenses of a customer who has proved the e-mail address: their devices, files and keys."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
 from keywright.core.errors import NoSuchAddress, Refusal
-from keywright.core.parsing import MAX_ID
 from keywright.db import ReadTransaction
 from keywright.http.pages.inputs import parse_number
 from keywright.http.portal.devices import free_device, make_file
 from keywright.http.portal.page import Needs, Page
 from keywright.http.portal.request import PortalRequest
 from keywright.http.portal.sign_in import render_start
-from keywright.http.portal.views import ShownLicense, show_licenses
+from keywright.http.portal.views import (
+    ShownLicense,
+    ShownOffer,
+    find_own,
+    show_leases,
+    show_licenses,
+    show_offer,
+    show_pending,
+)
 from keywright.licensing.licenses.commands import ShowKey
 from keywright.licensing.licenses.model import License, LicenseFilter
 from keywright.licensing.licenses.store import find_licenses_by_id, list_licenses
 from keywright.provisioning.licenses.commands import RotateKey
+from keywright.provisioning.ownership.store import list_offered_to
 
 #: How many licenses a page shows, with how many devices each; and how many devices the page of a license.
 _LICENSES, _FEW_DEVICES, _DEVICES = 10, 5, 200
@@ -28,32 +36,56 @@ def list_own(request: PortalRequest) -> Response:
     if request.browser.customer is None:
         return render_start(request)
     found = request.ask(lambda tx: _list(tx, request))
+    offers = request.ask(lambda tx: _list_offers(tx, request))
     if found.is_one:
-        return request.render("license.html", license=found.shown[0], is_only=True)
-    return request.render("licenses.html", licenses=found.shown, after=found.after)
+        return _render_one(request, found.shown[0], offers=offers, is_only=True)
+    return request.render("licenses.html", licenses=found.shown, after=found.after, offers=offers)
 
 
 def show_own(request: PortalRequest) -> Response:
     """One license with all of its devices."""
-    [one] = request.ask(lambda tx: show_licenses(tx, [_get(tx, request)], request.now, devices=_DEVICES))
-    return request.render("license.html", license=one, is_only=False)
+    [one] = request.ask(lambda tx: show_licenses(tx, [find_own(tx, request)], request.now, devices=_DEVICES))
+    return _render_one(request, one)
+
+
+def _render_one(
+    request: PortalRequest, one: ShownLicense, *, offers: Sequence[ShownOffer] = (), is_only: bool = False
+) -> Response:
+    """The page of a license, with its leases and the offer of it."""
+
+    def read(tx: ReadTransaction) -> dict[str, Any]:
+        license = find_licenses_by_id(tx, [one.id])[one.id]
+        return {
+            "leases": show_leases(tx, one.id, request.now),
+            "pending": show_pending(tx, license, request.now),
+        }
+
+    return request.render("license.html", license=one, offers=offers, is_only=is_only, **request.ask(read))
+
+
+def _list_offers(tx: ReadTransaction, request: PortalRequest) -> list[ShownOffer]:
+    """What is offered to the customer, on the first page."""
+    if request.http.query_params:
+        return []
+    found = list_offered_to(tx, request.customer.id, request.now)
+    return [show_offer(tx, one, request.now) for one in found[:_LICENSES]]
 
 
 def free_own(request: PortalRequest) -> Response:
     """Free a device of a license."""
-    license = request.ask(lambda tx: _get(tx, request))
+    license = request.ask(lambda tx: find_own(tx, request))
     return free_device(request, license, f"/licenses/{license.id}", request.customer.id)
 
 
 def make_own_file(request: PortalRequest) -> Response:
     """The license file for a device."""
-    license = request.ask(lambda tx: _get(tx, request))
+    license = request.ask(lambda tx: find_own(tx, request))
     return make_file(request, license, f"/licenses/{license.id}")
 
 
 def show_key(request: PortalRequest) -> Response:
     """The whole key of a license."""
-    license = request.ask(lambda tx: _get(tx, request))
+    license = request.ask(lambda tx: find_own(tx, request))
     request.take("change", str(request.customer.id))
     show = ShowKey(context=request.context, license=license.id, precondition=_require_own(request))
     shown = request.change(show)
@@ -62,7 +94,7 @@ def show_key(request: PortalRequest) -> Response:
 
 def rotate_key(request: PortalRequest) -> Response:
     """Ask whether a license is to have a new key; give it one."""
-    license = request.ask(lambda tx: _get(tx, request))
+    license = request.ask(lambda tx: find_own(tx, request))
     if not request.is_post:
         return request.render("rotate.html", license_id=license.id)
     request.site.limits.take_rotation(license.id)
@@ -102,15 +134,6 @@ def _list(tx: ReadTransaction, request: PortalRequest) -> _Own:
     devices = _DEVICES if is_one else _FEW_DEVICES
     shown = show_licenses(tx, found[:_LICENSES], request.now, devices=devices)
     return _Own(shown, is_one, found[_LICENSES - 1].id if len(found) > _LICENSES else None)
-
-
-def _get(tx: ReadTransaction, request: PortalRequest) -> License:
-    """The license in the address, if it is the customer's. Raises ``NoSuchAddress``."""
-    number = request.path_params["id"]
-    found = find_licenses_by_id(tx, [number]).get(number) if number <= MAX_ID else None
-    if found is None or found.customer_id != request.customer.id:
-        raise NoSuchAddress
-    return found
 
 
 _ONE, _POST = "/licenses/{id:number}", ("POST",)

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from keywright.core import errors as e
+from keywright.http.pages.formats import write_day
 from keywright.http.pages.languages import N_, _, ngettext
 from keywright.licensing.licenses.model import State
 
@@ -31,6 +32,13 @@ _SENTENCES: dict[type[e.KeywrightError], str] = {
         "Too much is stored for a file here. Please write to the vendor, who will make it for you."
     ),
     e.UnknownLicenseId: N_("This license is no longer there."),
+    e.UnknownLease: N_("This use has ended already."),
+    e.HandedOnBefore: N_("This license was handed on before, and can be handed on once."),
+    e.SubscriptionRuns: N_(
+        "A subscription pays for this license. It can be handed on when the subscription has ended."
+    ),
+    e.NotTransferable: N_("This license cannot be handed on. Please write to the vendor."),
+    e.TransferPending: N_("This license is offered already. Cancel that offer first."),
 }
 _OTHERS: dict[int, tuple[str, str]] = {
     403: (N_("This is not allowed"), N_("Please go back, load the page again, and try once more.")),
@@ -81,6 +89,13 @@ def explain(error: e.KeywrightError) -> str:
             "You have freed as many devices as you may. The next one can be freed in %(time)s.",
             time=write_duration(error.retry_after_seconds),
         )
+    if isinstance(error, e.ClaimedLately):
+        return _(
+            "You have added this license with its key. It gets a new key, or is handed on, from %(day)s on.",
+            day=write_day(error.until),
+        )
+    if isinstance(error, e.TransferTooEarly):
+        return _("This license can be handed on from %(day)s on.", day=write_day(error.until))
     found = next((text for kind, text in _SENTENCES.items() if isinstance(error, kind)), "")
     return _(found) if found else ""
 

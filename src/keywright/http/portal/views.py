@@ -5,18 +5,33 @@ from datetime import datetime
 from typing import NamedTuple
 
 from keywright.core.crypto import mask
+from keywright.core.errors import NoSuchAddress
+from keywright.core.parsing import MAX_ID
 from keywright.db import ReadTransaction
 from keywright.http.pages.languages import _
+from keywright.http.portal.request import PortalRequest
 from keywright.http.portal.texts import STATES
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.activations.records import find_last_seen, list_some_active
+from keywright.licensing.activations.store import find_by_id
+from keywright.licensing.leases.rules import is_over
+from keywright.licensing.leases.store import list_leases
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.keys import make_license_ref
 from keywright.licensing.licenses.model import License, State, Status
+from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.licensing.removals.model import RemovalsLeft
 from keywright.licensing.removals.rules import removals_left
 from keywright.licensing.removals.store import list_removals
+from keywright.licensing.terms.model import Transferable
 from keywright.licensing.views_store import Views
+from keywright.provisioning.customers.store import find_customers
+from keywright.provisioning.ownership.model import Transfer, TransferState
+from keywright.provisioning.ownership.rules import state_of
+from keywright.provisioning.ownership.store import list_transfers
+
+#: So many leases are shown.
+_LEASES = 200
 
 
 class ShownDevice(NamedTuple):
@@ -28,6 +43,30 @@ class ShownDevice(NamedTuple):
     activated_at: datetime
     seen_at: datetime | None
     runs_until: datetime | None
+
+
+class ShownLease(NamedTuple):
+    """A lease that is held."""
+
+    id: str
+    holder: str
+    device: str
+    taken_at: datetime
+
+
+class ShownOffer(NamedTuple):
+    """A license that is offered: without its key, and nothing of its devices."""
+
+    id: int
+    license_id: int
+    product: str
+    state: State
+    state_text: str
+    license_expires_at: datetime | None
+    places: int | None
+    offered_by: str
+    offered_to: str
+    expires_at: datetime
 
 
 class ShownLicense(NamedTuple):
@@ -47,6 +86,7 @@ class ShownLicense(NamedTuple):
     per_days: int | None
     has_files: bool
     renew_url: str | None = None
+    is_transferable: bool = False
 
     @property
     def hidden(self) -> int:
@@ -82,6 +122,53 @@ def show_licenses(
     ]
 
 
+def find_own(tx: ReadTransaction, request: PortalRequest) -> License:
+    """The license in the address, if it is the customer's. Raises ``NoSuchAddress``."""
+    number = request.path_params["id"]
+    found = find_licenses_by_id(tx, [number]).get(number) if number <= MAX_ID else None
+    if found is None or found.customer_id != request.customer.id:
+        raise NoSuchAddress
+    return found
+
+
+def show_leases(tx: ReadTransaction, license_id: int, now: datetime) -> list[ShownLease]:
+    """The leases of a license that are held, the newest first."""
+    found = [one for one in list_leases(tx, license_id, before=None, limit=_LEASES) if not is_over(one, now)]
+    places = [(license_id, one.activation_id) for one in found if one.activation_id is not None]
+    names = {one.id: _show_device(one, {}).name for one in find_by_id(tx, places)}
+    return [
+        ShownLease(one.lease_id, one.holder, names.get(one.activation_id or 0, ""), one.created_at)
+        for one in found
+    ]
+
+
+def show_pending(tx: ReadTransaction, license: License, now: datetime) -> ShownOffer | None:
+    """The offer of a license that the other customer has not answered yet."""
+    for one in list_transfers(tx, license.id):
+        if state_of(one, license.customer_id, now) is TransferState.OFFERED:
+            return show_offer(tx, one, now)
+    return None
+
+
+def show_offer(tx: ReadTransaction, transfer: Transfer, now: datetime) -> ShownOffer:
+    """A license that is offered."""
+    license = find_licenses_by_id(tx, [transfer.license_id])[transfer.license_id]
+    people = find_customers(tx, [transfer.from_customer_id, transfer.to_customer_id])
+    by, to = (people.get(one) for one in (transfer.from_customer_id, transfer.to_customer_id))
+    return ShownOffer(
+        transfer.id,
+        license.id,
+        _name_product(Views(tx), license),
+        (state := license_rules.state(license, now)),
+        _(STATES[state]),
+        license.expires_at,
+        license.times_activated_max,
+        (by and by.email) or "",
+        (to and to.email) or "",
+        transfer.expires_at,
+    )
+
+
 def _show(license: License, product: str, devices: Sequence[ShownDevice]) -> ShownLicense:
     terms, expires_at = license_rules.terms_of(license), license.expires_at
     allowance = terms.portal_removals
@@ -99,6 +186,7 @@ def _show(license: License, product: str, devices: Sequence[ShownDevice]) -> Sho
         removals=RemovalsLeft(),
         per_days=None if allowance is None else allowance.per_days,
         has_files=license_rules.allows_files(terms),
+        is_transferable=terms.transferable is not Transferable.NO and not terms.trial,
     )
 
 

@@ -33,6 +33,16 @@ class EndLease(LicenseCommand, frozen=True, kw_only=True):
     lease_id: str
 
 
+class EndLeaseByCustomer(EndLease, frozen=True, kw_only=True):
+    """End a lease for the license's customer, as often as the terms let devices be freed. Its holder gets
+    none for the time of a lease.
+    """
+
+    cost = Cost.ALONE
+
+    customer_id: int
+
+
 class ListLeases(Query, frozen=True, kw_only=True):
     """Leases of a license, the newest first; ``before`` is the position of the last one of the page before:
     its creation in seconds, and its id.

@@ -4,20 +4,31 @@ lease that the vendor wants, or that was not released: programs renew theirs eve
 
 import secrets
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 from keywright.core.command import Command
-from keywright.core.errors import UnknownLease
+from keywright.core.errors import UnknownLease, UnknownLicenseId
 from keywright.events.model import Event
 from keywright.licensing.activations.commands import ProgramCommand
 from keywright.licensing.activations.device_handlers import find_activation, get_license, note_answer
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.leases import rules
-from keywright.licensing.leases.commands import EndLease, ReleaseLease, RenewLease, TakeLease
+from keywright.licensing.leases.commands import (
+    EndLease,
+    EndLeaseByCustomer,
+    ReleaseLease,
+    RenewLease,
+    TakeLease,
+)
 from keywright.licensing.leases.model import GrantedLease, Lease, Leased, ReleasedLease
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.rules import terms_of
+from keywright.licensing.removals.rules import require_removal
 from keywright.licensing.unit_of_work import LicenseWork
+
+#: So many digits of the ID of a lease make a number of the database.
+_ID_DIGITS = 15
 
 
 def take_lease(work: LicenseWork, command: TakeLease) -> GrantedLease:
@@ -28,6 +39,7 @@ def take_lease(work: LicenseWork, command: TakeLease) -> GrantedLease:
     new = Lease(license.id, secrets.token_hex(16), device, command.holder, now, now, now)
     current = leases.find_current(license, device, command.holder)
     is_held = current is not None and not rules.is_over(current, now)
+    rules.require_not_barred(leases.find_barred_until(new), terms, now)
     held = leases.held(license, terms, is_place_needed=not is_held)
     leased = rules.take(new, current, held, terms, command.seconds)
     return _save(work, command, license, activation, leased)
@@ -40,6 +52,7 @@ def renew_lease(work: LicenseWork, command: RenewLease) -> GrantedLease:
     lease = leases.find_lease(license, command.lease_id)
     if lease is None:
         raise UnknownLease
+    rules.require_not_barred(lease.barred_until, terms, work.now(command))
     current, is_over = None, lease.ended_at is not None
     if is_over:
         current = leases.find_current(license, lease.activation_id, lease.holder)
@@ -69,6 +82,28 @@ def end_lease(work: LicenseWork, command: EndLease) -> None:
     if lease.ended_at is not None:
         return
     work.leases.end(license, lease, work.now(command))
+    work.record_license_event("license.lease_ended", license, command)
+
+
+def end_by_customer(work: LicenseWork, command: EndLeaseByCustomer) -> None:
+    """End a lease; one that has ended stays so, and is not counted. Raises ``UnknownLicenseId``,
+    ``UnknownLease`` or ``NoRemovalLeft``.
+    """
+    license, now = work.get_license(command), work.now(command)
+    if license.customer_id != command.customer_id:
+        raise UnknownLicenseId(str(license.id))
+    _end_over(work, command, license)
+    lease = work.leases.find_lease(license, command.lease_id)
+    if lease is None:
+        raise UnknownLease
+    if lease.ended_at is not None:
+        return
+    terms = terms_of(license)
+    work.removals.load({license.id})
+    require_removal(terms, work.removals.list_removals(license), command.context.now)
+    # No device has such a number.
+    work.removals.add(license, -int(lease.lease_id[:_ID_DIGITS], 16), command.context.now)
+    work.leases.end(license, lease, now, barred_until=now + timedelta(seconds=terms.lease_seconds))
     work.record_license_event("license.lease_ended", license, command)
 
 
@@ -116,4 +151,5 @@ HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
     RenewLease: renew_lease,
     ReleaseLease: release_lease,
     EndLease: end_lease,
+    EndLeaseByCustomer: end_by_customer,
 }

@@ -13,7 +13,8 @@ class Lease(msgspec.Struct, frozen=True, gc=False):
 
     ``lease_id`` is 32 hex characters, known to the holder and the vendor. ``activation_id`` is the device's
     activation, None without a device; see ``rules.device_number`` for a device that has none. ``ended_at`` is
-    set when an ended lease is no longer counted; a released one is deleted.
+    set when an ended lease is no longer counted; a released one is deleted. ``barred_until`` is set on one
+    that the customer has ended: its holder gets none before.
     """
 
     license_id: int
@@ -24,16 +25,18 @@ class Lease(msgspec.Struct, frozen=True, gc=False):
     renewed_at: datetime
     expires_at: datetime
     ended_at: datetime | None = None
+    barred_until: datetime | None = None
 
 
 class LeaseCounter(msgspec.Struct, frozen=True, gc=False):
     """The number of a license's leases that are counted, and the most that it may be until the terms change:
-    the limit, or what was held when the limit was lowered.
+    the limit, or what was held when the limit was lowered. No holder is barred from ``barred_until`` on.
     """
 
     license_id: int
     held: int
     places: int
+    barred_until: datetime | None = None
 
 
 class HeldLeases(msgspec.Struct, frozen=True, gc=False):

@@ -10,7 +10,13 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from keywright.core.errors import FingerprintRequired, LeasesNotOffered, NoFreeLease, NotActivated
+from keywright.core.errors import (
+    FingerprintRequired,
+    LeaseEndedByCustomer,
+    LeasesNotOffered,
+    NoFreeLease,
+    NotActivated,
+)
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.leases.model import HeldLeases, Lease, Leased
 from keywright.licensing.licenses.model import License
@@ -87,9 +93,18 @@ def renew(
     return replace(taken, is_new=False, was_lost=True)
 
 
-def end(lease: Lease, now: datetime) -> Lease:
-    """A counted lease, ended before its time: its holder has lost it."""
-    return replace(lease, expires_at=min(lease.expires_at, now), ended_at=now)
+def end(lease: Lease, now: datetime, barred_until: datetime | None = None) -> Lease:
+    """A counted lease, ended before its time: its holder has lost it, and gets none before this moment."""
+    return replace(lease, expires_at=min(lease.expires_at, now), ended_at=now, barred_until=barred_until)
+
+
+def require_not_barred(barred_until: datetime | None, terms: Terms, now: datetime) -> None:
+    """Raise ``LeaseEndedByCustomer`` for a holder who gets no lease before this moment; one that is later
+    than the terms' longest lease comes of a clock that was ahead.
+    """
+    longest = timedelta(seconds=terms.lease_seconds)
+    if barred_until is not None and now < barred_until <= now + 2 * longest:
+        raise LeaseEndedByCustomer(_seconds(barred_until - now))
 
 
 def release(lease: Lease, count: int) -> int:
@@ -139,7 +154,7 @@ def _extend(lease: Lease, terms: Terms, seconds: int | None, now: datetime) -> L
     life = most if seconds is None else min(timedelta(seconds=seconds), most)
     is_right = lease.expires_at <= now + 2 * most
     expires_at = max(now + life, lease.expires_at) if is_right else now + life
-    return replace(lease, renewed_at=now, expires_at=expires_at, ended_at=None)
+    return replace(lease, renewed_at=now, expires_at=expires_at, ended_at=None, barred_until=None)
 
 
 def _seconds(duration: timedelta) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import bindparam, delete, func, select
+from sqlalchemy import bindparam, delete, func, select, update
 
 from keywright.core.paging import MAX_COUNTED
 from keywright.db.bulk import Lookup, Values, bulk_delete, bulk_insert, bulk_update
@@ -52,7 +52,27 @@ def find_latest(tx: ReadTransaction, devices: Iterable[tuple[int, int]]) -> dict
 
 def find_counters(tx: ReadTransaction, license_ids: Iterable[int]) -> dict[int, LeaseCounter]:
     """The counters of these licenses; a license that never gave a lease has none."""
-    return {row[0]: LeaseCounter(*row) for row in _COUNTERS.find_rows(tx.connection, license_ids)}
+    return {row[0]: _counter_of(row) for row in _COUNTERS.find_rows(tx.connection, license_ids)}
+
+
+def find_barred_until(tx: ReadTransaction, holding: Holding) -> datetime | None:
+    """Until when a holder gets no lease, as one that the customer has ended states."""
+    license_id, activation_id, holder = holding
+    column = leases.c
+    is_its = (
+        column.license_id == license_id,
+        column.activation_id == activation_id,
+        column.holder == holder,
+        column.ended_at.is_not(None),
+    )
+    until = tx.connection.execute(select(func.max(column.barred_until)).where(*is_its)).scalar()
+    return None if until is None else to_datetime(until)
+
+
+def save_bar(tx: WriteTransaction, license_id: int, until: datetime) -> None:
+    """Let holders of the license be looked up until then: one of them gets no lease."""
+    change = update(lease_counters).where(lease_counters.c.license_id == license_id)
+    tx.connection.execute(change.values(barred_until=to_seconds(until)))
 
 
 def count_held(tx: ReadTransaction, license_ids: Iterable[int], now: datetime) -> dict[int, int]:
@@ -104,7 +124,8 @@ def save_leases(tx: WriteTransaction, changed: Iterable[tuple[Lease, Lease]]) ->
         if before.ended_at == after.ended_at:
             renewed.append(row)
         else:
-            ended.append(row | {"ended_at": to_optional_seconds(after.ended_at)})
+            moments = {name: getattr(after, name) for name in _ENDED}
+            ended.append(row | {name: to_optional_seconds(one) for name, one in moments.items()})
     _RENEW.execute(tx.connection, renewed)
     _END.execute(tx.connection, ended)
 
@@ -159,7 +180,7 @@ def recount_leases(tx: WriteTransaction, license_id: int, limit: int | None) -> 
 
 
 def _lease_of(row: Sequence[Any]) -> Lease:
-    (license_id, lease_id, activation_id, holder, created, renewed, expires, ended) = row
+    (license_id, lease_id, activation_id, holder, created, renewed, expires, ended, barred) = row
     return Lease(
         license_id,
         lease_id,
@@ -169,7 +190,13 @@ def _lease_of(row: Sequence[Any]) -> Lease:
         to_datetime(renewed),
         to_datetime(expires),
         None if ended is None else to_datetime(ended),
+        None if barred is None else to_datetime(barred),
     )
+
+
+def _counter_of(row: Sequence[Any]) -> LeaseCounter:
+    license_id, held, places, barred = row
+    return LeaseCounter(license_id, held, places, None if barred is None else to_datetime(barred))
 
 
 def _values(lease: Lease) -> Values:
@@ -182,6 +209,7 @@ def _values(lease: Lease) -> Values:
         "renewed_at": to_seconds(lease.renewed_at),
         "expires_at": to_seconds(lease.expires_at),
         "ended_at": to_optional_seconds(lease.ended_at),
+        "barred_until": to_optional_seconds(lease.barred_until),
     }
 
 
@@ -200,12 +228,13 @@ _OVER = Lookup(
 )
 _NEXT_ENDS = select(*_LEASE).where(_IS_OF, _IS_COUNTED).order_by(leases.c.expires_at).limit(bindparam("most"))
 _COUNTERS = Lookup(
-    select(lease_counters.c.license_id, lease_counters.c.held, lease_counters.c.places),
+    select(*(lease_counters.c[name] for name in LeaseCounter.__struct_fields__)),
     lease_counters.c.license_id,
 )
 _INSERT = bulk_insert(leases)
 _RENEW = bulk_update(leases, _NAME, ["renewed_at", "expires_at"])
-_END = bulk_update(leases, _NAME, ["renewed_at", "expires_at", "ended_at"])
+_ENDED = ("ended_at", "barred_until")
+_END = bulk_update(leases, _NAME, ["renewed_at", "expires_at", *_ENDED])
 _DELETE = bulk_delete(leases, *_NAME)
 _SURPLUS = (
     select(leases.c.lease_id)

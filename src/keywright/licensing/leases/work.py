@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime
 
+from msgspec.structs import replace
+
 from keywright.db.transaction import WriteTransaction
 from keywright.licensing.activations.devices import find_own
 from keywright.licensing.activations.model import Activation
@@ -95,6 +97,13 @@ class LeaseWork:
         lease = None if lease_id is None else self._leases[license.id][lease_id]
         return lease if lease is not None and lease.ended_at is None else None
 
+    def find_barred_until(self, new: Lease) -> datetime | None:
+        """Until when the holder of a new lease gets none, because the customer has ended one."""
+        counter = self._counters.get(new.license_id)
+        if counter is None or counter.barred_until is None or counter.barred_until <= new.created_at:
+            return None
+        return store.find_barred_until(self._tx, _holding_of(new))
+
     def has_any(self, license_id: int) -> bool:
         """Whether the license gives leases, or has ever given one."""
         return license_id in self._counts or bool(store.find_counters(self._tx, [license_id]))
@@ -145,10 +154,14 @@ class LeaseWork:
         self._counts[leased.lease.license_id] = leased.count
         self._set(leased.lease)
 
-    def end(self, license: License, lease: Lease, now: datetime) -> None:
-        """End a lease that is counted, before its time."""
+    def end(
+        self, license: License, lease: Lease, now: datetime, *, barred_until: datetime | None = None
+    ) -> None:
+        """End a lease that is counted, before its time; its holder gets none before ``barred_until``."""
         self._counts[license.id] = self.count(license) - 1
-        self._set(rules.end(lease, now))
+        self._set(rules.end(lease, now, barred_until))
+        if barred_until is not None:
+            store.save_bar(self._tx, license.id, barred_until)
         self._pruned.add(license.id)
 
     def release(self, license: License, lease: Lease) -> None:
@@ -226,10 +239,10 @@ class LeaseWork:
                 places = rules.places(held, limit, held_before=0, limit_before=limits.get(number, limit))
                 new.append(LeaseCounter(number, held, places))
                 continue
-            after = LeaseCounter(number, held, before.places)
+            after = replace(before, held=held)
             if number in limits:
                 places = rules.places(held, limit, held_before=before.held, limit_before=limits[number])
-                after = LeaseCounter(number, held, places)
+                after = replace(before, held=held, places=places)
             if after != before:
                 changed.append((before, after))
         if new:

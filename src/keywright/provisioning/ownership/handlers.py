@@ -25,6 +25,7 @@ from keywright.events.outbox.store import queue_mail
 from keywright.licensing.activations.store import delete_places
 from keywright.licensing.leases.store import recount_leases
 from keywright.licensing.licenses import handlers as licenses
+from keywright.licensing.licenses.commands import LicenseCommand
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.unit_of_work import LicenseWork
@@ -161,30 +162,27 @@ def _hand_over(work: LicenseWork, command: TransferCommand, license: License, tr
     delete_places(work.tx, license.id)
     recount_leases(work.tx, license.id, terms_of(license).max_leases)
     freed = replace(license, times_activated=0, deactivated_count=0)
+    if license.times_activated:
+        details = {"others": license.times_activated}
+        work.record_license_event("license.deactivated", freed, command, details=details)
     changes = {"key": draw_key_of(work, license), "customer_id": after}
     changed = licenses.apply_changes(work, command, freed, changes).license
-    _record(work, command, "license.transferred", changed, transfer, devices=license.times_activated)
+    _record(work, command, "license.transferred", changed, transfer)
     mails = {MailTemplate.LICENSE_RECEIVED: after, MailTemplate.LICENSE_GIVEN: before}
     _queue(work, transfer, changed, mails)
     return transfer
 
 
 def _record(
-    work: LicenseWork,
-    command: OfferLicense | TransferCommand,
-    name: str,
-    license: License,
-    transfer: Transfer,
-    **more: Any,
+    work: LicenseWork, command: LicenseCommand, name: str, license: License, transfer: Transfer
 ) -> None:
-    details = {
+    details: dict[str, Any] = {
         "transfer_id": transfer.id,
         "from_customer_id": transfer.from_customer_id,
         "to_customer_id": transfer.to_customer_id,
     }
-    if transfer.undone_at is not None:
-        more["is_undone"] = True
-    work.record_license_event(name, license, command, details=details | more)
+    undone = {} if transfer.undone_at is None else {"is_undone": True}
+    work.record_license_event(name, license, command, details=details | undone)
 
 
 def _queue(

@@ -1,0 +1,12 @@
+"""Holders whose lease the customer has ended get none for a while."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0028"
+down_revision = "0027"
+
+
+def upgrade() -> None:
+    for table in ("lease_counters", "leases"):
+        op.add_column(table, sa.Column("barred_until", sa.BigInteger))
