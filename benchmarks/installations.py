@@ -150,7 +150,7 @@ def _insert(
         licenses.append(_license(id, key_of(index), at, taken_at[-1], taken=ACTIVATIONS, limit=_LIMIT))
         events.append(Event(at, "license.created", id, None, "api_key:1", "127.0.0.1"))
         for moment in taken_at:
-            one = _activation(tx.ids.next("activation"), id, moment, chance)
+            one = _activation(tx.ids.next("activation"), id, moment, now, chance)
             activations.append(one)
             events.append(Event(moment, "license.activated", id, one.id, "program", one.ip_address))
     license_store.save_new_licenses(tx, licenses)
@@ -181,7 +181,7 @@ def _license(
     )
 
 
-def _activation(id: int, license_id: int, at: datetime, chance: random.Random) -> Activation:
+def _activation(id: int, license_id: int, at: datetime, now: datetime, chance: random.Random) -> Activation:
     return Activation(
         id=id,
         token=chance.randbytes(20).hex(),
@@ -194,6 +194,8 @@ def _activation(id: int, license_id: int, at: datetime, chance: random.Random) -
         created_at=at,
         updated_at=None,
         deactivated_at=None,
+        # As of a device that has asked today: once a day, the answer to it costs a commit.
+        offline_until=now + timedelta(days=60),
     )
 
 

@@ -44,6 +44,7 @@ _ABOUT_LICENSES = frozenset(
         e.KeyRotated,
         e.FingerprintRequired,
         e.TooManyNewDevices,
+        e.NoRemovalLeft,
         e.UnknownToken,
         e.TokenNotActive,
     }
