@@ -372,7 +372,7 @@ def test_a_license_shows_its_policy_terms_leases_and_usage(server: RunningServer
     assert "The lease is ended." in text
     assert "0 of 5 held." in text
     assert bob.post(f"/licenses/{license.id}/end-lease", lease_id=lease_id).status_code == 303
-    assert said(bob.get(f"/licenses/{license.id}/history")).count("Lease ended by the vendor") == 1
+    assert said(bob.get(f"/licenses/{license.id}/history")).count("Lease ended for its holder") == 1
     assert bob.post(f"/licenses/{license.id}/end-lease", lease_id="0" * 32).status_code == 404
     # A meter that is taken away is closed, and shown as it was then.
     decide(server, set_terms({"max_leases": 5}, license.key))

@@ -28,6 +28,9 @@ from keywright.jobs.model import Job, JobState
 from keywright.jobs.orders import Change, Export, Import, Order, TakeBack, What
 from keywright.jobs.taking_back import can_be_taken_back, has_keys_for
 from keywright.provisioning.importers.model import Verdict
+from keywright.provisioning.ownership.commands import CountClaims
+from keywright.provisioning.ownership.model import ClaimCounts
+from keywright.provisioning.ownership.store import count_claims
 
 _PAGE_SIZE = 25
 _TONES = {
@@ -63,6 +66,8 @@ class JobView(NamedTuple):
     taken_back_by: int | None
     #: What an import has done so far, in words.
     outcomes: list[str]
+    #: Of a batch that is made: what customers have claimed and activated.
+    claims: ClaimCounts | None = None
 
     @property
     def has_ended(self) -> bool:
@@ -103,6 +108,9 @@ class Jobs(Section):
     def show(self, request: PageRequest) -> Response:
         """One job."""
         view = _get(request)
+        if view.job.kind == "generate" and view.has_ended:
+            query = CountClaims(job_id=view.job.id)
+            view = view._replace(claims=request.ask(lambda tx: count_claims(tx, query)))
         return request.render(
             "jobs/job.html",
             view=view,

@@ -23,6 +23,7 @@ from keywright.http.admin.sections.licenses.forms import get_license, read_detai
 from keywright.http.admin.sections.licenses.imports import Imports
 from keywright.http.admin.sections.licenses.noting import Noting
 from keywright.http.admin.sections.licenses.terms import LicenseTerms
+from keywright.http.admin.sections.licenses.transferring import Transferring, read_transfers
 from keywright.http.admin.sections.licenses.undo import Undo
 from keywright.http.admin.sections.licenses.views import Views, list_view_links
 from keywright.http.admin.site import AdminSite
@@ -75,7 +76,9 @@ class LicenseList(NamedTuple):
     seen_at: Mapping[int, datetime] | None
 
 
-class Licenses(Bulk, Changes, Creation, Files, Imports, LicenseTerms, Noting, Undo, Views, Section):
+class Licenses(
+    Bulk, Changes, Creation, Files, Imports, LicenseTerms, Noting, Transferring, Undo, Views, Section
+):
     """The licenses, and everything that can be done with them."""
 
     label = N_("Licenses")
@@ -178,6 +181,7 @@ def _read_license(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
                 is_newest_first=True,
             ),
         ).items,
+        "transfers": read_transfers(tx, request, license),
         "meters": {name: describe_meter(meter, languages) for name, meter in terms.meters.items()},
     }
 
