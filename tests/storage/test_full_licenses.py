@@ -21,6 +21,7 @@ from keywright.engine.executor import Executor
 from keywright.licensing.activations.commands import ActivateDevice, KeepOffline, SaveLastSeen
 from keywright.licensing.activations.device_checks import check_device
 from keywright.licensing.activations.model import Device, DevicePlace, PlaceChange
+from keywright.licensing.activations.records import MAX_HOLDERS, list_holders
 from keywright.licensing.licenses.store import find_licenses
 from keywright.licensing.validation import Code, ValidateLicense
 from keywright.registry import open_executor
@@ -272,9 +273,16 @@ def test_a_choice_counts_only_where_the_terms_let_programs_choose_and_it_holds_a
     assert outcome(executor, on("tablet", remove=1)) is None
 
 
-def test_a_refusal_names_a_hundred_devices_at_most(executor: Executor) -> None:
+def test_of_very_many_devices_some_are_named_and_looked_at(executor: Executor, storage: Storage) -> None:
+    """A refusal costs the same however many there are; a random choice finds each of them in time."""
+    many = MAX_HOLDERS + 20
     decide(executor, create(KEY))
-    decide(executor, set_terms(CHOOSING | {"max_activations": 120}))
-    executor.execute([on(f"device-{number}") for number in range(120)])
-    [refused] = executor.execute([on("tablet")])
-    assert len(refused.devices) == 100
+    decide(executor, set_terms(CHOOSING | HEALING | {"max_activations": many}))
+    executor.execute([on(f"device-{number}") for number in range(many)])
+    [refused] = executor.execute([on("tablet", 1)])
+    assert (len(refused.devices), refused.activations) == (100, many)
+    with storage.read() as tx:
+        license = find_licenses(tx, [KEY])[KEY]
+        looks = [list_holders(tx, license, {}) for _ in range(9)]
+    assert max(map(len, looks)) <= MAX_HOLDERS
+    assert len({one.activation.id for some in looks for one in some}) > max(map(len, looks))

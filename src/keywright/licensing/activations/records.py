@@ -39,8 +39,8 @@ _BYTES_IN_LISTS = rules.MAX_LISTED_BYTES // 10
 _SIZE = len(LICENSE)
 #: Where the records begin in a row of ``RECORDS_OF``.
 _STARTS = (_SIZE, _SIZE + len(ACTIVATION))
-#: So many devices of a license are looked at for one that was not seen for long.
-MAX_HOLDERS = 1_000
+#: So many devices of a license are looked at for one that was not seen for long: each refusal costs that.
+MAX_HOLDERS = 200
 #: After every moment.
 _END = 2**63 - 1
 
@@ -215,9 +215,12 @@ def list_holders(tx: ReadTransaction, license: License, known: Mapping[str, Acti
     ``known`` are the records, by token, that this transaction may have changed.
     """
     start = "" if license.times_activated <= MAX_HOLDERS else new_token()
-    values = {"where_id": license.id, "start": start, "most": MAX_HOLDERS}
+    found_rows = list[Any]()
+    for first in dict.fromkeys((start, "")):
+        values = {"where_id": license.id, "start": first, "most": MAX_HOLDERS - len(found_rows)}
+        found_rows += tx.connection.execute(HOLDERS, values)
     found = dict[str, Holder]()
-    for row in tx.connection.execute(HOLDERS, values):
+    for row in found_rows:
         one = activation_of(row[:-1])
         found[one.token] = Holder(one, one.created_at if row[-1] is None else rows.to_datetime(row[-1]))
     for token, one in known.items():
