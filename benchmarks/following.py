@@ -27,7 +27,7 @@ from keywright.db import Storage, run_read
 from keywright.delivery.webhooks.commands import CreateEndpoint
 from keywright.delivery.webhooks.fields import NewWebhook
 from keywright.engine.executor import Executor
-from keywright.events.commands import RecordEvent
+from keywright.events.model import RecordEvent
 from keywright.events.store import find_newest_id
 from keywright.licensing.activations.commands import Activate
 from keywright.licensing.licenses.model import Status

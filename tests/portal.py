@@ -10,7 +10,7 @@ from sqlalchemy import select
 from keywright.core.command import Origin
 from keywright.db import ReadTransaction
 from keywright.db.schema import portal_sign_ins
-from keywright.identity.sign_in_codes import derive_code, link_path
+from keywright.identity.passwords import derive_code, link_path
 from keywright.licensing.activations.commands import ActivateDevice
 from keywright.licensing.activations.model import Device
 from keywright.licensing.licenses.model import Status

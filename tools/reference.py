@@ -19,7 +19,7 @@ from keywright.core.errors.problems import PROBLEMS
 from keywright.core.fields import strip_annotations
 from keywright.core.nouns import ListQuery
 from keywright.http.middleware.routing import Right
-from keywright.http.v2 import messages, routes
+from keywright.http.v2 import routes, wire
 from keywright.http.v3 import routes as v3_routes
 from keywright.http.v3.route import Route
 from tools import privacy
@@ -204,12 +204,12 @@ def _fill(page: str, tables: Mapping[str, str]) -> str:
 def _every_problem() -> set[V2]:
     """Return every refusal, also those that an action words itself."""
     own_words = {
-        messages.PROBLEMS[error]._replace(sentence=sentence)
+        wire.PROBLEMS[error]._replace(sentence=sentence)
         for address in routes.ADDRESSES
         for action in address.actions.values()
         for error, sentence in action.sayings.items()
     }
-    return set(messages.PROBLEMS.values()) | own_words
+    return set(wire.PROBLEMS.values()) | own_words
 
 
 def _placeholders(sentence: str) -> str:

@@ -24,7 +24,7 @@ from keywright.http.admin.event_changes import NOUNS
 from keywright.http.pages import error_messages
 from keywright.http.pages.languages import PORTAL_CATALOGS
 from keywright.licensing.terms.model import Terms
-from keywright.provisioning.importers.report import ODDITIES, VERDICTS
+from keywright.provisioning.importers.run import ODDITIES, VERDICTS
 
 HTTP = Path(error_messages.__file__).parent.parent
 _KEYWORDS = {"_": None, "N_": None, "gettext": None, "ngettext": (1, 2), "pgettext": ((1, "c"), 2)}

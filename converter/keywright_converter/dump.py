@@ -19,7 +19,7 @@ from keywright.provisioning.importers.model import (
     Outcome,
     Verdict,
 )
-from keywright.provisioning.importers.report import Report
+from keywright.provisioning.importers.run import Report
 from keywright_converter.defuse import Secrets
 from keywright_converter.mysqldump import Row, RowSource
 from keywright_converter.rows import read_api_key, try_secrets

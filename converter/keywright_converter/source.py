@@ -20,7 +20,7 @@ from keywright.provisioning.importers.model import (
     Outcome,
     Verdict,
 )
-from keywright.provisioning.importers.report import Report
+from keywright.provisioning.importers.run import Report
 from keywright_converter.rows import find_local_midnight, read_generator
 from keywright_converter.spool import Spool
 

@@ -17,7 +17,7 @@ from keywright.provisioning.importers.lmfwc_client import (
     read_data,
 )
 from keywright.provisioning.importers.model import Notice
-from keywright.provisioning.importers.report import Report
+from keywright.provisioning.importers.run import Report
 from keywright_converter.source import GENERATORS, SpooledSource, id_of
 
 #: Systems that have pages send so many licenses in one; the plugin sends all.

@@ -16,10 +16,9 @@ from keywright.delivery.webhooks import queries as webhook_queries
 from keywright.engine import health, queue
 from keywright.engine.executor import Executor, Registry
 from keywright.engine.idempotency import PurgeIdempotencyRecords, purge_idempotency_records
-from keywright.events.commands import RecordEvent, SettleEvents
-from keywright.events.handlers import record_event, settle_events
-from keywright.identity import api_keys, invitations, saved_views, second_factors, users
-from keywright.identity import queries as identity
+from keywright.events.model import RecordEvent, SettleEvents
+from keywright.events.unit_of_work import record_event, settle_events
+from keywright.identity import api_keys, second_factors, users
 from keywright.identity.commands import FindApiKey
 from keywright.jobs import handlers as jobs
 from keywright.jobs import import_handlers, taking_back
@@ -43,7 +42,7 @@ from keywright.licensing.usage import handlers as usage
 from keywright.licensing.usage import queries as usage_queries
 from keywright.licensing.validation import ValidateLicense
 from keywright.licensing.views_store import Names
-from keywright.maintenance import clock, customer_export, personal_data, retention
+from keywright.maintenance import clock, personal_data, retention
 from keywright.provisioning import brand_handlers, trials_handlers
 from keywright.provisioning.catalog import handlers as catalog
 from keywright.provisioning.customers import handlers as customers
@@ -89,8 +88,8 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
     | shops.HANDLERS
     | api_keys.HANDLERS
     | users.HANDLERS
-    | invitations.HANDLERS
-    | saved_views.HANDLERS
+    | users.INVITATION_HANDLERS
+    | users.VIEW_HANDLERS
     | second_factors.HANDLERS
     | projector.HANDLERS
     | jobs.HANDLERS
@@ -128,9 +127,9 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     FindPolicies: policy_queries.find_policies,
     PreviewTerms: policy_queries.preview_terms,
     GetJob: job_queries.get_job,
-    FindApiKey: identity.find_api_key,
+    FindApiKey: api_keys.find_api_key,
     health.CheckDatabase: health.check_database,
-    **customer_export.QUERY_HANDLERS,
+    **personal_data.QUERY_HANDLERS,
     **products.QUERY_HANDLERS,
     **customers.QUERY_HANDLERS,
     **shop_queries.QUERY_HANDLERS,

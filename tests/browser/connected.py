@@ -12,8 +12,8 @@ from keywright.delivery.webhooks import store as webhook_store
 from keywright.delivery.webhooks.commands import CreateEndpoint
 from keywright.delivery.webhooks.fields import NewWebhook
 from keywright.delivery.webhooks.model import Delivery, DisabledReason, Endpoint, State
-from keywright.events.outbox.model import MailState, MailTemplate, QueuedMail
-from keywright.events.outbox.store import queue_mail
+from keywright.events.outbox import MailState, MailTemplate, QueuedMail
+from keywright.events.outbox_store import queue_mail
 from keywright.provisioning.customers.commands import CreateCustomer
 from keywright.provisioning.customers.fields import NewCustomer
 from keywright.provisioning.shops import store as shop_store

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from keywright.core.errors import SourceUnusable
 from keywright.provisioning.importers.lmfwc_client import Limits, LmfwcClient
-from keywright.provisioning.importers.report import Report
+from keywright.provisioning.importers.run import Report
 from keywright_converter.web import WebShop
 from tests.cli.conftest import Keywright
 from tests.plugin import CREDENTIALS, Plugin, expected, plugin

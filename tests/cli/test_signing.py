@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from keywright.signing.armor import read_license_file
 from keywright.signing.jws import read_signed
+from keywright.signing.rules import read_license_file
 from tests.cli.conftest import Keywright
 
 DATABASES = ("sqlite",)

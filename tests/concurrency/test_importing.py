@@ -15,8 +15,13 @@ from keywright.engine.executor import Executor
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter, Status
 from keywright.maintenance import doctor
-from keywright.provisioning.importers.commands import ImportLicenses
-from keywright.provisioning.importers.model import Imported, ImportedActivation, ImportedLicense, Verdict
+from keywright.provisioning.importers.model import (
+    Imported,
+    ImportedActivation,
+    ImportedLicense,
+    ImportLicenses,
+    Verdict,
+)
 from keywright.registry import open_executor
 from tests.databases import a_postgres_url
 from tests.makers import (

@@ -41,8 +41,8 @@ from keywright.core.errors import KeywrightError
 from keywright.db import Storage, open_storage, run_read, run_write
 from keywright.delivery.mail import store as mail_store
 from keywright.engine.desk import Desk
-from keywright.events.outbox.model import MailState, MailTemplate, QueuedMail
-from keywright.events.outbox.store import queue_mail
+from keywright.events.outbox import MailState, MailTemplate, QueuedMail
+from keywright.events.outbox_store import queue_mail
 from keywright.http.admin.sections.overview import _TROUBLES
 from keywright.http.metrics import Metrics, serving
 from keywright.maintenance import clock, rotation, watched

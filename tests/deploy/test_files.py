@@ -12,7 +12,7 @@ from keywright.config.sources import read_settings
 from keywright.core import errors as e
 from keywright.http.middleware import pipeline
 from keywright.http.server import protocol, run
-from keywright.http.v2 import messages
+from keywright.http.v2 import wire
 from tests.deploy.programs import program
 from tests.deploy.proxies import DEPLOY, KINDS, Certificate
 from tests.server import KEYWRIGHT
@@ -72,7 +72,7 @@ def test_the_caddyfile_is_formatted_as_caddy_does_it() -> None:
 def test_the_proxies_refuse_in_keywrights_words(file: str) -> None:
     text = (DEPLOY / file).read_text()
     for error in (e.StoreUnavailable(), e.BodyTooLarge()):
-        _, body = messages.write(error, messages.NO_SAYINGS)
+        _, body = wire.write(error, wire.NO_SAYINGS)
         assert body.decode() in text
 
 

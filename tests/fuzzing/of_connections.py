@@ -14,7 +14,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.server import ServerState
 
 from keywright.http.server.protocol import Protocol
-from keywright.http.v2.messages import write_error
+from keywright.http.v2.wire import write_error
 from tests.fuzzing.in_process import in_process
 from tests.fuzzing.of_requests import loop
 from tests.fuzzing.pieces import BREAK, pieces

@@ -19,8 +19,7 @@ from keywright.http.middleware import credentials as auth
 from keywright.http.middleware.call import Call
 from keywright.http.middleware.idempotency import add_idempotency_key
 from keywright.http.server import peers
-from keywright.http.v2 import licenses, parameters
-from keywright.http.v2 import paths as v2_paths
+from keywright.http.v2 import licenses, parameters, routes
 from keywright.http.v2.interface import V2
 from keywright.licensing.activations.commands import DeactivateAll
 from tests.fuzzing.pieces import pieces, text
@@ -44,13 +43,13 @@ def close_loop() -> None:
 
 def paths(data: bytes) -> None:
     """Every word of a path has one meaning, which can be written; so does a route in the query."""
-    words = v2_paths.decode_words([word for word in data.split(b"/") if word])
+    words = routes.decode_words([word for word in data.split(b"/") if word])
     for word in words:
-        assert v2_paths.to_text(word).encode().decode() == v2_paths.to_text(word)
-        assert v2_paths.decode_words([quote(word, safe="", errors="surrogateescape").encode()]) == [word]
+        assert routes.to_text(word).encode().decode() == routes.to_text(word)
+        assert routes.decode_words([quote(word, safe="", errors="surrogateescape").encode()]) == [word]
     _, key = _interface()._find_address(words)
     assert key == "" or key in words
-    below = v2_paths.join_key(v2_paths.parse_rest_route(data))
+    below = routes.join_key(routes.parse_rest_route(data))
     assert below[:1] != ["licenses"] or len(below) <= 3
 
 

@@ -15,7 +15,7 @@ from keywright.cli import main
 from keywright.core.command import Command
 from keywright.core.errors import StoreUnavailable
 from keywright.db import ReadTransaction
-from keywright.events.commands import RecordEvent
+from keywright.events.model import RecordEvent
 from keywright.http.pages.runner import Runner
 from keywright.search import license_pages, projector, scan, statistics
 

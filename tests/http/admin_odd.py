@@ -12,7 +12,7 @@ from keywright.core import errors as e
 from keywright.http.admin import app
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
-from keywright.identity.rights import Right
+from keywright.identity.model import Right
 from keywright.identity.store import list_users
 
 PROGRAM = (sys.executable, "-P", __file__)

@@ -13,7 +13,7 @@ from keywright.core import parsing
 from keywright.core.errors import InvalidParameters, KeywrightError, LimitReached
 from keywright.engine import idempotency
 from keywright.http.answer import Answer
-from keywright.http.v2 import messages, wire
+from keywright.http.v2 import wire
 from keywright.http.v3 import client as v3_client
 from keywright.http.v3 import client_schemas
 from keywright.http.v3.call import Call
@@ -62,14 +62,14 @@ def fails_at_some_labels() -> None:
 
 
 def complains_in_html() -> None:
-    right = messages.write
+    right = wire.write
 
-    def write(error: KeywrightError, sayings: messages.Sayings) -> tuple[int, bytes]:
+    def write(error: KeywrightError, sayings: wire.Sayings) -> tuple[int, bytes]:
         status, body = right(error, sayings)
         is_rare = isinstance(error, InvalidParameters) and len(error.reasons) > 1
         return status, b"<h1>Bad request</h1>" if is_rare else body
 
-    messages.write = write
+    wire.write = write
 
 
 def leaves_a_field_out() -> None:

@@ -8,12 +8,11 @@ import pytest
 
 from keywright.db import run_write
 from keywright.delivery.mail import unsubscribing
-from keywright.delivery.mail.commands import FinishMail
-from keywright.delivery.mail.model import AttemptOutcome, Fate
+from keywright.delivery.mail.model import AttemptOutcome, Fate, FinishMail
 from keywright.delivery.mail.store import MAILS
 from keywright.engine.queue import ClaimItem
-from keywright.events.outbox.model import MailTemplate, QueuedMail
-from keywright.events.outbox.store import HOLD_WAITING, queue_mail
+from keywright.events.outbox import MailTemplate, QueuedMail
+from keywright.events.outbox_store import HOLD_WAITING, queue_mail
 from keywright.provisioning.customers.commands import CreateCustomer
 from keywright.provisioning.customers.fields import NewCustomer
 from tests.http.admin_browser import Visitor, asked, decide, opened, said

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from keywright.signing import store
-from keywright.signing.armor import read_license_file
+from keywright.signing.explanation import lines_to_paste, programs_to_paste
 from keywright.signing.jws import read_signed
-from keywright.signing.snippets import lines_to_paste, programs_to_paste
+from keywright.signing.rules import read_license_file
 from tests.http.admin_browser import Visitor, look_up, said, title
 from tests.http.admin_licenses import activate, events, make
 from tests.server import RunningServer

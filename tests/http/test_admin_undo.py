@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from keywright.core.crypto import mask
-from keywright.delivery.mail.commands import Unsubscribe
+from keywright.delivery.mail.model import Unsubscribe
 from keywright.licensing.activations.commands import Deactivate
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.customers.commands import UpdateCustomer

@@ -22,7 +22,7 @@ from keywright.http.app import create_app
 from keywright.http.middleware import sending
 from keywright.http.server import protocol
 from keywright.http.server.run import _Server
-from keywright.http.v2.messages import write_error
+from keywright.http.v2.wire import write_error
 from keywright.licensing.licenses import store as license_store
 from keywright.registry import open_executor
 from tests.concurrency.desks import turns

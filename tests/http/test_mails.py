@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from keywright.db import WriteTransaction, run_write
-from keywright.events.outbox.model import MailTemplate, QueuedMail, Subject
-from keywright.events.outbox.store import queue_mail
-from keywright.identity import sign_in_codes
+from keywright.events.outbox import MailTemplate, QueuedMail, Subject
+from keywright.events.outbox_store import queue_mail
+from keywright.identity import passwords
 from tests.http.asking import CANARY, Client
 from tests.server import RunningServer, running, wait_until
 from tests.smtp_server import HANG, OK, Mailbox, receiving
@@ -117,8 +117,8 @@ def test_a_sign_in_code_is_derived_when_it_is_sent(tmp_path: Path) -> None:
         queue(server, mail, unknown)
         wait_until(lambda: [one for one, _ in states(server)] == ["sent", "dropped"], "the mails")
         with server.storage() as storage, storage.read() as tx:
-            code = sign_in_codes.derive_code(tx.key_ring, "4711")
-            path = sign_in_codes.link_path(tx.key_ring, "4711")
+            code = passwords.derive_code(tx.key_ring, "4711")
+            path = passwords.link_path(tx.key_ring, "4711")
         rows = server.sql("SELECT * FROM mail_outbox")
     [sent] = mailbox.messages
     # A telephone that is locked shows subjects.

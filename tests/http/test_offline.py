@@ -13,8 +13,8 @@ import pytest
 
 from keywright.licensing.licenses.model import Status
 from keywright.signing import store
-from keywright.signing.armor import read_license_file
 from keywright.signing.jws import read_signed
+from keywright.signing.rules import read_license_file
 from tests.http.admin_browser import decide, look_up
 from tests.http.admin_licenses import make
 from tests.makers import set_terms

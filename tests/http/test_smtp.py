@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from keywright.config.mail_settings import SmtpServer
+from keywright.config.groups import SmtpServer
 from keywright.delivery.mail.message import Envelope
 from keywright.delivery.mail.model import AttemptOutcome, Fate
 from keywright.delivery.mail.smtp import SmtpClient

@@ -9,7 +9,7 @@ import pytest
 from keywright.core.command import Context
 from keywright.db.schema import trials
 from keywright.identity.model import Permissions
-from keywright.maintenance import customer_export
+from keywright.maintenance import personal_data
 from keywright.provisioning.portal.commands import RequestErasure
 from keywright.provisioning.shops.commands import AddConnection, StoreShopEvent
 from keywright.provisioning.shops.payloads import payload_of
@@ -167,7 +167,7 @@ def test_more_than_one_answer_holds_is_left_to_the_command_line(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_a_license(app)
-    monkeypatch.setattr(customer_export, "MAX_ROWS", 2)
+    monkeypatch.setattr(personal_data, "MAX_ROWS", 2)
     refused = app.ask("GET", "/customers/8/export")
     assert (refused.status, refused.code) == (422, "invalid")
     assert "Run keywright customer export." in refused.json["detail"]

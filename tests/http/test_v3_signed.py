@@ -25,11 +25,10 @@ from keywright.provisioning.products.commands import CreateProduct
 from keywright.provisioning.products.fields import NewProduct
 from keywright.registry import open_executor
 from keywright.signing import jws, rules, store
-from keywright.signing.armor import read_license_file
 from keywright.signing.commands import LoadKeys
 from keywright.signing.jws import decode_base64url, read_signed
 from keywright.signing.model import LoadedKeys, SigningKey, TokenType
-from keywright.signing.rules import hash_key
+from keywright.signing.rules import hash_key, read_license_file
 from tests.http import v3_app
 from tests.http.v3_app import App, Reply, open_app
 from tests.makers import (

@@ -14,8 +14,8 @@ from keywright.db import Storage, run_write
 from keywright.delivery.mail.store import MAILS
 from keywright.engine.desk import Desk
 from keywright.engine.queue import Item
-from keywright.events.outbox.model import MailTemplate, QueuedMail
-from keywright.events.outbox.store import queue_mail
+from keywright.events.outbox import MailTemplate, QueuedMail
+from keywright.events.outbox_store import queue_mail
 from keywright.registry import open_executor
 from tests.concurrency.desks import in_a_loop
 from tests.makers import NOW, a_storage

@@ -22,21 +22,21 @@ from sqlalchemy.engine import Engine
 from keywright.core.command import Context
 from keywright.core.crypto import hash_consumer_key
 from keywright.db import Storage, WriteTransaction, run_read, run_write
-from keywright.delivery.mail import template_store
+from keywright.delivery.mail import store
 from keywright.delivery.mail.model import OwnTemplate
 from keywright.delivery.webhooks.commands import CreateEndpoint, RotateSecret, SendTest
 from keywright.delivery.webhooks.fields import NewWebhook
 from keywright.engine.executor import Executor
 from keywright.engine.health import CheckDatabase
 from keywright.events import store as event_store
-from keywright.events.outbox.model import MailTemplate, QueuedMail
-from keywright.events.outbox.store import queue_mail
+from keywright.events.outbox import MailTemplate, QueuedMail
+from keywright.events.outbox_store import queue_mail
 from keywright.identity import sessions
 from keywright.identity import store as identity_store
 from keywright.identity.commands import FindApiKey, SaveView
 from keywright.identity.model import Permissions, Role
+from keywright.identity.passwords import derive_link_token
 from keywright.identity.sessions import hash_session_token
-from keywright.identity.sign_in_codes import derive_link_token
 from keywright.identity.store import list_users
 from keywright.jobs import files as job_files
 from keywright.jobs import store as job_store
@@ -242,7 +242,7 @@ def _mail(tx: WriteTransaction) -> None:
         updated_at=NOW,
         updated_by=1,
     )
-    template_store.save_template(tx, own)
+    store.save_template(tx, own)
 
 
 def _administer(storage: Storage) -> None:

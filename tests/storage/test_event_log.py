@@ -11,7 +11,7 @@ from keywright.db.migrate import HEAD
 from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.licensing.licenses.store import save_new_licenses
-from keywright.maintenance import measuring
+from keywright.maintenance import inspection
 from keywright.search import event_pages
 from keywright.search.event_pages import EventPage
 from keywright.search.store import EventFilter, find_first_event_id
@@ -111,7 +111,7 @@ def test_the_events_about_a_customer_are_among_its_own(
 
 
 def test_a_database_says_what_it_is(storage: Storage, database: str) -> None:
-    measured = run_read(storage, measuring.measure)
+    measured = run_read(storage, inspection.measure)
     assert measured.kind == database
     assert measured.revision == HEAD
     assert measured.version.replace(".", "").isdigit()
@@ -123,7 +123,7 @@ def test_sessions_are_counted_as_long_as_they_are_good(storage: Storage, executo
     executor.execute([start_session(user.id), start_session(user.id, TOKEN[::-1])])
 
     def count(now: datetime) -> int:
-        return run_read(storage, lambda tx: measuring.count_sessions(tx, now))
+        return run_read(storage, lambda tx: inspection.count_sessions(tx, now))
 
     end = NOW + timedelta(hours=10)
     assert (count(end - timedelta(seconds=1)), count(end)) == (2, 0)

@@ -10,10 +10,10 @@ import psycopg
 from keywright.core.command import Context
 from keywright.db import Storage
 from keywright.engine.executor import Executor
-from keywright.events import settling_store
+from keywright.events import store
 from keywright.events import store as event_store
-from keywright.events.commands import SettleEvents
 from keywright.events.feed import ListFeed
+from keywright.events.model import SettleEvents
 from keywright.search.projector import Projected
 from tests.databases import execute
 from tests.makers import NOW, activate, an_event, an_origin, create
@@ -235,7 +235,7 @@ def test_where_nobody_else_writes_one_look_is_enough(executor: Executor, storage
     assert list_seen(executor) == [1]
     # When there is nothing to find out, nothing is written.
     with storage.write() as tx:
-        assert settling_store.settle(tx) == 2
+        assert store.settle(tx) == 2
         assert tx.connection.exec_driver_sql("SELECT pg_current_xact_id_if_assigned()").scalar() is None
 
 
@@ -246,10 +246,10 @@ def test_a_transaction_that_has_its_number_already_settles_nothing(storage: Stor
         other.execute("SELECT pg_current_xact_id(), nextval('events_id_seq')")
         with storage.clone().write() as third:
             event_store.save_events(third, [an_event(license_id=0)])
-        assert settling_store.settle(tx) == 0
+        assert store.settle(tx) == 0
         other.rollback()
     with storage.write() as tx:
-        assert settling_store.settle(tx) == 2
+        assert store.settle(tx) == 2
 
 
 def test_where_another_process_settles_nobody_waits(executor: Executor, url: str) -> None:

@@ -16,18 +16,16 @@ from keywright.licensing.licenses.model import License, LicenseFilter, LicenseSo
 from keywright.maintenance import doctor
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import list_names
-from keywright.provisioning.importers.commands import (
-    ImportGenerators,
-    ImportLicenses,
-    ImportNames,
-    ReserveIds,
-)
 from keywright.provisioning.importers.model import (
     Imported,
     ImportedActivation,
     ImportedGenerator,
     ImportedLicense,
     ImportedNames,
+    ImportGenerators,
+    ImportLicenses,
+    ImportNames,
+    ReserveIds,
     Verdict,
 )
 from keywright.provisioning.importers.rows import Defaults, Rows

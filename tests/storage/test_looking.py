@@ -8,14 +8,13 @@ from sqlalchemy import Engine, event
 from keywright.core.command import Context
 from keywright.db import Storage, run_write
 from keywright.delivery.mail import store as mails
-from keywright.delivery.mail.commands import FinishMail
-from keywright.delivery.mail.model import AttemptOutcome, Fate
+from keywright.delivery.mail.model import AttemptOutcome, Fate, FinishMail
 from keywright.delivery.webhooks import store as webhooks
 from keywright.delivery.webhooks.rules import MAX_ENDPOINTS
 from keywright.engine.executor import Executor
 from keywright.engine.queue import AT_ONCE, ClaimItem, HoldItems, Item, Kind, LookForWork
-from keywright.events.outbox.model import MailTemplate, QueuedMail
-from keywright.events.outbox.store import queue_mail
+from keywright.events.outbox import MailTemplate, QueuedMail
+from keywright.events.outbox_store import queue_mail
 from keywright.jobs import store as jobs
 from keywright.jobs.handlers import MAX_UNFINISHED
 from keywright.provisioning.shops import store as shops

@@ -26,15 +26,14 @@ from keywright.events.model import Event
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.notes import Notes, SaveNotes
 from keywright.licensing.refusals import SaveRefusals
-from keywright.maintenance import customer_export, personal_data
+from keywright.maintenance import personal_data
 from keywright.maintenance.commands import EraseCustomer, PurgeAddresses
-from keywright.maintenance.customer_export import CustomerData, find_customer_data, read_pieces
+from keywright.maintenance.personal_data import CustomerData, find_customer_data, read_pieces
 from keywright.maintenance.personal_data_store import find_old_places, has_old_events
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.customers.commands import CreateCustomer
 from keywright.provisioning.customers.fields import NewCustomer
-from keywright.provisioning.importers.commands import ImportLicenses
-from keywright.provisioning.importers.model import ImportedLicense
+from keywright.provisioning.importers.model import ImportedLicense, ImportLicenses
 from tests.jobs import decide, events_of
 from tests.makers import (
     NOW,
@@ -325,8 +324,8 @@ def test_what_is_read_piece_by_piece_is_the_same(
     storage: Storage, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
     expected = run_read(storage, lambda tx: find_customer_data(tx, CUSTOMER))
-    monkeypatch.setattr(customer_export, "_EVENTS_AT_ONCE", at_once)
-    monkeypatch.setattr(customer_export, "_LICENSES_AT_ONCE", at_once)
+    monkeypatch.setattr(personal_data, "_EVENTS_AT_ONCE", at_once)
+    monkeypatch.setattr(personal_data, "_LICENSES_AT_ONCE", at_once)
     found = read_pieces(partial(run_read, storage), CUSTOMER)
     assert (found.customer, list(found.events)) == (expected.customer, expected.events)
     for one, other in zip(found.licenses, expected.licenses, strict=True):
@@ -341,15 +340,15 @@ def test_more_than_one_answer_holds_is_refused_and_not_read_to_the_end(
     def find() -> CustomerData:
         return run_read(storage, lambda tx: find_customer_data(tx, CUSTOMER))
 
-    monkeypatch.setattr(customer_export, "MAX_ROWS", 5)
+    monkeypatch.setattr(personal_data, "MAX_ROWS", 5)
     with pytest.raises(TooMuchStored):
         find()
-    monkeypatch.setattr(customer_export, "MAX_ROWS", 100)
-    monkeypatch.setattr(customer_export, "MAX_LICENSES", 3)
+    monkeypatch.setattr(personal_data, "MAX_ROWS", 100)
+    monkeypatch.setattr(personal_data, "MAX_LICENSES", 3)
     assert len(find().licenses) == 3
     # Deleted licenses of which something is kept count, too.
     decide(executor, delete(1))
     assert len(find().licenses) == 3
-    monkeypatch.setattr(customer_export, "MAX_LICENSES", 2)
+    monkeypatch.setattr(personal_data, "MAX_LICENSES", 2)
     with pytest.raises(TooMuchStored):
         find()

@@ -17,8 +17,8 @@ from keywright.core.errors import CustomerSignInOver, KeywrightError, NotFound
 from keywright.db import Storage, run_read
 from keywright.db.schema import mail_outbox, metadata, portal_sign_ins
 from keywright.engine.executor import Executor
+from keywright.identity.passwords import derive_code, derive_link_token
 from keywright.identity.sessions import hash_session_token
-from keywright.identity.sign_in_codes import derive_code, derive_link_token
 from keywright.maintenance.commands import EraseCustomer
 from keywright.provisioning.customers.commands import CreateCustomer, DeleteCustomer, UpdateCustomer
 from keywright.provisioning.customers.fields import CustomerFields, NewCustomer

@@ -23,8 +23,7 @@ from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
 from keywright.maintenance.copy import copy
 from keywright.maintenance.doctor import examine
-from keywright.maintenance.resealing import Resealed, reseal
-from keywright.maintenance.rotation import Progress, begin, find_progress, finish
+from keywright.maintenance.rotation import Progress, Resealed, begin, find_progress, finish, reseal
 from keywright.registry import open_executor
 from tests.backups import back_up, restore_backup
 from tests.databases import a_postgres_url

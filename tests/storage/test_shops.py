@@ -26,7 +26,7 @@ from keywright.licensing.licenses.commands import DeleteLicense, UpdateLicense
 from keywright.licensing.licenses.model import License, Status, order_of
 from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.maintenance.commands import EraseCustomer
-from keywright.maintenance.customer_export import find_customer_data
+from keywright.maintenance.personal_data import find_customer_data
 from keywright.provisioning.policies.commands import UpdatePolicy
 from keywright.provisioning.shops import forgetting_store
 from keywright.provisioning.shops import store as shop_store

@@ -30,10 +30,10 @@ from keywright.licensing.licenses.model import Status
 from keywright.maintenance import doctor
 from keywright.registry import open_executor
 from keywright.signing import rules
-from keywright.signing.armor import read_license_file
 from keywright.signing.commands import BuildKeySets, LoadKeys
 from keywright.signing.jws import read_signed
 from keywright.signing.model import LoadedKeys, TokenType
+from keywright.signing.rules import read_license_file
 from tests.makers import (
     KEY,
     NOW,

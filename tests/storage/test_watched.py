@@ -12,8 +12,8 @@ from sqlalchemy import select, text, update
 from keywright.config import Settings
 from keywright.db import Storage, run_read, run_write
 from keywright.db.schema import installation
+from keywright.delivery.mail import store
 from keywright.delivery.mail import store as mail_store
-from keywright.delivery.mail import template_store
 from keywright.delivery.mail.letters import MailSettings
 from keywright.delivery.mail.model import OwnTemplate
 from keywright.delivery.mail.template_check import list_unusable
@@ -22,8 +22,8 @@ from keywright.delivery.webhooks.commands import CreateEndpoint
 from keywright.delivery.webhooks.fields import NewWebhook
 from keywright.delivery.webhooks.model import Delivery, DisabledReason, Endpoint, State
 from keywright.engine.executor import Executor
-from keywright.events.outbox.model import MailState, MailTemplate, QueuedMail
-from keywright.events.outbox.store import queue_mail
+from keywright.events.outbox import MailState, MailTemplate, QueuedMail
+from keywright.events.outbox_store import queue_mail
 from keywright.maintenance import watched
 from keywright.maintenance.backup import note_backup
 from keywright.maintenance.watched import Figure
@@ -165,7 +165,7 @@ def test_a_template_that_cannot_be_used_is_named(storage: Storage) -> None:
     )
     bad = replace(good, product_id=7, language="de", text="Hallo {{ vendr }}")
     for one in (good, bad):
-        run_write(storage, partial(template_store.save_template, template=one))
+        run_write(storage, partial(store.save_template, template=one))
     [warning] = run_read(storage, lambda tx: list_unusable(tx, MailSettings("Larch", None, "en"), NOW))
     assert warning.startswith("your mail template expired (de, product 7) cannot be used: ")
     assert "vendr" in warning

@@ -31,7 +31,7 @@ from keywright.engine.executor import Executor
 from keywright.engine.queue import Item
 from keywright.events import store as event_store
 from keywright.maintenance.commands import EraseCustomer
-from keywright.maintenance.resealing import reseal
+from keywright.maintenance.rotation import reseal
 from keywright.provisioning.customers.commands import CreateCustomer
 from keywright.provisioning.customers.fields import NewCustomer
 from keywright.registry import open_executor

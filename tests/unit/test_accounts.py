@@ -9,8 +9,7 @@ from argon2 import PasswordHasher, extract_parameters
 from argon2.profiles import RFC_9106_LOW_MEMORY
 
 from keywright.identity import passwords, sessions
-from keywright.identity.model import Role, User
-from keywright.identity.rights import Right, may
+from keywright.identity.model import Right, Role, User, may
 from tests.makers import NOW, a_session, a_user
 
 PASSWORD = "correct horse battery"

@@ -7,16 +7,16 @@ import pytest
 from pydantic import ValidationError
 
 from keywright.config import Settings, logs, sources
-from keywright.config.addresses import web_address
 from keywright.config.installation import load_secret
-from keywright.config.risks import risks
 from keywright.config.sources import (
     child_environment,
     describe_values,
     is_debugging,
     list_settings,
     read_settings,
+    risks,
 )
+from keywright.config.values import web_address
 from keywright.core.errors import ConfigurationError
 from keywright.db import database_path, without_password
 

@@ -13,7 +13,7 @@ import pytest
 import keywright
 from keywright.core import errors
 from keywright.core.errors import KeywrightError
-from keywright.http.v2 import messages
+from keywright.http.v2 import wire
 from tests.makers import all_errors
 
 PACKAGE = Path(keywright.__file__).parent
@@ -180,7 +180,7 @@ def test_no_call_of_the_interface_can_meet_what_has_no_answer_over_http() -> Non
 
 
 def test_every_answer_is_for_an_error_that_is_raised(raised: set[type[KeywrightError]]) -> None:
-    assert set(messages.PROBLEMS) - raised == set()
+    assert set(wire.PROBLEMS) - raised == set()
 
 
 def test_every_text_of_an_error_can_be_said_with_its_own_facts() -> None:
@@ -192,15 +192,15 @@ def test_every_text_of_an_error_can_be_said_with_its_own_facts() -> None:
 
 def test_every_answer_of_v2_has_the_status_the_code_and_the_sentence() -> None:
     found = {}
-    for kind in messages.PROBLEMS:
-        status, written = messages.write(an_error(kind), {})
+    for kind in wire.PROBLEMS:
+        status, written = wire.write(an_error(kind), {})
         body = json.loads(written)
         found[kind] = [status, body["code"], body["message"]]
-    assert found == {kind: described(kind).get("v2") for kind in messages.PROBLEMS}
+    assert found == {kind: described(kind).get("v2") for kind in wire.PROBLEMS}
 
 
 def test_an_error_without_an_answer_of_its_own_is_a_fault_of_ours() -> None:
-    status, written = messages.write(errors.StoreError("internals"), {})
+    status, written = wire.write(errors.StoreError("internals"), {})
     assert status == 500
     assert b"internals" not in written
 

@@ -13,10 +13,9 @@ from keywright.core.parsing import parse_metadata
 from keywright.licensing.licenses.model import License, Status
 from keywright.provisioning.importers.lmfwc import Plugin, Spooled
 from keywright.provisioning.importers.model import ImportedActivation, ImportedLicense, Notice, Verdict
-from keywright.provisioning.importers.report import Report
 from keywright.provisioning.importers.rows import Defaults
 from keywright.provisioning.importers.rules import Merged, merge
-from keywright.provisioning.importers.run import MAX_ACTIVATIONS, MAX_LICENSES, split
+from keywright.provisioning.importers.run import MAX_ACTIVATIONS, MAX_LICENSES, Report, split
 from keywright.provisioning.importers.tables import About, JsonLines, Rejects
 from keywright_converter.defuse import Secrets
 from keywright_converter.dump import LMFWC, Dump

@@ -10,7 +10,7 @@ from keywright.config import Settings
 from keywright.core import errors as e
 from keywright.http.middleware.routing import Right
 from keywright.http.openapi import v2
-from keywright.http.v2 import messages, schemas
+from keywright.http.v2 import schemas, wire
 from tests.v2_document import ACTIONS, DOCUMENT, Document, operations, resolve
 
 #: Errors that no call of this interface meets.
@@ -56,16 +56,16 @@ def test_every_failure_in_it_is_what_the_server_says() -> None:
     met = set()
     for path, method, operation in operations():
         action = ACTIONS[path, method]
-        sayings = messages.NO_SAYINGS if action is None else action.sayings
+        sayings = wire.NO_SAYINGS if action is None else action.sayings
         for status, response in operation["responses"].items():
             for content in resolve(response)["content"].values():
                 for name, example in content["examples"].items() if status != "200" else ():
                     kind = getattr(e, name)
-                    answer = messages.write(kind(*kind.example), sayings)
+                    answer = wire.write(kind(*kind.example), sayings)
                     assert (int(status), example["value"]) == (answer[0], json.loads(answer[1])), (path, name)
                     met.add(answer[1])
-    for kind in messages.PROBLEMS.keys() - NEVER:
-        assert messages.write(kind(*kind.example), messages.NO_SAYINGS)[1] in met, kind
+    for kind in wire.PROBLEMS.keys() - NEVER:
+        assert wire.write(kind(*kind.example), wire.NO_SAYINGS)[1] in met, kind
 
 
 def test_the_records_in_it_have_the_fields_of_those_that_are_written() -> None:
@@ -87,7 +87,7 @@ def test_the_page_has_every_operation_and_every_failure() -> None:
 
 def test_every_code_in_it_is_one_of_the_catalog() -> None:
     codes = DOCUMENT["components"]["schemas"]["Failure"]["properties"]["code"]["enum"]
-    assert set(codes) == {one.code for one in messages.PROBLEMS.values()}
+    assert set(codes) == {one.code for one in wire.PROBLEMS.values()}
 
 
 def test_a_field_may_be_null_where_the_wire_says_so() -> None:

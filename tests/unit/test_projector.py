@@ -23,8 +23,8 @@ from keywright.background.queue import Bell
 from keywright.core.command import Command
 from keywright.core.errors import StoreUnavailable
 from keywright.engine.desk import Desk
-from keywright.events.commands import SettleEvents
-from keywright.events.settling_store import UNSETTLED
+from keywright.events.model import SettleEvents
+from keywright.events.store import UNSETTLED
 from keywright.search.projector import MAX_EVENTS, Lag, Projected
 
 BEHIND, UP_TO_DATE = Lag(5_000, None, 1.0), Lag(0, None, 1.0)

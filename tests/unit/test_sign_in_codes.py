@@ -1,7 +1,7 @@
 """The codes of the portal's sign-in are derived, and checked, with one secret."""
 
 from keywright.core.crypto import KeyRing
-from keywright.identity.sign_in_codes import derive_code, derive_link_token, is_code, is_link_token
+from keywright.identity.passwords import derive_code, derive_link_token, is_code, is_link_token
 
 RING = KeyRing(b"a secret of a test: 32 characters")
 

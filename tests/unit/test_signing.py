@@ -13,7 +13,6 @@ from joserfc.jwk import OKPKey
 
 from keywright.licensing.validation import Code, Findings
 from keywright.licensing.views import LicenseView, NamedProduct
-from keywright.signing.armor import MAX_FILE, read_license_file, write_license_file
 from keywright.signing.jws import (
     SIGNATURE_ALGS,
     Signer,
@@ -25,7 +24,16 @@ from keywright.signing.jws import (
     write_jwk,
 )
 from keywright.signing.model import Claims, TokenType
-from keywright.signing.rules import Said, build_claims, ends_at, hash_key, issuer_of
+from keywright.signing.rules import (
+    MAX_FILE,
+    Said,
+    build_claims,
+    ends_at,
+    hash_key,
+    issuer_of,
+    read_license_file,
+    write_license_file,
+)
 from tests.makers import (
     NOW,
     a_deactivated_activation,

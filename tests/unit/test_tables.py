@@ -10,11 +10,10 @@ import pytest
 from keywright.core.errors import SourceUnusable
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.importers import rows as table_rows
-from keywright.provisioning.importers.columns import assign_fields, parse_map
+from keywright.provisioning.importers.columns import PRESETS, assign_fields, parse_map
 from keywright.provisioning.importers.model import ImportedLicense
-from keywright.provisioning.importers.presets import PRESETS
-from keywright.provisioning.importers.report import Report
 from keywright.provisioning.importers.rows import Defaults
+from keywright.provisioning.importers.run import Report
 from keywright.provisioning.importers.tables import (
     About,
     CsvTable,

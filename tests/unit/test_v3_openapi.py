@@ -12,9 +12,8 @@ import pytest
 from keywright.config import Settings
 from keywright.core.errors.problems import PROBLEMS
 from keywright.http.openapi import v3_page
-from keywright.http.openapi.languages import LANGUAGES, Example
-from keywright.http.openapi.v3_document import build, example_url, problems_of
-from keywright.http.openapi.v3_examples import example_of
+from keywright.http.openapi.v3_document import build, example_of, example_url, problems_of
+from keywright.http.openapi.v3_page import LANGUAGES, Example
 from keywright.http.v3.route import Route
 from keywright.http.v3.routes import ROUTES
 from tests.http.v3_app import OWN_ROUTES

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from keywright.background.loops import ORIGIN, IsClockRight, read_clock
 from keywright.core.command import Context
 from keywright.core.errors import KeywrightError, Unavailable
-from keywright.delivery.mail.commands import PurgeMails
+from keywright.delivery.mail.model import PurgeMails
 from keywright.delivery.webhooks import rules
 from keywright.delivery.webhooks.commands import PurgeDeliveries
 from keywright.engine.desk import Desk

@@ -13,7 +13,7 @@ from keywright.core.command import Context
 from keywright.core.errors import KeywrightError
 from keywright.db import database_path
 from keywright.engine.desk import Desk
-from keywright.events.commands import RecordEvent
+from keywright.events.model import RecordEvent
 from keywright.maintenance.backup.folder import Backups
 from keywright.maintenance.tasks import PROGRAM, Task, TaskRunner, backup_event
 

@@ -16,19 +16,18 @@ from functools import partial
 from keywright.background.loops import ORIGIN, Aside, read_clock
 from keywright.background.queue import Handler, Queue
 from keywright.config import Settings
-from keywright.config.mail_settings import SmtpServer
+from keywright.config.groups import SmtpServer
 from keywright.core.command import Context
 from keywright.core.errors import KeywrightError, ShuttingDown, Unavailable
 from keywright.db import Storage, run_read
 from keywright.delivery.mail import letters, store
-from keywright.delivery.mail.commands import FinishMail
 from keywright.delivery.mail.letters import MailSettings
-from keywright.delivery.mail.model import AttemptOutcome, Fate
+from keywright.delivery.mail.model import AttemptOutcome, Fate, FinishMail
 from keywright.delivery.mail.rules import without_addresses
 from keywright.delivery.mail.smtp import MAX_IDLE, SmtpClient
 from keywright.engine.desk import Desk
 from keywright.engine.queue import Item
-from keywright.events.outbox.model import OutboxMail
+from keywright.events.outbox import OutboxMail
 
 #: The pause until an outcome that could not be written is written again, in seconds.
 _PAUSE = 1.0

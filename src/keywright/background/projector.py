@@ -12,8 +12,8 @@ from keywright.background.queue import Queue
 from keywright.core.command import Context
 from keywright.core.errors import KeywrightError, StoreUnavailable, Unavailable
 from keywright.engine.desk import Desk
-from keywright.events.commands import SettleEvents
-from keywright.events.settling_store import UNSETTLED
+from keywright.events.model import SettleEvents
+from keywright.events.store import UNSETTLED
 from keywright.search.commands import ProjectEvents
 from keywright.search.projector import MAX_EVENTS, Projected
 from keywright.search.terms_store import NEW_EVENTS

@@ -128,7 +128,7 @@ def _run_after(command: str, file: Path) -> None:
 @contextmanager
 def _opened(file: str) -> Iterator["Backup"]:
     """Open a backup. One that comes from a pipe, or is compressed, is written to a temporary file first."""
-    from keywright.db.files import private_folder
+    from keywright.db.locks import private_folder
     from keywright.maintenance.backup import Backup, unpack
 
     with ExitStack() as stack:
@@ -291,7 +291,7 @@ def _find_secret(
 
 
 def _secret_to_use(backup: "Backup", settings: "Settings") -> str:
-    from keywright.config.rotation import path_of_retired_secret
+    from keywright.config.installation import path_of_retired_secret
 
     if backup.secret is not None:
         return "Use the one in the backup: move that one away."

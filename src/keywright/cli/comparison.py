@@ -25,7 +25,7 @@ _AT_ONCE = 500
 
 def compare_shop(here: Installation, client: "LmfwcClient", *, as_json: bool) -> None:
     """Print how each license differs between a shop and here; exits with 1 where any does."""
-    from keywright.provisioning.importers.report import Report
+    from keywright.provisioning.importers.run import Report
     from keywright_converter.web import WebShop
 
     with closing(WebShop(client, Report(), now=here.now)) as shop:

@@ -65,7 +65,7 @@ def export(here: Installation, customer_id: _Number) -> None:
     sent of their sales.
     """
     from keywright.db import run_read
-    from keywright.maintenance.customer_export import read_pieces
+    from keywright.maintenance.personal_data import read_pieces
 
     found = read_pieces(partial(run_read, here.storage), customer_id)
     output.print_json_pieces(_plain({"customer_id": customer_id} | found._asdict()))

@@ -110,7 +110,7 @@ def examine_here(here: Installation, *, is_repairing: bool = False, as_json: boo
 def _warn(here: Installation, *, is_silent: bool) -> list[str]:
     """Warn about risky settings, about a proxy that they do not name, and about what does not go on."""
     from keywright.background.mailer import mail_settings_of
-    from keywright.config.risks import risks
+    from keywright.config.sources import risks
     from keywright.db import run_read
     from keywright.delivery.mail.template_check import list_unusable
     from keywright.delivery.webhooks.rules import MAX_WAITING
@@ -136,7 +136,7 @@ def _warn(here: Installation, *, is_silent: bool) -> list[str]:
 
 def _preview_upgrade(options: InstallationOptions, *, as_json: bool) -> None:
     from keywright.config.installation import has_database
-    from keywright.maintenance.upgrade import preview
+    from keywright.maintenance.copy import preview
 
     settings = options.read_settings()
     if not has_database(settings):

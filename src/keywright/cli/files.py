@@ -28,7 +28,7 @@ def open_output(path: Path | None) -> Iterator[BinaryIO]:
 
 
 def _open_file(path: Path) -> Iterator[BinaryIO]:
-    from keywright.db.files import new_file, private_folder, rename_durably
+    from keywright.db.locks import new_file, private_folder, rename_durably
 
     if path.exists() and not path.is_file():
         # Such as a pipe.

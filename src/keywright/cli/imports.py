@@ -15,8 +15,8 @@ from keywright.core.errors import SourceUnusable
 
 if TYPE_CHECKING:
     from keywright.provisioning.importers.lmfwc_client import LmfwcClient
-    from keywright.provisioning.importers.report import Report
     from keywright.provisioning.importers.rows import Defaults
+    from keywright.provisioning.importers.run import Report
     from keywright_converter.defuse import Secrets
     from keywright_converter.dump import Family
     from keywright_converter.mysqldump import RowSource
@@ -220,7 +220,7 @@ def _import_dump(
     is_dry_run: bool,
     as_json: bool,
 ) -> None:
-    from keywright.provisioning.importers.report import Report
+    from keywright.provisioning.importers.run import Report
     from keywright_converter.dump import Dump
 
     report = Report()
@@ -240,7 +240,7 @@ def _connect(url: str | None, consumer_key: str | None, consumer_secret: str | N
 
 
 def _import_web(here: Installation, client: "LmfwcClient", *, is_dry_run: bool, as_json: bool) -> None:
-    from keywright.provisioning.importers.report import Report
+    from keywright.provisioning.importers.run import Report
     from keywright_converter.web import WebShop
 
     report = Report()
@@ -270,8 +270,7 @@ def _import(
 
 
 def _bring(here: Installation, source: "SpooledSource", report: "Report", *, is_dry_run: bool) -> None:
-    from keywright.provisioning.importers.addresses import address_keeper
-    from keywright.provisioning.importers.rows import Defaults
+    from keywright.provisioning.importers.rows import Defaults, address_keeper
     from keywright.provisioning.importers.run import run_import
     from keywright.provisioning.importers.tables import About, ConvertedLines, Rejects
 

@@ -12,7 +12,7 @@ from keywright.core.parsing import write_time
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from keywright.events.outbox.model import OutboxMail
+    from keywright.events.outbox import OutboxMail
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -31,7 +31,7 @@ def list_all(here: Installation, *, state: _State = None, as_json: AsJson = Fals
     """List the latest mails, the last one first; no more than 100."""
     from keywright.db import run_read
     from keywright.delivery.mail import store
-    from keywright.events.outbox.model import MailState
+    from keywright.events.outbox import MailState
 
     if state is not None and state not in tuple(MailState):
         raise WrongUsage(f"there is no state {state}; choose one of {', '.join(MailState)}")
@@ -66,7 +66,7 @@ def show(here: Installation, mail_id: _MailId, *, as_json: AsJson = False) -> No
 @with_installation
 def retry(here: Installation, mail_id: _MailId) -> None:
     """Send a mail again: one that was given up or held, or a copy of one that was sent."""
-    from keywright.delivery.mail.commands import SendAgain
+    from keywright.delivery.mail.model import SendAgain
 
     here.change(SendAgain(context=here.context, mail_id=mail_id))
     output.print_line("The mail waits; a server that runs sends it at once.")
@@ -109,9 +109,9 @@ def test(here: Installation, address: _Address) -> None:
 def templates(here: Installation, *, as_json: AsJson = False) -> None:
     """List the templates of your own, which replace built-in ones."""
     from keywright.db import run_read
-    from keywright.delivery.mail import template_store
+    from keywright.delivery.mail import store
 
-    own = run_read(here.storage, template_store.list_templates)
+    own = run_read(here.storage, store.list_templates)
     rows = [(one.name.value, one.language, one.product_id or None, write_time(one.updated_at)) for one in own]
     columns = ("template", "language", "product", "saved at")
     if as_json:

@@ -39,8 +39,7 @@ def rotate(
 
     Backups from before need the previous secret: it is kept beside the new one until you delete it.
     """
-    from keywright.config.installation import has_database, load_key_ring
-    from keywright.config.rotation import take_new_secret
+    from keywright.config.installation import has_database, load_key_ring, take_new_secret
     from keywright.maintenance import rotation
 
     settings = options.read_settings()
@@ -72,8 +71,7 @@ def _find_progress(settings: "Settings") -> "Progress":
 def _reseal(settings: "Settings") -> None:
     from keywright.config.installation import load_key_ring
     from keywright.db import open_storage
-    from keywright.maintenance.resealing import reseal
-    from keywright.maintenance.rotation import finish
+    from keywright.maintenance.rotation import finish, reseal
 
     began, print_values = monotonic(), output.progress_printer("values")
     key_ring = load_key_ring(settings)
@@ -90,7 +88,7 @@ def _reseal(settings: "Settings") -> None:
 
 
 def _retire_previous_secret(settings: "Settings") -> None:
-    from keywright.config.rotation import retire_previous_secret
+    from keywright.config.installation import retire_previous_secret
 
     kept = retire_previous_secret(settings)
     output.print_line("The secret is rotated: the database no longer needs the previous one.")

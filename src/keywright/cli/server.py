@@ -92,7 +92,7 @@ def serve(
     """
     from keywright.config import logs
     from keywright.config.installation import open_installation
-    from keywright.config.risks import risks
+    from keywright.config.sources import risks
     from keywright.http.app import APPLICATION
     from keywright.http.server.run import serve as serve_until_stopped
     from keywright.http.server.run import serve_with_workers

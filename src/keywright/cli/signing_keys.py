@@ -57,7 +57,7 @@ def rotate(here: Installation) -> None:
 @with_installation
 def export_public(here: Installation, *, language: _Language = None, as_json: AsJson = False) -> None:
     """Print the public key that signs now, and the line that pins it in a program, for six languages."""
-    from keywright.signing.snippets import lines_to_paste
+    from keywright.signing.explanation import lines_to_paste
 
     key = _load(here).newest
     lines = lines_to_paste([key.public_key])

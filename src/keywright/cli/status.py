@@ -38,8 +38,8 @@ def status(here: Installation, *, as_json: AsJson = False) -> None:
 
     Status 0: the server is ready. Status 1: it is not.
     """
-    from keywright.config.addresses import web_address
     from keywright.config.installation import find_servers
+    from keywright.config.values import web_address
 
     servers = find_servers(here.settings)
     # Of several, the one that stands worst: it comes first in the alphabet, too.
@@ -65,7 +65,7 @@ def _ask_server(address: tuple[str, int]) -> str:
     """``ready``, ``read only`` (no change is possible), ``not ready`` (it stops, or its database is away), or
     ``no answer``.
     """
-    from keywright.config.addresses import reachable_host
+    from keywright.config.values import reachable_host
 
     try:
         status, body = _get(reachable_host(address[0]), address[1], "/readyz")
@@ -120,7 +120,7 @@ def _read_database(here: Installation) -> _Fields:
     from keywright.db import run_read, without_password
     from keywright.jobs.store import count_unfinished_jobs
     from keywright.maintenance.backup import find_backup_time
-    from keywright.maintenance.measuring import measure
+    from keywright.maintenance.inspection import measure
     from keywright.maintenance.tasks import TaskRunner
     from keywright.search.projector import lag
 

@@ -15,8 +15,8 @@ from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, WrongUsage, command, with_installation
 
 if TYPE_CHECKING:
-    from keywright.provisioning.importers.report import Report
     from keywright.provisioning.importers.rows import Defaults
+    from keywright.provisioning.importers.run import Report
     from keywright.provisioning.importers.tables import Rejects, Table
 
 _STANDARD_INPUT = "-"
@@ -134,8 +134,7 @@ class _Order(NamedTuple):
 
 
 def _bring(here: Installation, order: _Order) -> None:
-    from keywright.provisioning.importers.report import Report
-    from keywright.provisioning.importers.run import run_import
+    from keywright.provisioning.importers.run import Report, run_import
     from keywright.provisioning.importers.tables import Rejects
 
     path, is_dry_run = order.errors_path, order.is_dry_run
@@ -164,9 +163,8 @@ def _parse_maps(texts: list[str]) -> dict[str, str]:
 
 
 def _open_table(here: Installation, order: _Order, stream: BinaryIO, rejects: "Rejects") -> "Table":
-    from keywright.provisioning.importers.addresses import address_keeper
-    from keywright.provisioning.importers.presets import PRESETS
-    from keywright.provisioning.importers.rows import Defaults
+    from keywright.provisioning.importers.columns import PRESETS
+    from keywright.provisioning.importers.rows import Defaults, address_keeper
     from keywright.provisioning.importers.tables import About, CsvTable, JsonLines
 
     file, at, preset = order.file, here.now, None if order.shop is None else PRESETS[order.shop]

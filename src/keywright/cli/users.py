@@ -122,7 +122,7 @@ def link(here: Installation) -> None:
 
     It is valid for 30 minutes, and as long as there is no user.
     """
-    from keywright.config.addresses import web_address
+    from keywright.config.values import web_address
     from keywright.db import run_read
     from keywright.identity import sessions
 

@@ -7,10 +7,7 @@ from urllib.parse import quote
 from pydantic import BeforeValidator, Field, PrivateAttr, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-from keywright.config.addresses import split_address
-from keywright.config.limit_settings import LimitSettings
-from keywright.config.mail_settings import MailSettings
-from keywright.config.page_settings import PageSettings
+from keywright.config.groups import LimitSettings, MailSettings, PageSettings, WebhookSettings
 from keywright.config.values import (
     Network,
     UrlPath,
@@ -24,10 +21,10 @@ from keywright.config.values import (
     parse_time_of_day,
     parse_url,
     parse_web_address,
+    split_address,
     to_words,
     trim,
 )
-from keywright.config.webhook_settings import WebhookSettings
 from keywright.core.parsing import IpAddresses
 
 PREFIX = "KEYWRIGHT_"

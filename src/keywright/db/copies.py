@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from keywright.db.files import rename_durably, sync_file
+from keywright.db.locks import rename_durably, sync_file
 from keywright.db.sqlite import connect
 
 #: The number of copies that are kept.

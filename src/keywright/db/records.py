@@ -11,8 +11,7 @@ from keywright.core.fields import split_type, strip_annotations
 from keywright.core.nouns import List, ListQuery
 from keywright.core.paging import ItemPage
 from keywright.db.bulk import Values
-from keywright.db.keyset import read_page
-from keywright.db.rows import to_columns, to_seconds, with_datetimes
+from keywright.db.rows import read_page, to_columns, to_seconds, with_datetimes
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 
 Model = TypeVar("Model", bound=Struct)

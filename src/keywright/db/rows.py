@@ -1,14 +1,16 @@
-"""Values in rows: datetimes are whole seconds, structures are JSON text."""
+"""Values in rows: datetimes are whole seconds, structures are JSON text; pages of a list by keyset."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import BigInteger, ColumnElement, Row, bindparam, or_
+from sqlalchemy import BigInteger, ColumnElement, Row, Select, bindparam, func, or_, select, tuple_
 
+from keywright.core.paging import MAX_COUNTED, ItemPage, Paging
 from keywright.db.bulk import Values
+from keywright.db.transaction import ReadTransaction
 
 
 # Many rows have the same times (one batch, one import), and converting them is the slowest part of reading or
@@ -71,3 +73,28 @@ def with_datetimes(row: Row[Any]) -> Values:
         name: to_datetime(value) if name.endswith(("_at", "_until")) and value is not None else value
         for name, value in row._mapping.items()
     }
+
+
+Item = TypeVar("Item")
+
+
+def read_page(
+    tx: ReadTransaction, query: Select[Any], paging: Paging, convert: Callable[[Row[Any]], Item]
+) -> ItemPage[Item]:
+    """A page of what ``query``, which has no order, selects from a table with the column ``id``. An index on
+    the column by which the list is sorted, and the id, keeps it fast.
+    """
+    columns = query.selected_columns
+    order = (columns[paging.sort.removeprefix("-")], columns["id"])
+    is_descending = paging.sort.startswith("-")
+    page = query.order_by(*(one.desc() if is_descending else one for one in order)).limit(paging.limit + 1)
+    if paging.after is not None:
+        after = tuple_(*paging.after)
+        page = page.where(tuple_(*order) < after if is_descending else tuple_(*order) > after)
+    found = [convert(row) for row in tx.connection.execute(page)]
+    return ItemPage(found, _count(tx, query) if paging.is_counted else None)
+
+
+def _count(tx: ReadTransaction, query: Select[Any]) -> int:
+    some = query.with_only_columns(query.selected_columns["id"]).limit(MAX_COUNTED + 1).subquery()
+    return int(tx.connection.execute(select(func.count()).select_from(some)).scalar_one())

@@ -1,10 +1,12 @@
-"""Events."""
+"""Events, and the commands of the audit log."""
 
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 import msgspec
+
+from keywright.core.command import Command, Cost
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -19,3 +21,17 @@ class Event(msgspec.Struct, frozen=True):
     actor: str
     ip_address: str
     details: Mapping[str, Any] | None = None
+
+
+class RecordEvent(Command, frozen=True, kw_only=True):
+    """Write down, as an event of this name, what was done outside the database: a backup was made."""
+
+    name: str
+    details: Mapping[str, Any] | None = None
+
+
+class SettleEvents(Command, frozen=True, kw_only=True):
+    """Find out up to which event none can still be committed; returns whether that is the newest one."""
+
+    cost = Cost.ALONE
+    is_internal = True

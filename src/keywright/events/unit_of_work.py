@@ -1,4 +1,4 @@
-"""The unit of work of a batch: its transaction and its events."""
+"""The unit of work of a batch: its transaction and its events; the command that writes an event."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,7 +6,8 @@ from typing import Any
 from keywright.core.command import Command
 from keywright.db.transaction import WriteTransaction
 from keywright.events import store
-from keywright.events.model import Event
+from keywright.events.model import Event, RecordEvent, SettleEvents
+from keywright.events.store import find_newest_id, settle
 
 
 class UnitOfWork:
@@ -35,3 +36,13 @@ class UnitOfWork:
         """Write what the commands left here."""
         if self.events:
             store.save_events(self.tx, self.events)
+
+
+def record_event(work: UnitOfWork, command: RecordEvent) -> None:
+    """Record what was done outside the database."""
+    work.record_event(command.name, command, command.details)
+
+
+def settle_events(work: UnitOfWork, _command: SettleEvents) -> bool:
+    """Find out what is settled, and whether that is all."""
+    return settle(work.tx) >= find_newest_id(work.tx)

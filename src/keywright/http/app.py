@@ -52,8 +52,8 @@ from keywright.http.server.listening import Address
 from keywright.http.server.run import Application
 from keywright.http.signatures import Signatures
 from keywright.http.v2.interface import V2
-from keywright.http.v2.messages import write_error
 from keywright.http.v2.relay import open_relay
+from keywright.http.v2.wire import write_error
 from keywright.http.v3.interface import V3
 from keywright.identity.commands import RevokeApiKey
 from keywright.jobs.commands import StartImport, StartJob

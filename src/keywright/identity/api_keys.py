@@ -1,4 +1,4 @@
-"""API keys: issue, revoke, authenticate."""
+"""API keys: issue, revoke, authenticate, read."""
 
 import hmac
 import re
@@ -15,7 +15,7 @@ from keywright.core.command import Command
 from keywright.core.errors import CredentialsInvalid, UnknownApiKey
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.identity import store as identity_store
-from keywright.identity.commands import IssueApiKey, RevokeApiKey
+from keywright.identity.commands import FindApiKey, IssueApiKey, RevokeApiKey
 from keywright.identity.model import ApiKey, Caller, Permissions
 from keywright.identity.store import save_new_api_key
 
@@ -123,3 +123,8 @@ HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
     IssueApiKey: issue,
     RevokeApiKey: revoke,
 }
+
+
+def find_api_key(read: Any, query: FindApiKey) -> ApiKey | None:
+    """The API key in force with this hashed consumer key."""
+    return identity_store.find_api_key(read.tx, query.consumer_key_hash)

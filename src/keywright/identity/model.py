@@ -1,4 +1,4 @@
-"""Users of the pages, their sessions and second factors, API keys, and callers. All of them are frozen."""
+"""Users of the pages with the rights of their roles, sessions and second factors, API keys, and callers."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -95,3 +95,23 @@ class Caller(msgspec.Struct, frozen=True):
     permissions: Permissions
     product_id: int | None
     expires_at: datetime | None = None
+
+
+class Right(StrEnum):
+    """The right that a page, or a button on it, needs."""
+
+    LOOK = "look"
+    CHANGE = "change"
+    ADMINISTER = "administer"
+
+
+_RIGHTS = {
+    Role.READER: frozenset({Right.LOOK}),
+    Role.SUPPORT: frozenset({Right.LOOK, Right.CHANGE}),
+    Role.ADMINISTRATOR: frozenset(Right),
+}
+
+
+def may(role: Role, right: Right) -> bool:
+    """Whether users with this role have the right."""
+    return right in _RIGHTS[role]

@@ -1,28 +1,41 @@
-"""Users of the administration pages: create and change them, sign them in and out.
+"""Users of the administration pages: invite and change them, sign them in and out, keep their views.
 
 The database holds argon2id hashes of passwords, and the SHA-256 of session tokens.
 """
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from keywright.core.command import Command
-from keywright.core.errors import LastAdministrator, SetupOver, UnknownUser, UserExists
+from keywright.core.errors import (
+    InvitationOver,
+    LastAdministrator,
+    SetupOver,
+    TooManyViews,
+    UnknownUser,
+    UserExists,
+)
+from keywright.db import ReadTransaction
 from keywright.events.unit_of_work import UnitOfWork
-from keywright.identity import second_factor_store, second_factors
+from keywright.identity import second_factor_store, second_factors, store
 from keywright.identity.commands import (
+    AcceptInvitation,
     ChangeUser,
     CreateUser,
+    DeleteView,
     EndSession,
+    InviteUser,
     RefuseSignIn,
+    SaveView,
     SeeSession,
     StartSession,
 )
 from keywright.identity.model import Role, Session, User
-from keywright.identity.sessions import is_over
+from keywright.identity.sessions import hash_session_token, is_over
 from keywright.identity.store import (
     delete_invitation,
     delete_old_sessions,
@@ -172,4 +185,74 @@ HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
     SeeSession: see_session,
     EndSession: end_session,
     RefuseSignIn: refuse_sign_in,
+}
+
+
+#: How long the link of an invitation is good.
+INVITATION_TIME = timedelta(hours=72)
+
+
+def find_invited(tx: ReadTransaction, token: str, now: datetime) -> User | None:
+    """The user whom the link with this token invites, while it is good."""
+    user_id = store.find_invited(tx, hash_session_token(token), now)
+    user = None if user_id is None else store.find_user_by_id(tx, user_id)
+    return None if user is None or user.disabled_at is not None else user
+
+
+def invite(work: UnitOfWork, command: InviteUser) -> None:
+    """Make a link for a user; one from before is worthless then. Raises ``UnknownUser``."""
+    user = store.lock_user(work.tx, command.user_id)
+    if user is None or user.disabled_at is not None:
+        raise UnknownUser
+    expires_at = command.context.now + INVITATION_TIME
+    store.save_invitation(work.tx, user.id, command.token_hash, expires_at)
+    work.record_event("user.invited", command, {"user_id": user.id, "user": user.name})
+
+
+def accept(work: UnitOfWork, command: AcceptInvitation) -> User:
+    """Set the password of the user whom the link invites, which ends it. Raises ``InvitationOver``."""
+    now = command.context.now
+    user_id = store.find_invited(work.tx, command.token_hash, now)
+    if user_id is None or store.lock_user(work.tx, user_id) is None:
+        raise InvitationOver
+    if store.find_invited(work.tx, command.token_hash, now) is None:
+        # Another form with the same link was faster.
+        raise InvitationOver
+    context = msgspec.structs.replace(
+        command.context, origin=msgspec.structs.replace(command.context.origin, actor=f"user:{user_id}")
+    )
+    return change_user(
+        work, ChangeUser(context=context, user_id=user_id, password_hash=command.password_hash)
+    )
+
+
+INVITATION_HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
+    InviteUser: invite,
+    AcceptInvitation: accept,
+}
+
+
+#: The most views of a user.
+MAX_VIEWS = 20
+
+
+def save_view(work: UnitOfWork, command: SaveView) -> None:
+    """Store the view, in the place of one of the same name. Raises ``TooManyViews``."""
+    # One form of a user after the other: their number is counted.
+    store.lock_user(work.tx, command.user_id)
+    names = {one.name for one in store.list_views(work.tx, command.user_id)}
+    if command.name not in names and len(names) >= MAX_VIEWS:
+        raise TooManyViews(MAX_VIEWS)
+    store.delete_view(work.tx, command.user_id, command.name)
+    store.save_view(work.tx, command.user_id, command.name, command.query)
+
+
+def delete_view(work: UnitOfWork, command: DeleteView) -> None:
+    """Delete the view, if there is one."""
+    store.delete_view(work.tx, command.user_id, command.name)
+
+
+VIEW_HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
+    SaveView: save_view,
+    DeleteView: delete_view,
 }

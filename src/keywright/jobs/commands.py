@@ -6,7 +6,7 @@ from typing import Any
 
 from keywright.core.command import Command, Cost, Query
 from keywright.licensing.licenses.commands import LicenseCommand
-from keywright.provisioning.importers.commands import ImportLicenses
+from keywright.provisioning.importers.model import ImportLicenses
 from keywright.provisioning.policies.commands import GenerateLicenses
 
 

@@ -23,7 +23,7 @@ from keywright.core.errors import (
     UnknownPolicy,
 )
 from keywright.engine.queue import CLAIM
-from keywright.identity.rights import Right, may
+from keywright.identity.model import Right, may
 from keywright.identity.store import share_api_key, share_user
 from keywright.jobs import files, matching, orders, taking_back
 from keywright.jobs import store as job_store

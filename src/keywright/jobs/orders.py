@@ -8,7 +8,7 @@ import msgspec
 from keywright.core.command import Origin
 from keywright.core.errors import InvalidParameters
 from keywright.core.parsing import MAX_COUNT, MAX_ID, IpAddresses
-from keywright.identity.rights import Right
+from keywright.identity.model import Right
 from keywright.jobs.commands import StartJob
 from keywright.jobs.model import Job
 from keywright.licensing.licenses.model import Status

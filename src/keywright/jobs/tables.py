@@ -12,10 +12,8 @@ from keywright.jobs.commands import ImportStep
 from keywright.jobs.model import Job
 from keywright.jobs.orders import Import
 from keywright.provisioning.importers import uploads
-from keywright.provisioning.importers.addresses import keeper_of
-from keywright.provisioning.importers.commands import ImportLicenses
-from keywright.provisioning.importers.model import ImportedLicense
-from keywright.provisioning.importers.rows import Defaults
+from keywright.provisioning.importers.model import ImportedLicense, ImportLicenses
+from keywright.provisioning.importers.rows import Defaults, keeper_of
 from keywright.provisioning.importers.tables import Unusable
 from keywright.provisioning.importers.uploads import Format, Part, ReadOptions
 

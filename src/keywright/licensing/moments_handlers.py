@@ -7,8 +7,8 @@ from typing import Any
 from keywright.core.command import Command, Query
 from keywright.db.rows import to_seconds
 from keywright.db.transaction import ReadTransaction
-from keywright.events.outbox.model import MailTemplate, QueuedMail, Subject
-from keywright.events.outbox.store import queue_mail
+from keywright.events.outbox import MailTemplate, QueuedMail, Subject
+from keywright.events.outbox_store import queue_mail
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing import moments, moments_store
 from keywright.licensing.moments import FindMoments, PassMoments, Place

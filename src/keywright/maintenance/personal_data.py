@@ -1,18 +1,40 @@
-"""Personal data of customers: erase it on request, and erase old addresses."""
+"""Personal data of customers: read it, erase it on request, and erase old addresses."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import chain
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from keywright.core.command import Command
-from keywright.db import WriteTransaction
+import msgspec
+
+from keywright.core.command import Command, Query
+from keywright.core.errors import NotFound, TooMuchStored
+from keywright.core.metadata import change_fields
+from keywright.db import ReadTransaction, WriteTransaction
+from keywright.events.feed import FeedEvent
+from keywright.events.model import Event
 from keywright.events.unit_of_work import UnitOfWork
+from keywright.licensing.activations.model import Activation
+from keywright.licensing.licenses.model import License, LicenseFilter
+from keywright.licensing.licenses.store import count_licenses, list_licenses
 from keywright.licensing.refusals_store import forget_addresses
-from keywright.licensing.undo.store import delete_of_customer
+from keywright.licensing.undo.store import (
+    count_deleted_of_customer,
+    delete_of_customer,
+    license_of,
+    list_of_customer,
+)
 from keywright.maintenance import personal_data_store
-from keywright.maintenance.commands import EraseCustomer, PurgeAddresses
-from keywright.maintenance.personal_data_store import Erasure
+from keywright.maintenance import personal_data_store as store
+from keywright.maintenance.commands import EraseCustomer, ExportCustomer, PurgeAddresses, RequireCustomerData
+from keywright.maintenance.personal_data_store import OF_VENDOR, Erasure
+from keywright.provisioning.customers.fields import CustomerFields
+from keywright.provisioning.customers.model import Customer
+from keywright.provisioning.customers.rules import change_note
+from keywright.provisioning.customers.store import CUSTOMERS
 from keywright.provisioning.portal.store import end_all
 from keywright.provisioning.shops.forgetting_store import forget_customer, forget_events
+from keywright.provisioning.shops.store import find_payload
 
 #: How many activations, and how many events, are looked at, forgotten or erased in one transaction.
 AT_ONCE = 250
@@ -48,4 +70,208 @@ def purge_addresses(work: UnitOfWork, command: PurgeAddresses) -> int:
 HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
     EraseCustomer: erase_customer,
     PurgeAddresses: purge_addresses,
+}
+
+
+#: One answer has at most so many licenses, and rows of all kinds; all of it is in memory.
+MAX_LICENSES = 1_000
+MAX_ROWS = 20_000
+#: What a shop sent counts as one more row for each so many bytes.
+_BYTES_A_ROW = 1_000
+#: The most mails, and the most events of shops, that are handed out.
+_MAX_LATEST = 1_000
+#: So many licenses, and so many events, are read at once.
+_LICENSES_AT_ONCE = 100
+_EVENTS_AT_ONCE = 1_000
+
+Result = TypeVar("Result")
+Row = TypeVar("Row")
+Rows = list[dict[str, Any]]
+
+
+class Read(Protocol):
+    """Runs a read in a transaction."""
+
+    def __call__(self, question: Callable[[ReadTransaction], Result], /) -> Result:
+        """The result."""
+
+
+class LicensePieces(NamedTuple):
+    """A license, its activations and events, and its rows in other tables."""
+
+    license: License
+    activations: list[Activation]
+    events: Iterator[Event]
+    others: dict[str, Rows]
+
+
+class CustomerPieces(NamedTuple):
+    """Everything stored about a customer: the customer, the events about it, the licenses, the latest mails,
+    and the latest of what shops sent. What is long is read while it is asked for.
+    """
+
+    customer: Customer | None
+    events: Iterator[Event]
+    licenses: Iterator[LicensePieces]
+    mails: Rows
+    shop_events: Iterator[dict[str, Any]]
+
+
+class LicenseData(msgspec.Struct, frozen=True):
+    """``LicensePieces``, read."""
+
+    license: License
+    activations: list[Activation]
+    events: list[Event]
+    others: dict[str, Rows]
+
+
+class CustomerData(msgspec.Struct, frozen=True):
+    """``CustomerPieces``, read."""
+
+    customer: Customer | None
+    events: list[Event]
+    licenses: list[LicenseData]
+    mails: Rows
+    shop_events: Rows
+
+
+def read_pieces(read: Read, customer_id: int, *, for_customer: bool = False) -> CustomerPieces:
+    """Everything stored about the customer with this number; ``for_customer``, without what is the vendor's
+    own: notes and tags, refused calls, what receivers of webhooks answered, and a shop's own words.
+    """
+    customer = read(lambda tx: CUSTOMERS.find(tx, customer_id))
+    if customer is not None and for_customer:
+        customer = change_fields(customer, CustomerFields(metadata=change_note(None)))
+    licenses = chain(_read_licenses(read, customer_id), _read_deleted(read, customer_id))
+    sent = read(lambda tx: store.list_shop_events_of(tx, customer_id, limit=_MAX_LATEST))
+    return CustomerPieces(
+        customer,
+        _read_events(read, partial(store.list_customer_events, customer_id=customer_id)),
+        map(_without_vendors, licenses) if for_customer else licenses,
+        read(lambda tx: store.list_mails_of(tx, customer_id, limit=_MAX_LATEST)),
+        iter(sent) if for_customer else (read(partial(_with_payload, event=one)) for one in sent),
+    )
+
+
+def find_customer_data(tx: ReadTransaction, customer_id: int, *, for_customer: bool = False) -> CustomerData:
+    """The same at one moment. Raises ``TooMuchStored`` for more than ``MAX_LICENSES`` or ``MAX_ROWS``."""
+    own = LicenseFilter(customer_id=customer_id)
+    most = MAX_LICENSES + 1
+    if count_licenses(tx, own, most=most) + count_deleted_of_customer(tx, customer_id, most=most) >= most:
+        raise TooMuchStored
+    found = read_pieces(lambda question: question(tx), customer_id, for_customer=for_customer)
+    room = _Room(MAX_ROWS)
+    return CustomerData(
+        found.customer,
+        room.take(found.events),
+        [
+            LicenseData(
+                one.license,
+                room.take(one.activations),
+                room.take(one.events),
+                {name: room.take(rows) for name, rows in one.others.items()},
+            )
+            for one in found.licenses
+        ],
+        room.take(found.mails),
+        room.take(found.shop_events, _rows_in),
+    )
+
+
+class _Room:
+    """How many more rows there may be."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def take(self, some: Iterable[Row], count: Callable[[Row], int] = lambda _: 1) -> list[Row]:
+        """These rows. Raises ``TooMuchStored``, without reading the rest, where they are too many."""
+        taken = []
+        for one in some:
+            self._left -= count(one)
+            if self._left < 0:
+                raise TooMuchStored
+            taken.append(one)
+        return taken
+
+
+def _read_licenses(read: Read, customer_id: int) -> Iterator[LicensePieces]:
+    own, after_id = LicenseFilter(customer_id=customer_id), 0
+    while some := read(partial(list_licenses, where=own, after_id=after_id, limit=_LICENSES_AT_ONCE)):
+        for one in some:
+            yield LicensePieces(
+                one,
+                read(partial(store.list_activations_of, license_id=one.id)),
+                _read_events(
+                    read,
+                    partial(store.list_events_of, license_id=one.id),
+                    read(partial(store.find_handed_over, license_id=one.id)),
+                ),
+                read(partial(store.list_other_rows_of, license_id=one.id)),
+            )
+        after_id = some[-1].id
+
+
+def _read_deleted(read: Read, customer_id: int) -> Iterator[LicensePieces]:
+    after_id = 0
+    while some := read(partial(list_of_customer, customer_id=customer_id, after_id=after_id, limit=1)):
+        ((after_id, snapshot),) = some
+        events = _read_events(read, partial(store.list_events_of, license_id=after_id))
+        yield LicensePieces(license_of(snapshot, after_id), [], events, snapshot.rows)
+
+
+def _read_events(read: Read, list_some: Callable[..., list[FeedEvent]], after_id: int = 0) -> Iterator[Event]:
+    """The events of a list after an ID, read in parts."""
+    while some := read(partial(list_some, after_id=after_id, limit=_EVENTS_AT_ONCE)):
+        yield from (one.event for one in some)
+        after_id = some[-1].id
+        if len(some) < _EVENTS_AT_ONCE:
+            return
+
+
+def _rows_in(sent: dict[str, Any]) -> int:
+    """As how many rows an event of a shop counts."""
+    return 1 + len(sent.get("body") or "") // _BYTES_A_ROW
+
+
+def _with_payload(tx: ReadTransaction, event: dict[str, Any]) -> dict[str, Any]:
+    """An event of a shop with what the shop sent; None once that was forgotten."""
+    payload = find_payload(tx, event["id"])
+    return event | {"body": None if payload is None else payload.body.decode(errors="replace")}
+
+
+def _without_vendors(found: LicensePieces) -> LicensePieces:
+    """The same without what tells of the vendor's people and servers."""
+    return found._replace(
+        events=(one for one in found.events if one.name != "license.noted"),
+        others={name: rows for name, rows in found.others.items() if name not in OF_VENDOR},
+    )
+
+
+def export_customer(read: Any, query: ExportCustomer) -> CustomerData:
+    """What is stored about a customer. Raises ``NotFound`` where that is nothing, and ``TooMuchStored``."""
+    found = find_customer_data(read.tx, query.customer_id)
+    if found.customer is None and not (found.licenses or found.mails or found.shop_events):
+        raise NotFound(f"customer {query.customer_id}")
+    return found
+
+
+def require_customer_data(read: Any, query: RequireCustomerData) -> None:
+    """Raises ``NotFound`` where nothing is stored about a customer."""
+    number = query.customer_id
+    is_there = (
+        CUSTOMERS.find(read.tx, number)
+        or count_licenses(read.tx, LicenseFilter(customer_id=number), most=1)
+        or count_deleted_of_customer(read.tx, number, most=1)
+        or store.list_mails_of(read.tx, number, limit=1)
+        or store.list_shop_events_of(read.tx, number, limit=1)
+    )
+    if not is_there:
+        raise NotFound(f"customer {number}")
+
+
+QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
+    ExportCustomer: export_customer,
+    RequireCustomerData: require_customer_data,
 }

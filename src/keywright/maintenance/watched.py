@@ -15,7 +15,6 @@ from keywright.config import Settings
 from keywright.core.errors import Unavailable
 from keywright.core.parsing import format_size, write_time
 from keywright.db import Storage, database_path, run_write
-from keywright.db.certificates import find_certificate_end
 from keywright.db.migrate import HEAD, read_state
 from keywright.db.rows import to_datetime, to_seconds
 from keywright.db.schema import (
@@ -28,7 +27,8 @@ from keywright.db.schema import (
 )
 from keywright.db.secret_ids import find_secret_ids
 from keywright.db.transaction import ReadTransaction
-from keywright.events.outbox.model import MailState
+from keywright.db.urls import find_certificate_end
+from keywright.events.outbox import MailState
 from keywright.maintenance.backup import find_backup_time
 from keywright.provisioning.shops.model import EventState
 from keywright.search.feed import find_visible_id

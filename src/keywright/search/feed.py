@@ -22,7 +22,7 @@ from keywright.events.feed import (
     find_settled,
     is_wanted,
 )
-from keywright.events.settling_store import find_settled_id
+from keywright.events.store import find_settled_id
 from keywright.search.store import find_first_event_id, list_products_of
 
 #: The time for a page, in seconds; and the numbers of events that are looked at in a step.

@@ -12,7 +12,7 @@ import msgspec
 from keywright.core.command import Command
 from keywright.db import ReadTransaction, WriteTransaction
 from keywright.events.feed import find_settled
-from keywright.events.settling_store import settle
+from keywright.events.store import settle
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing import moments
 from keywright.licensing.licenses import store as license_store

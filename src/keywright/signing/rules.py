@@ -1,28 +1,98 @@
-"""What a signed answer says, and until when it is good. Pure."""
+"""License files as text, requests for them, what a signed answer states, and until when it is good. Pure."""
 
 import hashlib
+import re
 from collections.abc import Sequence
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from keywright.core.errors import (
     FingerprintRequired,
+    InvalidLicenseKey,
     LicenseDisabled,
     LicenseExpired,
     LicenseInactive,
     NotActivated,
+    OfflineRequestUnreadable,
     VersionNotCovered,
 )
+from keywright.core.parsing import MAX_ID, is_storable
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.leases.model import Lease
 from keywright.licensing.licenses import rules as license_rules
+from keywright.licensing.licenses.keys import normalize_key
 from keywright.licensing.licenses.model import License
 from keywright.licensing.validation import Code, Findings
 from keywright.licensing.views import LicenseView
-from keywright.signing.jws import encode_base64url
+from keywright.signing.jws import decode_base64url, encode_base64url
 from keywright.signing.model import Claims, SignedActivation, SignedLease, SigningKey
+
+_BEGIN, _END = "-----BEGIN KEYWRIGHT LICENSE-----", "-----END KEYWRIGHT LICENSE-----"
+_WIDTH = 64
+#: The largest file, in bytes.
+MAX_FILE = 64 * 1024
+
+
+def write_license_file(token: bytes) -> bytes:
+    """The token between its two lines, in lines of 64 characters that end with LF."""
+    text = token.decode()
+    lines = (text[start : start + _WIDTH] for start in range(0, len(text), _WIDTH))
+    return "\n".join([_BEGIN, *lines, _END, ""]).encode()
+
+
+def read_license_file(content: bytes) -> bytes:
+    """The token in a license file; text outside the two lines is ignored.
+
+    Raises ``ValueError`` with a reason.
+    """
+    if len(content) > MAX_FILE:
+        raise ValueError("is larger than 64 KiB")
+    _, begin, rest = content.partition(_BEGIN.encode())
+    inside, end, _ = rest.partition(_END.encode())
+    if not begin or not end:
+        raise ValueError(f"has no text between “{_BEGIN}” and “{_END}”")
+    return b"".join(inside.split())
+
+
+_PREFIX = "keywright-request:"
+_SPACES = re.compile(r"\s+")
+#: The longest text of a request, in characters.
+MAX_REQUEST = 8 * 1024
+
+
+class OfflineRequest(msgspec.Struct, frozen=True):
+    """The license, the device that the file is to be for, and the program that asks."""
+
+    license_key: Annotated[str, Meta(min_length=1)]
+    fingerprint: Annotated[str, Meta(min_length=8, max_length=256)]
+    name: Annotated[str, Meta(max_length=255)] | None = None
+    product: Annotated[int, Meta(ge=0, le=MAX_ID)] | Annotated[str, Meta(max_length=64)] | None = None
+    built_at: Annotated[datetime, Meta(tz=True)] | None = None
+
+
+_decode = msgspec.json.Decoder(OfflineRequest).decode
+
+
+def parse_request(text: str) -> OfflineRequest:
+    """The request in a text; spaces and line ends in it, and what stands before it, are ignored.
+
+    Raises ``OfflineRequestUnreadable``.
+    """
+    _, prefix, encoded = text.partition(_PREFIX)
+    if not prefix or len(text) > MAX_REQUEST:
+        raise OfflineRequestUnreadable
+    try:
+        asked = _decode(decode_base64url(_SPACES.sub("", encoded).encode()))
+        if not all(is_storable(str(one)) for one in (asked.fingerprint, asked.name, asked.product)):
+            raise OfflineRequestUnreadable
+        built_at = None if asked.built_at is None else asked.built_at.astimezone(UTC).replace(microsecond=0)
+        return msgspec.structs.replace(asked, license_key=normalize_key(asked.license_key), built_at=built_at)
+    except (ValueError, OverflowError, msgspec.MsgspecError, RecursionError, InvalidLicenseKey):
+        raise OfflineRequestUnreadable from None
+
 
 #: The life of a signed key set.
 KEY_SET_LIFE = timedelta(days=30)

@@ -10,12 +10,12 @@ refusal is one class in one of these files; v2, the pages, the terminal and the 
 from keywright.core.errors.root import *
 from keywright.core.errors.licensing import *
 from keywright.core.errors.terms import *
-from keywright.core.errors.signing import *
+from keywright.core.errors.management import *
 from keywright.core.errors.provisioning import *
-from keywright.core.errors.shops import *
-from keywright.core.errors.commands import *
-from keywright.core.errors.identity import *
-from keywright.core.errors.jobs import *
+from keywright.core.errors.provisioning import *
+from keywright.core.errors.calls import *
+from keywright.core.errors.management import *
+from keywright.core.errors.management import *
 from keywright.core.errors.calls import *
 from keywright.core.errors.requests import *
 from keywright.core.errors.faults import *

@@ -9,11 +9,12 @@ from msgspec.structs import replace
 
 from keywright.core.command import Command
 from keywright.core.errors import NotFound
-from keywright.delivery.mail import rules, store, template_store
-from keywright.delivery.mail.commands import (
+from keywright.delivery.mail import rules, store
+from keywright.delivery.mail.model import (
     DecideHeld,
     DeleteTemplate,
     FinishMail,
+    OwnTemplate,
     PurgeMails,
     QueueSample,
     Resumed,
@@ -21,9 +22,8 @@ from keywright.delivery.mail.commands import (
     SendAgain,
     Unsubscribe,
 )
-from keywright.delivery.mail.model import OwnTemplate
-from keywright.events.outbox.model import MailState, OutboxMail, QueuedMail, Subject
-from keywright.events.outbox.store import queue_mail
+from keywright.events.outbox import MailState, OutboxMail, QueuedMail, Subject
+from keywright.events.outbox_store import queue_mail
 from keywright.events.unit_of_work import UnitOfWork
 
 #: How many mails are deleted, given up, or decided about in one transaction.
@@ -104,13 +104,13 @@ def save_template(work: UnitOfWork, command: SaveTemplate) -> None:
         updated_at=command.context.now,
         updated_by=command.context.by,
     )
-    template_store.save_template(work.tx, own)
+    store.save_template(work.tx, own)
     work.record_event("mail_template.saved", command, _details(command))
 
 
 def delete_template(work: UnitOfWork, command: DeleteTemplate) -> bool:
     """Delete a template; False where there is none."""
-    is_deleted = template_store.delete_template(work.tx, command.name, command.product_id, command.language)
+    is_deleted = store.delete_template(work.tx, command.name, command.product_id, command.language)
     if is_deleted:
         work.record_event("mail_template.deleted", command, _details(command))
     return is_deleted

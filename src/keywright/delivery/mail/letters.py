@@ -10,13 +10,12 @@ from keywright.delivery.mail import unsubscribing
 from keywright.delivery.mail.defaults import Source, built_in, choose_language
 from keywright.delivery.mail.model import AttemptOutcome, Fate
 from keywright.delivery.mail.rules import greetable_name
-from keywright.delivery.mail.store import is_unsubscribed
-from keywright.delivery.mail.template_store import find_template
+from keywright.delivery.mail.store import find_template, is_unsubscribed
 from keywright.delivery.webhooks.model import DisabledReason
 from keywright.delivery.webhooks.rules import short_url
 from keywright.delivery.webhooks.store import find_endpoint
-from keywright.events.outbox.model import MailTemplate, OutboxMail
-from keywright.identity import sign_in_codes
+from keywright.events.outbox import MailTemplate, OutboxMail
+from keywright.identity import passwords
 from keywright.identity.store import find_user_by_id
 from keywright.languages import ENGLISH, Language
 from keywright.licensing.licenses import rules as license_rules
@@ -225,8 +224,8 @@ def _link_to_renew(tx: ReadTransaction, views: Views, license: License) -> str |
 
 
 def _sign_in_values(tx: ReadTransaction, sign_in_id: str, settings: MailSettings) -> dict[str, Any]:
-    code = sign_in_codes.derive_code(tx.key_ring, sign_in_id)
-    path = sign_in_codes.link_path(tx.key_ring, sign_in_id)
+    code = passwords.derive_code(tx.key_ring, sign_in_id)
+    path = passwords.link_path(tx.key_ring, sign_in_id)
     url = None if settings.public_url is None else f"{settings.public_url}{path}"
     return {"code": f"{code[:4]} {code[4:]}", "sign_in_url": url}
 

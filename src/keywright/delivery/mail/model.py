@@ -1,11 +1,12 @@
-"""The vendor's own templates."""
+"""The vendor's own templates, and the commands about them and the outbox."""
 
 from datetime import datetime
 from enum import Enum, auto
 
 import msgspec
 
-from keywright.events.outbox.model import MailTemplate
+from keywright.core.command import Command
+from keywright.events.outbox import MailTemplate
 
 #: The product of a template that is for every product that has none of its own.
 EVERY_PRODUCT = 0
@@ -45,3 +46,73 @@ class AttemptOutcome(msgspec.Struct, frozen=True):
     reason: str | None = None
     #: Something else than this mail is in the way: the server cannot be reached, or refuses to work.
     is_servers_fault: bool = False
+
+
+class FinishMail(Command, frozen=True, kw_only=True):
+    """Write what an attempt to send a mail has come to."""
+
+    mail_id: int
+    claimed_by: str
+    outcome: AttemptOutcome
+
+
+class SendAgain(Command, frozen=True, kw_only=True):
+    """Let a mail wait again that was given up or held; queue a copy of one that was sent."""
+
+    mail_id: int
+
+
+class DecideHeld(Command, frozen=True, kw_only=True):
+    """Let mails wait again that a restored backup has brought, or drop them: some of them."""
+
+    is_sent: bool
+
+
+class QueueSample(Command, frozen=True, kw_only=True):
+    """Queue a test mail with sample values to a user of the pages."""
+
+    user_id: int
+    template: MailTemplate
+    product_id: int | None
+    language: str
+
+
+class SaveTemplate(Command, frozen=True, kw_only=True):
+    """Save a template of the vendor's."""
+
+    name: MailTemplate
+    product_id: int
+    language: str
+    subject: str
+    text: str
+    html: str
+
+
+class DeleteTemplate(Command, frozen=True, kw_only=True):
+    """Delete a template of the vendor's: the built-in one is used again."""
+
+    name: MailTemplate
+    product_id: int
+    language: str
+
+
+class PurgeMails(Command, frozen=True, kw_only=True):
+    """Delete some mails that were finished before this moment, and give up those that wait for so long."""
+
+    is_internal = True
+
+    keep_days: int
+
+
+class Unsubscribe(Command, frozen=True, kw_only=True):
+    """A customer wants no reminders any more, or wants them again."""
+
+    customer_id: int
+    is_unsubscribed: bool = True
+
+
+class Resumed(msgspec.Struct, frozen=True):
+    """How many held mails were decided, and whether more are left."""
+
+    decided: int
+    is_complete: bool

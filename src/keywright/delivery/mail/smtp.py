@@ -11,7 +11,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from keywright.config.mail_settings import SmtpServer
+from keywright.config.groups import SmtpServer
 from keywright.delivery.mail.model import AttemptOutcome, Fate
 
 if TYPE_CHECKING:

@@ -1,19 +1,20 @@
-"""Statements about the outbox."""
+"""The outbox, and the vendor's own templates, in the database."""
 
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import Row, case, delete, func, select, update
+from sqlalchemy import Row, case, delete, func, insert, select, update
 
 from keywright.db.bulk import Lookup
 from keywright.db.rows import is_due, to_columns, to_optional_seconds, to_seconds, with_datetimes
-from keywright.db.schema import customers, mail_outbox, users
+from keywright.db.schema import customers, mail_outbox, mail_templates, users
 from keywright.db.transaction import ReadTransaction, WriteTransaction
+from keywright.delivery.mail.model import EVERY_PRODUCT, OwnTemplate
 from keywright.delivery.mail.rules import MAX_PAUSE, mask_address
 from keywright.engine.queue import Kind
-from keywright.events.outbox.model import MailState, MailTemplate, OutboxMail, Subject
+from keywright.events.outbox import MailState, MailTemplate, OutboxMail, Subject
 
 _COLUMNS = mail_outbox.c
 _MAIL = select(*(_COLUMNS[name] for name in OutboxMail.__struct_fields__))
@@ -142,3 +143,60 @@ def save_unsubscribed(tx: WriteTransaction, customer_id: int, moment: datetime |
     values = {"unsubscribed_at": to_optional_seconds(moment)}
     change = update(customers).where(customers.c.id == customer_id).values(values)
     return tx.connection.execute(change).rowcount == 1
+
+
+#: The most own templates that are listed: all of a hundred products.
+MAX_TEMPLATES = 5_000
+_TEMPLATES = mail_templates.c
+_TEMPLATE = select(*(_TEMPLATES[name] for name in OwnTemplate.__struct_fields__))
+
+
+def find_template(
+    tx: ReadTransaction, name: MailTemplate, product_id: int | None, language: str
+) -> OwnTemplate | None:
+    """The vendor's template of this product, or else that of every product, in this language."""
+    query = _TEMPLATE.where(
+        _TEMPLATES.name == name.value,
+        _TEMPLATES.language == language,
+        _TEMPLATES.product_id.in_({EVERY_PRODUCT, product_id or EVERY_PRODUCT}),
+    )
+    return tx.first(query.order_by(_TEMPLATES.product_id.desc()).limit(1), _template_of)
+
+
+def list_templates(tx: ReadTransaction) -> list[OwnTemplate]:
+    """The vendor's templates, by name, product and language."""
+    query = _TEMPLATE.order_by(_TEMPLATES.name, _TEMPLATES.product_id, _TEMPLATES.language).limit(
+        MAX_TEMPLATES
+    )
+    return [_template_of(row) for row in tx.connection.execute(query)]
+
+
+def save_template(tx: WriteTransaction, template: OwnTemplate) -> None:
+    """Insert a template, or replace the one of this name, product and language."""
+    delete_template(tx, template.name, template.product_id, template.language)
+    values = {
+        "name": template.name.value,
+        "product_id": template.product_id,
+        "language": template.language,
+        "subject": template.subject,
+        "text": template.text,
+        "html": template.html,
+        "updated_at": to_seconds(template.updated_at),
+        "updated_by": template.updated_by,
+    }
+    tx.connection.execute(insert(mail_templates).values(values))
+
+
+def delete_template(tx: WriteTransaction, name: MailTemplate, product_id: int, language: str) -> bool:
+    """Delete one; False where there is none."""
+    is_one = (
+        _TEMPLATES.name == name.value,
+        _TEMPLATES.product_id == product_id,
+        _TEMPLATES.language == language,
+    )
+    return tx.connection.execute(delete(mail_templates).where(*is_one)).rowcount == 1
+
+
+def _template_of(row: Row[Any]) -> OwnTemplate:
+    values = with_datetimes(row)
+    return OwnTemplate(**values | {"name": MailTemplate(values["name"])})

@@ -7,7 +7,7 @@ from keywright.delivery.mail.defaults import Source, choose_language
 from keywright.delivery.mail.letters import MailSettings, sample_values
 from keywright.delivery.mail.message import render_source
 from keywright.delivery.mail.sandbox import BadTemplate
-from keywright.delivery.mail.template_store import list_templates
+from keywright.delivery.mail.store import list_templates
 from keywright.languages import ENGLISH
 from keywright.provisioning.brand import Brand
 

@@ -10,7 +10,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from keywright.config.addresses import is_this_machine
+from keywright.config.values import is_this_machine
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network

@@ -24,10 +24,10 @@ from sqlalchemy import (
 from keywright.core.paging import ItemPage
 from keywright.core.retry_after import MAX_RETRY_AFTER
 from keywright.db.bulk import Lookup, Values, bulk_insert, bulk_update
-from keywright.db.keyset import read_page
 from keywright.db.rows import (
     due_spans,
     is_due,
+    read_page,
     to_columns,
     to_datetime,
     to_optional_seconds,

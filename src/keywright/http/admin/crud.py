@@ -19,7 +19,7 @@ from keywright.http.pages.languages import _
 from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
-from keywright.identity.rights import Right
+from keywright.identity.model import Right
 
 #: What forms call some fields.
 _INPUTS = {"id": "number"}

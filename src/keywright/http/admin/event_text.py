@@ -11,9 +11,8 @@ from markupsafe import Markup, escape
 from keywright.events.model import Event
 from keywright.events.prose import PROSE
 from keywright.http.pages.languages import N_, _
-from keywright.identity import rights
-from keywright.identity.model import User
-from keywright.identity.rights import Right
+from keywright.identity import model
+from keywright.identity.model import Right, User
 from keywright.search.store import Owner
 
 _WORDS = {name: words for texts in PROSE.values() for name, words in texts.items()}
@@ -156,7 +155,7 @@ def hidden_prefix(reader: User) -> str | None:
     """The prefix of events that this user may not see: only administrators see sign-ins and changes of users.
     None if the user may see all events.
     """
-    return None if rights.may(reader.role, Right.ADMINISTER) else _ABOUT_USERS
+    return None if model.may(reader.role, Right.ADMINISTER) else _ABOUT_USERS
 
 
 class _OrEmpty(dict[str, str]):

@@ -25,8 +25,7 @@ from keywright.http.admin.event_text import (
     hidden_prefix,
 )
 from keywright.http.pages.render import has_right
-from keywright.identity.model import User
-from keywright.identity.rights import Right
+from keywright.identity.model import Right, User
 from keywright.identity.store import list_api_keys, list_users
 from keywright.licensing.undo.rules import can_undo
 from keywright.provisioning.catalog.model import NameKind

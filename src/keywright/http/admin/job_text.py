@@ -12,7 +12,7 @@ from keywright.licensing.licenses.model import Status
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import names_of
 from keywright.provisioning.importers.model import Verdict
-from keywright.provisioning.importers.report import ODDITIES, VERDICTS
+from keywright.provisioning.importers.run import ODDITIES, VERDICTS
 from keywright.provisioning.policies import store as policy_store
 from keywright.search.filters import Search
 

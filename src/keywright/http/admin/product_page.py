@@ -12,8 +12,7 @@ from keywright.http.admin.timeline import read_timeline
 from keywright.http.pages.inputs import require_id
 from keywright.http.pages.languages import _
 from keywright.http.pages.request import PageRequest
-from keywright.identity.model import ApiKey
-from keywright.identity.rights import Right
+from keywright.identity.model import ApiKey, Right
 from keywright.identity.store import list_api_keys
 from keywright.provisioning.policies import store as policy_store
 from keywright.provisioning.products.store import PRODUCTS

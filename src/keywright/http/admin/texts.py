@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from keywright.config import Settings
-from keywright.events.outbox.model import MailTemplate
+from keywright.events.outbox import MailTemplate
 from keywright.http.pages.languages import N_, _
 from keywright.identity.model import Role
 from keywright.licensing.licenses.model import License, State, Status, order_of

@@ -15,9 +15,8 @@ from keywright.http.admin.sealed_text import seal_text, unseal_text
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.languages import N_, _
 from keywright.http.pages.request import PageRequest
-from keywright.identity import rights
-from keywright.identity.model import Role
-from keywright.identity.rights import Right
+from keywright.identity import model
+from keywright.identity.model import Right, Role
 from keywright.identity.store import find_user_by_id
 
 _PURPOSE = b"the values before a change in the pages: "
@@ -79,7 +78,7 @@ def read_past(request: PageRequest, path: str) -> Past:
 def may_undo(request: PageRequest, user_id: int | None) -> bool:
     """Whether the present user may undo a change of this one: what an administrator did needs another one."""
     made_by = None if user_id is None else request.ask(lambda tx: find_user_by_id(tx, user_id))
-    return made_by is None or rights.may(request.user.role, _RIGHT_OF[made_by.role])
+    return made_by is None or model.may(request.user.role, _RIGHT_OF[made_by.role])
 
 
 def say_whether_undone(undo: str) -> str:

@@ -1,16 +1,157 @@
 """The page about v3: each route with its members, problems, and an example call in several languages."""
 
-from collections.abc import Sequence
-from typing import Any
+import json
+import shlex
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from keywright.config import Settings
 from keywright.core.errors.problems import PROBLEMS
 from keywright.http.middleware.routing import Right
 from keywright.http.openapi import page
-from keywright.http.openapi.languages import LANGUAGES, Example
 from keywright.http.openapi.v3_document import build, example_url, problems_of
 from keywright.http.v3.route import JSON_TYPE, Route
 from keywright.http.v3.routes import ROUTES
+
+Json = Any
+
+
+class Example(NamedTuple):
+    """A call with its URL; ``body`` is None where it has none."""
+
+    method: str
+    url: str
+    has_api_key: bool
+    body: Json = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that the call needs."""
+        key = {"Authorization": "Bearer kw_…"} if self.has_api_key else {}
+        return key | ({} if self.body is None else {"Content-Type": "application/json"})
+
+
+def write_curl(one: Example) -> str:
+    """For the shell."""
+    is_usual = one.method == ("GET" if one.body is None else "POST")
+    words = ["curl" if is_usual else f"curl -X {one.method}"]
+    words += [f"-H {shlex.quote(f'{name}: {value}')}" for name, value in one.headers.items()]
+    if one.body is not None:
+        words.append(f"-d {shlex.quote(_json(one.body))}")
+    return " \\\n  ".join([*words, shlex.quote(one.url)])
+
+
+def write_python(one: Example) -> str:
+    """With httpx."""
+    arguments = [json.dumps(one.url)]
+    if one.has_api_key:
+        arguments.append('headers={"Authorization": "Bearer kw_…"}')
+    if one.body is not None:
+        arguments.append(f"json={_indent(_python(one.body))}")
+    call = "".join(f"    {argument},\n" for argument in [f'"{one.method}"', *arguments])
+    return f"import httpx\n\nanswer = httpx.request(\n{call})\nprint(answer.status_code, answer.text)"
+
+
+def write_javascript(one: Example) -> str:
+    """With fetch."""
+    options = [f'method: "{one.method}"']
+    if one.headers:
+        options.append(f"headers: {_indent(_json(one.headers), 2)}")
+    if one.body is not None:
+        options.append(f"body: JSON.stringify({_indent(_json(one.body), 2)})")
+    lines = "".join(f"  {option},\n" for option in options)
+    return (
+        f"const answer = await fetch({json.dumps(one.url)}, {{\n{lines}}});\n"
+        "console.log(answer.status, await answer.text());"
+    )
+
+
+def write_php(one: Example) -> str:
+    """With PHP's own streams."""
+    headers = [f"{name}: {value}" for name, value in one.headers.items()]
+    options = [f"'method' => '{one.method}'"]
+    if headers:
+        options.append(f"'header' => {_php(headers, 2)}")
+    if one.body is not None:
+        options.append(f"'content' => json_encode({_php(one.body, 2)})")
+    options.append("'ignore_errors' => true")
+    lines = "".join(f"    {option},\n" for option in options)
+    return (
+        f"<?php\n$context = stream_context_create(['http' => [\n{lines}]]);\n"
+        f"echo file_get_contents({_php(one.url)}, false, $context);"
+    )
+
+
+def write_go(one: Example) -> str:
+    """With net/http."""
+    is_empty = one.body is None
+    body = "nil" if is_empty else f"strings.NewReader(`{_json(one.body)}`)"
+    imports = sorted(["fmt", "io", "net/http", *([] if is_empty else ["strings"])])
+    lines = [
+        f'request, err := http.NewRequest("{one.method}", {json.dumps(one.url)}, {body})',
+        "if err != nil {\n\t\tpanic(err)\n\t}",
+        *(f'request.Header.Set("{name}", "{value}")' for name, value in one.headers.items()),
+        "answer, err := http.DefaultClient.Do(request)",
+        "if err != nil {\n\t\tpanic(err)\n\t}",
+        "defer answer.Body.Close()",
+        "text, _ := io.ReadAll(answer.Body)",
+        "fmt.Println(answer.Status, string(text))",
+    ]
+    imported = "".join(f'\t"{name}"\n' for name in imports)
+    code = "".join(f"\t{line}\n" for line in lines)
+    return f"package main\n\nimport (\n{imported})\n\nfunc main() {{\n{code}}}"
+
+
+LANGUAGES: dict[str, Callable[[Example], str]] = {
+    "curl": write_curl,
+    "Python": write_python,
+    "JavaScript": write_javascript,
+    "PHP": write_php,
+    "Go": write_go,
+}
+
+
+def _json(value: Json) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _indent(text: str, spaces: int = 4) -> str:
+    """The text with its further lines indented."""
+    return text.replace("\n", f"\n{' ' * spaces}")
+
+
+def _python(value: Json) -> str:
+    """A value as Python writes it, laid out as JSON."""
+    names = {True: "True", False: "False", None: "None"}
+    match value:
+        case dict() if value:
+            members = "".join(
+                f"    {json.dumps(name)}: {_indent(_python(one))},\n" for name, one in value.items()
+            )
+            return f"{{\n{members}}}"
+        case list() if value:
+            return f"[{', '.join(map(_python, value))}]"
+        case bool() | None:
+            return names[value]
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _php(value: Json, depth: int = 0) -> str:
+    """A value as PHP writes it."""
+    space = "  " * depth
+    match value:
+        case dict() if value:
+            members = (f"{space}  {_php(name)} => {_php(one, depth + 1)},\n" for name, one in value.items())
+            return f"[\n{''.join(members)}{space}]"
+        case dict():
+            return "new stdClass()"
+        case list():
+            return f"[{', '.join(_php(one, depth) for one in value)}]"
+        case str():
+            escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+            return f"'{escaped}'"
+    return json.dumps(value)
+
 
 _Part = dict[str, Any]
 

@@ -16,8 +16,7 @@ from keywright.http.pages.languages import _
 from keywright.http.pages.templates import open_templates
 from keywright.http.pages.urls import BASE, url
 from keywright.http.pages.zones import last_second
-from keywright.identity.model import User
-from keywright.identity.rights import Right, may
+from keywright.identity.model import Right, User, may
 
 THEMES = ("light", "dark", "system")
 _THEME_COOKIE = "keywright_theme"

@@ -31,8 +31,7 @@ from keywright.http.pages.session import SCRIPT, BrowserSession
 from keywright.http.pages.site import MenuItem, Site
 from keywright.http.pages.urls import BASE
 from keywright.http.server.listening import base_of_links
-from keywright.identity.model import Session, User
-from keywright.identity.rights import Right
+from keywright.identity.model import Right, Session, User
 
 _EMPTY = Form()
 

@@ -3,7 +3,7 @@
 from typing import Final, Literal
 
 from keywright.http.pages.session import BrowserSession
-from keywright.identity.rights import Right, may
+from keywright.identity.model import Right, may
 
 #: The right of pages that need no user.
 PUBLIC: Final = "public"

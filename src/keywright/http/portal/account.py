@@ -10,7 +10,7 @@ from keywright.core.parsing import parse_name
 from keywright.http.pages.languages import _
 from keywright.http.portal.page import Needs, Page
 from keywright.http.portal.request import PortalRequest
-from keywright.maintenance.customer_export import find_customer_data
+from keywright.maintenance.personal_data import find_customer_data
 from keywright.provisioning.customers.commands import UpdateCustomer
 from keywright.provisioning.customers.fields import CustomerFields
 from keywright.provisioning.portal.commands import MailKeys, RequestErasure

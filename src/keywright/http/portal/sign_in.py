@@ -12,8 +12,8 @@ from keywright.core.errors import CustomerSignInOver, KeywrightError
 from keywright.http.pages.languages import _
 from keywright.http.portal.page import Needs, Page
 from keywright.http.portal.request import PortalRequest
+from keywright.identity.passwords import is_link_token
 from keywright.identity.sessions import hash_session_token, new_session_token
-from keywright.identity.sign_in_codes import is_link_token
 from keywright.provisioning.customers.fields import parse_email
 from keywright.provisioning.portal.commands import (
     AskToSignIn,

@@ -30,7 +30,7 @@ from keywright.licensing.activations.model import Device, PlaceChange
 from keywright.licensing.refusals import NamedDevice
 from keywright.signing.commands import ActivateForFile
 from keywright.signing.model import FileWithPlace, LicenseFile
-from keywright.signing.requests import MAX_REQUEST, OfflineRequest, parse_request
+from keywright.signing.rules import MAX_REQUEST, OfflineRequest, parse_request
 
 if TYPE_CHECKING:
     from jinja2 import Environment

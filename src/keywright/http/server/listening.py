@@ -6,8 +6,8 @@ from contextlib import ExitStack
 from typing import Self
 
 from keywright.config import Settings
-from keywright.config.addresses import is_this_machine, web_address
 from keywright.config.installation import mark_server
+from keywright.config.values import is_this_machine, web_address
 from keywright.core import errors as e
 
 #: The most connections that wait until they are accepted.

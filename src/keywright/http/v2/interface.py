@@ -15,10 +15,19 @@ from keywright.http.middleware.body import MAX_UNTRUSTED_BODY
 from keywright.http.middleware.call import Call
 from keywright.http.middleware.cors import CorsNames
 from keywright.http.middleware.routing import Right
-from keywright.http.v2 import messages, parameters, wire
-from keywright.http.v2.paths import decode_words, join_key, parse_rest_route, parse_setting, to_text
+from keywright.http.v2 import parameters, wire
 from keywright.http.v2.relay import Relay
-from keywright.http.v2.routes import ADDRESSES, Action, Address, refusing
+from keywright.http.v2.routes import (
+    ADDRESSES,
+    Action,
+    Address,
+    decode_words,
+    join_key,
+    parse_rest_route,
+    parse_setting,
+    refusing,
+    to_text,
+)
 from keywright.licensing.refusals import NamedDevice, to_known_token
 
 #: The header and the parameter in which a POST names another method.
@@ -29,7 +38,7 @@ _METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 class V2:
     """The v2 interface, at the path that the settings name."""
 
-    malformed = messages.MALFORMED
+    malformed = wire.MALFORMED
     has_own_credentials = False
     has_keys_in_body = False
     tells_limits = False
@@ -122,8 +131,8 @@ class V2:
 
     def write_error(self, error: e.KeywrightError, call: Call) -> Answer:
         """The answer for an error, in the words of the action."""
-        sayings = call.action.sayings if isinstance(call.action, Action) else messages.NO_SAYINGS
-        return messages.write_error(error, sayings)
+        sayings = call.action.sayings if isinstance(call.action, Action) else wire.NO_SAYINGS
+        return wire.write_error(error, sayings)
 
     def _change_action(self, call: Call, method: str) -> Action:
         """The action of another method at the call's address."""

@@ -29,11 +29,10 @@ from keywright.http.middleware.thread_pool import ThreadPool
 from keywright.http.server.peers import source_of
 from keywright.http.v2.routes import Address
 from keywright.licensing.activations.commands import Validate
-from keywright.provisioning.importers.addresses import address_keeper
-from keywright.provisioning.importers.commands import ImportLicenses
 from keywright.provisioning.importers.lmfwc import DATA_ERROR, PlainKeys, Plugin, read_license
 from keywright.provisioning.importers.lmfwc_client import Limits, LmfwcClient, ShopRefusal, ShopUnavailable
-from keywright.provisioning.importers.model import ImportedLicense
+from keywright.provisioning.importers.model import ImportedLicense, ImportLicenses
+from keywright.provisioning.importers.rows import address_keeper
 from keywright.provisioning.importers.run import split
 
 #: How long a call waits for the other system, in seconds, and how many questions it gets at once.

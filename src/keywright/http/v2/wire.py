@@ -1,4 +1,4 @@
-"""The wire format of v2: the fields of each answer, their order, names and JSON types.
+"""Write the answers of v2: records, and errors as the catalog of errors describes them.
 
 Licenses and generators are written in camelCase, activations in snake_case; moments are
 ``YYYY-MM-DD HH:MM:SS`` in UTC. Functions without an underscore write whole bodies, with their envelope.
@@ -7,16 +7,50 @@ Licenses and generators are written in camelCase, activations in snake_case; mom
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import TypeVar
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 import msgspec
 
+from keywright.core import errors as e
 from keywright.core.parsing import write_time
+from keywright.http.answer import Answer, error_headers
 from keywright.http.v2 import schemas
 from keywright.licensing.activations.model import Activation, LicenseRecord
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.rules import remaining_activations
 from keywright.provisioning.policies.model import Policy
+
+#: Another sentence for an error, where an operation says it in its own words.
+Sayings = Mapping[type[e.KeywrightError], str]
+
+NO_SAYINGS: Sayings = MappingProxyType({})
+
+#: The answers to the errors that calls of v2 meet, in the catalog's order. ``Unavailable`` is a group.
+PROBLEMS: dict[type[e.KeywrightError], e.V2] = {
+    kind: kind.v2 for kind in e.CATALOG if kind.v2 is not None and kind is not e.Unavailable
+}
+
+#: The errors that say that a request could not be read.
+MALFORMED = frozenset(kind for kind, problem in PROBLEMS.items() if problem.status == 400)
+
+
+def write_error(error: e.KeywrightError, sayings: Sayings = NO_SAYINGS) -> Answer:
+    """The answer for an error."""
+    return Answer(*write(error, sayings), error_headers(error))
+
+
+def write(error: e.KeywrightError, sayings: Sayings) -> tuple[int, bytes]:
+    """The status and the body that say this error."""
+    status, code, sentence = error.v2 or PROBLEMS[e.Fault]
+    message = error.say(sayings.get(type(error), sentence))
+    data: dict[str, Any] = {"status": status}
+    if isinstance(error, e.InvalidParameters):
+        data["params"] = error.reasons
+    data["errors"] = {code: [message]}
+    data["error_data"] = {code: {"status": status}}
+    return status, encode({"success": False, "code": code, "message": message, "data": data})
+
 
 _Record = TypeVar("_Record")
 

@@ -18,7 +18,7 @@ from keywright.http.v3.fields import Body
 from keywright.http.v3.route import Route
 from keywright.identity.sessions import new_session_token
 from keywright.maintenance.commands import EraseCustomer, ExportCustomer, RequireCustomerData
-from keywright.maintenance.customer_export import CustomerData, LicenseData
+from keywright.maintenance.personal_data import CustomerData, LicenseData
 from keywright.maintenance.personal_data_store import Erasure
 from keywright.provisioning.customers.commands import CUSTOMER, ListCustomers
 from keywright.provisioning.customers.fields import CustomerFilter, Email

@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import StoreError, Unavailable
 from keywright.db import ReadTransaction, WriteTransaction, database_path, look_at, open_storage, run_write
-from keywright.db.files import new_file, private_folder, rename_durably
+from keywright.db.locks import new_file, private_folder, rename_durably
 from keywright.db.migrate import HEAD, DatabaseState, list_pending, read_state
 from keywright.db.rows import to_datetime, to_seconds
 from keywright.db.schema import checkpoints

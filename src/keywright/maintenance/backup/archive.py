@@ -26,7 +26,7 @@ import msgspec
 
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import StoreError
-from keywright.db.files import new_file
+from keywright.db.locks import new_file
 from keywright.maintenance.backup.manifest import Manifest
 
 #: Backups of other formats are refused.

@@ -19,12 +19,12 @@ from sqlalchemy.exc import DBAPIError
 
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import RejectedByDatabase, StoreError
-from keywright.db.files import private_folder
+from keywright.db.locks import private_folder
 from keywright.db.migrate import LOCK_OUT_SERVERS
 from keywright.db.schema import ID_KINDS, metadata
 from keywright.db.session import COUNT_SESSIONS, Session
 from keywright.db.urls import without_password
-from keywright.events.outbox.store import HOLD_WAITING
+from keywright.events.outbox_store import HOLD_WAITING
 from keywright.maintenance.backup.archive import CHUNK, Backup, Progress
 from keywright.maintenance.backup.manifest import (
     Description,

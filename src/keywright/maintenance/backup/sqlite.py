@@ -13,10 +13,10 @@ from sqlalchemy.exc import DBAPIError
 
 from keywright.core.crypto import KeyRing
 from keywright.core.errors import StoreBusy, StoreError
-from keywright.db.files import new_file, private_folder, rename_durably, sync_file, sync_folder
+from keywright.db.locks import new_file, private_folder, rename_durably, sync_file, sync_folder
 from keywright.db.migrate import migrate_sqlite
 from keywright.db.sqlite import SqliteStorage, connect, make_engine, refuse_network_file_system
-from keywright.events.outbox.store import HOLD_WAITING
+from keywright.events.outbox_store import HOLD_WAITING
 from keywright.maintenance.backup.archive import Backup, Progress
 from keywright.maintenance.backup.manifest import Description, describe, require_match, require_replaceable
 from keywright.maintenance.clock import believing

@@ -1,19 +1,39 @@
-"""Licenses out of the rows of a table."""
+"""Licenses out of the rows of a table, and what is kept of their addresses."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
 
+from keywright.config import Settings
 from keywright.core import parsing
 from keywright.core.errors import InvalidTerms
+from keywright.core.parsing import IpAddresses
 from keywright.licensing.activations.model import ActivationSource
 from keywright.licensing.licenses.model import Order, Status, order_fields
 from keywright.licensing.terms.rules import merge_terms, parse_term_name, parse_terms, to_text, with_new_names
 from keywright.provisioning.importers.columns import METADATA, WORDS, Words, field_name, parser_of
 from keywright.provisioning.importers.model import ImportedActivation, ImportedLicense
+
+
+def address_keeper(settings: Settings, now: datetime) -> Callable[[str, datetime], str]:
+    """Make the function that keeps as much of an address, used at a moment, as the settings allow."""
+    return keeper_of(settings.ip_addresses, settings.keep_addresses_days, now)
+
+
+def keeper_of(kept: IpAddresses, days: int, now: datetime) -> Callable[[str, datetime], str]:
+    """Make the same function from these two settings."""
+    oldest = now - timedelta(days=days) if days else None
+
+    def keep(address: str, came_at: datetime) -> str:
+        if oldest is not None and came_at < oldest:
+            return ""
+        return parsing.keep_address(address, kept)
+
+    return keep
+
 
 #: How much of an address that came at a moment may be kept.
 KeepAddress = Callable[[str, datetime], str]

@@ -1,30 +1,159 @@
-"""Run an import: everything is read and checked first, then brought in batches, each one transaction.
+"""Run an import: everything is read first, then brought in batches, each one transaction; and report it.
 
 An import that was broken off is run again: what was brought is the same then, and changes nothing.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby, islice
 from typing import Any, Protocol, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from keywright.core.command import Command, Context
-from keywright.provisioning.importers.commands import (
+from keywright.provisioning.importers.model import (
     Import,
     ImportApiKeys,
-    ImportGenerators,
-    ImportLicenses,
-    ImportNames,
-    ReserveIds,
-)
-from keywright.provisioning.importers.model import (
+    Imported,
     ImportedApiKey,
     ImportedGenerator,
     ImportedLicense,
     ImportedNames,
+    ImportGenerators,
+    ImportLicenses,
+    ImportNames,
+    Notice,
+    Outcome,
+    ReserveIds,
+    Verdict,
 )
-from keywright.provisioning.importers.report import Report
+
+#: What each code of a notice means, and what is done about it.
+ODDITIES: dict[str, tuple[str, str]] = {
+    "line_unusable": ("Lines that cannot be used", "left out"),
+    "key_unreadable": ("License keys that the secrets do not unseal", "left out"),
+    "key_unusable": ("License keys that are empty, too long, or have control characters", "left out"),
+    "key_duplicate": (
+        "License keys that several licenses have",
+        "the first is brought, with all activations",
+    ),
+    "key_changed": ("License keys that were changed in one system", "the newer key holds"),
+    "key_trimmed": ("License keys with spaces around them", "brought without these"),
+    "key_weak": ("License keys that could be guessed (under 64 bits)", "brought; consider longer ones"),
+    "hash_wrong": ("License keys whose hash is not theirs", "brought as they unseal"),
+    "counter_wrong": ("Activation counts that are not the number of active records", "counted anew"),
+    "over_limit": ("Licenses with more places taken than their limit", "brought; they take no new place"),
+    "id_changed": ("License numbers that are taken here", "brought with new numbers"),
+    "policy_missing": ("Policies that are not here", "brought without a policy; the terms are brought"),
+    "order_line_taken": (
+        "Order lines that another license here has",
+        "brought with the order's number alone",
+    ),
+    "device_taken": ("Devices that have another place on the license here", "brought without fingerprint"),
+    "license_missing": ("Activations of licenses that do not exist", "left out"),
+    "token_unusable": ("Activation tokens that are not 40 hexadecimal digits", "left out"),
+    "token_twice": ("Activation tokens that a license has twice", "the one that changed last is brought"),
+    "status_unknown": ("Unknown statuses", "brought as inactive"),
+    "date_zero": ("Dates of only zeros", "brought as no date"),
+    "date_odd": ("Dates that are none", "brought as no date"),
+    "expiry_local": ("Licenses that end at a midnight of another time zone", "brought as they are, in UTC"),
+    "number_odd": ("Numbers that are none, or out of range", "brought as none"),
+    "text_cut": ("Texts that are too long, or have null characters", "cut"),
+    "text_broken": ("Texts that are not UTF-8", "brought with \ufffd in place of the wrong bytes"),
+    "metadata_unusable": ("Meta data that is no object of texts, or beyond the bounds", "left out"),
+    "generator_unusable": ("Generators that make no keys", "left out"),
+    "api_key_unusable": ("API keys that no program can use", "left out"),
+    "api_key_owner": ("API keys whose WordPress user does not exist", "left out"),
+    "list_refused": ("Lists that the shop refuses", "nothing to bring of them"),
+    "table_missing": ("Tables that are missing", "nothing to bring of them"),
+}
+#: How many places of each oddity are listed.
+_MAX_LISTED = 20
+#: The words for each verdict.
+VERDICTS = {
+    Verdict.NEW: "new",
+    Verdict.SAME: "the same",
+    Verdict.NEWER_THERE: "newer there, taken over",
+    Verdict.NEWER_HERE: "newer here, kept",
+    Verdict.DELETED_HERE: "deleted here, not brought back",
+    Verdict.LEFT_OUT: "left out",
+}
+
+
+class Report:
+    """Counts outcomes and notices; of each kind of notice, the first are kept."""
+
+    def __init__(self) -> None:
+        self._outcomes: Counter[tuple[str, Verdict]] = Counter()
+        self._notices: dict[str, list[Notice]] = {}
+        self._amounts: Counter[str] = Counter()
+
+    def add(self, imported: Imported) -> None:
+        """Add what a command did."""
+        for one in imported.outcomes:
+            self.count(one)
+        for notice in imported.notices:
+            self.note(notice)
+
+    def count(self, outcome: Outcome) -> None:
+        """Add to the records of a kind."""
+        self._outcomes[outcome.kind, outcome.verdict] += outcome.amount
+
+    def note(self, notice: Notice, amount: int = 1) -> None:
+        """Add something odd."""
+        self._amounts[notice.code] += amount
+        listed = self._notices.setdefault(notice.code, [])
+        if len(listed) < _MAX_LISTED:
+            listed.append(notice)
+
+    def amount(self, kind: str, verdict: Verdict) -> int:
+        """The number of records of a kind that met this verdict."""
+        return self._outcomes[kind, verdict]
+
+    def as_json(self) -> dict[str, Any]:
+        """The report for programs."""
+        records: dict[str, dict[str, int]] = {}
+        for (kind, verdict), amount in self._outcomes.items():
+            records.setdefault(kind, {})[verdict.value] = amount
+        return {
+            "records": records,
+            "odd": [
+                {
+                    "code": code,
+                    "amount": self._amounts[code],
+                    "what": ODDITIES[code][0],
+                    "done": ODDITIES[code][1],
+                    "places": [msgspec.structs.asdict(one) for one in self._notices[code]],
+                }
+                for code in ODDITIES
+                if code in self._amounts
+            ],
+        }
+
+    def lines(self) -> list[str]:
+        """The report for people."""
+        kinds = dict.fromkeys(kind for kind, _ in self._outcomes)
+        lines = [f"  {_plural(kind)}: {self._verdicts(kind)}" for kind in kinds]
+        for code in ODDITIES:
+            if code in self._amounts:
+                lines += ["", f"{ODDITIES[code][0]}: {self._amounts[code]:,} ({ODDITIES[code][1]})"]
+                lines += [
+                    f"  {': '.join(filter(None, (one.place, one.what)))}" for one in self._notices[code]
+                ]
+                hidden = self._amounts[code] - len(self._notices[code])
+                lines += [f"  and {hidden:,} more"] if hidden > 0 else []
+        return lines
+
+    def _verdicts(self, kind: str) -> str:
+        amounts = ((verdict, self._outcomes[kind, verdict]) for verdict in Verdict)
+        return ", ".join(f"{amount:,} {VERDICTS[verdict]}" for verdict, amount in amounts if amount)
+
+
+def _plural(kind: str) -> str:
+    first, _, rest = kind.partition(" of ")
+    return f"{first}s of {rest.removeprefix('a ')}s" if rest else f"{kind}s"
+
 
 #: A batch holds SQLite's lock for some hundredths of a second.
 MAX_LICENSES, MAX_ACTIVATIONS = 500, 2_000

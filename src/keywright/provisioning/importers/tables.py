@@ -27,8 +27,8 @@ from keywright.provisioning.importers.model import (
     Outcome,
     Verdict,
 )
-from keywright.provisioning.importers.report import Report
 from keywright.provisioning.importers.rows import Defaults, Rows
+from keywright.provisioning.importers.run import Report
 
 #: The longest line of JSON, in bytes: a license may have very many activations.
 _MAX_JSON_LINE = 2**26

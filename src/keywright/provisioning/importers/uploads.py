@@ -9,13 +9,11 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from keywright.core.errors import SourceUnusable
-from keywright.provisioning.importers.columns import ERROR, METADATA, Preset
+from keywright.provisioning.importers.columns import ERROR, METADATA, PRESETS, Preset
 from keywright.provisioning.importers.csv_rows import CsvRows
 from keywright.provisioning.importers.model import ImportedLicense
-from keywright.provisioning.importers.presets import PRESETS
-from keywright.provisioning.importers.report import Report
 from keywright.provisioning.importers.rows import Defaults
-from keywright.provisioning.importers.run import MAX_ACTIVATIONS
+from keywright.provisioning.importers.run import MAX_ACTIVATIONS, Report
 from keywright.provisioning.importers.tables import (
     About,
     CsvTable,

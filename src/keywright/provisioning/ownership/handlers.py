@@ -20,8 +20,8 @@ from keywright.core.errors import (
     TransferPending,
     UnknownLicenseId,
 )
-from keywright.events.outbox.model import MailTemplate, QueuedMail, Subject
-from keywright.events.outbox.store import queue_mail
+from keywright.events.outbox import MailTemplate, QueuedMail, Subject
+from keywright.events.outbox_store import queue_mail
 from keywright.licensing.activations.store import delete_places
 from keywright.licensing.leases.store import recount_leases
 from keywright.licensing.licenses import handlers as licenses

@@ -20,8 +20,7 @@ from sqlalchemy import (
 from keywright.core.paging import ItemPage
 from keywright.db import rows
 from keywright.db.bulk import Values
-from keywright.db.keyset import read_page
-from keywright.db.rows import to_seconds, with_datetimes
+from keywright.db.rows import read_page, to_seconds, with_datetimes
 from keywright.db.schema import lease_counters, licenses, policies
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.licensing.terms.model import Terms

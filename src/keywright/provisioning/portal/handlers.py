@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from keywright.core.command import Command
 from keywright.core.errors import CustomerSignInOver, NotFound
 from keywright.db.transaction import WriteTransaction
-from keywright.events.outbox.model import MailTemplate, QueuedMail, Subject
-from keywright.events.outbox.store import queue_mail
+from keywright.events.outbox import MailTemplate, QueuedMail, Subject
+from keywright.events.outbox_store import queue_mail
 from keywright.events.unit_of_work import UnitOfWork
-from keywright.identity import sign_in_codes
+from keywright.identity import passwords
 from keywright.identity.sessions import hash_session_token
 from keywright.provisioning.customers import store as customer_store
 from keywright.provisioning.ownership.store import delete_ended
@@ -84,9 +84,7 @@ def enter_code(work: UnitOfWork, command: EnterCode) -> int | None:
     """
     tx, now = work.tx, command.context.now
     asked = [store.lock_sign_in(tx, number) for number in sorted(command.sign_in_ids)]
-    is_right = [
-        sign_in_codes.is_code(tx.key_ring, str(one), command.code) for one in sorted(command.sign_in_ids)
-    ]
+    is_right = [passwords.is_code(tx.key_ring, str(one), command.code) for one in sorted(command.sign_in_ids)]
     open_ones = [
         (one, right)
         for one, right in zip(asked, is_right, strict=True)
@@ -103,7 +101,7 @@ def follow_mailed_link(work: UnitOfWork, command: FollowMailedLink) -> int:
     """Start a session; returns the customer's ID. Raises ``CustomerSignInOver``."""
     tx = work.tx
     sign_in = store.lock_sign_in(tx, command.sign_in_id)
-    is_right = sign_in_codes.is_link_token(tx.key_ring, str(command.sign_in_id), command.link_token)
+    is_right = passwords.is_link_token(tx.key_ring, str(command.sign_in_id), command.link_token)
     if sign_in is None or not is_right or not rules.takes_link(sign_in, command.context.now):
         raise CustomerSignInOver
     return _start_session(work, command, sign_in.customer_id, command.token_hash)

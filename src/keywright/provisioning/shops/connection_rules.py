@@ -3,7 +3,7 @@
 from keywright.core.errors import ConnectionFieldInvalid
 from keywright.core.parsing import is_storable, parse_metadata, parse_name, parse_shop_address
 from keywright.core.standard_webhooks import parse_secret
-from keywright.events.outbox.model import MailTemplate
+from keywright.events.outbox import MailTemplate
 from keywright.licensing.licenses.keys import REF_PREFIX
 from keywright.provisioning.shops.event_rules import MAX_REF
 from keywright.provisioning.shops.model import Change, Connection, Does, Sale, Shop

@@ -22,8 +22,7 @@ from sqlalchemy.dialects.sqlite import insert as insert_on_sqlite
 
 from keywright.core.paging import ItemPage
 from keywright.db.bulk import Values
-from keywright.db.keyset import read_page
-from keywright.db.rows import is_due, to_datetime, to_optional_seconds, to_seconds, with_datetimes
+from keywright.db.rows import is_due, read_page, to_datetime, to_optional_seconds, to_seconds, with_datetimes
 from keywright.db.schema import connections, shop_events
 from keywright.db.sealed_columns import connection_associated_data, shop_event_associated_data
 from keywright.db.transaction import ReadTransaction, WriteTransaction

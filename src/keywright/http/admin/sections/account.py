@@ -12,9 +12,8 @@ from keywright.http.pages.request import PageRequest
 from keywright.http.pages.site import Site
 from keywright.identity import sessions
 from keywright.identity.commands import ChangeUser, EndSession
-from keywright.identity.model import Session
+from keywright.identity.model import Right, Session
 from keywright.identity.passwords import MIN_PASSWORD_LENGTH
-from keywright.identity.rights import Right
 from keywright.provisioning.customers.fields import parse_email
 
 #: How many wrong passwords a user may send in a minute.

@@ -17,8 +17,7 @@ from keywright.http.pages.request import PageRequest
 from keywright.http.pages.zones import parse_last_day
 from keywright.identity import api_keys as access
 from keywright.identity.commands import IssueApiKey, RevokeApiKey
-from keywright.identity.model import ApiKey, Permissions
-from keywright.identity.rights import Right
+from keywright.identity.model import ApiKey, Permissions, Right
 from keywright.identity.store import list_api_keys
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import names_of

@@ -13,7 +13,7 @@ from keywright.http.pages.page import Section, page
 from keywright.http.pages.reasons import explain
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.urls import PORTAL
-from keywright.identity.rights import Right
+from keywright.identity.model import Right
 from keywright.provisioning.brand import MAX_LOGO_BYTES, SaveBrand, find_image_type, parse_color, parse_links
 from keywright.provisioning.brand_store import find_brand
 from keywright.provisioning.customers.store import list_to_erase

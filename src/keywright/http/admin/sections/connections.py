@@ -15,7 +15,7 @@ from keywright.http.pages.inputs import Inputs, parse_choice, parse_number, requ
 from keywright.http.pages.languages import N_, _, ngettext
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
-from keywright.identity.rights import Right
+from keywright.identity.model import Right
 from keywright.provisioning.policies.model import Policy
 from keywright.provisioning.policies.store import list_policies
 from keywright.provisioning.shops import store as shop_store

@@ -19,7 +19,7 @@ from keywright.http.pages.languages import N_, _
 from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.urls import PORTAL
-from keywright.identity.rights import Right
+from keywright.identity.model import Right
 from keywright.identity.sessions import new_session_token
 from keywright.licensing.activations.commands import Deactivate
 from keywright.provisioning.customers.commands import CUSTOMER

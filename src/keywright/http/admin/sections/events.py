@@ -15,8 +15,7 @@ from keywright.http.pages.inputs import parse_number
 from keywright.http.pages.languages import N_, _
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
-from keywright.identity.model import ApiKey, User
-from keywright.identity.rights import Right
+from keywright.identity.model import ApiKey, Right, User
 from keywright.identity.store import list_api_keys, list_users
 
 _PAGE_SIZE = 50

@@ -9,7 +9,7 @@ from keywright.http.pages.page import Section, page
 from keywright.http.pages.passwords import hash_password, read_new_password
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.rights import PUBLIC
-from keywright.identity import invitations
+from keywright.identity import users
 from keywright.identity.commands import AcceptInvitation
 from keywright.identity.passwords import MIN_PASSWORD_LENGTH
 from keywright.identity.sessions import hash_session_token
@@ -26,7 +26,7 @@ class Invitation(Section):
     def accept(self, request: PageRequest) -> Response:
         """Set the password of the user whom the token invites."""
         token = request.form.get("token", request.query.get("token", ""))
-        user = request.ask(lambda tx: invitations.find_invited(tx, token, request.now))
+        user = request.ask(lambda tx: users.find_invited(tx, token, request.now))
         if user is None:
             raise InvitationOver
         errors: dict[str, str] = {}

@@ -18,7 +18,7 @@ from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.urls import url
-from keywright.identity.rights import Right
+from keywright.identity.model import Right
 from keywright.identity.store import find_user_by_id
 from keywright.jobs import files as job_files
 from keywright.jobs import orders

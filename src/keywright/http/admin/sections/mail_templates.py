@@ -7,19 +7,24 @@ from starlette.responses import HTMLResponse, Response
 from keywright.background.mailer import mail_settings_of
 from keywright.core.errors import NoSuchAddress
 from keywright.db import ReadTransaction
-from keywright.delivery.mail import letters, template_store
-from keywright.delivery.mail.commands import DeleteTemplate, QueueSample, SaveTemplate
+from keywright.delivery.mail import letters, store
 from keywright.delivery.mail.defaults import CODES, Source, built_in, choose_language
 from keywright.delivery.mail.message import Composed, render_source
-from keywright.delivery.mail.model import EVERY_PRODUCT, OwnTemplate
+from keywright.delivery.mail.model import (
+    EVERY_PRODUCT,
+    DeleteTemplate,
+    OwnTemplate,
+    QueueSample,
+    SaveTemplate,
+)
 from keywright.delivery.mail.sandbox import MAX_SOURCE, BadTemplate
-from keywright.events.outbox.model import MailTemplate
+from keywright.events.outbox import MailTemplate
 from keywright.http.admin.texts import MAIL_TEXTS, mail_gaps
 from keywright.http.pages.inputs import parse_number
 from keywright.http.pages.languages import N_, _
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
-from keywright.identity.rights import Right
+from keywright.identity.model import Right
 from keywright.provisioning.brand import Brand
 from keywright.provisioning.brand_store import find_brand
 from keywright.provisioning.catalog.model import NameKind
@@ -58,7 +63,7 @@ class MailTemplates(Section):
     @page("")
     def list_all(self, request: PageRequest) -> Response:
         """Every template, and the vendor's own ones."""
-        own = request.ask(template_store.list_templates)
+        own = request.ask(store.list_templates)
         products = request.ask(_list_products)
         return request.render(
             "mail_templates/list.html",
@@ -176,7 +181,7 @@ def _place_of(request: PageRequest) -> _Place:
 
 
 def _find_own(tx: ReadTransaction, place: _Place) -> OwnTemplate | None:
-    own = template_store.find_template(tx, place.name, place.product_id, place.language)
+    own = store.find_template(tx, place.name, place.product_id, place.language)
     return own if own is not None and own.product_id == place.product_id else None
 
 

@@ -4,15 +4,15 @@ from starlette.responses import Response
 
 from keywright.core.errors import NoSuchAddress
 from keywright.delivery.mail import store
-from keywright.delivery.mail.commands import DecideHeld, SendAgain
-from keywright.events.outbox.model import MailState
+from keywright.delivery.mail.model import DecideHeld, SendAgain
+from keywright.events.outbox import MailState
 from keywright.http.admin.paging import PAGE_SIZE
 from keywright.http.admin.texts import MAIL_TEXTS, mail_gaps
 from keywright.http.pages.inputs import parse_number, require_id
 from keywright.http.pages.languages import N_, _, ngettext
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
-from keywright.identity.rights import Right
+from keywright.identity.model import Right
 
 #: The words of the states.
 STATE_TEXTS = {

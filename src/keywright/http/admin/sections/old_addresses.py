@@ -4,7 +4,7 @@ from starlette.responses import Response
 
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
-from keywright.identity.rights import Right
+from keywright.identity.model import Right
 
 
 class OldAddresses(Section):

@@ -13,7 +13,7 @@ from keywright.http.pages.inputs import parse_number
 from keywright.http.pages.languages import N_
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
-from keywright.identity.rights import Right
+from keywright.identity.model import Right
 from keywright.identity.store import list_api_keys
 from keywright.licensing.licenses.model import Status
 from keywright.maintenance import clock, watched

@@ -31,7 +31,7 @@ from keywright.http.pages.page import Section, page
 from keywright.http.pages.reasons import explain
 from keywright.http.pages.request import PageRequest
 from keywright.http.terms_in_words import describe_terms
-from keywright.identity.rights import Right
+from keywright.identity.model import Right
 from keywright.jobs import orders
 from keywright.jobs.orders import MAX_GENERATED, Generate
 from keywright.licensing.licenses import keys

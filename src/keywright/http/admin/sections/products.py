@@ -14,7 +14,7 @@ from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
 from keywright.provisioning.products.commands import PRODUCT
 from keywright.provisioning.products.store import PRODUCTS
-from keywright.signing.snippets import programs_to_paste
+from keywright.signing.explanation import programs_to_paste
 
 
 class Products(CrudSection):

@@ -15,7 +15,7 @@ from keywright.http.pages.request import PageRequest
 from keywright.http.pages.site import Site
 from keywright.identity import second_factor_store, second_factors, sessions
 from keywright.identity.commands import DisableSecondFactor, EnableSecondFactor, RenewRecoveryCodes
-from keywright.identity.rights import Right
+from keywright.identity.model import Right
 
 #: How many wrong passwords and codes a user may send in a minute.
 _MAX_ATTEMPTS = 10

@@ -7,10 +7,10 @@ from keywright.http.admin.signing import list_signing_keys
 from keywright.http.pages.languages import N_, _
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
-from keywright.identity.rights import Right
+from keywright.identity.model import Right
 from keywright.signing import rules
 from keywright.signing.commands import RotateSigningKey, WithdrawSigningKey
-from keywright.signing.snippets import lines_to_paste
+from keywright.signing.explanation import lines_to_paste
 
 
 class SigningKeys(Section):

@@ -19,15 +19,15 @@ from keywright.config.sources import child_environment
 from keywright.core.command import Context, Origin
 from keywright.core.errors import KeywrightError, NoSuchAddress
 from keywright.db import ReadTransaction, database_path, without_password
-from keywright.events.commands import RecordEvent
+from keywright.events.model import RecordEvent
 from keywright.http.admin.site import AdminSite
 from keywright.http.pages.formats import write_size
 from keywright.http.pages.languages import N_, _
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.runner import Runner
-from keywright.identity.rights import Right
-from keywright.maintenance import clock, measuring
+from keywright.identity.model import Right
+from keywright.maintenance import clock, inspection
 from keywright.maintenance.backup.folder import Backups, media_type_of, read_chunks, require_readable
 from keywright.maintenance.commands import BelieveClock
 from keywright.maintenance.tasks import PROGRAM, OnEnd, State, Task, TaskRunner, backup_event
@@ -221,9 +221,9 @@ def _refuse(request: PageRequest, sentence: str, problem: OSError) -> Response:
 
 def _measure(
     tx: ReadTransaction, now: datetime
-) -> tuple[measuring.Measured, projector.Lag, int, datetime | None]:
-    sessions = measuring.count_sessions(tx, now)
-    return measuring.measure(tx), projector.lag(tx), sessions, clock.find_doubt(tx, now)
+) -> tuple[inspection.Measured, projector.Lag, int, datetime | None]:
+    sessions = inspection.count_sessions(tx, now)
+    return inspection.measure(tx), projector.lag(tx), sessions, clock.find_doubt(tx, now)
 
 
 def _record_backup(runner: Runner, origin: Origin, by: int, file: Path, task: Task) -> None:

@@ -12,13 +12,12 @@ from keywright.http.pages.page import Section, page
 from keywright.http.pages.passwords import hash_password, read_new_password
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.urls import BASE
-from keywright.identity import rights, second_factor_store, sessions
+from keywright.identity import model, second_factor_store, sessions
 from keywright.identity.commands import ChangeUser, CreateUser, DisableSecondFactor, EndSession, InviteUser
-from keywright.identity.invitations import INVITATION_TIME
-from keywright.identity.model import Role, User
+from keywright.identity.model import Right, Role, User
 from keywright.identity.passwords import MIN_PASSWORD_LENGTH
-from keywright.identity.rights import Right
 from keywright.identity.store import find_invitation_end, find_user_by_id, list_users
+from keywright.identity.users import INVITATION_TIME
 
 
 class Users(Section):
@@ -204,6 +203,6 @@ def _render(request: PageRequest, user: User, errors: dict[str, str]) -> Respons
 def _redirect(request: PageRequest, user: User, message: str) -> Response:
     # A user who has given up their own right may not see this page any more.
     current = request.ask(lambda tx: find_user_by_id(tx, request.user.id))
-    if current is None or not rights.may(current.role, Right.ADMINISTER):
+    if current is None or not model.may(current.role, Right.ADMINISTER):
         return request.redirect("/account", message)
     return request.redirect(f"/users/{user.id}", message)

@@ -14,7 +14,7 @@ from keywright.http.pages.languages import gettext as _
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.urls import BASE, url
-from keywright.identity.rights import Right
+from keywright.identity.model import Right
 from keywright.search import projector, query_parser
 
 #: The number of hits of a group: among others, and on a page of its own.

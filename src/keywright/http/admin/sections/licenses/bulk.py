@@ -21,7 +21,7 @@ from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import page
 from keywright.http.pages.reasons import explain
 from keywright.http.pages.request import PageRequest
-from keywright.identity.rights import Right
+from keywright.identity.model import Right
 from keywright.jobs import orders
 from keywright.jobs.orders import Change, Export, Order, What
 from keywright.jobs.preview import preview

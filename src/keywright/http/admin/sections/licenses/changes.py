@@ -22,7 +22,7 @@ from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import page
 from keywright.http.pages.reasons import explain
 from keywright.http.pages.request import PageRequest
-from keywright.identity.rights import Right
+from keywright.identity.model import Right
 from keywright.licensing.activations.commands import Deactivate, DeactivateAll
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.leases.commands import EndLease

@@ -20,7 +20,7 @@ from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
 from keywright.http.terms_in_words import describe_terms
-from keywright.identity.rights import Right
+from keywright.identity.model import Right
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses.commands import CreateLicense

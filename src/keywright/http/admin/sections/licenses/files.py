@@ -10,7 +10,7 @@ from keywright.http.pages.languages import _
 from keywright.http.pages.page import page
 from keywright.http.pages.reasons import explain
 from keywright.http.pages.request import PageRequest
-from keywright.identity.rights import Right
+from keywright.identity.model import Right
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.activations.records import list_some_active
 from keywright.licensing.licenses.model import License

@@ -16,7 +16,7 @@ from keywright.http.pages.languages import N_, _
 from keywright.http.pages.reasons import explain
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.zones import last_day, parse_last_day
-from keywright.identity.rights import Right
+from keywright.identity.model import Right
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses.model import License, Status, parse_status
 from keywright.licensing.undo.store import MAX_RECORDS

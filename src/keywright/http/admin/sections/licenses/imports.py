@@ -17,7 +17,7 @@ from keywright.http.pages.languages import N_, _
 from keywright.http.pages.multipart import UploadedFile
 from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
-from keywright.identity.rights import Right
+from keywright.identity.model import Right
 from keywright.jobs import orders, tables
 from keywright.jobs import store as job_store
 from keywright.jobs.commands import AddToUpload, StartImport, StartUpload
@@ -29,9 +29,8 @@ from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import names_of
 from keywright.provisioning.customers.store import find_titles
 from keywright.provisioning.importers import uploads
-from keywright.provisioning.importers.columns import METADATA, PARSERS, guess_fields
+from keywright.provisioning.importers.columns import METADATA, PARSERS, PRESETS, guess_fields
 from keywright.provisioning.importers.model import ImportedLicense
-from keywright.provisioning.importers.presets import PRESETS
 from keywright.provisioning.importers.tables import Unusable
 from keywright.provisioning.importers.uploads import AS_METADATA, MAX_UPLOAD, Format, TableParts
 

@@ -11,7 +11,7 @@ from keywright.http.pages.inputs import Inputs
 from keywright.http.pages.languages import _
 from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
-from keywright.identity.rights import Right
+from keywright.identity.model import Right
 from keywright.licensing import notes as rules
 from keywright.licensing.notes import Notes, SaveNotes
 from keywright.licensing.notes_store import find_notes

@@ -34,7 +34,7 @@ from keywright.http.pages.page import Section, page
 from keywright.http.pages.reasons import explain
 from keywright.http.pages.request import PageRequest
 from keywright.http.terms_in_words import describe_meter, describe_terms
-from keywright.identity.rights import Right
+from keywright.identity.model import Right
 from keywright.identity.store import list_api_keys, list_users
 from keywright.licensing.activations.records import find_last_seen, find_licenses_last_seen
 from keywright.licensing.leases.store import list_leases

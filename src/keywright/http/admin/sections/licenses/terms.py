@@ -14,7 +14,7 @@ from keywright.http.pages.inputs import Inputs, parse_number
 from keywright.http.pages.languages import _
 from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
-from keywright.identity.rights import Right
+from keywright.identity.model import Right
 from keywright.licensing.licenses.commands import UpdateLicense
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.terms.rules import set_by_hand

@@ -12,7 +12,7 @@ from keywright.http.pages.inputs import require_id
 from keywright.http.pages.languages import N_, _
 from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
-from keywright.identity.rights import Right
+from keywright.identity.model import Right
 from keywright.licensing.licenses.model import License
 from keywright.provisioning.customers.store import find_titles
 from keywright.provisioning.ownership.commands import CancelTransfer, TransferCommand, UndoTransfer

@@ -20,7 +20,7 @@ from keywright.http.pages.inputs import parse_number, require_id
 from keywright.http.pages.languages import _
 from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
-from keywright.identity.rights import Right
+from keywright.identity.model import Right
 from keywright.licensing.licenses.commands import LicenseCommand, UpdateLicense
 from keywright.licensing.licenses.model import License
 from keywright.licensing.undo.commands import RestoreLicense, UndoChanges, UndoEvent

@@ -13,7 +13,7 @@ from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.urls import url
 from keywright.identity.commands import DeleteView, SaveView
-from keywright.identity.rights import Right
+from keywright.identity.model import Right
 from keywright.identity.store import list_views
 
 #: The longest filter of a view, in characters.

@@ -1,4 +1,4 @@
-"""Queue mails: functions over the transaction of what the mail is about."""
+"""Mails that wait, in the database."""
 
 import secrets
 from datetime import datetime
@@ -11,7 +11,7 @@ from sqlalchemy.dialects.sqlite import insert as insert_on_sqlite
 from keywright.db.rows import to_seconds
 from keywright.db.schema import mail_outbox, users
 from keywright.db.transaction import WriteTransaction
-from keywright.events.outbox.model import (
+from keywright.events.outbox import (
     MAX_LICENSES,
     MAX_UNIQUE_LENGTH,
     MailState,

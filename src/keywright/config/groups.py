@@ -1,0 +1,254 @@
+"""The settings of limits, mail, the administration pages and webhooks."""
+
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from pydantic import BeforeValidator, Field, SecretStr
+from pydantic_settings import BaseSettings, NoDecode
+
+from keywright.config.values import (
+    Network,
+    Whole,
+    lower,
+    parse_address,
+    parse_days,
+    parse_link_template,
+    parse_mail_address,
+    parse_networks,
+    parse_optional_path,
+    parse_smtp_url,
+    parse_time_zone,
+)
+from keywright.db.urls import is_local
+
+
+class LimitSettings(BaseSettings):
+    """The limits on connections and calls."""
+
+    connections_limit: Whole = Field(
+        default=8192,
+        description=(
+            "The highest number of open connections of each server process, as far as the system allows it; "
+            "further ones get 503."
+        ),
+        ge=1,
+    )
+    connections_per_address: Whole = Field(
+        default=256,
+        description=(
+            "The highest number of these from one address or IPv6 /64; 0 is no limit. This machine and "
+            "trusted_proxies have no such limit."
+        ),
+    )
+    unknown_key_limit: Whole = Field(
+        default=600,
+        description=(
+            "How many unknown license keys an address may send in a minute, counted by each server process; "
+            "0 is no limit."
+        ),
+    )
+    bad_credentials_limit: Whole = Field(
+        default=120,
+        description=(
+            "How many wrong API credentials an address may send in a minute, counted by each server "
+            "process; 0 is no limit."
+        ),
+    )
+    bad_request_limit: Whole = Field(
+        default=120,
+        description=(
+            "How many malformed requests (400) an address may send in a minute without an API key that may "
+            "read or write, counted by each server process; 0 is no limit."
+        ),
+    )
+    license_change_limit: Whole = Field(
+        default=120,
+        description=(
+            "How many activations and reactivations of a license may succeed in a minute after the first "
+            "1,000, counted by each server process; 0 is no limit. Those with a read_write API key do not "
+            "count, and giving up a place is never refused."
+        ),
+    )
+    address_change_limit: Whole = Field(
+        default=600,
+        description=(
+            "The same from one address (or IPv6 /64 network) after the first 5,000; not for calls through a "
+            "proxy that trusted_proxies does not name."
+        ),
+    )
+    trial_limit: Whole = Field(
+        default=10,
+        description=(
+            "How many trials may be started in an hour from one address (or IPv6 /64 network), counted by "
+            "each server process; 0 is no limit. Those with a read_write API key do not count."
+        ),
+    )
+
+
+#: The languages of the built-in templates.
+MailLanguage = Literal["en", "de", "fr", "es", "pt-BR", "ja"]
+_PORTS = {"smtp": 587, "smtps": 465}
+
+
+class SmtpServer(NamedTuple):
+    """An SMTP server. ``is_encrypted`` from the first byte (smtps); ``needs_tls``: nothing goes to it before
+    STARTTLS.
+    """
+
+    host: str
+    port: int
+    is_encrypted: bool
+    needs_tls: bool
+    user: str | None
+    password: str | None
+    ca_file: Path | None
+
+
+class MailSettings(BaseSettings):
+    """The settings that only mail needs."""
+
+    smtp_url: Annotated[SecretStr | None, BeforeValidator(parse_smtp_url)] = Field(
+        default=None,
+        description=(
+            "The SMTP server that sends mails: smtp:// (STARTTLS, port 587) or smtps:// (TLS from the start, "
+            "port 465), with percent-encoded user and password. Its certificate is verified. Default: mails "
+            "wait, and none is sent."
+        ),
+        json_schema_extra={"allowed": "an address such as smtps://user:password@mail.example.com"},
+    )
+    smtp_tls: Annotated[Literal["auto", "required", "none"], BeforeValidator(lower)] = Field(
+        default="auto",
+        description=(
+            "Whether an smtp:// server must offer STARTTLS: auto is required, but none for a server on this "
+            "machine. With none, mails and the password cross the network in clear text."
+        ),
+    )
+    smtp_ca_file: Annotated[Path | None, BeforeValidator(parse_optional_path)] = Field(
+        default=None,
+        description=(
+            "A file with the certificates (PEM) that vouch for the SMTP server, instead of the system's."
+        ),
+        json_schema_extra={"allowed": "the path of a file"},
+    )
+    mail_from: Annotated[str | None, BeforeValidator(parse_mail_address)] = Field(
+        default=None,
+        description=(
+            "The sender of every mail; its name is how mails sign themselves. smtp_url needs it. Your domain "
+            "should allow the SMTP server to send for it (SPF, DKIM)."
+        ),
+        json_schema_extra={"allowed": "an address such as Example Software <licenses@example.com>"},
+    )
+    mail_language: MailLanguage = Field(
+        default="en", description="The language of mails to customers of whom none is known."
+    )
+    keep_mails_days: Whole = Field(
+        default=30,
+        description="For how many days the outbox keeps what was sent; a mail that waits longer is given up.",
+        ge=1,
+        le=3650,
+    )
+
+    @property
+    def smtp_server(self) -> SmtpServer | None:
+        """The server that sends mails."""
+        if self.smtp_url is None:
+            return None
+        url = urlsplit(self.smtp_url.get_secret_value())
+        host = url.hostname or ""
+        return SmtpServer(
+            host,
+            url.port or _PORTS[url.scheme],
+            url.scheme == "smtps",
+            self.smtp_tls == "required" or (self.smtp_tls == "auto" and not is_local(host)),
+            None if url.username is None else unquote(url.username),
+            None if url.password is None else unquote(url.password),
+            self.smtp_ca_file,
+        )
+
+
+# Each ``allowed`` completes the sentence "it must be …"; numbers and choices have it in their types.
+class PageSettings(BaseSettings):
+    """The settings that only the pages need."""
+
+    admin: bool = Field(
+        default=True,
+        description="Whether the administration pages are served; if not, /admin does not exist.",
+    )
+    admin_address: Annotated[str | None, BeforeValidator(parse_address)] = Field(
+        default=None,
+        description=(
+            "An address of its own for the administration pages, a private one for example. They are served "
+            "there only: at every other address, /admin does not exist."
+        ),
+        json_schema_extra={"allowed": "a host and a port such as 127.0.0.1:8001 or [::1]:8001"},
+    )
+    portal: bool = Field(
+        default=True,
+        description=(
+            "Whether the customer's portal is served; if not, /portal does not exist. Customers sign in with "
+            "codes that are mailed to them, so it needs smtp_url; with a license key alone, they see that "
+            "license."
+        ),
+    )
+    require_second_factor: Annotated[Literal["none", "administrators", "all"], BeforeValidator(lower)] = (
+        Field(
+            default="none",
+            description=(
+                "Which users of the pages must have a second factor: a user who has none must set it up "
+                "after the password, before anything else. Every user may have one."
+            ),
+        )
+    )
+    session_hours: int = Field(
+        default=10,
+        ge=1,
+        le=168,
+        description="How many hours after the sign-in a session of the pages ends, also one that is used.",
+    )
+    time_zone: Annotated[str, BeforeValidator(parse_time_zone)] = Field(
+        default="UTC",
+        description=(
+            "The time zone in which the pages count days for browsers that have not told theirs, such as "
+            "those without JavaScript."
+        ),
+        json_schema_extra={"allowed": "the name of a time zone such as Europe/Berlin"},
+    )
+    customer_link: Annotated[str | None, BeforeValidator(parse_link_template)] = Field(
+        default=None,
+        description=(
+            "The page of a customer in your shop, to which the pages link; {id} is the customer's number. "
+            "Default: there is no link."
+        ),
+        json_schema_extra={"allowed": "an address such as https://shop.example.com/customers/{id}"},
+    )
+
+
+# Each ``allowed`` completes the sentence "it must be …"; numbers and choices have it in their types.
+class WebhookSettings(BaseSettings):
+    """The settings that only webhooks and events need."""
+
+    webhook_networks: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(parse_networks)] = Field(
+        default=(),
+        description=(
+            "The private networks to which webhooks may be sent, comma-separated. Addresses of this machine, "
+            "of private networks and of a cloud's metadata are refused, whatever name leads to them. "
+            "Default: none; a receiver on this machine needs 127.0.0.0/8, ::1."
+        ),
+        json_schema_extra={"allowed": "addresses or ranges such as 10.0.0.1, 10.1.0.0/16"},
+    )
+    expiry_notice_days: Annotated[tuple[int, ...], NoDecode, BeforeValidator(parse_days)] = Field(
+        default=(7, 1),
+        description=(
+            "How many days before a license expires there is an event license.expiring, comma-separated. "
+            "Empty: there is none."
+        ),
+        json_schema_extra={"allowed": "at most five numbers of days from 1 to 365, such as 30, 7, 1"},
+    )
+    expiry_mails: bool = Field(
+        default=False,
+        description=(
+            "Whether customers whose address is known get a mail at the same moments, and when their license "
+            "has expired."
+        ),
+    )

@@ -1,0 +1,239 @@
+"""Refusals about users, sessions and API keys, jobs, and signing keys."""
+
+from typing import Any, ClassVar
+
+from keywright.core.errors.root import Refusal
+
+
+class UserExists(Refusal):
+    """There is already a user with this name."""
+
+    code = "user.exists"
+    problem = "already_exists"
+    problem_detail = "There is already a user with this name."
+    sentence = "There is already a user with this name."
+    hint = "there is already a user with this name. Choose another name."
+    v2 = None
+
+
+class UnknownUser(Refusal):
+    """There is no user with this name or number, or none who may sign in."""
+
+    code = "user.unknown"
+    problem = "not_found"
+    problem_detail = "There is no such user."
+    status = 404
+    sentence = "There is no such user."
+    hint = "there is no user with this name. `keywright user list` shows those there are."
+    v2 = None
+
+
+class LastAdministrator(Refusal):
+    """No administrator would be left."""
+
+    code = "user.last_administrator"
+    sentence = "There is no other administrator. Make another user one first."
+    hint = "no administrator would be left. Make another administrator first."
+    v2 = None
+
+
+class InvitationOver(Refusal):
+    """The link of an invitation was used, is too old, or was replaced by another one."""
+
+    code = "user.invitation_over"
+    status = 403
+    heading = "This link is no longer valid"
+    sentence = "It works once, for three days. Ask for a new one."
+    v2 = None
+
+
+class CustomerSignInOver(Refusal):
+    """The code or the link with which a customer signs in is wrong, was used, or is too old."""
+
+    code = "customer.sign_in_over"
+    status = 403
+    sentence = "This code or link is not valid, or no longer valid."
+    v2 = None
+
+
+class PublicUrlMissing(Refusal):
+    """A link with a secret in it would begin with an address that the request names, and anybody may name."""
+
+    code = "link.public_url_missing"
+    problem = "not_permitted"
+    problem_detail = "Links need the setting public_url, the address at which browsers reach this server."
+    status = 403
+    sentence = (
+        "Links need the setting public_url, the address at which browsers reach this server. Without it, "
+        "they are made on this machine only."
+    )
+    v2 = None
+
+
+class TooManyViews(Refusal):
+    """The user has as many saved views as there can be."""
+
+    code = "user.too_many_views"
+    sentence = "There can be {most} views. Delete one first."
+    v2 = None
+    example = (20,)
+
+    most: int
+
+
+class SetupOver(Refusal):
+    """The first administrator is made already."""
+
+    code = "user.setup_over"
+    sentence = "The first administrator has already been created. Sign in instead."
+    hint = (
+        "there are users already, so no link makes the first administrator any more. "
+        "`keywright user create` makes another user."
+    )
+    v2 = None
+
+
+class UnknownApiKey(Refusal):
+    """There is no API key with this id that is still in force."""
+
+    code = "api_key.unknown"
+    problem = "not_found"
+    problem_detail = "There is no such API key in force."
+    status = 404
+    sentence = "There is no such API key in force."
+    hint = "no API key with this number is in force. `keywright apikey list` shows those there are."
+    v2 = None
+
+
+class UnknownJob(Refusal):
+    """There is no job with this id."""
+
+    code = "job.unknown"
+    problem = "not_found"
+    problem_detail = "There is no job {job_id}."
+    status = 404
+    sentence = "There is no such job."
+    v2 = None
+    example = (7,)
+
+    job_id: int
+
+
+class JobOver(Refusal):
+    """The job has ended."""
+
+    code = "job.over"
+    sentence = "The job has already ended."
+    v2 = None
+
+
+class JobRunning(Refusal):
+    """The job has not ended."""
+
+    code = "job.running"
+    sentence = "The job is still at work. Wait for its end, or cancel it."
+    v2 = None
+
+
+class JobTakenBack(Refusal):
+    """The job has been taken back, or has changed nothing that could be."""
+
+    code = "job.taken_back"
+    sentence = "There is nothing to take back: this job has changed nothing, or was taken back before."
+    v2 = None
+
+
+class KeysNotForYou(Refusal):
+    """Another user has ordered the job."""
+
+    code = "job.keys_not_for_you"
+    status = 403
+    sentence = "Only the user who ordered the job can download the keys that it made."
+    v2 = None
+
+
+class KeysFetched(Refusal):
+    """The keys were downloaded before."""
+
+    code = "job.keys_fetched"
+    sentence = (
+        "The keys were downloaded already; that is possible once. Export the licenses of the job instead."
+    )
+    v2 = None
+
+
+class TooManyJobs(Refusal):
+    """The most jobs that may wait are waiting."""
+
+    code = "job.too_many"
+    problem = "busy"
+    problem_detail = "Too many jobs are waiting."
+    sentence = "Too many jobs are waiting. Let some of them end first."
+    v2 = None
+
+
+class StepOver(Refusal):
+    """The step is done or is another process's: the job has ended, or moved on, or was claimed anew."""
+
+    code = "job.step_over"
+    sentence = "The job has moved on already."
+    v2 = None
+
+
+class FileGone(Refusal):
+    """The job has made no file, or the file has been deleted."""
+
+    code = "job.file_gone"
+    status = 404
+    sentence = "There is no file here, or no longer: files are kept for 24 hours."
+    v2 = None
+
+
+_EXAMPLE_KID = "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"
+
+
+class OfflineNotAllowed(Refusal):
+    """The license's terms let no answer be kept, so there is no license file."""
+
+    code = "license.offline_not_allowed"
+    problem = "offline_not_allowed"
+    sentence = (
+        "The license's terms allow no use without a network: they give no days offline, or bound the use by "
+        "leases alone."
+    )
+    hint = (
+        "the license's terms allow no use without a network. Change that with --offline-days, or with --max "
+        "for a floating license."
+    )
+    v2 = None
+
+
+class SigningKeyRefusal(Refusal):
+    """A refusal about one signing key, by its ``kid``."""
+
+    example: ClassVar[tuple[Any, ...]] = (_EXAMPLE_KID,)
+
+    kid: str
+
+
+class UnknownSigningKey(SigningKeyRefusal):
+    """No signing key has this ``kid``."""
+
+    code = "signing_key.unknown"
+    problem = "not_found"
+    problem_detail = "There is no such signing key."
+    status = 404
+    sentence = "There is no such signing key."
+    hint = "there is no signing key {kid}. `keywright signing-key show` lists them."
+    v2 = None
+
+
+class SigningKeyInUse(SigningKeyRefusal):
+    """The key signs every answer now; it can be withdrawn when another one does."""
+
+    code = "signing_key.in_use"
+    problem = "still_in_use"
+    problem_detail = "The key signs every answer now."
+    sentence = "This key signs every answer now. Make a new key first."
+    hint = "this key signs every answer now. Run `keywright signing-key rotate` first."
+    v2 = None
