@@ -25,6 +25,7 @@ from keywright.http.pages import error_messages
 from keywright.http.pages.languages import PORTAL_CATALOGS
 from keywright.licensing.terms.model import Terms
 from keywright.provisioning.importers.run import ODDITIES, VERDICTS
+from keywright.provisioning.policies.fields import KeyFormatFields
 
 HTTP = Path(error_messages.__file__).parent.parent
 _KEYWORDS = {"_": None, "N_": None, "gettext": None, "ngettext": (1, 2), "pgettext": ((1, "c"), 2)}
@@ -96,11 +97,11 @@ def _texts_of_errors(kind: type[KeywrightError]) -> Iterator[str]:
 
 def _texts_of_fields() -> Iterator[str]:
     """The labels and hints of the fields that forms and the history show."""
-    for fields in (*(noun.new for noun in NOUNS), Terms):
+    for fields in (*(noun.new for noun in NOUNS), KeyFormatFields, Terms):
         for member in list_members(fields):
             yield from filter(None, (member.form.get("label"), member.form.get("none")))
-            if fields is not Terms:
-                yield from filter(None, (member.form.get("hint"),))
+    for noun in NOUNS:
+        yield from (member.form["hint"] for member in list_members(noun.new) if member.form.get("hint"))
 
 
 def load(path: Path) -> Catalog:

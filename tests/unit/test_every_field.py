@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from keywright.http.admin import event_changes
 from keywright.http.v3 import activations as v3_activations
 from keywright.http.v3 import catalog_schemas, client_schemas, license_bodies, license_schemas
-from keywright.http.v3 import policies as v3_policies
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.activations.store import activation_values
 from keywright.licensing.licenses.model import License, LicenseSource, Status
@@ -26,6 +25,7 @@ from keywright.provisioning.importers import columns
 from keywright.provisioning.importers import rules as importing
 from keywright.provisioning.importers.model import ImportedActivation, ImportedLicense
 from keywright.provisioning.importers.rows import Defaults, Rows
+from keywright.provisioning.policies.fields import KeyFormatFields, PolicyFields
 from keywright.provisioning.policies.model import Policy
 from keywright.provisioning.products.fields import ProductFields
 from keywright.provisioning.products.model import Product
@@ -193,7 +193,7 @@ PLACES = [
     Place(
         "changes over v3",
         Policy,
-        fields(v3_policies.PolicyChanges, v3_policies.KeyFormatChanges),
+        fields(PolicyFields, KeyFormatFields),
         reasons(never_changes="id created_at created_by", written_by_every_change="updated_at updated_by"),
         {"archived_at": "is_archived"},
     ),

@@ -3,11 +3,12 @@
 import pytest
 
 from keywright.core.nouns import differing, list_members
+from keywright.provisioning.policies.fields import NewKeyFormat
 from keywright.provisioning.products.commands import PRODUCT
 from keywright.provisioning.products.fields import Feature, NewProduct
 from tests.makers import NOW
 
-MEMBERS = {one.name: one for one in list_members(NewProduct)}
+MEMBERS = {one.name: one for struct in (NewProduct, NewKeyFormat) for one in list_members(struct)}
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,7 @@ def test_a_member_is_read_from_a_text(name: str, text: str, value: object) -> No
         ("id", "x", "must be an integer from 0 to"),
         ("features", "a\na = A", "must have each code once; a is there twice"),
         ("metadata", "[1]", "must be a JSON object"),
+        ("charset", "", "must not be empty"),
     ],
 )
 def test_a_wrong_text_is_refused_with_a_reason(name: str, text: str, reason: str) -> None:

@@ -22,9 +22,10 @@ from keywright.cli.options import (
 )
 from keywright.cli.terms import TermsGiven, with_terms
 from keywright.core import parsing
+from keywright.core.nouns import list_members
 from keywright.http.terms_in_words import describe_terms
 from keywright.licensing.activations.model import LicenseRecord
-from keywright.licensing.licenses.keys import UNAMBIGUOUS
+from keywright.licensing.licenses.keys import MAX_KEY_LENGTH, UNAMBIGUOUS
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.policies.commands import (
     CreatePolicy,
@@ -34,6 +35,7 @@ from keywright.provisioning.policies.commands import (
     ListPolicies,
     UpdatePolicy,
 )
+from keywright.provisioning.policies.fields import NewKeyFormat
 from keywright.provisioning.policies.model import Policy
 from keywright.provisioning.policies.rules import terms_from_first_activation
 
@@ -42,44 +44,35 @@ app = typer.Typer(no_args_is_help=True)
 generator_app = typer.Typer(no_args_is_help=True)
 
 _MAX_AMOUNT = 10_000
-_MAX_TEXT = 255
 
 Id = Annotated[int, typer.Argument(metavar="ID", min=1, help="The policy's number.")]
 
 
-def _text(text: str) -> str | None:
-    found = parsing.parse_text(text, _MAX_TEXT)
-    if found is not None and not found.isprintable():
-        raise ValueError("must not contain control characters")
-    return found
+_MEMBERS = {one.name: one for one in list_members(NewKeyFormat)}
 
 
-def _charset(text: str) -> str:
-    if not _text(text) or " " in text:
-        raise ValueError("must have at least one character, and no spaces")
-    return text
+def _part(name: str) -> Any:
+    """The option of this part of a key; an empty text is none."""
+    member = _MEMBERS[name]
 
+    def read(text: str) -> Any:
+        # A key is trimmed wherever it comes in: one with a space at its end would never be found.
+        if name in ("prefix", "suffix") and text != text.strip():
+            raise ValueError("must not begin or end with a space")
+        return member.read(text) or None
 
-def _end(text: str) -> str | None:
-    # A key is trimmed wherever it comes in: one with a space at its end would never be found.
-    if text != text.strip():
-        raise ValueError("must not begin or end with a space")
-    return _text(text)
+    return typer.Option(metavar="TEXT", parser=read, help=member.description)
 
 
 _Name = Annotated[str, typer.Option(metavar="NAME", parser=parsing.parse_name, help="The policy's name.")]
-_Charset = Annotated[
-    str, typer.Option(metavar="TEXT", parser=_charset, help="The characters that keys are drawn from.")
-]
-_Chunks = Annotated[int, typer.Option(metavar="N", min=1, max=_MAX_TEXT, help="The number of groups.")]
+_Charset = Annotated[str, _part("charset")]
+_Chunks = Annotated[int, typer.Option(metavar="N", min=1, max=MAX_KEY_LENGTH, help="The number of groups.")]
 _ChunkLength = Annotated[
-    int, typer.Option(metavar="N", min=1, max=_MAX_TEXT, help="The number of characters in a group.")
+    int, typer.Option(metavar="N", min=1, max=MAX_KEY_LENGTH, help="The number of characters in a group.")
 ]
-_Separator = Annotated[
-    str | None, typer.Option(metavar="TEXT", parser=_text, help="The text between groups.")
-]
-_Prefix = Annotated[str | None, typer.Option(metavar="TEXT", parser=_end, help="The beginning of every key.")]
-_Suffix = Annotated[str | None, typer.Option(metavar="TEXT", parser=_end, help="The end of every key.")]
+_Separator = Annotated[str | None, _part("separator")]
+_Prefix = Annotated[str | None, _part("prefix")]
+_Suffix = Annotated[str | None, _part("suffix")]
 _Force = Annotated[
     bool, typer.Option("--force", help="Allow keys that could be guessed: under 64 random bits.")
 ]

@@ -153,6 +153,8 @@ class Member:
         """The finished value. Raises ``ValueError`` for one beyond its limits."""
         value = self.finish(value)
         for limit in self._limits:
+            if limit.min_length is not None and len(value) < limit.min_length:
+                raise ValueError("must not be empty")
             if limit.max_length is not None and len(value) > limit.max_length:
                 raise ValueError(f"must have at most {limit.max_length} characters")
             if limit.ge is not None and limit.le is not None and not limit.ge <= value <= limit.le:

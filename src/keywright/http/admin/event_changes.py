@@ -16,6 +16,7 @@ from keywright.http.terms_in_words import describe_allowance, describe_meter
 from keywright.licensing.licenses.model import Status
 from keywright.licensing.terms.model import Allowance, Meter, Terms
 from keywright.provisioning.customers.commands import CUSTOMER
+from keywright.provisioning.policies.fields import KeyFormatFields
 from keywright.provisioning.products.commands import PRODUCT
 
 #: A value in words, or a time, which pages show in the reader's time zone.
@@ -46,12 +47,6 @@ _FIELDS: dict[str, tuple[str, str]] = {
     "times_activated_max": (N_("Limit"), N_("no limit")),
     "expires_in_days": (N_("Days from the first activation"), N_("none")),
     "name": (N_("Name"), N_("no name")),
-    "charset": (N_("Characters"), N_("none")),
-    "chunks": (N_("Groups"), N_("none")),
-    "chunk_length": (N_("Characters each"), N_("none")),
-    "separator": (N_("Separator"), N_("nothing")),
-    "prefix": (N_("Prefix"), N_("nothing")),
-    "suffix": (N_("Suffix"), N_("nothing")),
     "archived_at": (N_("Archived"), N_("no")),
     "role": (N_("Role"), N_("none")),
     "is_disabled": (N_("Disabled"), N_("no")),
@@ -60,7 +55,7 @@ _FIELDS: dict[str, tuple[str, str]] = {
 
 _FIELDS |= {
     member.name: (member.form["label"], member.form.get("none", N_("none")))
-    for fields in (*(noun.fields for noun in NOUNS), Terms)
+    for fields in (*(noun.fields for noun in NOUNS), KeyFormatFields, Terms)
     for member in list_members(fields)
     if member.form and member.name not in _FIELDS
 }

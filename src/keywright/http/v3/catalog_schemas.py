@@ -9,6 +9,7 @@ from keywright.core.fields import Id, Time, about
 from keywright.core.nouns import CreatedAt, Kept, UpdatedAt
 from keywright.licensing.terms.model import Terms
 from keywright.provisioning.customers import fields as customer_fields
+from keywright.provisioning.policies import fields as policy_fields
 
 
 class Customer(Struct):
@@ -31,20 +32,20 @@ class Customer(Struct):
 class KeyFormat(Struct):
     """The recipe for the keys of a policy: prefix, chunks of drawn characters, suffix."""
 
-    charset: Annotated[str, about("The characters that are drawn from.", "ABCDEFGHJKLMNPQRSTUVWXYZ23456789")]
-    chunks: Annotated[int, about("The number of chunks.", 6)]
-    chunk_length: Annotated[int, about("The characters in a chunk.", 5)]
-    separator: Annotated[str | None, about("Between chunks.", "-")]
-    prefix: Annotated[str | None, about("The beginning of every key.", None)]
-    suffix: Annotated[str | None, about("The end of every key.", None)]
+    charset: policy_fields.Charset
+    chunks: policy_fields.Chunks
+    chunk_length: policy_fields.ChunkLength
+    separator: policy_fields.Separator | None
+    prefix: policy_fields.Prefix | None
+    suffix: policy_fields.Suffix | None
 
 
 class Policy(Struct):
     """The recipe for licenses."""
 
     id: Annotated[Id, about("Its number.", 3)]
-    name: Annotated[str, about("Its name.", "Yearly")]
-    product_id: Annotated[Id | None, about("The product that its licenses are for.", 17)]
+    name: policy_fields.PolicyName
+    product_id: policy_fields.Product | None
     key: Annotated[KeyFormat, about("How its keys are made.")]
     terms: Annotated[Terms, about("The terms that its licenses get when they are made.")]
     archived_at: Annotated[Time | None, about("Since when it makes no more licenses.", None)]

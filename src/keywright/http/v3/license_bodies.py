@@ -10,10 +10,10 @@ from keywright.core.nouns import ListQuery
 from keywright.core.parsing import MAX_COUNT, MAX_ID
 from keywright.http.v3.fields import Body, LicenseKey
 from keywright.http.v3.license_schemas import StatusName
-from keywright.http.v3.terms import TermsPatch
 from keywright.licensing.terms.model import MAX_DAYS
 from keywright.provisioning.customers.fields import Email, Language
 from keywright.provisioning.licenses.commands import MAX_QUANTITY
+from keywright.provisioning.policies.fields import TermsPatch
 
 Days = Annotated[int, Meta(ge=1, le=MAX_DAYS)]
 OrderText = Annotated[str, Meta(min_length=1, max_length=255)]

@@ -1,11 +1,10 @@
 """Policies: the recipes for licenses."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec import UNSET, Meta, Struct, UnsetType
 
-from keywright.core.fields import Id, Name, Parse, Time, about, list_changes
-from keywright.core.nouns import ListQuery
+from keywright.core.fields import Id, Parse, about, list_changes
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
 from keywright.http.v3 import catalog_schemas, jobs, lists, schemas
@@ -13,10 +12,8 @@ from keywright.http.v3.answers import accepted, created, etag_of, no_content, ok
 from keywright.http.v3.call import Call
 from keywright.http.v3.fields import Body
 from keywright.http.v3.route import Route
-from keywright.http.v3.terms import TermsPatch
 from keywright.jobs import model
 from keywright.jobs.commands import ApplyPolicy
-from keywright.licensing.licenses.keys import MAX_KEY_LENGTH, UNAMBIGUOUS
 from keywright.licensing.terms.model import Terms
 from keywright.licensing.terms.rules import parse_term_name
 from keywright.provisioning.policies.commands import (
@@ -27,76 +24,10 @@ from keywright.provisioning.policies.commands import (
     PreviewTerms,
     UpdatePolicy,
 )
+from keywright.provisioning.policies.fields import NewPolicy, PolicyFields, PolicyQuery
 from keywright.provisioning.policies.model import Policy, TermsPreview
 
-
-def _parse_printable(text: str) -> str:
-    if not text.isprintable():
-        raise ValueError("must have no control characters")
-    return text
-
-
-def _parse_charset(text: str) -> str:
-    if " " in text:
-        raise ValueError("must have no spaces")
-    return _parse_printable(text)
-
-
-_Charset = Annotated[str, Meta(min_length=1, max_length=MAX_KEY_LENGTH), Parse(_parse_charset)]
-_Part = Annotated[str, Meta(max_length=MAX_KEY_LENGTH), Parse(_parse_printable)]
-_Number = Annotated[int, Meta(ge=1, le=MAX_KEY_LENGTH)]
 _KEY_PATH = "key/"
-
-
-class NewKeyFormat(Body):
-    """The recipe for keys. They need at least 64 bits of randomness."""
-
-    charset: Annotated[_Charset, about("The characters that are drawn from.")] = UNAMBIGUOUS
-    chunks: Annotated[_Number, about("The number of chunks.")] = 6
-    chunk_length: Annotated[_Number, about("The characters in a chunk.")] = 5
-    separator: Annotated[_Part | None, about("Between chunks.")] = "-"
-    prefix: Annotated[_Part | None, about("The beginning of every key.")] = None
-    suffix: Annotated[_Part | None, about("The end of every key.")] = None
-
-
-class KeyFormatChanges(Body):
-    """Changes to how keys are made."""
-
-    charset: Annotated[_Charset, about("The characters that are drawn from.")] | UnsetType = UNSET
-    chunks: Annotated[_Number, about("The number of chunks.")] | UnsetType = UNSET
-    chunk_length: Annotated[_Number, about("The characters in a chunk.")] | UnsetType = UNSET
-    separator: Annotated[_Part, about("Between chunks.")] | UnsetType | None = UNSET
-    prefix: Annotated[_Part, about("The beginning of every key.")] | UnsetType | None = UNSET
-    suffix: Annotated[_Part, about("The end of every key.")] | UnsetType | None = UNSET
-
-
-class NewPolicy(Body):
-    """A policy to make."""
-
-    name: Annotated[Name, about("Its name.", "Yearly")]
-    product_id: Annotated[Id | None, about("The product that its licenses are for.", 17)] = None
-    key: Annotated[NewKeyFormat, about("How its keys are made.")] = field(default_factory=NewKeyFormat)
-    terms: TermsPatch = field(default_factory=dict)
-
-
-class PolicyChanges(Body):
-    """Changes to a policy, as a JSON merge patch."""
-
-    name: Annotated[Name, about("Its name.", "Yearly")] | UnsetType = UNSET
-    product_id: Annotated[Id, about("The product that its licenses are for.")] | UnsetType | None = UNSET
-    key: Annotated[KeyFormatChanges, about("How its keys are made.")] | UnsetType = UNSET
-    terms: TermsPatch | UnsetType = UNSET
-    is_archived: Annotated[bool, about("Whether it makes no more licenses.")] | UnsetType = UNSET
-
-
-class PolicyQuery(ListQuery):
-    """Filters of policies."""
-
-    product_id: Annotated[Id | None, about("Only those of this product.")] = None
-    is_archived: Annotated[bool | None, about("Only those that are archived, or are not.")] = None
-    created_after: Annotated[Time | None, about("Only those made after this moment.")] = None
-    created_before: Annotated[Time | None, about("Only those made before it.")] = None
-    sort: Literal["created_at", "-created_at"] = "-created_at"
 
 
 class ApplyBody(Body):
@@ -167,14 +98,12 @@ async def create_policy(call: Call, body: NewPolicy) -> Answer:
     A name is enough: keys are then six chunks of five characters, and licenses have the default terms. With
     an API key for one product, the policy is for that product.
     """
+    given = list_changes(body)
     command = CreatePolicy(
         context=call.context,
-        name=body.name,
-        product_id=body.product_id,
-        terms=body.terms,
         only_product_id=call.only_product_id,
         key_path=_KEY_PATH,
-        **_parts_of_key(list_changes(body.key)),
+        **given | _parts_of_key(list_changes(given.pop("key"))),
     )
 
     def write(policy: Policy) -> Answer:
@@ -208,7 +137,7 @@ async def get_policy(call: Call) -> Answer:
     return await call.ask(query, _write)
 
 
-async def update_policy(call: Call, body: PolicyChanges) -> Answer:
+async def update_policy(call: Call, body: PolicyFields) -> Answer:
     """Change a policy.
 
     What is not sent stays, also inside `key` and `terms`; null is the default of a term. Licenses that exist
@@ -318,7 +247,7 @@ ROUTES = (
         "update_policy",
         Right.WRITE,
         update_policy,
-        body=PolicyChanges,
+        body=PolicyFields,
         gives=catalog_schemas.Policy,
         refusals=("changed_meanwhile",),
         example={"terms": {"grace_days": 30}},

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from keywright.core import parsing
 from keywright.core.errors import InvalidParameters, PolicyArchived, PolicyTooWeak, Refusal
+from keywright.core.nouns import list_members
 from keywright.http.admin.name_suggestions import number_parser, suggest_names, write_number
 from keywright.http.admin.policy_undo import fields_of, to_undo
 from keywright.http.admin.terms_form import (
@@ -43,10 +44,11 @@ from keywright.provisioning.policies import handlers as generating
 from keywright.provisioning.policies import rules
 from keywright.provisioning.policies import store as policy_store
 from keywright.provisioning.policies.commands import CreatePolicy, DeletePolicy, UpdatePolicy
+from keywright.provisioning.policies.fields import NewKeyFormat
 from keywright.provisioning.policies.model import Policy
 
 _EXAMPLES = 5
-_MAX_TEXT = 255
+_MEMBERS = {one.name: one for one in list_members(NewKeyFormat)}
 #: From this many bits, keys are called very good.
 _VERY_GOOD_BITS = 128.0
 #: The values of a new policy: keys of 150 bits.
@@ -254,10 +256,6 @@ def _get(request: PageRequest) -> Policy:
     return request.ask(lambda tx: generating.get_policy(tx, number))
 
 
-def _parse_text(text: str) -> str | None:
-    return parsing.parse_text(text, _MAX_TEXT)
-
-
 class _Form(NamedTuple):
     """The form of a policy, as it was sent, or with the values that it shows first."""
 
@@ -308,13 +306,14 @@ class _Form(NamedTuple):
 def _read_values(request: PageRequest, inputs: Inputs) -> dict[str, Any]:
     """The values in the form, by the names of the fields of ``Policy``."""
     return {
-        "name": inputs.require("name", _parse_text, ""),
-        "charset": inputs.require("charset", _parse_text, "", is_trimmed=False),
+        "name": inputs.require("name", parsing.parse_name, ""),
+        "charset": inputs.require("charset", _MEMBERS["charset"].read, "", is_trimmed=False),
         "chunks": inputs.require("chunks", parse_positive, 0),
         "chunk_length": inputs.require("chunk_length", parse_positive, 0),
-        "separator": inputs.read("separator", _parse_text, is_trimmed=False),
-        "prefix": inputs.read("prefix", _parse_text, is_trimmed=False),
-        "suffix": inputs.read("suffix", _parse_text, is_trimmed=False),
+        **{
+            name: inputs.read(name, _MEMBERS[name].read, is_trimmed=False)
+            for name in ("separator", "prefix", "suffix")
+        },
         "product_id": inputs.read("product_id", number_parser(request, NameKind.PRODUCT)),
     }
 
