@@ -124,13 +124,14 @@ prove: setup-prove
 	@$(python) -m proofs $(ARGS)
 
 lock:
-	@echo 'Renewing requirements.lock, requirements-dev.lock and requirements-prove.lock ...'
+	@echo 'Renewing requirements*.lock and tests/packages/requirements.lock ...'
 	@$(with_tool) '$(uv)'; \
 	"$$tools/bin/uv" $(compile) --group build --output-file requirements.lock pyproject.toml; \
 	"$$tools/bin/uv" $(compile) --group dev --constraint requirements.lock \
 		--output-file requirements-dev.lock pyproject.toml; \
 	"$$tools/bin/uv" $(compile) --group prove --constraint requirements-dev.lock \
-		--output-file requirements-prove.lock pyproject.toml
+		--output-file requirements-prove.lock pyproject.toml; \
+	"$$tools/bin/uv" $(compile) --group generators --output-file tests/packages/requirements.lock
 
 # The lock says which files, for every platform, and not which needs which; nor what version Keywright has.
 sbom:

@@ -75,7 +75,7 @@ def is_left_out(path: Path, option: str) -> bool:
 
 def _modules(folder: Path) -> Iterable[Path]:
     """The modules of tests in this folder."""
-    return (path for path in folder.rglob("test_*.py") if "node_modules" not in path.parts)
+    return (path for path in folder.rglob("test_*.py") if not {"node_modules", ".venv"} & {*path.parts})
 
 
 @cache

@@ -30,6 +30,7 @@ def test_the_index_needs_no_credentials_and_names_the_routes_and_documents(app: 
     management = index.json["faces"]["management"]
     assert {"GET /v3/me", "DELETE /v3/licenses/{license_id}/leases/{lease_id}"} <= set(management)
     assert index.json["documents"]["openapi"] == "/openapi/v3.json"
+    assert app.ask("GET", "/", token=None).json == index.json
 
 
 def test_a_key_is_told_what_it_may_do(app: App) -> None:

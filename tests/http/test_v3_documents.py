@@ -3,6 +3,7 @@
 import re
 
 from keywright.core.errors.problems import PROBLEMS
+from keywright.http.openapi.yaml import write_yaml
 from tests.http.asking import Client
 
 DATABASES = ("sqlite",)
@@ -25,6 +26,14 @@ def test_the_document_may_be_kept_and_read_by_any_site(program: Client) -> None:
     assert reply.json["openapi"].startswith("3.1.")
     assert reply.header("cache-control") == "public, max-age=300"
     assert reply.header("access-control-allow-origin") == "*"
+    assert program.get("/v3/openapi.json").body == reply.body
+
+
+def test_the_document_is_there_in_yaml(program: Client) -> None:
+    reply = program.get("/openapi/v3.yaml")
+    assert (reply.status, reply.header("content-type")) == (200, "application/yaml")
+    assert reply.body.decode() == write_yaml(program.get("/openapi/v3.json").json)
+    assert program.get("/v3/openapi.yaml").body == reply.body
 
 
 def test_every_problem_has_a_page_for_people_and_one_for_programs(program: Client) -> None:

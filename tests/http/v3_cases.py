@@ -21,7 +21,7 @@ from tests.http.shape import Answers
 from tests.proving import IS_LONG, size
 from tests.server import RunningServer
 
-OPERATIONS = [(one.path.replace(":text}", "}"), one.method) for one in ROUTES]
+OPERATIONS = [(one.public_path, one.method) for one in ROUTES]
 #: Number of cases of an operation on each database: with valid data, and with invalid data.
 VALID, INVALID = size(8, 1_000), size(6, 600)
 _FINGERPRINT = "device-7f3a9c0e12b4"
@@ -41,7 +41,7 @@ _numbers = count(1)
 #: Signed answers, and license files.
 SIGNED = ("application/jwt", "text/plain")
 #: These take nothing that could be invalid.
-WITHOUT_PARAMETERS = ("", "/signing-keys")
+WITHOUT_PARAMETERS = ("/", "/signing-keys")
 
 
 def planned(path: str) -> tuple[int, int]:
@@ -121,6 +121,9 @@ class V3CaseRunner:
         found = self.answers.found["answers out of shape"]
         self.answers.found["answers out of shape"] += problem is None
         case.validate_response(response, checks=CHECKS)
+        if reply.status >= 400:
+            documented = case.operation.definition.raw["responses"][str(reply.status)]["content"]
+            assert reply.json["code"] in documented["application/problem+json"]["examples"], reply
         self.answers.found["answers out of shape"] = found
         assert problem is None, problem
 

@@ -2,20 +2,27 @@
 
 import ast
 import json
+import re
 import shlex
 from typing import Any
 
 import jsonschema_rs
 import msgspec
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 from keywright.config import Settings
+from keywright.core.errors import InvalidTerms
 from keywright.core.errors.problems import PROBLEMS
 from keywright.http.openapi import v3_page
 from keywright.http.openapi.v3_document import build, example_of, example_url, problems_of
 from keywright.http.openapi.v3_page import LANGUAGES, Example
+from keywright.http.openapi.yaml import write_yaml
+from keywright.http.v3.license_schemas import License
 from keywright.http.v3.route import Route
 from keywright.http.v3.routes import ROUTES
+from keywright.licensing.terms.model import Terms
+from keywright.licensing.terms.rules import merge_terms
 from tests.http.v3_app import OWN_ROUTES
 
 #: Those of the tests have everything that a route can have.
@@ -23,8 +30,11 @@ ALL = (*ROUTES, *OWN_ROUTES)
 DOCUMENT = build(Settings(), ALL)
 
 
+RECORDS = DOCUMENT["components"]["schemas"]
+
+
 def operation_of(route: Route) -> dict[str, Any]:
-    item: dict[str, Any] = DOCUMENT["paths"][route.path.replace(":text}", "}")]
+    item: dict[str, Any] = DOCUMENT["paths"][route.public_path]
     operation: dict[str, Any] = item[route.method.lower()]
     return operation
 
@@ -90,14 +100,75 @@ def test_a_management_body_refuses_unknown_members_and_a_clients_ignores_them(ro
 
 def test_every_schema_has_a_target_for_its_references() -> None:
     text = json.dumps(DOCUMENT)
-    for name in DOCUMENT["components"]["schemas"]:
-        assert f'"#/components/schemas/{name}"' in text
+    for kind in ("schemas", "examples"):
+        targets = {f"#/components/{kind}/{name}" for name in DOCUMENT["components"][kind]}
+        assert targets == set(re.findall(rf'"(#/components/{kind}/[^"]*)"', text))
     jsonschema_rs.meta.validate(
         {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "$defs": DOCUMENT["components"]["schemas"],
         }
     )
+
+
+def test_each_failure_is_a_problem_whose_examples_are_its_codes() -> None:
+    problem = validator(RECORDS["Problem"])
+    for route in ALL:
+        codes = set()
+        for status, response in operation_of(route)["responses"].items():
+            if status < "400":
+                continue
+            content = response["content"]["application/problem+json"]
+            assert content["schema"] == {"$ref": "#/components/schemas/Problem"}
+            for code in content["examples"]:
+                value = DOCUMENT["components"]["examples"][code]["value"]
+                problem.validate(value)
+                assert (value["code"], str(value["status"])) == (code, status)
+            codes.update(content["examples"])
+        assert codes == problems_of(route), route.operation
+
+
+def test_members_of_answers_are_required_and_no_member_has_a_default() -> None:
+    """To generators of clients, a member with a default is always there."""
+    assert not [name for name, one in RECORDS.items() if '"default":' in json.dumps(one)]
+    order = next(one for name, one in RECORDS.items() if name.endswith("license_schemas.Order"))
+    assert order["required"] == ["source", "id", "line", "index"]
+    assert not RECORDS["NewLicense"].get("required")
+    status = RECORDS["NewLicense"]["properties"]["status"]
+    assert status["description"] == 'What the vendor decided. Without it: `"active"`.'
+
+
+def test_metadata_and_changes_of_terms_have_a_schema() -> None:
+    for name, record in RECORDS.items():
+        metadata = json.dumps(record.get("properties", {}).get("metadata", {}))
+        assert "schemas/Metadata" in metadata or '"type": "object"' not in metadata, name
+    assert RECORDS["Metadata"]["additionalProperties"] is True
+    terms = RECORDS["NewLicense"]["properties"]["terms"]
+    assert terms["$ref"] == "#/components/schemas/TermsPatch"
+    assert set(RECORDS["TermsPatch"]["properties"]) == set(RECORDS["Terms"]["properties"])
+    changes = validator(RECORDS["TermsPatch"])
+    before = merge_terms(Terms(), {"meters": {"pages": {"limit": 1, "per": "day", "overage": "allow"}}})
+    right = {"max_activations": None, "meters": {"pages": {"limit": 9}, "exports": None}, "new_devices": None}
+    changes.validate(right)
+    assert merge_terms(before, right).meters["pages"].limit == 9
+    for wrong in ({"max_activation": 3}, {"starts": "tomorrow"}, {"meters": {"pages": {"limits": 1}}}):
+        assert not changes.is_valid(wrong), wrong
+        with pytest.raises(InvalidTerms):
+            merge_terms(Terms(), wrong)
+
+
+def test_several_licenses_are_answered_as_items() -> None:
+    content = DOCUMENT["paths"]["/licenses"]["post"]["responses"]["201"]["content"]["application/json"]
+    answer = validator(content["schema"])
+    answer.validate({"items": [example_of(License)]})
+    answer.validate(example_of(License))
+    assert not answer.is_valid({})
+
+
+def test_the_document_in_yaml_is_the_same() -> None:
+    odd = {"": [], "no": {}, "é: #": 'a\n"b"', "n": [None, True, -1, 1.5, [[], {"x": [1]}]]}
+    for value in (DOCUMENT, odd):
+        assert yaml.safe_load(write_yaml(value)) == value
 
 
 def test_the_page_has_every_route_in_every_language() -> None:

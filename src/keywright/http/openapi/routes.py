@@ -26,6 +26,8 @@ from keywright.http.v3.problems import describe_problem, write_problem
 _JSON = "application/json; charset=UTF-8"
 #: What every reader gets alike may be kept for a while.
 _CACHED = "public, max-age=300"
+#: Clients in browsers may be made from a document.
+_OF_DOCUMENTS = {"Cache-Control": _CACHED, "Access-Control-Allow-Origin": "*"}
 _HOST = re.compile(r"[A-Za-z0-9.-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
 #: In the kept page, the placeholder for the server's URL as the reader knows it.
 _BASE = b"http://KEYWRIGHT"
@@ -44,6 +46,10 @@ class Documents:
             Route("/openapi/v2.json", self._document),
             Route("/openapi/v3", self._reference_v3),
             Route("/openapi/v3.json", self._document_v3),
+            Route("/openapi/v3.yaml", self._document_v3_in_yaml),
+            # Where people look for them, too.
+            Route(f"/{settings.v3_root}/openapi.json", self._document_v3),
+            Route(f"/{settings.v3_root}/openapi.yaml", self._document_v3_in_yaml),
             Route("/problems", _answer_problems),
             Route("/problems/{code}", _answer_problem),
         ]
@@ -72,9 +78,12 @@ class Documents:
     async def _document_v3(self, _request: Request) -> Response:
         """Answer with the OpenAPI 3.1 document of v3."""
         document = await asyncio.to_thread(_document_v3, self._settings)
-        # Clients in browsers may be made from it.
-        headers = {"Cache-Control": _CACHED, "Access-Control-Allow-Origin": "*"}
-        return Response(document, media_type=_JSON, headers=headers)
+        return Response(document, media_type=_JSON, headers=_OF_DOCUMENTS)
+
+    async def _document_v3_in_yaml(self, _request: Request) -> Response:
+        """Answer with the same document in YAML (RFC 9512)."""
+        document = await asyncio.to_thread(_document_v3_in_yaml, self._settings)
+        return Response(document, media_type="application/yaml", headers=_OF_DOCUMENTS)
 
     def _find_base(self, request: Request) -> bytes:
         """The server's URL as the reader knows it."""
@@ -116,6 +125,13 @@ def _document_v3(settings: Settings) -> bytes:
     from keywright.http.openapi.v3_document import build
 
     return json.dumps(build(settings), ensure_ascii=False, separators=(",", ":")).encode()
+
+
+@lru_cache(maxsize=1)
+def _document_v3_in_yaml(settings: Settings) -> bytes:
+    from keywright.http.openapi.yaml import write_yaml
+
+    return write_yaml(json.loads(_document_v3(settings))).encode()
 
 
 async def _answer_problems(request: Request) -> Response:

@@ -1,12 +1,20 @@
-"""JSON schemas from msgspec types."""
+"""JSON schemas from msgspec types, in the shapes that generators of clients understand."""
 
-from collections.abc import Iterable
+import json
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 Schema = dict[str, Any]
 _SCHEMAS = "#/components/schemas/"
+_OPEN: Schema = {"type": "object", "additionalProperties": True}
+_NULL: Schema = {"type": "null"}
+#: The record of the members with these names that are open objects.
+_RECORDS_OF_MEMBERS = {"metadata": "Metadata", "terms": "TermsPatch"}
+_METADATA: Schema = _OPEN | {
+    "description": "Anything, as a JSON object: at most 64 keys, 16 KiB and 4 levels."
+}
 
 
 def ref(name: str) -> Schema:
@@ -33,13 +41,96 @@ def _lift_description(member: Schema) -> None:
             member[name] = value.pop(name)
 
 
-def require_defaults(record: Schema) -> None:
-    """Require the members that have a default: answers always have them."""
-    members = record.get("properties", {})
-    needed = {*record.get("required", ()), *(name for name, one in members.items() if "default" in one)}
-    record["required"] = [name for name in members if name in needed]
-    for one in members.values():
-        one.pop("default", None)
+def name_open_objects(records: dict[str, Schema]) -> None:
+    """Let open objects take any member, and metadata and changes of terms be records of their own."""
+    names = ["Terms", *_find_records(records.get("Terms", {}))]
+    patches = {f"{name}Patch": _build_patch(records[name], names) for name in names if name in records}
+    for record in records.values():
+        for name, member in record.get("properties", {}).items():
+            record["properties"][name] = _name_open_object(member, _RECORDS_OF_MEMBERS.get(name))
+    records |= patches
+    records["Metadata"] = _METADATA
+
+
+def _name_open_object(member: Schema, name: str | None) -> Schema:
+    if "anyOf" in member:
+        return member | {"anyOf": [_name_open_object(one, name) for one in member["anyOf"]]}
+    if member.get("type") != "object" or "properties" in member or "additionalProperties" in member:
+        return member
+    about = {key: one for key, one in member.items() if key not in ("type", "maxProperties")}
+    return about | (_OPEN if name is None else ref(name))
+
+
+def _build_patch(schema: Schema, names: Collection[str]) -> Schema:
+    """The JSON Merge Patch of a record: each member may be left out, or null."""
+    members = {name: _allow_null(_patch(one, names)) for name, one in schema["properties"].items()}
+    return {
+        "description": f"{schema['description'].rstrip('.')}, as a change: what is not sent stays.",
+        "type": "object",
+        "properties": members,
+        "additionalProperties": False,
+    }
+
+
+def _patch(schema: Schema, names: Collection[str]) -> Schema:
+    """The schema with patches in place of the records with these names."""
+    patched: Schema = {}
+    if "anyOf" in schema:
+        patched["anyOf"] = [_patch(one, names) for one in schema["anyOf"]]
+    if isinstance(items := schema.get("additionalProperties"), dict):
+        patched["additionalProperties"] = _allow_null(_patch(items, names))
+    record = schema.get("$ref", "").removeprefix(_SCHEMAS)
+    return schema | patched | (ref(f"{record}Patch") if record in names else {})
+
+
+def _allow_null(schema: Schema) -> Schema:
+    if "anyOf" in schema:
+        return schema if _NULL in schema["anyOf"] else schema | {"anyOf": [*schema["anyOf"], _NULL]}
+    about = {key: one for key, one in schema.items() if key in ("description", "examples")}
+    value = {key: one for key, one in schema.items() if key not in about}
+    return about | {"anyOf": [value, _NULL]}
+
+
+def state_what_is_optional(records: dict[str, Schema], bodies: Iterable[Schema]) -> None:
+    """Put defaults into words: to generators, a member with a ``default`` is one that is always there. In
+    records that only answers have, every one is.
+    """
+    sent = set(_find_all_records(records, bodies))
+    for name, record in records.items():
+        for member, schema in record.get("properties", {}).items():
+            if "default" not in schema:
+                continue
+            default = schema.pop("default")
+            if name not in sent:
+                record.setdefault("required", []).append(member)
+            elif default not in (None, [], {}):
+                about = schema.get("description", "").rstrip(".")
+                schema["description"] = f"{about}. Without it: `{json.dumps(default)}`.".removeprefix(". ")
+
+
+def _find_all_records(records: dict[str, Schema], schemas: Iterable[Schema]) -> Iterator[str]:
+    """The names of the records that these schemas refer to, and of those that these refer to."""
+    found: set[str] = set()
+    ahead = [name for one in schemas for name in _find_records(one)]
+    while ahead:
+        name = ahead.pop()
+        if name not in found:
+            found.add(name)
+            yield name
+            ahead += _find_records(records[name])
+
+
+def _find_records(schema: Any) -> Iterator[str]:
+    """The names of the records that a schema itself refers to."""
+    match schema:
+        case {"$ref": str(name)}:
+            yield name.removeprefix(_SCHEMAS)
+        case dict():
+            for one in schema.values():
+                yield from _find_records(one)
+        case list():
+            for one in schema:
+                yield from _find_records(one)
 
 
 def as_text(schema: Schema) -> Schema:

@@ -76,6 +76,16 @@ _TAGS = {
     CLIENT: "The calls of shipped programs. The license key is the credential: no secret is shipped inside a "
     "program.",
     META: "The interface itself, and the API key that calls it.",
+    "Signing keys": "The public keys that verify signed answers.",
+    "Products": "What is sold.",
+    "Policies": "The recipes for licenses: their terms and the format of their keys.",
+    "Jobs": "Long work that goes on behind a call.",
+    "Customers": "The people and companies that have licenses.",
+    "Licenses": "Licenses, with their activations, leases and usage.",
+    "Events": "What happened, in order.",
+    "Webhooks": "Addresses that are notified of events.",
+    "Connections": "Shops whose sales make licenses.",
+    "Usage": "What the meters of licenses count, by period.",
 }
 _PROBLEM_TYPE, _FORM = "application/problem+json", "application/x-www-form-urlencoded"
 _SECURITY_SCHEMES: Schema = {
@@ -90,7 +100,8 @@ _SECURITY_SCHEMES: Schema = {
         "description": "The consumer key as user name, the consumer secret as password.",
     },
 }
-_API_KEY: list[Schema] = [{"bearer": []}, {"basic": []}]
+#: Generated clients that are given a token alone send it the last way.
+_API_KEY: list[Schema] = [{"basic": []}, {"bearer": []}]
 #: The problems that any call may meet.
 _ANY = (
     "not_found method_not_allowed not_acceptable invalid_parameter too_many_requests internal_error busy "
@@ -131,9 +142,13 @@ def build(settings: Settings, routes: Sequence[Route] = ROUTES) -> dict[str, Any
             "license": {"name": "MIT", "identifier": "MIT"},
         },
         "servers": [{"url": base, "description": "This server"}],
-        "tags": [{"name": tag, "description": _TAGS.get(tag, "")} for tag in tags],
+        "tags": [{"name": tag, "description": _TAGS.get(tag, tag)} for tag in tags],
         "paths": dict(paths),
-        "components": {"schemas": builder.records, "securitySchemes": _SECURITY_SCHEMES},
+        "components": {
+            "schemas": builder.records,
+            "examples": {code: _example_of_problem(code) for code in PROBLEMS},
+            "securitySchemes": _SECURITY_SCHEMES,
+        },
     }
 
 
@@ -145,12 +160,11 @@ class _Builder:
         self._is_open = is_open
         bodies = [one.body.struct for one in routes if one.body is not None]
         queries = [one.query.struct for one in routes if one.query is not None]
-        answers = [one.gives for one in routes if one.gives is not None]
+        answers = [one for route in routes for one in (route.gives, route.or_gives) if one is not None]
         self._schemas, records = schemas.components([*bodies, *answers, Problem])
         self.records = schemas.inline_enums(records)
-        in_bodies = schemas.components(bodies)[1]
-        for name in self.records.keys() - in_bodies.keys():
-            schemas.require_defaults(self.records[name])
+        schemas.state_what_is_optional(self.records, [self._schemas[one] for one in bodies])
+        schemas.name_open_objects(self.records)
         self._queries = {
             one: schemas.inline_enums(schemas.components([one])[1])[one.__name__]["properties"]
             for one in queries
@@ -204,7 +218,9 @@ class _Builder:
         response: Schema = {"description": HTTPStatus(status).phrase}
         content: Schema = {}
         if route.gives is not None:
-            content[JSON_TYPE] = {"schema": self._schemas[route.gives], "example": example_of(route.gives)}
+            kinds = [self._schemas[one] for one in (route.gives, route.or_gives) if one is not None]
+            schema = kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
+            content[JSON_TYPE] = {"schema": schema, "example": example_of(route.gives)}
             content |= {one: {"schema": {"type": "string"}} for one in route.produces if one != JSON_TYPE}
         elif route.produces != (JSON_TYPE,):
             content |= {one: {"schema": {"type": "string"}} for one in route.produces}
@@ -276,23 +292,22 @@ def _query_parameter(name: str, schema: Schema) -> Schema:
 
 
 def _failure(codes: list[str]) -> Schema:
-    """The response of one status, with an example for each code."""
-    status = PROBLEMS[codes[0]].status
-    narrowed = {"properties": {"code": {"enum": codes}, "status": {"const": status}}}
-    examples = {
-        code: {
-            "summary": PROBLEMS[code].title,
-            "description": PROBLEMS[code].meaning,
-            "value": {
-                "type": f"{PAGES}/{code}",
-                "title": PROBLEMS[code].title,
-                "status": status,
-                "detail": PROBLEMS[code].detail or f"{PROBLEMS[code].title}.",
-                "code": code,
-            },
-        }
-        for code in codes
+    """The response of one status; its examples are the codes that it may have."""
+    examples = {code: {"$ref": f"#/components/examples/{code}"} for code in codes}
+    content = {_PROBLEM_TYPE: {"schema": schemas.ref("Problem"), "examples": examples}}
+    return {"description": HTTPStatus(PROBLEMS[codes[0]].status).phrase, "content": content}
+
+
+def _example_of_problem(code: str) -> Schema:
+    problem = PROBLEMS[code]
+    return {
+        "summary": problem.title,
+        "description": problem.meaning,
+        "value": {
+            "type": f"{PAGES}/{code}",
+            "title": problem.title,
+            "status": problem.status,
+            "detail": problem.detail or f"{problem.title}.",
+            "code": code,
+        },
     }
-    schema = {"allOf": [schemas.ref("Problem"), narrowed]}
-    content = {_PROBLEM_TYPE: {"schema": schema, "examples": examples}}
-    return {"description": HTTPStatus(status).phrase, "content": content}

@@ -27,6 +27,8 @@ from keywright.licensing.refusals import NamedDevice, to_known_token
 #: The largest body, in bytes.
 MAX_BODY = 64 * 1024
 _MAX_WORD = 64
+#: The OpenAPI document is a page of the server, here as well.
+_DOCUMENTS = (b"/openapi.json", b"/openapi.yaml")
 #: The members of a body that name a device.
 _DEVICE = ("fingerprint", "name", "token")
 #: In the tree of words, the name of the address that ends there; no word has a slash.
@@ -73,6 +75,8 @@ class V3:
             for words, one in addresses.items()
             if None not in words
         }
+        # To clients made from the document, whose paths begin with a slash.
+        self._fixed[self._root + b"/"] = addresses[()]
         self._others: dict[str | None, Any] = {}
         for words, address in addresses.items():
             _add_to_tree(self._others, words, address)
@@ -86,7 +90,7 @@ class V3:
         if address is not None:
             return Call(self, scope, receive, address, {}, root=self.root, **self._common)
         below = path[len(self._root) :]
-        if below and not below.startswith(b"/"):
+        if below in _DOCUMENTS or (below and not below.startswith(b"/")):
             return None
         address, parameters = self._find_address(below.decode("latin-1").split("/")[1:])
         return Call(self, scope, receive, address, parameters, root=self.root, **self._common)

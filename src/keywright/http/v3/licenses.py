@@ -292,6 +292,7 @@ ROUTES = (
         create_license,
         body=NewLicense,
         gives=License,
+        or_gives=Licenses,
         status=201,
         also=(200,),
         refusals=("policy_archived", "already_exists"),

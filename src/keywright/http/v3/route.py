@@ -27,11 +27,11 @@ class Route:
     ``handler`` gets the call; then the body, if ``body`` is its type; then the query, if ``query`` is its
     type. The body may be left out without ``needs_body``. ``text``, or the handler's docstring, is the
     description for readers: one line, and then paragraphs in Markdown. ``gives`` is the type of the answer's
-    body (None: it has none) with ``status``; ``also`` are other statuses of success. ``refusals`` are its own
-    problem codes, beside those that any call may meet. ``example`` is the body, or the query, of an example
-    call, and ``example_path`` has the words of its path. ``is_read`` is a POST that changes nothing;
-    ``produces`` are the media types that the answer may have. A route that ``needs_all_products`` does not
-    exist for an API key of one product.
+    body (None: it has none) with ``status``, ``or_gives`` another shape of it; ``also`` are other statuses of
+    success. ``refusals`` are its own problem codes, beside those that any call may meet. ``example`` is the
+    body, or the query, of an example call, and ``example_path`` has the words of its path. ``is_read`` is a
+    POST that changes nothing; ``produces`` are the media types that the answer may have. A route that
+    ``needs_all_products`` does not exist for an API key of one product.
     """
 
     def __init__(
@@ -46,6 +46,7 @@ class Route:
         needs_body: bool = True,
         query: type[Struct] | None = None,
         gives: Any = None,
+        or_gives: Any = None,
         status: int = 200,
         also: Sequence[int] = (),
         refusals: Sequence[str] = (),
@@ -61,7 +62,7 @@ class Route:
         self.body = None if body is None else StructDecoder(body)
         self.needs_body = needs_body
         self.query = None if query is None else StructDecoder(query)
-        self.gives, self.status, self.also = gives, status, tuple(also)
+        self.gives, self.or_gives, self.status, self.also = gives, or_gives, status, tuple(also)
         self.refusals = tuple(refusals)
         self.example, self.example_path = example, example_path
         self.changes = method not in _READING and not is_read

@@ -60,7 +60,7 @@ class NewSecret(Body):
     secret: Annotated[fields.Secret | None, about("Without one, it is made.")] = None
 
 
-class Since(Body):
+class Resend(Body):
     """A moment."""
 
     since: Annotated[Time, about("All events from this moment on; of 30 days at most.")]

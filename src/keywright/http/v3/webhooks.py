@@ -18,7 +18,7 @@ from keywright.http.v3.call import Call
 from keywright.http.v3.crud import Shown, Texts, crud_routes
 from keywright.http.v3.route import Route
 from keywright.http.v3.schemas import Page
-from keywright.http.v3.webhook_schemas import Delivery, DeliveryQuery, NewSecret, Since, Webhook
+from keywright.http.v3.webhook_schemas import Delivery, DeliveryQuery, NewSecret, Resend, Webhook
 
 
 def show(one: model.Endpoint | model.NewEndpoint) -> Webhook:
@@ -88,7 +88,7 @@ async def send_webhook_test(call: Call) -> Answer:
     return await call.change(command, no_content)
 
 
-async def resend_since(call: Call, body: Since) -> Answer:
+async def resend_since(call: Call, body: Resend) -> Answer:
     """Send events again.
 
     All events since a moment, in their order, also those that were delivered; 30 days are kept.
@@ -185,7 +185,7 @@ ROUTES = (
         "resend_since",
         Right.WRITE,
         resend_since,
-        body=Since,
+        body=Resend,
         status=204,
         example={"since": "2026-11-22T08:54:00Z"},
         **_OF_ALL,
