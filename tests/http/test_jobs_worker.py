@@ -12,7 +12,7 @@ import pytest
 
 from keywright.background import job_runner
 from keywright.background import queue as work_queue
-from keywright.background.job_clean_up import JOBS_KEPT
+from keywright.background.job_clean_up import JOBS_KEPT, delete_old_jobs
 from keywright.background.job_runner import JobRunner
 from keywright.core.command import Command
 from keywright.core.errors import FateUnknown, FileGone, StoreUnavailable, UnknownJob
@@ -282,7 +282,7 @@ async def test_files_are_forgotten_a_day_after_they_were_made(house: House) -> N
     async with house.open() as (_, work):
         await house.ended(kept.id)
         await until(lambda: not has_file(house, job.id), "the end of the old file")
-        await work._job_clean_up.delete_old()
+        await delete_old_jobs(work._aside.read, work._desk.execute)
     assert has_file(house, kept.id)
 
 

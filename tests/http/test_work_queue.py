@@ -7,10 +7,12 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select, update
 
 from keywright.background import queue as work_queue
 from keywright.background.queue import Bell, Handler, Queue
-from keywright.db import Storage, run_write
+from keywright.db import Storage, open_storage, run_write
+from keywright.db.schema import mail_outbox
 from keywright.delivery.mail.store import MAILS
 from keywright.engine.desk import Desk
 from keywright.engine.queue import Item
@@ -18,7 +20,7 @@ from keywright.events.outbox import MailTemplate, QueuedMail
 from keywright.events.outbox_store import queue_mail
 from keywright.registry import open_executor
 from tests.concurrency.desks import in_a_loop
-from tests.makers import NOW, a_storage
+from tests.makers import KEY_RING, NOW, a_storage, url_of
 
 #: What comes of the work on each mail: the pause that follows, or an error.
 Work = Callable[[int], Awaitable[float]]
@@ -64,7 +66,7 @@ async def look(queue: Queue, times: int = 1) -> None:
     """Look, and let what was begun come to its end."""
     for _ in range(times):
         await queue._look()
-        for _ in range(5):
+        for _ in range(20):
             await asyncio.sleep(0)
 
 
@@ -130,6 +132,36 @@ async def test_an_item_at_work_is_not_begun_again_and_nothing_is_after_the_stop(
         await stopping
         await look(queue)
     assert mails.begun == [1, 2]
+
+
+@in_a_loop
+async def test_claims_are_renewed_before_they_end_and_the_next_ones_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = asyncio.Event()
+    monkeypatch.setattr(work_queue, "AT_ONCE", 3)
+
+    async def claim_and_wait(number: int) -> float:
+        assert await queue.claim(MAILS, Item(number)) is not None
+        await over.wait()
+        return 0.0
+
+    def ends(less: int = 0) -> set[int]:
+        """When the claims end, after they were made to end so many seconds earlier."""
+        column = mail_outbox.c.claimed_until
+        with closing(open_storage(url_of(tmp_path), KEY_RING)) as storage, storage.write() as tx:
+            tx.connection.execute(update(mail_outbox).values(claimed_until=column - less))
+            return set(tx.connection.execute(select(column)).scalars())
+
+    async with a_queue(tmp_path, mails := Mails(claim_and_wait, most=10)) as queue:
+        await look(queue, times=2)
+        earlier = ends(less=3)
+        queue.bell._has_rung.clear()
+        await look(queue)
+        assert min(ends()) >= max(earlier) + 3
+        assert queue.bell._has_rung.is_set()
+        over.set()
+    assert mails.begun == [1, 2, 3]
 
 
 @in_a_loop

@@ -22,6 +22,10 @@ _PAUSE = 0.01
 _FIRST: personal_data_store.Place = (0, "")
 
 
+#: Executes a command.
+Change = Callable[[Command], Awaitable[Any]]
+
+
 class Ask(Protocol):
     """Reads from the database, outside the event loop."""
 
@@ -36,7 +40,7 @@ class AddressCleanUp:
     order of the table, and the next pass starts some hours later.
     """
 
-    def __init__(self, ask: Ask, change: Callable[[Command], Awaitable[Any]], keep_days: int) -> None:
+    def __init__(self, ask: Ask, change: Change, keep_days: int) -> None:
         self._ask = ask
         self._change = change
         self._keep = timedelta(days=keep_days)

@@ -13,7 +13,7 @@ from functools import partial
 from time import monotonic, process_time
 
 from keywright.background.address_clean_up import AddressCleanUp
-from keywright.background.job_clean_up import JobCleanUp
+from keywright.background.job_clean_up import delete_old_jobs
 from keywright.background.loops import Aside, Waits, read_clock
 from keywright.background.queue import Handler, Queue
 from keywright.core.command import Context
@@ -65,7 +65,6 @@ class JobRunner(Handler):
         self._faults: Counter[int] = Counter()
         self._timeouts: Counter[int] = Counter()
         self._halvings: Counter[int] = Counter()
-        self._job_clean_up = JobCleanUp(self._aside.read, desk.execute)
         self._address_clean_up = AddressCleanUp(self._aside.read, desk.execute, keep_addresses_days)
         self._cleaning = asyncio.create_task(self._clean_up())
 
@@ -159,7 +158,7 @@ class JobRunner(Handler):
         while True:
             try:
                 if self._queue.is_clock_right():
-                    await self._job_clean_up.delete_old()
+                    await delete_old_jobs(self._aside.read, self._desk.execute)
                     await self._address_clean_up.delete_some(read_clock())
                 waits.reset()
             except ShuttingDown:

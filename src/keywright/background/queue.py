@@ -100,7 +100,7 @@ class _Lane:
         now = monotonic()
         self._left_alone = {one: until for one, until in self._left_alone.items() if until > now}
         self.ready = [one for one in self.claims.find_over(items) if one.id not in self.tasks]
-        self.is_full = len(items) == AT_ONCE
+        self.is_full = len(items) >= AT_ONCE
 
     def next(self) -> Item | None:
         """The next item to work on now."""
@@ -209,6 +209,9 @@ class Queue:
             self._fill(lane)
             if held:
                 await self.hold(lane.handler.kind, held)
+                if lane.is_full:
+                    # Others may be hidden by these.
+                    self.bell.ring()
 
     def _ring(self, answers: Any) -> None:
         for bell, has_work in zip(self._bells.values(), answers, strict=False):

@@ -85,19 +85,19 @@ class Kind:
 
 
 def claim_item(
-    tx: WriteTransaction, kind: Kind, item: Item, *, claimed_by: str, now: datetime, waits: bool = False
+    tx: WriteTransaction, kind: Kind, item: Item, *, claimed_by: str, now: datetime, skips_locked: bool = True
 ) -> Any:
     """Claim an item and return it; None where its claim is another one now, it waits no more, or another
-    transaction has locked it and this one does not wait for that.
+    transaction has locked it. Without ``skips_locked``, that one is waited for.
     """
-    query = _write(kind, item, claimed_by, claimed_by, now + kind.holds_for, waits=waits)
+    query = _write(kind, item, claimed_by, claimed_by, now + kind.holds_for, skips_locked=skips_locked)
     query = query.values(kind.changes(now)).returning(*kind.columns)
     row = tx.connection.execute(query, {"now": to_seconds(now)}).first()
     return None if row is None else kind.convert(row)
 
 
 def _write(
-    kind: Kind, item: Item, own: str, claims_as: str | None, until: datetime, *, waits: bool = False
+    kind: Kind, item: Item, own: str, claims_as: str | None, until: datetime, *, skips_locked: bool = True
 ) -> Update:
     """Writes who has an item, and until when, where it is the sender's own, or waits with its claim as
     seen.
@@ -110,7 +110,7 @@ def _write(
         is_free = or_(by == own, and_(by.is_not_distinct_from(item.claimed_by), is_free))
         values[by] = claims_as
     free = select(number).where(number == item.id, is_free).correlate(None)
-    locked = free.with_for_update(skip_locked=not waits).scalar_subquery()
+    locked = free.with_for_update(skip_locked=skips_locked).scalar_subquery()
     return update(end.table).where(number == locked).values(values)
 
 

@@ -40,7 +40,7 @@ def work_on_endpoint(work: UnitOfWork, command: WorkOnEndpoint) -> Step:
     """Save, queue, and say what is next."""
     tx, now = work.tx, command.context.now
     before: Endpoint | None = claim_item(
-        tx, store.ENDPOINTS, command.item, claimed_by=command.claimed_by, now=now, waits=True
+        tx, store.ENDPOINTS, command.item, claimed_by=command.claimed_by, now=now, skips_locked=False
     )
     if before is None:
         return Step(is_over=True)
