@@ -53,8 +53,7 @@ TESTS = {
     "licensing.leases.rules": _OF_LEASES,
     "licensing.usage.model": (*_OF_NOUNS, *_OF_USAGE),
     "licensing.usage.rules": _OF_USAGE,
-    "licensing.validation.model": (*_OF_NOUNS, *_OF_VALIDATION),
-    "licensing.validation.rules": _OF_VALIDATION,
+    "licensing.validation": (*_OF_NOUNS, *_OF_VALIDATION),
     "licensing.terms.model": (*_OF_NOUNS, *_OF_TERMS),
     "licensing.terms.rules": (*_OF_TERMS, *_OF_CATALOG),
     "provisioning.products.fields": _OF_CATALOG,
@@ -64,7 +63,7 @@ TESTS = {
     "core.crypto": _OF_KEYS,
     "licensing.licenses.keys": _OF_KEYS,
     "provisioning.policies.rules": (*_OF_KEYS, *_OF_TERMS_GIVEN),
-    "provisioning.trials.rules": _OF_TERMS_GIVEN,
+    "provisioning.trials": _OF_TERMS_GIVEN,
     "licensing.activations.handlers": (*_OF_HANDLERS, "tests/storage/test_managing.py"),
     "licensing.licenses.handlers": (
         *_OF_HANDLERS,

@@ -99,10 +99,14 @@ def examine(subject: Subject, *, part: float = 1.0, processes: int = 1) -> Findi
 
 
 def names_of(module: str, source: str) -> list[tuple[Name, Mutant]]:
-    """Each mutant with its name; where several would have the same one, with a number."""
+    """Each mutant with its name; where several would have the same one, with a number. Of a module of fields,
+    those of its functions: its descriptions are for readers, and held by tests of the documents.
+    """
     named = []
     times: dict[Name, int] = {}
     for one in mutants_of(source):
+        if module.endswith(".fields") and not one.where.rpartition(".")[2].lstrip("_")[:1].islower():
+            continue
         name = Name(module, one.where, one.was, one.became)
         times[name] = times.get(name, 0) + 1
         if times[name] > 1:

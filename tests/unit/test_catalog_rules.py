@@ -20,7 +20,14 @@ from keywright.licensing.terms.rules import copy_terms, parse_term_name, select_
 from keywright.provisioning.customers.commands import CUSTOMER
 from keywright.provisioning.customers.fields import parse_email, parse_language
 from keywright.provisioning.customers.rules import change_note, read_note
-from keywright.provisioning.products.fields import derive_code, parse_code, parse_feature_code, parse_url
+from keywright.provisioning.products.fields import (
+    Feature,
+    derive_code,
+    parse_code,
+    parse_feature,
+    parse_feature_code,
+    parse_url,
+)
 from tests.makers import KEY, LATER, NOW, a_license, a_license_with
 
 
@@ -161,3 +168,10 @@ def test_what_was_set_by_hand_is_kept_by_a_policy_unless_it_is_forced() -> None:
     assert (kept.terms.max_activations, kept.kept) == (7, ("max_activations",))
     forced = apply_members(by_hand, {"max_activations": 2}, is_forced=True)
     assert (forced.terms.max_activations, forced.kept) == (2, ())
+
+
+def test_a_feature_is_a_code_with_or_without_a_name() -> None:
+    assert parse_feature("layers = Layers") == Feature("layers", "Layers")
+    assert parse_feature("layers") == parse_feature("layers =") == Feature("layers", None)
+    with pytest.raises(ValueError, match="must have 1 to 64 of a-z, 0-9, '_'"):
+        parse_feature("A B = x")

@@ -30,8 +30,12 @@ from tests.makers import (
     an_origin,
 )
 
-#: The names of all modules of nouns.
-MODELS = [one.name for one in walk_packages(keywright.__path__, "keywright.") if one.name.endswith(".model")]
+_MODULES = {one.name for one in walk_packages(keywright.__path__, "keywright.")}
+#: The names of all modules of nouns; a small concept has its noun beside its commands: ``notes``, with
+#: ``notes_store``.
+MODELS = sorted(
+    one for one in _MODULES if one.endswith(".model") or {f"{one}_store", f"{one}_handlers"} & _MODULES
+)
 
 
 def structs_of(model: str, *, gc: bool | None = None) -> list[type[msgspec.Struct]]:
@@ -41,7 +45,10 @@ def structs_of(model: str, *, gc: bool | None = None) -> list[type[msgspec.Struc
     return [one for one in structs if gc is None or one.__struct_config__.gc is gc]
 
 
-@pytest.mark.parametrize("model", [*MODELS, "keywright.core.command", "keywright.engine.idempotency"])
+@pytest.mark.parametrize(
+    "model",
+    [*MODELS, "keywright.core.command", "keywright.engine.idempotency", "keywright.licensing.validation"],
+)
 def test_a_noun_never_changes(model: str) -> None:
     assert all(one.__struct_config__.frozen for one in structs_of(model))
 

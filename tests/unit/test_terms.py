@@ -26,12 +26,15 @@ from keywright.licensing.terms.model import (
 from keywright.licensing.terms.rules import (
     copy_terms,
     merge_terms,
+    multiply_terms,
     parse_policy_terms,
     parse_terms,
     policy_to_text,
     select_terms,
     set_by_hand,
     to_text,
+    write_by_hand,
+    write_by_rule,
 )
 
 CODES = st.from_regex(r"[a-z0-9][a-z0-9_.-]{0,63}", fullmatch=True)
@@ -346,3 +349,80 @@ def test_terms_that_a_rule_writes_leave_no_member_without_the_one_that_it_needs(
     assert copy_terms(Terms(), members) == Terms()
     together = members | {"unseen_days": 9, "new_devices": {"count": 1, "per_days": 2}}
     assert select_terms(copy_terms(Terms(), together), together) == together
+
+
+_A_CODE = "must have 1 to 64 of a-z, 0-9, '_', '.', '-', and begin with a letter or a digit"
+
+
+def test_every_fault_has_a_sentence_that_says_what_would_be_right() -> None:
+    wrong: dict[str, Any] = {
+        "max_activations": 0,
+        "new_devices": {"count": model.MAX_NEW_DEVICES + 1},
+        "portal_removals": 5,
+        "trial": 1,
+        "device": "maybe",
+        "when_full": "replace_unseen",
+        "entitlements": ["a b", "a", "a"],
+        "meters": {"A": {"limit": 1, "per": "day"}, "b": {"per": "day"}, "c": 1},
+    }
+    with pytest.raises(InvalidTerms) as refusal:
+        merge_terms(Terms(), wrong)
+    assert [(one.pointer.removeprefix("/terms"), one.detail) for one in refusal.value.errors] == [
+        ("/max_activations", "must be an integer from 1 to 2,147,483,647"),
+        ("/new_devices/count", "must be an integer from 1 to 1,000"),
+        ("/new_devices/per_days", "is missing"),
+        ("/portal_removals", "must be an object"),
+        ("/trial", "must be true or false"),
+        ("/device", "must be optional or required"),
+        ("/entitlements/0", _A_CODE),
+        ("/entitlements/2", "is there twice"),
+        ("/meters/A", f"the name {_A_CODE}"),
+        ("/meters/b/limit", "is missing"),
+        ("/meters/c", "must be an object"),
+    ]
+    for value, detail in (
+        ({"entitlements": "a"}, "must be an array of codes"),
+        ({"entitlements": [f"a{number}" for number in range(101)]}, "must have at most 100 codes"),
+        ({"meters": []}, "must be an object of meters"),
+        ({"when_full": "replace_unseen"}, "is missing: replace_unseen needs it"),
+        (
+            {"devices_visible": True},
+            "needs portal_removals or new_devices, which bound how often devices change",
+        ),
+    ):
+        with pytest.raises(InvalidTerms) as refusal:
+            merge_terms(Terms(), value)
+        assert [one.detail for one in refusal.value.errors] == [detail]
+
+
+def test_limits_are_for_each_unit_and_stay_without_one() -> None:
+    terms = Terms(max_activations=2, max_leases=3, grace_days=7)
+    assert multiply_terms(terms, 5) == Terms(max_activations=10, max_leases=15, grace_days=7)
+    assert multiply_terms(Terms(grace_days=7), 5) == Terms(grace_days=7)
+    with pytest.raises(InvalidTerms):
+        multiply_terms(terms, MAX_COUNT)
+
+
+def test_what_is_set_by_hand_is_recorded_with_the_value_that_a_rule_last_wrote() -> None:
+    ruled = Terms(max_activations=2, grace_days=7, trial=True)
+    by_hand = Terms(max_activations=5, grace_days=9, trial=True)
+    record = write_by_hand(ruled, by_hand, None)
+    assert record == '{"grace_days":7,"max_activations":2}'
+    # Set again by hand, what the rule wrote stays recorded; set back to it, nothing is.
+    assert write_by_hand(by_hand, Terms(6, grace_days=9, trial=True), record) == record
+    assert write_by_hand(by_hand, Terms(5, grace_days=7, trial=True), record) == '{"max_activations":2}'
+    assert write_by_hand(by_hand, ruled, record) is None
+    assert write_by_hand(ruled, ruled, None) is None
+
+
+def test_a_rule_leaves_what_is_set_by_hand_unless_it_is_forced() -> None:
+    by_hand = Terms(max_activations=5, grace_days=9)
+    record = '{"grace_days":7,"max_activations":2}'
+    written = write_by_rule(by_hand, record, {"max_activations": 4, "offline_days": 3})
+    assert written == (Terms(5, grace_days=9, offline_days=3), ("max_activations",), record)
+    # To write what is there already keeps nothing, and what is written is no longer set by hand.
+    same = write_by_rule(by_hand, record, {"max_activations": 5})
+    assert same == (by_hand, (), '{"grace_days":7}')
+    forced = write_by_rule(by_hand, record, {"max_activations": 4}, is_forced=True)
+    assert forced == (Terms(4, grace_days=9), (), '{"grace_days":7}')
+    assert write_by_rule(by_hand, None, {"max_activations": 4}) == (Terms(4, grace_days=9), (), None)
