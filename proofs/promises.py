@@ -377,11 +377,15 @@ PROMISES = (
         "rules take recorded and random events of each shop (sales, renewals, refunds, disputes, lines of "
         "subscriptions that change) in every order, and repeated: the same live licenses of each line, by "
         "number, policy, limits and expiry, must come of it, over HTTP, too. Shops, hands and policies "
-        "change the same licenses at once over four servers. The control goes by the time of arrival.",
+        "change the same licenses at once over four servers. Licenses change hands, under kills and in any "
+        "order with refunds, disputes, undo and new keys, against a model and beside a twin that does not. "
+        "The control goes by the time of arrival.",
         (
             "tests/unit/test_shop_permutations.py",
             "tests/faults/test_shops_killed.py",
+            "tests/faults/test_transfers_killed.py",
             "tests/concurrency/test_shop_sales.py",
+            "tests/storage/test_ownership_model.py",
         ),
         headline=("kills", "restarts", "orders", "permutations"),
         bounds=_none("sales lost", "licenses doubled", "sets with another end"),
