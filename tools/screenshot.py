@@ -13,7 +13,7 @@ from playwright.sync_api import FloatRect, Page, ViewportSize
 
 from keywright.cli.demo_data import fill
 from keywright.core.command import Origin
-from keywright.http.pages.urls import PORTAL
+from keywright.http.pages.render import PORTAL
 from keywright.licensing.activations.commands import ActivateDevice
 from keywright.licensing.activations.model import Device
 from keywright.provisioning.brand import SaveBrand

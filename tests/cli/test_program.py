@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from keywright.cli.helptext import sentence
+from keywright.cli.options import sentence
 from keywright.cli.program import command_tree, program
 from keywright.core import errors
 from keywright.db import sqlite
@@ -97,7 +97,7 @@ def test_help_needs_none_of_the_commands_and_nothing_slow() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stderr.split())
     ours = {name for name in loaded if name.startswith("keywright")}
-    assert ours == {"keywright", "keywright.cli", "keywright.cli.helptext", "keywright.cli.program"}
+    assert ours == {"keywright", "keywright.cli", "keywright.cli.options", "keywright.cli.program"}
     assert not loaded & {"msgspec", "cryptography", "pydantic", "sqlalchemy", "asyncio", "email", "structlog"}
 
 

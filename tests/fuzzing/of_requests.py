@@ -13,9 +13,9 @@ from starlette.types import Message
 from keywright.config import Settings
 from keywright.core.command import Context, Origin
 from keywright.core.errors import InvalidParameters, KeywrightError
+from keywright.http.middleware import authentication
 from keywright.http.middleware import body as body_module
 from keywright.http.middleware import client_address as addresses
-from keywright.http.middleware import credentials as auth
 from keywright.http.middleware.call import Call
 from keywright.http.middleware.idempotency import add_idempotency_key
 from keywright.http.server import peers
@@ -64,7 +64,7 @@ def queries(data: bytes) -> None:
         assert isinstance(value, str | list) or (
             name == "meta" and all(isinstance(one, str) for one in value.values())
         )
-    for read in (licenses._filter, _page, lambda asked: auth.read_credentials(asked, [])):
+    for read in (licenses._filter, _page, lambda asked: authentication.read_credentials(asked, [])):
         with suppress(KeywrightError):
             read(asked)
     call = _call({"query_string": data, "raw_path": b"//wp-json/lmfwc/v2/licenses"})
@@ -79,7 +79,9 @@ def credentials(data: bytes) -> None:
     """A pair of credentials is two texts, and means the same wherever it stands."""
     query, *headers = pieces(data, 3)
     try:
-        found = auth.read_credentials(parameters.parse_query(query), [one for one in headers if one])
+        found = authentication.read_credentials(
+            parameters.parse_query(query), [one for one in headers if one]
+        )
     except KeywrightError:
         return
     if found is not None:
@@ -87,7 +89,7 @@ def credentials(data: bytes) -> None:
         assert key
         assert secret
         in_query = {"consumer_key": key, "consumer_secret": secret}
-        assert auth.read_credentials(in_query, []) == found
+        assert authentication.read_credentials(in_query, []) == found
 
 
 def client_addresses(data: bytes) -> None:

@@ -17,7 +17,7 @@ import pytest
 from keywright.core.examples import EXAMPLE_KEY, EXAMPLE_TOKEN
 from keywright.http.admin.app import STATIC_FOLDER
 from keywright.http.pages.error_messages import message_for
-from keywright.http.pages.static_files import StaticFiles
+from keywright.http.pages.render import StaticFiles
 from tests.http.admin_browser import PASSWORD, Visitor, make_users, said, title
 from tests.http.admin_odd import PROGRAM
 from tests.http.asking import Client

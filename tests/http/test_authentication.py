@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from keywright.http.middleware.api_key_cache import LIFETIME
+from keywright.http.middleware.authentication import LIFETIME
 from keywright.http.v2 import routes
 from keywright.identity.model import Permissions
 from tests.http.asking import (

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import func, select
 
 from keywright.db.schema import idempotency_records
-from keywright.http.v3.idempotency_keys import parse_idempotency_key
+from keywright.http.v3.decoding import parse_idempotency_key
 from keywright.identity.model import Permissions
 from tests.http.v3_app import App, Reply, open_app
 from tests.makers import create_policy

@@ -24,7 +24,7 @@ from keywright.db.schema import events
 from keywright.engine.desk import Desk
 from keywright.http.answer import Answer
 from keywright.http.middleware.access_log import AccessLog
-from keywright.http.middleware.api_key_cache import ApiKeyCache
+from keywright.http.middleware.authentication import ApiKeyCache
 from keywright.http.middleware.body import BodyReader
 from keywright.http.middleware.pipeline import Middlewares, Pipeline
 from keywright.http.middleware.routing import Right

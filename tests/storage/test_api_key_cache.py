@@ -11,7 +11,7 @@ from keywright.core import crypto
 from keywright.core.command import Context
 from keywright.db import Storage
 from keywright.engine.desk import Desk
-from keywright.http.middleware.api_key_cache import LIFETIME, ApiKeyCache
+from keywright.http.middleware.authentication import LIFETIME, ApiKeyCache
 from keywright.identity.commands import FindApiKey, RevokeApiKey
 from keywright.identity.model import Permissions
 from keywright.registry import open_executor

@@ -4,7 +4,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from keywright.http.admin.charts import HEIGHT, WIDTH, Series, build_chart, find_change
+from keywright.http.admin.activity import HEIGHT, WIDTH, Series, build_chart, find_change
 
 LAST = date(2026, 1, 15)
 

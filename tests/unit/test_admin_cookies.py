@@ -1,6 +1,6 @@
 """Cookies are read as our own pages write them, and never for long."""
 
-from keywright.http.pages.cookies import MAX_LENGTH, parse_cookies
+from keywright.http.pages.session import MAX_LENGTH, parse_cookies
 
 
 def cookie(value: str) -> list[tuple[bytes, bytes]]:

@@ -13,8 +13,8 @@ from keywright.http.admin.event_changes import FieldChange, write_label, write_v
 from keywright.http.admin.event_text import EventNames, describe, describe_actor
 from keywright.http.admin.event_views import Named, _numbers_of, to_view
 from keywright.http.admin.periods import read_period
+from keywright.http.pages.formats import find_zone, last_day, parse_last_day, zone_of
 from keywright.http.pages.languages import Languages, speaking
-from keywright.http.pages.zones import find_zone, last_day, parse_last_day, zone_of
 from keywright.identity.model import Role
 from keywright.jobs.model import JobState
 from keywright.licensing.licenses.rules import END_OF_TIME

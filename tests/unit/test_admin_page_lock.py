@@ -6,7 +6,7 @@ from time import monotonic, thread_time
 
 import pytest
 
-from keywright.http.pages.page_lock import PageLock
+from keywright.http.pages.runner import PageLock
 
 
 def work(seconds: float) -> None:

@@ -6,8 +6,7 @@ from markupsafe import Markup
 
 from keywright.http.admin.app import TEMPLATES
 from keywright.http.admin.texts import FUNCTIONS, license_state
-from keywright.http.pages.render import browser_name, build_environment, has_right
-from keywright.http.pages.urls import url
+from keywright.http.pages.render import browser_name, build_environment, has_right, url
 from keywright.identity.model import Right, Role
 from keywright.licensing.licenses.model import Status
 from tests.makers import LATER, NOW, a_license, a_user

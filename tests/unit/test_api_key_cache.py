@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from keywright.http.middleware.api_key_cache import LIFETIME, MAX_KEYS, ApiKeyCache
+from keywright.http.middleware.authentication import LIFETIME, MAX_KEYS, ApiKeyCache
 from keywright.identity.model import ApiKey
 from tests.makers import an_api_key
 

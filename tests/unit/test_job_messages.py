@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import keywright
-from keywright.http.admin.job_messages import REASONS, SENTENCES, explain_line, translate_message
+from keywright.http.admin.job_text import REASONS, SENTENCES, explain_line, translate_message
 from keywright.http.pages.languages import Languages, speaking
 from keywright.jobs import handlers, reasons
 

@@ -11,7 +11,7 @@ from keywright.http.admin.app import CATALOGS
 from keywright.http.pages import formats
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.languages import Languages, _, gettext, ngettext, speaking
-from keywright.http.pages.templates import open_templates
+from keywright.http.pages.render import open_templates
 from keywright.languages import Language
 
 NOW = datetime(2026, 11, 23, 14, 5, tzinfo=UTC)

@@ -3,7 +3,7 @@
 import pytest
 
 from keywright.core.errors import MalformedForm
-from keywright.http.pages.multipart import UploadedFile, parse_multipart
+from keywright.http.pages.forms import UploadedFile, parse_multipart
 
 TYPE = "multipart/form-data; boundary=XyZ"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import keywright
+from keywright.http.pages.error_messages import explain, find_sentence
 from keywright.http.pages.languages import speaking
-from keywright.http.pages.reasons import explain, find_sentence
 from keywright.languages import Language
 
 SOURCES = Path(keywright.__file__).parent

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from keywright.cli import license_lists, output
-from keywright.cli.files import open_output
+from keywright.cli.exports import open_output
 from keywright.cli.installation import Installation, InstallationOptions, open_here
 from keywright.cli.options import AsJson, Key, WrongUsage, command, with_installation, with_options
 from keywright.core.errors import ConfigurationError

@@ -34,17 +34,16 @@ from keywright.engine.desk import Desk
 from keywright.http.health import Health
 from keywright.http.inbound.interface import Inbound
 from keywright.http.metrics import Metrics, serving
-from keywright.http.middleware.access_log import AccessLog
+from keywright.http.middleware.access_log import AccessLog, LoggedApp
 from keywright.http.middleware.admin_pages import AdminHost, SitePages
-from keywright.http.middleware.api_key_cache import ApiKeyCache
+from keywright.http.middleware.authentication import ApiKeyCache
 from keywright.http.middleware.body import BodyReader
-from keywright.http.middleware.errors import exception_handlers
-from keywright.http.middleware.logged_app import LoggedApp
 from keywright.http.middleware.pipeline import Middlewares, Pipeline
+from keywright.http.middleware.sending import exception_handlers
 from keywright.http.openapi.routes import Documents
 from keywright.http.pages.lazy_app import LazyApp
+from keywright.http.pages.render import BASE, PORTAL
 from keywright.http.pages.runner import Runner
-from keywright.http.pages.urls import BASE, PORTAL
 from keywright.http.public.jwks import Jwks
 from keywright.http.public.offline import Offline
 from keywright.http.public.unsubscribe import UnsubscribePage

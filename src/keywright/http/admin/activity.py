@@ -1,14 +1,139 @@
 """Figures and charts of the last days, of all licenses or of those of a product."""
 
-from typing import Any
+import math
+from collections.abc import Sequence
+from datetime import date, timedelta
+from typing import Any, NamedTuple
 
 from keywright.db import ReadTransaction
-from keywright.http.admin.charts import Series, build_chart, find_change
 from keywright.http.pages.inputs import parse_number
 from keywright.http.pages.languages import _
 from keywright.http.pages.request import PageRequest
 from keywright.search.daily import list_days
 from keywright.search.projector import REFUSED, VALIDATED
+
+#: The size of the plot, in units of its own: it is stretched to the width of the page.
+WIDTH, HEIGHT = 1_000, 200
+#: More days than this are drawn by week.
+_MAX_DAYS = 120
+_MAX_STEPS, _MAX_LABELS = 4, 5
+#: The part of a column that its bar takes.
+_SHARE = 0.72
+
+
+class Series(NamedTuple):
+    """Amounts by day, and what they are called."""
+
+    label: str
+    amounts: Sequence[int]
+
+
+class Segment(NamedTuple):
+    """The part of a bar that is of one series."""
+
+    series: int
+    y: float
+    height: float
+
+
+class Column(NamedTuple):
+    """A day, or a week, of a chart: its place, its bar, and its amounts by series."""
+
+    x: float
+    width: float
+    bar_x: float
+    bar_width: float
+    segments: tuple[Segment, ...]
+    amounts: tuple[int, ...]
+    first: date = date.min
+    last: date = date.min
+
+
+class Chart(NamedTuple):
+    """A chart of stacked bars."""
+
+    labels: tuple[str, ...]
+    columns: tuple[Column, ...]
+    #: The amounts at the lines of the scale, from the top to 0, all equally far from each other.
+    scale: tuple[int, ...]
+    #: The days below the plot, all equally far from each other.
+    days: tuple[date, ...]
+    totals: tuple[int, ...]
+    is_by_week: bool
+
+    @property
+    def lines(self) -> tuple[float, ...]:
+        """The heights of the lines of the scale."""
+        return tuple(round(HEIGHT * index / (len(self.scale) - 1), 1) for index in range(len(self.scale)))
+
+
+def build_chart(series: Sequence[Series], last: date) -> Chart:
+    """A chart of series whose last amounts are of the day ``last``."""
+    days = max(len(one.amounts) for one in series)
+    size = 7 if days > _MAX_DAYS else 1
+    number = -(-days // size)
+    grouped = [
+        tuple(_sum_of(one.amounts, days - (number - index) * size, size) for one in series)
+        for index in range(number)
+    ]
+    scale = _scale(max((sum(amounts) for amounts in grouped), default=0))
+    columns = tuple(
+        _build_column(amounts, index, number, scale[0])._replace(
+            first=last - timedelta(days=(number - index) * size - 1),
+            last=last - timedelta(days=(number - index - 1) * size),
+        )
+        for index, amounts in enumerate(grouped)
+    )
+    places = min(_MAX_LABELS, number)
+    return Chart(
+        tuple(one.label for one in series),
+        columns,
+        scale,
+        tuple(columns[round(place * (number - 1) / max(1, places - 1))].first for place in range(places)),
+        tuple(sum(one.amounts) for one in series),
+        size > 1,
+    )
+
+
+def find_change(amounts: Sequence[int]) -> int | None:
+    """The change of the second half against the first in percent; None where there was nothing."""
+    half = len(amounts) // 2
+    before, after = sum(amounts[:half]), sum(amounts[half:])
+    return round((after - before) * 100 / before) if before else None
+
+
+def _sum_of(amounts: Sequence[int], start: int, size: int) -> int:
+    return sum(amounts[max(0, start) : start + size])
+
+
+def _scale(highest: int) -> tuple[int, ...]:
+    """The lines of a scale up to this amount: steps of 1, 2 or 5, or ten times as much, and so on."""
+    step = 1
+    while -(-highest // step) > _MAX_STEPS:
+        ten = 10 ** int(math.log10(step))
+        step = {1: 2, 2: 5, 5: 10}[step // ten] * ten
+    return tuple(step * index for index in range(max(1, -(-highest // step)), -1, -1))
+
+
+def _build_column(amounts: tuple[int, ...], index: int, number: int, top: int) -> Column:
+    """A column of the chart, without its days."""
+    width = WIDTH / number
+    segments, base = [], float(HEIGHT)
+    for place, amount in enumerate(amounts):
+        # Every amount above zero is visible.
+        height = max(2.0, HEIGHT * amount / top) if amount else 0.0
+        base -= height
+        if amount:
+            segments.append(Segment(place, round(max(base, 0.0), 1), round(height, 1)))
+    return Column(
+        round(index * width, 1),
+        round(width, 1),
+        round((index + (1 - _SHARE) / 2) * width, 1),
+        round(width * _SHARE, 1),
+        tuple(segments),
+        amounts,
+    )
+
 
 #: The numbers of days that can be chosen.
 RANGES = (7, 30, 90, 365)

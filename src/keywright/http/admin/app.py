@@ -44,13 +44,11 @@ from keywright.http.pages.kept_form import KeptForm, read_unsent
 from keywright.http.pages.languages import Languages, _
 from keywright.http.pages.middleware import SessionMiddleware
 from keywright.http.pages.page import Section
-from keywright.http.pages.render import build_environment
+from keywright.http.pages.render import BASE, StaticFiles, build_environment
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.runner import Runner
 from keywright.http.pages.session import BrowserSession
 from keywright.http.pages.site import Site
-from keywright.http.pages.static_files import StaticFiles
-from keywright.http.pages.urls import BASE
 from keywright.search.statistics import RecentFigures
 
 #: The sections, in the order of the menu.

@@ -11,7 +11,7 @@ from keywright.core.errors import AlreadyExists, NoSuchAddress, Refusal, StillIn
 from keywright.core.fields import Fields, build_finish
 from keywright.core.nouns import Create, Member, Noun, Update, list_members
 from keywright.db.records import Records
-from keywright.http.admin.paging import ListPage, read_page
+from keywright.http.admin.periods import ListPage, read_page
 from keywright.http.admin.undo_forms import Past, read_past, refuse_undo, say_whether_undone, undo_form
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.inputs import Inputs, require_id

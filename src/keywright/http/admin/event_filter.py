@@ -1,21 +1,25 @@
-"""The filter of events, as addresses and forms spell it."""
+"""The filter of events, as addresses and forms spell it, and events as a file."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
+import codecs
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from keywright.db import ReadTransaction
-from keywright.http.admin import event_text
+from keywright.http.admin import event_text, event_views
+from keywright.http.admin.event_text import EventNames, describe, describe_actor
 from keywright.http.admin.name_suggestions import read_number
 from keywright.http.admin.periods import Period, read_period
+from keywright.http.pages.error_messages import explain
+from keywright.http.pages.formats import UTC_NAME, zone_of
 from keywright.http.pages.inputs import parse_number
-from keywright.http.pages.reasons import explain
 from keywright.http.pages.request import PageRequest
-from keywright.http.pages.zones import UTC_NAME, zone_of
+from keywright.identity.model import User
 from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.exporters.rows import EVENT, event_row, to_csv
 from keywright.search import event_pages
 from keywright.search.event_pages import EventPage
-from keywright.search.store import EventFilter
+from keywright.search.store import EventFilter, EventRecord
 
 _MAX_FILTER_LENGTH = 80
 
@@ -83,3 +87,29 @@ def list_filtered(tx: ReadTransaction, filter_: Filter, before_id: int | None, l
     if filter_.errors:
         return EventPage((), None, is_incomplete=False)
     return event_pages.list_events(tx, filter_.where, before_id=before_id, limit=limit)
+
+
+#: The number of events that are read at once.
+_AT_ONCE = 500
+_COLUMNS = (*EVENT, "event", "by", "customer_id", "customer", "product_id", "product", "device")
+
+
+def to_file(request: PageRequest, filter_: Filter) -> Iterator[bytes]:
+    """The matching events as CSV in UTF-8, newest first; each piece is read when it is sent."""
+    yield codecs.BOM_UTF8 + to_csv([_COLUMNS])
+    before_id: int | None = None
+    while True:
+        found = request.ask(lambda tx, before=before_id: list_filtered(tx, filter_, before, _AT_ONCE))  # type: ignore[misc]
+        names = request.ask(lambda tx, events=found.events: event_views.find_names(tx, events))  # type: ignore[misc]
+        yield to_csv([_row(one, names, request.user) for one in found.events])
+        before_id = found.before_id
+        if before_id is None:
+            return
+
+
+def _row(record: EventRecord, names: EventNames, reader: User) -> list[Any]:
+    event, view = record.event, event_views.to_view(record, names, reader)
+    row = dict(zip(EVENT, event_row(record.id, event), strict=True)) | {"ip_address": view.address}
+    owners = [part for one in (view.customer, view.product) for part in (one or (None, None))]
+    device = names.devices.get((event.license_id, event.activation_id))
+    return [*row.values(), describe(event, names), describe_actor(event.actor, names), *owners, device]

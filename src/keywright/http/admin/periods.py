@@ -1,14 +1,16 @@
-"""Periods of days that pages are filtered by: a preset such as yesterday, or from one day to another, each
-counted in the reader's time zone.
-"""
+"""Lists in pages, and the periods of days that they are filtered by."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
+from keywright.core.paging import ItemPage, Paging, Position
+from keywright.db import ReadTransaction
+from keywright.http.pages.formats import UTC_NAME, find_zone
+from keywright.http.pages.inputs import parse_number
 from keywright.http.pages.languages import N_
-from keywright.http.pages.zones import UTC_NAME, find_zone
+from keywright.http.pages.request import PageRequest
 
 _DAY = timedelta(days=1)
 #: Each preset: its name in addresses, its label, its first and its last day, counted back from today.
@@ -79,3 +81,44 @@ def _parse_day(text: str) -> date | None:
 
 def _midnight(day: date, zone: ZoneInfo) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=zone).astimezone(UTC)
+
+
+PAGE_SIZE = 50
+
+
+class ListPage(NamedTuple):
+    """A page of a list. ``previous`` and ``next`` are the ids after which those pages begin; None is the
+    first page, and no next one.
+    """
+
+    items: Sequence[Any]
+    is_first: bool
+    previous: int | None
+    next: int | None
+    #: Whether the list has items, on this page or on others.
+    has_items: bool
+
+
+def read_page(request: PageRequest, read: Callable[[ReadTransaction, Paging], ItemPage[Any]]) -> ListPage:
+    """The page that begins after the id in the parameter ``after``."""
+    after = parse_number(request.query.get("after", ""))
+    found = _read(request, read, "id", after)
+    items = found[:PAGE_SIZE]
+    next_after = items[-1].id if len(found) > PAGE_SIZE else None
+    if after is None:
+        return ListPage(items, True, None, next_after, bool(items))
+    # The items up to that id, the last ones first.
+    before = _read(request, read, "-id", after + 1)
+    previous = before[PAGE_SIZE].id if len(before) > PAGE_SIZE else None
+    return ListPage(items, False, previous, next_after, bool(items or before))
+
+
+def _read(
+    request: PageRequest,
+    read: Callable[[ReadTransaction, Paging], ItemPage[Any]],
+    sort: str,
+    number: int | None,
+) -> Sequence[Any]:
+    position: Position | None = None if number is None else (number, number)
+    paging = Paging(sort=sort, after=position, limit=PAGE_SIZE)
+    return request.ask(lambda tx: read(tx, paging)).items

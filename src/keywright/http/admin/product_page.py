@@ -6,8 +6,7 @@ from typing import Any
 
 from keywright.core.errors import NoSuchAddress
 from keywright.db import ReadTransaction
-from keywright.http.admin.activity import read_activity
-from keywright.http.admin.charts import Series, build_chart
+from keywright.http.admin.activity import Series, build_chart, read_activity
 from keywright.http.admin.timeline import read_timeline
 from keywright.http.pages.inputs import require_id
 from keywright.http.pages.languages import _

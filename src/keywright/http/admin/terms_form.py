@@ -9,10 +9,10 @@ import msgspec
 from keywright.core import parsing
 from keywright.core.errors import InvalidTerms
 from keywright.core.nouns import list_members
+from keywright.http.pages.error_messages import explain
 from keywright.http.pages.forms import Form
 from keywright.http.pages.inputs import Inputs, parse_positive
 from keywright.http.pages.languages import N_, _
-from keywright.http.pages.reasons import explain
 from keywright.licensing.terms.model import (
     AfterExpiry,
     Allowance,

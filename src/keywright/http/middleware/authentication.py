@@ -1,26 +1,138 @@
-"""Find out who calls, and check what the caller may do."""
+"""Find out who calls, and check what the caller may do.
 
-from collections.abc import Callable
+Only the look-up is saved: the secret of each call is compared with what was found.
+"""
+
+import base64
+import binascii
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from time import monotonic
+from typing import Any
 
 from keywright.background.counters import Counters
 from keywright.core import crypto
 from keywright.core.errors import (
     CredentialsInvalid,
     CredentialsMissing,
+    InvalidParameters,
     NoReadPermission,
     NoSuchAddress,
     NoWritePermission,
     PrefetchRefused,
 )
-from keywright.http.middleware.api_key_cache import ApiKeyCache
 from keywright.http.middleware.attempts import Attempts
 from keywright.http.middleware.call import Call
-from keywright.http.middleware.credentials import NAMES, read_credentials, read_header
 from keywright.http.middleware.routing import Action, Right
 from keywright.http.server.peers import source_of
 from keywright.identity import api_keys
+from keywright.identity.api_keys import split_token
 from keywright.identity.commands import FindApiKey
-from keywright.identity.model import Caller, Permissions
+from keywright.identity.model import ApiKey, Caller, Permissions
+
+NAMES = ("consumer_key", "consumer_secret")
+
+
+def read_credentials(query: Mapping[str, Any], authorization: Sequence[bytes]) -> tuple[str, str] | None:
+    """The consumer key and secret; None where the request has none. Those in the query win over HTTP Basic.
+
+    Raises ``CredentialsMissing`` for half of a pair, ``CredentialsInvalid`` for a Basic header that cannot be
+    read, ``InvalidParameters`` when the query has one twice or as a list, or the header came twice.
+    """
+    reasons = {
+        name: "must be one value, sent once" for name in NAMES if not isinstance(query.get(name, ""), str)
+    }
+    if reasons:
+        raise InvalidParameters(reasons)
+    if len(authorization) > 1:
+        raise InvalidParameters({"Authorization": "was sent more than once"})
+    key, secret = (query.get(name, "") for name in NAMES)
+    if key and secret:
+        return key, secret
+    from_header = _parse_basic(authorization[0]) if authorization else None
+    if from_header is None and (key or secret):
+        raise CredentialsMissing
+    return from_header
+
+
+def read_header(authorization: Sequence[bytes]) -> tuple[str, str] | None:
+    """The consumer key and secret of the header alone, HTTP Basic or a bearer token (RFC 6750); None for
+    another scheme. Raises ``CredentialsMissing`` or ``CredentialsInvalid``.
+    """
+    if len(authorization) != 1:
+        raise CredentialsInvalid
+    scheme, _, token = authorization[0].partition(b" ")
+    if scheme.lower() != b"bearer":
+        return _parse_basic(authorization[0])
+    secrets = split_token(token.strip().decode("latin-1"))
+    if secrets is None:
+        raise CredentialsInvalid
+    return secrets
+
+
+def _parse_basic(authorization: bytes) -> tuple[str, str] | None:
+    """The user and password of HTTP Basic (RFC 7617); None for another scheme."""
+    scheme, _, encoded = authorization.partition(b" ")
+    if scheme.lower() != b"basic":
+        return None
+    try:
+        decoded = base64.b64decode(encoded.strip(), validate=True).decode()
+    except (binascii.Error, UnicodeError):
+        raise CredentialsInvalid from None
+    key, colon, secret = decoded.partition(":")
+    if not colon:
+        raise CredentialsInvalid
+    if not key or not secret:
+        raise CredentialsMissing
+    return key, secret
+
+
+#: How long an API key is remembered, in seconds: other processes may go on accepting a revoked one so long.
+LIFETIME = 1.0
+#: The most API keys that are remembered.
+MAX_KEYS = 1_000
+
+
+class ApiKeyCache:
+    """The API keys that this process has found in the last second. Belongs to one event loop."""
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        """``clock`` gives seconds that never go back."""
+        self._clock = clock
+        #: API keys by their hashed consumer key, and until when they are remembered; the oldest first.
+        self._found: dict[str, tuple[ApiKey, float]] = {}
+        self._clears = 0
+
+    def __len__(self) -> int:
+        """The number of API keys that take space."""
+        return len(self._found)
+
+    async def find(
+        self, consumer_key_hash: str, look_up: Callable[[], Awaitable[ApiKey | None]]
+    ) -> ApiKey | None:
+        """The API key with this hashed consumer key, from memory or from ``look_up``; None is not kept."""
+        now = self._clock()
+        known = self._found.get(consumer_key_hash)
+        if known is not None and now < known[1]:
+            return known[0]
+        clears = self._clears
+        api_key = await look_up()
+        # What was read before ``clear`` may be the past.
+        if api_key is not None and clears == self._clears:
+            # From before the look-up: it shows the database of some moment since then.
+            self._keep(consumer_key_hash, api_key, now + LIFETIME)
+        return api_key
+
+    def clear(self) -> None:
+        """Forget all API keys: one of them has changed."""
+        self._clears += 1
+        self._found.clear()
+
+    def _keep(self, consumer_key_hash: str, api_key: ApiKey, until: float) -> None:
+        self._found.pop(consumer_key_hash, None)
+        if len(self._found) >= MAX_KEYS:
+            del self._found[next(iter(self._found))]
+        self._found[consumer_key_hash] = (api_key, until)
+
 
 #: Browsers announce a prefetch in one of these headers.
 _PREFETCH_HEADERS = (b"sec-purpose", b"purpose", b"x-moz")

@@ -11,8 +11,7 @@ from typing import Any
 
 from jinja2 import Environment
 
-from keywright.http.pages.static_files import LOOK
-from keywright.http.pages.templates import open_templates
+from keywright.http.pages.render import LOOK, open_templates
 
 _Part = dict[str, Any]
 TEMPLATES = Path(__file__).with_name("templates")

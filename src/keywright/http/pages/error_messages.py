@@ -1,10 +1,103 @@
-"""Error messages of the pages: a status, a heading and a sentence for every error."""
+"""Error messages of the pages, and why a value is wrong, in the reader's language.
+
+Parsers say it in English, as the end of a sentence (``ValueError("must be an e-mail address")``).
+"""
 
 import re
+from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
 from keywright.core import errors as e
+from keywright.http.pages.formats import write_number
 from keywright.http.pages.languages import N_, _, ngettext
+
+#: Every sentence that a form can need; ``%(name)s`` stands for anything.
+SENTENCES = (
+    N_("It must be an integer from 0 to %(most)s."),
+    N_("It must be an integer from %(least)s to %(most)s."),
+    N_("It must be a whole number from 1 to %(most)s."),
+    N_("It must be YYYY-MM-DD HH:MM:SS, YYYY-MM-DD, or ISO 8601."),
+    N_("It must be a text of at most %(most)s characters, without null characters."),
+    N_("It must have 1 to %(most)s characters, and no control characters."),
+    N_("It must be one of these."),
+    N_("It must be an e-mail address."),
+    N_("It must have no spaces."),
+    N_("It must not be empty."),
+    N_("It must have no control characters."),
+    N_("It must be an address such as %(example)s."),
+    N_("It must be a language such as %(example)s."),
+    N_("It must begin with https://: over http://, others could read the credentials."),
+    N_("It must not be a number: that would be an id."),
+    N_("It must be an object whose values are texts."),
+    N_("It must not contain null characters."),
+    N_("It must be at most %(most)s bytes as JSON."),
+    N_("It must be a JSON object."),
+    N_("It must be a JSON object with at most %(most)s keys."),
+    N_("It must have at most %(most)s KiB, and no null characters."),
+    N_("It must have at most %(most)s levels."),
+    N_("It must have no integers beyond %(most)s: many programs would round them."),
+    N_("It must look like exports=100/month, with :allow at its end if more is allowed."),
+    N_("It must look like 3/30: so many within so many days."),
+    N_("It must have each meter once; %(name)s is there twice."),
+    N_("It must have each code once; %(code)s is there twice."),
+    N_("It must have 1 to %(most)s of a-z, 0-9, '_', '.', '-', and begin with a letter or a digit."),
+    N_("It must have at most %(most)s features."),
+    N_("It must have at most %(most)s codes."),
+    N_("It must have at most %(most)s meters."),
+    N_("It is there twice."),
+    N_("It is missing."),
+    N_("It must be sold, delivered, active, inactive or disabled."),
+    N_("It must be in UTF-8, without null characters."),
+    N_("It must be a list of objects."),
+    N_("It is neither a number nor the name of one."),
+    N_("It is the name of %(one)s and of %(other)s: type the number."),
+    N_("It is not valid here; search again."),
+    N_("It is too long to be sorted so; narrow the search to at most %(most)s licenses."),
+    N_("It must be full or unused."),
+    N_("It must be one of %(names)s."),
+    N_("It is neither the number nor the name of a policy."),
+    N_("It must be a day, such as %(example)s."),
+    N_("It must be a color such as %(example)s."),
+    N_("It must have at most %(most)s kB."),
+    N_("It must be a PNG, JPEG or WebP image."),
+    N_("It must be at most %(most)s links."),
+    N_("It must be a text and an address such as %(example)s in each line."),
+    N_("It must have at most %(most)s characters."),
+    N_("It must be %(names)s."),
+    N_("The keys would have control characters in them, or white space at an end."),
+    N_("The keys would have %(length)s characters; %(most)s is the most."),
+)
+_VALUE = re.compile(r"%\\\((\w+)\\\)s")
+_LARGE_NUMBER = re.compile(r"\d{1,3}(,\d{3})+")
+
+
+def explain(reason: object, subject: str = "It") -> str:
+    """The sentence about a value that a parser refused: ``It must be an e-mail address.``"""
+    said = f"{subject} {reason}."
+    found = find_sentence(said)
+    if found is None:
+        return said
+    sentence, values = found
+    return _(sentence, **{name: _localize(value) for name, value in values.items()})
+
+
+def find_sentence(said: str) -> tuple[str, dict[str, str]] | None:
+    """The one of ``SENTENCES`` that says this, and its values."""
+    for sentence, pattern in _patterns():
+        if (found := pattern.fullmatch(said)) is not None:
+            return sentence, found.groupdict()
+    return None
+
+
+@cache
+def _patterns() -> Sequence[tuple[str, re.Pattern[str]]]:
+    return [(one, re.compile(_VALUE.sub(r"(?P<\1>.+)", re.escape(one)))) for one in SENTENCES]
+
+
+def _localize(value: str) -> str:
+    """A number as the language writes it; anything else as it is."""
+    return write_number(int(value.replace(",", ""))) if _LARGE_NUMBER.fullmatch(value) else value
 
 
 class Message(NamedTuple):

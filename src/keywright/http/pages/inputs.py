@@ -7,10 +7,9 @@ from typing import TypeVar
 
 from keywright.core.errors import KeywrightError, NoSuchAddress
 from keywright.core.parsing import MAX_COUNT, MAX_ID, parse_integer
-from keywright.http.pages.error_messages import message_for
+from keywright.http.pages.error_messages import explain, message_for
 from keywright.http.pages.forms import Form
 from keywright.http.pages.languages import _
-from keywright.http.pages.reasons import explain
 
 Value = TypeVar("Value")
 Choice = TypeVar("Choice", bound=StrEnum)

@@ -11,9 +11,9 @@ from starlette.requests import Request
 from keywright.core.errors import KeywrightError
 from keywright.http.pages import forms
 from keywright.http.pages.forms import Form
+from keywright.http.pages.render import BASE
 from keywright.http.pages.session import BrowserSession, is_own_form
 from keywright.http.pages.site import Site
-from keywright.http.pages.urls import BASE
 
 #: The field of the sign-in with the form.
 FIELD = "kept"

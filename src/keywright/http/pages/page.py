@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from keywright.core.errors import Fault, KeywrightError
-from keywright.http.pages import forms, paths
+from keywright.http.pages import forms
 from keywright.http.pages.error_messages import Message
 from keywright.http.pages.forms import Form
 from keywright.http.pages.languages import _
@@ -125,7 +125,7 @@ class Section:
         return False
 
 
-paths.register()
+forms.register()
 
 
 def _require_right(section: Section, page: Page, browser: BrowserSession) -> None:

@@ -1,22 +1,116 @@
-"""The environment of the templates: the functions and filters that they can use, see templates/parts.html."""
+"""The templates of the pages, with the functions and filters that they can use, and static files.
 
+The hash of its content is in the name of each file, so that browsers may cache it for good. Files are
+compressed once and served from memory.
+"""
+
+import gzip
+import hashlib
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
-from jinja2 import Environment
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
 from starlette.responses import Response
 
 from keywright import __version__
 from keywright.core import crypto
 from keywright.core.parsing import write_time
-from keywright.http.pages import formats
+from keywright.http.pages import formats, languages
+from keywright.http.pages.formats import last_second
 from keywright.http.pages.languages import _
-from keywright.http.pages.templates import open_templates
-from keywright.http.pages.urls import BASE, url
-from keywright.http.pages.zones import last_second
 from keywright.identity.model import Right, User, may
+
+#: Where the administration pages are.
+BASE = "/admin"
+#: Where the customer's portal is.
+PORTAL = "/portal"
+
+
+def url(path: str, **query: object) -> str:
+    """The address of a page: ``url("/licenses", status="sold", cursor=None)``. Parameters that are None or
+    empty are left out.
+    """
+    parameters = [(name, value) for name, value in query.items() if value not in (None, "")]
+    return f"{BASE}{path}" + (f"?{urlencode(parameters)}" if parameters else "")
+
+
+#: The colors and fonts that all pages share.
+LOOK = Path(__file__).with_name("look.css")
+_CACHE_HEADERS = {"cache-control": "public, max-age=31536000, immutable", "vary": "accept-encoding"}
+_MEDIA_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+
+class _File(NamedTuple):
+    media_type: str
+    etag: str
+    plain: bytes
+    compressed: bytes
+
+
+class StaticFiles:
+    """Serves the files in a folder, and the look of all pages. Create it in a thread: compression takes a
+    while.
+    """
+
+    def __init__(self, folder: Path, base: str = BASE) -> None:
+        """``base`` is the path of the site."""
+        self._files: dict[str, _File] = {}
+        #: The address of each file by its plain name, for templates.
+        self.urls: dict[str, str] = {}
+        for path in (LOOK, *sorted(folder.iterdir())):
+            content = path.read_bytes()
+            digest = hashlib.sha256(content).hexdigest()[:12]
+            name = f"{path.name.split('.')[0]}.{digest}{path.suffix}"
+            compressed = gzip.compress(content, 9, mtime=0)
+            self._files[name] = _File(_MEDIA_TYPES[path.suffix], f'"{digest}"', content, compressed)
+            self.urls[path.name] = f"{base}/static/{name}"
+
+    async def serve(self, request: Request) -> Response:
+        """The file of this name, compressed if the browser accepts that."""
+        file = self._files.get(request.path_params["name"])
+        if file is None:
+            return Response("There is no such file.\n", 404, media_type="text/plain")
+        headers = {**_CACHE_HEADERS, "etag": file.etag}
+        if request.headers.get("if-none-match") == file.etag:
+            return Response(status_code=304, headers=headers)
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            return Response(
+                file.compressed, headers={**headers, "content-encoding": "gzip"}, media_type=file.media_type
+            )
+        return Response(file.plain, headers=headers, media_type=file.media_type)
+
+
+def open_templates(folder: Path) -> Environment:
+    """The templates in this folder. Texts are escaped; undefined names raise ``UndefinedError``."""
+    environment = Environment(
+        loader=FileSystemLoader(folder),
+        autoescape=True,
+        undefined=StrictUndefined,
+        auto_reload=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=["jinja2.ext.i18n"],
+    )
+    # Line ends in {% trans %} are spaces, and these functions put the values in.
+    environment.policies["ext.i18n.trimmed"] = True
+    vars(environment).update(newstyle_gettext=True)
+    environment.globals.update(
+        _=languages.gettext,
+        gettext=languages.gettext,
+        ngettext=languages.ngettext,
+        pgettext=languages.pgettext,
+        language=languages.current_language,
+    )
+    return environment
+
 
 THEMES = ("light", "dark", "system")
 _THEME_COOKIE = "keywright_theme"

@@ -20,16 +20,14 @@ from keywright.core.command import Command, Context
 from keywright.core.errors import KeywrightError
 from keywright.db import ReadTransaction
 from keywright.http.answer import error_headers
-from keywright.http.pages import flash
+from keywright.http.pages import session as flash
 from keywright.http.pages.error_messages import Message, message_for
-from keywright.http.pages.flash import Flash
 from keywright.http.pages.forms import Form
 from keywright.http.pages.languages import _
-from keywright.http.pages.render import theme_of
+from keywright.http.pages.render import BASE, theme_of
 from keywright.http.pages.rights import has_right, may_open
-from keywright.http.pages.session import SCRIPT, BrowserSession
+from keywright.http.pages.session import SCRIPT, BrowserSession, Flash
 from keywright.http.pages.site import MenuItem, Site
-from keywright.http.pages.urls import BASE
 from keywright.http.server.listening import base_of_links
 from keywright.identity.model import Right, Session, User
 

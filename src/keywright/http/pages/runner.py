@@ -1,4 +1,4 @@
-"""Run pages in threads, and give them access to the database and to the desk.
+"""Run pages in threads, one at a time, and give them access to the database and to the desk.
 
 A page is a plain synchronous function. It reads the database over its thread's connections; its changes go to
 the desk on the event loop.
@@ -7,11 +7,12 @@ the desk on the event loop.
 import asyncio
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import partial
+from time import monotonic, sleep, thread_time
 from typing import Any, TypeVar
 
 from keywright.core.command import Command
@@ -19,7 +20,52 @@ from keywright.core.errors import FateUnknown, KeywrightError, Unavailable
 from keywright.db import ReadTransaction, Storage, run_read
 from keywright.engine.desk import Desk
 from keywright.http.middleware.thread_pool import ThreadPool
-from keywright.http.pages.page_lock import PageLock
+
+#: After a page during which calls arrived, the next page waits this many times as long as that page ran, but
+#: at most this long, in seconds.
+_PAUSE_FACTOR = 2.0
+_MAX_PAUSE = 0.05
+
+
+class PageLock:
+    """Lets one thread run at a time: two would take the interpreter from each other, and twice as much of it
+    from the event loop.
+    """
+
+    def __init__(self, count_calls: Callable[[], int]) -> None:
+        """``count_calls`` returns the number of API calls since the process started."""
+        self._count_calls = count_calls
+        self._lock = threading.Lock()
+        self._local = threading.local()
+        self._paused_until = 0.0
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Hold the lock. If calls arrive meanwhile, the next thread that gets it pauses first."""
+        with self._lock:
+            sleep(max(0.0, self._paused_until - monotonic()))
+            started, calls = thread_time(), self._count_calls()
+            self._local.has_lock = True
+            try:
+                yield
+            finally:
+                self._local.has_lock = False
+                if self._count_calls() > calls:
+                    pause = _PAUSE_FACTOR * (thread_time() - started)
+                    self._paused_until = monotonic() + min(_MAX_PAUSE, pause)
+
+    @contextmanager
+    def release(self) -> Iterator[None]:
+        """Release the lock while this thread waits, or does work that does not need the interpreter."""
+        if not getattr(self._local, "has_lock", False):
+            yield
+            return
+        self._lock.release()
+        try:
+            yield
+        finally:
+            self._lock.acquire()
+
 
 #: How many pages are in progress at once. Only one of them runs; the others wait, for example for the desk.
 _THREADS = 3

@@ -1,13 +1,18 @@
-"""Sessions: cookies, the user who is signed in, and the token that forms must carry.
+"""Sessions: cookies, the user who is signed in, the token of forms, and messages for the next page.
+
+Starlette's ``request.cookies`` uses ``http.cookies``, which takes quadratic time for backslashes in some
+versions of Python (CVE-2024-7592). The cookies of the pages never need quotes.
 
 A browser holds one random token in a cookie. After a sign-in the hash of that token names a session; without
 one, the token only ties forms to the browser that loaded them.
 """
 
+import base64
+import binascii
 import hmac
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
@@ -18,14 +23,31 @@ from keywright.config.values import Network
 from keywright.core.command import Context, Origin
 from keywright.core.parsing import MAX_USER_AGENT_LENGTH, keep_address
 from keywright.http.middleware.client_address import client_address
-from keywright.http.pages.cookies import parse_cookies
+from keywright.http.pages.render import BASE
 from keywright.http.pages.runner import Runner
-from keywright.http.pages.urls import BASE
 from keywright.http.server.peers import is_trusted
 from keywright.identity import sessions
 from keywright.identity.commands import SeeSession
 from keywright.identity.model import Role, User
 from keywright.identity.sessions import SignedIn
+
+#: The longest ``Cookie`` header that is read, in bytes; those of the pages take a few hundred.
+MAX_LENGTH = 4096
+
+
+def parse_cookies(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """The cookies by name, with their values as sent. The first of two cookies with one name counts.
+
+    A ``Cookie`` header of more than ``MAX_LENGTH`` bytes is ignored.
+    """
+    cookies: dict[str, str] = {}
+    for name, value in headers:
+        if name == b"cookie" and len(value) <= MAX_LENGTH:
+            for pair in value.decode("latin-1").split(";"):
+                key, _, text = pair.partition("=")
+                cookies.setdefault(key.strip(), text.strip())
+    return cookies
+
 
 _KNOWN_COOKIE = "keywright-known"
 _MAX_TOKEN_LENGTH = 128
@@ -202,3 +224,57 @@ def _is_secure(request: Request, peer: str, trusted: Sequence[Network]) -> bool:
         return True
     forwarded = request.headers.get("x-forwarded-proto", "").rpartition(",")[2].strip().lower()
     return forwarded == "https" and is_trusted(peer, trusted)
+
+
+_COOKIE = "keywright_said"
+#: How long the browser keeps a message that no page has shown, in seconds.
+_MAX_AGE = 60
+_MAX_LENGTH = 600
+
+
+class Flash(NamedTuple):
+    """A sentence; ``is_error`` when it says what was refused. ``undo`` is the path of the form that undoes
+    what was done, "" where there is none.
+    """
+
+    text: str
+    is_error: bool
+    undo: str = ""
+
+
+def save(response: Response, browser: Browser, flash: Flash) -> None:
+    """Have the browser's next page show this message. Not for secrets: the browser stores it."""
+    text = f"{int(flash.is_error)}{flash.undo}\n{flash.text[:_MAX_LENGTH]}"
+    encoded = base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+    response.set_cookie(
+        _COOKIE,
+        f"{encoded}.{browser.sign(text)}",
+        max_age=_MAX_AGE,
+        path=browser.base,
+        httponly=True,
+        samesite="lax",
+        secure=browser.is_secure,
+    )
+
+
+def load(browser: Browser) -> Flash | None:
+    """The message for this page, if this server signed it for this browser."""
+    encoded, _, signature = browser.cookies.get(_COOKIE, "").partition(".")
+    try:
+        text = base64.urlsafe_b64decode(encoded + "==").decode()
+    except (binascii.Error, UnicodeError, ValueError):
+        return None
+    if (
+        not text
+        or not browser.token
+        or not hmac.compare_digest(browser.sign(text).encode(), signature.encode())
+    ):
+        return None
+    undo, _, sentence = text[1:].partition("\n")
+    return Flash(sentence, text[0] == "1", undo)
+
+
+def delete(response: Response, browser: Browser) -> None:
+    """Delete the cookie after its message was shown."""
+    if _COOKIE in browser.cookies:
+        response.delete_cookie(_COOKIE, path=browser.base)

@@ -14,10 +14,8 @@ from keywright.config import Settings
 from keywright.http.middleware.body import BodyReader
 from keywright.http.pages import formats
 from keywright.http.pages.languages import PORTAL_CATALOGS, Languages
+from keywright.http.pages.render import PORTAL, StaticFiles, open_templates
 from keywright.http.pages.runner import Runner
-from keywright.http.pages.static_files import StaticFiles
-from keywright.http.pages.templates import open_templates
-from keywright.http.pages.urls import PORTAL
 from keywright.http.portal import account, licenses, owning, sign_in, with_key
 from keywright.http.portal.page import refuse, route_of
 from keywright.http.portal.site import PortalSite

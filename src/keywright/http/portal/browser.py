@@ -16,9 +16,9 @@ from keywright.config import Settings
 from keywright.core.command import Context, Origin
 from keywright.core.parsing import MAX_ID
 from keywright.db import ReadTransaction
+from keywright.http.pages.render import PORTAL
 from keywright.http.pages.runner import Runner
 from keywright.http.pages.session import Browser
-from keywright.http.pages.urls import PORTAL
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.provisioning.customers.model import Customer

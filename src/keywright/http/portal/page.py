@@ -12,11 +12,11 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from keywright.core.errors import Fault, KeywrightError, QueueFull
-from keywright.http.pages import forms, paths
+from keywright.http.pages import forms
 from keywright.http.pages.forms import Form
 from keywright.http.pages.languages import _, speaking
+from keywright.http.pages.render import PORTAL
 from keywright.http.pages.session import is_own_form
-from keywright.http.pages.urls import PORTAL
 from keywright.http.portal.browser import PortalBrowser
 from keywright.http.portal.request import PortalRequest
 from keywright.http.portal.site import PortalSite
@@ -25,7 +25,7 @@ from keywright.http.portal.texts import Message, message_for, message_of
 #: The longest form, in bytes.
 _MAX_FORM = 16 * 1024
 
-paths.register()
+forms.register()
 log = logging.getLogger(__name__)
 
 

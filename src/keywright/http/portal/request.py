@@ -11,10 +11,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from keywright.core.command import Command, Context
 from keywright.core.errors import KeywrightError
 from keywright.db import ReadTransaction
-from keywright.http.pages import flash
-from keywright.http.pages.flash import Flash
+from keywright.http.pages import session
 from keywright.http.pages.forms import Form
-from keywright.http.pages.urls import PORTAL
+from keywright.http.pages.render import PORTAL
+from keywright.http.pages.session import Flash
 from keywright.http.portal.browser import PortalBrowser
 from keywright.http.portal.site import PortalSite
 from keywright.http.portal.texts import Message, explain, message_for
@@ -83,7 +83,7 @@ class PortalRequest:
         self.browser.ensure_token()
         page = self.site.templates.get_template(template)
         response = HTMLResponse(page.render(**self._common_values(), **values), status)
-        flash.delete(response, self.browser)
+        session.delete(response, self.browser)
         return self._with_cookies(response)
 
     def redirect(self, path: str, message: str = "", *, is_error: bool = False) -> Response:
@@ -91,7 +91,7 @@ class PortalRequest:
         response = RedirectResponse(f"{PORTAL}{path}", 303)
         if message:
             self.browser.ensure_token()
-            flash.save(response, self.browser, Flash(message, is_error))
+            session.save(response, self.browser, Flash(message, is_error))
         return self._with_cookies(response)
 
     def refuse(self, path: str, error: KeywrightError) -> Response:
@@ -126,7 +126,7 @@ class PortalRequest:
             "now": self.now,
             "customer": self.browser.customer,
             "csrf_token": self.browser.form_token,
-            "flash": flash.load(self.browser),
+            "flash": session.load(self.browser),
             "brand": shown.brand,
             "has_mail": self.site.has_mail,
             "brand_style": shown.style_url,

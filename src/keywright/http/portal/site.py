@@ -12,8 +12,8 @@ from jinja2 import Environment
 from keywright.config import Settings
 from keywright.http.middleware.body import BodyReader
 from keywright.http.pages.languages import Languages
+from keywright.http.pages.render import PORTAL
 from keywright.http.pages.runner import Runner
-from keywright.http.pages.urls import PORTAL
 from keywright.http.portal.limits import Limits
 from keywright.provisioning.brand import Brand, build_palette
 from keywright.provisioning.brand_store import find_brand

@@ -23,7 +23,7 @@ from keywright.http.middleware.cors import CorsNames
 from keywright.http.middleware.routing import Address, Right
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.languages import N_, PORTAL_CATALOGS, Languages, ngettext, speaking
-from keywright.http.pages.static_files import LOOK
+from keywright.http.pages.render import LOOK
 from keywright.http.signatures import Signatures
 from keywright.languages import Language
 from keywright.licensing.activations.model import Device, PlaceChange
@@ -199,7 +199,7 @@ def _page(
 def _environment() -> "Environment":
     # A server that serves no page loads no templates.
     from keywright.http.pages.formats import write_moment
-    from keywright.http.pages.templates import open_templates
+    from keywright.http.pages.render import open_templates
 
     environment = open_templates(_TEMPLATES)
     environment.filters["moment"] = write_moment

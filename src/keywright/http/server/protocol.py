@@ -15,7 +15,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from keywright.core import errors as e
 from keywright.http.answer import CLOSE, COMMON_HEADERS, JSON, ErrorWriter
-from keywright.http.server.connection_limit import ConnectionLimit
+from keywright.http.server.peers import ConnectionLimit
 
 #: The most bytes of request line and headers together.
 MAX_HEADERS = 32 * 1024

@@ -20,8 +20,8 @@ from starlette.types import ASGIApp
 from keywright.config import Settings
 from keywright.db import Storage
 from keywright.http.answer import ErrorWriter
-from keywright.http.server.connection_limit import ConnectionLimit, raise_descriptor_limit
 from keywright.http.server.listening import BACKLOG, Address, ListeningSockets
+from keywright.http.server.peers import ConnectionLimit, raise_descriptor_limit
 from keywright.http.server.protocol import IS_LEAVING, Protocol
 from keywright.http.server.workers import Workers
 

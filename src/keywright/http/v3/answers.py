@@ -1,4 +1,4 @@
-"""Answers of success, and the ``ETag`` of what they show."""
+"""Answers of success with their ``ETag`` and media type, and answers kept for repeated calls."""
 
 import hashlib
 from collections.abc import Callable
@@ -7,7 +7,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from keywright.core.errors import NotAcceptable, UnsupportedMediaType
 from keywright.http.answer import Answer, Headers
+from keywright.http.v3.route import JSON_TYPE, JWT_TYPE, Route
 
 encode: Callable[[object], bytes] = msgspec.json.Encoder().encode
 _CREATED, _ACCEPTED, _NO_CONTENT = 201, 202, 204
@@ -50,3 +52,84 @@ def etag_of(resource: Struct, **volatile: Any) -> bytes:
     """
     shown = msgspec.structs.replace(resource, **volatile) if volatile else resource
     return b'"%b"' % hashlib.blake2b(encode(shown), digest_size=12).hexdigest().encode()
+
+
+#: The headers that belong to what the call did, and not to the moment.
+_KEPT = frozenset({b"location", b"etag", b"link", b"retry-after"})
+_TYPE = b"content-type"
+
+
+def write(answer: Answer) -> bytes:
+    """The answer without its status."""
+    headers = [answer.content_type, *(one for one in answer.headers if one[0] in _KEPT)]
+    return b"".join(b"%b:%b\n" % header for header in headers) + b"\n" + answer.body
+
+
+def read(status: int, kept: bytes) -> Answer:
+    """The answer that ``write`` wrote."""
+    head, _, body = kept.partition(b"\n\n")
+    lines = (line.partition(b":") for line in head.split(b"\n"))
+    (_, content_type), *headers = ((name, value) for name, _, value in lines)
+    return Answer(status, body, tuple(headers), content_type=(_TYPE, content_type))
+
+
+JSON, _FORM, _MERGE_PATCH = (
+    JSON_TYPE.encode(),
+    b"application/x-www-form-urlencoded",
+    b"application/merge-patch+json",
+)
+_JWT = JWT_TYPE.encode()
+_UTF_8 = (b"", b"utf-8", b"utf8")
+#: What most programs send.
+_ANY = frozenset({b"*/*", JSON})
+
+
+def is_form(route: Route, header: bytes, body: bytes) -> bool:
+    """Whether the body is a form, not JSON. Raises ``UnsupportedMediaType``."""
+    kind, *parameters = (one.strip().lower() for one in header.split(b";"))
+    charsets = [one[8:].strip(b'"') for one in parameters if one.startswith(b"charset=")]
+    taken = [JSON]
+    if route.is_client:
+        taken.append(_FORM)
+    if route.method == "PATCH":
+        taken.append(_MERGE_PATCH)
+    if kind not in taken or any(one not in _UTF_8 for one in charsets):
+        raise UnsupportedMediaType([one.decode() for one in taken])
+    # curl says that all it sends is a form.
+    return kind == _FORM and not body.lstrip().startswith(b"{")
+
+
+def require_acceptable(header: bytes, produces: tuple[str, ...]) -> None:
+    """Raise ``NotAcceptable`` if ``Accept`` admits none of these media types."""
+    if header in _ANY:
+        return
+    if not any(is_admitted(header, one) for one in produces):
+        raise NotAcceptable(produces)
+
+
+def is_signed(header: bytes) -> bool:
+    """Whether ``Accept`` names the media type of signed answers, and does not prefer JSON."""
+    if header == _JWT or header in _ANY:
+        return header == _JWT
+    ranges = dict(map(_parse_range, header.decode("latin-1").split(",")))
+    wanted = ranges.get(JWT_TYPE, 0.0)
+    return wanted > 0 and wanted >= ranges.get(JSON_TYPE, 0.0)
+
+
+def is_admitted(header: bytes, media_type: str) -> bool:
+    """Whether ``Accept`` admits a media type (RFC 9110 §12.5.1): the most specific range decides."""
+    main = media_type.partition("/")[0]
+    ranges = {kind: quality for kind, quality in map(_parse_range, header.decode("latin-1").split(","))}
+    for kind in (media_type, f"{main}/*", "*/*"):
+        if kind in ranges:
+            return ranges[kind] > 0
+    return False
+
+
+def _parse_range(text: str) -> tuple[str, float]:
+    kind, *parameters = (one.strip().lower() for one in text.split(";"))
+    quality = next((one[2:] for one in parameters if one.startswith("q=")), "1")
+    try:
+        return kind, float(quality)
+    except ValueError:
+        return kind, 1.0

@@ -17,8 +17,8 @@ from keywright.http.middleware.call import Call as AnyCall
 from keywright.http.middleware.idempotency import owner_of
 from keywright.http.server.listening import base_of_links
 from keywright.http.signatures import Signatures
-from keywright.http.v3 import kept_answers
-from keywright.http.v3.idempotency_keys import parse_idempotency_key
+from keywright.http.v3 import answers
+from keywright.http.v3.decoding import parse_idempotency_key
 from keywright.http.v3.route import JWT_TYPE, Address, Route
 from keywright.http.v3.waiting import Waiters
 from keywright.identity.model import Permissions
@@ -88,7 +88,7 @@ class Call(AnyCall):
         outcome = await self.desk.execute(command, self)
         if type(outcome) is IdempotencyRecord:
             self.is_replayed = True
-            answer = kept_answers.read(outcome.status, outcome.body)
+            answer = answers.read(outcome.status, outcome.body)
             answer.headers += REPLAYED
             return answer
         answer = write(outcome)
@@ -143,7 +143,7 @@ class Call(AnyCall):
         def write_answer(outcome: Any) -> tuple[int, bytes] | None:
             is_error = isinstance(outcome, KeywrightError)
             answer = self.interface.write_error(outcome, self) if is_error else write(outcome)
-            return None if answer.is_unchanged else (answer.status, kept_answers.write(answer))
+            return None if answer.is_unchanged else (answer.status, answers.write(answer))
 
         owner = owner_of(self.key, caller)
         return IdempotentCall(scope, digest, write_answer, keeps_refusals=keeps_refusals, owner=owner)

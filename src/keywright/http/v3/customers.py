@@ -9,7 +9,7 @@ from keywright.core.fields import Name, about
 from keywright.core.nouns import ListQuery
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
-from keywright.http.pages.urls import PORTAL
+from keywright.http.pages.render import PORTAL
 from keywright.http.v3 import catalog_schemas, lists, schemas
 from keywright.http.v3.answers import ok
 from keywright.http.v3.call import Call

@@ -1,5 +1,6 @@
-"""Decode bodies and queries into their types, strictly or not, with all that is wrong in them."""
+"""Decode bodies, queries and idempotency keys into their types, with all that is wrong in them."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property
@@ -22,6 +23,23 @@ from keywright.core.errors import (
 from keywright.core.fields import Finish, build_finish, is_struct, split_type, strip_annotations
 from keywright.http.v3.fields import join_pointer
 from keywright.http.v3.wrong_values import MAX_ERRORS, describe_unknown, list_wrong_values
+
+_MAX_LENGTH = 255
+_BARE = re.compile(rb"[!#-~][!-~]*")
+_QUOTED = re.compile(rb'"((?:[ !#-\[\]-~]|\\["\\])*)"')
+_ESCAPED = re.compile(rb'\\(["\\])')
+
+
+def parse_idempotency_key(header: bytes) -> str:
+    """The key; both forms of a text are the same one. Raises ``InvalidQuery``."""
+    header = header.strip()
+    quoted = _QUOTED.fullmatch(header)
+    key = header if quoted is None else _ESCAPED.sub(rb"\1", quoted[1])
+    if not 1 <= len(key) <= _MAX_LENGTH or (quoted is None and not _BARE.fullmatch(key)):
+        detail = f"must be 1 to {_MAX_LENGTH} visible ASCII characters, bare or in quotation marks"
+        raise InvalidQuery([FieldError("Idempotency-Key", "invalid", detail)])
+    return key.decode()
+
 
 AnyStruct = TypeVar("AnyStruct", bound=Struct)
 

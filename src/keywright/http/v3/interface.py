@@ -14,7 +14,7 @@ from keywright.http.answer import Answer
 from keywright.http.middleware.call import Call as AnyCall
 from keywright.http.middleware.cors import CorsNames
 from keywright.http.signatures import Signatures
-from keywright.http.v3 import hints, media_types
+from keywright.http.v3 import answers, wrong_values
 from keywright.http.v3.answers import encode
 from keywright.http.v3.call import Call
 from keywright.http.v3.decoding import require_known, split_query
@@ -109,7 +109,7 @@ class V3:
         assert isinstance(call, Call)  # noqa: S101
         call.raw_body = body
         kind = call.headers.get(b"content-type", b"")
-        if kind != media_types.JSON and media_types.is_form(route, kind, body):
+        if kind != answers.JSON and answers.is_form(route, kind, body):
             return route.body.decode_form(body)
         return route.body.decode_json(body)
 
@@ -123,8 +123,8 @@ class V3:
             raise e.NotFound(f"address here for an API key of product {call.only_product_id}")
         accept = call.headers.get(b"accept")
         if accept is not None:
-            media_types.require_acceptable(accept, route.produces)
-            call.is_signed = route.can_be_signed and media_types.is_signed(accept)
+            answers.require_acceptable(accept, route.produces)
+            call.is_signed = route.can_be_signed and answers.is_signed(accept)
         query: bytes = call.scope["query_string"]
         if route.query is not None:
             call.asked = route.query.decode_query(query, is_closed=not route.is_client)
@@ -153,7 +153,7 @@ class V3:
         if type(error) is not e.NoSuchAddress or call is None:
             return write_problem(error)
         path = call.scope["raw_path"].decode("latin-1").removeprefix(self.root)
-        return write_problem(error, hints.of_path(path.strip("/").split("/")))
+        return write_problem(error, wrong_values.of_path(path.strip("/").split("/")))
 
     def _find_address(self, words: list[str]) -> tuple[Address | None, dict[str, Any]]:
         """The address with these words, and its parameters; None where there is none."""

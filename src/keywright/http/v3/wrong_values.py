@@ -1,9 +1,9 @@
-"""Find everything that is wrong in a body or a query.
+"""Find everything that is wrong in a body or a query, and what was meant.
 
 msgspec stops at the first wrong value, and is fast: these functions run only after it has refused something.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from difflib import get_close_matches
 from functools import cache
 from typing import Any, get_args, get_origin
@@ -14,8 +14,42 @@ from msgspec.structs import FieldInfo, fields
 
 from keywright.core.errors import FieldError, ValueCode, ValueRefusal
 from keywright.core.fields import build_finish, is_struct, split_type, strip_annotations
-from keywright.http.v3 import hints
 from keywright.http.v3.fields import join_pointer
+from keywright.licensing.terms.model import Terms
+
+_SEARCH = '; license keys are never in an address: POST …/licenses/search {"key": "…"}'
+_SEARCH_EMAIL = '; addresses are never in a URL: POST …/licenses/search or …/customers/search {"email": "…"}'
+#: By the noun that is followed by what is no number.
+_OF_PATHS = {
+    "licenses": f"A license is addressed by its id{_SEARCH}.",
+    "customers": f"A customer is addressed by the id{_SEARCH_EMAIL}.",
+}
+_CLIENT_CALLS = frozenset({"validate", "activate", "deactivate"})
+#: By the name of a member or parameter, where no member has it.
+_OF_NAMES = {
+    "key": _SEARCH,
+    "license_key": _SEARCH,
+    "email": _SEARCH_EMAIL,
+    "state": "; it is derived from the time: use status, expires_before and expires_after",
+    "months": "; send days, or until",
+    "years": "; send days, or until",
+}
+
+
+def of_path(words: Sequence[str]) -> str:
+    """A sentence about the words of a path at which nothing is; empty where none is known."""
+    if words and words[-1] in _CLIENT_CALLS:
+        return f" Programs send POST …/{words[-1]}, with the license key in the body."
+    is_guessed = len(words) > 1 and not words[1].isdigit()
+    return f" {_OF_PATHS[words[0]]}" if is_guessed and words[0] in _OF_PATHS else ""
+
+
+def of_name(name: str, known: Collection[str]) -> str:
+    """What follows "is unknown" about a name beside these known ones; empty where nothing is known."""
+    if "terms" in known and name in Terms.__struct_fields__:
+        return f'; it is a member of terms: {{"terms": {{"{name}": …}}}}'
+    return _OF_NAMES.get(name, "")
+
 
 #: The most errors that are listed, and the longest name that is compared with known ones.
 MAX_ERRORS, _MAX_COMPARED = 100, 64
@@ -35,7 +69,7 @@ def list_wrong_values(
 
 def describe_unknown(name: str, known: list[str]) -> str:
     """The sentence about an unknown name, with what is meant or the nearest known one."""
-    if hint := hints.of_name(name, known):
+    if hint := of_name(name, known):
         return f"is unknown{hint}"
     nearest = get_close_matches(name[:_MAX_COMPARED], known, n=1)
     return f"is unknown; the nearest known name is {nearest[0]}" if nearest else "is unknown"

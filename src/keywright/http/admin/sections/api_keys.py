@@ -9,12 +9,11 @@ from keywright.core import parsing
 from keywright.core.errors import UnknownApiKey
 from keywright.http.admin.event_filter import reader_zone
 from keywright.http.admin.name_suggestions import number_parser, suggest_names
-from keywright.http.pages.formats import write_moment
+from keywright.http.pages.formats import parse_last_day, write_moment
 from keywright.http.pages.inputs import Inputs, parse_choice, require_id
 from keywright.http.pages.languages import N_, _
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
-from keywright.http.pages.zones import parse_last_day
 from keywright.identity import api_keys as access
 from keywright.identity.commands import IssueApiKey, RevokeApiKey
 from keywright.identity.model import ApiKey, Permissions, Right

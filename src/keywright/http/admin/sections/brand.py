@@ -7,12 +7,12 @@ from starlette.responses import Response
 
 from keywright.core.parsing import parse_name
 from keywright.http.admin.texts import mail_gaps
+from keywright.http.pages.error_messages import explain
 from keywright.http.pages.inputs import Inputs
 from keywright.http.pages.languages import N_, _
 from keywright.http.pages.page import Section, page
-from keywright.http.pages.reasons import explain
+from keywright.http.pages.render import PORTAL
 from keywright.http.pages.request import PageRequest
-from keywright.http.pages.urls import PORTAL
 from keywright.identity.model import Right
 from keywright.provisioning.brand import MAX_LOGO_BYTES, SaveBrand, find_image_type, parse_color, parse_links
 from keywright.provisioning.brand_store import find_brand

@@ -17,8 +17,8 @@ from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.inputs import Inputs, parse_number
 from keywright.http.pages.languages import N_, _
 from keywright.http.pages.page import page
+from keywright.http.pages.render import PORTAL
 from keywright.http.pages.request import PageRequest
-from keywright.http.pages.urls import PORTAL
 from keywright.identity.model import Right
 from keywright.identity.sessions import new_session_token
 from keywright.licensing.activations.commands import Deactivate

@@ -7,8 +7,7 @@ from starlette.responses import Response
 from keywright.db import ReadTransaction
 from keywright.events.prose import PROSE
 from keywright.http.admin import event_text, event_views
-from keywright.http.admin.event_file import to_file
-from keywright.http.admin.event_filter import list_filtered, read_filter
+from keywright.http.admin.event_filter import list_filtered, read_filter, to_file
 from keywright.http.admin.name_suggestions import suggest_names
 from keywright.http.admin.periods import PRESETS
 from keywright.http.pages.inputs import parse_number

@@ -8,16 +8,15 @@ from starlette.responses import Response
 from keywright.background.job_clean_up import FILES_KEPT, JOBS_KEPT
 from keywright.core.errors import Refusal, UnknownJob
 from keywright.db import ReadTransaction
-from keywright.http.admin.job_messages import translate_message
-from keywright.http.admin.job_text import describe_outcomes, scope_of, title_of
+from keywright.http.admin.job_text import describe_outcomes, scope_of, title_of, translate_message
 from keywright.http.admin.undo_forms import ONLY_ADMINISTRATORS, may_undo
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.inputs import parse_number, require_id
 from keywright.http.pages.languages import N_, _
 from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import Section, page
+from keywright.http.pages.render import url
 from keywright.http.pages.request import PageRequest
-from keywright.http.pages.urls import url
 from keywright.identity.model import Right
 from keywright.identity.store import find_user_by_id
 from keywright.jobs import files as job_files

@@ -6,7 +6,7 @@ from keywright.core.errors import NoSuchAddress
 from keywright.delivery.mail import store
 from keywright.delivery.mail.model import DecideHeld, SendAgain
 from keywright.events.outbox import MailState
-from keywright.http.admin.paging import PAGE_SIZE
+from keywright.http.admin.periods import PAGE_SIZE
 from keywright.http.admin.texts import MAIL_TEXTS, mail_gaps
 from keywright.http.pages.inputs import parse_number, require_id
 from keywright.http.pages.languages import N_, _, ngettext

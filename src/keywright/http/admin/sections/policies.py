@@ -24,12 +24,11 @@ from keywright.http.admin.terms_form import (
 )
 from keywright.http.admin.undo_forms import read_past, refuse_undo, say_whether_undone, undo_form
 from keywright.http.pages import languages
-from keywright.http.pages.error_messages import message_for
+from keywright.http.pages.error_messages import explain, message_for
 from keywright.http.pages.inputs import Inputs, parse_positive, require_id
 from keywright.http.pages.languages import N_, _, ngettext
 from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import Section, page
-from keywright.http.pages.reasons import explain
 from keywright.http.pages.request import PageRequest
 from keywright.http.terms_in_words import describe_terms
 from keywright.identity.model import Right

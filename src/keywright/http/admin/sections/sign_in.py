@@ -13,16 +13,15 @@ from keywright.core.parsing import MAX_NAME_LENGTH, parse_name
 from keywright.db import ReadTransaction
 from keywright.http.admin.codes import is_recovery_code, wrong_code_message
 from keywright.http.pages.attempts import SIGN_IN_LIMITS, Attempts, sources_of
+from keywright.http.pages.error_messages import explain
 from keywright.http.pages.kept_form import KeptForm, parse_kept, write_kept
 from keywright.http.pages.languages import N_, _, ngettext
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.passwords import check_password, hash_password, read_new_password
-from keywright.http.pages.reasons import explain
-from keywright.http.pages.render import save_theme
+from keywright.http.pages.render import BASE, save_theme
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.rights import PUBLIC
 from keywright.http.pages.site import Site
-from keywright.http.pages.urls import BASE
 from keywright.identity import second_factors, sessions
 from keywright.identity.commands import CreateUser, EndSession, RefuseSignIn, StartSession
 from keywright.identity.model import Role, User

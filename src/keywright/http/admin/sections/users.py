@@ -10,8 +10,8 @@ from keywright.http.pages.inputs import Inputs, parse_choice, require_id
 from keywright.http.pages.languages import N_, _
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.passwords import hash_password, read_new_password
+from keywright.http.pages.render import BASE
 from keywright.http.pages.request import PageRequest
-from keywright.http.pages.urls import BASE
 from keywright.identity import model, second_factor_store, sessions
 from keywright.identity.commands import ChangeUser, CreateUser, DisableSecondFactor, EndSession, InviteUser
 from keywright.identity.model import Right, Role, User

@@ -12,7 +12,7 @@ from keywright.http.admin.sections.licenses.filter import Names, find_names
 from keywright.http.admin.texts import license_state
 from keywright.http.pages.languages import N_
 from keywright.http.pages.languages import gettext as _
-from keywright.http.pages.urls import url
+from keywright.http.pages.render import url
 from keywright.jobs import store as job_store
 from keywright.jobs.model import Job, JobState
 from keywright.licensing.activations.model import Activation

@@ -12,8 +12,8 @@ from keywright.http.admin.sections.licenses import filter as license_filter
 from keywright.http.pages.languages import N_
 from keywright.http.pages.languages import gettext as _
 from keywright.http.pages.page import Section, page
+from keywright.http.pages.render import BASE, url
 from keywright.http.pages.request import PageRequest
-from keywright.http.pages.urls import BASE, url
 from keywright.identity.model import Right
 from keywright.search import projector, query_parser
 

@@ -12,14 +12,14 @@ from keywright.core.errors import MalformedForm
 from keywright.core.parsing import MAX_ID, parse_limit
 from keywright.db import ReadTransaction
 from keywright.http.admin.event_changes import Shown, write_label, write_value
-from keywright.http.admin.job_messages import translate_reason
+from keywright.http.admin.job_text import translate_reason
 from keywright.http.admin.sections.licenses import filter as license_filter
 from keywright.http.admin.sections.licenses.filter import Chip, Filter
+from keywright.http.pages.error_messages import explain
 from keywright.http.pages.inputs import parse_positive
 from keywright.http.pages.languages import N_, _
 from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import page
-from keywright.http.pages.reasons import explain
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right
 from keywright.jobs import orders

@@ -14,13 +14,12 @@ from keywright.http.admin.name_suggestions import suggest_names
 from keywright.http.admin.sections.licenses import forms
 from keywright.http.admin.sections.licenses.forms import get_details, get_license, keeps_deleted, undo_path
 from keywright.http.admin.undo_forms import undo_form
-from keywright.http.pages.error_messages import message_for
+from keywright.http.pages.error_messages import explain, message_for
 from keywright.http.pages.formats import write_moment, write_number
 from keywright.http.pages.inputs import parse_positive
 from keywright.http.pages.languages import N_, _, ngettext
 from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import page
-from keywright.http.pages.reasons import explain
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right
 from keywright.licensing.activations.commands import Deactivate, DeactivateAll

@@ -15,9 +15,9 @@ from keywright.core.errors import InvalidStatus
 from keywright.db import ReadTransaction
 from keywright.http.admin.name_suggestions import read_number
 from keywright.http.admin.sealed_text import seal_text, unseal_text
+from keywright.http.pages.error_messages import explain
 from keywright.http.pages.languages import _, ngettext
-from keywright.http.pages.reasons import explain
-from keywright.http.pages.urls import BASE, url
+from keywright.http.pages.render import BASE, url
 from keywright.licensing.licenses.model import License, Status, parse_status
 from keywright.licensing.notes import parse_tag
 from keywright.provisioning.catalog import store as catalog_store

@@ -8,14 +8,13 @@ from keywright.core import parsing
 from keywright.core.errors import Refusal, UnknownLicense
 from keywright.db import ReadTransaction
 from keywright.http.admin.name_suggestions import read_number, write_number
-from keywright.http.pages import flash
-from keywright.http.pages.error_messages import message_for
+from keywright.http.pages import session
+from keywright.http.pages.error_messages import explain, message_for
+from keywright.http.pages.formats import last_day, parse_last_day
 from keywright.http.pages.forms import Form
 from keywright.http.pages.inputs import parse_positive
 from keywright.http.pages.languages import N_, _
-from keywright.http.pages.reasons import explain
 from keywright.http.pages.request import PageRequest
-from keywright.http.pages.zones import last_day, parse_last_day
 from keywright.identity.model import Right
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses.model import License, Status, parse_status
@@ -87,7 +86,7 @@ def undo_path(request: PageRequest, license_id: int) -> str:
 
 def was_just_made(request: PageRequest, license: License) -> bool:
     """Whether this page shows the message of the license's creation, which it does once."""
-    message = flash.load(request.browser)
+    message = session.load(request.browser)
     made = f"/licenses/{license.id}/undo/{int(license.created_at.timestamp())}"
     return message is not None and message.undo == made and request.may(Right.CHANGE)
 

@@ -10,11 +10,11 @@ from starlette.responses import Response
 from keywright.config import Settings
 from keywright.core.errors import MalformedForm, SourceUnusable, UnknownJob
 from keywright.db import ReadTransaction
-from keywright.http.admin.job_messages import explain_line
+from keywright.http.admin.job_text import explain_line
 from keywright.http.admin.sections.licenses.filter import Names
+from keywright.http.pages.forms import UploadedFile
 from keywright.http.pages.inputs import require_id
 from keywright.http.pages.languages import N_, _
-from keywright.http.pages.multipart import UploadedFile
 from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right

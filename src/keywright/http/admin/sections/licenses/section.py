@@ -28,10 +28,10 @@ from keywright.http.admin.sections.licenses.undo import Undo
 from keywright.http.admin.sections.licenses.views import Views, list_view_links
 from keywright.http.admin.site import AdminSite
 from keywright.http.pages import languages
+from keywright.http.pages.error_messages import explain
 from keywright.http.pages.inputs import Inputs, parse_number
 from keywright.http.pages.languages import N_, _, ngettext
 from keywright.http.pages.page import Section, page
-from keywright.http.pages.reasons import explain
 from keywright.http.pages.request import PageRequest
 from keywright.http.terms_in_words import describe_meter, describe_terms
 from keywright.identity.model import Right

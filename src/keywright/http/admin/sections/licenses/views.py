@@ -10,8 +10,8 @@ from keywright.http.admin.sections.licenses import filter as license_filter
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.languages import _
 from keywright.http.pages.page import page
+from keywright.http.pages.render import url
 from keywright.http.pages.request import PageRequest
-from keywright.http.pages.urls import url
 from keywright.identity.commands import DeleteView, SaveView
 from keywright.identity.model import Right
 from keywright.identity.store import list_views
