@@ -34,7 +34,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check-python setup-dev setup-prove serve quick test test-rest test-all lint format texts bench drill prove lock sbom \
-	audit clean
+	audit clients clean
 
 help:
 	@echo 'Keywright, a license server.  The targets:'
@@ -56,6 +56,7 @@ help:
 	@echo '  make setup-dev   make .venv with what these need, too'
 	@echo
 	@echo '  make lock        renew the pinned dependencies from pyproject.toml; ARGS=--upgrade takes newer ones'
+	@echo '  make clients     build the packages of the client libraries in dist/clients'
 	@echo '  make sbom        write what Keywright is made of to dist/keywright.cdx.json (CycloneDX)'
 	@echo '  make audit       ask whether flaws of the pinned dependencies are known; needs the network'
 	@echo '  make clean       remove .venv and everything else that can be made again'
@@ -132,6 +133,9 @@ lock:
 	"$$tools/bin/uv" $(compile) --group prove --constraint requirements-dev.lock \
 		--output-file requirements-prove.lock pyproject.toml; \
 	"$$tools/bin/uv" $(compile) --group generators --output-file tests/packages/requirements.lock
+
+clients: setup-dev
+	@$(python) -m tools.clients $(ARGS)
 
 # The lock says which files, for every platform, and not which needs which; nor what version Keywright has.
 sbom:

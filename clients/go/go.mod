@@ -1,3 +1,3 @@
-module keywright
+module example.com/keywright
 
 go 1.19

@@ -158,7 +158,8 @@ const random = (length) => encode(crypto.getRandomValues(new Uint8Array(length))
 
 /** A place to keep what is known in a file, for Node.js. */
 export async function fileStore(path) {
-  const fs = await import("node:fs");
+  // Not in quotes there: bundlers for browsers would look for it.
+  const module = "node:fs", fs = await import(/* @vite-ignore */ module);
   return {
     read() {
       try {

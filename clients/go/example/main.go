@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"keywright"
+	"example.com/keywright"
 )
 
 func main() {

@@ -15,6 +15,13 @@ from .errors import KeywrightError, Refused, Unreachable
 _MAX_ANSWER = 2**20
 #: In seconds; a server that asks for more patience gets it from the caller.
 _MAX_WAIT = 20.0
+#: Debian and Alpine, Fedora, SUSE, macOS and BSD.
+_CA_FILES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
 _TO_BE_RETRIED = frozenset({408, 425, 429})
 
 
@@ -132,7 +139,7 @@ def _build_opener(line: _Line) -> Any:
             return self.do_open(watched(HTTPConnection), request)
 
         def https_open(self, request: Any) -> Any:
-            context = ssl.create_default_context(cafile=line.ca_file)
+            context = ssl.create_default_context(cafile=line.ca_file or _find_ca_file(ssl))
             return self.do_open(watched(HTTPSConnection), request, context=context)
 
     opener = urllib.OpenerDirector()
@@ -140,6 +147,16 @@ def _build_opener(line: _Line) -> Any:
     for kind in (urllib.ProxyHandler, Handler, *errors):
         opener.add_handler(kind())
     return opener
+
+
+def _find_ca_file(ssl: Any) -> str | None:
+    """The system's certificates, where the OpenSSL of a frozen program looks for those of the computer on which
+    it was built; None where it finds its own.
+    """
+    paths = ssl.get_default_verify_paths()
+    if paths.cafile or paths.capath or os.name == "nt":
+        return None
+    return next(filter(os.path.exists, _CA_FILES), None)
 
 
 def _read(answer: Any) -> bytes:

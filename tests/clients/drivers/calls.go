@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"keywright"
+	"example.com/keywright"
 )
 
 type call struct {

@@ -2,6 +2,6 @@ module calls
 
 go 1.19
 
-require keywright v0.0.0
+require example.com/keywright v0.0.0
 
-replace keywright => ../../../clients/go
+replace example.com/keywright => ../../../clients/go
