@@ -452,7 +452,7 @@ public sealed class Client {
                 answer = Exchange(request, body);
             }
             catch (WebException error) when (error.Response != null) { problem = ToProblem((HttpWebResponse)error.Response); }
-            catch (Exception error) { problem = error as KeywrightException ?? new KeywrightException(error.Message, null); }
+            catch (Exception error) { problem = error as KeywrightException ?? new KeywrightException("The license server cannot be reached.", null); }
             finally { request?.Abort(); } // Not Close: that reads what is left.
         }) { IsBackground = true };
         if (left > 0) thread.Start();
@@ -491,7 +491,7 @@ public sealed class Client {
             var devices = Verifier.List(problem, "devices").OfType<Claims>().ToList();
             if (code != null) return new KeywrightException(Verifier.Get(problem, "detail") as string ?? code, code) { Devices = devices };
         }
-        catch (Exception error) { return new KeywrightException(error.Message, null); }
+        catch (Exception) { return new KeywrightException("The license server cannot be reached.", null); }
         return new KeywrightException($"The license server answered {status}.", null);
     }
 

@@ -429,7 +429,9 @@ export class Keywright {
 
   /** The text of a good answer. Throws Refused for a problem that the server names, and Unreachable for all else. */
   async #send(path, { signal, late }, options = {}) {
-    const unreachable = (error) => Promise.reject(new Unreachable(`The license server is away: ${error.message}`));
+    // What a library says of it is for developers, as its cause.
+    const unreachable = (cause) =>
+      Promise.reject(Object.assign(new Unreachable("The license server cannot be reached."), { cause }));
     // A license key follows no redirect.
     const asked = { ...options, signal, redirect: "error", cache: "no-store" };
     const answer = await Promise.race([fetch(this.url.replace(/\/+$/, "") + path, asked), late]).catch(unreachable);

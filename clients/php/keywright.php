@@ -454,11 +454,11 @@ final class Keywright {
         $left = max(0.001, $this->endsAt - hrtime(true) / 1e9);
         $socket = @stream_socket_client("tcp://$host:$port", $code, $error, $left, STREAM_CLIENT_CONNECT,
             stream_context_create($tls));
-        $socket || throw new Refused("The license server cannot be reached: $error");
+        $socket || throw new Refused('The license server cannot be reached.');
         stream_set_blocking($socket, false);
         $versions = STREAM_CRYPTO_METHOD_TLSv1_2_CLIENT | STREAM_CRYPTO_METHOD_TLSv1_3_CLIENT;
         while ($isSafe && ($isDone = @stream_socket_enable_crypto($socket, true, $versions)) !== true) {
-            $isDone === 0 || throw new Refused('The license server cannot be reached: no certificate to believe.');
+            $isDone === 0 || throw new Refused('The license server cannot be reached: its certificate is not trusted.');
             $this->wait($socket);
         }
         for ($rest = implode("\r\n", [...$head, '', $body]); $rest !== ''; $rest = substr($rest, $sent)) {

@@ -8,10 +8,12 @@ import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
 
+from keywright_client import Keywright, _http
 from tests.clients.certificates import Authority
 from tests.clients.library import LIBRARIES, Call, Library, build
 from tests.clients.signing_server import KEY, LICENSE_KEY, signing_server
@@ -113,3 +115,24 @@ def test_a_name_server_that_never_answers_holds_no_library_up(library: Library, 
     record("R29", library.language, {"calls": 2}, {"seconds beyond the deadline": over})
     assert (activated.valid, checked.state) == (False, "unreachable_but_valid_until"), (activated, first)
     assert over < SLACK
+
+
+def test_a_frozen_program_believes_the_certificates_of_its_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its OpenSSL looks where they were on the computer on which it was built."""
+    authority = Authority("Trusted by this machine")
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / "on-the-other-computer"))
+    with signing_server(time.time) as server:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(authority.certify(tmp_path))
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        options: dict[str, Any] = {"product": "editor", "public_keys": [KEY.x], "folder": tmp_path}
+        keywright = Keywright(f"https://localhost:{server.server_port}", **options)
+        system = [str(tmp_path / "missing.pem"), str(authority.write(tmp_path / "system.pem"))]
+        for found, is_valid in ((system[:1], False), (system, True)):
+            monkeypatch.setattr(_http, "_CA_FILES", found)
+            status = keywright.activate(LICENSE_KEY)
+            assert status.valid is is_valid, status
+            assert is_valid or status.detail == "The license server cannot be reached."

@@ -130,7 +130,7 @@ def test_a_kept_answer_is_checked_without_slow_modules(program: Program) -> None
 def test_the_package_is_small() -> None:
     lines = sum(lines_of(path.read_text()) for path in (CLIENT / "keywright_client").glob("*.py"))
     print(f"{lines} lines of code and docstrings")
-    assert lines <= 1_150
+    assert lines <= 1_170
 
 
 @pytest.mark.parametrize(

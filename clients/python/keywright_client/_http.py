@@ -63,7 +63,10 @@ class Server:
             except KeywrightError as error:
                 found.append(error)
             except Exception as error:
-                found.append(Unreachable(f"The license server cannot be reached: {error}", "unreachable"))
+                unreachable = Unreachable("The license server cannot be reached.", "unreachable")
+                # For developers: customers are shown the sentence alone.
+                unreachable.__cause__ = error
+                found.append(unreachable)
 
         # Where no thread can be started, there is no answer.
         with suppress(RuntimeError):
@@ -150,8 +153,8 @@ def _build_opener(line: _Line) -> Any:
 
 
 def _find_ca_file(ssl: Any) -> str | None:
-    """The system's certificates, where the OpenSSL of a frozen program looks for those of the computer on which
-    it was built; None where it finds its own.
+    """The system's certificates, where the OpenSSL of a frozen program looks for those of another computer.
+    None where it finds its own.
     """
     paths = ssl.get_default_verify_paths()
     if paths.cafile or paths.capath or os.name == "nt":
