@@ -32,9 +32,7 @@ _OF_HANDLERS = ("tests/storage/test_batches.py", "tests/storage/test_batches_tog
 #: By module, files of tests.
 TESTS = {
     "core.errors.root": _OF_ERRORS,
-    "core.errors.commands": _OF_ERRORS,
-    "core.errors.identity": _OF_ERRORS,
-    "core.errors.jobs": _OF_ERRORS,
+    "core.errors.management": _OF_ERRORS,
     "core.errors.licensing": _OF_ERRORS,
     "core.errors.provisioning": _OF_ERRORS,
     "core.errors.terms": _OF_ERRORS,
@@ -56,7 +54,7 @@ TESTS = {
     "licensing.validation": (*_OF_NOUNS, *_OF_VALIDATION),
     "licensing.terms.model": (*_OF_NOUNS, *_OF_TERMS),
     "licensing.terms.rules": (*_OF_TERMS, *_OF_CATALOG),
-    "provisioning.products.fields": _OF_CATALOG,
+    "provisioning.products.fields": (*_OF_CATALOG, "tests/unit/test_nouns.py"),
     "provisioning.customers.fields": _OF_CATALOG,
     "provisioning.customers.rules": _OF_CATALOG,
     "core.command": (*_OF_NOUNS, *_OF_HANDLERS),

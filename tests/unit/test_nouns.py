@@ -31,6 +31,7 @@ def test_a_member_is_read_from_a_text(name: str, text: str, value: object) -> No
         ("id", "0", "must be an integer from 1 to 9007199254740991"),
         ("id", "x", "must be an integer from 0 to"),
         ("features", "a\na = A", "must have each code once; a is there twice"),
+        ("features", "\n".join(f"f{one}" for one in range(101)), "must have at most 100 features"),
         ("metadata", "[1]", "must be a JSON object"),
         ("charset", "", "must not be empty"),
     ],
@@ -44,6 +45,7 @@ def test_a_list_is_written_as_it_is_read() -> None:
     features = MEMBERS["features"]
     assert features.write(features.read("a = A\nb")) == "a = A\nb"
     assert features.write(None) == MEMBERS["name"].write(None) == ""
+    assert str(Feature("a", "A")) == "a"
 
 
 def test_one_and_true_are_different_values() -> None:
