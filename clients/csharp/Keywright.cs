@@ -240,6 +240,8 @@ public sealed class Client {
     /// <summary>Of a whole call.</summary>
     public double TimeoutSeconds = 10;
     readonly List<Lease> leases = new List<Lease>();
+    /// <summary>Why nothing was activated, for the next check.</summary>
+    KeywrightException refused;
 
     sealed class Kept {
         public string LicenseKey = "", Answer = "";
@@ -315,9 +317,12 @@ public sealed class Client {
         if (problem != null) return new Status { State = "no_storage", Problem = problem };
         try {
             var taken = new Kept { LicenseKey = find(clock), KeySets = kept.KeySets };
-            return Ask("activate", taken, new Claims { { "name", name }, { "remove", remove } }, true, clock);
+            var status = Ask("activate", taken, new Claims { { "name", name }, { "remove", remove } }, true, clock);
+            problem = status.Valid ? null : status.Problem;
+            return status;
         }
-        catch (KeywrightException error) { return ToStatus(error); }
+        catch (KeywrightException error) { return ToStatus(problem = error); }
+        finally { refused = problem?.IsRefusal == true ? problem : null; }
     }
 
     /// <summary>What is kept, and the status that it leads to by itself. Keeps the highest time seen.</summary>
@@ -325,7 +330,7 @@ public sealed class Client {
         kept = new Kept();
         string text;
         try { text = File.ReadAllText(Path); }
-        catch (FileNotFoundException) { return new Status { State = "not_activated" }; }
+        catch (FileNotFoundException) { return new Status { State = "not_activated", Problem = refused }; }
         catch (Exception error) when (error is IOException || error is UnauthorizedAccessException) { return ToNoStorage(error); }
         try {
             var read = (Claims)Json.Parse(text);

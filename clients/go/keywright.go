@@ -15,6 +15,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 )
@@ -198,6 +199,8 @@ type Client struct {
 	HTTP                  http.Client
 
 	leases sync.Map
+	// Why nothing was activated, for the next check.
+	refused atomic.Pointer[Error]
 }
 
 // Status is what a program is told; State is one of those in the README, Err why the server gave no good answer, or
@@ -349,9 +352,16 @@ func (l *Lease) Release() {
 }
 
 // Activate this license key, or that of the trial, and keep the answer.
-func (c *Client) take(licenseKey string, trial map[string]any, name string, remove int64) Status {
+func (c *Client) take(licenseKey string, trial map[string]any, name string, remove int64) (told Status) {
 	ctx, cancel := c.deadline()
 	defer cancel()
+	defer func() {
+		problem, _ := told.Err.(*Error)
+		if told.Valid || told.State == "unreachable_too_long" || told.State == "no_storage" {
+			problem = nil
+		}
+		c.refused.Store(problem)
+	}()
 	known, found := c.look()
 	if found.State == "no_storage" {
 		return found
@@ -381,6 +391,9 @@ func (c *Client) deadline() (context.Context, context.CancelFunc) {
 func (c *Client) look() (known kept, found Status) {
 	text, err := os.ReadFile(c.Path)
 	if errors.Is(err, fs.ErrNotExist) {
+		if refused := c.refused.Load(); refused != nil {
+			return known, Status{State: "not_activated", Err: refused}
+		}
 		return known, Status{State: "not_activated"}
 	} else if err != nil {
 		return known, Status{State: "no_storage", Err: err}

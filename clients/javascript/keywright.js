@@ -245,6 +245,8 @@ export class Lease {
 /** A program's license: on this device, kept between starts, and asked about when it is time. */
 export class Keywright {
   #leases = [];
+  /** Why nothing was activated, for the next check. */
+  #refused = null;
 
   /**
    * `url`, `publicKeys` (those that the program pins), `store` (has `read()` and `write(text)`), and, where wanted,
@@ -331,7 +333,10 @@ export class Keywright {
   async #check(ends) {
     const kept = this.#read();
     if (kept.trouble) return this.#status("no_storage", null, kept.trouble);
-    if (!kept.license_key) return this.#status(kept.is_damaged ? "tampered" : "not_activated", null);
+    if (!kept.license_key) {
+      const { message, code } = this.#refused ?? {};
+      return this.#status(kept.is_damaged ? "tampered" : "not_activated", null, message, false, code);
+    }
     const { claims = null, problem, detail } = await this.#look(kept);
     const isEarly = claims !== null && this.clock() < Date.parse(claims.next_check_at) / 1000;
     if (claims?.valid && isEarly) return this.#status(stateOf(claims), claims);
@@ -379,6 +384,7 @@ export class Keywright {
   #refusal(error) {
     const code = error instanceof Refused ? error.code : null;
     const state = code === null ? "unreachable_too_long" : stateOfCode(code);
+    if (code !== null) this.#refused = error;
     return { ...this.#status(state, null, error.message, code === null, code ?? state), devices: error.devices ?? [] };
   }
 
@@ -448,6 +454,7 @@ export class Keywright {
     if (!isVerdict(claims)) return this.#status(stateOf(claims), claims, NO_LEASE);
     const kept = this.#read();
     let trouble = kept.trouble;
+    this.#refused = null;
     if (!trouble && (kept.license_key !== licenseKey || claims.iat >= kept.issued_at)) {
       const latest = isFile ? Math.max(claims.iat, this.clock()) : claims.iat;
       const known = { license_key: licenseKey, answer: text, issued_at: claims.iat, latest, key_sets: keySets };

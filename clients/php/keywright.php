@@ -234,6 +234,8 @@ final class Keywright {
     private float $endsAt = 0.0;
     /** @var Lease[] */
     private array $leases = [];
+    /** Why nothing was activated, for the next check. */
+    private ?Refused $refused = null;
 
     /**
      * $publicKeys are those that the program pins; $path is the file where the license is kept; $fingerprint names
@@ -330,6 +332,7 @@ final class Keywright {
         } catch (Refused $problem) {
             $state = self::STATES[$problem->problem ?? ''] ?? 'not_activated';
             $isOffline = $problem->problem === null;
+            $this->refused = $isOffline ? $this->refused : $problem;
             $state = $isOffline ? 'unreachable_too_long' : $state;
             return self::status($state, null, $problem->getMessage(), $isOffline, $problem->devices);
         }
@@ -357,7 +360,7 @@ final class Keywright {
         clearstatcache();
         $folder = dirname($this->path);
         if (!file_exists($this->path) && (!file_exists($folder) || (is_dir($folder) && is_readable($folder)))) {
-            return [$kept, null, 'not_activated', ''];
+            return [$kept, null, 'not_activated', (string) $this->refused?->getMessage()];
         }
         $text = is_file($this->path) ? @file_get_contents($this->path) : false;
         if ($text === false) {

@@ -130,7 +130,7 @@ def test_a_kept_answer_is_checked_without_slow_modules(program: Program) -> None
 def test_the_package_is_small() -> None:
     lines = sum(lines_of(path.read_text()) for path in (CLIENT / "keywright_client").glob("*.py"))
     print(f"{lines} lines of code and docstrings")
-    assert lines <= 1_170
+    assert lines <= 1_180
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_client_of_one_file_is_small(name: str) -> None:
     text = (CLIENT.parent / name).read_text()
     lines = lines_of(re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL))
     print(f"{name}: {lines} lines of code")
-    assert lines <= 450
+    assert lines <= 465
 
 
 def lines_of(text: str) -> int:

@@ -24,6 +24,18 @@ def test_a_program_without_a_license_is_not_activated(program: Program, server: 
     assert not server.requests
 
 
+def test_after_a_refusal_the_next_check_says_why(program: Program, server: SigningServer) -> None:
+    server.problems = [("limit_reached", 0)]
+    keywright = program.start()
+    refused = keywright.activate(LICENSE_KEY)
+    status = keywright.check()
+    assert (refused.state, status.state, status.valid) == ("limit_reached", "not_activated", False)
+    assert (status.code, status.detail) == ("limit_reached", refused.detail)
+    assert keywright.activate(LICENSE_KEY).valid
+    keywright.deactivate()
+    assert keywright.check().detail == "No license was activated."
+
+
 def test_an_activation_is_kept_and_the_server_is_asked_when_it_is_time(
     program: Program, server: SigningServer, time: Time
 ) -> None:

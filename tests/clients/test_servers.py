@@ -103,3 +103,18 @@ def test_a_client_that_pins_an_older_key_learns_the_newest(
         given = (server.base_url, key, one, file, DEVICE)
         lines = run(CLIENTS / folder, program(name), *arguments, *given).splitlines()
         assert [json.loads(line)["state"] for line in lines] == ["not_activated", "valid", "valid"]
+
+
+@every_client
+def test_after_a_refusal_the_next_check_says_why(
+    command: Sequence[str], server: RunningServer, tmp_path: Path
+) -> None:
+    with Client(server, server.api_key()) as vendor:
+        public, *_ = vendor.get("/.well-known/jwks.json").json["keys"]
+    name, folder, *arguments = compiled(command, tmp_path)
+    given = (server.base_url, "NO-SUCH-KEY", public["x"], str(tmp_path / "license.json"), DEVICE)
+    printed = run(CLIENTS / folder, program(name), *arguments, *given)
+    before, refused, after = map(json.loads, printed.splitlines())
+    assert (before["detail"], after["detail"]) == ("", refused["detail"])
+    assert "No license has this key" in after["detail"]
+    assert (after["valid"], after["state"]) == (False, "not_activated")

@@ -69,6 +69,8 @@ class Keywright:
         self._build = {"product": product, "app_version": app_version, "built_at": built_at}
         self._version = f"{app_version}|{built_at}"
         self._leases: list[Lease] = []
+        #: Why nothing was activated, for the next check.
+        self._refused: Refused | None = None
 
     @property
     @bounded
@@ -114,6 +116,7 @@ class Keywright:
         try:
             answer, claims = self._ask("/v3/activate", license_key, platform=sys.platform, **details)
         except Refused as error:
+            self._refused = error
             return build_status(state_of({"code": error.code}), error)
         except Unreachable as error:
             if is_same and kept.answer:
@@ -121,6 +124,7 @@ class Keywright:
             return build_status("not_activated", error, is_offline=True)
         except VerificationError as error:
             return build_status("tampered", error)
+        self._refused = None
         self._keep_answer(answer, claims, license_key, True, license_key=license_key, **device._asdict())
         return build_status(state_of(claims), claims)
 
@@ -138,6 +142,7 @@ class Keywright:
         try:
             license_key = self._call("/v3/trials", {**body, **details}, "license").get("key", "")
         except Refused as error:
+            self._refused = error
             return build_status(state_of({"code": error.code}), error)
         except Unreachable as error:
             return build_status("not_activated", error, is_offline=True)
@@ -292,7 +297,8 @@ class Keywright:
         if kept.trouble and not kept.answer:
             return build_status("no_storage", None, kept.trouble, offline), True
         if kept.is_damaged or not kept.answer:
-            empty = ("not_activated", None, "No license was activated.")
+            sentence = "" if self._refused else "No license was activated."
+            empty = ("not_activated", self._refused, sentence)
             damaged = ("tampered", None, "What was kept is damaged: activate again.")
             return build_status(*(damaged if kept.is_damaged else empty), offline), True
         try:
