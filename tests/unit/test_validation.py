@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from keywright.licensing.licenses.model import Status
 from keywright.licensing.licenses.rules import END_OF_TIME, NO_PRODUCT
-from keywright.licensing.validation import Code, Facts, Findings, next_check_at, validate
+from keywright.licensing.validation import Code, Facts, Findings, ValidateLicense, next_check_at, validate
 from tests.makers import (
     LATER,
     NOW,
@@ -327,3 +327,9 @@ def test_programs_do_not_come_all_at_once() -> None:
 
 def test_nothing_is_said_about_the_next_check_of_an_unknown_key() -> None:
     assert next_check_at(Facts(license=None, now=NOW)) is None
+
+
+def test_a_device_is_named_by_its_fingerprint_or_its_token() -> None:
+    given: tuple[dict[str, Any], ...] = ({}, {"fingerprint": "f"}, {"token": "t"})
+    named = [ValidateLicense(key="K", now=NOW, **one).is_device_named for one in given]
+    assert named == [False, True, True]
