@@ -78,6 +78,28 @@ def test_nothing_is_said_of_a_license_that_was_refunded_meanwhile(
     assert is_sent or read(subject=one, **about) is Fate.DROPPED
 
 
+def test_a_mail_names_no_license_that_another_customer_has_by_now(
+    executor: Executor, storage: Storage
+) -> None:
+    ada, bob = (
+        do(executor, CreateCustomer(context=CONTEXT, fields=NewCustomer(email=f"{name}@example.com"))).id
+        for name in ("ada", "bob")
+    )
+    kept, given = (do(executor, create(key, customer_id=ada)).license.id for key in ("KEPT", "GIVEN"))
+    do(executor, update("GIVEN", customer_id=bob, key="NEW"))
+    subject = Subject(license_ids=(kept, given))
+    letter = read(storage, MailTemplate.YOUR_LICENSE, subject, customer_id=ada)
+    assert isinstance(letter, Letter)
+    assert [one["key"] for one in letter.values["licenses"]] == ["KEPT"]
+    about = Subject(license_ids=(given,))
+    assert read(storage, MailTemplate.YOUR_LICENSE, about, customer_id=ada) is Fate.DROPPED
+    # The mail that says so has no key, and an offer that is over is not sent.
+    gone = read(storage, MailTemplate.LICENSE_GIVEN, about, customer_id=ada)
+    assert isinstance(gone, Letter)
+    assert gone.values["licenses"] == []
+    assert read(storage, MailTemplate.LICENSE_OFFERED, about, customer_id=ada) is Fate.DROPPED
+
+
 def test_a_reminder_links_to_where_the_license_is_renewed(executor: Executor, storage: Storage) -> None:
     address = "https://shop.example/renew?ref={license_ref}"
     product = do(executor, CreateProduct(context=CONTEXT, fields=NewProduct(name="Paint", renew_url=address)))

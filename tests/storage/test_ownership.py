@@ -1,5 +1,6 @@
 """Customers claim licenses with their keys, and hand them on: once, in time, and as the terms allow."""
 
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -8,7 +9,7 @@ from threading import Barrier
 from typing import Any
 
 import pytest
-from sqlalchemy import event, insert
+from sqlalchemy import event, insert, select
 from sqlalchemy import update as update_rows
 from sqlalchemy.engine import Engine
 
@@ -42,6 +43,7 @@ from keywright.db.schema import (
 )
 from keywright.engine.executor import Executor
 from keywright.licensing.leases.commands import EndLeaseByCustomer
+from keywright.licensing.licenses.commands import UpdateLicense
 from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.licensing.undo.commands import RestoreLicense, UndoChanges
@@ -58,6 +60,7 @@ from keywright.provisioning.ownership.commands import (
 )
 from keywright.provisioning.ownership.model import ClaimCounts
 from keywright.provisioning.portal.commands import PurgeSignIns
+from keywright.provisioning.shops.model import Shop
 from keywright.registry import open_executor
 from tests.databases import KINDS
 from tests.jobs import decide
@@ -77,6 +80,7 @@ from tests.makers import (
     take_lease,
     update,
 )
+from tests.shop_scene import Scene
 from tests.storage.conftest import Opener
 
 DATABASES = KINDS
@@ -400,6 +404,32 @@ def test_of_two_who_accept_at_once_one_does(
         found = [one.result() for one in [threads.submit(decide_at_once, *pair) for pair in pairs]]
     assert [one for one in found if one is NotFound] == [NotFound]
     assert sum(template == "license_received" for template, _ in mails(storage)) == 1
+
+
+def test_the_sale_stays_with_its_buyer_and_mails_go_to_each_customer(
+    executor: Executor, storage: Storage, people: None
+) -> None:
+    scene = Scene(executor, storage, Shop.STRIPE)
+    scene.tell("checkout_paid")
+    given, kept = sorted(scene.licenses(), key=lambda one: one.id)
+    buyer = given.customer_id
+    decide(executor, UpdateLicense(**by(None), license=given.id, terms={"transferable": "always"}))
+    fields: dict[str, Any] = {"license": given.id, "owner_id": buyer}
+    later = given.created_at + 30 * A_DAY
+    transfer = decide(executor, offer(now=later, **fields))
+    decide(executor, AcceptTransfer(**by(BOB, later), license=given.id, transfer_id=transfer.id))
+    before = len(mails(storage))
+    scene.tell("charge_refunded", "refund_failed")
+    # The buyer has got that mail.
+    assert mails(storage)[before:] == [("your_license", BOB)]
+    assert [read(storage, one.id).customer_id for one in (given, kept)] == [BOB, buyer]
+    with storage.read() as tx:
+        column = mail_outbox.c
+        query = select(column.customer_id, column.subject).where(column.template == "your_license")
+        told = {row.customer_id: row.subject for row in tx.connection.execute(query.order_by(column.id))}
+    assert json.loads(told[BOB])["license_ids"] == [given.id]
+    scene.tell("dispute_opened", "dispute_lost")
+    assert {read(storage, one.id).status for one in (given, kept)} == {Status.DISABLED}
 
 
 # --- leases ---------------------------------------------------------------------------------------

@@ -24,7 +24,9 @@ class SaleMails:
 
     def find_customer(self, sold: Iterable[SoldLicense]) -> int | None:
         """The customer to whom these licenses were sold, who may have handed some of them on."""
-        licenses = list(self._licenses_of(sold))
+        return self._find_buyer(list(self._licenses_of(sold)))
+
+    def _find_buyer(self, licenses: Sequence[License]) -> int | None:
         buyers = find_first_owners(self._work.tx, [one.id for one in licenses])
         found = (buyers.get(one.id, one.customer_id) for one in licenses)
         return next((one for one in found if one is not None), None)
@@ -87,10 +89,10 @@ class SaleMails:
         """Queue a mail to each customer of these licenses, about those of that customer."""
         if not self._connection.sends_mail:
             return
-        customers = list(dict.fromkeys(one.customer_id for one in found if one.customer_id is not None))
-        for customer_id in customers:
+        buyer = self._find_buyer(found)
+        for customer_id in dict.fromkeys(one.customer_id for one in found if one.customer_id is not None):
             own = [one for one in found if one.customer_id == customer_id]
-            others = "" if customer_id == customers[0] else f" {customer_id}"
+            others = "" if customer_id == buyer else f" {customer_id}"
             mail = QueuedMail(
                 template=template,
                 unique=f"shop {unique}{others} {template.value}",
