@@ -18,11 +18,13 @@ from keywright.licensing.activations.devices import (
     deactivate_device,
     describe,
     find_own,
+    find_unseen,
     keep_offline,
 )
 from keywright.licensing.activations.model import (
     Activation,
     Device,
+    Holder,
     KnownRecords,
     PlaceChange,
     Placement,
@@ -313,3 +315,42 @@ def test_a_device_that_asks_every_hour_is_written_once_a_day() -> None:
         assert device.offline_until is not None
         assert now + 14 * DAY <= device.offline_until
     assert min(later - one for one, later in pairwise(written)) > DAY
+
+
+def test_a_full_license_gives_a_new_device_the_place_of_the_one_unseen_the_longest() -> None:
+    def holder(id: int, days: int, **fields: Any) -> Holder:
+        fields = {"id": id, "offline_until": LATER - days * DAY, **fields}
+        return Holder(an_activation(**fields), LATER - days * DAY)
+
+    old, older, same_age = holder(1, 90), holder(3, 91), holder(2, 91)
+    rows: list[tuple[Terms, list[Holder], datetime | None, int | None]] = [
+        # Terms, devices with a place, since when the terms say so; the device that is replaced.
+        (HEALING, [old, older], None, 3),
+        (HEALING, [old, older, same_age], None, 2),
+        (HEALING, [holder(1, 89)], None, None),
+        (HEALING, [], None, None),
+        (HEALING, [holder(1, 99, offline_until=LATER)], None, 1),
+        (HEALING, [holder(1, 99, offline_until=LATER + SECOND)], None, None),
+        (HEALING, [holder(1, 99, offline_until=None)], None, None),
+        (HEALING, [old], LATER - 90 * DAY, 1),
+        (HEALING, [old], LATER - 90 * DAY + SECOND, None),
+        (Terms(unseen_days=90), [old], None, None),
+    ]
+    wrong = []
+    for terms, holders, changed_at, expected in rows:
+        found = find_unseen(terms, holders, changed_at=changed_at, now=LATER)
+        if (found and found.id) != expected:
+            wrong.append((terms, holders, changed_at, found))
+    assert wrong == []
+
+
+def test_on_a_full_license_a_new_device_takes_the_place_of_the_one_that_is_found() -> None:
+    placed = activate(FULL, Device("desktop"), find_room=lambda: ON_LAPTOP)
+    assert (placed.change, placed.license.times_activated) == (PlaceChange.NEW, 1)
+    assert placed.released is not None
+    assert (placed.released.id, placed.released.deactivated_at) == (ON_LAPTOP.id, LATER)
+    with pytest.raises(LimitReached):
+        activate(FULL, Device("desktop"), find_room=lambda: None)
+    lowered = a_license(times_activated=2, times_activated_max=1)
+    with pytest.raises(LimitReached):
+        activate(lowered, Device("desktop"), find_room=lambda: ON_LAPTOP)

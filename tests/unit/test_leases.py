@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from keywright.core.errors import (
     FingerprintRequired,
+    LeaseEndedByCustomer,
     LeasesNotOffered,
     LicenseExpired,
     NoFreeLease,
@@ -19,7 +20,7 @@ from keywright.licensing.leases import rules
 from keywright.licensing.leases.model import HeldLeases, Leased
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.terms.model import Terms
-from tests.makers import NOW, a_deactivated_activation, a_lease, a_license_with, an_activation
+from tests.makers import LATER, NOW, a_deactivated_activation, a_lease, a_license_with, an_activation
 
 SECOND, MINUTES = timedelta(seconds=1), timedelta(minutes=10)
 TERMS = Terms(max_leases=2)
@@ -198,3 +199,17 @@ def test_a_device_has_a_number_of_its_own_also_without_an_activation() -> None:
     first, second = (rules.device_number(None, one) for one in ("a fingerprint", "another one"))
     assert first == rules.device_number(None, "a fingerprint") != second
     assert all(one is not None and -(2**63) <= one < 0 for one in (first, second))
+
+
+def test_a_holder_whose_lease_a_customer_ended_gets_none_for_the_time_of_a_lease() -> None:
+    terms = Terms(max_leases=1, lease_seconds=600)
+    for seconds, is_refused in ((0, False), (1, True), (1200, True), (1201, False)):
+        barred_until = NOW + timedelta(seconds=seconds)
+        if is_refused:
+            with pytest.raises(LeaseEndedByCustomer) as refusal:
+                rules.require_not_barred(barred_until, terms, NOW)
+            assert refusal.value.problem_members() == {"retry_after_seconds": seconds}
+        else:
+            rules.require_not_barred(barred_until, terms, NOW)
+    rules.require_not_barred(None, terms, NOW)
+    assert rules.end(a_lease(), NOW, LATER).barred_until == LATER

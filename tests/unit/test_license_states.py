@@ -218,3 +218,25 @@ def test_a_license_that_leases_alone_bound_has_no_files() -> None:
         (Terms(max_leases=2, max_activations=3), True),
     ]
     assert [(terms, rules.allows_files(terms)) for terms, _ in rows] == rows
+
+
+def test_a_signed_answer_is_good_until_the_first_of_its_ends() -> None:
+    check, lease = NOW + timedelta(seconds=rules.CHECK_SECONDS), NOW + timedelta(seconds=600)
+    floating = {"max_leases": 2, "max_activations": 2}
+    rows: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], datetime]] = [
+        # Terms, the license, the request; good until.
+        ({}, {}, {}, NOW + 14 * DAY),
+        ({}, {}, {"days": 3}, NOW + 3 * DAY),
+        ({}, {}, {"days": 30}, NOW + 14 * DAY),
+        ({"offline_days": 0}, {}, {}, check),
+        ({}, {"expires_at": NOW + DAY}, {}, NOW + DAY),
+        (GRACE, {"expires_at": NOW + DAY}, {}, NOW + 8 * DAY),
+        (OLDER, {"expires_at": NOW + DAY}, {"built_at": BEFORE}, NOW + 14 * DAY),
+        (OLDER, {"expires_at": NOW + DAY}, {}, NOW + DAY),
+        ({}, {}, {"lease_ends_at": lease}, lease),
+        (floating, {}, {"lease_ends_at": lease}, lease),
+        (floating, {}, {}, check),
+        (floating, {}, {"is_file": True}, NOW + 14 * DAY),
+    ]
+    found = [rules.signed_until(a_license_with(terms, **of), NOW, **asked) for terms, of, asked, _ in rows]
+    assert found == [until for *_, until in rows]
