@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from keywright.cli.options import sentence
+from keywright.cli.helptext import sentence
 from keywright.cli.program import command_tree, program
 from keywright.core import errors
 from keywright.db import sqlite
@@ -61,6 +61,8 @@ def test_every_command_that_was_promised_is_there() -> None:
         *("connection add", "connection list", "connection show", "connection edit", "connection remove"),
         *("connection events", "connection retry", "connection replay", "connection reconcile"),
         "connection take-over",
+        *("transfer offer", "transfer list", "transfer undo", "transfer accept", "transfer claims"),
+        "transfer cancel",
         *("mail list", "mail show", "mail retry", "mail templates", "mail test"),
         *("signing-key show", "signing-key rotate", "signing-key export-public", "signing-key withdraw"),
     }
@@ -97,7 +99,7 @@ def test_help_needs_none_of_the_commands_and_nothing_slow() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stderr.split())
     ours = {name for name in loaded if name.startswith("keywright")}
-    assert ours == {"keywright", "keywright.cli", "keywright.cli.options", "keywright.cli.program"}
+    assert ours == {"keywright", "keywright.cli", "keywright.cli.helptext", "keywright.cli.program"}
     assert not loaded & {"msgspec", "cryptography", "pydantic", "sqlalchemy", "asyncio", "email", "structlog"}
 
 
@@ -185,6 +187,8 @@ def test_only_serve_init_and_create_make_an_installation(nowhere: Keywright) -> 
         "SHOP": ["stripe"],
         "EVENT": ["1"],
         "REMOVED": ["2"],
+        "TRANSFER": ["1"],
+        "EMAIL": ["ada@larch.example"],
     }
     missing = {"copy": "nothing to copy", "backup": "nothing to back up"}
     extra = {"generate": ["--amount", "1"], "update": ["--name", "x"], "deactivate": ["--all"]}

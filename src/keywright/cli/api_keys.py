@@ -7,13 +7,7 @@ import typer
 
 from keywright.cli import output
 from keywright.cli.installation import Installation
-from keywright.cli.options import (
-    AsJson,
-    ProductId,
-    command,
-    with_installation,
-    with_installation_made,
-)
+from keywright.cli.options import AsJson, ProductId, command, with_installation, with_installation_made
 from keywright.core.parsing import parse_name, parse_time
 from keywright.identity.commands import IssueApiKey, RevokeApiKey
 from keywright.identity.model import ApiKey, Permissions

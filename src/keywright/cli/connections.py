@@ -7,13 +7,7 @@ import typer
 
 from keywright.cli import output
 from keywright.cli.installation import Installation
-from keywright.cli.options import (
-    AsJson,
-    IsSure,
-    command,
-    with_installation,
-    with_installation_made,
-)
+from keywright.cli.options import AsJson, IsSure, command, with_installation, with_installation_made
 from keywright.core.errors import NothingToChange
 from keywright.core.parsing import parse_name
 from keywright.provisioning.shops.commands import (

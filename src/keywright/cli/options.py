@@ -1,4 +1,4 @@
-"""Options that several commands have, the parsers of options, and the texts of the help."""
+"""Options that several commands have, and the parsers of options."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
-from rich.markup import escape
 from typer.core import TyperCommand
 
+from keywright.cli.helptext import epilog, paragraphs
 from keywright.cli.installation import InstallationOptions, open_here
 from keywright.core import parsing
 from keywright.core.errors import InvalidLicenseKey, InvalidStatus
@@ -20,27 +20,7 @@ from keywright.licensing.licenses.keys import normalize_key
 from keywright.licensing.licenses.model import Status
 
 if TYPE_CHECKING:
-    from keywright.core.errors import KeywrightError
-
-
-def paragraphs(text: str) -> str:
-    """The text with its paragraphs unwrapped: they are wrapped anew, to the width of the terminal."""
-    return "\n\n".join(" ".join(one.split()) for one in inspect.cleandoc(text).split("\n\n"))
-
-
-def epilog(*examples: str) -> str | None:
-    """The examples that end a command's help."""
-    lines = "\n".join(f"[dim]$[/dim] {escape(one)}" for one in examples)
-    return f"[bold]Examples[/bold]\n\n{lines}" if examples else None
-
-
-def sentence(problem: "KeywrightError | OSError") -> str:
-    """The sentence about this problem: what is wrong, and what to do."""
-    if isinstance(problem, OSError):
-        where = f"{problem.filename}: " if problem.filename else ""
-        return f"{where}{problem.strerror or problem}."
-    text = problem.say(problem.hint or problem.sentence)
-    return text if problem.hint else text[:1].lower() + text[1:]
+    pass
 
 
 _PANEL = "Which installation"

@@ -12,7 +12,7 @@ import typer
 import typer.main
 from typer.core import TyperCommand, TyperGroup
 
-from keywright.cli.options import epilog, paragraphs, sentence
+from keywright.cli.helptext import epilog, paragraphs, sentence
 
 if TYPE_CHECKING:
     pass

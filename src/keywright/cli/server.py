@@ -13,8 +13,9 @@ from typer.core import TyperCommand
 
 from keywright import __version__
 from keywright.cli import output
+from keywright.cli.helptext import sentence
 from keywright.cli.installation import InstallationOptions, describe_database, show_warnings
-from keywright.cli.options import AsJson, DemoKind, command, sentence, with_options
+from keywright.cli.options import AsJson, DemoKind, command, with_options
 from keywright.core.errors import ConfigurationError, KeywrightError, SetupOver, Unavailable
 
 if TYPE_CHECKING:
