@@ -25,9 +25,14 @@ from keywright.licensing.activations.model import Activation, RecordLimits
 from keywright.licensing.leases.commands import LeaseCommand
 from keywright.licensing.leases.work import LeaseWork
 from keywright.licensing.licenses import store as license_store
-from keywright.licensing.licenses.commands import LicenseCommand, UpdateLicense
+from keywright.licensing.licenses.commands import (
+    LicenseCommand,
+    Renames,
+    find_renames,
+    with_former_names,
+)
 from keywright.licensing.licenses.model import License
-from keywright.licensing.licenses.rules import terms_of
+from keywright.licensing.licenses.rules import count_places, terms_of
 from keywright.licensing.moments import REPLACES_UNSEEN
 from keywright.licensing.moments_store import mark
 from keywright.licensing.removals.commands import RemoveByCustomer
@@ -39,8 +44,6 @@ from keywright.licensing.usage.model import MeterUsage
 from keywright.licensing.usage.work import UsageWork
 from keywright.licensing.views_store import Names
 
-#: The licenses that are given a new key, by that key.
-_Renames = dict[str | int, list[str | int]]
 #: The commands about some of the activations that exist.
 _ABOUT_SOME = (Reactivate, Deactivate, DeactivateAll, KeepOffline)
 OnRestored = Callable[["LicenseWork", Any, License], None]
@@ -102,18 +105,18 @@ class LicenseWork(UnitOfWork):
             self._ids[license.key] = license.id
         about_some = [one for one in commands if isinstance(one, _ABOUT_SOME)]
         if about_some:
-            self._load_activations(about_some, _find_renames(commands))
+            self._load_activations(about_some, find_renames(commands))
         released = [one for one in commands if isinstance(one, ReleaseActivation)]
         if released:
-            renames = _find_renames(commands)
+            renames = find_renames(commands)
             numbers = {(id, one.activation_id) for one in released for id in self._possible_ids(one, renames)}
             self._remember(activation_store.find_by_id(self.tx, numbers))
         if removing := [one for one in commands if _removes_for_customer(one)]:
-            renames = _find_renames(commands)
+            renames = find_renames(commands)
             self.removals.load({id for one in removing for id in self._possible_ids(one, renames)})
         of_programs = [one for one in commands if isinstance(one, ProgramCommand)]
         if of_programs:
-            renames = _find_renames(commands)
+            renames = find_renames(commands)
             named = [(one, self._possible_ids(one, renames)) for one in of_programs]
             self._remember(self.devices.load(named, self._licenses))
         self._load_leases(commands)
@@ -124,7 +127,7 @@ class LicenseWork(UnitOfWork):
         counting = [one for one in commands if type(one) is RecordUsage]
         closing = [one for one in commands if type(one) is ClosePeriods]
         if leasing or counting or closing:
-            renames = _find_renames(commands)
+            renames = find_renames(commands)
             named = [(one, self._possible_ids(one, renames)) for one in leasing]
             clock = self.tx.read_clock()
             self._clock = clock and clock.replace(microsecond=0)
@@ -136,7 +139,7 @@ class LicenseWork(UnitOfWork):
                 self.usage.load_licenses({number for one in closing for number in one.license_ids})
 
     def _load_activations(
-        self, commands: Sequence[Reactivate | Deactivate | DeactivateAll | KeepOffline], renames: _Renames
+        self, commands: Sequence[Reactivate | Deactivate | DeactivateAll | KeepOffline], renames: Renames
     ) -> None:
         tokens, emptied = set[tuple[int, str]](), set[int]()
         for one in commands:
@@ -152,9 +155,9 @@ class LicenseWork(UnitOfWork):
             for some in records.list_some_active(self.tx, licenses, self.limits.listed).values():
                 self._remember(some)
 
-    def _possible_ids(self, command: Command, renames: _Renames) -> Set[int]:
+    def _possible_ids(self, command: Command, renames: Renames) -> Set[int]:
         """The loaded licenses that a command may be about, also after renames in the batch."""
-        names = _with_former_names(command.locks, renames) if renames else command.locks
+        names = with_former_names(command.locks, renames) if renames else command.locks
         ids = {name if isinstance(name, int) else self._ids.get(name, 0) for name in names}
         return ids & self._licenses.keys()
 
@@ -290,7 +293,7 @@ class LicenseWork(UnitOfWork):
         activation_id = None
         if activation is not None:
             activation_id = activation.id
-            counted = _count_places(license) | _describe_device(activation)
+            counted = count_places(license) | records.describe_device(activation)
             details = counted if details is None else counted | dict(details)
         self.record_event(name, command, details, license_id=license.id, activation_id=activation_id)
 
@@ -393,35 +396,3 @@ def _removes_for_customer(command: Command) -> bool:
     """Whether the command may remove a device for a customer."""
     is_choice = isinstance(command, ActivateDevice) and command.remove is not None
     return is_choice or isinstance(command, RemoveByCustomer)
-
-
-def _count_places(license: License) -> dict[str, int]:
-    """The activation count of a license and, if it has one, its limit, as the details of events have them."""
-    count, limit = license.times_activated, license.times_activated_max
-    counted = {"activation_count": count}
-    return counted if limit is None else counted | {"max_activations": limit}
-
-
-def _describe_device(activation: Activation) -> dict[str, Any]:
-    """What an event states of its device; of one that is given up, also until when it may run."""
-    until = None if activation.deactivated_at is None else activation.runs_until
-    found = {"name": activation.label, "app_version": activation.app_version, "offline_until": until}
-    return {name: one for name, one in found.items() if one}
-
-
-def _with_former_names(names: Iterable[str | int], renames: _Renames) -> list[str | int]:
-    """These names, and those that licenses have had before they were given one of these."""
-    seen = [*names]
-    for name in seen:
-        # Goes on with the names that are added.
-        seen += [old for old in renames.get(name, ()) if old not in seen]
-    return seen
-
-
-def _find_renames(commands: Iterable[Command]) -> _Renames:
-    """The licenses that commands give a new key, by that key."""
-    renames: _Renames = {}
-    for one in commands:
-        if type(one) is UpdateLicense and "key" in one.changes:
-            renames.setdefault(one.changes["key"], []).append(one.license)
-    return renames

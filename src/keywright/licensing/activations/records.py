@@ -340,3 +340,10 @@ def _delete_oldest(tx: WriteTransaction, surplus: list[Values]) -> None:
         pruned = tx.connection.execute(_PRUNE, one).rowcount
         if pruned:
             tx.connection.execute(_COUNT, {"license_id": one["license_id"], "pruned": pruned})
+
+
+def describe_device(activation: Activation) -> dict[str, Any]:
+    """What an event states of its device; of one that is given up, also until when it may run."""
+    until = None if activation.deactivated_at is None else activation.runs_until
+    found = {"name": activation.label, "app_version": activation.app_version, "offline_until": until}
+    return {name: one for name, one in found.items() if one}

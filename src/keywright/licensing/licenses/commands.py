@@ -1,6 +1,6 @@
 """Commands about licenses."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -97,3 +97,25 @@ class RaiseLimit(LicenseCommand, frozen=True, kw_only=True):
     """Allow this many more places."""
 
     places: int
+
+
+#: The licenses that are given a new key, by that key.
+Renames = dict[str | int, list[str | int]]
+
+
+def with_former_names(names: Iterable[str | int], renames: Renames) -> list[str | int]:
+    """These names, and those that licenses have had before they were given one of these."""
+    seen = [*names]
+    for name in seen:
+        # Goes on with the names that are added.
+        seen += [old for old in renames.get(name, ()) if old not in seen]
+    return seen
+
+
+def find_renames(commands: Iterable[Command]) -> Renames:
+    """The licenses that commands give a new key, by that key."""
+    renames: Renames = {}
+    for one in commands:
+        if type(one) is UpdateLicense and "key" in one.changes:
+            renames.setdefault(one.changes["key"], []).append(one.license)
+    return renames

@@ -199,6 +199,13 @@ def remaining_activations(license: License) -> int | None:
     return None if limit is None else limit - license.times_activated
 
 
+def count_places(license: License) -> dict[str, int]:
+    """The activation count of a license and, if it has one, its limit, as the details of events have them."""
+    count, limit = license.times_activated, license.times_activated_max
+    counted = {"activation_count": count}
+    return counted if limit is None else counted | {"max_activations": limit}
+
+
 def expiry_after(now: datetime, days: int) -> datetime:
     """``now`` plus that many days, or the end of time where that is nearer."""
     if not days:
