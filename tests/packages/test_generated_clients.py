@@ -56,7 +56,7 @@ def test_redocly_finds_what_is_wrong(folder: Path) -> None:
 
 def test_spectral_finds_no_error(folder: Path) -> None:
     rules = str(HERE / "spectral.yaml")
-    run([npm_program("spectral"), "lint", "-r", rules, "--fail-severity=error", *DOCUMENTS], folder)
+    run([npm_program("spectral"), "lint", "-r", rules, "--fail-severity=error", "v3.json", "v2.json"], folder)
 
 
 def test_openapi_python_client(server: RunningServer, folder: Path) -> None:
