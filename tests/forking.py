@@ -137,6 +137,7 @@ class _Parent:
     def _end(self) -> None:
         self._channel.shutdown(socket.SHUT_RDWR)
         self._process.wait(10)
+        self._channel.close()
         self._folder.cleanup()
 
 

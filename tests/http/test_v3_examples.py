@@ -7,12 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from keywright.core.command import Context
 from keywright.http.middleware.routing import Right
 from keywright.http.openapi.v3_document import example_url
 from keywright.http.v3.route import Route
 from keywright.http.v3.routes import ROUTES
+from keywright.provisioning.customers.commands import CreateCustomer
+from keywright.provisioning.customers.fields import NewCustomer
 from tests.http.v3_app import App, Reply, open_app
-from tests.makers import create_policy
+from tests.makers import NOW, an_origin, create_policy
 
 DATABASES = ("sqlite",)
 #: The problems of a call that its example must not have, whatever is stored.
@@ -32,6 +35,8 @@ def replies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Repl
     found = {}
     with open_app(folder) as app:
         app.name_products(3, 17)
+        customer = NewCustomer(id=1000000042, email="claims@example.com")
+        app.do(CreateCustomer(context=Context(NOW, an_origin()), fields=customer))
         app.do(*(create_policy(product_id=17) for _ in range(5)))
         for route in sorted(ROUTES, key=lambda one: (ORDER[one.method], len(one.parameters))):
             reply = found[route.operation] = carry_out(app, route, made)

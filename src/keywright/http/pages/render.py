@@ -9,10 +9,9 @@ import hashlib
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -23,6 +22,9 @@ from keywright.http.pages import formats, languages
 from keywright.http.pages.formats import last_second
 from keywright.http.pages.languages import _
 from keywright.identity.model import Right, User, may
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 #: Where the administration pages are.
 BASE = "/admin"
@@ -88,8 +90,11 @@ class StaticFiles:
         return Response(file.plain, headers=headers, media_type=file.media_type)
 
 
-def open_templates(folder: Path) -> Environment:
+def open_templates(folder: Path) -> "Environment":
     """The templates in this folder. Texts are escaped; undefined names raise ``UndefinedError``."""
+    # Imported late: a server whose pages nobody opens does without.
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
     environment = Environment(
         loader=FileSystemLoader(folder),
         autoescape=True,
@@ -119,7 +124,7 @@ _THEME_MAX_AGE = 365 * 24 * 3600
 
 def build_environment(
     templates: Path, static_urls: Mapping[str, str], **functions: Callable[..., Any]
-) -> Environment:
+) -> "Environment":
     """The environment for the templates in this folder, which may call these functions, too, or use them as
     filters, which is quicker.
     """
