@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from keywright.db.schema import meter_usage, past_usage
 from keywright.licensing.licenses.store import lock_licenses
@@ -73,8 +73,13 @@ def let_time_pass(server: RunningServer, keys: list[str], seconds: int) -> None:
     with server.storage() as storage, storage.write() as tx:
         lock_licenses(tx, keys)
         for table in (past_usage, meter_usage):
-            earlier = {name: table.c[name] - seconds for name in ("period_start", "period_end")}
-            tx.connection.execute(update(table).values(earlier))
+            column = table.c
+            earlier = {name: column[name] - seconds for name in ("period_start", "period_end")}
+            # The earliest first: at no moment do two have the same beginning.
+            for (start,) in tx.connection.execute(
+                select(column.period_start).distinct().order_by(column.period_start)
+            ).all():
+                tx.connection.execute(update(table).where(column.period_start == start).values(earlier))
 
 
 @contextmanager
