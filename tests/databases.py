@@ -13,6 +13,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import psycopg
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
 
 from keywright.core.crypto import KeyRing
 from keywright.db import open_storage
@@ -117,3 +119,18 @@ def execute(url: str, query: str, *values: Any) -> list[tuple[Any, ...]]:
     with closing(psycopg.connect(url, autocommit=True)) as connection:
         cursor = connection.execute(query, values or None)
         return cursor.fetchall() if cursor.description else []
+
+
+@contextmanager
+def recorded_statements() -> Iterator[list[str]]:
+    """The statements that run meanwhile."""
+    statements: list[str] = []
+
+    def record(*given: Any) -> None:
+        statements.append(given[2])
+
+    event.listen(Engine, "after_cursor_execute", record)
+    try:
+        yield statements
+    finally:
+        event.remove(Engine, "after_cursor_execute", record)

@@ -1,17 +1,14 @@
 """Customers claim licenses with their keys, and hand them on: once, in time, and as the terms allow."""
 
 import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from datetime import datetime, timedelta
 from threading import Barrier
 from typing import Any
 
 import pytest
-from sqlalchemy import event, insert, select
+from sqlalchemy import insert, select
 from sqlalchemy import update as update_rows
-from sqlalchemy.engine import Engine
 
 from keywright.core.command import Context
 from keywright.core.errors import (
@@ -62,7 +59,7 @@ from keywright.provisioning.ownership.model import ClaimCounts
 from keywright.provisioning.portal.commands import PurgeSignIns
 from keywright.provisioning.shops.model import Shop
 from keywright.registry import open_executor
-from tests.databases import KINDS
+from tests.databases import KINDS, recorded_statements
 from tests.jobs import decide
 from tests.makers import (
     KEY,
@@ -194,7 +191,7 @@ def test_what_cannot_be_claimed_costs_the_same_statements(executor: Executor, pe
         decide(executor, set_terms({"claimable": claimable}, key=key))
     seen = []
     for key in ("unknown", "free", "taken"):
-        with recorded() as statements:
+        with recorded_statements() as statements:
             assert outcome(executor, claim(key=key)) is NotClaimable
         seen.append(statements)
     assert seen[0]
@@ -214,21 +211,6 @@ def test_batches_count_what_was_claimed_and_activated(executor: Executor, people
     counted = ClaimCounts(licenses=5, claimed=1, activated=2)
     asked = CountClaims(policy_id=1), CountClaims(order_id="12"), CountClaims(order_id="13")
     assert executor.query([*asked]) == [counted, counted, ClaimCounts(0, 0, 0)]
-
-
-@contextmanager
-def recorded() -> Iterator[list[str]]:
-    """The statements that run meanwhile."""
-    statements: list[str] = []
-
-    def record(*given: Any) -> None:
-        statements.append(given[2])
-
-    event.listen(Engine, "after_cursor_execute", record)
-    try:
-        yield statements
-    finally:
-        event.remove(Engine, "after_cursor_execute", record)
 
 
 # --- offers ---------------------------------------------------------------------------------------

@@ -1,16 +1,13 @@
 """Sign-ins of customers on both databases: once, for a while, and alike for every address."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from datetime import datetime, timedelta
 from itertools import count
 from threading import Barrier
 from typing import Any
 
 import pytest
-from sqlalchemy import event, select
-from sqlalchemy.engine import Engine
+from sqlalchemy import select
 
 from keywright.core.command import Context
 from keywright.core.errors import CustomerSignInOver, KeywrightError, NotFound
@@ -36,6 +33,7 @@ from keywright.provisioning.portal.commands import (
 )
 from keywright.provisioning.portal.sessions import browser_mark, find_signed_in
 from keywright.registry import open_executor
+from tests.databases import recorded_statements
 from tests.jobs import decide
 from tests.makers import KEY_RING, NOW, an_origin
 from tests.storage.conftest import ISOLATED, Opener
@@ -220,26 +218,11 @@ def test_a_link_for_the_vendor_is_good_once_for_a_day(executor: Executor, ada: i
     assert [use(NOW), use(NOW)] == [False, True]
 
 
-@contextmanager
-def recorded() -> Iterator[list[str]]:
-    """The statements that run meanwhile."""
-    statements: list[str] = []
-
-    def record(*given: Any) -> None:
-        statements.append(given[2])
-
-    event.listen(Engine, "after_cursor_execute", record)
-    try:
-        yield statements
-    finally:
-        event.remove(Engine, "after_cursor_execute", record)
-
-
 def test_every_address_costs_the_same_statements(executor: Executor, ada: int) -> None:
     """The time of an answer cannot tell what the server does not do."""
     seen: dict[str, list[str]] = {}
     for number, email in enumerate((EMAIL, STRANGER), start=11):
-        with recorded() as statements:
+        with recorded_statements() as statements:
             ask(executor, number, email)
             assert is_refused(executor, enter("00000000", number))
             decide(executor, MailKeys(**at(), email=email))

@@ -219,7 +219,7 @@ class Queue:
                 bell.ring()
 
     def _fill(self, lane: _Lane) -> None:
-        """Begin to work on what waits, as far as there is room."""
+        """Begin to work on what waits, while there is room."""
         can_begin = not self.is_stopping.is_set() and (not lane.handler.needs_clock or self.is_clock_right())
         while can_begin and (item := lane.next()) is not None:
             self.begin(lane.handler, item.id, partial(lane.handler.work, item))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from inspect import Parameter, Signature
+from inspect import Parameter
 from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple
 
@@ -82,7 +82,7 @@ class Crud:
         run.__doc__ = text
         parameters = [_parameter(one, kind) for one, kind in given.items()]
         here = Parameter("here", Parameter.POSITIONAL_ONLY)
-        run.__signature__ = Signature([here, *parameters])  # type: ignore[attr-defined]
+        options.declare_options(run, [here, *parameters], {})
         lines = [f"keywright {self._noun.name} {name} {one}".rstrip() for one in examples]
         is_made = verb == "create"
         options.command(self.app, *lines, name=name)(options.with_installation(run, is_made=is_made))

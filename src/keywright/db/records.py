@@ -61,13 +61,14 @@ class Records(Generic[Model]):
 
     def condition(self, name: str, value: Any) -> ColumnElement[bool]:
         """What a filter means: ``created_after`` and the like compare times."""
-        columns: Any = self.table.c
+        columns = self.table.c
         column, _, side = name.rpartition("_")
         if side == "after":
-            return columns[f"{column}_at"] > to_seconds(value)  # type: ignore[no-any-return]
+            return columns[f"{column}_at"] > to_seconds(value)
         if side == "before":
-            return columns[f"{column}_at"] < to_seconds(value)  # type: ignore[no-any-return]
-        return columns[name] == value  # type: ignore[no-any-return]
+            return columns[f"{column}_at"] < to_seconds(value)
+        is_equal: ColumnElement[bool] = columns[name] == value
+        return is_equal
 
     def insert(self, tx: WriteTransaction, one: Model) -> None:
         """Insert a row."""

@@ -129,10 +129,7 @@ async def release_activations(call: Call) -> Answer:
 
     The records stay. The answer says how many places were taken.
     """
-    command = ReleaseAll(
-        context=call.context, license=call.path["license_id"], only_product_id=call.only_product_id
-    )
-    return await call.change(command, lambda taken: ok(Released(taken)))
+    return await call.change(ReleaseAll(**call.about_license()), lambda taken: ok(Released(taken)))
 
 
 def _etag_of(activation: StoredActivation) -> bytes:

@@ -95,6 +95,14 @@ class Call(AnyCall):
         self.is_unchanged = answer.is_unchanged
         return answer
 
+    def about_license(self) -> dict[str, Any]:
+        """The fields of every command about the license that the path names."""
+        return {
+            "context": self.context,
+            "license": self.path["license_id"],
+            "only_product_id": self.only_product_id,
+        }
+
     def base_of_links(self) -> str:
         """The address of this server. Raises ``PublicUrlMissing``."""
         host = self.headers.get(b"host", b"").decode("latin-1")

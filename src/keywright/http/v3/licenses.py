@@ -173,8 +173,8 @@ async def update_license(call: Call, body: LicenseChanges) -> Answer:
         changes["status"] = Status[changes["status"].upper()]
     fields = {"changes": changes, **merged, "precondition": call.precondition(etag_of_license)}
     if "policy_id" in moved:
-        return await _change(call, MoveLicense(**_about(call), **fields, **moved))
-    return await _change(call, UpdateLicense(**_about(call), **fields))
+        return await _change(call, MoveLicense(**call.about_license(), **fields, **moved))
+    return await _change(call, UpdateLicense(**call.about_license(), **fields))
 
 
 async def renew_license(call: Call, body: Renewal) -> Answer:
@@ -187,7 +187,7 @@ async def renew_license(call: Call, body: Renewal) -> Answer:
         detail = "either days or until must be sent"
         raise InvalidBody([FieldError("/days", "missing" if body.days is None else "invalid", detail)])
     command = ExtendLicense(
-        **_about(call),
+        **call.about_license(),
         days=body.days or 0,
         until=body.until,
         is_from_now=body.counted_from == "now",
@@ -202,7 +202,7 @@ async def rotate_license_key(call: Call) -> Answer:
     Made as its policy says. Activations and leases stay; the old key is refused with `key_rotated`, and is
     unknown over v2. For 14 days after a customer claimed the license, only PATCH of `key` gives it another.
     """
-    return await _change(call, RotateKey(**_about(call)))
+    return await _change(call, RotateKey(**call.about_license()))
 
 
 async def delete_license(call: Call) -> Answer:
@@ -210,17 +210,8 @@ async def delete_license(call: Call) -> Answer:
 
     Its activations go with it; its events stay.
     """
-    command = DeleteLicense(**_about(call), precondition=call.precondition(etag_of_license))
+    command = DeleteLicense(**call.about_license(), precondition=call.precondition(etag_of_license))
     return await call.change(command, no_content)
-
-
-def _about(call: Call) -> dict[str, Any]:
-    """The fields of a command about the license that the path names."""
-    return {
-        "context": call.context,
-        "license": call.path["license_id"],
-        "only_product_id": call.only_product_id,
-    }
 
 
 async def _change(call: Call, command: LicenseCommand) -> Answer:

@@ -1,7 +1,7 @@
 """Whose a license is: claims with its key, and transfers from one customer to another."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Struct
 
@@ -139,7 +139,7 @@ async def offer_license(call: Call, body: NewTransfer) -> Answer:
     yours. The other customer gets a mail without the key. An offer is good for 7 days; a customer may make 3
     in a day.
     """
-    command = commands.OfferLicense(**_about(call), email=body.email, language=body.language)
+    command = commands.OfferLicense(**call.about_license(), email=body.email, language=body.language)
 
     def write(transfer: model.Transfer) -> Answer:
         shown = show(transfer, transfer.from_customer_id, transfer.offered_at)
@@ -155,7 +155,7 @@ async def accept_transfer(call: Call) -> Answer:
     Only when you know that it is them: the portal asks for their address to be proved. The license gets a
     new key, all of its places are free, and both customers get a mail.
     """
-    return await _decide(call, commands.AcceptTransfer(**_about(call), transfer_id=call.path["transfer_id"]))
+    return await _decide(call, commands.AcceptTransfer)
 
 
 async def undo_transfer(call: Call) -> Answer:
@@ -163,7 +163,7 @@ async def undo_transfer(call: Call) -> Answer:
 
     To the customer who had it before, with a third key and all of its places free.
     """
-    return await _decide(call, commands.UndoTransfer(**_about(call), transfer_id=call.path["transfer_id"]))
+    return await _decide(call, commands.UndoTransfer)
 
 
 async def cancel_transfer(call: Call) -> Answer:
@@ -171,19 +171,13 @@ async def cancel_transfer(call: Call) -> Answer:
 
     Its customer keeps the license, and may offer it again.
     """
-    command = commands.CancelTransfer(**_about(call), transfer_id=call.path["transfer_id"])
+    command = commands.CancelTransfer(**call.about_license(), transfer_id=call.path["transfer_id"])
     return await call.change(command, no_content)
 
 
-def _about(call: Call) -> dict[str, Any]:
-    return {
-        "context": call.context,
-        "license": call.path["license_id"],
-        "only_product_id": call.only_product_id,
-    }
+async def _decide(call: Call, kind: type[commands.TransferCommand]) -> Answer:
+    command = kind(**call.about_license(), transfer_id=call.path["transfer_id"])
 
-
-async def _decide(call: Call, command: commands.TransferCommand) -> Answer:
     def write(transfer: model.Transfer) -> Answer:
         shown = show(transfer, None, call.now)
         return ok(shown, license_id=transfer.license_id)
