@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alembic import command
-from alembic.config import Config
 from sqlalchemy import Connection, LargeBinary, MetaData, String, Table, Text, insert, select, text
 
 from keywright.core.errors import StoreError
-from keywright.db import migrations, open_storage
+from keywright.db import open_storage
 from keywright.db.schema import metadata
 from tests.databases import a_postgres_url
 from tests.makers import KEY_RING, url_of
+from tests.storage.test_migrations import upgrade
 from tests.storage.test_postgres import an_engine
 
 #: The revision of the first release.
@@ -38,11 +37,8 @@ def url(database: str, tmp_path: Path) -> Iterator[str]:
 @contextmanager
 def at_revision(url: str, revision: str) -> Iterator[tuple[Connection, MetaData]]:
     """A transaction in a new database of this revision, and its tables; nothing is in them."""
-    config = Config()
-    config.set_main_option("script_location", str(next(iter(migrations.__path__))))
     with an_engine(url) as engine, engine.begin() as connection:
-        config.attributes |= {"connection": connection, "key_ring": KEY_RING}
-        command.upgrade(config, revision)
+        upgrade(connection, revision)
         tables = MetaData()
         tables.reflect(connection)
         connection.execute(

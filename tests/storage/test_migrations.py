@@ -12,11 +12,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Engine, create_engine, inspect
+from sqlalchemy import Connection, Engine, create_engine, inspect, text
 
 from keywright.core.errors import StoreUnavailable
 from keywright.db import Storage, migrations
@@ -24,7 +25,7 @@ from keywright.db.migrate import HEAD, read_file_state
 from keywright.db.schema import metadata
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
-from tests.makers import KEY, a_license, a_storage
+from tests.makers import KEY, KEY_RING, a_license, a_storage
 from tests.server import wait_until
 
 # The package's function of this name hides the module.
@@ -51,18 +52,39 @@ BROKEN = f"""{NEXT}
 """
 
 
+def upgrade(connection: Connection, revision: str = "head") -> None:
+    """Run the migrations up to this revision."""
+    config = Config()
+    config.set_main_option("script_location", str(SCRIPTS))
+    config.attributes |= {"connection": connection, "key_ring": KEY_RING}
+    command.upgrade(config, revision)
+
+
+def first_rows_of(connection: Connection) -> list[tuple[object, ...]]:
+    """What a new database holds, but for the row about the installation."""
+    tables = ("alembic_version", *(name for name in metadata.tables if name != "installation"))
+    return sorted(
+        (name, *row)
+        for name in tables
+        for row in connection.execute(text(f"SELECT * FROM {name}"))  # noqa: S608
+    )
+
+
 @pytest.fixture
 def migrated(tmp_path: Path) -> Iterator[Engine]:
-    a_storage(tmp_path).close()
-    engine = create_engine(f"sqlite:///{tmp_path}/keywright.db")
+    """A database that all migrations have made."""
+    engine = create_engine(f"sqlite:///{tmp_path}/migrated.db")
+    with engine.begin() as connection:
+        upgrade(connection)
     yield engine
     engine.dispose()
 
 
 @pytest.fixture
 def declared(tmp_path: Path) -> Iterator[Engine]:
-    engine = create_engine(f"sqlite:///{tmp_path}/declared.db")
-    metadata.create_all(engine)
+    """A database as a first start makes it, from the declarations of the tables."""
+    a_storage(tmp_path).close()
+    engine = create_engine(f"sqlite:///{tmp_path}/keywright.db")
     yield engine
     engine.dispose()
 
@@ -71,7 +93,7 @@ def statements_of(engine: Engine) -> dict[str, str]:
     """The schema as SQLite keeps it, by name, without white space that says nothing."""
     with engine.connect() as connection:
         found = connection.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
-        return {row.name: "".join(row.sql.split()) for row in found if row.name != "alembic_version"}
+        return {row.name: "".join(row.sql.split()).replace("IFNOTEXISTS", "") for row in found}
 
 
 def parts_of(statement: str) -> list[str]:
@@ -103,6 +125,11 @@ def test_the_tables_have_their_columns_in_the_same_order(migrated: Engine, decla
         for engine in (migrated, declared)
     ]
     assert orders[0] == orders[1]
+
+
+def test_a_first_start_makes_the_rows_that_the_migrations_make(migrated: Engine, declared: Engine) -> None:
+    with migrated.connect() as first, declared.connect() as second:
+        assert first_rows_of(first) == first_rows_of(second)
 
 
 def test_head_is_the_newest_revision_and_there_is_one_line_of_them() -> None:

@@ -83,8 +83,9 @@ _COMMANDS = {
     "mail": ("mails.app", "Show what was mailed, and try the SMTP server."),
     "generator": ("policies.generator_app", "The old name of `keywright policy`, with the JSON of v2."),
 }
-#: Before this many new objects, the collector looks for garbage: imports make many, and no garbage.
-_OBJECTS_BEFORE_COLLECTION = 100_000
+#: Before this many new objects, the collector looks for garbage: imports make many, and no garbage. A server
+#: that starts makes fewer.
+_OBJECTS_BEFORE_COLLECTION = 500_000
 
 
 class _Program(TyperGroup):

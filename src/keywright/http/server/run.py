@@ -81,9 +81,8 @@ class _Server(uvicorn.Server):
         if self._parent is not None:
             self._loop.add_reader(self._parent, self._leave, self._parent)
         if self.started:
-            # All objects so far live as long as the process. The collector must not visit them again and
-            # again: that takes tens of milliseconds each time, in which no call is answered.
-            gc.collect()
+            # Nearly all objects so far live as long as the process. The collector must not visit them, now or
+            # later: that takes tens of milliseconds each time, in which no call is answered.
             gc.freeze()
             gc.set_threshold(*_COLLECTION_THRESHOLDS)
             self._when_ready()
