@@ -3,10 +3,12 @@ PostgreSQL executes one for all of them, and gets them as one parameter.
 
 A lookup of many keys exists in a few sizes (1, 2, 4 … 128) on SQLite; shorter lists are padded by repeating a
 key, so that a handful of statements stay compiled instead of one for each length.
+
+A statement is built when it is first executed, for the database in use: a server that starts needs few.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -39,11 +41,9 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects import sqlite
-from sqlalchemy.dialects.postgresql import ARRAY
-from sqlalchemy.dialects.postgresql import insert as insert_on_postgres
-from sqlalchemy.dialects.sqlite import insert as insert_on_sqlite
 
 Values = dict[str, Any]
+Change = Insert | Update | Delete
 Item = TypeVar("Item")
 
 #: The most keys in one statement on SQLite, and the most rows in one on PostgreSQL.
@@ -55,6 +55,16 @@ _POSTGRES = "postgresql"
 def is_postgres(connection: Connection) -> bool:
     """Whether the connection is to PostgreSQL."""
     return connection.dialect.name == _POSTGRES
+
+
+def insert_or(table: Table, *, is_postgres: bool) -> Any:
+    """An INSERT that can have ON CONFLICT."""
+    if is_postgres:
+        # Imported here: an installation with SQLite does without it.
+        from sqlalchemy.dialects import postgresql
+
+        return postgresql.insert(table)
+    return sqlite.insert(table)
 
 
 def _compile_for_sqlite(
@@ -77,9 +87,13 @@ class Lookup:
     """
 
     def __init__(self, query: Select[Any], *columns: Column[Any]) -> None:
+        self._query = query
         self._columns = columns
         self._for_size = lru_cache(lambda size: _compile_for_sqlite(query.where(_is_one_of(columns, size))))
-        self._for_postgres = _join_arrays(query, columns)
+
+    @cached_property
+    def _for_postgres(self) -> Select[Any]:
+        return _join_arrays(self._query, self._columns)
 
     def find_rows(self, connection: Connection, keys: Iterable[Any], **others: Any) -> list[Any]:
         """Return the rows, each at least once; a key of several columns is a tuple. ``others`` are the
@@ -131,6 +145,8 @@ def select_by_arrays(
 
 
 def _array_parameter(number: int, column: Column[Any]) -> ColumnElement[Any]:
+    from sqlalchemy.dialects.postgresql import ARRAY
+
     return cast(bindparam(f"v{number}", type_=Text), ARRAY(column.type))
 
 
@@ -166,11 +182,15 @@ class BulkWrite:
     """A statement that inserts, updates or deletes many rows, each given by its parameters."""
 
     def __init__(
-        self, for_row: Insert | Update | Delete, for_rows: Insert | Update | Delete, binary: Sequence[str]
+        self, for_row: Callable[[], Change], for_rows: Callable[[], Change], binary: Sequence[str]
     ) -> None:
-        self._for_sqlite = lru_cache(lambda names: _compile_for_sqlite(for_row, names)[0])
-        self._for_rows = for_rows
+        self._for_sqlite = lru_cache(lambda names: _compile_for_sqlite(for_row(), names)[0])
+        self._build_for_rows = for_rows
         self._binary = binary
+
+    @cached_property
+    def _for_rows(self) -> Change:
+        return self._build_for_rows()
 
     def execute(self, connection: Connection, rows: Sequence[Values]) -> None:
         """Write these rows."""
@@ -191,10 +211,13 @@ class BulkWrite:
 def bulk_insert(table: Table, *, without: str = "") -> BulkWrite:
     """Return a statement that inserts rows, without one column: the database fills it."""
     columns = [one for one in table.c if one.name != without]
-    parameter = _json_columns({one.name: one for one in columns})
-    source = select(*(parameter(one.name) for one in columns))
-    names = [one.name for one in columns]
-    return BulkWrite(insert(table), insert(table).from_select(names, source), _binary_names(columns))
+
+    def for_rows() -> Insert:
+        parameter = _json_columns({one.name: one for one in columns})
+        names = [one.name for one in columns]
+        return insert(table).from_select(names, select(*map(parameter, names)))
+
+    return BulkWrite(lambda: insert(table), for_rows, _binary_names(columns))
 
 
 def bulk_upsert(
@@ -204,51 +227,57 @@ def bulk_upsert(
     given, and its ``largest`` keep the larger value; without either, it stays as it is. Rows are locked in
     the order of their keys, so that two transactions cannot wait for each other.
     """
-    columns = list(table.c)
-    parameter = _json_columns({one.name: one for one in columns})
-    source = select(*(parameter(one.name) for one in columns)).order_by(*(parameter(name) for name in keys))
-    names = [one.name for one in columns]
-    for_row, for_rows = insert_on_sqlite(table), insert_on_postgres(table).from_select(names, source)
-    if not sums and not largest:
-        return BulkWrite(
-            for_row.on_conflict_do_nothing(), for_rows.on_conflict_do_nothing(), _binary_names(columns)
-        )
 
-    def merge(new: Any) -> dict[str, ColumnElement[Any]]:
+    def merge(change: Any) -> Insert:
+        new = change.excluded
         maxima = {name: case((new[name] > table.c[name], new[name]), else_=table.c[name]) for name in largest}
-        return {name: table.c[name] + new[name] for name in sums} | maxima
+        values = {name: table.c[name] + new[name] for name in sums} | maxima
+        merged: Insert = (
+            change.on_conflict_do_update(index_elements=keys, set_=values)
+            if values
+            else change.on_conflict_do_nothing()
+        )
+        return merged
+
+    def for_rows() -> Insert:
+        parameter, names = _json_columns({one.name: one for one in table.c}), [one.name for one in table.c]
+        source = select(*map(parameter, names)).order_by(*map(parameter, keys))
+        return merge(insert_or(table, is_postgres=True).from_select(names, source))
 
     return BulkWrite(
-        for_row.on_conflict_do_update(index_elements=keys, set_=merge(for_row.excluded)),
-        for_rows.on_conflict_do_update(index_elements=keys, set_=merge(for_rows.excluded)),
-        _binary_names(columns),
+        lambda: merge(insert_or(table, is_postgres=False)), for_rows, _binary_names(list(table.c))
     )
 
 
 def bulk_update(table: Table, keys: Sequence[str], names: Sequence[str]) -> BulkWrite:
     """Return a statement that updates these columns where the keys, its parameters ``where_…``, are equal."""
     columns = [table.c[name] for name in names]
-    parameter = _json_columns({**_key_columns(table, keys), **{one.name: one for one in columns}})
-    for_row = update(table).where(*(table.c[key] == bindparam(f"where_{key}") for key in keys))
-    for_rows = update(table).where(*(table.c[key] == parameter(f"where_{key}") for key in keys))
-    return BulkWrite(
-        for_row.values({name: bindparam(name) for name in names}),
-        for_rows.values({name: parameter(name) for name in names}),
-        [
-            *_binary_names(columns),
-            *(f"where_{name}" for name in _binary_names([table.c[key] for key in keys])),
-        ],
-    )
+
+    def for_row() -> Update:
+        is_it = (table.c[key] == bindparam(f"where_{key}") for key in keys)
+        return update(table).where(*is_it).values({name: bindparam(name) for name in names})
+
+    def for_rows() -> Update:
+        parameter = _json_columns({**_key_columns(table, keys), **{one.name: one for one in columns}})
+        is_one = (table.c[key] == parameter(f"where_{key}") for key in keys)
+        return update(table).where(*is_one).values({name: parameter(name) for name in names})
+
+    binary_keys = _binary_names([table.c[key] for key in keys])
+    binary = [*_binary_names(columns), *(f"where_{name}" for name in binary_keys)]
+    return BulkWrite(for_row, for_rows, binary)
 
 
 def bulk_delete(table: Table, *keys: str) -> BulkWrite:
     """Return a statement that deletes rows where the keys, its parameters ``where_…``, are equal."""
-    parameter = _json_columns(_key_columns(table, keys))
-    return BulkWrite(
-        delete(table).where(*(table.c[key] == bindparam(f"where_{key}") for key in keys)),
-        delete(table).where(*(table.c[key] == parameter(f"where_{key}") for key in keys)),
-        (),
-    )
+
+    def for_row() -> Delete:
+        return delete(table).where(*(table.c[key] == bindparam(f"where_{key}") for key in keys))
+
+    def for_rows() -> Delete:
+        parameter = _json_columns(_key_columns(table, keys))
+        return delete(table).where(*(table.c[key] == parameter(f"where_{key}") for key in keys))
+
+    return BulkWrite(for_row, for_rows, ())
 
 
 def _key_columns(table: Table, keys: Sequence[str]) -> dict[str, Column[Any]]:

@@ -2,12 +2,12 @@
 
 import secrets
 from datetime import datetime
+from functools import cache
 
 import msgspec
-from sqlalchemy import select
-from sqlalchemy.dialects.postgresql import insert as insert_on_postgres
-from sqlalchemy.dialects.sqlite import insert as insert_on_sqlite
+from sqlalchemy import Insert, select
 
+from keywright.db.bulk import insert_or
 from keywright.db.rows import to_seconds
 from keywright.db.schema import mail_outbox, users
 from keywright.db.transaction import WriteTransaction
@@ -27,13 +27,6 @@ HOLD_WAITING = (
 )
 #: The most administrators who get a notice.
 _MAX_ADMINISTRATORS = 50
-_QUEUE = {
-    is_postgres: insert_one(mail_outbox)
-    .on_conflict_do_nothing(index_elements=["unique_text"])
-    .inline()
-    .execution_options(preserve_rowcount=True)
-    for is_postgres, insert_one in ((True, insert_on_postgres), (False, insert_on_sqlite))
-}
 
 
 def queue_mail(tx: WriteTransaction, mail: QueuedMail, now: datetime) -> bool:
@@ -61,9 +54,16 @@ def queue_mail(tx: WriteTransaction, mail: QueuedMail, now: datetime) -> bool:
         "created_at": to_seconds(now),
         "next_attempt_at": to_seconds(now),
     }
-    is_new = tx.connection.execute(_QUEUE[tx.is_postgres], values).rowcount == 1
+    is_new = tx.connection.execute(_queue(is_postgres=tx.is_postgres), values).rowcount == 1
     tx.has_queued = tx.has_queued or is_new
     return is_new
+
+
+@cache
+def _queue(*, is_postgres: bool) -> Insert:
+    change = insert_or(mail_outbox, is_postgres=is_postgres)
+    new: Insert = change.on_conflict_do_nothing(index_elements=["unique_text"]).inline()
+    return new.execution_options(preserve_rowcount=True)
 
 
 def queue_notices(

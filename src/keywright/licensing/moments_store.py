@@ -5,9 +5,8 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from sqlalchemy import insert, or_, select, tuple_, update
-from sqlalchemy.dialects.postgresql import insert as insert_on_postgres
-from sqlalchemy.dialects.sqlite import insert as insert_on_sqlite
 
+from keywright.db.bulk import insert_or
 from keywright.db.rows import to_datetime, to_seconds
 from keywright.db.schema import checkpoints, license_moments, licenses
 from keywright.db.transaction import ReadTransaction, WriteTransaction
@@ -48,8 +47,7 @@ def mark(
     clock that was ahead.
     """
     row = {"license_id": license_id, "kind": kind, "about": about, "recorded_at": to_seconds(now)}
-    dialect: Any = insert_on_postgres if tx.is_postgres else insert_on_sqlite
-    statement = dialect(license_moments).values(row)
+    statement = insert_or(license_moments, is_postgres=tx.is_postgres).values(row)
     column = license_moments.c
     is_new = or_(column.about != about, column.recorded_at > to_seconds(now + CLOCKS_APART))
     if again_after is not None:

@@ -1,6 +1,8 @@
 """The metadata and types that all tables share."""
 
-from sqlalchemy import BigInteger, Index, Integer, MetaData, text
+from typing import Any
+
+from sqlalchemy import BigInteger, Connection, Index, Integer, MetaData, event, text
 
 #: On SQLite, only a column declared INTEGER is the rowid.
 Id = BigInteger().with_variant(Integer(), "sqlite")
@@ -18,4 +20,15 @@ metadata = MetaData(
 
 def partial_index(name: str, *columns: str, where: str, is_unique: bool = False) -> Index:
     """An index of the rows that fulfil ``where``."""
-    return Index(name, *columns, unique=is_unique, sqlite_where=text(where), postgresql_where=text(where))
+    return Index(name, *columns, unique=is_unique, sqlite_where=text(where))
+
+
+@event.listens_for(metadata, "before_create")
+def _share_conditions(_: MetaData, connection: Connection, **__: Any) -> None:
+    """Give indices on PostgreSQL the conditions of those on SQLite: an option for PostgreSQL would import its
+    dialect, also where it is not used.
+    """
+    if connection.dialect.name == "postgresql":
+        for index in (one for table in metadata.tables.values() for one in table.indexes):
+            options = index.dialect_options
+            options["postgresql"]["where"] = options["sqlite"]["where"]

@@ -23,11 +23,11 @@ from keywright.licensing.activations.store import (
     FEW_RECORDS,
     HOLDERS,
     LAST_SEEN_WITH,
-    RECORDS,
-    RECORDS_OF,
     SOME_ACTIVE,
     SOME_RECORDS,
     activation_of,
+    records_lookup,
+    select_records_of,
 )
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License
@@ -37,7 +37,7 @@ from keywright.licensing.licenses.store import KEY_HASH, LICENSE, license_of
 MAX_IN_LISTS = 100
 _BYTES_IN_LISTS = rules.MAX_LISTED_BYTES // 10
 _SIZE = len(LICENSE)
-#: Where the records begin in a row of ``RECORDS_OF``.
+#: Where the records begin in a row of ``select_records_of``.
 _STARTS = (_SIZE, _SIZE + len(ACTIVATION))
 #: So many devices of a license are looked at for one that was not seen for long: each refusal costs that.
 MAX_HOLDERS = 200
@@ -100,7 +100,7 @@ def find_records(
     """
     if tx.is_postgres:
         key_of = tx.key_ring.blind_indexes(keys)
-        licenses, records = _by_key(RECORDS.find_rows(tx.connection, key_of), key_of)
+        licenses, records = _by_key(records_lookup().find_rows(tx.connection, key_of), key_of)
     else:
         licenses = license_store.find_licenses(tx, keys)
         few_of = [one.id for one in licenses.values() if _has_few(one)]
@@ -300,7 +300,7 @@ def _find_records_of(
     rows_wanted = [(index, *values) for key, *values in wanted for index in indexes[key]]
     licenses: dict[str, License] = {}
     found = []
-    for row in select_by_arrays(tx.connection, RECORDS_OF[names], rows_wanted):
+    for row in select_by_arrays(tx.connection, select_records_of(names), rows_wanted):
         key = key_of[row[KEY_HASH]]
         if key not in licenses:
             licenses[key] = license_of(row[:_SIZE], key)

@@ -2,11 +2,13 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 from sqlalchemy import (
+    Integer,
     Select,
     and_,
     bindparam,
@@ -247,21 +249,6 @@ ACTIVATIONS_BY_ID = Lookup(ACTIVATIONS, activations.c.license_id, activations.c.
 FINGERPRINTS_WITH = Lookup(ACTIVATIONS, activations.c.license_id, activations.c.fingerprint)
 
 _IS_ITS = activations.c.license_id == licenses.c.id
-# Sorted and limited, so that PostgreSQL goes through the index of each license whatever it believes of how
-# many records a license has; a plan for the largest one would serve all.
-_FEW = (
-    ACTIVATIONS.where(
-        _IS_ITS,
-        licenses.c.times_activated + licenses.c.deactivated_count <= literal_column(str(FEW_RECORDS)),
-    )
-    .order_by(activations.c.token)
-    .limit(literal_column(str(FEW_RECORDS)))
-    .correlate(licenses)
-    .lateral("few")
-)
-#: Licenses with each of their records, or with a row of nothing; also those that have more than a few. What
-#: one statement says is of one moment. Only for PostgreSQL.
-RECORDS = Lookup(select(*LICENSE, *_FEW.c).select_from(licenses.outerjoin(_FEW, true())), licenses.c.key_hmac)
 _AT_LICENSE = activations.c.license_id == bindparam("where_id")
 _SOME_ACTIVE = ACTIVATIONS.where(_AT_LICENSE, IS_ACTIVE).order_by(activations.c.token)
 _SOME_DEACTIVATED = ACTIVATIONS.where(_AT_LICENSE, activations.c.deactivated_at.is_not(None)).order_by(
@@ -282,9 +269,24 @@ SOME_RECORDS = (
 SOME_ACTIVE = _SOME_ACTIVE.limit(bindparam("most"))
 
 
-def _select_records_of(names: Sequence[str]) -> Select[Any]:
+@cache
+def records_lookup() -> Lookup:
+    """Licenses with each of their records, or with a row of nothing; also those that have more than a few.
+    One statement reads one moment. Only for PostgreSQL.
+    """
+    # Sorted and limited, so that PostgreSQL goes through the index of each license whatever it believes of
+    # how many records a license has; a plan for the largest one would serve all.
+    most = literal_column(str(FEW_RECORDS), Integer)
+    have_few = licenses.c.times_activated + licenses.c.deactivated_count <= most
+    own = ACTIVATIONS.where(_IS_ITS, have_few).order_by(activations.c.token).limit(most)
+    few = own.correlate(licenses).lateral("few")
+    return Lookup(select(*LICENSE, *few.c).select_from(licenses.outerjoin(few, true())), licenses.c.key_hmac)
+
+
+@cache
+def select_records_of(names: tuple[str, ...]) -> Select[Any]:
     """Licenses of keys with, for each of these columns, the record that has the value named with the key, or
-    with nothing.
+    with nothing: what nobody names is not read. Only for PostgreSQL.
     """
     keys = array_table(licenses.c.key_hmac, *(activations.c[name] for name in names))
     columns, source = list[Any](LICENSE), keys.join(licenses, licenses.c.key_hmac == keys.c.key_hmac)
@@ -298,10 +300,6 @@ def _select_records_of(names: Sequence[str]) -> Select[Any]:
     return select(*columns).select_from(source)
 
 
-#: By the columns that are named: what nobody names is not read. Only for PostgreSQL.
-RECORDS_OF: dict[tuple[str, ...], Select[Any]] = {
-    names: _select_records_of(names) for names in ((), ("fingerprint",), ("token",), ("fingerprint", "token"))
-}
 INSERT_ACTIVATIONS = bulk_insert(activations)
 UPDATE_ACTIVATIONS = bulk_update(activations, ["license_id", "token"], _PLACE)
 REWRITE_ACTIVATIONS = bulk_update(activations, ["license_id", "token"], [one.name for one in activations.c])

@@ -5,10 +5,8 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Row, Select, and_, delete, exists, func, or_, select, update
-from sqlalchemy.dialects.postgresql import insert as insert_on_postgres
-from sqlalchemy.dialects.sqlite import insert as insert_on_sqlite
 
-from keywright.db.bulk import Lookup
+from keywright.db.bulk import Lookup, insert_or
 from keywright.db.rows import to_columns, to_datetime, to_seconds, with_datetimes
 from keywright.db.schema import (
     job_licenses,
@@ -47,7 +45,7 @@ def find_claim(tx: ReadTransaction, license_id: int) -> Claim | None:
 
 def save_claim(tx: WriteTransaction, claim: Claim) -> None:
     """Insert, or take the place of an earlier claim."""
-    insert_one = (insert_on_postgres if tx.is_postgres else insert_on_sqlite)(license_claims)
+    insert_one = insert_or(license_claims, is_postgres=tx.is_postgres)
     values = to_columns(claim) | {"license_id": claim.license_id}
     changed = {name: one for name, one in values.items() if name != "license_id"}
     tx.connection.execute(

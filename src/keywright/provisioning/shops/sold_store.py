@@ -2,15 +2,14 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 import msgspec
 from msgspec.structs import asdict
 from sqlalchemy import BindParameter, Executable, Row, Table, bindparam, delete, exists, func, select, update
-from sqlalchemy.dialects.postgresql import insert as insert_on_postgres
-from sqlalchemy.dialects.sqlite import insert as insert_on_sqlite
 
-from keywright.db.bulk import bulk_insert, bulk_update
+from keywright.db.bulk import bulk_insert, bulk_update, insert_or
 from keywright.db.rows import to_datetime, to_optional_seconds
 from keywright.db.schema import (
     connections,
@@ -170,7 +169,7 @@ def save_lines(tx: WriteTransaction, connection_id: int, lines: Iterable[SoldLin
             "policy_ids": _to_json(one.policy_ids),
             "rule": one.rule.value,
         }
-        tx.connection.execute(_SAVE_LINE[tx.is_postgres], values)
+        tx.connection.execute(_upsert(sold_lines, is_postgres=tx.is_postgres), values)
 
 
 def save_new_sold(tx: WriteTransaction, connection_id: int, sold: Sequence[SoldLicense]) -> None:
@@ -266,7 +265,9 @@ def _save_payment(tx: WriteTransaction, connection_id: int, payment: Payment) ->
     values["order_ref"], values["subscription_ref"] = values.pop("order"), values.pop("subscription")
     values["is_proration"] = int(payment.is_proration)
     values["snapshots"] = _to_json(payment.snapshots) if payment.snapshots else None
-    tx.connection.execute(_SAVE_PAYMENT[tx.is_postgres], values | {"connection_id": connection_id})
+    tx.connection.execute(
+        _upsert(payments, is_postgres=tx.is_postgres), values | {"connection_id": connection_id}
+    )
 
 
 def _save_subscription(tx: WriteTransaction, connection_id: int, subscription: Subscription) -> None:
@@ -278,23 +279,16 @@ def _save_subscription(tx: WriteTransaction, connection_id: int, subscription: S
         "ended_at": subscription.ended_at,
         "snapshots": _to_json(subscription.snapshots) if subscription.snapshots else None,
     }
-    tx.connection.execute(_SAVE_SUBSCRIPTION[tx.is_postgres], values)
+    tx.connection.execute(_upsert(subscriptions, is_postgres=tx.is_postgres), values)
 
 
-def _upsert(table: Table, *keys: str) -> dict[bool, Executable]:
-    """Insert or update a row; for PostgreSQL, or not."""
-
-    def upsert(insert_one: Any) -> Executable:
-        changed = {one.name: insert_one.excluded[one.name] for one in table.c if one.name not in keys}
-        statement: Executable = insert_one.on_conflict_do_update(index_elements=keys, set_=changed)
-        return statement
-
-    return {True: upsert(insert_on_postgres(table)), False: upsert(insert_on_sqlite(table))}
-
-
-_SAVE_PAYMENT = _upsert(payments, "connection_id", "order_ref")
-_SAVE_SUBSCRIPTION = _upsert(subscriptions, "connection_id", "subscription_ref")
-_SAVE_LINE = _upsert(sold_lines, "connection_id", "order_ref", "line")
+@cache
+def _upsert(table: Table, *, is_postgres: bool) -> Executable:
+    """Insert a row, or update the one with its primary key."""
+    change, keys = insert_or(table, is_postgres=is_postgres), [*table.primary_key]
+    changed = {one.name: change.excluded[one.name] for one in table.c if not one.primary_key}
+    statement: Executable = change.on_conflict_do_update(index_elements=keys, set_=changed)
+    return statement
 
 
 def _to_json(value: object) -> str:

@@ -17,11 +17,9 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects.postgresql import insert as insert_on_postgres
-from sqlalchemy.dialects.sqlite import insert as insert_on_sqlite
 
 from keywright.core.paging import ItemPage
-from keywright.db.bulk import Values
+from keywright.db.bulk import Values, insert_or
 from keywright.db.rows import is_due, read_page, to_datetime, to_optional_seconds, to_seconds, with_datetimes
 from keywright.db.schema import connections, shop_events
 from keywright.db.sealed_columns import connection_associated_data, shop_event_associated_data
@@ -67,12 +65,6 @@ _SAVE_PROGRESS = (
     .where(connections.c.id == bindparam("where_id"))
     .values(last_event_at=bindparam("last_event_at"), failures=bindparam("failures"))
 )
-_INSERT_EVENT = {
-    is_postgres: insert_one(shop_events)
-    .on_conflict_do_nothing(index_elements=["connection_id", "event_id"])
-    .returning(shop_events.c.id)
-    for is_postgres, insert_one in ((True, insert_on_postgres), (False, insert_on_sqlite))
-}
 _decode_mapping = msgspec.json.Decoder(tuple[MappedProduct, ...]).decode
 _NAMES = ("paid_states", "metadata_names")
 _decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
@@ -208,7 +200,9 @@ def topics_to_text(topics: tuple[str, ...] | None) -> str | None:
 def save_new_event(tx: WriteTransaction, event: StoredEvent, payload: Payload) -> int | None:
     """Insert; returns its ID. None, and nothing changes, for an event that the connection has."""
     values = _event_values(event) | {"sealed_payload": b""}
-    row_id: int | None = tx.connection.execute(_INSERT_EVENT[tx.is_postgres], values).scalar()
+    new = insert_or(shop_events, is_postgres=tx.is_postgres)
+    new = new.on_conflict_do_nothing(index_elements=["connection_id", "event_id"])
+    row_id: int | None = tx.connection.execute(new.returning(shop_events.c.id), values).scalar()
     if row_id is not None:
         _save_payload(tx, row_id, msgspec.msgpack.encode(payload))
     return row_id
