@@ -15,6 +15,7 @@ from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.importers.uploads import MAX_UPLOAD
 from tests.http.admin_browser import Visitor, asked, decide, look_up, said, title
 from tests.http.admin_licenses import a_key, a_number, where_to
+from tests.portal import PortalVisitor
 from tests.server import RunningServer, wait_until
 
 DATABASES = ("sqlite",)
@@ -75,6 +76,7 @@ def test_a_table_whose_columns_are_known_is_imported_after_a_look(
     assert title(page) == "Import list.csv"
     assert chosen_fields(page) == {
         "preset": "",
+        "zone": "UTC",
         "column-0": "key",
         "column-1": "expires_at",
         "column-2": "times_activated_max",
@@ -127,7 +129,7 @@ def test_columns_are_chosen_by_hand(server: RunningServer, bob: Visitor) -> None
     fields = {"column-0": "key", "column-1": "times_activated_max", "column-2": "as_metadata"}
     shown = do(bob, path, fields, "show")
     assert shown.status_code == 200
-    assert chosen_fields(shown) == {"preset": ""} | fields
+    assert chosen_fields(shown) == {"preset": "", "zone": "UTC"} | fields
     assert "<b>x</b>" not in shown.text
     finish(server, do(bob, path, fields, "start"))
     (license,) = by_key(server, key)
@@ -150,10 +152,44 @@ def test_a_preset_knows_the_columns_and_words_of_a_shop(server: RunningServer, b
     path = upload(bob, f"key,status,activation_limit,user_email\n{key},expired,2,a@example.com\n")
     guessed = bob.post(path, preset="lemonsqueezy", do="guess")
     fields = chosen_fields(guessed)
-    assert (fields["preset"], fields["column-3"]) == ("lemonsqueezy", "metadata.email")
+    assert (fields["preset"], fields["column-3"]) == ("lemonsqueezy", "customer_email")
     finish(server, do(bob, path, fields, "start"))
     (license,) = by_key(server, key)
-    assert (license.status, license.metadata) == (Status.ACTIVE, '{"email":"a@example.com"}')
+    [(email,)] = server.sql("SELECT email FROM customers WHERE id = ?", license.customer_id)
+    assert (license.status, license.metadata, email) == (Status.ACTIVE, None, "a@example.com")
+
+
+def test_a_spreadsheet_brings_its_customers_who_sign_in_to_the_portal(
+    server: RunningServer, bob: Visitor
+) -> None:
+    """Three steps: open *Import*, choose the file, press *Import*. The days are of the browser's zone."""
+    bob.http.cookies.set("keywright_zone", "Europe/Berlin", domain="127.0.0.1", path="/admin")
+    ann, zoe, again = a_key(), a_key(), a_key()
+    table = (
+        "Customer;E-Mail;Language;License;Expires;Created\n"
+        f"Ann Lee;Ann@sheet.example;de;{ann};2031-12-31;2019-05-06\n"
+        f"Zoë;zoe@sheet.example;;{zoe};;2019-05-07\n"
+        f"A. Lee;ann@SHEET.example;;{again};2031-06-30;2019-05-07\n"
+    )
+    page = bob.get(upload(bob, table, "kunden.csv"))
+    fields = chosen_fields(page)
+    chosen = ["customer_name", "customer_email", "customer_language", "key", "expires_at", "created_at"]
+    assert [fields[f"column-{place}"] for place in range(6)] == chosen
+    assert fields["zone"] == "Europe/Berlin"
+    assert "Ann Lee" in said(page)
+    job = finish(server, do(bob, page.url.path.removeprefix("/admin"), fields, "start"))
+    bob.http.cookies.delete("keywright_zone", domain="127.0.0.1", path="/admin")
+    assert "Customers: 2 new." in said(bob.get(f"/jobs/{job.id}"))
+    licenses = by_key(server, ann, zoe, again)
+    assert licenses[0].customer_id == licenses[2].customer_id != licenses[1].customer_id
+    assert licenses[0].expires_at.isoformat() == "2031-12-31T23:00:00+00:00"
+    assert licenses[0].created_at.isoformat() == "2019-05-05T22:00:00+00:00"
+    with PortalVisitor(server) as visitor:
+        visitor.sign_in("ann@sheet.example", licenses[0].customer_id)
+        shown = visitor.get("/account")
+        assert 'lang="de"' in shown.text
+        assert "Ann Lee" in shown.text
+        assert visitor.get(f"/licenses/{licenses[2].id}").status_code == 200
 
 
 def test_lines_that_fail_are_shown_first_and_offered_as_a_file(server: RunningServer, bob: Visitor) -> None:

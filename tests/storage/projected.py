@@ -21,6 +21,7 @@ from keywright.db.schema import (
 from keywright.engine.executor import Executor
 from keywright.search import projector
 from keywright.search.commands import ProjectEvents, SaveCounters
+from keywright.search.daily_counts_store import count_as
 from keywright.search.projector import Lag, Projected
 from tests.makers import NOW, an_origin
 
@@ -103,9 +104,7 @@ def right_counts(storage: Storage) -> dict[tuple[int, str], int]:
     """The same, counted from the events."""
     return run_read(
         storage,
-        lambda tx: dict(
-            Counter((day(one.occurred_at), one.name) for one in tx.connection.execute(select(events)))
-        ),
+        lambda tx: dict(Counter(count_as(one) for one in tx.connection.execute(select(events)))),
     )
 
 

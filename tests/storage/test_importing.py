@@ -1,7 +1,7 @@
 """Licenses that an import brings are stored whole, are found, and go on as any other."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -9,13 +9,16 @@ from msgspec.structs import replace
 
 from keywright.core.command import Command
 from keywright.core.errors import LimitReached
-from keywright.db import Storage
+from keywright.db import Storage, run_read
 from keywright.engine.executor import Executor
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License, LicenseFilter, LicenseSource, Status
 from keywright.maintenance import doctor
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import list_names
+from keywright.provisioning.customers.commands import CreateCustomer
+from keywright.provisioning.customers.fields import NewCustomer
+from keywright.provisioning.customers.store import find_by_emails, find_customers
 from keywright.provisioning.importers.model import (
     Imported,
     ImportedActivation,
@@ -25,12 +28,17 @@ from keywright.provisioning.importers.model import (
     ImportGenerators,
     ImportLicenses,
     ImportNames,
+    Outcome,
     ReserveIds,
     Verdict,
 )
 from keywright.provisioning.importers.rows import Defaults, Rows
 from keywright.provisioning.policies.commands import ListPolicies
 from keywright.provisioning.policies.model import Policy
+from keywright.search.daily_counts_store import day_of
+from keywright.search.filters import Order, Search
+from keywright.search.license_pages import find_page
+from keywright.search.store import list_daily_counts
 from tests.makers import (
     LATER,
     NOW,
@@ -311,3 +319,91 @@ def test_terms_and_orders_that_cannot_be_are_refused(fields: dict[str, Any], pro
     rows = Rows(["key", *fields], Defaults(NOW, lambda address, _: address))
     with pytest.raises(ValueError, match=problem):
         rows.license(["K1", *fields.values()], "line 1")
+
+
+def coming_to(number: int, at: datetime = LATER, **person: Any) -> ImportedLicense:
+    """License ``number`` of a table with columns of customers."""
+    return coming(number, updated_at=at, fields=frozenset({"key", "customer_email"}), **person)
+
+
+def test_customers_are_found_by_address_else_by_number_or_made(storage: Storage, executor: Executor) -> None:
+    """One address is one customer, whatever its case and the number beside it; a number of a customer who has
+    another address is not taken.
+    """
+    made = (NewCustomer(id=311, name="Ann's shop"), NewCustomer(id=500, email="dora@x.example"))
+    executor.execute([CreateCustomer(**_with_context(fields=one)) for one in made])
+    lines = {
+        1: {"customer_email": "Ann@x.example", "customer_name": "Ann", "customer_language": "de"},
+        2: {"customer_email": "ann@X.example", "customer_name": "Another", "customer_id": 7},
+        3: {"customer_email": "ben@x.example", "customer_id": 8},
+        4: {"customer_name": "Cleo", "customer_id": 9},
+        5: {"customer_email": "eve@x.example", "customer_id": 311},
+        6: {"customer_email": "fay@x.example", "customer_id": 500},
+        7: {"customer_name": "Nameless"},
+        8: {},
+    }
+    licenses = tuple(coming_to(number, **person) for number, person in lines.items())
+    for is_dry_run in (True, False):
+        assert not run_read(storage, lambda tx: find_by_emails(tx, {"ann@x.example"}))
+        [report] = executor.execute([bring(*licenses, is_dry_run=is_dry_run)])
+        assert [one for one in report.outcomes if one.kind == "customer"] == [
+            Outcome("customer", Verdict.NEW, who=who)
+            for who in ("ann@x.example", "ben@x.example", 9, "fay@x.example")
+        ]
+        assert [one.code for one in report.notices] == ["customer_unnamed"]
+    stored = {one.id: one.customer_id for one in licenses_of(storage)}
+    people = run_read(storage, lambda tx: find_customers(tx, {*filter(None, stored.values())}))
+    found = {
+        number: None if one is None else (people[one].email, people[one].name, people[one].language)
+        for number, one in stored.items()
+    }
+    ann = ("Ann@x.example", "Ann", "de")
+    assert found == {
+        1: ann,
+        2: ann,
+        3: ("ben@x.example", None, None),
+        4: (None, "Cleo", None),
+        5: ("eve@x.example", "Ann's shop", None),
+        6: ("fay@x.example", None, None),
+        7: None,
+        8: None,
+    }
+    assert (stored[3], stored[4], stored[5], stored[1] == stored[2], stored[6] != 500) == (
+        8,
+        9,
+        311,
+        True,
+        True,
+    )
+    later = coming_to(1, LATER + timedelta(days=1), customer_email="new@x.example")
+    for line in (coming_to(1, NOW, customer_email="old@x.example"), coming_to(8), later):
+        executor.execute([bring(line)])
+    stored = {one.id: one.customer_id for one in licenses_of(storage)}
+    emails = run_read(storage, lambda tx: find_by_emails(tx, {"old@x.example", "new@x.example"}))
+    assert emails == {"new@x.example": stored[1]}
+    assert stored[8] is None
+
+
+def test_imported_licenses_are_new_when_they_were_made(storage: Storage, executor: Executor) -> None:
+    """In charts and in lists: by time, not by ID; a change by an import makes nothing new."""
+    years_ago = NOW - timedelta(days=1000)
+    executor.execute([create("HERE")])
+    executor.execute([bring(*(coming(50 + n, created_at=years_ago + timedelta(days=n)) for n in range(3)))])
+    executor.execute([bring(coming(51, updated_at=LATER, times_activated_max=9))])
+    follow_all(executor)
+    first = day_of(int(years_ago.timestamp()))
+    counts = run_read(storage, lambda tx: list_daily_counts(tx, ("license.imported",), 0))
+    assert counts == {("license.imported", first + n): 1 for n in range(3)}
+    for order, expected in ((Order.NEWEST, [1, 52, 51, 50]), (Order.OLDEST, [50, 51, 52, 1])):
+        listed: list[int] = []
+        cursor = None
+        while len(listed) < 4:
+            page = run_read(
+                storage,
+                lambda tx, at=cursor, by=order: find_page(  # type: ignore[misc]
+                    tx, Search(order=by), cursor=at, limit=3, now=NOW
+                ),
+            )
+            listed += [one.id for one in page.licenses]
+            cursor = page.next
+        assert listed == expected

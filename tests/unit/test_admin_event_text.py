@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 import keywright
+from keywright.core import parsing
 from keywright.events.prose import PROSE
 from keywright.http.admin.app import CATALOGS
 from keywright.http.admin.event_changes import FieldChange, write_label, write_value
 from keywright.http.admin.event_text import EventNames, describe, describe_actor
 from keywright.http.admin.event_views import Named, _numbers_of, to_view
 from keywright.http.admin.periods import read_period
-from keywright.http.pages.formats import find_zone, last_day, parse_last_day, zone_of
+from keywright.http.pages.formats import find_zone, last_day, zone_of
 from keywright.http.pages.languages import Languages, speaking
 from keywright.identity.model import Role
 from keywright.jobs.model import JobState
@@ -236,7 +237,7 @@ def test_a_time_zone_that_is_unknown_is_the_one_of_the_settings(named: str) -> N
 def test_the_end_of_time_is_a_day_in_every_time_zone(name: str) -> None:
     zone = find_zone(name)
     assert zone is not None
-    end = parse_last_day("9999-12-31", zone)
+    end = parsing.parse_last_day("9999-12-31", zone)
     assert end == END_OF_TIME
     for moment in (end, end - timedelta(seconds=1)):
         assert last_day(moment, zone).isoformat() == "9999-12-31"

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
 
@@ -53,6 +54,14 @@ _Errors = Annotated[
         help="Where to write the lines that cannot be used. Without it: FILE.errors.csv, or .jsonl.",
     ),
 ]
+_Zone = Annotated[
+    str | None,
+    typer.Option(
+        "--zone",
+        metavar="ZONE",
+        help="The time zone of days without a time, such as Europe/Berlin; without it that of the settings.",
+    ),
+]
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")]
 
 
@@ -71,13 +80,15 @@ def import_csv(
     mapping: _Map = None,
     shop: _From = None,
     errors: _Errors = None,
+    zone: _Zone = None,
     is_dry_run: _DryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Bring licenses from a CSV file in UTF-8, with commas, semicolons or tabs.
 
     Its first line names the columns: license_key, status, expires_at, valid_for, times_activated_max,
-    product_id, order_id, customer_id, created_at, updated_at, metadata (JSON) or metadata.NAME,
+    product_id, order_id, customer_email, customer_name, customer_language, customer_id, created_at,
+    updated_at, metadata (JSON) or metadata.NAME,
     policy_id, terms (JSON), order_details (JSON), external_id,
     sold_quantity, rule_terms (JSON), id. Capitals
     do not matter, and usual names such as Serial or Expiry Date are known. Only the license key is needed.
@@ -86,7 +97,7 @@ def import_csv(
     file. The exit status is 1 then; all other lines are brought. A license that is here already becomes as
     the file says in the columns that it has, if it was not changed here after updated_at, or after the file.
     """
-    _bring(here, _Order("csv", file, mapping or [], shop, errors, is_dry_run, as_json))
+    _bring(here, _Order("csv", file, mapping or [], shop, errors, zone, is_dry_run, as_json))
 
 
 @command(
@@ -103,6 +114,7 @@ def import_jsonl(
     mapping: _Map = None,
     shop: _From = None,
     errors: _Errors = None,
+    zone: _Zone = None,
     is_dry_run: _DryRun = False,
     as_json: AsJson = False,
 ) -> None:
@@ -110,7 +122,7 @@ def import_jsonl(
 
     An object may have the license's activations, with their tokens, as an export writes them.
     """
-    _bring(here, _Order("jsonl", file, mapping or [], shop, errors, is_dry_run, as_json))
+    _bring(here, _Order("jsonl", file, mapping or [], shop, errors, zone, is_dry_run, as_json))
 
 
 class _Order(NamedTuple):
@@ -121,6 +133,7 @@ class _Order(NamedTuple):
     mapping: list[str]
     shop: Shop | None
     errors: Path | None
+    zone: str | None
     is_dry_run: bool
     as_json: bool
 
@@ -162,6 +175,13 @@ def _parse_maps(texts: list[str]) -> dict[str, str]:
     return given
 
 
+def _parse_zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        raise WrongUsage(f"--zone: there is no time zone {name}") from None
+
+
 def _open_table(here: Installation, order: _Order, stream: BinaryIO, rejects: "Rejects") -> "Table":
     from keywright.provisioning.importers.columns import PRESETS
     from keywright.provisioning.importers.rows import Defaults, address_keeper
@@ -170,7 +190,8 @@ def _open_table(here: Installation, order: _Order, stream: BinaryIO, rejects: "R
     file, at, preset = order.file, here.now, None if order.shop is None else PRESETS[order.shop]
     if file.is_file():
         at = min(at, datetime.fromtimestamp(int(file.stat().st_mtime), UTC))
-    defaults = Defaults(at, address_keeper(here.settings, here.now))
+    zone = _parse_zone(order.zone or here.settings.time_zone)
+    defaults = Defaults(at, address_keeper(here.settings, here.now), zone=zone)
     if order.kind == "jsonl" and file.is_file() and not order.is_dry_run:
         defaults = _reserve_ids(here, file, defaults)
     name = "standard input" if str(file) == _STANDARD_INPUT else file.name

@@ -6,7 +6,7 @@ Each ``parse_`` takes what came in (a JSON value or a text) and returns the valu
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Literal
@@ -27,6 +27,8 @@ MAX_USER_AGENT_LENGTH = 512
 #: How much of an IP address is kept: all of it, the network of a /24 (IPv4) or a /48 (IPv6), or nothing.
 IpAddresses = Literal["full", "short", "none"]
 
+#: The last moment that a license can have.
+_END_OF_TIME = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 # Neither has an hour 24: not every Python reads it.
 _TIME_FORMAT = re.compile(r"\d{4}-\d{2}-\d{2}( (?!24)\d{2}:\d{2}(:\d{2})?)?", re.ASCII)
@@ -76,6 +78,27 @@ def parse_time(value: object) -> datetime | None:
         except (ValueError, OverflowError):
             pass
     raise ValueError("must be YYYY-MM-DD HH:MM:SS, YYYY-MM-DD, or ISO 8601")
+
+
+def parse_last_day(text: str, zone: tzinfo) -> datetime | None:
+    """The end of this day (``2030-12-31``) in the time zone; a text with a time is that moment, as
+    ``parse_time`` reads it. Raises ``ValueError``.
+    """
+    moment = parse_time(text)
+    if moment is None or len(text) != len("2030-12-31"):
+        return moment
+    if moment.date() == date.max:
+        return _END_OF_TIME
+    following = moment.date() + timedelta(days=1)
+    return datetime(following.year, following.month, following.day, tzinfo=zone).astimezone(UTC)
+
+
+def parse_first_moment(text: str, zone: tzinfo) -> datetime | None:
+    """The beginning of this day in the time zone; a text with a time as ``parse_last_day`` reads it."""
+    moment = parse_time(text)
+    if moment is None or len(text) != len("2030-12-31") or moment.date() == date.min:
+        return moment
+    return moment.replace(tzinfo=zone).astimezone(UTC)
 
 
 def parse_text(value: object, most: int) -> str | None:

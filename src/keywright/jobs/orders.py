@@ -75,6 +75,7 @@ class Export(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class Import(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Bring the licenses of an uploaded table: the field of each of its columns, in their order (see
     ``uploads.fields_by_name``), and the preset whose words it has. Settings say what is kept of addresses.
+    Days without a time are of the time zone.
 
     Columns have no names here: a table without them may have a license key in its first line.
     """
@@ -85,6 +86,7 @@ class Import(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     preset: str | None = None
     ip_addresses: IpAddresses = "full"
     keep_addresses_days: int = 0
+    zone: str = "UTC"
 
 
 class Apply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

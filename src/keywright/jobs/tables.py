@@ -4,6 +4,7 @@ A CSV file's first line, with the names of its columns, is chunk 1.
 """
 
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from keywright.core.command import Context
 from keywright.db import ReadTransaction
@@ -33,7 +34,7 @@ def read_options(tx: ReadTransaction, job: Job, order: Import) -> ReadOptions:
     """The options to read the table with."""
     given = uploads.fields_by_name(list_columns(tx, job, order), order.fields)
     keep = keeper_of(order.ip_addresses, order.keep_addresses_days, job.created_at)
-    defaults = Defaults(job.created_at, keep)
+    defaults = Defaults(job.created_at, keep, zone=ZoneInfo(order.zone))
     header = _read_header(tx, job, order)
     return ReadOptions(order.file_name, order.format, header, given, order.preset, defaults)
 

@@ -34,10 +34,10 @@ Conditions = tuple[ColumnElement[bool], ...]
 
 
 class Order(StrEnum):
-    """The order of a list: by id, newest first or oldest first; soonest expiry first and never last; by
-    creation, oldest first or latest first, which for imported licenses is not the order of ids; by the last
-    change, as far as it is projected, the oldest first; by the names
-    of customers or of products; or by the last use, the latest first, or those seen never and long ago.
+    """The order of a list: newest first or oldest first, in pages by creation where that is fast, else by id;
+    soonest expiry first and never last; by creation, oldest first or latest first, which for imported
+    licenses is not the order of ids; by the last change, as far as it is projected, the oldest first; by the
+    names of customers or of products; or by the last use, the latest first, or those seen never and long ago.
     """
 
     NEWEST = "newest"

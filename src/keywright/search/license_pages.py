@@ -60,7 +60,8 @@ def find_page(
     licenses would have to be sorted.
     """
     scan = Scan(tx, search, now, budget)
-    is_backward, start = _read_cursor(cursor, search.order)
+    order = scan.go_by_time()
+    is_backward, start = _read_cursor(cursor, order)
     found, reached = scan.find(start, limit + 1, is_backward=is_backward)
     if is_backward and not found and reached is None:
         # The licenses before the cursor have been deleted.
@@ -69,11 +70,11 @@ def find_page(
     shown = found[:limit]
     if len(found) > limit:
         reached = shown[-1]
-    beyond = None if reached is None else _write_cursor(search.order, reached, is_backward=is_backward)
+    beyond = None if reached is None else _write_cursor(order, reached, is_backward=is_backward)
     behind = None
     if start is not None:
-        place = shown[0] if shown else _just_before(start, search.order, is_backward=is_backward)
-        behind = _write_cursor(search.order, place, is_backward=not is_backward)
+        place = shown[0] if shown else _just_before(start, order, is_backward=is_backward)
+        behind = _write_cursor(order, place, is_backward=not is_backward)
     in_order = shown[::-1] if is_backward else shown
     total, is_least = scan.total(by_status)
     return Page(

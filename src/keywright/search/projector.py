@@ -156,14 +156,10 @@ def _project(tx: WriteTransaction, events: list[Any]) -> None:
     terms_store.save_activation_terms(tx, terms_store.list_activations_by_id(tx, activated))
     for some in terms_store.list_activations_of(tx, imported):
         terms_store.save_activation_terms(tx, some)
-    daily_counts_store.save_counts(
-        tx, Counter((daily_counts_store.day_of(event.occurred_at), event.name) for event in events)
-    )
+    counts = [(event.license_id, *daily_counts_store.count_as(event)) for event in events]
+    daily_counts_store.save_counts(tx, Counter((day, name) for _, day, name in counts))
     products = search_store.list_products_of(tx, touched)
-    counted = Counter(
-        (products.get(event.license_id), daily_counts_store.day_of(event.occurred_at), event.name)
-        for event in events
-    )
+    counted = Counter((products.get(license_id), day, name) for license_id, day, name in counts)
     daily_counts_store.save_product_counts(
         tx, {(one[0], one[1], one[2]): n for one, n in counted.items() if one[0] is not None}
     )

@@ -5,6 +5,8 @@ from datetime import datetime
 from time import monotonic
 from typing import NamedTuple
 
+import msgspec
+
 from keywright.core.errors import InvalidParameters
 from keywright.db import ReadTransaction
 from keywright.search import scan_store
@@ -30,6 +32,9 @@ MAX_COUNTED = 10_000
 _SHORTEST_STEP, _LONGEST_STEP = 250, 5_000
 #: The number of entries of an index in another order that are read at once.
 _MAX_SKIPPED = 300_000
+
+
+_BY_TIME = {Order.NEWEST: Order.LATEST, Order.OLDEST: Order.CREATED}
 
 
 class Found(NamedTuple):
@@ -58,6 +63,15 @@ class Scan:
         self._fewest = min(counts, default=MAX_COUNTED + 1)
         #: The sources whose index is not in the order of ids.
         self._elsewhere = [one for one in self._sources if one.order != BY_ID.columns]
+
+    def go_by_time(self) -> Order:
+        """List by creation in place of IDs, unless more than ``MAX_COUNTED`` licenses would have to be
+        sorted: imported licenses have new IDs. Returns the order.
+        """
+        if not self._sources or self._fewest <= MAX_COUNTED:
+            order = _BY_TIME.get(self._search.order, self._search.order)
+            self._search = msgspec.structs.replace(self._search, order=order)
+        return self._search.order
 
     def total(self, by_status: Mapping[int, int] | None) -> tuple[int | None, bool]:
         """The number of matches, None where it would take long to count; and whether it is a lower bound.

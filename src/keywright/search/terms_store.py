@@ -28,6 +28,7 @@ from keywright.db.schema import (
     search_terms,
 )
 from keywright.db.transaction import ReadTransaction, WriteTransaction
+from keywright.search.daily_counts_store import IMPORTED
 
 #: The terms of licenses that have no free place, and of those that were never activated.
 FULL, UNUSED = "full", "unused"
@@ -38,7 +39,10 @@ _MAX_TERM_LENGTH = 300
 _MAX_NAMED = 128
 
 _NEXT_EVENTS = (
-    select(events.c.id, events.c.occurred_at, events.c.name, events.c.license_id, events.c.activation_id)
+    select(
+        *(events.c[name] for name in ("id", "occurred_at", "name", "license_id", "activation_id")),
+        case((events.c.name == IMPORTED, events.c.details)).label("details"),
+    )
     .where(events.c.id > bindparam("after"))
     .order_by(events.c.id)
     .limit(bindparam("most"))
@@ -223,7 +227,7 @@ def find_time_after(tx: ReadTransaction, event_id: int) -> datetime | None:
 
 
 def list_next_events(tx: ReadTransaction, *, after_id: int, limit: int) -> list[Row[Any]]:
-    """The next events: id, at (seconds), name, license_id, activation_id."""
+    """The next events: id, occurred_at (seconds), name, license_id, activation_id; of imports, details."""
     return list(tx.connection.execute(_NEXT_EVENTS, {"after": after_id, "most": limit}))
 
 

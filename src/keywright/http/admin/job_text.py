@@ -234,16 +234,20 @@ def _policy(number: int) -> str:
 def describe_outcomes(outcomes: Mapping[str, int]) -> list[str]:
     """The progress of an import: a sentence for each kind of record."""
     licenses = [f"{write_number(outcomes[one])} {_(VERDICTS[one])}" for one in Verdict if outcomes.get(one)]
-    activations = [
-        f"{write_number(outcomes[f'activation.{one}'])} {_(VERDICTS[one])}"
-        for one in Verdict
-        if outcomes.get(f"activation.{one}")
-    ]
+    customers, activations = (
+        [
+            f"{write_number(outcomes[f'{kind}.{one}'])} {_(VERDICTS[one])}"
+            for one in Verdict
+            if outcomes.get(f"{kind}.{one}")
+        ]
+        for kind in ("customer", "activation")
+    )
     odd = [
         f"{_(what)}: {write_number(outcomes[f'odd.{code}'])} ({_(done)})."
         for code, (what, done) in ODDITIES.items()
         if outcomes.get(f"odd.{code}")
     ]
     listed = [_("Licenses: %(what)s.", what=", ".join(licenses))] if licenses else []
+    listed += [_("Customers: %(what)s.", what=", ".join(customers))] if customers else []
     listed += [_("Activations: %(what)s.", what=", ".join(activations))] if activations else []
     return listed + odd

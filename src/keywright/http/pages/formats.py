@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from keywright.core.parsing import format_size, parse_time
+from keywright.core.parsing import format_size
 from keywright.http.pages.languages import _, current_language
 
 if TYPE_CHECKING:
@@ -17,27 +17,12 @@ _COOKIE = "keywright_zone"
 _MAX_NAME_LENGTH = 64
 UTC_NAME = "UTC"
 _A_SECOND = timedelta(seconds=1)
-#: The last moment that a license can have.
-_END_OF_TIME = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 
 def zone_of(cookies: Mapping[str, str], default: str) -> ZoneInfo:
     """The reader's time zone: the one that the browser named, else the one of this name, else UTC."""
     names = (cookies.get(_COOKIE, ""), default, UTC_NAME)
     return next(zone for name in names if (zone := find_zone(name)) is not None)
-
-
-def parse_last_day(text: str, zone: ZoneInfo) -> datetime | None:
-    """The end of this day (``2030-12-31``) in the time zone; a text with a time is that moment, as
-    ``parse_time`` reads it. Raises ``ValueError``.
-    """
-    moment = parse_time(text)
-    if moment is None or len(text) != len("2030-12-31"):
-        return moment
-    if moment.date() == date.max:
-        return _END_OF_TIME
-    following = moment.date() + timedelta(days=1)
-    return datetime(following.year, following.month, following.day, tzinfo=zone).astimezone(UTC)
 
 
 def last_day(end: datetime, zone: ZoneInfo) -> date:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from keywright.core.command import Command
 from keywright.core.errors import AlreadyExists, StillInUse
+from keywright.core.fields import list_changes
 from keywright.events import nouns
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.provisioning.customers import store
@@ -88,6 +89,15 @@ def claim_external_id(work: UnitOfWork, command: Command, customer_id: int, exte
     fields = CustomerFields(external_id=external_id)
     nouns.update(RULES, work, UpdateCustomer(context=command.context, id=customer_id, fields=fields))
     return True
+
+
+def give_email(work: UnitOfWork, command: Command, customer: Customer, fields: CustomerFields) -> None:
+    """Give a customer without an e-mail address that of these fields; a name and a language that are known
+    stay.
+    """
+    missing = {name: one for name, one in list_changes(fields).items() if getattr(customer, name) is None}
+    change = UpdateCustomer(context=command.context, id=customer.id, fields=CustomerFields(**missing))
+    nouns.update(RULES, work, change)
 
 
 RULES = nouns.Rules(

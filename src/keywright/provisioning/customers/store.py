@@ -41,11 +41,17 @@ class _Customers(NamedRecords[Customer]):
 
 CUSTOMERS = _Customers(customers, Customer, NameKind.CUSTOMER)
 _BY_ID = Lookup(CUSTOMERS.all, customers.c.id)
+_BY_EMAIL = Lookup(select(customers.c.id, customers.c.email_folded), customers.c.email_folded)
 
 
 def find_customers(tx: ReadTransaction, customer_ids: Collection[int]) -> dict[int | None, Customer]:
     """Those of these customers that there are, by ID."""
     return {row.id: CUSTOMERS.of_row(row) for row in _BY_ID.find_rows(tx.connection, customer_ids)}
+
+
+def find_by_emails(tx: ReadTransaction, emails: Collection[str]) -> dict[str, int]:
+    """The IDs of the customers who have these folded addresses, by address."""
+    return {row.email_folded: row.id for row in _BY_EMAIL.find_rows(tx.connection, emails)} if emails else {}
 
 
 def find_titles(tx: ReadTransaction, customer_ids: Collection[int]) -> dict[int, str]:

@@ -11,6 +11,7 @@ from keywright.core import parsing
 from keywright.core.errors import InvalidLicenseKey, InvalidStatus
 from keywright.licensing.licenses.keys import normalize_key
 from keywright.licensing.licenses.model import LicenseSource, Status, parse_status
+from keywright.provisioning.customers.fields import parse_email, parse_language
 
 #: Larger ids cannot be told apart by programs that read JSON as JavaScript does.
 MAX_ID = 2**53 - 1
@@ -46,6 +47,9 @@ _NAMES = {
     "product_id": "productid productnumber",
     "order_id": "orderid ordernumber",
     "customer_id": "customerid customernumber userid",
+    "customer_email": "customeremail email emailaddress useremail buyeremail purchaseemail",
+    "customer_name": "customername buyername",
+    "customer_language": "customerlanguage",
     "external_id": "externalid",
     "created_at": "createdat created createdon datecreated purchasedate purchasedat orderdate",
     "created_by": "createdby",
@@ -62,6 +66,8 @@ _NAMES = {
 }
 #: Names of columns that may have numbers, or something else.
 _LOOSE_NAMES = {"product": "product_id", "order": "order_id", "customer": "customer_id"}
+#: Names of columns that are a customer's, if anything.
+_NAMES_OF_PEOPLE = {"customer": "customer_name", "name": "customer_name", "language": "customer_language"}
 _FIELD_OF = {name: field for field, names in _NAMES.items() for name in names.split()}
 #: Words that every table may have.
 WORDS: Words = {
@@ -96,7 +102,8 @@ def guess_fields(
     names: Sequence[str], preset: Preset | None = None, *, is_loose: bool = False
 ) -> list[str | None]:
     """The field of each column, for a person to check: where two could be the same field, the first is it.
-    ``is_loose``: a column "Product" has numbers of products, if no other column has.
+    ``is_loose``: a column "Product" has numbers of products, if no other column has. A column "Customer" has
+    their numbers then, else their names.
     """
     try:
         fields = assign_fields(names, {}, preset)
@@ -105,8 +112,10 @@ def guess_fields(
         fields = [_guess(name) if preset is None else known.get(name.strip().lower()) for name in names]
         fields = [None if field in fields[:place] else field for place, field in enumerate(fields)]
     for place, name in enumerate(names):
-        field = _LOOSE_NAMES.get(name.strip().lower())
-        if is_loose and preset is None and fields[place] is None and field not in fields:
+        letters = name.strip().lower()
+        field = _LOOSE_NAMES.get(letters) if is_loose else None
+        field = field or _NAMES_OF_PEOPLE.get(letters)
+        if field and preset is None and fields[place] is None and field not in fields:
             fields[place] = field
     return fields
 
@@ -195,6 +204,17 @@ def _parse_time_text(text: str) -> datetime | None:
     return parsing.parse_time(text.removesuffix(" UTC"))
 
 
+def _parse_person(parse: Callable[[str], str]) -> Callable[[object], str | None]:
+    """The parser of a text about a customer; an empty one is none."""
+
+    def parse_value(value: object) -> str | None:
+        if not isinstance(value, str | None):
+            raise ValueError("must be a text")
+        return parse(value.strip()) if value and value.strip() else None
+
+    return parse_value
+
+
 def _parse_external_id(value: object) -> str | None:
     return None if value is None else parsing.parse_external_id(str(value))
 
@@ -229,6 +249,9 @@ PARSERS: dict[str, Callable[[object], Any]] = {
     "product_id": _parse_number,
     "order_id": _parse_number,
     "customer_id": _parse_number,
+    "customer_email": _parse_person(parse_email),
+    "customer_name": _parse_person(parsing.parse_name),
+    "customer_language": _parse_person(parse_language),
     "policy_id": _parse_id,
     "external_id": _parse_external_id,
     "created_at": _parse_time,
@@ -276,8 +299,8 @@ PRESETS = {
             "product_id": "product_id",
             "order_id": "order_id",
             "customer_id": "customer_id",
-            "user_name": "metadata.name",
-            "user_email": "metadata.email",
+            "user_name": "customer_name",
+            "user_email": "customer_email",
             "created_at": "created_at",
             "updated_at": "updated_at",
         },
@@ -290,8 +313,8 @@ PRESETS = {
             "License Key": "key",
             "License Status": "status",
             "Customer ID": "customer_id",
-            "Customer Name": "metadata.name",
-            "Customer Email": "metadata.email",
+            "Customer Name": "customer_name",
+            "Customer Email": "customer_email",
             "Product Name": "metadata.product",
             "Purchase Date": "created_at",
             "Expiration Date": "expires_at",
@@ -310,8 +333,8 @@ PRESETS = {
             "Order Number": "order_id",
             "Item Name": "metadata.product",
             "Variants": "metadata.variants",
-            "Buyer Name": "metadata.name",
-            "Purchase Email": "metadata.email",
+            "Buyer Name": "customer_name",
+            "Purchase Email": "customer_email",
         },
         words={"status": {"0": "disabled", "1": "active"}},
     ),

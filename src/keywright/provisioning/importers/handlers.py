@@ -7,6 +7,7 @@ from msgspec.structs import asdict, replace
 
 from keywright.core.command import Command
 from keywright.core.crypto import mask
+from keywright.core.errors import AlreadyExists
 from keywright.db.transaction import ReadTransaction
 from keywright.identity.api_keys import issue
 from keywright.identity.commands import IssueApiKey
@@ -21,6 +22,9 @@ from keywright.provisioning.catalog import handlers as catalog
 from keywright.provisioning.catalog.commands import SaveName
 from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.catalog.store import names_of
+from keywright.provisioning.customers.fields import CustomerFields, fold_email
+from keywright.provisioning.customers.handlers import find_or_make, give_email
+from keywright.provisioning.customers.store import CUSTOMERS, find_by_emails
 from keywright.provisioning.importers import store
 from keywright.provisioning.importers.model import (
     Import,
@@ -109,6 +113,56 @@ def _line(new: ImportedLicense) -> bytes | None:
     return None if new.order_details is None else order_line_hash(order_of(to_license(new, 0)))
 
 
+class People:
+    """The customers of imported licenses: found by e-mail address, else by number; or made."""
+
+    def __init__(self, work: LicenseWork, command: ImportLicenses) -> None:
+        self._work, self._command = work, command
+        emails = {fold_email(one.customer_email) for one in command.licenses if one.customer_email}
+        self._found: dict[str | int, int] = dict(find_by_emails(work.tx, emails).items())
+
+    def add_to(self, new: ImportedLicense, here: License | None) -> tuple[ImportedLicense, list[Outcome]]:
+        """The license with its customer. Nobody is made for a license that stays as it is here."""
+        is_kept = here is not None and new.updated_at <= here.updated_at
+        who = fold_email(new.customer_email) if new.customer_email else new.customer_id
+        if is_kept or who is None or not (new.customer_email or new.customer_name):
+            return new, []
+        made: list[Outcome] = []
+        if who not in self._found:
+            self._found[who], is_new = self._find_or_make(new)
+            made = [Outcome("customer", Verdict.NEW, who=who)] if is_new else []
+        fields = None if new.fields is None else new.fields | {"customer_id"}
+        return replace(new, customer_id=self._found[who], fields=fields), made
+
+    def _find_or_make(self, new: ImportedLicense) -> tuple[int, bool]:
+        """The customer's ID, and whether there was none before; the number in the table is taken where it is
+        free, or belongs to a customer without an address.
+        """
+        person: dict[str, Any] = {
+            "email": new.customer_email,
+            "name": new.customer_name,
+            "language": new.customer_language,
+        }
+        number = new.customer_id
+        known = None if number is None else CUSTOMERS.find(self._work.tx, number)
+        if known is not None and new.customer_email is None:
+            return known.id, False
+        is_dry_run = self._command.is_dry_run
+        if known is not None and known.email is None:
+            if not is_dry_run:
+                given = {name: one for name, one in person.items() if one is not None}
+                give_email(self._work, self._command, known, CustomerFields(**given))
+            return known.id, False
+        if is_dry_run:
+            return number or 0, True
+        free = None if known is not None else number
+        try:
+            return find_or_make(self._work, self._command, id=free, **person).id, True
+        except AlreadyExists:
+            # Another transaction has made the customer since.
+            return find_or_make(self._work, self._command, **person).id, False
+
+
 #: The event of a license that was brought, or changed by what was brought.
 IMPORTED = "license.imported"
 
@@ -127,13 +181,16 @@ def import_licenses(work: LicenseWork, command: ImportLicenses) -> Imported:
     )
     outcomes: list[Outcome] = []
     notices: list[Notice] = []
+    people = People(work, command)
     taken = Taken(work.tx, [(one, _find_here(work, one, past)) for one in command.licenses])
     for one in command.licenses:
         here = _find_here(work, one, past)
         if here is None and {IMPORTED, "license.deleted"} <= past.get(one.id or 0, set()):
             outcomes.append(Outcome("license", Verdict.DELETED_HERE))
             continue
-        new, lost = taken.leave_out(one, here)
+        new, made = people.add_to(one, here)
+        outcomes += made
+        new, lost = taken.leave_out(new, here)
         notices += lost
         merged = _merge(work, command, new, here, is_id_free=one.id not in past)
         taken.add(merged)
@@ -179,6 +236,8 @@ def _save(work: LicenseWork, command: ImportLicenses, merged: Merged) -> None:
     for _, one in merged.activations:
         work.set_activation(one if one.id else replace(one, id=work.tx.ids.next("activation")))
     details = {"from": command.source, "activations": len(merged.activations)} | merged.differences
+    if merged.verdict is Verdict.NEW:
+        details["created_at"] = int(merged.license.created_at.timestamp())
     work.record_license_event(IMPORTED, merged.license, command, details=details)
 
 

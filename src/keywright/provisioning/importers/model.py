@@ -32,7 +32,8 @@ class ImportedLicense(msgspec.Struct, frozen=True, gc=False):
     a new one. ``metadata`` is that of ``parsing.parse_metadata``. ``place`` says where it stands in its
     source, for the report. A license with very many activations comes in pieces: ``is_rest`` says that
     this is not the first. ``fields`` are those that its source has; None is all but policy, terms, order
-    details and quantity. The others stay as they are where the license is here already.
+    details and quantity. The others stay as they are where the license is here already. The customer is found
+    by ``customer_email``, else by ``customer_id``, or made.
     """
 
     key: str
@@ -60,6 +61,9 @@ class ImportedLicense(msgspec.Struct, frozen=True, gc=False):
     place: str = ""
     is_rest: bool = False
     fields: frozenset[str] | None = None
+    customer_email: str | None = None
+    customer_name: str | None = None
+    customer_language: str | None = None
 
 
 class ImportedGenerator(msgspec.Struct, frozen=True):
@@ -126,11 +130,14 @@ class Notice(msgspec.Struct, frozen=True, gc=False):
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
-    """The outcome for one record of this kind (``license``, ``activation`` …)."""
+    """The outcome for one record of this kind (``license``, ``activation`` …). A report counts one of those
+    with the same ``who``.
+    """
 
     kind: str
     verdict: Verdict
     amount: int = 1
+    who: str | int = ""
 
 
 class Imported(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, NamedTuple
 
 import msgspec
@@ -37,6 +37,7 @@ def keeper_of(kept: IpAddresses, days: int, now: datetime) -> Callable[[str, dat
 
 #: How much of an address that came at a moment may be kept.
 KeepAddress = Callable[[str, datetime], str]
+_TIMES, _DAY = ("expires_at", "created_at", "updated_at"), re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _TOKEN = re.compile(r"[0-9a-f]{40}")
 _MAX_ADDRESS_LENGTH = 45
 _MAX_FINGERPRINT_LENGTH = 256
@@ -48,13 +49,14 @@ _NO_WORDS: Mapping[str, str | None] = {}
 
 
 class Defaults(NamedTuple):
-    """Values that rows do not have: the time of making and of the last change, what is kept of addresses, and
-    which ids activations may keep.
+    """Values that rows do not have: the time of making and of the last change, what is kept of addresses,
+    which ids activations may keep, and in which time zone days without a time are meant.
     """
 
     at: datetime
     keep_address: KeepAddress
     may_keep_id: Callable[[int], bool] = lambda _: False
+    zone: tzinfo = UTC
 
 
 class _Column(NamedTuple):
@@ -73,7 +75,7 @@ class Rows:
     def __init__(self, fields: Sequence[str | None], defaults: Defaults, words: Words = WORDS) -> None:
         self._defaults = defaults
         columns = [
-            _Column(place, field, parser_of(field), words.get(field, _NO_WORDS), {})
+            _Column(place, field, _parser_in(defaults.zone, field), words.get(field, _NO_WORDS), {})
             for place, field in enumerate(fields)
             if field is not None
         ]
@@ -160,6 +162,23 @@ def _parse_meta(value: object, *, has_device: bool) -> Mapping[str, Any] | None:
         return parsing.parse_meta(value)
     text = parsing.parse_metadata(value)
     return None if text is None else msgspec.json.decode(text)
+
+
+def _parser_in(zone: tzinfo, field: str) -> Callable[[object], Any]:
+    """The parser of a field: what expires does so at the end of a day of the zone; other days are meant from
+    their beginning.
+    """
+    parse = parser_of(field)
+    if field not in _TIMES:
+        return parse
+
+    def parse_time(value: object) -> Any:
+        if isinstance(value, str) and _DAY.fullmatch(value):
+            of_day = parsing.parse_last_day if field == "expires_at" else parsing.parse_first_moment
+            return of_day(value, zone)
+        return parse(value)
+
+    return parse_time
 
 
 def _parse_terms(found: Mapping[str, Any]) -> str | None:

@@ -182,6 +182,8 @@ def _odd(new: ImportedLicense, before: License, after: License) -> Iterable[Noti
         found.append(("key_changed", "newer there" if after.key == new.key else "newer here"))
     if new.id not in (None, after.id) and before.id != new.id and not new.is_rest:
         found.append(("id_changed", f"{new.id} there"))
+    if new.customer_name and not new.customer_email and new.customer_id is None:
+        found.append(("customer_unnamed", ""))
     if found:
         place = f"{new.place}, license {after.id} ({mask(after.key)})".removeprefix(", ")
         yield from (Notice(code, place, what) for code, what in found)

@@ -51,6 +51,10 @@ ODDITIES: dict[str, tuple[str, str]] = {
         "brought with the order's number alone",
     ),
     "device_taken": ("Devices that have another place on the license here", "brought without fingerprint"),
+    "customer_unnamed": (
+        "Names of customers without an e-mail address and a number",
+        "the license is brought without a customer",
+    ),
     "license_missing": ("Activations of licenses that do not exist", "left out"),
     "token_unusable": ("Activation tokens that are not 40 hexadecimal digits", "left out"),
     "token_twice": ("Activation tokens that a license has twice", "the one that changed last is brought"),
@@ -88,6 +92,7 @@ class Report:
         self._outcomes: Counter[tuple[str, Verdict]] = Counter()
         self._notices: dict[str, list[Notice]] = {}
         self._amounts: Counter[str] = Counter()
+        self._people: set[str | int] = set()
 
     def add(self, imported: Imported) -> None:
         """Add what a command did."""
@@ -98,6 +103,9 @@ class Report:
 
     def count(self, outcome: Outcome) -> None:
         """Add to the records of a kind."""
+        if outcome.who in self._people:
+            return
+        self._people |= {outcome.who} if outcome.who else set()
         self._outcomes[outcome.kind, outcome.verdict] += outcome.amount
 
     def note(self, notice: Notice, amount: int = 1) -> None:

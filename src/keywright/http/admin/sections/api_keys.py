@@ -9,7 +9,7 @@ from keywright.core import parsing
 from keywright.core.errors import UnknownApiKey
 from keywright.http.admin.event_filter import reader_zone
 from keywright.http.admin.name_suggestions import number_parser, suggest_names
-from keywright.http.pages.formats import parse_last_day, write_moment
+from keywright.http.pages.formats import write_moment
 from keywright.http.pages.inputs import Inputs, parse_choice, require_id
 from keywright.http.pages.languages import N_, _
 from keywright.http.pages.page import Section, page
@@ -70,7 +70,7 @@ class ApiKeys(Section):
             name = inputs.require("name", parsing.parse_name, "")
             permissions = inputs.require("permissions", parse_choice(Permissions), Permissions.READ)
             product_id = inputs.read("product_id", number_parser(request, NameKind.PRODUCT))
-            expires_at = inputs.read("expires_at", partial(parse_last_day, zone=zone))
+            expires_at = inputs.read("expires_at", partial(parsing.parse_last_day, zone=zone))
             if not inputs.errors:
                 secrets = access.new_secrets()
                 issue = IssueApiKey(

@@ -10,7 +10,7 @@ from keywright.db import ReadTransaction
 from keywright.http.admin.name_suggestions import read_number, write_number
 from keywright.http.pages import session
 from keywright.http.pages.error_messages import explain, message_for
-from keywright.http.pages.formats import last_day, parse_last_day
+from keywright.http.pages.formats import last_day
 from keywright.http.pages.forms import Form
 from keywright.http.pages.inputs import parse_positive
 from keywright.http.pages.languages import N_, _
@@ -135,7 +135,7 @@ def parse(
     """The values of the fields, and messages about wrong ones, by name; fields in ``required`` must not be
     empty. An expiry is the end of a day in this time zone.
     """
-    parsers = _PARSERS | {"expires_at": lambda _tx, text: parse_last_day(text, zone)}
+    parsers = _PARSERS | {"expires_at": lambda _tx, text: parsing.parse_last_day(text, zone)}
     values: dict[str, Any] = {}
     errors = {name: _(_REQUIRED[name]) for name in required if not texts[name]}
     for name, text in texts.items():

@@ -10,8 +10,10 @@ from starlette.responses import Response
 from keywright.config import Settings
 from keywright.core.errors import MalformedForm, SourceUnusable, UnknownJob
 from keywright.db import ReadTransaction
+from keywright.http.admin.event_filter import reader_zone
 from keywright.http.admin.job_text import explain_line
 from keywright.http.admin.sections.licenses.filter import Names
+from keywright.http.pages.formats import UTC_NAME, find_zone
 from keywright.http.pages.forms import UploadedFile
 from keywright.http.pages.inputs import require_id
 from keywright.http.pages.languages import N_, _
@@ -50,6 +52,9 @@ _LABELS: Final = {
     "product_id": N_("product number"),
     "order_id": N_("order number"),
     "customer_id": N_("customer number"),
+    "customer_email": N_("customer: e-mail"),
+    "customer_name": N_("customer: name"),
+    "customer_language": N_("customer: language"),
 }
 #: How many rows are shown, and how many columns can have a field.
 _SHOWN_ROWS, _MAX_COLUMNS = 20, 200
@@ -112,7 +117,8 @@ def _save_upload(request: PageRequest, file: UploadedFile) -> Job:
     """Keep the table as a draft. Raises ``SourceUnusable``."""
     name = file.name[:_MAX_NAME] or "table"
     table = uploads.split_table(file.content, name)
-    order = _with_settings(Import(file_name=name, format=table.format), request.site.settings)
+    zone = reader_zone(request).key
+    order = _with_settings(Import(file_name=name, format=table.format, zone=zone), request.site.settings)
     job: Job = request.change(StartUpload(context=request.context, order=msgspec.to_builtins(order)))
     for chunks in _group(table):
         request.change(AddToUpload(context=request.context, job_id=job.id, parts_of_table=chunks))
@@ -155,6 +161,10 @@ def _read_draft(tx: ReadTransaction, request: PageRequest, job: Job) -> Draft:
     if not isinstance(order, Import):
         raise UnknownJob(job.id)
     columns = tables.list_columns(tx, job, order)[:_MAX_COLUMNS]
+    zone = request.form.get("zone", order.zone)
+    if find_zone(zone) is None:
+        raise MalformedForm
+    order = msgspec.structs.replace(order, zone=zone)
     preset = request.form.get("preset", "") or None
     if preset is not None and preset not in PRESETS:
         raise MalformedForm
@@ -246,6 +256,9 @@ def _render_draft(request: PageRequest, draft: Draft) -> Response:
         "explain_line": explain_line,
         "statuses": {status.value: status.name.lower() for status in Status},
         "shops": [("", _("None")), *_SHOPS.items()],
+        "zones": [
+            (one, one) for one in dict.fromkeys((draft.order.zone, request.site.settings.time_zone, UTC_NAME))
+        ],
         "options": _field_options(draft.order.fields),
     }
     errors = {"columns": draft.error} if draft.error and request.is_post else {}
