@@ -125,7 +125,7 @@ def test_licenses_are_filtered_by_being_expired_unseen_and_by_who_made_them(
     over = make(server, product_id=product, by=7, expires_at=now - timedelta(days=1))
     later = make(server, product_id=product, expires_at=now + timedelta(days=1))
     here = f"product={product}"
-    assert shown(bob, here) == [later.id, over.id, used.id, old.id, fresh.id]
+    assert shown(bob, here) == [later.id, over.id, fresh.id, used.id, old.id]
     assert shown(bob, f"{here}&expiring=expired") == [over.id]
     assert shown(bob, f"{here}&seen=90") == [old.id]
     assert shown(bob, f"{here}&by=7") == [over.id]
