@@ -332,7 +332,7 @@ def test_customers_are_found_by_address_else_by_number_or_made(storage: Storage,
     """
     made = (NewCustomer(id=311, name="Ann's shop"), NewCustomer(id=500, email="dora@x.example"))
     executor.execute([CreateCustomer(**_with_context(fields=one)) for one in made])
-    lines = {
+    lines: dict[int, dict[str, Any]] = {
         1: {"customer_email": "Ann@x.example", "customer_name": "Ann", "customer_language": "de"},
         2: {"customer_email": "ann@X.example", "customer_name": "Another", "customer_id": 7},
         3: {"customer_email": "ben@x.example", "customer_id": 8},
