@@ -3,8 +3,6 @@
 import inspect
 from typing import TYPE_CHECKING
 
-from rich.markup import escape
-
 if TYPE_CHECKING:
     from keywright.core.errors import KeywrightError
 
@@ -15,8 +13,8 @@ def paragraphs(text: str) -> str:
 
 
 def epilog(*examples: str) -> str | None:
-    """The examples that end a command's help."""
-    lines = "\n".join(f"[dim]$[/dim] {escape(one)}" for one in examples)
+    """The examples that end a command's help. They have no brackets, which would be markup of rich."""
+    lines = "\n".join(f"[dim]$[/dim] {one}" for one in examples)
     return f"[bold]Examples[/bold]\n\n{lines}" if examples else None
 
 

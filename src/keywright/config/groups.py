@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from pydantic import BeforeValidator, Field, SecretStr
-from pydantic_settings import BaseSettings, NoDecode
+from pydantic import BaseModel, BeforeValidator, Field, SecretStr
 
 from keywright.config.values import (
     Network,
@@ -23,7 +22,7 @@ from keywright.config.values import (
 from keywright.db.urls import is_local
 
 
-class LimitSettings(BaseSettings):
+class LimitSettings(BaseModel):
     """The limits on connections and calls."""
 
     connections_limit: Whole = Field(
@@ -105,7 +104,7 @@ class SmtpServer(NamedTuple):
     ca_file: Path | None
 
 
-class MailSettings(BaseSettings):
+class MailSettings(BaseModel):
     """The settings that only mail needs."""
 
     smtp_url: Annotated[SecretStr | None, BeforeValidator(parse_smtp_url)] = Field(
@@ -168,7 +167,7 @@ class MailSettings(BaseSettings):
 
 
 # Each ``allowed`` completes the sentence "it must be …"; numbers and choices have it in their types.
-class PageSettings(BaseSettings):
+class PageSettings(BaseModel):
     """The settings that only the pages need."""
 
     admin: bool = Field(
@@ -225,10 +224,10 @@ class PageSettings(BaseSettings):
 
 
 # Each ``allowed`` completes the sentence "it must be …"; numbers and choices have it in their types.
-class WebhookSettings(BaseSettings):
+class WebhookSettings(BaseModel):
     """The settings that only webhooks and events need."""
 
-    webhook_networks: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(parse_networks)] = Field(
+    webhook_networks: Annotated[tuple[Network, ...], BeforeValidator(parse_networks)] = Field(
         default=(),
         description=(
             "The private networks to which webhooks may be sent, comma-separated. Addresses of this machine, "
@@ -237,7 +236,7 @@ class WebhookSettings(BaseSettings):
         ),
         json_schema_extra={"allowed": "addresses or ranges such as 10.0.0.1, 10.1.0.0/16"},
     )
-    expiry_notice_days: Annotated[tuple[int, ...], NoDecode, BeforeValidator(parse_days)] = Field(
+    expiry_notice_days: Annotated[tuple[int, ...], BeforeValidator(parse_days)] = Field(
         default=(7, 1),
         description=(
             "How many days before a license expires there is an event license.expiring, comma-separated. "

@@ -1,20 +1,29 @@
-"""Configure logging: structlog's formats, one line for each event; console format for people, JSON for
-machines.
+"""Configure logging: one line for each event, console format for people, JSON for machines.
 
 Nothing that is logged may have a full license key, token or secret: callers pass masked ones.
 """
 
 import logging
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any, TextIO
 
 import msgspec
-import structlog
 
 from keywright.config.settings import Settings
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode
+#: What every record has; all else is what the caller adds to the line.
+_ATTRIBUTES = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+#: The columns of a line for people: the longest level, and most events.
+_LEVEL_WIDTH, _EVENT_WIDTH = 9, 30
+#: How terminals show text (ECMA-48, 8.3.117): what is put before it.
+_PLAIN, _BOLD, _DIM, _CYAN, _MAGENTA, _GREEN, _YELLOW, _RED = (
+    f"\x1b[{code}m" for code in (0, 1, 2, 36, 35, "1;32", "1;33", "1;31")
+)
+_LEVELS = {"debug": _GREEN, "info": _GREEN, "warning": _YELLOW}
 
 
 def uses_json(settings: Settings, *, is_terminal: bool) -> bool:
@@ -30,20 +39,7 @@ def configure(*, level: str, is_json: bool, stream: TextIO = sys.stderr) -> None
     number = logging.getLevelNamesMapping()[level.upper()]
     lossy: Any = LossyStream(stream)
     handler = logging.StreamHandler(lossy)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[
-                structlog.stdlib.ExtraAdder(),
-                structlog.processors.add_log_level,
-                structlog.processors.TimeStamper(fmt="iso", utc=True),
-            ],
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.format_exc_info,
-                build_renderer(is_json=is_json),
-            ],
-        )
-    )
+    handler.setFormatter(_LineFormatter(is_json=is_json))
     logging.basicConfig(level=number, handlers=[handler], force=True)
     logging.captureWarnings(capture=True)
     # Those of calls to others would have the addresses that were asked, with what these say of customers.
@@ -70,15 +66,41 @@ class LossyStream:
             self._stream.flush()
 
 
-def build_renderer(*, is_json: bool) -> structlog.types.Processor:
-    """The last processor: it makes the line."""
-    if is_json:
-        return structlog.processors.JSONRenderer(serializer=_to_json)
-    # The plain formatter: the others show the values of variables.
-    return structlog.dev.ConsoleRenderer(
-        colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
-    )
+class _LineFormatter(logging.Formatter):
+    def __init__(self, *, is_json: bool) -> None:
+        super().__init__()
+        self._is_json = is_json
+
+    def format(self, record: logging.LogRecord) -> str:
+        entry = {"event": record.getMessage()}
+        entry |= {name: value for name, value in vars(record).items() if name not in _ATTRIBUTES}
+        entry["level"] = record.levelname.lower()
+        entry["timestamp"] = datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z")
+        if record.exc_info:
+            entry["exception"] = self.formatException(record.exc_info)
+        return _encode(entry).decode() if self._is_json else render_for_people(entry)
 
 
-def _to_json(entry: Any, **_: Any) -> str:
-    return _encode(entry).decode()
+def render_for_people(entry: Mapping[str, Any]) -> str:
+    """A line of the console format; it has colors where standard error is a terminal."""
+    others = dict(entry)
+    event, level, time = (str(others.pop(name)) for name in ("event", "level", "timestamp"))
+    exception = others.pop("exception", None)
+    parts = [
+        _paint(time, _DIM),
+        f"[{_paint(level.ljust(_LEVEL_WIDTH), _LEVELS.get(level, _RED))}]",
+        _paint(event.ljust(_EVENT_WIDTH), _BOLD),
+        *(f"{_paint(name, _CYAN)}={_paint(_quote(others[name]), _MAGENTA)}" for name in sorted(others)),
+    ]
+    line = " ".join(parts).rstrip()
+    return line if exception is None else f"{line}\n{exception}"
+
+
+def _paint(text: str, style: str) -> str:
+    return f"{style}{text}{_PLAIN}" if sys.stderr.isatty() else text
+
+
+def _quote(value: object) -> str:
+    """The value in one word, or in quotes."""
+    is_word = isinstance(value, str) and value.isprintable() and not set(value) & set(" =\"'")
+    return str(value) if is_word else repr(value)

@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import quote
 
-from pydantic import BeforeValidator, Field, PrivateAttr, SecretStr
-from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, SecretStr
 
 from keywright.config.groups import LimitSettings, MailSettings, PageSettings, WebhookSettings
 from keywright.config.values import (
@@ -35,9 +34,7 @@ _DATABASE_NAME = "keywright.db"
 class Settings(MailSettings, WebhookSettings, PageSettings, LimitSettings):
     """The settings of an installation. ``read_settings`` reads them; the class itself reads nothing."""
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, extra="forbid", frozen=True, hide_input_in_errors=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, validate_default=True)
     data_dir: Annotated[Path, BeforeValidator(parse_path)] = Field(
         default=Path("keywright-data"),
         description=(
@@ -144,14 +141,14 @@ class Settings(MailSettings, WebhookSettings, PageSettings, LimitSettings):
             "is enough."
         ),
     )
-    trusted_proxies: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(parse_networks)] = Field(
+    trusted_proxies: Annotated[tuple[Network, ...], BeforeValidator(parse_networks)] = Field(
         default=(),
         description=(
             "The proxies whose X-Forwarded-For header is believed: addresses or ranges, comma-separated."
         ),
         json_schema_extra={"allowed": "addresses or ranges such as 10.0.0.1, 10.1.0.0/16"},
     )
-    allowed_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(parse_origins)] = Field(
+    allowed_origins: Annotated[tuple[str, ...], BeforeValidator(parse_origins)] = Field(
         default=(),
         description=(
             "The web sites whose programs may make management calls from a browser, comma-separated."
@@ -325,18 +322,6 @@ class Settings(MailSettings, WebhookSettings, PageSettings, LimitSettings):
         description="console for people, json for machines; auto is console on a terminal, else json.",
     )
     _sources: dict[str, str] = PrivateAttr(default_factory=dict)
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Use the arguments only: ``read_settings`` reads the sources, and records which one gave a value."""
-        return (init_settings,)
 
     @property
     def database_url_in_force(self) -> str:

@@ -12,7 +12,6 @@ from typing import NamedTuple, get_args
 
 from annotated_types import Ge, Le
 from pydantic import SecretStr, ValidationError
-from pydantic_settings import EnvSettingsSource
 
 from keywright.config.settings import PREFIX, Settings
 from keywright.core.errors import ConfigurationError
@@ -143,17 +142,17 @@ def _from_options(options: Mapping[str, object]) -> _Values:
 
 def _from_environment() -> _Values:
     known = {f"{PREFIX}{name.upper()}": name for name in Settings.model_fields}
-    for variable in map(str.upper, os.environ):
+    given = {variable.upper(): value for variable, value in os.environ.items()}
+    for variable in given:
         is_ours = variable.startswith(PREFIX) and not _FROM_KUBERNETES.fullmatch(variable)
         if is_ours and variable not in known and variable not in _OTHER_VARIABLES:
             raise ConfigurationError(
                 f"the environment variable {variable} is not a setting of Keywright. "
                 f"{_hint(variable, known)} Correct it, or unset it."
             )
-    values = EnvSettingsSource(Settings)()
-    if str(values.get("port", "")).startswith("tcp://"):
-        del values["port"]  # Kubernetes again.
-    return {name: (value, f"{PREFIX}{name.upper()}") for name, value in values.items()}
+    if given.get(f"{PREFIX}PORT", "").startswith("tcp://"):
+        del given[f"{PREFIX}PORT"]  # Kubernetes again.
+    return {name: (given[variable], variable) for variable, name in known.items() if variable in given}
 
 
 def _from_file(config_file: Path | None) -> _Values:

@@ -10,8 +10,6 @@ from datetime import datetime
 from functools import lru_cache
 from time import monotonic
 
-from cryptography import x509
-
 #: A parameter whose name ends in "password", and its value. Each letter of the name may be percent-encoded:
 #: libpq decodes names, too.
 _PASSWORD = re.compile(
@@ -97,6 +95,8 @@ def _find_end(url: str, _hour: int) -> datetime | None:
 
 
 def _ask(host: str, port: int) -> datetime:
+    from cryptography import x509
+
     # Verified by libpq, for each connection that it makes: nothing but this is believed here.
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

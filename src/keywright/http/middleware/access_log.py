@@ -18,7 +18,7 @@ import msgspec
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from keywright.config.logs import build_renderer
+from keywright.config.logs import render_for_people
 from keywright.core import crypto
 from keywright.core.errors import FateUnknown
 from keywright.http.answer import COMMON_HEADERS, JSON, Answer, ErrorWriter
@@ -107,7 +107,7 @@ class AccessLog:
             self._stream.flush()
 
     def _read_clock(self) -> str:
-        """The time in UTC, as ``structlog.processors.TimeStamper`` writes it."""
+        """The time in UTC, as other lines of the log have it."""
         seconds, microseconds = divmod(time_ns() // 1000, 1_000_000)
         if seconds != self._second[0]:
             text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
@@ -118,8 +118,7 @@ class AccessLog:
 def _build_renderer(*, is_json: bool) -> Callable[[dict[str, Any]], bytes]:
     if is_json:
         return msgspec.json.Encoder().encode
-    render = build_renderer(is_json=False)
-    return lambda entry: str(render(None, "info", entry)).encode()
+    return lambda entry: render_for_people(entry).encode()
 
 
 def _milliseconds_since(started: float) -> float:
