@@ -21,9 +21,9 @@ from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.model import Activation, ActivationSource
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License, LicenseSource, Status
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.catalog.terms_store import terms_of_row
-from keywright.provisioning.customers.fields import fold_email
+from keywright.provisioning.customers import fold_email
+from keywright.provisioning.products import NameKind
+from keywright.provisioning.store import terms_of_row
 
 _AT_ONCE = 2_000
 _DAYS = 3 * 365

@@ -29,11 +29,10 @@ from keywright.delivery.webhooks.fields import NewWebhook
 from keywright.engine.executor import Executor
 from keywright.events.model import RecordEvent
 from keywright.events.store import find_newest_id
-from keywright.licensing.activations.commands import Activate
+from keywright.licensing.activations.model import Activate
 from keywright.licensing.licenses.model import Status
-from keywright.provisioning.licenses.commands import IssueLicenses
-from keywright.provisioning.products.commands import CreateProduct
-from keywright.provisioning.products.fields import NewProduct
+from keywright.provisioning.licenses import IssueLicenses
+from keywright.provisioning.products import CreateProduct, NewProduct
 from keywright.registry import open_executor
 
 #: Connections that activate, and that validate beside them about 300 times a second; and their mean pauses.

@@ -18,8 +18,7 @@ from keywright.identity.api_keys import new_secrets
 from keywright.identity.commands import IssueApiKey
 from keywright.identity.model import Permissions
 from keywright.licensing.activations import store as activation_store
-from keywright.licensing.activations.commands import Validate
-from keywright.licensing.activations.model import Activation, ActivationSource, LicenseRecord
+from keywright.licensing.activations.model import Activation, ActivationSource, LicenseRecord, Validate
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License, LicenseSource, Status
 from keywright.registry import open_executor

@@ -18,7 +18,7 @@ from benchmarks import servers, wrk
 from benchmarks.installations import Filled, copied, key_of, opened
 from keywright.core.command import Context, Origin
 from keywright.db import Storage, run_read
-from keywright.licensing.activations.commands import Activate
+from keywright.licensing.activations.model import Activate
 from keywright.registry import open_executor
 from keywright.search import projector
 

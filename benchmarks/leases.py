@@ -11,8 +11,8 @@ from benchmarks import servers, wrk
 from benchmarks.installations import Filled, copied, key_of, opened
 from keywright.core.command import Context, Origin
 from keywright.db import Storage
-from keywright.licensing.leases.commands import TakeLease
-from keywright.licensing.licenses.commands import UpdateLicense
+from keywright.licensing.leases.model import TakeLease
+from keywright.licensing.licenses.model import UpdateLicense
 from keywright.licensing.terms.model import Terms
 from keywright.licensing.terms.rules import to_text
 from keywright.registry import open_executor

@@ -13,9 +13,8 @@ from benchmarks.installations import key_of
 from benchmarks.servers import Server
 from keywright.core.command import Context, Origin
 from keywright.db import Storage
-from keywright.provisioning.customers.commands import CreateCustomer
-from keywright.provisioning.customers.fields import NewCustomer
-from keywright.provisioning.portal.commands import MakePortalLink
+from keywright.provisioning.customers import CreateCustomer, NewCustomer
+from keywright.provisioning.portal.model import MakePortalLink
 from keywright.registry import open_executor
 
 _FORM_TOKEN = re.compile(r'name="csrf_token" value="([0-9a-f]+)"')

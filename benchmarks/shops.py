@@ -18,7 +18,7 @@ from keywright.core.errors import KeywrightError
 from keywright.core.standard_webhooks import sign
 from keywright.db import Storage, run_read
 from keywright.licensing.licenses.keys import UNAMBIGUOUS
-from keywright.provisioning.policies.commands import CreatePolicy
+from keywright.provisioning.policies.model import CreatePolicy
 from keywright.provisioning.shops.commands import AddConnection
 from keywright.provisioning.shops.model import ANY_PRODUCT, Connection, MappedProduct, Shop
 from keywright.provisioning.shops.sold_store import list_sold

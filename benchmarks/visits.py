@@ -28,7 +28,7 @@ from keywright.identity.model import Role
 from keywright.jobs import orders
 from keywright.jobs.orders import Change, Export, Generate, Order, What
 from keywright.jobs.store import count_unfinished_jobs
-from keywright.provisioning.policies.commands import CreatePolicy
+from keywright.provisioning.policies.model import CreatePolicy
 from keywright.registry import open_executor
 from keywright.search.filters import Search
 

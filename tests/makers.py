@@ -38,33 +38,38 @@ from keywright.identity.commands import (
 from keywright.identity.model import ApiKey, Permissions, Role, Session, User
 from keywright.identity.second_factors import hash_recovery_code
 from keywright.identity.sessions import hash_session_token
-from keywright.licensing.activations.commands import (
+from keywright.licensing.activations.model import (
     Activate,
     ActivateDevice,
+    Activation,
+    ActivationSource,
     Deactivate,
     DeactivateAll,
+    Device,
     Reactivate,
     Validate,
 )
-from keywright.licensing.activations.model import Activation, ActivationSource, Device
-from keywright.licensing.leases.commands import EndLease, ReleaseLease, RenewLease, TakeLease
-from keywright.licensing.leases.model import Lease
-from keywright.licensing.licenses.commands import CreateLicense, DeleteLicense, ShowKey, UpdateLicense
-from keywright.licensing.licenses.model import License, LicenseSource, Status
+from keywright.licensing.leases.model import EndLease, Lease, ReleaseLease, RenewLease, TakeLease
+from keywright.licensing.licenses.model import (
+    CreateLicense,
+    DeleteLicense,
+    License,
+    LicenseSource,
+    ShowKey,
+    Status,
+    UpdateLicense,
+)
 from keywright.licensing.terms.model import Terms
 from keywright.licensing.terms.rules import merge_terms, to_text
-from keywright.licensing.usage.commands import RecordUsage
-from keywright.provisioning.catalog.commands import SaveName
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.policies.commands import (
+from keywright.licensing.usage.model import RecordUsage
+from keywright.provisioning.policies.model import (
     CreatePolicy,
     DeletePolicy,
     GenerateLicenses,
+    Policy,
     UpdatePolicy,
 )
-from keywright.provisioning.policies.model import Policy
-from keywright.provisioning.products.commands import CreateProduct
-from keywright.provisioning.products.fields import NewProduct
+from keywright.provisioning.products import CreateProduct, NameKind, NewProduct, SaveName
 from keywright.provisioning.trials import StartTrial
 from keywright.registry import open_executor
 from keywright.search.store import EventFilter

@@ -11,14 +11,11 @@ from keywright.core.command import Origin
 from keywright.db import ReadTransaction
 from keywright.db.schema import portal_sign_ins
 from keywright.identity.passwords import derive_code, link_path
-from keywright.licensing.activations.commands import ActivateDevice
-from keywright.licensing.activations.model import Device
+from keywright.licensing.activations.model import ActivateDevice, Device
 from keywright.licensing.licenses.model import Status
-from keywright.provisioning.customers.commands import CreateCustomer
-from keywright.provisioning.customers.fields import NewCustomer
-from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses
-from keywright.provisioning.products.commands import CreateProduct
-from keywright.provisioning.products.fields import NewProduct
+from keywright.provisioning.customers import CreateCustomer, NewCustomer
+from keywright.provisioning.licenses import CustomerReference, IssueLicenses
+from keywright.provisioning.products import CreateProduct, NewProduct
 from tests.http.admin_browser import asked, decide, look_up
 from tests.server import RunningServer
 

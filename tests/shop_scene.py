@@ -11,8 +11,7 @@ from keywright.core.command import Context
 from keywright.db import Storage, run_read
 from keywright.db.schema import mail_outbox
 from keywright.engine.executor import Executor
-from keywright.licensing.activations.commands import ListLicenses
-from keywright.licensing.activations.model import LicensePage
+from keywright.licensing.activations.model import LicensePage, ListLicenses
 from keywright.licensing.licenses.model import License, LicenseFilter, Status, order_of
 from keywright.provisioning.shops.commands import (
     AddConnection,

@@ -14,10 +14,9 @@ from playwright.sync_api import FloatRect, Page, ViewportSize
 from keywright.cli.demo_data import fill
 from keywright.core.command import Origin
 from keywright.http.pages.render import PORTAL
-from keywright.licensing.activations.commands import ActivateDevice
-from keywright.licensing.activations.model import Device
+from keywright.licensing.activations.model import ActivateDevice, Device
 from keywright.provisioning.brand import SaveBrand
-from keywright.provisioning.portal.commands import MakePortalLink
+from keywright.provisioning.portal.model import MakePortalLink
 from tests.browser.chromium import a_browser
 from tests.browser.people import sign_in
 from tests.browser.watching import a_visitor

@@ -25,7 +25,7 @@ from keywright.http.pages import error_messages
 from keywright.http.pages.languages import PORTAL_CATALOGS
 from keywright.licensing.terms.model import Terms
 from keywright.provisioning.importers.run import ODDITIES, VERDICTS
-from keywright.provisioning.policies.fields import KeyFormatFields
+from keywright.provisioning.policies.model import KeyFormatFields
 
 HTTP = Path(error_messages.__file__).parent.parent
 _KEYWORDS = {"_": None, "N_": None, "gettext": None, "ngettext": (1, 2), "pgettext": ((1, "c"), 2)}

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from keywright.core import parsing
 from keywright.core.errors import SourceUnusable
-from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.importers.lmfwc import Values, place_of
 from keywright.provisioning.importers.model import (
     ImportedApiKey,
@@ -20,6 +19,7 @@ from keywright.provisioning.importers.model import (
     Verdict,
 )
 from keywright.provisioning.importers.run import Report
+from keywright.provisioning.products import NameKind
 from keywright_converter.defuse import Secrets
 from keywright_converter.mysqldump import Row, RowSource
 from keywright_converter.rows import read_api_key, try_secrets

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from keywright.core import parsing
-from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.importers.lmfwc import MAX_KEPT_ID, Plugin, Sealing, Values, place_of
 from keywright.provisioning.importers.model import (
     ImportedApiKey,
@@ -21,6 +20,7 @@ from keywright.provisioning.importers.model import (
     Verdict,
 )
 from keywright.provisioning.importers.run import Report
+from keywright.provisioning.products import NameKind
 from keywright_converter.rows import find_local_midnight, read_generator
 from keywright_converter.spool import Spool
 

@@ -24,37 +24,34 @@ from keywright.jobs import handlers as jobs
 from keywright.jobs import import_handlers, taking_back
 from keywright.jobs import queries as job_queries
 from keywright.jobs.commands import GetJob
-from keywright.licensing import management_queries, moments_handlers, notes_handlers, refusals_handlers
-from keywright.licensing import queries as licensing
+from keywright.licensing import handlers as licensing_handlers
+from keywright.licensing import queries as licensing_queries
 from keywright.licensing.activations import device_handlers as devices
 from keywright.licensing.activations import handlers as activations
-from keywright.licensing.activations.commands import FindLicenses, ListLicenses, Validate, ValidateAlone
-from keywright.licensing.activations.model import RecordLimits
-from keywright.licensing.leases import handlers as leases
-from keywright.licensing.leases import queries as lease_queries
-from keywright.licensing.leases.commands import ListLeases
+from keywright.licensing.activations.model import (
+    FindLicenses,
+    ListLicenses,
+    RecordLimits,
+    Validate,
+    ValidateAlone,
+)
+from keywright.licensing.leases import handlers as leases_handlers
+from keywright.licensing.leases.model import ListLeases
 from keywright.licensing.licenses import handlers as licenses
 from keywright.licensing.licenses.store import find_holders
-from keywright.licensing.removals import handlers as removals
 from keywright.licensing.undo import handlers as undo
 from keywright.licensing.unit_of_work import LicenseWork
-from keywright.licensing.usage import handlers as usage
-from keywright.licensing.usage import queries as usage_queries
+from keywright.licensing.usage import handlers as usage_handlers
 from keywright.licensing.validation import ValidateLicense
 from keywright.licensing.views_store import Names
 from keywright.maintenance import clock, personal_data, retention
-from keywright.provisioning import brand_handlers, trials_handlers
-from keywright.provisioning.catalog import handlers as catalog
-from keywright.provisioning.customers import handlers as customers
+from keywright.provisioning import handlers as provisioning_handlers
+from keywright.provisioning import licenses as new_licenses
 from keywright.provisioning.importers import handlers as importers
-from keywright.provisioning.licenses import handlers as new_licenses
-from keywright.provisioning.ownership import handlers as ownership
-from keywright.provisioning.ownership import queries as ownership_queries
-from keywright.provisioning.policies import handlers as policies
-from keywright.provisioning.policies import queries as policy_queries
-from keywright.provisioning.policies.commands import FindPolicies, GetPolicy, ListPolicies, PreviewTerms
+from keywright.provisioning.ownership import handlers as ownership_handlers
+from keywright.provisioning.policies import handlers as policies_handlers
+from keywright.provisioning.policies.model import FindPolicies, GetPolicy, ListPolicies, PreviewTerms
 from keywright.provisioning.portal import handlers as portal
-from keywright.provisioning.products import handlers as products
 from keywright.provisioning.shops import handlers as shops
 from keywright.provisioning.shops import queries as shop_queries
 from keywright.provisioning.shops.commands import OpenConnection
@@ -68,22 +65,22 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
     licenses.HANDLERS
     | activations.HANDLERS
     | devices.HANDLERS
-    | refusals_handlers.HANDLERS
-    | removals.HANDLERS
-    | moments_handlers.HANDLERS
-    | notes_handlers.HANDLERS
+    | licensing_handlers.REFUSAL_HANDLERS
+    | licensing_handlers.REMOVAL_HANDLERS
+    | licensing_handlers.MOMENT_HANDLERS
+    | licensing_handlers.NOTE_HANDLERS
     | undo.HANDLERS
-    | leases.HANDLERS
-    | usage.HANDLERS
-    | policies.HANDLERS
+    | leases_handlers.HANDLERS
+    | usage_handlers.HANDLERS
+    | policies_handlers.HANDLERS
     | new_licenses.HANDLERS
-    | trials_handlers.HANDLERS
-    | catalog.HANDLERS
-    | products.HANDLERS
-    | customers.HANDLERS
+    | provisioning_handlers.TRIAL_HANDLERS
+    | provisioning_handlers.NAME_HANDLERS
+    | provisioning_handlers.PRODUCT_HANDLERS
+    | provisioning_handlers.CUSTOMER_HANDLERS
     | portal.HANDLERS
-    | ownership.HANDLERS
-    | brand_handlers.HANDLERS
+    | ownership_handlers.HANDLERS
+    | provisioning_handlers.BRAND_HANDLERS
     | importers.HANDLERS
     | shops.HANDLERS
     | api_keys.HANDLERS
@@ -112,32 +109,32 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
 )
 
 QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
-    Validate: licensing.validate,
-    ValidateAlone: licensing.validate,
-    ValidateLicense: licensing.validate_license,
-    FindLicenses: licensing.find_licenses,
-    ListLicenses: licensing.list_licenses,
-    ListLeases: lease_queries.list_leases,
-    **management_queries.QUERY_HANDLERS,
-    **usage_queries.QUERY_HANDLERS,
+    Validate: licensing_queries.validate,
+    ValidateAlone: licensing_queries.validate,
+    ValidateLicense: licensing_queries.validate_license,
+    FindLicenses: licensing_queries.find_licenses,
+    ListLicenses: licensing_queries.list_licenses,
+    ListLeases: leases_handlers.list_leases,
+    **licensing_queries.QUERY_HANDLERS,
+    **usage_handlers.QUERY_HANDLERS,
     **license_lists.QUERY_HANDLERS,
     **feed.QUERY_HANDLERS,
-    GetPolicy: policy_queries.find_policy,
-    ListPolicies: policy_queries.list_policies,
-    FindPolicies: policy_queries.find_policies,
-    PreviewTerms: policy_queries.preview_terms,
+    GetPolicy: policies_handlers.find_policy,
+    ListPolicies: policies_handlers.list_policies,
+    FindPolicies: policies_handlers.find_policies,
+    PreviewTerms: policies_handlers.preview_terms,
     GetJob: job_queries.get_job,
     FindApiKey: api_keys.find_api_key,
     health.CheckDatabase: health.check_database,
     **personal_data.QUERY_HANDLERS,
-    **products.QUERY_HANDLERS,
-    **customers.QUERY_HANDLERS,
+    **provisioning_handlers.PRODUCT_QUERIES,
+    **provisioning_handlers.CUSTOMER_QUERIES,
     **shop_queries.QUERY_HANDLERS,
-    **trials_handlers.QUERY_HANDLERS,
-    **ownership_queries.QUERY_HANDLERS,
+    **provisioning_handlers.TRIAL_QUERIES,
+    **ownership_handlers.QUERY_HANDLERS,
     **signing_keys.QUERY_HANDLERS,
     **webhook_queries.QUERY_HANDLERS,
-    **moments_handlers.QUERY_HANDLERS,
+    **licensing_handlers.QUERY_HANDLERS,
     **queue.QUERY_HANDLERS,
     **clock.QUERY_HANDLERS,
 }
@@ -166,7 +163,9 @@ def make_registry(limits: RecordLimits = _LIMITS) -> Registry:
         query_handlers=QUERY_HANDLERS,
         single_moment=SINGLE_MOMENT,
         begin=partial(LicenseWork, limits=limits, names=Names(), on_restored=apply_to_restored),
-        begin_queries=partial(licensing.QueryContext, limits=limits, pages=licensing.Pages(), names=Names()),
+        begin_queries=partial(
+            licensing_queries.QueryContext, limits=limits, pages=licensing_queries.Pages(), names=Names()
+        ),
         find_holders=find_holders,
     )
 

@@ -14,8 +14,7 @@ from keywright.delivery.webhooks.fields import NewWebhook
 from keywright.delivery.webhooks.model import Delivery, DisabledReason, Endpoint, State
 from keywright.events.outbox import MailState, MailTemplate, QueuedMail
 from keywright.events.outbox_store import queue_mail
-from keywright.provisioning.customers.commands import CreateCustomer
-from keywright.provisioning.customers.fields import NewCustomer
+from keywright.provisioning.customers import CreateCustomer, NewCustomer
 from keywright.provisioning.shops import store as shop_store
 from keywright.provisioning.shops.commands import AddConnection
 from keywright.provisioning.shops.model import (

@@ -6,10 +6,8 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from keywright.licensing.licenses.commands import CreateLicense
-from keywright.licensing.licenses.model import Status
-from keywright.provisioning.customers.commands import CreateCustomer
-from keywright.provisioning.customers.fields import NewCustomer
+from keywright.licensing.licenses.model import CreateLicense, Status
+from keywright.provisioning.customers import CreateCustomer, NewCustomer
 from tests.browser.axe import Axe
 from tests.browser.camera import PHONE, Camera, viewport
 from tests.browser.people import sign_in

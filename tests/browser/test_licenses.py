@@ -7,11 +7,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from keywright.core.command import Origin
-from keywright.licensing.activations.commands import Activate
-from keywright.licensing.licenses.commands import CreateLicense
-from keywright.licensing.licenses.model import Status
-from keywright.provisioning.catalog.commands import SaveName
-from keywright.provisioning.catalog.model import NameKind
+from keywright.licensing.activations.model import Activate
+from keywright.licensing.licenses.model import CreateLicense, Status
+from keywright.provisioning.products import NameKind, SaveName
 from tests.browser.axe import Axe
 from tests.browser.camera import PHONE, SCHEMES, Camera, Scheme, check_fits, viewport
 from tests.browser.finding import find

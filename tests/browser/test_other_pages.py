@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from keywright.licensing.licenses.commands import CreateLicense, UpdateLicense
 from keywright.licensing.licenses.keys import UNAMBIGUOUS
-from keywright.provisioning.policies.commands import CreatePolicy
+from keywright.licensing.licenses.model import CreateLicense, UpdateLicense
+from keywright.provisioning.policies.model import CreatePolicy
 from tests.browser.axe import Axe
 from tests.browser.camera import Camera
 from tests.browser.people import sign_in

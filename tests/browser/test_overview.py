@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from keywright.licensing.licenses.commands import CreateLicense
-from keywright.licensing.licenses.model import Status
+from keywright.licensing.licenses.model import CreateLicense, Status
 from tests.browser.axe import Axe
 from tests.browser.camera import Camera
 from tests.browser.people import sign_in

@@ -13,12 +13,10 @@ from keywright.core.command import Command, Origin
 from keywright.core.parsing import MAX_LABEL_LENGTH, MAX_USER_AGENT_LENGTH
 from keywright.identity.commands import CreateUser, IssueApiKey, RefuseSignIn, StartSession
 from keywright.identity.model import Permissions, Role
-from keywright.licensing.activations.commands import Activate
-from keywright.licensing.licenses.commands import CreateLicense, UpdateLicense
-from keywright.licensing.licenses.model import Status
-from keywright.provisioning.catalog.commands import SaveName
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.policies.commands import CreatePolicy
+from keywright.licensing.activations.model import Activate
+from keywright.licensing.licenses.model import CreateLicense, Status, UpdateLicense
+from keywright.provisioning.policies.model import CreatePolicy
+from keywright.provisioning.products import NameKind, SaveName
 from tests.browser.checks import Checks
 from tests.browser.payloads import PAYLOADS, check_untripped, set_tripwire
 from tests.browser.walking import kind, walk

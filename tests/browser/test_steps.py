@@ -7,11 +7,9 @@ from typing import NamedTuple
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from keywright.provisioning.customers.commands import CreateCustomer
-from keywright.provisioning.customers.fields import NewCustomer
-from keywright.provisioning.policies.commands import CreatePolicy
-from keywright.provisioning.products.commands import CreateProduct
-from keywright.provisioning.products.fields import NewProduct
+from keywright.provisioning.customers import CreateCustomer, NewCustomer
+from keywright.provisioning.policies.model import CreatePolicy
+from keywright.provisioning.products import CreateProduct, NewProduct
 from tests.browser.camera import PHONE, viewport
 from tests.browser.watching import Visitor
 from tests.http.admin_browser import asked, decide, make_users

@@ -122,7 +122,7 @@ def test_activations_events_and_customers_are_tables_too(seller: Keywright) -> N
 
 def test_every_page_is_exported_once(seller: Keywright, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = {what: seller("export", what) for what in ("licenses", "activations", "events", "customers")}
-    monkeypatch.setattr("keywright.provisioning.exporters.pages.PAGE", 2)
+    monkeypatch.setattr("keywright.provisioning.exporters.PAGE", 2)
     assert {what: seller("export", what) for what in whole} == whole
 
 

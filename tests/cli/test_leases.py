@@ -8,8 +8,8 @@ import pytest
 
 from keywright.cli.installation import InstallationOptions, open_here
 from keywright.core.command import Command
-from keywright.licensing.leases.commands import TakeLease
-from keywright.licensing.usage.commands import RecordUsage
+from keywright.licensing.leases.model import TakeLease
+from keywright.licensing.usage.model import RecordUsage
 from tests.cli.conftest import Keywright
 
 DATABASES = ("sqlite",)

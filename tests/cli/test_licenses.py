@@ -12,8 +12,7 @@ from keywright.config.installation import open_installation
 from keywright.config.sources import read_settings
 from keywright.core.crypto import mask
 from keywright.http.v2 import wire
-from keywright.licensing.activations.commands import Validate
-from keywright.licensing.activations.model import LicenseRecord
+from keywright.licensing.activations.model import LicenseRecord, Validate
 from keywright.registry import open_executor
 from tests.cli.conftest import Keywright
 

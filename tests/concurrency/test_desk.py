@@ -23,7 +23,7 @@ from keywright.engine.executor import Executor, Outcome
 from keywright.engine.lane import MAX_BATCH
 from keywright.jobs.commands import JobStep
 from keywright.licensing.activations import store as activation_store
-from keywright.licensing.activations.commands import Activate, FindLicenses, ListLicenses
+from keywright.licensing.activations.model import Activate, FindLicenses, ListLicenses
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
 from keywright.registry import make_registry, open_executor

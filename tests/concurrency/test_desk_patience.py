@@ -20,7 +20,7 @@ from keywright.core.errors import FateUnknown, Fault, StoreConflict, StoreUnavai
 from keywright.db import ReadTransaction, Storage, WriteTransaction
 from keywright.engine import lane
 from keywright.jobs.commands import ExportStep
-from keywright.licensing.activations.commands import FindLicenses
+from keywright.licensing.activations.model import FindLicenses
 from keywright.licensing.licenses.model import LicenseFilter
 from keywright.registry import open_executor
 from tests.concurrency.desks import Observed, a_desk, in_a_loop, results, start_calls, turns

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from keywright.core.command import Context
-from keywright.licensing.activations.commands import ActivateDevice, KeepOffline
-from keywright.licensing.activations.model import Device
+from keywright.licensing.activations.model import ActivateDevice, Device, KeepOffline
 from tests.concurrency.instances import instances
 from tests.concurrency.posting import Posted, Program, run_programs
 from tests.concurrency.selling import assert_well

@@ -12,8 +12,7 @@ from keywright.core.command import Context
 from keywright.db import open_storage
 from keywright.engine.executor import Executor
 from keywright.licensing.licenses.model import Order, Status
-from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses
-from keywright.provisioning.licenses.handlers import Issued
+from keywright.provisioning.licenses import CustomerReference, Issued, IssueLicenses
 from keywright.registry import open_executor
 from tests.databases import a_postgres_url
 from tests.makers import KEY_RING, NOW, an_origin, create_policy, url_of

@@ -16,7 +16,7 @@ from keywright.core.command import Context
 from keywright.db import Storage, open_storage
 from keywright.db.schema import metadata, webhook_endpoints
 from keywright.licensing.licenses.model import Status
-from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses
+from keywright.provisioning.licenses import CustomerReference, IssueLicenses
 from keywright.registry import open_executor
 from keywright.search.commands import ProjectEvents
 from tests import receiver, smtp_server

@@ -21,7 +21,7 @@ from keywright.http.middleware.idempotency import add_idempotency_key
 from keywright.http.server import peers
 from keywright.http.v2 import licenses, parameters, routes
 from keywright.http.v2.interface import V2
-from keywright.licensing.activations.commands import DeactivateAll
+from keywright.licensing.activations.model import DeactivateAll
 from tests.fuzzing.pieces import pieces, text
 from tests.makers import NOW
 

@@ -22,8 +22,7 @@ from keywright.db.transaction import WriteTransaction
 from keywright.engine.executor import Executor
 from keywright.licensing.activations import devices
 from keywright.licensing.activations import handlers as activations_handlers
-from keywright.licensing.activations.commands import Activate, ProgramCommand
-from keywright.licensing.activations.model import LicenseRecord
+from keywright.licensing.activations.model import Activate, LicenseRecord, ProgramCommand
 from keywright.licensing.leases.model import Leased
 from keywright.licensing.leases.work import LeaseWork
 from keywright.licensing.licenses import rules

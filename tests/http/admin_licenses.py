@@ -9,10 +9,8 @@ from typing import Any
 import httpx
 
 from keywright.core.command import Origin
-from keywright.licensing.activations.commands import Activate
-from keywright.licensing.activations.model import Activation
-from keywright.licensing.licenses.commands import CreateLicense
-from keywright.licensing.licenses.model import License, Status
+from keywright.licensing.activations.model import Activate, Activation
+from keywright.licensing.licenses.model import CreateLicense, License, Status
 from keywright.search import license_details, projector
 from tests.http.admin_browser import Visitor, asked, decide, look_up
 from tests.http.asking import CANARY

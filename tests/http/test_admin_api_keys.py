@@ -7,8 +7,7 @@ import httpx
 import pytest
 
 from keywright.http.pages.formats import write_day
-from keywright.provisioning.catalog.commands import SaveName
-from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.products import NameKind, SaveName
 from keywright.search.commands import SaveCounters
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said, title
 from tests.server import RunningServer

@@ -11,11 +11,9 @@ import pytest
 
 from keywright.core.command import Command, Context, Origin
 from keywright.identity.commands import RefuseSignIn
-from keywright.licensing.activations.commands import Activate
-from keywright.licensing.licenses.commands import CreateLicense, DeleteLicense, UpdateLicense
-from keywright.licensing.licenses.model import Status
-from keywright.provisioning.catalog.commands import SaveName
-from keywright.provisioning.catalog.model import NameKind
+from keywright.licensing.activations.model import Activate
+from keywright.licensing.licenses.model import CreateLicense, DeleteLicense, Status, UpdateLicense
+from keywright.provisioning.products import NameKind, SaveName
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said
 from tests.http.admin_licenses import a_number, activate, make
 from tests.server import RunningServer, running

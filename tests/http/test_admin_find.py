@@ -9,12 +9,15 @@ import pytest
 from keywright.core.command import Origin
 from keywright.jobs import orders
 from keywright.jobs.orders import Export
-from keywright.licensing.licenses.commands import UpdateLicense
-from keywright.licensing.licenses.model import License
-from keywright.provisioning.customers.commands import CreateCustomer, DeleteCustomer, UpdateCustomer
-from keywright.provisioning.customers.fields import CustomerFields, NewCustomer
-from keywright.provisioning.products.commands import CreateProduct
-from keywright.provisioning.products.fields import NewProduct
+from keywright.licensing.licenses.model import License, UpdateLicense
+from keywright.provisioning.customers import (
+    CreateCustomer,
+    CustomerFields,
+    DeleteCustomer,
+    NewCustomer,
+    UpdateCustomer,
+)
+from keywright.provisioning.products import CreateProduct, NewProduct
 from keywright.search.filters import Search
 from tests.http.admin_browser import Visitor, asked, decide, said, title
 from tests.http.admin_licenses import a_key, a_number, activate, follow, make, where_to

@@ -8,15 +8,12 @@ import pytest
 
 from keywright.core import crypto
 from keywright.core.command import Origin
-from keywright.licensing.activations.commands import ActivateDevice, Deactivate, SaveLastSeen
-from keywright.licensing.activations.model import Device
-from keywright.licensing.leases.commands import TakeLease
-from keywright.licensing.licenses.commands import CreateLicense, UpdateLicense
-from keywright.licensing.licenses.model import Status
-from keywright.licensing.usage.commands import RecordUsage
-from keywright.provisioning.catalog.commands import SaveName
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.policies.commands import CreatePolicy, GenerateLicenses
+from keywright.licensing.activations.model import ActivateDevice, Deactivate, Device, SaveLastSeen
+from keywright.licensing.leases.model import TakeLease
+from keywright.licensing.licenses.model import CreateLicense, Status, UpdateLicense
+from keywright.licensing.usage.model import RecordUsage
+from keywright.provisioning.policies.model import CreatePolicy, GenerateLicenses
+from keywright.provisioning.products import NameKind, SaveName
 from tests.http.admin_browser import Visitor, asked, decide, said
 from tests.http.admin_licenses import (
     a_key,

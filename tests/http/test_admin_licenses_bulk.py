@@ -11,8 +11,7 @@ import pytest
 from keywright.jobs import store as job_store
 from keywright.jobs.model import Job, JobState
 from keywright.licensing.licenses.model import Status
-from keywright.provisioning.catalog.commands import SaveName
-from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.products import NameKind, SaveName
 from tests.http.admin_browser import Visitor, asked, decide, look_up, said, title
 from tests.http.admin_licenses import (
     a_number,

@@ -11,9 +11,8 @@ from keywright.http.pages.formats import write_moment
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import Status
 from keywright.licensing.licenses.rules import terms_of
-from keywright.provisioning.catalog.commands import SaveName
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.policies.commands import CreatePolicy
+from keywright.provisioning.policies.model import CreatePolicy
+from keywright.provisioning.products import NameKind, SaveName
 from tests.http.admin_browser import Visitor, asked, decide, look_up, said, title
 from tests.http.admin_licenses import a_key, a_number, activate, events, found, make, where_to
 from tests.http.asking import Client

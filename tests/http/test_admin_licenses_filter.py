@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from keywright.licensing.licenses.model import Order, Status
-from keywright.provisioning.licenses.commands import IssueLicenses
+from keywright.provisioning.licenses import IssueLicenses
 from tests.http.admin_browser import Visitor, asked, decide, said
 from tests.http.admin_licenses import a_key, a_number, make, where_to
 from tests.server import RunningServer

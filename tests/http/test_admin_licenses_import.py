@@ -10,9 +10,8 @@ from keywright.jobs import store as job_store
 from keywright.jobs.model import Job, JobState
 from keywright.licensing.licenses.model import License, LicenseFilter, Status
 from keywright.licensing.licenses.store import list_licenses
-from keywright.provisioning.catalog.commands import SaveName
-from keywright.provisioning.catalog.model import NameKind
 from keywright.provisioning.importers.uploads import MAX_UPLOAD
+from keywright.provisioning.products import NameKind, SaveName
 from tests.http.admin_browser import Visitor, asked, decide, look_up, said, title
 from tests.http.admin_licenses import a_key, a_number, where_to
 from tests.portal import PortalVisitor

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from keywright.core.command import Command
-from keywright.licensing.licenses.commands import CreateLicense
-from keywright.licensing.licenses.model import Status
+from keywright.licensing.licenses.model import CreateLicense, Status
 from tests.http import admin_altered
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said
 from tests.http.admin_licenses import a_key, follow, make

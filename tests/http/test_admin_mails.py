@@ -13,8 +13,7 @@ from keywright.delivery.mail.store import MAILS
 from keywright.engine.queue import ClaimItem
 from keywright.events.outbox import MailTemplate, QueuedMail
 from keywright.events.outbox_store import HOLD_WAITING, queue_mail
-from keywright.provisioning.customers.commands import CreateCustomer
-from keywright.provisioning.customers.fields import NewCustomer
+from keywright.provisioning.customers import CreateCustomer, NewCustomer
 from tests.http.admin_browser import Visitor, asked, decide, opened, said
 from tests.makers import NOW, find_items
 from tests.server import NO_LIMITS, RunningServer, running

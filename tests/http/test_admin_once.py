@@ -10,9 +10,8 @@ import httpx
 import pytest
 
 from keywright.licensing.activations.model import Activation
-from keywright.licensing.licenses.commands import UpdateLicense
-from keywright.licensing.licenses.model import License
-from keywright.provisioning.policies.commands import CreatePolicy
+from keywright.licensing.licenses.model import License, UpdateLicense
+from keywright.provisioning.policies.model import CreatePolicy
 from tests.concurrency.instances import instances
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said
 from tests.http.admin_licenses import a_key, a_number, activate, events, found, make, where_to

@@ -10,7 +10,7 @@ import pytest
 from keywright.identity.model import Permissions
 from keywright.licensing.licenses.model import Status
 from keywright.maintenance.backup import note_backup
-from keywright.provisioning.policies.commands import CreatePolicy
+from keywright.provisioning.policies.model import CreatePolicy
 from tests.http import admin_altered
 from tests.http.admin_altered import MAY_COUNT
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said

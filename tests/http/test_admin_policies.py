@@ -8,11 +8,8 @@ from typing import Any
 import pytest
 
 from keywright.licensing.licenses.keys import UNAMBIGUOUS
-from keywright.provisioning.catalog.commands import SaveName
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.policies.commands import CreatePolicy, GenerateLicenses
-from keywright.provisioning.products.commands import CreateProduct
-from keywright.provisioning.products.fields import NewProduct
+from keywright.provisioning.policies.model import CreatePolicy, GenerateLicenses
+from keywright.provisioning.products import CreateProduct, NameKind, NewProduct, SaveName
 from tests.databases import KINDS
 from tests.http.admin_browser import Visitor, asked, decide, said, title
 from tests.http.admin_licenses import a_number

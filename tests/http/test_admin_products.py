@@ -9,14 +9,10 @@ from pathlib import Path
 import pytest
 
 from keywright.identity.model import Permissions
-from keywright.licensing.licenses.commands import CreateLicense
-from keywright.provisioning.catalog.commands import SaveName
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.customers.commands import CreateCustomer
-from keywright.provisioning.customers.fields import NewCustomer
-from keywright.provisioning.policies.commands import CreatePolicy
-from keywright.provisioning.products.commands import CreateProduct
-from keywright.provisioning.products.fields import NewFeature, NewProduct
+from keywright.licensing.licenses.model import CreateLicense
+from keywright.provisioning.customers import CreateCustomer, NewCustomer
+from keywright.provisioning.policies.model import CreatePolicy
+from keywright.provisioning.products import CreateProduct, NameKind, NewFeature, NewProduct, SaveName
 from tests.databases import KINDS
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said, title
 from tests.http.admin_licenses import a_number, activate, make

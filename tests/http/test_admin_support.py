@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 
 from keywright.core.command import Origin
-from keywright.licensing.activations.commands import Activate, ActivateDevice
-from keywright.licensing.activations.model import Device
-from keywright.licensing.licenses.commands import UpdateLicense
-from keywright.licensing.licenses.model import License, Status
+from keywright.licensing.activations.model import Activate, ActivateDevice, Device
+from keywright.licensing.licenses.model import License, Status, UpdateLicense
 from keywright.licensing.refusals import SaveRefusals
 from tests.http.admin_browser import Visitor, asked, decide, said
 from tests.http.admin_licenses import activate, found, make, where_to

@@ -19,8 +19,7 @@ from keywright import __version__
 from keywright.core.crypto import KeyRing
 from keywright.db import migrate
 from keywright.db.migrate import HEAD
-from keywright.licensing.licenses.commands import CreateLicense
-from keywright.licensing.licenses.model import Status
+from keywright.licensing.licenses.model import CreateLicense, Status
 from keywright.maintenance.backup import Backup
 from keywright.maintenance.clock import believing
 from tests.databases import a_postgres_url

@@ -2,7 +2,7 @@
 
 import re
 
-from keywright.provisioning.ownership.commands import AcceptTransfer, ClaimLicense, OfferLicense
+from keywright.provisioning.ownership.model import AcceptTransfer, ClaimLicense, OfferLicense
 from tests.http.admin_browser import Visitor, asked, decide, said
 from tests.http.admin_licenses import events, found, make
 from tests.makers import create_policy, set_terms

@@ -11,14 +11,13 @@ from msgspec.structs import replace
 
 from keywright.core.crypto import mask
 from keywright.delivery.mail.model import Unsubscribe
-from keywright.licensing.activations.commands import Deactivate
+from keywright.licensing.activations.model import Deactivate
 from keywright.licensing.licenses.model import Status
-from keywright.provisioning.customers.commands import UpdateCustomer
-from keywright.provisioning.customers.fields import CustomerFields
-from keywright.provisioning.customers.store import CUSTOMERS
-from keywright.provisioning.policies.commands import CreatePolicy
+from keywright.provisioning.customers import CustomerFields, UpdateCustomer
+from keywright.provisioning.policies.model import CreatePolicy
 from keywright.provisioning.policies.store import find_policy
-from keywright.provisioning.portal.commands import RequestErasure
+from keywright.provisioning.portal.model import RequestErasure
+from keywright.provisioning.store import CUSTOMERS
 from tests.http.admin_browser import Visitor, asked, decide, look_up, said
 from tests.http.admin_licenses import a_key, a_number, activate, events, follow, found, make, where_to
 from tests.makers import NOW

@@ -17,10 +17,9 @@ from keywright.jobs import orders
 from keywright.jobs import store as job_store
 from keywright.jobs.model import Job, JobState
 from keywright.jobs.orders import Export, Order
-from keywright.licensing.licenses.commands import CreateLicense
-from keywright.provisioning.catalog.commands import SaveName
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.policies.commands import CreatePolicy
+from keywright.licensing.licenses.model import CreateLicense
+from keywright.provisioning.policies.model import CreatePolicy
+from keywright.provisioning.products import NameKind, SaveName
 from keywright.search.filters import Search
 from tests.databases import KINDS
 from tests.http.admin_browser import Visitor, asked, decide, look_up, make_users, said, title

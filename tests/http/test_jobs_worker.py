@@ -28,7 +28,7 @@ from keywright.jobs.model import Job, JobState
 from keywright.jobs.orders import Export, Order
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License, LicenseFilter
-from keywright.provisioning.policies.commands import GetPolicy
+from keywright.provisioning.policies.model import GetPolicy
 from keywright.registry import open_executor
 from keywright.search import license_pages
 from keywright.search.license_pages import MatchingIds

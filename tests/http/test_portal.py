@@ -13,11 +13,10 @@ import pytest
 
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.brand import FooterLink, SaveBrand
-from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses
-from keywright.provisioning.policies.commands import CreatePolicy
-from keywright.provisioning.portal.commands import MakePortalLink
-from keywright.provisioning.products.commands import UpdateProduct
-from keywright.provisioning.products.fields import ProductFields
+from keywright.provisioning.licenses import CustomerReference, IssueLicenses
+from keywright.provisioning.policies.model import CreatePolicy
+from keywright.provisioning.portal.model import MakePortalLink
+from keywright.provisioning.products import ProductFields, UpdateProduct
 from tests.http.admin_browser import Visitor, asked, decide, make_users
 from tests.portal import (
     PortalVisitor,

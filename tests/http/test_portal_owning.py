@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from keywright.licensing.leases.commands import TakeLease
-from keywright.provisioning.portal.commands import MakePortalLink
+from keywright.licensing.leases.model import TakeLease
+from keywright.provisioning.portal.model import MakePortalLink
 from keywright.signing import store
 from keywright.signing.jws import read_signed
 from tests.http.admin_browser import asked, decide, look_up

@@ -10,7 +10,7 @@ from keywright.core.command import Context
 from keywright.db.schema import trials
 from keywright.identity.model import Permissions
 from keywright.maintenance import personal_data
-from keywright.provisioning.portal.commands import RequestErasure
+from keywright.provisioning.portal.model import RequestErasure
 from keywright.provisioning.shops.commands import AddConnection, StoreShopEvent
 from keywright.provisioning.shops.payloads import payload_of
 from tests.connections import BUYER, CONTEXT, a_connection, a_sale, an_event

@@ -12,8 +12,7 @@ from keywright.http.middleware.routing import Right
 from keywright.http.openapi.v3_document import example_url
 from keywright.http.v3.route import Route
 from keywright.http.v3.routes import ROUTES
-from keywright.provisioning.customers.commands import CreateCustomer
-from keywright.provisioning.customers.fields import NewCustomer
+from keywright.provisioning.customers import CreateCustomer, NewCustomer
 from tests.http.v3_app import App, Reply, open_app
 from tests.makers import NOW, an_origin, create_policy
 

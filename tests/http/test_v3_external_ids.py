@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from keywright.licensing.undo.commands import UndoChanges
+from keywright.licensing.undo.rules import UndoChanges
 from tests.http.v3_app import App, open_app
 from tests.makers import LATER, NOW, activate, create, update
 from tests.storage.projected import follow

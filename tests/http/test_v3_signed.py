@@ -18,11 +18,10 @@ from keywright.core.command import Context
 from keywright.core.errors import StoreReadOnly
 from keywright.db.schema import activations
 from keywright.engine.desk import Desk
-from keywright.licensing.activations.commands import KeepOffline
+from keywright.licensing.activations.model import KeepOffline
 from keywright.licensing.licenses.model import Status
 from keywright.licensing.validation import ValidateLicense
-from keywright.provisioning.products.commands import CreateProduct
-from keywright.provisioning.products.fields import NewProduct
+from keywright.provisioning.products import CreateProduct, NewProduct
 from keywright.registry import open_executor
 from keywright.signing import jws, rules, store
 from keywright.signing.commands import LoadKeys

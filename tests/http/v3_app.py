@@ -39,11 +39,10 @@ from keywright.http.v3.route import JSON_TYPE, JWT_TYPE, Route
 from keywright.http.v3.routes import ROUTES
 from keywright.http.v3.schemas import Me, Page
 from keywright.identity.model import Permissions
-from keywright.licensing.activations.commands import Validate
-from keywright.licensing.licenses.commands import CreateLicense
-from keywright.licensing.licenses.model import Status
-from keywright.provisioning.products.commands import PRODUCT
-from keywright.provisioning.products.store import PRODUCTS
+from keywright.licensing.activations.model import Validate
+from keywright.licensing.licenses.model import CreateLicense, Status
+from keywright.provisioning.products import PRODUCT
+from keywright.provisioning.store import PRODUCTS
 from keywright.registry import open_executor
 from tests.makers import NOW, a_storage, issue_api_key
 

@@ -9,7 +9,7 @@ from keywright.core.errors import KeywrightError, Refusal, UnknownLicense
 from keywright.engine.executor import Outcome
 from keywright.engine.idempotency import IdempotencyRecord
 from keywright.licensing.activations.model import Activation, LicenseRecord
-from keywright.licensing.licenses.commands import CreateLicense, DeleteLicense, UpdateLicense
+from keywright.licensing.licenses.model import CreateLicense, DeleteLicense, UpdateLicense
 
 #: Licenses with counters, limits and status; activations and whether they are active; how many events there
 #: are, and the number of the last one; calls whose answers are kept. None: there are no tables.

@@ -42,26 +42,23 @@ from keywright.jobs import files as job_files
 from keywright.jobs import store as job_store
 from keywright.jobs.commands import PurgeJobFile
 from keywright.jobs.orders import Change, Export, Generate, What
-from keywright.licensing.activations.commands import (
+from keywright.licensing.activations.model import (
     DeactivateDevice,
+    Device,
     FindLicenses,
     ListLicenses,
     SaveLastSeen,
 )
-from keywright.licensing.activations.model import Device
 from keywright.licensing.licenses.model import LicenseFilter, Status
 from keywright.licensing.validation import ValidateLicense
 from keywright.provisioning.brand import SaveBrand
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.catalog.store import list_names
-from keywright.provisioning.customers.commands import CreateCustomer
-from keywright.provisioning.customers.fields import NewCustomer
-from keywright.provisioning.licenses.commands import IssueLicenses, RotateKey
-from keywright.provisioning.policies.commands import GetPolicy, ListPolicies
-from keywright.provisioning.portal.commands import AskToSignIn, FollowMailedLink, MakePortalLink
-from keywright.provisioning.products.commands import CreateProduct
-from keywright.provisioning.products.fields import NewProduct
+from keywright.provisioning.customers import CreateCustomer, NewCustomer
+from keywright.provisioning.licenses import IssueLicenses, RotateKey
+from keywright.provisioning.policies.model import GetPolicy, ListPolicies
+from keywright.provisioning.portal.model import AskToSignIn, FollowMailedLink, MakePortalLink
+from keywright.provisioning.products import CreateProduct, NameKind, NewProduct
 from keywright.provisioning.shops.model import SaleState
+from keywright.provisioning.store import list_names
 from keywright.provisioning.trials import StartTrial
 from keywright.registry import open_executor
 from keywright.search import license_pages, query_parser, statistics

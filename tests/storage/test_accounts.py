@@ -44,8 +44,8 @@ from keywright.identity.store import (
 )
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.catalog.store import list_names, names_of
+from keywright.provisioning.products import NameKind
+from keywright.provisioning.store import list_names, names_of
 from keywright.registry import open_executor
 from tests.makers import (
     KEY,

@@ -28,11 +28,16 @@ from keywright.engine.health import CheckDatabase
 from keywright.events import store as event_store
 from keywright.events.model import Event
 from keywright.licensing.activations import store as activation_store
-from keywright.licensing.activations.commands import FindLicenses, ListLicenses
-from keywright.licensing.activations.model import ActivationSource, LicensePage, LicenseRecord, RecordLimits
+from keywright.licensing.activations.model import (
+    ActivationSource,
+    FindLicenses,
+    LicensePage,
+    LicenseRecord,
+    ListLicenses,
+    RecordLimits,
+)
 from keywright.licensing.licenses import store as license_store
-from keywright.licensing.licenses.commands import LicenseCommand
-from keywright.licensing.licenses.model import LicenseFilter, Status
+from keywright.licensing.licenses.model import LicenseCommand, LicenseFilter, Status
 from keywright.registry import open_executor
 from tests.makers import (
     KEY,

@@ -32,11 +32,16 @@ from keywright.db import ReadTransaction, Storage, run_read
 from keywright.db.postgres import PostgresStorage
 from keywright.db.schema import events
 from keywright.licensing.activations import store as activation_store
-from keywright.licensing.activations.commands import Activate, Deactivate, DeactivateAll, Reactivate
-from keywright.licensing.activations.model import Activation
+from keywright.licensing.activations.model import Activate, Activation, Deactivate, DeactivateAll, Reactivate
 from keywright.licensing.licenses import store as license_store
-from keywright.licensing.licenses.commands import CreateLicense, DeleteLicense, UpdateLicense
-from keywright.licensing.licenses.model import License, LicenseFilter, Status
+from keywright.licensing.licenses.model import (
+    CreateLicense,
+    DeleteLicense,
+    License,
+    LicenseFilter,
+    Status,
+    UpdateLicense,
+)
 from keywright.registry import open_executor
 from tests.databases import a_postgres_url
 from tests.makers import (

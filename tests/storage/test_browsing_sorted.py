@@ -9,10 +9,8 @@ from keywright.db.bulk import bulk_insert
 from keywright.db.schema import last_seen
 from keywright.engine.executor import Executor
 from keywright.licensing.licenses.store import save_new_licenses
-from keywright.provisioning.customers.commands import CreateCustomer
-from keywright.provisioning.customers.fields import NewCustomer
-from keywright.provisioning.products.commands import CreateProduct
-from keywright.provisioning.products.fields import NewProduct
+from keywright.provisioning.customers import CreateCustomer, NewCustomer
+from keywright.provisioning.products import CreateProduct, NewProduct
 from keywright.search import scan
 from keywright.search.filters import Order, Search
 from keywright.search.license_pages import find_page

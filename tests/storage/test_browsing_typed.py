@@ -7,8 +7,8 @@ import pytest
 
 from keywright.db import Storage, run_read
 from keywright.licensing.activations.model import LicenseRecord
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.catalog.store import save_name
+from keywright.provisioning.products import NameKind
+from keywright.provisioning.store import save_name
 from keywright.registry import open_executor
 from keywright.search.filters import Search
 from keywright.search.license_pages import find_page

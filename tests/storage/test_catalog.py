@@ -14,22 +14,29 @@ from keywright.core.paging import Paging, position_of
 from keywright.db import Storage
 from keywright.engine.executor import Executor
 from keywright.events.unit_of_work import UnitOfWork
-from keywright.licensing.licenses.commands import ApplyTerms
-from keywright.licensing.licenses.model import LicenseFilter, Status
+from keywright.licensing.licenses.model import ApplyTerms, LicenseFilter, Status
 from keywright.licensing.licenses.store import list_licenses
-from keywright.provisioning.customers.commands import CreateCustomer, ListCustomers, UpdateCustomer
-from keywright.provisioning.customers.fields import CustomerFields, CustomerFilter, NewCustomer
-from keywright.provisioning.customers.handlers import find_or_make
-from keywright.provisioning.customers.store import CUSTOMERS
-from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses
-from keywright.provisioning.products.commands import (
+from keywright.provisioning.customers import (
+    CreateCustomer,
+    CustomerFields,
+    CustomerFilter,
+    ListCustomers,
+    NewCustomer,
+    UpdateCustomer,
+)
+from keywright.provisioning.handlers import find_or_make_customer as find_or_make
+from keywright.provisioning.licenses import CustomerReference, IssueLicenses
+from keywright.provisioning.products import (
     CreateProduct,
     DeleteProduct,
+    Feature,
     GetProduct,
     ListProducts,
+    NewProduct,
+    ProductFields,
     UpdateProduct,
 )
-from keywright.provisioning.products.fields import Feature, NewProduct, ProductFields
+from keywright.provisioning.store import CUSTOMERS
 from keywright.registry import open_executor
 from tests.jobs import decide
 from tests.makers import NOW, an_origin, create, create_policy

@@ -17,7 +17,7 @@ from keywright.identity.model import Permissions, Role
 from keywright.identity.sessions import hash_session_token
 from keywright.identity.store import find_session
 from keywright.maintenance.copy import copy
-from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.products import NameKind
 from keywright.registry import open_executor
 from keywright.signing.commands import LoadKeys
 from tests.connections import a_sale, connect, receive

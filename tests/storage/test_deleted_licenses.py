@@ -23,12 +23,12 @@ from keywright.licensing.activations.model import RecordLimits
 from keywright.licensing.licenses.model import License, Order
 from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.licensing.notes import Notes, SaveNotes
-from keywright.licensing.undo.commands import RestoreLicense, UndoChanges
+from keywright.licensing.undo.rules import RestoreLicense, UndoChanges
 from keywright.licensing.undo.store import KEPT_TABLES
 from keywright.maintenance.commands import EraseCustomer, PurgeDeletedLicenses
 from keywright.maintenance.doctor import examine
 from keywright.maintenance.personal_data import find_customer_data
-from keywright.provisioning.licenses.commands import IssueLicenses, RotateKey
+from keywright.provisioning.licenses import IssueLicenses, RotateKey
 from keywright.registry import open_executor
 from tests.jobs import a_change, make_orderer, run_job
 from tests.makers import (

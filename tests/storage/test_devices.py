@@ -12,12 +12,15 @@ from keywright.db import Storage
 from keywright.db.schema import activations, last_seen, new_devices, products, rotated_keys
 from keywright.engine.executor import Executor
 from keywright.licensing.activations import store
-from keywright.licensing.activations.commands import (
+from keywright.licensing.activations.model import (
     ActivateDevice,
     DeactivateDevice,
+    Device,
+    DevicePlace,
+    PlaceChange,
     SaveLastSeen,
+    SeenDevice,
 )
-from keywright.licensing.activations.model import Device, DevicePlace, PlaceChange, SeenDevice
 from keywright.licensing.licenses.store import find_rotated, save_new_licenses
 from keywright.licensing.validation import Code, ValidateLicense
 from keywright.licensing.views_store import Names, Views

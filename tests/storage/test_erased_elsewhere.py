@@ -14,8 +14,7 @@ from keywright.events.outbox import MailTemplate, QueuedMail
 from keywright.events.outbox_store import queue_mail
 from keywright.maintenance.commands import EraseCustomer
 from keywright.maintenance.personal_data_store import list_customer_events
-from keywright.provisioning.customers.commands import CreateCustomer
-from keywright.provisioning.customers.fields import NewCustomer
+from keywright.provisioning.customers import CreateCustomer, NewCustomer
 from keywright.provisioning.shops.store import find_payload
 from tests.jobs import decide
 from tests.makers import NOW, an_origin, create

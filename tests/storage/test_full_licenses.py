@@ -18,9 +18,15 @@ from keywright.db import Storage
 from keywright.db.rows import to_seconds
 from keywright.db.schema import events, licenses
 from keywright.engine.executor import Executor
-from keywright.licensing.activations.commands import ActivateDevice, KeepOffline, SaveLastSeen
 from keywright.licensing.activations.device_checks import check_device
-from keywright.licensing.activations.model import Device, DevicePlace, PlaceChange
+from keywright.licensing.activations.model import (
+    ActivateDevice,
+    Device,
+    DevicePlace,
+    KeepOffline,
+    PlaceChange,
+    SaveLastSeen,
+)
 from keywright.licensing.activations.records import MAX_HOLDERS, list_holders
 from keywright.licensing.licenses.store import find_licenses
 from keywright.licensing.validation import Code, ValidateLicense

@@ -16,7 +16,7 @@ from keywright.licensing.licenses.model import LicenseFilter, LicenseSource, Sta
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.terms.model import Terms
 from keywright.licensing.terms.rules import merge_terms
-from keywright.provisioning.policies.commands import GetPolicy, ListPolicies
+from keywright.provisioning.policies.model import GetPolicy, ListPolicies
 from keywright.provisioning.policies.rules import terms_from_first_activation
 from tests.makers import (
     LATER,

@@ -16,8 +16,13 @@ from keywright.events import store as event_store
 from keywright.http.v2 import wire
 from keywright.licensing.activations import rules
 from keywright.licensing.activations import store as activation_store
-from keywright.licensing.activations.commands import FindLicenses, ValidateAlone
-from keywright.licensing.activations.model import Activation, LicenseRecord, RecordLimits
+from keywright.licensing.activations.model import (
+    Activation,
+    FindLicenses,
+    LicenseRecord,
+    RecordLimits,
+    ValidateAlone,
+)
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
 from keywright.licensing.validation import Validated, ValidateLicense

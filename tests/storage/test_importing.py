@@ -14,11 +14,7 @@ from keywright.engine.executor import Executor
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License, LicenseFilter, LicenseSource, Status
 from keywright.maintenance import doctor
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.catalog.store import list_names
-from keywright.provisioning.customers.commands import CreateCustomer
-from keywright.provisioning.customers.fields import NewCustomer
-from keywright.provisioning.customers.store import find_by_emails, find_customers
+from keywright.provisioning.customers import CreateCustomer, NewCustomer
 from keywright.provisioning.importers.model import (
     Imported,
     ImportedActivation,
@@ -33,8 +29,9 @@ from keywright.provisioning.importers.model import (
     Verdict,
 )
 from keywright.provisioning.importers.rows import Defaults, Rows
-from keywright.provisioning.policies.commands import ListPolicies
-from keywright.provisioning.policies.model import Policy
+from keywright.provisioning.policies.model import ListPolicies, Policy
+from keywright.provisioning.products import NameKind
+from keywright.provisioning.store import find_by_emails, find_customers, list_names
 from keywright.search.daily_counts_store import day_of
 from keywright.search.filters import Order, Search
 from keywright.search.license_pages import find_page

@@ -28,8 +28,14 @@ from keywright.jobs.model import JobState
 from keywright.jobs.orders import MAX_SELECTED, Change, Order
 from keywright.jobs.planning import KEYS_PER_STEP, LICENSES_PER_STEP
 from keywright.licensing.licenses import store as license_store
-from keywright.licensing.licenses.commands import ExtendLicense, RaiseLimit
-from keywright.licensing.licenses.model import License, LicenseFilter, LicenseSource, Status
+from keywright.licensing.licenses.model import (
+    ExtendLicense,
+    License,
+    LicenseFilter,
+    LicenseSource,
+    RaiseLimit,
+    Status,
+)
 from keywright.licensing.licenses.rules import END_OF_TIME
 from keywright.provisioning.policies.rules import terms_from_first_activation
 from keywright.search.filters import Search

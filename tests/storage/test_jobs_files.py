@@ -22,8 +22,7 @@ from keywright.jobs.orders import Export
 from keywright.jobs.planning import ROWS_PER_STEP
 from keywright.licensing.licenses.model import Status
 from keywright.licensing.notes import Notes, SaveNotes
-from keywright.provisioning.catalog.commands import SaveName
-from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.products import NameKind, SaveName
 from keywright.registry import open_executor
 from keywright.search.filters import Search
 from keywright.search.license_pages import find_page

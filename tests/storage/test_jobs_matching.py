@@ -20,8 +20,7 @@ from keywright.jobs.model import JobState
 from keywright.jobs.orders import Export
 from keywright.jobs.planning import LICENSES_PER_STEP, ROWS_PER_STEP
 from keywright.licensing.activations import store as activation_store
-from keywright.licensing.activations.commands import SaveLastSeen
-from keywright.licensing.activations.model import LicenseRecord
+from keywright.licensing.activations.model import LicenseRecord, SaveLastSeen
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License, LicenseFilter, Order, Status, order_fields
 from keywright.licensing.notes import Notes, SaveNotes

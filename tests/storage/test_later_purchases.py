@@ -11,13 +11,11 @@ from sqlalchemy import delete, select
 from keywright.db import Storage, run_write
 from keywright.db.schema import later_purchases, mail_outbox, payments, sold_licenses, sold_lines
 from keywright.engine.executor import Executor
-from keywright.licensing.licenses.commands import UpdateLicense
 from keywright.licensing.licenses.keys import make_license_ref
-from keywright.licensing.licenses.model import License, Status
+from keywright.licensing.licenses.model import License, Status, UpdateLicense
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.licenses.store import find_licenses_by_id
-from keywright.provisioning.customers.commands import CreateCustomer
-from keywright.provisioning.customers.fields import NewCustomer
+from keywright.provisioning.customers import CreateCustomer, NewCustomer
 from keywright.provisioning.shops.commands import FindSoldLicenses, TryAgain
 from keywright.provisioning.shops.event_rules import require_usable
 from keywright.provisioning.shops.model import (

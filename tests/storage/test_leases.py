@@ -23,10 +23,9 @@ from keywright.db import Storage
 from keywright.db.schema import events, lease_counters, leases, meter_usage
 from keywright.engine.executor import Executor
 from keywright.licensing.leases import store
-from keywright.licensing.leases.commands import ListLeases
-from keywright.licensing.leases.model import Lease, LeaseCounter
+from keywright.licensing.leases.model import Lease, LeaseCounter, ListLeases
+from keywright.licensing.queries import LoadedValidations
 from keywright.licensing.validation import Code, ValidateLicense
-from keywright.licensing.validation_queries import LoadedValidations
 from keywright.licensing.views_store import Names
 from tests.databases import KINDS
 from tests.makers import (

@@ -12,10 +12,8 @@ from keywright.engine.executor import Executor
 from keywright.events.outbox import MailState, MailTemplate, OutboxMail, Subject
 from keywright.licensing.licenses.keys import make_license_ref
 from keywright.licensing.licenses.model import Status
-from keywright.provisioning.customers.commands import CreateCustomer
-from keywright.provisioning.customers.fields import NewCustomer
-from keywright.provisioning.products.commands import CreateProduct
-from keywright.provisioning.products.fields import NewProduct
+from keywright.provisioning.customers import CreateCustomer, NewCustomer
+from keywright.provisioning.products import CreateProduct, NewProduct
 from tests.connections import CONTEXT, do
 from tests.makers import NOW, change_user, create, create_endpoint, create_user, update
 

@@ -8,12 +8,16 @@ from keywright.core import errors as e
 from keywright.core.command import Context
 from keywright.db import Storage
 from keywright.engine.executor import Executor
-from keywright.licensing.activations.commands import ActivateDevice, ReleaseActivation, ReleaseAll
-from keywright.licensing.activations.model import Activation, Device
+from keywright.licensing.activations.model import (
+    ActivateDevice,
+    Activation,
+    Device,
+    ReleaseActivation,
+    ReleaseAll,
+)
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.management import GetActivation, ListActivations
-from keywright.provisioning.customers.commands import CreateCustomer
-from keywright.provisioning.customers.fields import NewCustomer
+from keywright.provisioning.customers import CreateCustomer, NewCustomer
 from keywright.search.licenses import SearchManaged
 from tests.makers import KEY, NOW, activate, an_origin, create, deactivate_all, rename, validate
 from tests.storage.projected import assert_followed, follow_all

@@ -12,9 +12,8 @@ from keywright.db.schema import mail_outbox
 from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.events.model import Event
-from keywright.licensing import moments_handlers
-from keywright.licensing.licenses.commands import ExtendLicense, UpdateLicense
-from keywright.licensing.licenses.model import Status
+from keywright.licensing import handlers
+from keywright.licensing.licenses.model import ExtendLicense, Status, UpdateLicense
 from keywright.licensing.moments import FindMoments, PassMoments, Place
 from keywright.search.commands import SaveCounters
 from tests.makers import (
@@ -138,7 +137,7 @@ def test_a_disabled_license_tells_nothing(executor: Executor, storage: Storage) 
 def test_many_licenses_of_one_moment_are_told_in_steps(
     executor: Executor, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(moments_handlers, "MAX_LICENSES", 2)
+    monkeypatch.setattr(handlers, "MAX_LICENSES", 2)
     executor.execute([create(f"K{n}", expires_at=NOW + DAY * 10) for n in range(5)])
     pass_moments(executor, NOW + 10 * DAY)
     assert len({one.license_id for one in happened(storage, "license.expired")}) == 5

@@ -8,7 +8,7 @@ from keywright.db import Storage, run_read
 from keywright.engine.executor import Executor
 from keywright.licensing import notes as rules
 from keywright.licensing.notes import Notes, SaveNotes
-from keywright.licensing.notes_store import find_notes
+from keywright.licensing.store import find_notes
 from keywright.search import license_pages
 from keywright.search.filters import Search
 from tests.jobs import events_of

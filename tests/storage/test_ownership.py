@@ -39,24 +39,22 @@ from keywright.db.schema import (
     subscriptions,
 )
 from keywright.engine.executor import Executor
-from keywright.licensing.leases.commands import EndLeaseByCustomer
-from keywright.licensing.licenses.commands import UpdateLicense
-from keywright.licensing.licenses.model import License, Status
+from keywright.licensing.leases.model import EndLeaseByCustomer
+from keywright.licensing.licenses.model import License, Status, UpdateLicense
 from keywright.licensing.licenses.store import find_licenses_by_id
-from keywright.licensing.undo.commands import RestoreLicense, UndoChanges
-from keywright.provisioning.customers.commands import CreateCustomer, UpdateCustomer
-from keywright.provisioning.customers.fields import CustomerFields, NewCustomer
-from keywright.provisioning.licenses.commands import RotateKey
-from keywright.provisioning.ownership.commands import (
+from keywright.licensing.undo.rules import RestoreLicense, UndoChanges
+from keywright.provisioning.customers import CreateCustomer, CustomerFields, NewCustomer, UpdateCustomer
+from keywright.provisioning.licenses import RotateKey
+from keywright.provisioning.ownership.model import (
     AcceptTransfer,
     CancelTransfer,
+    ClaimCounts,
     ClaimLicense,
     CountClaims,
     OfferLicense,
     UndoTransfer,
 )
-from keywright.provisioning.ownership.model import ClaimCounts
-from keywright.provisioning.portal.commands import PurgeSignIns
+from keywright.provisioning.portal.model import PurgeSignIns
 from keywright.provisioning.shops.model import Shop
 from keywright.registry import open_executor
 from tests.databases import KINDS, recorded_statements

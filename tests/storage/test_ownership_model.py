@@ -33,14 +33,12 @@ from keywright.core.errors import (
 )
 from keywright.db import run_read, run_write
 from keywright.db.schema import customers
-from keywright.licensing.licenses.commands import UpdateLicense
-from keywright.licensing.licenses.model import License, Status
+from keywright.licensing.licenses.model import License, Status, UpdateLicense
 from keywright.licensing.licenses.store import find_licenses, find_licenses_by_id
 from keywright.maintenance.doctor import examine
-from keywright.provisioning.customers.commands import CreateCustomer
-from keywright.provisioning.customers.fields import NewCustomer
-from keywright.provisioning.licenses.commands import RotateKey
-from keywright.provisioning.ownership.commands import (
+from keywright.provisioning.customers import CreateCustomer, NewCustomer
+from keywright.provisioning.licenses import RotateKey
+from keywright.provisioning.ownership.model import (
     AcceptTransfer,
     CancelTransfer,
     ClaimLicense,

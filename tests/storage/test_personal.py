@@ -30,10 +30,9 @@ from keywright.maintenance import personal_data
 from keywright.maintenance.commands import EraseCustomer, PurgeAddresses
 from keywright.maintenance.personal_data import CustomerData, find_customer_data, read_pieces
 from keywright.maintenance.personal_data_store import find_old_places, has_old_events
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.customers.commands import CreateCustomer
-from keywright.provisioning.customers.fields import NewCustomer
+from keywright.provisioning.customers import CreateCustomer, NewCustomer
 from keywright.provisioning.importers.model import ImportedLicense, ImportLicenses
+from keywright.provisioning.products import NameKind
 from tests.jobs import decide, events_of
 from tests.makers import (
     NOW,

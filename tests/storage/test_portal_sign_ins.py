@@ -17,10 +17,15 @@ from keywright.engine.executor import Executor
 from keywright.identity.passwords import derive_code, derive_link_token
 from keywright.identity.sessions import hash_session_token
 from keywright.maintenance.commands import EraseCustomer
-from keywright.provisioning.customers.commands import CreateCustomer, DeleteCustomer, UpdateCustomer
-from keywright.provisioning.customers.fields import CustomerFields, NewCustomer
+from keywright.provisioning.customers import (
+    CreateCustomer,
+    CustomerFields,
+    DeleteCustomer,
+    NewCustomer,
+    UpdateCustomer,
+)
 from keywright.provisioning.portal import rules
-from keywright.provisioning.portal.commands import (
+from keywright.provisioning.portal.model import (
     AskToSignIn,
     EndPortalSession,
     EnterCode,
@@ -31,7 +36,7 @@ from keywright.provisioning.portal.commands import (
     PurgeSignIns,
     RequestErasure,
 )
-from keywright.provisioning.portal.sessions import browser_mark, find_signed_in
+from keywright.provisioning.portal.store import browser_mark, find_signed_in
 from keywright.registry import open_executor
 from tests.databases import recorded_statements
 from tests.jobs import decide

@@ -15,7 +15,7 @@ from keywright.db.schema import refusals
 from keywright.engine.desk import Desk
 from keywright.engine.executor import Executor
 from keywright.licensing import refusals as rules
-from keywright.licensing import refusals_store
+from keywright.licensing import store
 from keywright.licensing.refusals import RefusedCall, SaveRefusals
 from keywright.registry import open_executor
 from keywright.search.commands import PurgeRefusals
@@ -32,7 +32,7 @@ def save(key: str, calls: Sequence[RefusedCall], now: datetime = NOW) -> SaveRef
 
 
 def refused(storage: Storage, license_id: int = 1) -> list[RefusedCall]:
-    return run_read(storage, lambda tx: refusals_store.list_refusals(tx, [license_id])).get(license_id, [])
+    return run_read(storage, lambda tx: store.list_refusals(tx, [license_id])).get(license_id, [])
 
 
 def count(storage: Storage) -> int:
@@ -128,5 +128,5 @@ def test_old_addresses_are_forgotten(executor: Executor, storage: Storage) -> No
     executor.execute([create("A")])
     calls = [a_call(ip_address="203.0.113.7"), a_call(1, ip_address="203.0.113.8")]
     executor.execute([save("A", calls)])
-    assert run_write(storage, lambda tx: refusals_store.forget_addresses(tx, calls[1].refused_at)) == 1
+    assert run_write(storage, lambda tx: store.forget_addresses(tx, calls[1].refused_at)) == 1
     assert [one.ip_address for one in refused(storage)] == ["203.0.113.8", ""]

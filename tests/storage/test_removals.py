@@ -12,10 +12,9 @@ from keywright.core.errors import KeywrightError, NoRemovalLeft, UnknownLicenseI
 from keywright.db import Storage
 from keywright.db.schema import portal_removals
 from keywright.engine.executor import Executor
-from keywright.licensing.activations.commands import Deactivate, DeactivateAll, DeactivateDevice
-from keywright.licensing.activations.model import Device
-from keywright.licensing.removals.commands import RemoveByCustomer
-from keywright.licensing.undo.commands import RestoreLicense
+from keywright.licensing.activations.model import Deactivate, DeactivateAll, DeactivateDevice, Device
+from keywright.licensing.removals import RemoveByCustomer
+from keywright.licensing.undo.rules import RestoreLicense
 from keywright.registry import open_executor
 from tests.jobs import decide
 from tests.makers import KEY, NOW, activate_device, an_origin, create, delete, set_terms

@@ -12,13 +12,19 @@ from keywright.db import Storage
 from keywright.db.schema import rotated_keys
 from keywright.engine.executor import Executor
 from keywright.events import store as event_store
-from keywright.licensing.licenses.commands import ApplyTerms, ExtendLicense, UpdateLicense
-from keywright.licensing.licenses.model import License, Order, Status, order_of
+from keywright.licensing.licenses.model import (
+    ApplyTerms,
+    ExtendLicense,
+    License,
+    Order,
+    Status,
+    UpdateLicense,
+    order_of,
+)
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.management import ChangeAndShow, GetLicense
-from keywright.provisioning.customers.commands import CreateCustomer
-from keywright.provisioning.customers.fields import NewCustomer
-from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses, MoveLicense, RotateKey
+from keywright.provisioning.customers import CreateCustomer, NewCustomer
+from keywright.provisioning.licenses import CustomerReference, IssueLicenses, MoveLicense, RotateKey
 from tests.makers import (
     KEY,
     NOW,

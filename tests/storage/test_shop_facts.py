@@ -12,10 +12,9 @@ from keywright.core.errors import UnknownConnection
 from keywright.db import Storage
 from keywright.db.schema import licenses, mail_outbox
 from keywright.engine.executor import Executor
-from keywright.licensing.licenses.commands import DeleteLicense
-from keywright.licensing.licenses.model import License, Status
+from keywright.licensing.licenses.model import DeleteLicense, License, Status
 from keywright.licensing.licenses.store import find_licenses_by_id
-from keywright.licensing.undo.commands import RestoreLicense
+from keywright.licensing.undo.rules import RestoreLicense
 from keywright.provisioning.shops.commands import (
     ListRemovedSales,
     ListShopEvents,

@@ -13,10 +13,9 @@ from keywright.db import Storage
 from keywright.db.schema import events, mail_outbox
 from keywright.engine.executor import Executor
 from keywright.events.store import list_events
-from keywright.licensing.licenses.commands import DeleteLicense, UpdateLicense
-from keywright.licensing.licenses.model import License, Status, order_of
-from keywright.licensing.undo.commands import UndoEvent
-from keywright.provisioning.policies.commands import UpdatePolicy
+from keywright.licensing.licenses.model import DeleteLicense, License, Status, UpdateLicense, order_of
+from keywright.licensing.undo.rules import UndoEvent
+from keywright.provisioning.policies.model import UpdatePolicy
 from keywright.provisioning.shops.commands import (
     ClaimLook,
     FindDifference,

@@ -22,12 +22,11 @@ from keywright.db import Storage, run_write
 from keywright.db.schema import customers, events, licenses, mail_outbox, shop_events
 from keywright.engine.executor import Executor
 from keywright.engine.queue import ClaimItem
-from keywright.licensing.licenses.commands import DeleteLicense, UpdateLicense
-from keywright.licensing.licenses.model import License, Status, order_of
+from keywright.licensing.licenses.model import DeleteLicense, License, Status, UpdateLicense, order_of
 from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.maintenance.commands import EraseCustomer
 from keywright.maintenance.personal_data import find_customer_data
-from keywright.provisioning.policies.commands import UpdatePolicy
+from keywright.provisioning.policies.model import UpdatePolicy
 from keywright.provisioning.shops import forgetting_store
 from keywright.provisioning.shops import store as shop_store
 from keywright.provisioning.shops.commands import (

@@ -21,8 +21,8 @@ from keywright.events.store import list_feed
 from keywright.licensing.activations.store import list_activations
 from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.licenses.store import find_licenses_by_id
-from keywright.licensing.undo.commands import EnableLicense, UndoChanges, UndoEvent
-from keywright.provisioning.licenses.commands import RotateKey
+from keywright.licensing.undo.rules import EnableLicense, UndoChanges, UndoEvent
+from keywright.provisioning.licenses import RotateKey
 from tests.makers import (
     LATER,
     NOW,

@@ -22,11 +22,16 @@ from keywright.engine.executor import Executor
 from keywright.events.store import list_events
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.rules import END_OF_TIME
-from keywright.licensing.management_store import list_managed
-from keywright.licensing.undo.commands import RestoreLicense
+from keywright.licensing.undo.rules import RestoreLicense
 from keywright.licensing.usage import store
-from keywright.licensing.usage.commands import ClosePeriods, FindDuePeriods, ListPeriods, PeriodFilter
-from keywright.licensing.usage.model import MeterUsage
+from keywright.licensing.usage.model import (
+    ClosePeriods,
+    FindDuePeriods,
+    ListPeriods,
+    MeterUsage,
+    PeriodFilter,
+)
+from keywright.licensing.views_store import list_managed
 from keywright.maintenance.commands import PurgeDeletedLicenses, PurgeUsage
 from keywright.registry import open_executor
 from tests.databases import KINDS

@@ -32,8 +32,7 @@ from keywright.engine.queue import Item
 from keywright.events import store as event_store
 from keywright.maintenance.commands import EraseCustomer
 from keywright.maintenance.rotation import reseal
-from keywright.provisioning.customers.commands import CreateCustomer
-from keywright.provisioning.customers.fields import NewCustomer
+from keywright.provisioning.customers import CreateCustomer, NewCustomer
 from keywright.registry import open_executor
 from tests.makers import (
     NOW,

@@ -17,10 +17,8 @@ from keywright.licensing.licenses.rules import (
 )
 from keywright.licensing.terms.model import Meter, Period, Starts, Terms
 from keywright.licensing.terms.rules import copy_terms, parse_term_name, select_terms
-from keywright.provisioning.customers.commands import CUSTOMER
-from keywright.provisioning.customers.fields import parse_email, parse_language
-from keywright.provisioning.customers.rules import change_note, read_note
-from keywright.provisioning.products.fields import (
+from keywright.provisioning.customers import CUSTOMER, change_note, parse_email, parse_language, read_note
+from keywright.provisioning.products import (
     Feature,
     derive_code,
     parse_code,

@@ -18,17 +18,14 @@ from keywright.licensing.licenses.store import license_values
 from keywright.licensing.notes import Notes
 from keywright.licensing.terms.model import Terms
 from keywright.licensing.undo import rules as undo
-from keywright.provisioning.customers.fields import CustomerFields
-from keywright.provisioning.customers.model import Customer
-from keywright.provisioning.exporters import rows
+from keywright.provisioning import exporters
+from keywright.provisioning.customers import Customer, CustomerFields
 from keywright.provisioning.importers import columns
 from keywright.provisioning.importers import rules as importing
 from keywright.provisioning.importers.model import ImportedActivation, ImportedLicense
 from keywright.provisioning.importers.rows import Defaults, Rows
-from keywright.provisioning.policies.fields import KeyFormatFields, PolicyFields
-from keywright.provisioning.policies.model import Policy
-from keywright.provisioning.products.fields import ProductFields
-from keywright.provisioning.products.model import Product
+from keywright.provisioning.policies.model import KeyFormatFields, Policy, PolicyFields
+from keywright.provisioning.products import Product, ProductFields
 from tests.makers import LATER, NOW, a_license, a_license_with, an_activation
 
 
@@ -80,7 +77,7 @@ PLACES = [
     Place(
         "exported columns",
         License,
-        rows.LICENSE,
+        exporters.LICENSE,
         reasons(counted_from_the_activations="deactivated_count"),
         {"key": "license_key", "quantity": "sold_quantity"},
     ),
@@ -144,7 +141,7 @@ PLACES = [
     ),
     Place("labels in the history", Terms, event_changes._FIELDS),
     Place("columns that are written", Activation, activation_values(an_activation())),
-    Place("exported columns", Activation, rows.ACTIVATION),
+    Place("exported columns", Activation, exporters.ACTIVATION),
     Place(
         "imported activations",
         Activation,
@@ -258,8 +255,8 @@ def test_what_is_exported_and_imported_again_is_the_same_in_every_field() -> Non
     for noun, default in zip((license, activation), usual, strict=True):
         same = {n for n in noun.__struct_fields__ if getattr(noun, n) == getattr(default, n)}
         assert same <= {"key", "created_at", "offline_until"}
-    row = [*rows.license_row(license, {}, {}, Notes()), [rows.activation_object(activation)]]
-    line = msgspec.json.decode(rows.to_json_lines([*rows.LICENSE, "activations"], [row]))
+    row = [*exporters.license_row(license, {}, {}, Notes()), [exporters.activation_object(activation)]]
+    line = msgspec.json.decode(exporters.to_json_lines([*exporters.LICENSE, "activations"], [row]))
     names = columns.assign_fields([*line], {})
     imported = Rows(names, Defaults(NOW, lambda address, _: address, lambda _: True))
     new = imported.license([*line.values()], "line 1")

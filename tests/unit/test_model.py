@@ -4,23 +4,37 @@ import gc
 from enum import IntEnum, StrEnum
 from importlib import import_module
 from pkgutil import walk_packages
+from typing import Any
 
 import msgspec
 import pytest
 
 import keywright
+from keywright.core.command import Command, Context, Query
+from keywright.core.fields import Fields
+from keywright.core.nouns import ListQuery
 from keywright.identity.model import Permissions, Role
 from keywright.jobs.model import JobState
 from keywright.licensing.activations.model import (
     ActivationSource,
+    DeactivateDevice,
     Device,
     KnownRecords,
     LicenseRecord,
+    NamedProduct,
     PlaceChange,
     Placement,
 )
-from keywright.licensing.licenses.model import LicenseFilter, LicenseSource, State, Status
-from keywright.provisioning.catalog.model import NameKind
+from keywright.licensing.licenses.model import (
+    LicenseFilter,
+    LicenseSource,
+    State,
+    Status,
+    UpdateLicense,
+    find_renames,
+    with_former_names,
+)
+from keywright.provisioning.products import NameKind
 from tests.makers import (
     a_license,
     a_user,
@@ -30,24 +44,33 @@ from tests.makers import (
     an_origin,
 )
 
+CONTEXT = Context(an_event().occurred_at, an_origin())
 _MODULES = {one.name for one in walk_packages(keywright.__path__, "keywright.")}
-#: The names of all modules of nouns; a small concept has its noun beside its commands: ``notes``, with
-#: ``notes_store``.
+#: The concepts that are a module, not a folder with a ``model``.
+_SMALL = {
+    "keywright.licensing": ("moments", "notes", "refusals", "removals", "validation"),
+    "keywright.provisioning": ("brand", "customers", "products", "trials"),
+}
+#: The names of all modules of nouns.
 MODELS = sorted(
-    one for one in _MODULES if one.endswith(".model") or {f"{one}_store", f"{one}_handlers"} & _MODULES
+    {one for one in _MODULES if one.endswith(".model")}
+    | {f"{room}.{one}" for room, some in _SMALL.items() for one in some}
 )
 
 
 def structs_of(model: str, *, gc: bool | None = None) -> list[type[msgspec.Struct]]:
-    """The structs that a module defines; with ``gc``, those that the garbage collector looks at, or not."""
+    """The nouns that a module defines, without the fields that may be set, and commands; with ``gc``, those
+    that the garbage collector looks at, or not.
+    """
     kinds = [one for one in vars(import_module(model)).values() if isinstance(one, type)]
     structs = [one for one in kinds if issubclass(one, msgspec.Struct) and one.__module__ == model]
+    structs = [one for one in structs if not issubclass(one, Fields | ListQuery | Command | Query)]
     return [one for one in structs if gc is None or one.__struct_config__.gc is gc]
 
 
 @pytest.mark.parametrize(
     "model",
-    [*MODELS, "keywright.core.command", "keywright.engine.idempotency", "keywright.licensing.validation"],
+    [*MODELS, "keywright.core.command", "keywright.engine.idempotency"],
 )
 def test_a_noun_never_changes(model: str) -> None:
     assert all(one.__struct_config__.frozen for one in structs_of(model))
@@ -101,7 +124,7 @@ def test_what_each_call_makes_costs_the_garbage_collector_nothing() -> None:
     tracked = {
         kind.__name__ for room in rooms for kind in structs_of(f"keywright.licensing.{room}.model", gc=True)
     }
-    assert tracked == {"LicenseFilter", "LicensePage", "Order", "RecordLimits"}
+    assert tracked == {"LicenseFilter", "LicensePage", "Order", "PeriodFilter", "RecordLimits"}
 
 
 def test_a_license_alone_is_a_record_without_activations() -> None:
@@ -124,3 +147,34 @@ def test_a_device_says_and_moves_nothing_unless_that_is_given() -> None:
 def test_an_api_key_was_never_used_and_a_user_never_signed_in_unless_that_is_said() -> None:
     assert an_api_key().last_used_at is None
     assert (a_user().disabled_at, a_user().last_signed_in_at) == (None, None)
+
+
+def test_a_license_that_gets_a_new_key_is_known_by_its_former_ones() -> None:
+    context = CONTEXT
+    commands = [
+        UpdateLicense(context=context, license=old, changes={"key": new}) for old, new in ("AB", "BC")
+    ]
+    unchanged = UpdateLicense(context=context, license="D", changes={"status": Status.SOLD})
+    renames = find_renames([*commands, unchanged])
+    assert renames == {"B": ["A"], "C": ["B"]}
+    assert with_former_names(["C", "D"], renames) == ["C", "D", "B", "A"]
+
+
+def test_a_product_has_an_address_where_its_licenses_are_renewed() -> None:
+    assert NamedProduct(1).link_to_renew("r1") is None
+    assert (
+        NamedProduct(1, renew_url="https://a.test/{license_ref}").link_to_renew("r1") == "https://a.test/r1"
+    )
+
+
+def test_a_validation_names_a_device_by_its_fingerprint_or_its_token() -> None:
+    named: dict[str, Any] = {
+        "nothing": {},
+        "fingerprint": {"device": Device(fingerprint="f")},
+        "token": {"token": "0" * 40},
+    }
+    found = {
+        name: DeactivateDevice(context=CONTEXT, license="A", **given).is_device_named
+        for name, given in named.items()
+    }
+    assert found == {"nothing": False, "fingerprint": True, "token": True}

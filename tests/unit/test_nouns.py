@@ -3,9 +3,8 @@
 import pytest
 
 from keywright.core.nouns import differing, list_members
-from keywright.provisioning.policies.fields import NewKeyFormat
-from keywright.provisioning.products.commands import PRODUCT
-from keywright.provisioning.products.fields import Feature, NewProduct
+from keywright.provisioning.policies.model import NewKeyFormat
+from keywright.provisioning.products import PRODUCT, Feature, NewProduct
 from tests.makers import NOW
 
 MEMBERS = {one.name: one for struct in (NewProduct, NewKeyFormat) for one in list_members(struct)}

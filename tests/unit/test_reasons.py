@@ -18,9 +18,9 @@ PARSERS = (
     "http/admin/terms_form.py",
     "http/admin/name_suggestions.py",
     "http/pages/inputs.py",
-    "licensing/terms/texts.py",
-    "provisioning/customers/fields.py",
-    "provisioning/products/fields.py",
+    "licensing/terms/model.py",
+    "provisioning/customers.py",
+    "provisioning/products.py",
 )
 
 

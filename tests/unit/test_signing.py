@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from joserfc import jws
 from joserfc.jwk import OKPKey
 
+from keywright.licensing.activations.model import LicenseView, NamedProduct
 from keywright.licensing.validation import Code, Findings
-from keywright.licensing.views import LicenseView, NamedProduct
 from keywright.signing.jws import (
     SIGNATURE_ALGS,
     Signer,

@@ -14,8 +14,11 @@ from keywright.licensing.terms.model import (
     Terms,
     Transferable,
     WhenFull,
+    parse_allowance,
+    parse_meter,
+    write_allowance,
+    write_meter,
 )
-from keywright.licensing.terms.texts import parse_allowance, parse_meter, write_allowance, write_meter
 
 
 def test_the_usual_terms_are_two_parts() -> None:
@@ -99,3 +102,5 @@ def test_an_allowance_is_written_as_it_is_read() -> None:
 def test_another_text_is_no_meter(text: str) -> None:
     with pytest.raises(ValueError, match="must look like"):
         parse_meter(text)
+    with pytest.raises(ValueError, match="must look like 3/30"):
+        parse_allowance(text)

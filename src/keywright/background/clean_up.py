@@ -18,7 +18,7 @@ from keywright.engine.desk import Desk
 from keywright.engine.idempotency import PurgeIdempotencyRecords
 from keywright.maintenance.commands import PurgeDeletedLicenses, PurgeEvents, PurgeUsage
 from keywright.maintenance.retention import PurgeResult
-from keywright.provisioning.portal.commands import PurgeSignIns
+from keywright.provisioning.portal.model import PurgeSignIns
 from keywright.provisioning.shops.commands import PurgeShopEvents
 from keywright.search.commands import PurgeRefusals
 

@@ -9,7 +9,7 @@ from keywright.background.loops import ORIGIN, read_clock
 from keywright.core.command import Context
 from keywright.core.errors import KeywrightError
 from keywright.engine.desk import Desk
-from keywright.licensing.activations.commands import SaveLastSeen
+from keywright.licensing.activations.model import SaveLastSeen
 
 #: The time between two saves, in seconds.
 _SAVE_INTERVAL = 300.0

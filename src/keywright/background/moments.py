@@ -13,7 +13,7 @@ from keywright.core.command import Context
 from keywright.core.errors import ShuttingDown
 from keywright.engine.desk import Desk
 from keywright.licensing.moments import FindMoments, PassMoments, Place
-from keywright.licensing.usage.commands import ClosePeriods, FindDuePeriods
+from keywright.licensing.usage.model import ClosePeriods, FindDuePeriods
 
 #: The time between two looks, the pause between two steps, and the time until licenses are looked at again
 #: because their expiry may have been changed, in seconds.

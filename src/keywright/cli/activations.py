@@ -8,7 +8,7 @@ from keywright.cli import output
 from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, Key, WrongUsage, command, with_installation
 from keywright.core.parsing import format_count
-from keywright.licensing.activations.commands import ReleaseActivation, ReleaseAll
+from keywright.licensing.activations.model import ReleaseActivation, ReleaseAll
 from keywright.licensing.management import ActivationPage, ListActivations, ManagedActivation
 
 app = typer.Typer(no_args_is_help=True)

@@ -11,8 +11,7 @@ from keywright.cli import output
 from keywright.cli.installation import Installation
 from keywright.core.errors import UnknownLicense
 from keywright.core.parsing import format_count
-from keywright.licensing.activations.commands import FindLicenses
-from keywright.licensing.activations.model import LicenseRecord
+from keywright.licensing.activations.model import FindLicenses, LicenseRecord
 from keywright.licensing.licenses.model import License, LicenseFilter
 
 if TYPE_CHECKING:

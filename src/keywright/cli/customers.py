@@ -15,9 +15,7 @@ from keywright.cli.options import IsSure, command, with_installation
 from keywright.core import parsing
 from keywright.core.parsing import write_time
 from keywright.maintenance.commands import EraseCustomer
-from keywright.provisioning.customers.commands import CUSTOMER
-from keywright.provisioning.customers.fields import CustomerFilter
-from keywright.provisioning.customers.model import Customer
+from keywright.provisioning.customers import CUSTOMER, Customer, CustomerFilter
 from keywright.provisioning.shops.commands import FindShopEventsNaming
 from keywright.provisioning.shops.model import Naming
 

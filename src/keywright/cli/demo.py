@@ -18,12 +18,10 @@ from keywright.identity.api_keys import new_secrets
 from keywright.identity.commands import IssueApiKey
 from keywright.identity.model import ApiKey, Permissions
 from keywright.identity.store import list_api_keys
-from keywright.licensing.activations.commands import FindLicenses
-from keywright.licensing.activations.model import LicenseRecord
+from keywright.licensing.activations.model import FindLicenses, LicenseRecord
 from keywright.licensing.licenses.keys import UNAMBIGUOUS
 from keywright.licensing.licenses.model import LicenseFilter, LicenseSource, Status
-from keywright.provisioning.policies.commands import CreatePolicy, GenerateLicenses
-from keywright.provisioning.policies.model import Policy
+from keywright.provisioning.policies.model import CreatePolicy, GenerateLicenses, Policy
 from keywright.provisioning.shops.commands import AddConnection, ListConnections, OpenConnection
 from keywright.provisioning.shops.model import (
     ANY_PRODUCT,

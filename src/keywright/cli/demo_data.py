@@ -9,16 +9,12 @@ from typing import Any
 from keywright.core.command import Command, Context, Origin
 from keywright.core.errors import LimitReached
 from keywright.db import Storage
-from keywright.licensing.activations.commands import Activate, Deactivate
-from keywright.licensing.activations.model import Activation, LicenseRecord
-from keywright.licensing.licenses.commands import UpdateLicense
+from keywright.licensing.activations.model import Activate, Activation, Deactivate, LicenseRecord
 from keywright.licensing.licenses.keys import UNAMBIGUOUS
-from keywright.licensing.licenses.model import License, Status
-from keywright.provisioning.catalog.commands import SaveName
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.policies.commands import CreatePolicy, GenerateLicenses
-from keywright.provisioning.policies.model import Policy
+from keywright.licensing.licenses.model import License, Status, UpdateLicense
+from keywright.provisioning.policies.model import CreatePolicy, GenerateLicenses, Policy
 from keywright.provisioning.policies.rules import terms_from_first_activation
+from keywright.provisioning.products import NameKind, SaveName
 from keywright.registry import open_executor
 from keywright.search.commands import ProjectEvents, SaveCounters
 

@@ -106,20 +106,20 @@ def export(
     it away. The server may run meanwhile: licenses are written as they are when their turn comes.
     """
     from keywright.db import run_read
-    from keywright.provisioning.exporters import pages
+    from keywright.provisioning import exporters
 
     table = {
-        Kind.LICENSES: pages.LICENSES,
-        Kind.ACTIVATIONS: pages.ACTIVATIONS,
-        Kind.EVENTS: pages.EVENTS,
-        Kind.CUSTOMERS: pages.CUSTOMERS,
-        Kind.USAGE: pages.USAGE,
+        Kind.LICENSES: exporters.LICENSES_EXPORT,
+        Kind.ACTIVATIONS: exporters.ACTIVATIONS_EXPORT,
+        Kind.EVENTS: exporters.EVENTS_EXPORT,
+        Kind.CUSTOMERS: exporters.CUSTOMERS_EXPORT,
+        Kind.USAGE: exporters.USAGE_EXPORT,
     }[what]
     if with_activations:
         if (what, format) != (Kind.LICENSES, Format.JSONL):
             raise WrongUsage("--with-activations is for licenses with --format jsonl")
-        table = pages.LICENSES_WITH_ACTIVATIONS
-    write = pages.as_csv if format is Format.CSV else pages.as_json_lines
+        table = exporters.LICENSES_WITH_ACTIVATIONS
+    write = exporters.as_csv if format is Format.CSV else exporters.as_json_lines
     with open_output(output) as file:
         for chunk in write(partial(run_read, here.storage), table):
             file.write(chunk)

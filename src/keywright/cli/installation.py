@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from keywright.core.command import Command, Context, Origin, Query
 from keywright.core.errors import ConfigurationError, KeywrightError
-from keywright.licensing.activations.commands import ValidateAlone
-from keywright.licensing.activations.model import LicenseRecord
+from keywright.licensing.activations.model import LicenseRecord, ValidateAlone
 
 if TYPE_CHECKING:
     from keywright.config import Settings

@@ -12,15 +12,13 @@ from keywright.cli.events import parse_moment
 from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, Key, command, with_installation
 from keywright.core.paging import ItemPage
-from keywright.licensing.leases.commands import EndLease, ListLeases
-from keywright.licensing.leases.model import Lease
+from keywright.licensing.leases.model import EndLease, Lease, ListLeases
 from keywright.licensing.leases.rules import is_over
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.management import GetLicense, ManagedLicense
-from keywright.licensing.usage.commands import ListPeriods, PeriodFilter
-from keywright.licensing.usage.model import MeterUsage
+from keywright.licensing.usage.model import ListPeriods, MeterUsage, PeriodFilter
 from keywright.licensing.usage.rules import begin, resets_at
-from keywright.provisioning.exporters import rows
+from keywright.provisioning import exporters
 
 app = typer.Typer(no_args_is_help=True)
 usage_app = typer.Typer(no_args_is_help=True)
@@ -111,7 +109,7 @@ def list_usage(
     )
     found = _list_periods(here, where)
     if as_json:
-        shown = (dict(zip(rows.USAGE, rows.period_row(one), strict=True)) for one in found)
+        shown = (dict(zip(exporters.USAGE, exporters.period_row(one), strict=True)) for one in found)
         output.print_json_array(map(msgspec.to_builtins, shown))
         return
     columns = ("license", "meter", "from", "to", "used", "limit", "above it", "closed")

@@ -23,8 +23,7 @@ from keywright.cli.options import (
     with_installation,
 )
 from keywright.core import crypto
-from keywright.licensing.activations.commands import FindLicenses, ListLicenses
-from keywright.licensing.activations.model import LicensePage, LicenseRecord
+from keywright.licensing.activations.model import FindLicenses, LicensePage, LicenseRecord, ListLicenses
 from keywright.licensing.licenses.model import License, LicenseFilter
 from keywright.licensing.management import ManagedLicense
 

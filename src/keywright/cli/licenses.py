@@ -30,21 +30,21 @@ from keywright.cli.options import (
 from keywright.core import crypto, parsing
 from keywright.core.command import Command
 from keywright.events.model import Event
-from keywright.licensing.activations.commands import (
+from keywright.licensing.activations.model import (
     Activate,
+    Activation,
     Deactivate,
     DeactivateAll,
+    LicenseRecord,
     Reactivate,
 )
-from keywright.licensing.activations.model import Activation, LicenseRecord
 from keywright.licensing.licenses import keys
-from keywright.licensing.licenses.commands import CreateLicense, DeleteLicense, UpdateLicense
-from keywright.licensing.licenses.model import Order, Status
+from keywright.licensing.licenses.model import CreateLicense, DeleteLicense, Order, Status, UpdateLicense
 from keywright.licensing.terms.model import Starts
-from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses, MoveLicense, RotateKey
+from keywright.provisioning.licenses import CustomerReference, IssueLicenses, MoveLicense, RotateKey
 
 if TYPE_CHECKING:
-    from keywright.provisioning.licenses.handlers import Issued
+    from keywright.provisioning.licenses import Issued
 
 app = typer.Typer(no_args_is_help=True)
 

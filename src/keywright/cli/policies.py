@@ -27,16 +27,16 @@ from keywright.http.terms_in_words import describe_terms
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses.keys import MAX_KEY_LENGTH, UNAMBIGUOUS
 from keywright.licensing.licenses.model import Status
-from keywright.provisioning.policies.commands import (
+from keywright.provisioning.policies.model import (
     CreatePolicy,
     DeletePolicy,
     GenerateLicenses,
     GetPolicy,
     ListPolicies,
+    NewKeyFormat,
+    Policy,
     UpdatePolicy,
 )
-from keywright.provisioning.policies.fields import NewKeyFormat
-from keywright.provisioning.policies.model import Policy
 from keywright.provisioning.policies.rules import terms_from_first_activation
 
 app = typer.Typer(no_args_is_help=True)

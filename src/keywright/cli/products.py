@@ -1,7 +1,7 @@
 """``keywright product …``"""
 
 from keywright.cli.crud import Crud, Texts
-from keywright.provisioning.products.commands import PRODUCT
+from keywright.provisioning.products import PRODUCT
 
 _TEXTS = Texts(
     create=(

@@ -15,8 +15,7 @@ from keywright.cli.options import Change, WrongUsage, changing, declare_options
 from keywright.core import parsing
 from keywright.core.errors import InvalidTerms
 from keywright.core.nouns import Member, list_members
-from keywright.licensing.terms.model import Allowance, Starts, Terms
-from keywright.licensing.terms.texts import parse_allowance, parse_meter
+from keywright.licensing.terms.model import Allowance, Starts, Terms, parse_allowance, parse_meter
 
 _PANEL = "Terms: what its licenses allow"
 _NONE = "none"

@@ -7,16 +7,17 @@ import typer
 from keywright.cli import output
 from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, Key, command, with_installation
-from keywright.provisioning.customers.fields import parse_email
-from keywright.provisioning.ownership.commands import (
+from keywright.provisioning.customers import parse_email
+from keywright.provisioning.ownership.model import (
     AcceptTransfer,
     CancelTransfer,
+    ClaimCounts,
     CountClaims,
     ListTransfers,
     OfferLicense,
+    Transfer,
     UndoTransfer,
 )
-from keywright.provisioning.ownership.model import ClaimCounts, Transfer
 from keywright.provisioning.ownership.rules import state_of
 
 app = typer.Typer(no_args_is_help=True)

@@ -5,9 +5,9 @@ from datetime import datetime
 from typing import Any
 
 from keywright.core.command import Command, Cost, Query
-from keywright.licensing.licenses.commands import LicenseCommand
+from keywright.licensing.licenses.model import LicenseCommand
 from keywright.provisioning.importers.model import ImportLicenses
-from keywright.provisioning.policies.commands import GenerateLicenses
+from keywright.provisioning.policies.model import GenerateLicenses
 
 
 class StartJob(Command, frozen=True, kw_only=True):

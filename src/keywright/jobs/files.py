@@ -14,20 +14,20 @@ from keywright.jobs.model import Job, JobState
 from keywright.jobs.store import FAILED_LINES, find_chunk, find_job, has_chunks, list_job_licenses
 from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.licenses.store import find_licenses_by_id
-from keywright.provisioning.exporters import rows
-from keywright.provisioning.exporters.pages import Read, license_rows
+from keywright.provisioning import exporters
+from keywright.provisioning.exporters import Read, license_rows
 from keywright.provisioning.importers.uploads import Format
 from keywright.search.filters import Search
 
 #: The number of licenses that are read at once for a file of keys.
 _KEYS_AT_ONCE = 200
 #: The first columns of a table of licenses.
-COLUMNS = tuple(rows.LICENSE[: rows.LICENSE.index("source")])
+COLUMNS = tuple(exporters.LICENSE[: exporters.LICENSE.index("source")])
 
 
 def rows_of(tx: ReadTransaction, licenses: Sequence[License]) -> bytes:
     """Lines of a file: one for each license, in this order."""
-    return rows.to_csv(row[: len(COLUMNS)] for row in license_rows(tx, licenses))
+    return exporters.to_csv(row[: len(COLUMNS)] for row in license_rows(tx, licenses))
 
 
 def has_file(tx: ReadTransaction, job: Job) -> bool:
@@ -60,14 +60,14 @@ def read_file(read: Read, job_id: int) -> Iterator[bytes]:
         mark = [codecs.BOM_UTF8] if order.format is Format.CSV else []
         last = orders.parameters_of(job).outcomes["last_failed"] + FAILED_LINES
         return chain(mark, _chunks(read, job, FAILED_LINES, last))
-    return chain([codecs.BOM_UTF8 + rows.to_csv([COLUMNS])], _chunks(read, job, 0, job.position))
+    return chain([codecs.BOM_UTF8 + exporters.to_csv([COLUMNS])], _chunks(read, job, 0, job.position))
 
 
 def read_keys(read: Read, job: Job, *, is_csv: bool) -> Iterator[bytes]:
     """The licenses that a job made, as CSV; or their keys alone, one in a line."""
     after_id = 0
     if is_csv:
-        yield codecs.BOM_UTF8 + rows.to_csv([COLUMNS])
+        yield codecs.BOM_UTF8 + exporters.to_csv([COLUMNS])
     while True:
         question = partial(_read_made, job_id=job.id, after_id=after_id, is_csv=is_csv)
         last_id, chunk = read(question)

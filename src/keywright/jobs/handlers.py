@@ -46,11 +46,10 @@ from keywright.jobs.orders import Order, TakeBack
 from keywright.jobs.reasons import reason_of
 from keywright.licensing.activations import handlers as activation_handlers
 from keywright.licensing.licenses import handlers as license_handlers
-from keywright.licensing.licenses.commands import LicenseCommand, UpdateLicense
+from keywright.licensing.licenses.model import LicenseCommand, UpdateLicense
 from keywright.licensing.terms.rules import select_terms
 from keywright.licensing.undo import handlers as undo_handlers
-from keywright.licensing.undo.model import PastChange
-from keywright.licensing.undo.rules import CREATED, changes_of
+from keywright.licensing.undo.rules import CREATED, PastChange, changes_of
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning.policies import handlers as policy_handlers
 from keywright.provisioning.policies.store import group_by_terms

@@ -14,7 +14,7 @@ from keywright.jobs.commands import AddToUpload, ImportStep, StartImport, StartJ
 from keywright.jobs.handlers import MAX_UNFINISHED, lock_step, save_progress
 from keywright.jobs.model import Job, JobState
 from keywright.jobs.tables import HEADER
-from keywright.licensing.undo.model import PastChange
+from keywright.licensing.undo.rules import PastChange
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning.importers.handlers import IMPORTED, import_licenses
 from keywright.provisioning.importers.model import Imported

@@ -11,19 +11,19 @@ from keywright.jobs.commands import ChangeStep, ExportStep, GenerateStep, JobSte
 from keywright.jobs.model import Job
 from keywright.jobs.orders import Apply, Change, Export, Generate, Import, TakeBack, What
 from keywright.jobs.store import list_job_licenses
-from keywright.licensing.activations.commands import DeactivateAll
-from keywright.licensing.licenses.commands import (
+from keywright.licensing.activations.model import DeactivateAll
+from keywright.licensing.licenses.model import (
     ApplyTerms,
     DeleteLicense,
     ExtendLicense,
     LicenseCommand,
     RaiseLimit,
+    Status,
     UpdateLicense,
 )
-from keywright.licensing.licenses.model import Status
 from keywright.licensing.licenses.store import find_licenses_by_id
-from keywright.licensing.undo.commands import EnableLicense, RevertChanges
-from keywright.provisioning.policies.commands import GenerateLicenses
+from keywright.licensing.undo.rules import EnableLicense, RevertChanges
+from keywright.provisioning.policies.model import GenerateLicenses
 from keywright.search.license_pages import find_matching_ids
 
 #: The sizes of steps: some milliseconds of work, because other calls wait that long (see decision 019).

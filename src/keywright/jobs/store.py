@@ -33,7 +33,7 @@ from keywright.db.sealed_columns import chunk_associated_data
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.engine.queue import Kind
 from keywright.jobs.model import Job, JobState
-from keywright.licensing.undo.model import PastChange
+from keywright.licensing.undo.rules import PastChange
 
 _JOB = [jobs.c[name] for name in Job.__struct_fields__]
 _IS_UNFINISHED = jobs.c.finished_at.is_(None)

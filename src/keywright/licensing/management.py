@@ -7,8 +7,7 @@ import msgspec
 
 from keywright.core.command import Command, Cost, Query
 from keywright.licensing.activations.model import Activation
-from keywright.licensing.licenses.commands import LicenseCommand
-from keywright.licensing.licenses.model import License
+from keywright.licensing.licenses.model import License, LicenseCommand
 
 
 class ManagedLicense(msgspec.Struct, frozen=True, gc=False):

@@ -5,7 +5,7 @@ import re
 import msgspec
 
 from keywright.core.parsing import is_storable
-from keywright.licensing.licenses.commands import LicenseCommand
+from keywright.licensing.licenses.model import LicenseCommand
 
 
 class Notes(msgspec.Struct, frozen=True):

@@ -11,36 +11,35 @@ from keywright.events.model import Event
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing.activations import records, rules
 from keywright.licensing.activations import store as activation_store
-from keywright.licensing.activations.commands import (
+from keywright.licensing.activations.device_work import DeviceWork, RemovalWork
+from keywright.licensing.activations.model import (
     ActivateDevice,
+    Activation,
     Deactivate,
     DeactivateAll,
     KeepOffline,
     ProgramCommand,
     Reactivate,
+    RecordLimits,
     ReleaseActivation,
 )
-from keywright.licensing.activations.device_work import DeviceWork
-from keywright.licensing.activations.model import Activation, RecordLimits
-from keywright.licensing.leases.commands import LeaseCommand
+from keywright.licensing.leases.model import LeaseCommand
 from keywright.licensing.leases.work import LeaseWork
 from keywright.licensing.licenses import store as license_store
-from keywright.licensing.licenses.commands import (
+from keywright.licensing.licenses.model import (
+    License,
     LicenseCommand,
     Renames,
     find_renames,
     with_former_names,
 )
-from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.rules import count_places, terms_of
 from keywright.licensing.moments import REPLACES_UNSEEN
-from keywright.licensing.moments_store import mark
-from keywright.licensing.removals.commands import RemoveByCustomer
-from keywright.licensing.removals.work import RemovalWork
+from keywright.licensing.removals import RemoveByCustomer
+from keywright.licensing.store import mark
 from keywright.licensing.undo import store as undo_store
-from keywright.licensing.undo.model import Deleted
-from keywright.licensing.usage.commands import ClosePeriods, RecordUsage
-from keywright.licensing.usage.model import MeterUsage
+from keywright.licensing.undo.rules import Deleted
+from keywright.licensing.usage.model import ClosePeriods, MeterUsage, RecordUsage
 from keywright.licensing.usage.work import UsageWork
 from keywright.licensing.views_store import Names
 

@@ -9,14 +9,13 @@ import msgspec
 
 from keywright.core.command import Query
 from keywright.core.parsing import format_count, write_time
-from keywright.licensing.activations.model import Activation
+from keywright.licensing.activations.model import Activation, LicenseView
 from keywright.licensing.leases.model import Lease
 from keywright.licensing.leases.rules import is_over
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.terms.model import AfterExpiry, DeviceRule, Terms
 from keywright.licensing.usage.rules import is_exceeded
-from keywright.licensing.views import LicenseView
 
 
 class Code(StrEnum):

@@ -17,7 +17,7 @@ from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses.model import License, LicenseFilter
 from keywright.licensing.licenses.store import count_licenses, list_licenses
-from keywright.licensing.refusals_store import forget_addresses
+from keywright.licensing.store import forget_addresses
 from keywright.licensing.undo.store import (
     count_deleted_of_customer,
     delete_of_customer,
@@ -28,13 +28,11 @@ from keywright.maintenance import personal_data_store
 from keywright.maintenance import personal_data_store as store
 from keywright.maintenance.commands import EraseCustomer, ExportCustomer, PurgeAddresses, RequireCustomerData
 from keywright.maintenance.personal_data_store import OF_VENDOR, Erasure
-from keywright.provisioning.customers.fields import CustomerFields
-from keywright.provisioning.customers.model import Customer
-from keywright.provisioning.customers.rules import change_note
-from keywright.provisioning.customers.store import CUSTOMERS
+from keywright.provisioning.customers import Customer, CustomerFields, change_note
 from keywright.provisioning.portal.store import end_all
 from keywright.provisioning.shops.forgetting_store import forget_customer, forget_events
 from keywright.provisioning.shops.store import find_payload
+from keywright.provisioning.store import CUSTOMERS
 
 #: How many activations, and how many events, are looked at, forgotten or erased in one transaction.
 AT_ONCE = 250

@@ -43,8 +43,8 @@ from keywright.events.feed import FeedEvent
 from keywright.events.store import EVENT, advance_checkpoint, event_of, find_checkpoint, list_feed
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.activations.store import ACTIVATION, activation_of
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.catalog.terms_store import lock_terms, save_terms
+from keywright.provisioning.products import NameKind
+from keywright.provisioning.store import lock_terms, save_terms
 from keywright.search.terms_store import address_term, label_term, lock_projection
 
 #: An activation, by the id of its license and its token.

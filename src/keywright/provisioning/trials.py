@@ -7,8 +7,7 @@ import msgspec
 
 from keywright.core.command import Command, Cost, Query
 from keywright.core.errors import InvalidParameters, PolicyArchived, TrialNotOffered
-from keywright.licensing.activations.model import Activation, Device
-from keywright.licensing.views import LicenseView
+from keywright.licensing.activations.model import Activation, Device, LicenseView
 from keywright.provisioning.policies.model import Policy
 
 

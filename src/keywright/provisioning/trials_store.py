@@ -6,7 +6,7 @@ from keywright.db.rows import to_seconds, with_datetimes
 from keywright.db.schema import trials
 from keywright.db.sealed_columns import trial_associated_data
 from keywright.db.transaction import ReadTransaction, WriteTransaction
-from keywright.provisioning.customers.fields import fold_email
+from keywright.provisioning.customers import fold_email
 from keywright.provisioning.trials import Trial
 
 _TRIAL = select(trials.c.product_id, trials.c.license_id, trials.c.email, trials.c.created_at)

@@ -11,8 +11,8 @@ from keywright.core.errors import InvalidParameters
 from keywright.db import ReadTransaction
 from keywright.licensing.licenses.store import find_by_key_end, find_licenses_by_id
 from keywright.licensing.management import ManagedLicense
-from keywright.licensing.management_store import list_managed
-from keywright.provisioning.customers.store import CUSTOMERS
+from keywright.licensing.views_store import list_managed
+from keywright.provisioning.store import CUSTOMERS
 from keywright.provisioning.trials_store import find_by_email
 from keywright.search.filters import Search
 from keywright.search.matches import find_whole_keys

@@ -26,8 +26,8 @@ from keywright.licensing.licenses.store import (
     find_licenses_by_id,
     find_rotated,
 )
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.catalog.terms_store import PREFIXES, TABLES, terms_of_row
+from keywright.provisioning.products import NameKind
+from keywright.provisioning.store import PREFIXES, TABLES, terms_of_row
 from keywright.search.filters import Conditions, beginning
 from keywright.search.scan_store import set_planner_options
 from keywright.search.terms_store import (

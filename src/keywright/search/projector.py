@@ -17,8 +17,7 @@ from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing import moments
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License
-from keywright.licensing.moments_store import mark
-from keywright.licensing.refusals_store import delete_old_refusals
+from keywright.licensing.store import delete_old_refusals, mark
 from keywright.search import counters_store, daily_counts_store, terms_store
 from keywright.search import store as search_store
 from keywright.search.commands import ProjectEvents, PurgeRefusals, SaveCounters

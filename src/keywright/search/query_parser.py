@@ -10,8 +10,8 @@ from keywright.core.parsing import MAX_ID, is_storable
 from keywright.db import ReadTransaction
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses import store as license_store
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.catalog.store import find_numbers
+from keywright.provisioning.products import NameKind
+from keywright.provisioning.store import find_numbers
 from keywright.search import scan_store
 from keywright.search.filters import Search
 from keywright.search.matches import parse_address

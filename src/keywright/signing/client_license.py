@@ -9,11 +9,10 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from keywright.core.parsing import MAX_ID
-from keywright.licensing import views
-from keywright.licensing.activations.model import Activation
+from keywright.licensing.activations import model
+from keywright.licensing.activations.model import Activation, LicenseView
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import State
-from keywright.licensing.views import LicenseView
 from keywright.signing.rules import hash_key
 
 _EXAMPLE_TIME = "2026-11-22T08:54:00Z"
@@ -99,11 +98,11 @@ def show_signed_license(view: LicenseView, now: datetime) -> ClientLicense:
     return shown
 
 
-def _show_product(one: views.NamedProduct) -> NamedProduct:
+def _show_product(one: model.NamedProduct) -> NamedProduct:
     return NamedProduct(one.id, one.code, one.name)
 
 
-def _show_policy(one: views.NamedPolicy) -> NamedPolicy:
+def _show_policy(one: model.NamedPolicy) -> NamedPolicy:
     return NamedPolicy(one.id, one.name)
 
 

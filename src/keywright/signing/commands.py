@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from keywright.core.command import Command, Query
-from keywright.licensing.activations.commands import ActivateDevice, ProgramCommand
+from keywright.licensing.activations.model import ActivateDevice, ProgramCommand
 from keywright.signing.jws import SignatureAlg
 
 

@@ -20,13 +20,12 @@ from keywright.core.errors import (
     VersionNotCovered,
 )
 from keywright.core.parsing import MAX_ID, is_storable
-from keywright.licensing.activations.model import Activation
+from keywright.licensing.activations.model import Activation, LicenseView
 from keywright.licensing.leases.model import Lease
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.keys import normalize_key
 from keywright.licensing.licenses.model import License
 from keywright.licensing.validation import Code, Findings
-from keywright.licensing.views import LicenseView
 from keywright.signing.jws import decode_base64url, encode_base64url
 from keywright.signing.model import Claims, SignedActivation, SignedLease, SigningKey
 

@@ -24,11 +24,9 @@ from keywright.licensing.licenses.model import License, LicenseFilter, Status
 from keywright.licensing.licenses.store import find_licenses_by_id, list_licenses
 from keywright.licensing.views_store import Views
 from keywright.provisioning.brand import Brand
-from keywright.provisioning.brand_store import find_brand
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.catalog.store import names_of
-from keywright.provisioning.customers.store import CUSTOMERS
 from keywright.provisioning.ownership.store import list_offered_to
+from keywright.provisioning.products import NameKind
+from keywright.provisioning.store import CUSTOMERS, find_brand, names_of
 
 #: The most licenses in one mail.
 MAX_SHOWN = 100

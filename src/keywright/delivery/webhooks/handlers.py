@@ -27,7 +27,7 @@ from keywright.delivery.webhooks.model import DisabledReason, Endpoint, NewEndpo
 from keywright.delivery.webhooks.working import work_on_endpoint
 from keywright.events import store as event_store
 from keywright.events.unit_of_work import UnitOfWork
-from keywright.provisioning.references import require_product
+from keywright.provisioning.store import require_product
 from keywright.search.store import find_first_event_id
 
 #: The most deliveries that are deleted in one transaction.

@@ -14,7 +14,7 @@ from keywright.events.feed import subject_of
 from keywright.events.model import Event
 from keywright.licensing.licenses.model import License, Status, order_of
 from keywright.licensing.licenses.rules import state
-from keywright.provisioning.customers.model import Customer
+from keywright.provisioning.customers import Customer
 
 #: A body is smaller than this, in bytes.
 MAX_BODY = 20_000

@@ -21,7 +21,7 @@ from keywright.delivery.webhooks.payloads import body_of, show_license
 from keywright.events.model import Event
 from keywright.events.store import find_event
 from keywright.licensing.licenses.store import find_licenses_by_id
-from keywright.provisioning.customers.store import find_customers
+from keywright.provisioning.store import find_customers
 
 
 def get_endpoint(read: Any, query: GetEndpoint) -> Endpoint:

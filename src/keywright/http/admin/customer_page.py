@@ -10,10 +10,10 @@ from keywright.http.admin.timeline import read_timeline
 from keywright.http.pages.inputs import require_id
 from keywright.http.pages.request import PageRequest
 from keywright.licensing.activations.records import find_last_seen
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.catalog.store import names_of
-from keywright.provisioning.customers.rules import read_note
-from keywright.provisioning.customers.store import CUSTOMERS, has_licenses
+from keywright.provisioning.customers import read_note
+from keywright.provisioning.products import NameKind
+from keywright.provisioning.store import CUSTOMERS, names_of
+from keywright.provisioning.store import customer_has_licenses as has_licenses
 from keywright.search import license_pages
 from keywright.search.filters import Search
 from keywright.search.owned_store import Place, list_devices

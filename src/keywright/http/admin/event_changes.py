@@ -15,9 +15,9 @@ from keywright.http.pages.languages import N_, _
 from keywright.http.terms_in_words import describe_allowance, describe_meter
 from keywright.licensing.licenses.model import Status
 from keywright.licensing.terms.model import Allowance, Meter, Terms
-from keywright.provisioning.customers.commands import CUSTOMER
-from keywright.provisioning.policies.fields import KeyFormatFields
-from keywright.provisioning.products.commands import PRODUCT
+from keywright.provisioning.customers import CUSTOMER
+from keywright.provisioning.policies.model import KeyFormatFields
+from keywright.provisioning.products import PRODUCT
 
 #: A value in words, or a time, which pages show in the reader's time zone.
 Shown = str | datetime

@@ -15,8 +15,8 @@ from keywright.http.pages.formats import UTC_NAME, zone_of
 from keywright.http.pages.inputs import parse_number
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import User
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.exporters.rows import EVENT, event_row, to_csv
+from keywright.provisioning.exporters import EVENT, event_row, to_csv
+from keywright.provisioning.products import NameKind
 from keywright.search import event_pages
 from keywright.search.event_pages import EventPage
 from keywright.search.store import EventFilter, EventRecord

@@ -28,9 +28,8 @@ from keywright.http.pages.render import has_right
 from keywright.identity.model import Right, User
 from keywright.identity.store import list_api_keys, list_users
 from keywright.licensing.undo.rules import can_undo
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.catalog.store import names_of
-from keywright.provisioning.customers.store import find_titles
+from keywright.provisioning.products import NameKind
+from keywright.provisioning.store import find_titles, names_of
 from keywright.search import store as search_store
 from keywright.search import terms_store
 from keywright.search.store import EventRecord

@@ -11,11 +11,11 @@ from keywright.jobs import orders
 from keywright.jobs.model import Job
 from keywright.jobs.orders import Apply, Change, Export, Generate, Import, Order, TakeBack, What
 from keywright.licensing.licenses.model import Status
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.catalog.store import names_of
 from keywright.provisioning.importers.model import Verdict
 from keywright.provisioning.importers.run import ODDITIES, VERDICTS
 from keywright.provisioning.policies import store as policy_store
+from keywright.provisioning.products import NameKind
+from keywright.provisioning.store import names_of
 from keywright.search.filters import Search
 
 #: Why a license is not changed: ``jobs.reasons``, and what a job finds by itself.

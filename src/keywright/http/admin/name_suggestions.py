@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from keywright.core import parsing
 from keywright.db import ReadTransaction
 from keywright.http.pages.request import PageRequest
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.catalog.store import find_numbers, has_more_names, list_names, names_of
+from keywright.provisioning.products import NameKind
+from keywright.provisioning.store import find_numbers, has_more_names, list_names, names_of
 
 _MAX_SUGGESTIONS = 200
 

@@ -9,9 +9,8 @@ from keywright.http.admin.undo_forms import Past
 from keywright.http.pages.request import PageRequest
 from keywright.licensing.terms.model import Terms
 from keywright.licensing.terms.rules import copy_terms
-from keywright.provisioning.policies.commands import CreatePolicy, UpdatePolicy
 from keywright.provisioning.policies.handlers import get_policy
-from keywright.provisioning.policies.model import Policy
+from keywright.provisioning.policies.model import CreatePolicy, Policy, UpdatePolicy
 
 #: What can be changed beside the terms, by the names of the fields of ``Policy``.
 FIELDS = ("name", "charset", "chunks", "chunk_length", "separator", "prefix", "suffix", "product_id")

@@ -14,7 +14,7 @@ from keywright.http.pages.request import PageRequest
 from keywright.identity.model import ApiKey, Right
 from keywright.identity.store import list_api_keys
 from keywright.provisioning.policies import store as policy_store
-from keywright.provisioning.products.store import PRODUCTS
+from keywright.provisioning.store import PRODUCTS
 from keywright.search.owned_store import MAX_COUNTED, count_expiries, count_licenses
 
 #: The most policies that are shown.

@@ -21,9 +21,12 @@ from keywright.licensing.terms.model import (
     Terms,
     Transferable,
     WhenFull,
+    parse_allowance,
+    parse_meter,
+    write_allowance,
+    write_meter,
 )
 from keywright.licensing.terms.rules import merge_terms
-from keywright.licensing.terms.texts import parse_allowance, parse_meter, write_allowance, write_meter
 
 #: The choices of the form's lists.
 CHOICES: Mapping[str, list[tuple[str, str]]] = {

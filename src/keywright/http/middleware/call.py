@@ -21,8 +21,7 @@ from keywright.http.middleware.rate_limits import RateLimit
 from keywright.http.middleware.routing import Action, Address
 from keywright.http.server.protocol import TRANSPORT, has_body
 from keywright.identity.model import Caller, Permissions
-from keywright.licensing.activations.commands import Validate
-from keywright.licensing.activations.model import LicenseRecord
+from keywright.licensing.activations.model import LicenseRecord, Validate
 from keywright.licensing.refusals import NamedDevice
 
 REPLAYED: Headers = ((b"idempotency-replayed", b"true"),)

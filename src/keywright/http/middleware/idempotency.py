@@ -9,7 +9,7 @@ import msgspec
 from keywright.core.command import Command, IdempotentCall
 from keywright.core.errors import InvalidParameters
 from keywright.identity.model import Caller, Permissions
-from keywright.licensing.licenses.commands import LicenseCommand
+from keywright.licensing.licenses.model import LicenseCommand
 
 _MAX_LENGTH = 255
 _encode = msgspec.json.Encoder().encode

@@ -11,9 +11,8 @@ from keywright.http.pages.languages import _
 from keywright.http.portal.page import Needs, Page
 from keywright.http.portal.request import PortalRequest
 from keywright.maintenance.personal_data import find_customer_data
-from keywright.provisioning.customers.commands import UpdateCustomer
-from keywright.provisioning.customers.fields import CustomerFields
-from keywright.provisioning.portal.commands import MailKeys, RequestErasure
+from keywright.provisioning.customers import CustomerFields, UpdateCustomer
+from keywright.provisioning.portal.model import MailKeys, RequestErasure
 
 _HERE = "/account"
 

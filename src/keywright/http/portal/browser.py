@@ -21,9 +21,9 @@ from keywright.http.pages.runner import Runner
 from keywright.http.pages.session import Browser
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.store import find_licenses_by_id
-from keywright.provisioning.customers.model import Customer
+from keywright.provisioning.customers import Customer
 from keywright.provisioning.portal.model import CODE_TIME, SESSION_TIME
-from keywright.provisioning.portal.sessions import find_signed_in
+from keywright.provisioning.portal.store import find_signed_in
 
 #: How long a browser keeps its language, in seconds.
 _LANGUAGE_KEPT = 365 * 24 * 3600

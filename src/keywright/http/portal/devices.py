@@ -12,7 +12,7 @@ from keywright.http.portal.request import PortalRequest
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.activations.store import find_by_id
 from keywright.licensing.licenses.model import License
-from keywright.licensing.removals.commands import RemoveByCustomer
+from keywright.licensing.removals import RemoveByCustomer
 from keywright.signing.commands import MakeLicenseFile
 from keywright.signing.model import LicenseFile
 

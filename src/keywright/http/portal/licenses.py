@@ -21,10 +21,9 @@ from keywright.http.portal.views import (
     show_offer,
     show_pending,
 )
-from keywright.licensing.licenses.commands import ShowKey
-from keywright.licensing.licenses.model import License, LicenseFilter
+from keywright.licensing.licenses.model import License, LicenseFilter, ShowKey
 from keywright.licensing.licenses.store import find_licenses_by_id, list_licenses
-from keywright.provisioning.licenses.commands import RotateKey
+from keywright.provisioning.licenses import RotateKey
 from keywright.provisioning.ownership.store import list_offered_to
 
 #: How many licenses a page shows, with how many devices each; and how many devices the page of a license.

@@ -10,11 +10,11 @@ from keywright.http.pages.languages import _
 from keywright.http.portal.page import Needs, Page
 from keywright.http.portal.request import PortalRequest
 from keywright.http.portal.views import find_own, show_offer
-from keywright.licensing.leases.commands import EndLeaseByCustomer
+from keywright.licensing.leases.model import EndLeaseByCustomer
 from keywright.licensing.licenses.keys import normalize_key
 from keywright.licensing.licenses.model import License
-from keywright.provisioning.customers.fields import parse_email
-from keywright.provisioning.ownership.commands import (
+from keywright.provisioning.customers import parse_email
+from keywright.provisioning.ownership.model import (
     AcceptTransfer,
     CancelTransfer,
     ClaimLicense,

@@ -20,7 +20,7 @@ from keywright.http.portal.site import PortalSite
 from keywright.http.portal.texts import Message, explain, message_for
 from keywright.languages import Language
 from keywright.licensing.licenses.model import License
-from keywright.provisioning.customers.model import Customer
+from keywright.provisioning.customers import Customer
 
 Result = TypeVar("Result")
 

@@ -14,8 +14,8 @@ from keywright.http.portal.page import Needs, Page
 from keywright.http.portal.request import PortalRequest
 from keywright.identity.passwords import is_link_token
 from keywright.identity.sessions import hash_session_token, new_session_token
-from keywright.provisioning.customers.fields import parse_email
-from keywright.provisioning.portal.commands import (
+from keywright.provisioning.customers import parse_email
+from keywright.provisioning.portal.model import (
     AskToSignIn,
     EndPortalSession,
     EnterCode,
@@ -23,7 +23,7 @@ from keywright.provisioning.portal.commands import (
     FollowPortalLink,
     MailKeys,
 )
-from keywright.provisioning.portal.sessions import browser_mark, find_marked
+from keywright.provisioning.portal.store import browser_mark, find_marked
 
 _MAX_CODE, _MAX_TOKEN = 20, 100
 

@@ -16,7 +16,7 @@ from keywright.http.pages.render import PORTAL
 from keywright.http.pages.runner import Runner
 from keywright.http.portal.limits import Limits
 from keywright.provisioning.brand import Brand, build_palette
-from keywright.provisioning.brand_store import find_brand
+from keywright.provisioning.store import find_brand
 
 #: How long the brand is known without being read again, in seconds.
 _BRAND_KNOWN_FOR = 2.0

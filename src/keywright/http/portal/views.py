@@ -20,15 +20,14 @@ from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.keys import make_license_ref
 from keywright.licensing.licenses.model import License, State, Status
 from keywright.licensing.licenses.store import find_licenses_by_id
-from keywright.licensing.removals.model import RemovalsLeft
-from keywright.licensing.removals.rules import removals_left
-from keywright.licensing.removals.store import list_removals
+from keywright.licensing.removals import RemovalsLeft, removals_left
+from keywright.licensing.store import list_removals
 from keywright.licensing.terms.model import Transferable
 from keywright.licensing.views_store import Views
-from keywright.provisioning.customers.store import find_customers
 from keywright.provisioning.ownership.model import Transfer, TransferState
 from keywright.provisioning.ownership.rules import state_of
 from keywright.provisioning.ownership.store import list_transfers
+from keywright.provisioning.store import find_customers
 
 #: So many leases are shown.
 _LEASES = 200

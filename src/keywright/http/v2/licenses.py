@@ -14,19 +14,27 @@ from keywright.http.answer import Answer
 from keywright.http.middleware.call import Call
 from keywright.http.v2 import parameters, wire
 from keywright.http.v2.schemas import LICENSE_PARAMETERS, MAX_PER_PAGE
-from keywright.licensing.activations.commands import (
+from keywright.licensing.activations.model import (
     Activate,
     Deactivate,
     DeactivateAll,
     FindLicenses,
+    LicensePage,
+    LicenseRecord,
     ListLicenses,
     Reactivate,
     Validate,
 )
-from keywright.licensing.activations.model import LicensePage, LicenseRecord
 from keywright.licensing.licenses import keys
-from keywright.licensing.licenses.commands import CreateLicense, DeleteLicense, LicenseCommand, UpdateLicense
-from keywright.licensing.licenses.model import LicenseFilter, Status, parse_status
+from keywright.licensing.licenses.model import (
+    CreateLicense,
+    DeleteLicense,
+    LicenseCommand,
+    LicenseFilter,
+    Status,
+    UpdateLicense,
+    parse_status,
+)
 
 _PIECE = 100
 #: How long a list that has begun waits before it asks again when too many calls wait, in seconds.

@@ -28,7 +28,7 @@ from keywright.http.middleware.routing import Right
 from keywright.http.middleware.thread_pool import ThreadPool
 from keywright.http.server.peers import source_of
 from keywright.http.v2.routes import Address
-from keywright.licensing.activations.commands import Validate
+from keywright.licensing.activations.model import Validate
 from keywright.provisioning.importers.lmfwc import DATA_ERROR, PlainKeys, Plugin, read_license
 from keywright.provisioning.importers.lmfwc_client import Limits, LmfwcClient, ShopRefusal, ShopUnavailable
 from keywright.provisioning.importers.model import ImportedLicense, ImportLicenses

@@ -15,8 +15,8 @@ from keywright.http.v3.answers import etag_of, no_content, ok
 from keywright.http.v3.call import Call
 from keywright.http.v3.route import Route
 from keywright.http.v3.schemas import Page
-from keywright.licensing.activations.commands import ReleaseActivation, ReleaseAll
 from keywright.licensing.activations.model import Activation as StoredActivation
+from keywright.licensing.activations.model import ReleaseActivation, ReleaseAll
 from keywright.licensing.management import ActivationPage, GetActivation, ListActivations, ManagedActivation
 
 

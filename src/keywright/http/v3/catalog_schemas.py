@@ -8,19 +8,19 @@ from msgspec import Struct
 from keywright.core.fields import Id, Time, about
 from keywright.core.nouns import CreatedAt, Kept, UpdatedAt
 from keywright.licensing.terms.model import Terms
-from keywright.provisioning.customers import fields as customer_fields
-from keywright.provisioning.policies import fields as policy_fields
+from keywright.provisioning import customers
+from keywright.provisioning.policies import model
 
 
 class Customer(Struct):
     """A person or a company that has licenses."""
 
     id: Annotated[Id, about("The shop's number, or one of Keywright's, from 1,000,000,000.", 311)]
-    email: customer_fields.CustomerEmail | None
+    email: customers.CustomerEmail | None
     email_verified_at: Annotated[Time | None, about("When a sign-in proved the address.", None)]
-    name: customer_fields.CustomerName | None
-    language: customer_fields.CustomerLanguage | None
-    external_id: customer_fields.OtherId | None
+    name: customers.CustomerName | None
+    language: customers.CustomerLanguage | None
+    external_id: customers.OtherId | None
     metadata: Kept
     erasure_requested_at: Annotated[
         Time | None, about("When the customer asked, in the portal, to be erased.", None)
@@ -32,20 +32,20 @@ class Customer(Struct):
 class KeyFormat(Struct):
     """The recipe for the keys of a policy: prefix, chunks of drawn characters, suffix."""
 
-    charset: policy_fields.Charset
-    chunks: policy_fields.Chunks
-    chunk_length: policy_fields.ChunkLength
-    separator: policy_fields.Separator | None
-    prefix: policy_fields.Prefix | None
-    suffix: policy_fields.Suffix | None
+    charset: model.Charset
+    chunks: model.Chunks
+    chunk_length: model.ChunkLength
+    separator: model.Separator | None
+    prefix: model.Prefix | None
+    suffix: model.Suffix | None
 
 
 class Policy(Struct):
     """The recipe for licenses."""
 
     id: Annotated[Id, about("Its number.", 3)]
-    name: policy_fields.PolicyName
-    product_id: policy_fields.Product | None
+    name: model.PolicyName
+    product_id: model.Product | None
     key: Annotated[KeyFormat, about("How its keys are made.")]
     terms: Annotated[Terms, about("The terms that its licenses get when they are made.")]
     archived_at: Annotated[Time | None, about("Since when it makes no more licenses.", None)]

@@ -14,13 +14,17 @@ from keywright.http.v3.route import JSON_TYPE, JWT_TYPE, Route
 from keywright.http.v3.signed import change, say_granted, sign
 from keywright.identity.model import Permissions
 from keywright.licensing.activations import devices
-from keywright.licensing.activations.commands import (
+from keywright.licensing.activations.model import (
     ActivateDevice,
+    Activation,
     DeactivateDevice,
+    Device,
+    DevicePlace,
     KeepOffline,
+    PlaceChange,
     ProgramCommand,
+    ReleasedPlace,
 )
-from keywright.licensing.activations.model import Activation, Device, DevicePlace, PlaceChange, ReleasedPlace
 from keywright.licensing.licenses.rules import CHECK_SECONDS, terms_of
 from keywright.licensing.validation import Code, Validated, ValidateLicense
 from keywright.signing import rules

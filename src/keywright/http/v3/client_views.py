@@ -3,9 +3,8 @@
 from datetime import datetime
 
 from keywright.http.v3 import client_schemas as schemas
-from keywright.licensing.activations.model import Activation
+from keywright.licensing.activations.model import Activation, LicenseView
 from keywright.licensing.licenses import rules as license_rules
-from keywright.licensing.views import LicenseView
 
 
 def show_activation(one: Activation, now: datetime) -> schemas.ClientActivation:

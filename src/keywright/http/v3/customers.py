@@ -20,11 +20,8 @@ from keywright.identity.sessions import new_session_token
 from keywright.maintenance.commands import EraseCustomer, ExportCustomer, RequireCustomerData
 from keywright.maintenance.personal_data import CustomerData, LicenseData
 from keywright.maintenance.personal_data_store import Erasure
-from keywright.provisioning.customers.commands import CUSTOMER, ListCustomers
-from keywright.provisioning.customers.fields import CustomerFilter, Email
-from keywright.provisioning.customers.model import Customer
-from keywright.provisioning.portal.commands import MakePortalLink
-from keywright.provisioning.portal.model import PortalLink
+from keywright.provisioning.customers import CUSTOMER, Customer, CustomerFilter, Email, ListCustomers
+from keywright.provisioning.portal.model import MakePortalLink, PortalLink
 from keywright.provisioning.shops.commands import FindShopEventsNaming
 
 

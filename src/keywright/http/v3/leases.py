@@ -15,11 +15,18 @@ from keywright.http.v3.client_schemas import ProgramCall
 from keywright.http.v3.route import JSON_TYPE, JWT_TYPE, Route
 from keywright.http.v3.schemas import Page
 from keywright.http.v3.signed import change, say_granted
-from keywright.licensing.activations.model import Device
+from keywright.licensing.activations.model import Device, LicenseView
 from keywright.licensing.leases import rules
-from keywright.licensing.leases.commands import EndLease, ListLeases, ReleaseLease, RenewLease, TakeLease
-from keywright.licensing.leases.model import GrantedLease, Lease, ReleasedLease
-from keywright.licensing.views import LicenseView
+from keywright.licensing.leases.model import (
+    EndLease,
+    GrantedLease,
+    Lease,
+    ListLeases,
+    ReleasedLease,
+    ReleaseLease,
+    RenewLease,
+    TakeLease,
+)
 from keywright.signing.client_license import ClientLicense, show_license
 from keywright.signing.rules import Said, hash_key
 

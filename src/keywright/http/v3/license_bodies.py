@@ -11,9 +11,9 @@ from keywright.core.parsing import MAX_COUNT, MAX_ID
 from keywright.http.v3.fields import Body, LicenseKey
 from keywright.http.v3.license_schemas import StatusName
 from keywright.licensing.terms.model import MAX_DAYS
-from keywright.provisioning.customers.fields import Email, Language
-from keywright.provisioning.licenses.commands import MAX_QUANTITY
-from keywright.provisioning.policies.fields import TermsPatch
+from keywright.provisioning.customers import Email, Language
+from keywright.provisioning.licenses import MAX_QUANTITY
+from keywright.provisioning.policies.model import TermsPatch
 
 Days = Annotated[int, Meta(ge=1, le=MAX_DAYS)]
 OrderText = Annotated[str, Meta(min_length=1, max_length=255)]

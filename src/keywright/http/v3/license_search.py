@@ -17,7 +17,7 @@ from keywright.http.v3.license_schemas import License
 from keywright.http.v3.licenses import write_page
 from keywright.http.v3.route import Route
 from keywright.http.v3.schemas import Page
-from keywright.provisioning.customers.fields import Email
+from keywright.provisioning.customers import Email
 from keywright.search.licenses import SearchManaged
 
 _LEAST, _MOST = 4, 8

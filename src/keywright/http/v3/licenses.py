@@ -25,21 +25,16 @@ from keywright.http.v3.license_bodies import (
 from keywright.http.v3.license_schemas import License, Licenses, etag_of_license, show_license
 from keywright.http.v3.route import Route
 from keywright.http.v3.schemas import Page
-from keywright.licensing.licenses.commands import (
+from keywright.licensing.licenses.model import (
     DeleteLicense,
     ExtendLicense,
     LicenseCommand,
+    Order,
+    Status,
     UpdateLicense,
 )
-from keywright.licensing.licenses.model import Order, Status
 from keywright.licensing.management import ChangeAndShow, GetLicense, ManagedLicense
-from keywright.provisioning.licenses.commands import (
-    CustomerReference,
-    IssueLicenses,
-    MoveLicense,
-    RotateKey,
-)
-from keywright.provisioning.licenses.handlers import Issued
+from keywright.provisioning.licenses import CustomerReference, Issued, IssueLicenses, MoveLicense, RotateKey
 from keywright.search.filters import Order as ListOrder
 from keywright.search.filters import Search
 from keywright.search.licenses import ListManaged, ManagedPage

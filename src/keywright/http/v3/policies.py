@@ -16,16 +16,19 @@ from keywright.jobs import model
 from keywright.jobs.commands import ApplyPolicy
 from keywright.licensing.terms.model import Terms
 from keywright.licensing.terms.rules import parse_term_name
-from keywright.provisioning.policies.commands import (
+from keywright.provisioning.policies.model import (
     CreatePolicy,
     DeletePolicy,
     FindPolicies,
     GetPolicy,
+    NewPolicy,
+    Policy,
+    PolicyFields,
+    PolicyQuery,
     PreviewTerms,
+    TermsPreview,
     UpdatePolicy,
 )
-from keywright.provisioning.policies.fields import NewPolicy, PolicyFields, PolicyQuery
-from keywright.provisioning.policies.model import Policy, TermsPreview
 
 _KEY_PATH = "key/"
 

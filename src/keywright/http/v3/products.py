@@ -1,7 +1,7 @@
 """Products."""
 
 from keywright.http.v3.crud import Texts, crud_routes
-from keywright.provisioning.products.commands import PRODUCT
+from keywright.provisioning.products import PRODUCT
 
 _TEXTS = Texts(
     create="Licenses and policies may name a product by its number before there is a product: giving its "

@@ -13,11 +13,10 @@ from keywright.http.answer import Answer
 from keywright.http.v3.answers import encode
 from keywright.http.v3.call import Call
 from keywright.http.v3.route import JWT_TYPE, Route
-from keywright.licensing.activations.model import Activation
+from keywright.licensing.activations.model import Activation, LicenseView
 from keywright.licensing.leases.model import Lease
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.validation import Facts, next_check_at, validate
-from keywright.licensing.views import LicenseView
 from keywright.signing.jws import encode_base64url
 from keywright.signing.model import TokenType
 from keywright.signing.rules import Said, build_claims

@@ -15,8 +15,8 @@ from keywright.http.v3.license_bodies import OrderText
 from keywright.http.v3.route import Route
 from keywright.http.v3.schemas import Page
 from keywright.licensing.licenses.model import License
-from keywright.provisioning.customers.fields import Email, Language
-from keywright.provisioning.ownership import commands, model
+from keywright.provisioning.customers import Email, Language
+from keywright.provisioning.ownership import model
 from keywright.provisioning.ownership.model import TransferState
 from keywright.provisioning.ownership.rules import state_of
 
@@ -89,7 +89,7 @@ async def claim_license(call: Call, body: NewClaim) -> Answer:
     and have no customer. A key that is unknown is refused as one that cannot be claimed. For 14 days, the
     license gets no new key and is not handed on; to undo the claim, set `customer_id` to null.
     """
-    command = commands.ClaimLicense(
+    command = model.ClaimLicense(
         context=call.context,
         license=body.license_key,
         only_product_id=call.only_product_id,
@@ -107,7 +107,7 @@ async def count_claims(call: Call, query: ClaimsQuery) -> Answer:
 
     Of a policy, of an order, or of a batch that a job made; all of them without a parameter.
     """
-    asked = commands.CountClaims(
+    asked = model.CountClaims(
         policy_id=query.policy_id,
         order_id=query.order_id,
         job_id=query.job_id,
@@ -123,7 +123,7 @@ async def list_transfers(call: Call) -> Answer:
 
     The latest 100, the newest first. Offers that were not accepted are forgotten a day after they are over.
     """
-    query = commands.ListTransfers(license_id=call.path["license_id"], only_product_id=call.only_product_id)
+    query = model.ListTransfers(license_id=call.path["license_id"], only_product_id=call.only_product_id)
 
     def write(found: tuple[int | None, list[model.Transfer]]) -> Answer:
         owner_id, transfers = found
@@ -139,7 +139,7 @@ async def offer_license(call: Call, body: NewTransfer) -> Answer:
     yours. The other customer gets a mail without the key. An offer is good for 7 days; a customer may make 3
     in a day.
     """
-    command = commands.OfferLicense(**call.about_license(), email=body.email, language=body.language)
+    command = model.OfferLicense(**call.about_license(), email=body.email, language=body.language)
 
     def write(transfer: model.Transfer) -> Answer:
         shown = show(transfer, transfer.from_customer_id, transfer.offered_at)
@@ -155,7 +155,7 @@ async def accept_transfer(call: Call) -> Answer:
     Only when you know that it is them: the portal asks for their address to be proved. The license gets a
     new key, all of its places are free, and both customers get a mail.
     """
-    return await _decide(call, commands.AcceptTransfer)
+    return await _decide(call, model.AcceptTransfer)
 
 
 async def undo_transfer(call: Call) -> Answer:
@@ -163,7 +163,7 @@ async def undo_transfer(call: Call) -> Answer:
 
     To the customer who had it before, with a third key and all of its places free.
     """
-    return await _decide(call, commands.UndoTransfer)
+    return await _decide(call, model.UndoTransfer)
 
 
 async def cancel_transfer(call: Call) -> Answer:
@@ -171,11 +171,11 @@ async def cancel_transfer(call: Call) -> Answer:
 
     Its customer keeps the license, and may offer it again.
     """
-    command = commands.CancelTransfer(**call.about_license(), transfer_id=call.path["transfer_id"])
+    command = model.CancelTransfer(**call.about_license(), transfer_id=call.path["transfer_id"])
     return await call.change(command, no_content)
 
 
-async def _decide(call: Call, kind: type[commands.TransferCommand]) -> Answer:
+async def _decide(call: Call, kind: type[model.TransferCommand]) -> Answer:
     command = kind(**call.about_license(), transfer_id=call.path["transfer_id"])
 
     def write(transfer: model.Transfer) -> Answer:

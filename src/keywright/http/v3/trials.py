@@ -16,7 +16,7 @@ from keywright.http.v3.client_views import entitlements_of, show_activation
 from keywright.http.v3.fields import ClientBody
 from keywright.http.v3.route import Route
 from keywright.licensing.activations.model import Device
-from keywright.provisioning.customers.fields import Email
+from keywright.provisioning.customers import Email
 from keywright.provisioning.trials import HasTrial, StartTrial
 from keywright.provisioning.trials import StartedTrial as Outcome
 from keywright.signing.client_license import ClientLicense, show_license

@@ -16,8 +16,7 @@ from keywright.http.v3.route import JSON_TYPE, JWT_TYPE, Route
 from keywright.http.v3.schemas import Page
 from keywright.http.v3.signed import sign_statement
 from keywright.licensing.activations.model import Device
-from keywright.licensing.usage.commands import ListPeriods, PeriodFilter, RecordUsage
-from keywright.licensing.usage.model import MeterUsage, RecordedUsage
+from keywright.licensing.usage.model import ListPeriods, MeterUsage, PeriodFilter, RecordedUsage, RecordUsage
 from keywright.licensing.usage.rules import resets_at
 
 

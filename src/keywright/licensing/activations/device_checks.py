@@ -12,7 +12,7 @@ from keywright.licensing.activations.model import Activation, Device, KnownRecor
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.moments import REPLACES_UNSEEN
-from keywright.licensing.moments_store import find_marks
+from keywright.licensing.store import find_marks
 from keywright.licensing.terms.model import WhenFull
 
 #: Stands for a device that the license has never seen.

@@ -8,27 +8,25 @@ from keywright.core import crypto
 from keywright.core.command import Command
 from keywright.core.errors import KeyRotated, LimitReached, OtherProductKey, ProductMismatch, UnknownToken
 from keywright.licensing.activations import devices, records, store
-from keywright.licensing.activations.commands import (
-    ActivateDevice,
-    DeactivateDevice,
-    KeepOffline,
-    ProgramCommand,
-    SaveLastSeen,
-)
 from keywright.licensing.activations.device_checks import find_unseen
 from keywright.licensing.activations.model import (
+    ActivateDevice,
     Activation,
     ActivationSource,
+    DeactivateDevice,
     DevicePlace,
+    KeepOffline,
     KnownRecords,
     PlaceChange,
     Placement,
+    ProgramCommand,
     ReleasedPlace,
+    SaveLastSeen,
     SeenDevice,
 )
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import License
-from keywright.licensing.removals.rules import require_removal
+from keywright.licensing.removals import require_removal
 from keywright.licensing.unit_of_work import LicenseWork
 
 #: A refusal at the limit names at most so many devices.

@@ -1,16 +1,18 @@
-"""What commands of programs need of a batch beside its licenses and activations."""
+"""Beside licenses and activations, what a batch needs: devices that were new, and removals by customers."""
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from datetime import datetime, timedelta
 
 from keywright.core.errors import UnknownLicense
 from keywright.db.transaction import WriteTransaction
-from keywright.licensing.activations import store
-from keywright.licensing.activations.commands import ActivateDevice, ProgramCommand
-from keywright.licensing.activations.model import Activation, SeenDevice
+from keywright.licensing import store
+from keywright.licensing.activations import store as activation_store
+from keywright.licensing.activations.model import ActivateDevice, Activation, ProgramCommand, SeenDevice
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License
+from keywright.licensing.licenses.rules import terms_of
+from keywright.licensing.store import Outdated
 from keywright.licensing.terms.model import Allowance
 from keywright.licensing.views_store import Names, Views
 
@@ -47,7 +49,7 @@ class DeviceWork:
             if _allowance_of(licenses[number]) is not None
         }
         if limited:
-            self._seen = store.list_new_devices(self._tx, limited)
+            self._seen = activation_store.list_new_devices(self._tx, limited)
         return self._find_activations(commands)
 
     def _find_activations(self, commands: _Named) -> Iterable[Activation]:
@@ -60,9 +62,9 @@ class DeviceWork:
                 for fingerprint in (one.device.fingerprint, replaced):
                     if fingerprint is not None:
                         devices.add((number, fingerprint))
-        found = store.find_by_fingerprint(self._tx, devices) if devices else []
+        found = activation_store.find_by_fingerprint(self._tx, devices) if devices else []
         if tokens:
-            found += store.find_activations(self._tx, tokens)
+            found += activation_store.find_activations(self._tx, tokens)
         return found
 
     def get_rotated(self, command: ProgramCommand) -> License:
@@ -88,8 +90,42 @@ class DeviceWork:
         """Write the new devices, but those of deleted licenses."""
         added = [(number, one) for number, one in self._added if number not in deleted]
         if added:
-            store.save_new_devices(self._tx, added, self._old_until)
+            activation_store.save_new_devices(self._tx, added, self._old_until)
 
 
 def _allowance_of(license: License) -> Allowance | None:
     return None if license.terms is None else license_rules.terms_of(license).new_devices
+
+
+class RemovalWork:
+    """When customers freed devices of licenses. The licenses are locked before anything is loaded here."""
+
+    def __init__(self, tx: WriteTransaction) -> None:
+        self._tx = tx
+        self._removed: dict[int, list[datetime]] = {}
+        #: By license and activation: those that this batch adds.
+        self._added: dict[tuple[int, int], datetime] = {}
+        #: By license: which removals do not count any more.
+        self._outdated: dict[int, Outdated] = {}
+
+    def load(self, license_ids: Iterable[int]) -> None:
+        """Load the removals of these licenses."""
+        self._removed = store.list_removals(self._tx, license_ids)
+
+    def list_removals(self, license: License) -> Sequence[datetime]:
+        """When customers freed devices of a license, as far back as its terms count."""
+        return self._removed.get(license.id, ())
+
+    def add(self, license: License, activation_id: int, now: datetime) -> None:
+        """Keep that a customer or their program has freed a device; only where the terms count that."""
+        allowance = terms_of(license).portal_removals
+        if allowance is not None and allowance.count:
+            self._removed.setdefault(license.id, []).append(now)
+            self._added[license.id, activation_id] = now
+            self._outdated[license.id] = Outdated(now - timedelta(days=allowance.per_days), allowance.count)
+
+    def save(self, deleted: Set[int]) -> None:
+        """Write the new removals, but those of deleted licenses."""
+        added = [(id, at, number) for (id, number), at in self._added.items() if id not in deleted]
+        if added:
+            store.save_removals(self._tx, added, self._outdated)

@@ -11,15 +11,17 @@ from keywright.core import crypto
 from keywright.core.command import Command
 from keywright.core.errors import NotFound, TokenNotActive, UnknownToken
 from keywright.licensing.activations import rules as activation_rules
-from keywright.licensing.activations.commands import (
+from keywright.licensing.activations.model import (
     Activate,
+    Activation,
+    ActivationSource,
     Deactivate,
     DeactivateAll,
+    LicenseRecord,
     Reactivate,
     ReleaseActivation,
     ReleaseAll,
 )
-from keywright.licensing.activations.model import Activation, ActivationSource, LicenseRecord
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import License
 from keywright.licensing.unit_of_work import LicenseWork

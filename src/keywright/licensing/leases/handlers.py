@@ -1,6 +1,4 @@
-"""Decide the commands about leases; see ``activations.handlers``. None of them is an event but the end of a
-lease that the vendor wants, or that was not released: programs renew theirs every few minutes.
-"""
+"""Decide the commands about leases, and read them; see ``activations.handlers``."""
 
 import secrets
 from collections.abc import Callable
@@ -9,22 +7,27 @@ from typing import Any
 
 from keywright.core.command import Command
 from keywright.core.errors import UnknownLease, UnknownLicenseId
+from keywright.core.paging import ItemPage
 from keywright.events.model import Event
-from keywright.licensing.activations.commands import ProgramCommand
 from keywright.licensing.activations.device_handlers import find_activation, get_license, note_answer
-from keywright.licensing.activations.model import Activation
-from keywright.licensing.leases import rules
-from keywright.licensing.leases.commands import (
+from keywright.licensing.activations.model import Activation, ProgramCommand
+from keywright.licensing.leases import rules, store
+from keywright.licensing.leases.model import (
     EndLease,
     EndLeaseByCustomer,
+    GrantedLease,
+    Lease,
+    Leased,
+    ListLeases,
+    ReleasedLease,
     ReleaseLease,
     RenewLease,
     TakeLease,
 )
-from keywright.licensing.leases.model import GrantedLease, Lease, Leased, ReleasedLease
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.rules import terms_of
-from keywright.licensing.removals.rules import require_removal
+from keywright.licensing.queries import require_license
+from keywright.licensing.removals import require_removal
 from keywright.licensing.unit_of_work import LicenseWork
 
 #: So many digits of the ID of a lease make a number of the database.
@@ -153,3 +156,10 @@ HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
     EndLease: end_lease,
     EndLeaseByCustomer: end_by_customer,
 }
+
+
+def list_leases(read: Any, query: ListLeases) -> ItemPage[Lease]:
+    """A page of leases. Raises ``UnknownLicense``."""
+    license = require_license(read.tx, query.license_id, query.only_product_id)
+    found = store.list_leases(read.tx, license.id, before=query.before, limit=query.limit)
+    return ItemPage(found, store.count_leases(read.tx, license.id) if query.is_counted else None)

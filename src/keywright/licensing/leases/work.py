@@ -9,8 +9,7 @@ from keywright.db.transaction import WriteTransaction
 from keywright.licensing.activations.devices import find_own
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.leases import rules, store
-from keywright.licensing.leases.commands import LeaseCommand, TakeLease
-from keywright.licensing.leases.model import HeldLeases, Lease, LeaseCounter, Leased
+from keywright.licensing.leases.model import HeldLeases, Lease, LeaseCommand, LeaseCounter, Leased, TakeLease
 from keywright.licensing.leases.store import Holding
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.rules import terms_of

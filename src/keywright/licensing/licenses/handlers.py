@@ -18,22 +18,20 @@ from keywright.core.errors import (
 from keywright.core.metadata import merge_metadata
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import rules
-from keywright.licensing.licenses.commands import (
+from keywright.licensing.licenses.model import (
     ApplyTerms,
     CreateLicense,
     DeleteLicense,
     ExtendLicense,
+    License,
     LicenseCommand,
+    LicenseSource,
     NewLicenseCommand,
+    Order,
     RaiseLimit,
     ShowKey,
-    UpdateLicense,
-)
-from keywright.licensing.licenses.model import (
-    License,
-    LicenseSource,
-    Order,
     Status,
+    UpdateLicense,
     order_fields,
     order_line_hash,
     order_of,

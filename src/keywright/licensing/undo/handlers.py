@@ -23,19 +23,25 @@ from keywright.licensing.activations.model import Activation, LicenseRecord
 from keywright.licensing.activations.store import find_by_id, list_ended_at
 from keywright.licensing.licenses import handlers as licenses
 from keywright.licensing.licenses import rules as license_rules
-from keywright.licensing.licenses.commands import DeleteLicense, LicenseCommand
-from keywright.licensing.licenses.model import License, order_line_hash, order_of
+from keywright.licensing.licenses.model import (
+    DeleteLicense,
+    License,
+    LicenseCommand,
+    order_line_hash,
+    order_of,
+)
 from keywright.licensing.licenses.store import find_by_order_lines, find_licenses
 from keywright.licensing.undo import rules
 from keywright.licensing.undo import store as undo_store
-from keywright.licensing.undo.commands import (
+from keywright.licensing.undo.rules import (
     EnableLicense,
+    PastChange,
     RestoreLicense,
     RevertChanges,
     UndoChanges,
     UndoEvent,
+    Undone,
 )
-from keywright.licensing.undo.model import PastChange, Undone
 from keywright.licensing.unit_of_work import LicenseWork
 
 #: What a change does when all of them are found possible; the license as it is after it.

@@ -1,17 +1,65 @@
-"""Rules of undo. Pure: events and the license as it is now come in, what has to change goes out."""
+"""What can be undone, and by which commands. Pure."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
+from keywright.core.command import Cost
 from keywright.core.errors import CannotUndo, ChangedSince
 from keywright.events.model import Event
-from keywright.licensing.licenses.model import License, Status
+from keywright.licensing.activations.model import Activation
+from keywright.licensing.licenses.model import License, LicenseCommand, Status
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.terms.rules import copy_terms, to_text, with_new_names
-from keywright.licensing.undo.model import PastChange
+
+
+class PastChange(msgspec.Struct, frozen=True, array_like=True):
+    """A change of a license, as its event tells it."""
+
+    name: str
+    changed_at: datetime
+    activation_id: int | None = None
+    details: Mapping[str, Any] | None = None
+
+
+class Undone(msgspec.Struct, frozen=True):
+    """The license whose changes were undone; ``is_deleted`` if it was made by them, and is gone now."""
+
+    license_id: int
+    is_deleted: bool = False
+
+
+class Deleted(NamedTuple):
+    """A license that a transaction deletes, as it was then, with those of its activations that the
+    transaction knows; all of its places may have been given up before.
+    """
+
+    license: License
+    activations: Mapping[str, Activation]
+    emptied_at: datetime | None
+    deleted_at: datetime
+
+
+class DeletedLicense(NamedTuple):
+    """A license that was deleted and can be brought back."""
+
+    license: License
+    deleted_at: datetime
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """A deleted license: its key, its row, the rows of other tables by their names, the keys that it had
+    before and when they were replaced, and the e-mail address of its trial. Times are seconds since 1970.
+    """
+
+    key: str
+    license: dict[str, Any]
+    rows: dict[str, list[dict[str, Any]]]
+    rotated_keys: list[tuple[str, int]] = []
+    trial_email: str | None = None
+
 
 UPDATED, FREED, GIVEN_BACK = "license.updated", "license.deactivated", "license.reactivated"
 #: These come with an update, which holds what was before.
@@ -125,3 +173,35 @@ def _values(license: License) -> dict[str, Any]:
     """The fields and the terms of a license, as events have them."""
     terms: dict[str, Any] = msgspec.to_builtins(terms_of(license))
     return terms | {name: msgspec.to_builtins(getattr(license, name)) for name in _FIELDS}
+
+
+class UndoEvent(LicenseCommand, frozen=True, kw_only=True):
+    """Undo the change of a license, named by its id, that this event tells of."""
+
+    cost = Cost.ALONE
+
+    event_id: int
+
+
+class UndoChanges(LicenseCommand, frozen=True, kw_only=True):
+    """Undo all that the caller has changed in a license, named by its id, at this moment."""
+
+    cost = Cost.ALONE
+
+    changed_at: datetime
+
+
+class RestoreLicense(LicenseCommand, frozen=True, kw_only=True):
+    """Bring back a license that was deleted, by its id."""
+
+    cost = Cost.ALONE
+
+
+class EnableLicense(LicenseCommand, frozen=True, kw_only=True):
+    """Give a license that is inactive or disabled the status that it had before."""
+
+
+class RevertChanges(LicenseCommand, frozen=True, kw_only=True):
+    """Undo these changes of a license, named by its id, the last one first."""
+
+    changes: tuple[PastChange, ...]

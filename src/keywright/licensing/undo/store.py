@@ -35,7 +35,7 @@ from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.licensing.activations.store import activation_values
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.store import INSERT_LICENSES, license_values, new_license_values
-from keywright.licensing.undo.model import Deleted, DeletedLicense, Snapshot
+from keywright.licensing.undo.rules import Deleted, DeletedLicense, Snapshot
 from keywright.licensing.usage.store import end_packages, take_back
 
 #: A license with more activations than this, active or given up, is not kept when it is deleted.

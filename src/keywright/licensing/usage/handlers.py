@@ -1,18 +1,24 @@
-"""Decide the commands about usage; see ``activations.handlers``. Usage is no event, for it comes too often;
-that it reaches a threshold is one, and so is a period that is closed.
-"""
+"""Decide the commands about usage, and read it; see ``activations.handlers``."""
 
 from collections.abc import Callable
 from typing import Any
 
-from keywright.core.command import Command
+from keywright.core.command import Command, Query
+from keywright.core.paging import ItemPage
 from keywright.licensing.activations.device_handlers import get_license
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.moments import passed_threshold
+from keywright.licensing.queries import require_license
 from keywright.licensing.unit_of_work import LicenseWork
-from keywright.licensing.usage import rules
-from keywright.licensing.usage.commands import ClosePeriods, RecordUsage
-from keywright.licensing.usage.model import RecordedUsage
+from keywright.licensing.usage import rules, store
+from keywright.licensing.usage.model import (
+    ClosePeriods,
+    FindDuePeriods,
+    ListPeriods,
+    MeterUsage,
+    RecordedUsage,
+    RecordUsage,
+)
 
 
 def record_usage(work: LicenseWork, command: RecordUsage) -> RecordedUsage:
@@ -39,4 +45,26 @@ def close_periods(work: LicenseWork, command: ClosePeriods) -> None:
 HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
     RecordUsage: record_usage,
     ClosePeriods: close_periods,
+}
+
+
+def find_due_periods(read: Any, query: FindDuePeriods) -> tuple[int, ...]:
+    """Some licenses with periods to close."""
+    now = read.tx.read_clock() or query.now
+    return store.find_due(read.tx, now - rules.CLOSES_AFTER)
+
+
+def list_periods(read: Any, query: ListPeriods) -> ItemPage[MeterUsage]:
+    """A page of periods. Raises ``UnknownLicenseId`` for those of a license that is not there and has
+    none.
+    """
+    page, where = store.list_periods(read.tx, query), query.where
+    if not page.items and query.after is None and where.license_id is not None:
+        require_license(read.tx, where.license_id, where.only_product_id)
+    return page
+
+
+QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
+    FindDuePeriods: find_due_periods,
+    ListPeriods: list_periods,
 }

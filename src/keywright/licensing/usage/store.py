@@ -1,20 +1,38 @@
-"""Usage of meters in the database: functions over a transaction that has locked the licenses."""
+"""Usage of meters and its periods in the database. The transaction has locked the licenses."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
 from msgspec.structs import replace
-from sqlalchemy import Table, bindparam, delete, func, select, true, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    Table,
+    bindparam,
+    case,
+    delete,
+    func,
+    literal,
+    null,
+    select,
+    true,
+    tuple_,
+    update,
+)
 
+from keywright.core.paging import MAX_COUNTED, ItemPage
 from keywright.db.bulk import Lookup, Values, bulk_delete, bulk_insert, bulk_update
 from keywright.db.rows import to_columns, to_datetime, to_seconds
-from keywright.db.schema import meter_usage, past_usage
+from keywright.db.schema import licenses, meter_usage, past_usage
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.licensing.licenses.model import License
-from keywright.licensing.licenses.rules import END_OF_TIME
+from keywright.licensing.licenses.rules import END_OF_TIME, terms_of
+from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.licensing.terms.model import Terms
-from keywright.licensing.usage.model import MeterUsage
+from keywright.licensing.usage import rules
+from keywright.licensing.usage.model import ListPeriods, MeterUsage, PeriodFilter
 from keywright.licensing.usage.rules import usage_by_meter
 
 #: A license and the name of a meter; with the first second of a period.
@@ -185,3 +203,70 @@ _DUE = [
 _OLD_PERIOD = [past_usage.c[name] for name in _PERIOD]
 _OLD = select(*_OLD_PERIOD).where(past_usage.c.closed_at < bindparam("before")).limit(_MAX_OLD)
 _DELETE_OLD = delete(past_usage).where(tuple_(*_OLD_PERIOD).in_(_OLD))
+
+
+#: The beginning of a period, in its place.
+_time_of = itemgetter(2)
+_PLACE = _FIELDS[:3]
+_OF_NEWEST = [*(meter_usage.c[name] for name in _FIELDS[:5]), *(null().label(name) for name in _FIELDS[5:])]
+_NEWEST = select(*_OF_NEWEST).join(licenses, licenses.c.id == meter_usage.c.license_id)
+_PAST_PERIODS = select(*(past_usage.c[name] for name in _FIELDS)).outerjoin(
+    licenses, licenses.c.id == past_usage.c.license_id
+)
+_PRODUCT_OF_PAST = func.coalesce(past_usage.c.product_id, licenses.c.product_id)
+
+
+def list_periods(tx: ReadTransaction, query: ListPeriods) -> ItemPage[MeterUsage]:
+    """A page of periods; those that are not closed have the limit, product and customer of now."""
+    where = query.where
+    parts = [_NEWEST.where(*_conditions(meter_usage, licenses.c.product_id, where))]
+    parts.append(_PAST_PERIODS.where(*_conditions(past_usage, _PRODUCT_OF_PAST, where)))
+    if where.is_closed:
+        parts = parts[1:]
+    rows = (row for part in parts for row in tx.connection.execute(_page(part, query)))
+    found = sorted(rows, key=_time_of, reverse=True) if query.is_newest_first else sorted(rows)
+    total = sum(_count(tx, part) for part in parts) if query.is_counted else None
+    return ItemPage(_with_limits(tx, [past_of(row) for row in found[: query.limit]]), total)
+
+
+def _page(part: Select[Any], query: ListPeriods) -> Select[Any]:
+    columns = [part.selected_columns[name] for name in _PLACE]
+    if query.after is not None:
+        part = part.where(tuple_(*columns) > tuple_(*map(literal, query.after)))
+    order = [_time_of(columns).desc()] if query.is_newest_first else columns
+    return part.order_by(*order).limit(query.limit)
+
+
+def _count(tx: ReadTransaction, part: Select[Any]) -> int:
+    some = part.limit(MAX_COUNTED + 1).subquery()
+    return int(tx.connection.execute(select(func.count()).select_from(some)).scalar_one())
+
+
+def _conditions(table: Any, product: ColumnElement[Any], where: PeriodFilter) -> list[ColumnElement[bool]]:
+    columns = table.c
+    start = case((columns.period_start == 0, licenses.c.created_at), else_=columns.period_start)
+    given: list[tuple[Any, Callable[[Any], ColumnElement[bool]]]] = [
+        (where.only_product_id, lambda value: product == value),
+        (where.product_id, lambda value: product == value),
+        (where.license_id, lambda value: columns.license_id == value),
+        (where.meter, lambda value: columns.meter == value),
+        (where.since, lambda value: start >= to_seconds(value)),
+        (where.until, lambda value: start < to_seconds(value)),
+    ]
+    conditions = [condition(value) for value, condition in given if value is not None]
+    if table is past_usage and where.is_closed is not None:
+        is_closed = columns.closed_at.is_not(None)
+        conditions.append(is_closed if where.is_closed else ~is_closed)
+    return conditions
+
+
+def _with_limits(tx: ReadTransaction, found: Sequence[MeterUsage]) -> list[MeterUsage]:
+    """These periods, those that are not closed with the limit, product and customer of now."""
+    owners = find_licenses_by_id(tx, {one.license_id for one in found if one.closed_at is None})
+    shown = []
+    for one in found:
+        license = None if one.closed_at is not None else owners.get(one.license_id)
+        meter = None if license is None else terms_of(license).meters.get(one.meter)
+        known = one if meter is None else rules.complete(one, meter)
+        shown.append(rules.detach(known, license, meter))
+    return shown

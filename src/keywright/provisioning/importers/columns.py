@@ -11,7 +11,7 @@ from keywright.core import parsing
 from keywright.core.errors import InvalidLicenseKey, InvalidStatus
 from keywright.licensing.licenses.keys import normalize_key
 from keywright.licensing.licenses.model import LicenseSource, Status, parse_status
-from keywright.provisioning.customers.fields import parse_email, parse_language
+from keywright.provisioning.customers import parse_email, parse_language
 
 #: Larger ids cannot be told apart by programs that read JSON as JavaScript does.
 MAX_ID = 2**53 - 1

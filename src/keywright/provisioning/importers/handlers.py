@@ -18,13 +18,10 @@ from keywright.licensing.licenses.store import find_by_order_lines
 from keywright.licensing.terms.model import Terms
 from keywright.licensing.terms.rules import merge_terms
 from keywright.licensing.unit_of_work import LicenseWork
-from keywright.provisioning.catalog import handlers as catalog
-from keywright.provisioning.catalog.commands import SaveName
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.catalog.store import names_of
-from keywright.provisioning.customers.fields import CustomerFields, fold_email
-from keywright.provisioning.customers.handlers import find_or_make, give_email
-from keywright.provisioning.customers.store import CUSTOMERS, find_by_emails
+from keywright.provisioning import handlers
+from keywright.provisioning.customers import CustomerFields, fold_email
+from keywright.provisioning.handlers import find_or_make_customer as find_or_make
+from keywright.provisioning.handlers import give_email
 from keywright.provisioning.importers import store
 from keywright.provisioning.importers.model import (
     Import,
@@ -46,6 +43,8 @@ from keywright.provisioning.policies import store as policy_store
 from keywright.provisioning.policies.model import Policy
 from keywright.provisioning.policies.rules import terms_from_first_activation
 from keywright.provisioning.policies.store import find_policy
+from keywright.provisioning.products import NameKind, SaveName
+from keywright.provisioning.store import CUSTOMERS, find_by_emails, names_of
 
 
 class Taken:
@@ -303,7 +302,7 @@ def import_names(work: LicenseWork, command: ImportNames) -> Imported:
     if not command.is_dry_run:
         for number, name in new.items():
             save = SaveName(context=command.context, kind=kind, number=number, name=name)
-            catalog.HANDLERS[SaveName](work, save)
+            handlers.NAME_HANDLERS[SaveName](work, save)
     what = f"name of a {kind}"
     outcomes = [Outcome(what, Verdict.NEW, len(new)), Outcome(what, Verdict.SAME, len(known))]
     return Imported(tuple(one for one in outcomes if one.amount))

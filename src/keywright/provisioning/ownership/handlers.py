@@ -1,4 +1,4 @@
-"""Decide claims and transfers of licenses.
+"""Decide claims and transfers of licenses, and read them.
 
 They are decided by the database's clock, where it has one, under the lock of the license. The past of a
 license that changes hands is not for its new owner: the records of its devices are deleted.
@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from keywright.core.command import Command
+from keywright.core.command import Command, Query
 from keywright.core.errors import (
     ChangedSince,
     InvalidParameters,
@@ -25,24 +25,29 @@ from keywright.events.outbox_store import queue_mail
 from keywright.licensing.activations.store import delete_places
 from keywright.licensing.leases.store import recount_leases
 from keywright.licensing.licenses import handlers as licenses
-from keywright.licensing.licenses.commands import LicenseCommand
-from keywright.licensing.licenses.model import License
+from keywright.licensing.licenses.model import License, LicenseCommand
 from keywright.licensing.licenses.rules import terms_of
+from keywright.licensing.queries import require_license
 from keywright.licensing.unit_of_work import LicenseWork
-from keywright.provisioning.customers.handlers import find_or_make
-from keywright.provisioning.customers.store import CUSTOMERS
+from keywright.provisioning.handlers import find_or_make_customer as find_or_make
 from keywright.provisioning.ownership import rules, store
-from keywright.provisioning.ownership.commands import (
+from keywright.provisioning.ownership.model import (
+    OFFER_TIME,
     AcceptTransfer,
     CancelTransfer,
+    Claim,
+    ClaimCounts,
     ClaimLicense,
+    CountClaims,
+    ListTransfers,
     OfferLicense,
+    Transfer,
     TransferCommand,
+    TransferState,
     UndoTransfer,
 )
-from keywright.provisioning.ownership.model import OFFER_TIME, Claim, Transfer, TransferState
 from keywright.provisioning.policies.handlers import draw_key_of
-from keywright.provisioning.references import require_customer
+from keywright.provisioning.store import CUSTOMERS, require_customer
 
 
 def claim(work: LicenseWork, command: ClaimLicense) -> License:
@@ -212,4 +217,21 @@ HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
     AcceptTransfer: accept,
     CancelTransfer: cancel,
     UndoTransfer: undo,
+}
+
+
+def list_transfers(read: Any, query: ListTransfers) -> tuple[int | None, list[Transfer]]:
+    """The license's customer, and its transfers. Raises ``UnknownLicenseId``."""
+    license = require_license(read.tx, query.license_id, query.only_product_id)
+    return license.customer_id, store.list_transfers(read.tx, license.id)
+
+
+def count_claims(read: Any, query: CountClaims) -> ClaimCounts:
+    """How many of the licenses were claimed and activated."""
+    return store.count_claims(read.tx, query)
+
+
+QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
+    ListTransfers: list_transfers,
+    CountClaims: count_claims,
 }

@@ -18,8 +18,7 @@ from keywright.db.schema import (
     subscriptions,
 )
 from keywright.db.transaction import ReadTransaction, WriteTransaction
-from keywright.provisioning.ownership.commands import CountClaims
-from keywright.provisioning.ownership.model import Claim, ClaimCounts, Transfer
+from keywright.provisioning.ownership.model import Claim, ClaimCounts, CountClaims, Transfer
 from keywright.provisioning.ownership.rules import Past
 
 #: So many transfers of a license, and offers to a customer, are listed.

@@ -1,6 +1,6 @@
-"""Policies: recipes that make license keys, and the making."""
+"""Decide the commands about policies, and read them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -16,26 +16,40 @@ from keywright.core.errors import (
     UnknownPolicy,
     UnknownReference,
 )
-from keywright.db import ReadTransaction
+from keywright.core.paging import ItemPage
+from keywright.db.transaction import ReadTransaction
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.handlers import fields_of, new_license
 from keywright.licensing.licenses.model import License, LicenseSource
-from keywright.licensing.licenses.rules import expiry_of_new
+from keywright.licensing.licenses.rules import expiry_of_new, multiply_members
 from keywright.licensing.terms.model import Terms
-from keywright.licensing.terms.rules import merge_terms, write_by_hand
+from keywright.licensing.terms.rules import (
+    LIMITS,
+    copy_terms,
+    merge_terms,
+    select_terms,
+    write_by_hand,
+    write_by_rule,
+)
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning.policies import rules
 from keywright.provisioning.policies import store as policy_store
-from keywright.provisioning.policies.commands import (
+from keywright.provisioning.policies.model import (
     CreatePolicy,
     DeletePolicy,
+    FindPolicies,
     GenerateLicenses,
+    GetPolicy,
+    ListPolicies,
+    Policy,
+    PreviewTerms,
+    TermsGroup,
+    TermsPreview,
     UpdatePolicy,
 )
-from keywright.provisioning.policies.model import Policy
-from keywright.provisioning.references import require_product
+from keywright.provisioning.store import require_product
 
 #: The number of draws per key: a key that exists already is drawn again.
 _DRAWS_PER_KEY = 10
@@ -208,3 +222,53 @@ HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
     DeletePolicy: delete_policy,
     GenerateLicenses: generate,
 }
+
+
+_MAX_EXAMPLES = 5
+
+
+def find_policy(read: Any, query: GetPolicy) -> Policy:
+    """One policy. Raises ``UnknownPolicy``."""
+    return get_policy(read.tx, query.policy_id, query.only_product_id)
+
+
+def list_policies(read: Any, query: ListPolicies) -> tuple[Policy, ...]:
+    """Every policy, or every one of a product."""
+    return tuple(policy_store.list_policies(read.tx, product_id=query.only_product_id))
+
+
+def preview_terms(read: Any, query: PreviewTerms) -> TermsPreview:
+    """The effect of applying terms. Raises ``UnknownPolicy``."""
+    policy = get_policy(read.tx, query.policy_id, query.only_product_id)
+    members, only = select_terms(policy.terms, query.names), query.only_product_id
+    groups = policy_store.group_by_terms(read.tx, policy.id, product_id=only)
+    changed = [(one, after) for one in groups if (after := _apply(one, members, query)) != one.terms]
+    limits = copy_terms(Terms(), members)
+    return TermsPreview(
+        licenses=sum(one.licenses for one in groups),
+        changed=sum(one.licenses for one, _ in changed),
+        lowered=sum(one.licenses for one, after in changed if _is_lower(one.terms, after)),
+        over_limit=policy_store.count_over_limit(
+            read.tx, policy.id, limits, product_id=only, is_forced=query.overwrite
+        ),
+        examples=[
+            (one.first_id, select_terms(one.terms, query.names), select_terms(after, query.names))
+            for one, after in changed[:_MAX_EXAMPLES]
+        ],
+    )
+
+
+def _apply(group: TermsGroup, members: Mapping[str, Any], query: PreviewTerms) -> Terms:
+    wanted = multiply_members(members, group.quantity)
+    return write_by_rule(group.terms, group.rule_terms, wanted, is_forced=query.overwrite).terms
+
+
+def _is_lower(before: Terms, after: Terms) -> bool:
+    """Whether a limit of the terms falls."""
+    pairs = ((getattr(before, name), getattr(after, name)) for name in LIMITS)
+    return any(new is not None and (old is None or new < old) for old, new in pairs)
+
+
+def find_policies(read: Any, query: FindPolicies) -> ItemPage[Policy]:
+    """A page of policies."""
+    return policy_store.find_policies(read.tx, query)

@@ -25,8 +25,7 @@ from keywright.db.schema import lease_counters, licenses, policies
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.licensing.terms.model import Terms
 from keywright.licensing.terms.rules import LIMITS, parse_policy_terms, parse_terms, policy_to_text
-from keywright.provisioning.policies.commands import FindPolicies
-from keywright.provisioning.policies.model import Policy, TermsGroup
+from keywright.provisioning.policies.model import FindPolicies, Policy, TermsGroup
 
 
 def find_policy(tx: ReadTransaction, policy_id: int) -> Policy | None:

@@ -16,10 +16,13 @@ from keywright.events.outbox_store import queue_mail
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.identity import passwords
 from keywright.identity.sessions import hash_session_token
-from keywright.provisioning.customers import store as customer_store
+from keywright.provisioning import store as customer_store
 from keywright.provisioning.ownership.store import delete_ended
 from keywright.provisioning.portal import rules, store
-from keywright.provisioning.portal.commands import (
+from keywright.provisioning.portal.model import (
+    KEPT_TIME,
+    LINK_TIME,
+    SESSION_TIME,
     AskToSignIn,
     EndPortalSession,
     EnterCode,
@@ -27,18 +30,13 @@ from keywright.provisioning.portal.commands import (
     FollowPortalLink,
     MailKeys,
     MakePortalLink,
-    PurgeSignIns,
-    RequestErasure,
-)
-from keywright.provisioning.portal.model import (
-    KEPT_TIME,
-    LINK_TIME,
-    SESSION_TIME,
     PortalLink,
     PortalSession,
+    PurgeSignIns,
+    RequestErasure,
     SignIn,
 )
-from keywright.provisioning.portal.sessions import find_marked
+from keywright.provisioning.portal.store import find_marked
 
 #: The keys are mailed once in this time, in seconds, however often they are asked for.
 _KEYS_EVERY = 4 * 3_600

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from keywright.core.crypto import KeyRing
-from keywright.provisioning.customers.fields import fold_email
+from keywright.provisioning.customers import fold_email
 from keywright.provisioning.portal.model import CODE_TIME, KEPT_TIME, MAILED_LINK_TIME, SignIn
 
 #: A sign-in takes no code after so many wrong ones.

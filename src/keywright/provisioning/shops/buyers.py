@@ -1,13 +1,13 @@
 """The customers of sales, and their IDs in other systems of the vendor."""
 
 from keywright.events.unit_of_work import UnitOfWork
-from keywright.provisioning.customers.fields import parse_email
-from keywright.provisioning.customers.handlers import claim_external_id
-from keywright.provisioning.customers.store import CUSTOMERS
+from keywright.provisioning.customers import parse_email
+from keywright.provisioning.handlers import claim_external_id
 from keywright.provisioning.shops.commands import WorkShopEvent
 from keywright.provisioning.shops.connection_rules import find_external_id
 from keywright.provisioning.shops.model import Connection, EventState, Reason, Sale, ShopEvent
 from keywright.provisioning.shops.outcome_rules import Outcome
+from keywright.provisioning.store import CUSTOMERS
 
 
 def find_buyer(work: UnitOfWork, event: ShopEvent | None) -> int | None:

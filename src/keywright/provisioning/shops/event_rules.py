@@ -9,7 +9,7 @@ from keywright.core.errors import UnreadableEvent
 from keywright.core.parsing import is_storable
 from keywright.licensing.licenses.keys import REF_PREFIX
 from keywright.licensing.licenses.rules import END_OF_TIME
-from keywright.provisioning.customers.fields import parse_language
+from keywright.provisioning.customers import parse_language
 from keywright.provisioning.shops.model import (
     Buyer,
     Change,

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, select
 
 from keywright.db.schema import shop_events
 from keywright.db.transaction import ReadTransaction, WriteTransaction
-from keywright.provisioning.customers.fields import fold_email
+from keywright.provisioning.customers import fold_email
 from keywright.provisioning.shops import store
 from keywright.provisioning.shops.model import EventState, Naming, Payload, Reason
 

@@ -4,8 +4,7 @@ from collections.abc import Callable, Collection
 
 from keywright.db.transaction import ReadTransaction
 from keywright.licensing.licenses import handlers as licenses
-from keywright.licensing.licenses.commands import LicenseCommand
-from keywright.licensing.licenses.model import License
+from keywright.licensing.licenses.model import License, LicenseCommand
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning.policies.model import Policy
 from keywright.provisioning.policies.store import find_policy

@@ -7,14 +7,13 @@ import msgspec
 
 from keywright.core.errors import InvalidTerms
 from keywright.licensing.licenses import handlers as licenses
-from keywright.licensing.licenses.commands import UpdateLicense
 from keywright.licensing.licenses.keys import read_license_ref
-from keywright.licensing.licenses.model import License, Status
+from keywright.licensing.licenses.model import License, Status, UpdateLicense
 from keywright.licensing.terms.model import Terms
 from keywright.licensing.terms.rules import multiply_terms
 from keywright.licensing.unit_of_work import LicenseWork
-from keywright.provisioning.customers.handlers import find_or_make
-from keywright.provisioning.licenses.commands import CustomerReference
+from keywright.provisioning.handlers import find_or_make_customer as find_or_make
+from keywright.provisioning.licenses import CustomerReference
 from keywright.provisioning.policies.model import Policy
 from keywright.provisioning.shops import later_rules, later_store, outcome_rules, rules, sold_store
 from keywright.provisioning.shops.commands import WorkShopEvent

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from keywright.core.command import Query
 from keywright.core.errors import UnknownConnection
 from keywright.core.paging import ItemPage
-from keywright.provisioning.customers.store import CUSTOMERS
 from keywright.provisioning.shops import (
     event_rules,
     forgetting_store,
@@ -40,6 +39,7 @@ from keywright.provisioning.shops.model import (
     StoredEvent,
 )
 from keywright.provisioning.shops.outcome_rules import compare_held
+from keywright.provisioning.store import CUSTOMERS
 
 
 def list_connections(read: Any, query: ListConnections) -> list[Connection]:

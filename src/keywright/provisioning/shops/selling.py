@@ -8,14 +8,12 @@ import msgspec
 from msgspec.structs import replace
 
 from keywright.licensing.licenses import handlers as licenses
-from keywright.licensing.licenses.commands import UpdateLicense
-from keywright.licensing.licenses.model import License, Order, Status
+from keywright.licensing.licenses.model import License, Order, Status, UpdateLicense
 from keywright.licensing.licenses.rules import expiry_of_new
 from keywright.licensing.terms.rules import LIMITS, select_terms
 from keywright.licensing.unit_of_work import LicenseWork
-from keywright.provisioning.customers.fields import parse_email
-from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses
-from keywright.provisioning.licenses.handlers import make
+from keywright.provisioning.customers import parse_email
+from keywright.provisioning.licenses import CustomerReference, IssueLicenses, make
 from keywright.provisioning.policies.model import Policy
 from keywright.provisioning.shops import event_rules, outcome_rules, rules, sold_store
 from keywright.provisioning.shops.commands import WorkShopEvent

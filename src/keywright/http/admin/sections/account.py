@@ -14,7 +14,7 @@ from keywright.identity import sessions
 from keywright.identity.commands import ChangeUser, EndSession
 from keywright.identity.model import Right, Session
 from keywright.identity.passwords import MIN_PASSWORD_LENGTH
-from keywright.provisioning.customers.fields import parse_email
+from keywright.provisioning.customers import parse_email
 
 #: How many wrong passwords a user may send in a minute.
 _MAX_ATTEMPTS = 10

@@ -18,8 +18,8 @@ from keywright.identity import api_keys as access
 from keywright.identity.commands import IssueApiKey, RevokeApiKey
 from keywright.identity.model import ApiKey, Permissions, Right
 from keywright.identity.store import list_api_keys
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.catalog.store import names_of
+from keywright.provisioning.products import NameKind
+from keywright.provisioning.store import names_of
 
 #: Each permission in a few words, and in a sentence.
 PERMISSIONS: dict[Permissions, tuple[str, str]] = {

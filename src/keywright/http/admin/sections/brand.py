@@ -15,8 +15,7 @@ from keywright.http.pages.render import PORTAL
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right
 from keywright.provisioning.brand import MAX_LOGO_BYTES, SaveBrand, find_image_type, parse_color, parse_links
-from keywright.provisioning.brand_store import find_brand
-from keywright.provisioning.customers.store import list_to_erase
+from keywright.provisioning.store import find_brand, list_to_erase
 
 
 class PortalAndBrand(Section):

@@ -21,12 +21,10 @@ from keywright.http.pages.render import PORTAL
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right
 from keywright.identity.sessions import new_session_token
-from keywright.licensing.activations.commands import Deactivate
-from keywright.provisioning.customers.commands import CUSTOMER
-from keywright.provisioning.customers.model import Customer
-from keywright.provisioning.customers.rules import change_note, read_note
-from keywright.provisioning.customers.store import CUSTOMERS
-from keywright.provisioning.portal.commands import MakePortalLink
+from keywright.licensing.activations.model import Deactivate
+from keywright.provisioning.customers import CUSTOMER, Customer, change_note, read_note
+from keywright.provisioning.portal.model import MakePortalLink
+from keywright.provisioning.store import CUSTOMERS
 
 _MAX_NOTE_LENGTH = 2_000
 #: What is stored of a customer beside its fields.

@@ -27,8 +27,7 @@ from keywright.jobs.model import Job, JobState
 from keywright.jobs.orders import Change, Export, Import, Order, TakeBack, What
 from keywright.jobs.taking_back import can_be_taken_back, has_keys_for
 from keywright.provisioning.importers.model import Verdict
-from keywright.provisioning.ownership.commands import CountClaims
-from keywright.provisioning.ownership.model import ClaimCounts
+from keywright.provisioning.ownership.model import ClaimCounts, CountClaims
 from keywright.provisioning.ownership.store import count_claims
 
 _PAGE_SIZE = 25

@@ -26,9 +26,8 @@ from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right
 from keywright.provisioning.brand import Brand
-from keywright.provisioning.brand_store import find_brand
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.catalog.store import list_names
+from keywright.provisioning.products import NameKind
+from keywright.provisioning.store import find_brand, list_names
 
 #: The most products that can be chosen from.
 _MAX_PRODUCTS = 500

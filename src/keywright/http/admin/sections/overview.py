@@ -17,9 +17,9 @@ from keywright.identity.model import Right
 from keywright.identity.store import list_api_keys
 from keywright.licensing.licenses.model import Status
 from keywright.maintenance import clock, watched
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.catalog.store import list_names
 from keywright.provisioning.policies import store as policy_store
+from keywright.provisioning.products import NameKind
+from keywright.provisioning.store import list_names
 from keywright.search import projector, statistics
 from keywright.search.owned_store import MAX_COUNTED, count_licenses
 from keywright.search.projector import Lag

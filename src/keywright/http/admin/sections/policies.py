@@ -37,14 +37,18 @@ from keywright.jobs.orders import MAX_GENERATED, Generate
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses.model import Status, parse_status
 from keywright.licensing.terms.model import Terms
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.catalog.store import names_of
 from keywright.provisioning.policies import handlers as generating
 from keywright.provisioning.policies import rules
 from keywright.provisioning.policies import store as policy_store
-from keywright.provisioning.policies.commands import CreatePolicy, DeletePolicy, UpdatePolicy
-from keywright.provisioning.policies.fields import NewKeyFormat
-from keywright.provisioning.policies.model import Policy
+from keywright.provisioning.policies.model import (
+    CreatePolicy,
+    DeletePolicy,
+    NewKeyFormat,
+    Policy,
+    UpdatePolicy,
+)
+from keywright.provisioning.products import NameKind
+from keywright.provisioning.store import names_of
 
 _EXAMPLES = 5
 _MEMBERS = {one.name: one for one in list_members(NewKeyFormat)}

@@ -12,8 +12,8 @@ from keywright.http.pages.inputs import Inputs
 from keywright.http.pages.languages import N_
 from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
-from keywright.provisioning.products.commands import PRODUCT
-from keywright.provisioning.products.store import PRODUCTS
+from keywright.provisioning.products import PRODUCT
+from keywright.provisioning.store import PRODUCTS
 from keywright.signing.explanation import programs_to_paste
 
 

@@ -36,8 +36,8 @@ from keywright.http.pages.languages import N_, _
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.catalog.store import names_of
+from keywright.provisioning.products import NameKind
+from keywright.provisioning.store import names_of
 
 #: How much a delivery says, in a sentence.
 PAYLOADS: dict[Payload, tuple[str, str]] = {

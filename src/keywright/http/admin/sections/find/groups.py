@@ -18,7 +18,7 @@ from keywright.jobs.model import Job, JobState
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.store import find_licenses_by_id
-from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.products import NameKind
 from keywright.search import matches
 from keywright.search.matches import Matches, NameMatch, OrderMatch, Place, page_of, parse_number
 

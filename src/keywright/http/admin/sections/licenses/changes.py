@@ -22,17 +22,17 @@ from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right
-from keywright.licensing.activations.commands import Deactivate, DeactivateAll
-from keywright.licensing.activations.model import LicenseRecord
-from keywright.licensing.leases.commands import EndLease
-from keywright.licensing.licenses.commands import (
+from keywright.licensing.activations.model import Deactivate, DeactivateAll, LicenseRecord
+from keywright.licensing.leases.model import EndLease
+from keywright.licensing.licenses.model import (
     DeleteLicense,
     ExtendLicense,
+    License,
     RaiseLimit,
+    Status,
     UpdateLicense,
 )
-from keywright.licensing.licenses.model import License, Status
-from keywright.licensing.undo.commands import EnableLicense
+from keywright.licensing.undo.rules import EnableLicense
 from keywright.search.license_details import LicenseDetails
 
 _UNCHANGED = N_("Nothing was changed.")

@@ -23,14 +23,12 @@ from keywright.http.terms_in_words import describe_terms
 from keywright.identity.model import Right
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import keys
-from keywright.licensing.licenses.commands import CreateLicense
-from keywright.licensing.licenses.model import Order
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.licenses.commands import IssueLicenses
-from keywright.provisioning.licenses.handlers import Issued
+from keywright.licensing.licenses.model import CreateLicense, Order
+from keywright.provisioning.licenses import Issued, IssueLicenses
 from keywright.provisioning.policies import rules as policy_rules
 from keywright.provisioning.policies import store as policy_store
 from keywright.provisioning.policies.model import Policy
+from keywright.provisioning.products import NameKind
 
 
 class Creation:

@@ -20,9 +20,9 @@ from keywright.http.pages.languages import _, ngettext
 from keywright.http.pages.render import BASE, url
 from keywright.licensing.licenses.model import License, Status, parse_status
 from keywright.licensing.notes import parse_tag
-from keywright.provisioning.catalog import store as catalog_store
-from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning import store
 from keywright.provisioning.policies import store as policy_store
+from keywright.provisioning.products import NameKind
 from keywright.search.filters import Order, Search
 from keywright.search.query_parser import Interpretation
 
@@ -154,8 +154,8 @@ def find_names(tx: ReadTransaction, licenses: Iterable[License], search: Search 
     policy = None if search is None else policy_store.find_policy(tx, search.policy_id or 0)
     return {
         "policy": {} if policy is None else {policy.id: policy.name},
-        "product": catalog_store.names_of(tx, NameKind.PRODUCT, products),
-        "customer": catalog_store.names_of(tx, NameKind.CUSTOMER, customers),
+        "product": store.names_of(tx, NameKind.PRODUCT, products),
+        "customer": store.names_of(tx, NameKind.CUSTOMER, customers),
     }
 
 

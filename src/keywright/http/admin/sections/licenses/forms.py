@@ -19,7 +19,7 @@ from keywright.identity.model import Right
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses.model import License, Status, parse_status
 from keywright.licensing.undo.store import MAX_RECORDS
-from keywright.provisioning.catalog.model import NameKind
+from keywright.provisioning.products import NameKind
 from keywright.search import license_details
 from keywright.search.license_details import LicenseDetails
 

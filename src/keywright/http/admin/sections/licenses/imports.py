@@ -27,14 +27,13 @@ from keywright.jobs.model import Job, JobState
 from keywright.jobs.orders import Import
 from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.licenses.store import find_licenses
-from keywright.provisioning.catalog.model import NameKind
-from keywright.provisioning.catalog.store import names_of
-from keywright.provisioning.customers.store import find_titles
 from keywright.provisioning.importers import uploads
 from keywright.provisioning.importers.columns import METADATA, PARSERS, PRESETS, guess_fields
 from keywright.provisioning.importers.model import ImportedLicense
 from keywright.provisioning.importers.tables import Unusable
 from keywright.provisioning.importers.uploads import AS_METADATA, MAX_UPLOAD, Format, TableParts
+from keywright.provisioning.products import NameKind
+from keywright.provisioning.store import find_titles, names_of
 
 #: The presets, and the names of their shops.
 _SHOPS: Final = {

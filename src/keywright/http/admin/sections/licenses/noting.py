@@ -14,7 +14,7 @@ from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right
 from keywright.licensing import notes as rules
 from keywright.licensing.notes import Notes, SaveNotes
-from keywright.licensing.notes_store import find_notes
+from keywright.licensing.store import find_notes
 
 
 class Noting:

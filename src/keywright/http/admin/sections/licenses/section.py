@@ -38,14 +38,13 @@ from keywright.identity.model import Right
 from keywright.identity.store import list_api_keys, list_users
 from keywright.licensing.activations.records import find_last_seen, find_licenses_last_seen
 from keywright.licensing.leases.store import list_leases
-from keywright.licensing.licenses.commands import ShowKey
-from keywright.licensing.licenses.model import License, Status
+from keywright.licensing.licenses.model import License, ShowKey, Status
 from keywright.licensing.licenses.rules import terms_of
-from keywright.licensing.management_store import list_managed
-from keywright.licensing.notes_store import find_notes
+from keywright.licensing.store import find_notes
 from keywright.licensing.terms.rules import set_by_hand
-from keywright.licensing.usage.commands import ListPeriods, PeriodFilter
-from keywright.licensing.usage.period_store import list_periods
+from keywright.licensing.usage.model import ListPeriods, PeriodFilter
+from keywright.licensing.usage.store import list_periods
+from keywright.licensing.views_store import list_managed
 from keywright.provisioning.policies import store as policy_store
 from keywright.search import event_pages, license_pages, projector
 from keywright.search.filters import SORTED, Order, Search

@@ -12,7 +12,7 @@ from keywright.licensing.activations.device_checks import check_device
 from keywright.licensing.activations.model import PlaceChange
 from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.refusals import RefusedCall
-from keywright.licensing.refusals_store import list_refusals
+from keywright.licensing.store import list_refusals
 from keywright.search import event_pages
 from keywright.search.license_details import LicenseDetails
 from keywright.search.store import EventFilter

@@ -15,10 +15,10 @@ from keywright.http.pages.languages import _
 from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right
-from keywright.licensing.licenses.commands import UpdateLicense
+from keywright.licensing.licenses.model import UpdateLicense
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.terms.rules import set_by_hand
-from keywright.provisioning.licenses.commands import MoveLicense
+from keywright.provisioning.licenses import MoveLicense
 from keywright.provisioning.policies import store as policy_store
 
 

@@ -14,11 +14,16 @@ from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right
 from keywright.licensing.licenses.model import License
-from keywright.provisioning.customers.store import find_titles
-from keywright.provisioning.ownership.commands import CancelTransfer, TransferCommand, UndoTransfer
-from keywright.provisioning.ownership.model import Transfer, TransferState
+from keywright.provisioning.ownership.model import (
+    CancelTransfer,
+    Transfer,
+    TransferCommand,
+    TransferState,
+    UndoTransfer,
+)
 from keywright.provisioning.ownership.rules import state_of
 from keywright.provisioning.ownership.store import list_transfers
+from keywright.provisioning.store import find_titles
 
 _STATES = {
     TransferState.OFFERED: N_("offered"),

@@ -21,10 +21,8 @@ from keywright.http.pages.languages import _
 from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right
-from keywright.licensing.licenses.commands import LicenseCommand, UpdateLicense
-from keywright.licensing.licenses.model import License
-from keywright.licensing.undo.commands import RestoreLicense, UndoChanges, UndoEvent
-from keywright.licensing.undo.model import Undone
+from keywright.licensing.licenses.model import License, LicenseCommand, UpdateLicense
+from keywright.licensing.undo.rules import RestoreLicense, UndoChanges, UndoEvent, Undone
 from keywright.licensing.undo.store import list_deleted
 
 #: After the last moment that a datetime can have.

@@ -1,12 +1,23 @@
-"""The rules of devices that customers free. Pure."""
+"""Devices that customers remove in the portal, as often as the terms of a license allow. Pure."""
 
 import math
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+import msgspec
+
 from keywright.core.errors import NoRemovalLeft
-from keywright.licensing.removals.model import RemovalsLeft
+from keywright.licensing.activations.model import ReleaseActivation
 from keywright.licensing.terms.model import Terms
+
+
+class RemovalsLeft(msgspec.Struct, frozen=True, gc=False):
+    """How many devices a customer may free now; ``count`` None is any number. ``next_at`` is when there is
+    one more, None where time changes nothing.
+    """
+
+    count: int | None = None
+    next_at: datetime | None = None
 
 
 def removals_left(terms: Terms, removed: Iterable[datetime], now: datetime) -> RemovalsLeft:
@@ -30,3 +41,11 @@ def require_removal(terms: Terms, removed: Iterable[datetime], now: datetime) ->
         return
     seconds = None if left.next_at is None else max(1, math.ceil((left.next_at - now).total_seconds()))
     raise NoRemovalLeft(allowance.count, allowance.per_days, seconds)
+
+
+class RemoveByCustomer(ReleaseActivation, frozen=True, kw_only=True):
+    """Give up the place of a device for a customer, as often as the terms allow. With ``customer_id``,
+    licenses of others do not exist for the caller.
+    """
+
+    customer_id: int | None = None

@@ -1,12 +1,14 @@
-"""What may be set of a customer."""
+"""Customers: what may be set of one, and the commands about them. Pure."""
 
 import re
-from typing import Annotated, Literal
+from datetime import datetime
+from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, UnsetType
+import msgspec
+from msgspec import UNSET, Meta, UnsetType, field
 
 from keywright.core.fields import ExternalId, Fields, Metadata, Name, OwnId, Parse, Time, about
-from keywright.core.nouns import ListQuery
+from keywright.core.nouns import Create, Delete, Get, List, ListQuery, Noun, Update
 
 _MAX_LENGTH = 320
 _LANGUAGE = re.compile(r"[a-z]{2,3}([-_][a-z0-9]{2,8}){0,3}", re.ASCII | re.IGNORECASE)
@@ -89,3 +91,78 @@ class CustomerFilter(CustomerQuery):
 
     email: Annotated[str | None, about("Only the one with this address, in any case.")] = None
     name: Annotated[str | None, about("Only those with exactly this name.")] = None
+
+
+class Customer(msgspec.Struct, frozen=True):
+    """A person or a company that has licenses. ``id`` is the shop's number, or one of Keywright's own;
+    ``email`` is unique in any case, and ``external_id`` is the unique ID of another system of the vendor.
+    ``language`` (``de``, ``pt-BR``) is that of mails and the portal; with ``unsubscribed_at``, there are no
+    reminders.
+    """
+
+    id: int
+    email: str | None
+    email_verified_at: datetime | None
+    name: str | None
+    language: str | None
+    external_id: str | None
+    metadata: dict[str, Any]
+    erasure_requested_at: datetime | None
+    unsubscribed_at: datetime | None
+    created_at: datetime
+    updated_at: datetime
+
+
+_NOTE = "note"
+
+
+def read_note(customer: Customer) -> str:
+    """The note about a customer: the text ``note`` of the metadata, which v3 shows and erasing empties."""
+    note = customer.metadata.get(_NOTE)
+    return note if isinstance(note, str) else ""
+
+
+def change_note(note: str | None) -> dict[str, Any]:
+    """The change of metadata that leaves this note, or none."""
+    return {_NOTE: note or None}
+
+
+class CreateCustomer(Create, frozen=True, kw_only=True):
+    """Make a customer. The last two members are for one who was deleted and is restored."""
+
+    fields: NewCustomer
+    erasure_requested_at: datetime | None = None
+    unsubscribed_at: datetime | None = None
+
+    def restored(self) -> dict[str, Any]:
+        """What is stored with the fields."""
+        return {
+            "erasure_requested_at": self.erasure_requested_at,
+            "unsubscribed_at": self.unsubscribed_at,
+        }
+
+
+class UpdateCustomer(Update, frozen=True, kw_only=True):
+    """Change a customer."""
+
+    fields: CustomerFields
+
+
+class DeleteCustomer(Delete, frozen=True, kw_only=True):
+    """Delete the customer, if no license names it."""
+
+
+class GetCustomer(Get, frozen=True, kw_only=True):
+    """The customer with this ID."""
+
+
+class ListCustomers(List, frozen=True, kw_only=True):
+    """A page of the customers that match; names match whole, e-mail addresses in any case."""
+
+    where: CustomerQuery = field(default_factory=CustomerQuery)
+
+
+CUSTOMER = Noun(
+    *("customer", Customer, CustomerFields, NewCustomer, CustomerQuery),
+    *(CreateCustomer, UpdateCustomer, DeleteCustomer, GetCustomer, ListCustomers),
+)

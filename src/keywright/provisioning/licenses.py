@@ -1,12 +1,13 @@
-"""Decide the commands that make licenses and license keys."""
+"""Make licenses and license keys."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from keywright.core.command import Command
+from keywright.core.command import Command, Cost
 from keywright.core.errors import (
     AlreadyExists,
     LicenseKeyTaken,
@@ -17,22 +18,88 @@ from keywright.core.errors import (
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import handlers as licenses
 from keywright.licensing.licenses import store as license_store
-from keywright.licensing.licenses.model import License, LicenseSource, Order, order_fields, order_line_hash
+from keywright.licensing.licenses.model import (
+    License,
+    LicenseCommand,
+    LicenseSource,
+    NewLicenseCommand,
+    Order,
+    UpdateLicense,
+    order_fields,
+    order_line_hash,
+)
 from keywright.licensing.licenses.rules import apply_members, expiry_of_applied, expiry_of_new
 from keywright.licensing.management import ChangeAndShow, ManagedLicense
-from keywright.licensing.management_store import list_managed
 from keywright.licensing.terms.model import Terms
 from keywright.licensing.terms.rules import copy_terms, merge_terms, select_terms, write_by_hand
 from keywright.licensing.unit_of_work import LicenseWork
-from keywright.provisioning.customers.handlers import find_or_make
-from keywright.provisioning.customers.store import CUSTOMERS
-from keywright.provisioning.licenses.commands import CustomerReference, IssueLicenses, MoveLicense, RotateKey
+from keywright.licensing.views_store import list_managed
+from keywright.provisioning.handlers import find_or_make_customer as find_or_make
 from keywright.provisioning.ownership.rules import require_settled
 from keywright.provisioning.ownership.store import find_claim
 from keywright.provisioning.policies.handlers import draw_key_of, draw_keys
 from keywright.provisioning.policies.model import Policy
 from keywright.provisioning.policies.store import find_policy
-from keywright.provisioning.references import require_customer, require_product
+from keywright.provisioning.store import CUSTOMERS, require_customer, require_product
+
+#: The most licenses of one command.
+MAX_QUANTITY = 1_000
+
+
+class CustomerReference(msgspec.Struct, frozen=True):
+    """The customer with this id or this e-mail address; a new one with this name and language, if there is
+    none.
+    """
+
+    id: int | None = None
+    email: str | None = None
+    name: str | None = None
+    language: str | None = None
+
+
+class IssueLicenses(NewLicenseCommand, frozen=True, kw_only=True):
+    """Make licenses from a policy, or one with a key and terms of its own; all or none.
+
+    ``terms`` are a JSON merge patch of the policy's terms, or of the default ones: beside a policy, they are
+    set by hand. A sale of so many ``units`` has members ``rule_terms`` in place of the policy's.
+    ``expires_at`` is taken where ``has_expiry``; otherwise the terms give it. A license that was made for the
+    same order line and index is returned instead of a new one. With ``needs_known_product``, there must be
+    this product, or v2 or a shop must have named it. ``only_product_id`` as in ``LicenseCommand``.
+    """
+
+    cost = Cost.LONG
+
+    quantity: int = 1
+    policy_id: int | None = None
+    key: str | None = None
+    terms: Mapping[str, Any] = {}
+    units: int = 1
+    rule_terms: Mapping[str, Any] = {}
+    customer: CustomerReference | None = None
+    order: Order = Order()
+    expires_at: datetime | None = None
+    has_expiry: bool = False
+    metadata: str | None = None
+    needs_known_product: bool = False
+    only_product_id: int | None = None
+
+    @property
+    def locks(self) -> Collection[str | int]:
+        """The license that may have the key already."""
+        return () if self.key is None else (self.key,)
+
+
+class RotateKey(LicenseCommand, frozen=True, kw_only=True):
+    """Give the license a new key, made as its policy says. The old one is refused from now on."""
+
+
+class MoveLicense(UpdateLicense, frozen=True, kw_only=True):
+    """Give the license the terms of another policy of its product, for its quantity, and make these changes.
+    Terms that were set by hand stay, but with ``overwrite``.
+    """
+
+    policy_id: int
+    overwrite: bool = False
 
 
 class Issued(msgspec.Struct, frozen=True):

@@ -1,14 +1,28 @@
-"""What may be set of a product."""
+"""Products: what may be set of one, and the commands about them; names of numbers in the shop. Pure."""
 
 import re
 import unicodedata
+from enum import StrEnum
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from keywright.core.fields import ExternalId, Fields, Metadata, Name, OwnId, Parse, Time, about
-from keywright.core.nouns import Items, ListQuery
+from keywright.core.command import Command
+from keywright.core.fields import ExternalId, Fields, Id, Metadata, Name, OwnId, Parse, Time, about
+from keywright.core.nouns import (
+    Create,
+    CreatedAt,
+    Delete,
+    Get,
+    Items,
+    Kept,
+    List,
+    ListQuery,
+    Noun,
+    Update,
+    UpdatedAt,
+)
 from keywright.core.parsing import parse_name
 
 _MAX_FEATURES, _MAX_LENGTH = 100, 64
@@ -152,3 +166,66 @@ class ProductQuery(ListQuery):
     created_after: Annotated[Time | None, about("Only those made after this moment.")] = None
     created_before: Annotated[Time | None, about("Only those made before it.")] = None
     sort: Literal["created_at", "-created_at", "name", "-name"] = "-created_at"
+
+
+class Product(Struct, frozen=True):
+    """A program that licenses are sold for."""
+
+    id: Annotated[Id, about("The shop's number, or one of Keywright's, from 1,000,000,000.", 17)]
+    code: Code | None
+    name: ProductName
+    url: Url | None
+    features: Annotated[list[Feature], about("The features that its licenses may have.")]
+    external_id: OtherId | None
+    renew_url: RenewUrl | None
+    metadata: Kept
+    created_at: CreatedAt
+    updated_at: UpdatedAt
+
+
+class CreateProduct(Create, frozen=True, kw_only=True):
+    """Make a product. Without a code it gets one made from its name, if no other product has that."""
+
+    fields: NewProduct
+
+
+class UpdateProduct(Update, frozen=True, kw_only=True):
+    """Change a product."""
+
+    fields: ProductFields
+
+
+class DeleteProduct(Delete, frozen=True, kw_only=True):
+    """Delete the product, if no license and no policy names it."""
+
+
+class GetProduct(Get, frozen=True, kw_only=True):
+    """The product with this ID."""
+
+
+class ListProducts(List, frozen=True, kw_only=True):
+    """A page of the products that match."""
+
+    where: ProductQuery = field(default_factory=ProductQuery)
+
+
+PRODUCT = Noun(
+    *("product", Product, ProductFields, NewProduct, ProductQuery),
+    *(CreateProduct, UpdateProduct, DeleteProduct, GetProduct, ListProducts),
+    is_of_product=True,
+)
+
+
+class NameKind(StrEnum):
+    """A kind of number in the vendor's shop that can be given a name."""
+
+    PRODUCT = "product"
+    CUSTOMER = "customer"
+
+
+class SaveName(Command, frozen=True, kw_only=True):
+    """Store the name of a number in the vendor's shop; None deletes it."""
+
+    kind: NameKind
+    number: int
+    name: str | None

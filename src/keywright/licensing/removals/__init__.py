@@ -1,1 +1,0 @@
-"""Devices that customers free in the portal, as often as the terms of a license allow."""

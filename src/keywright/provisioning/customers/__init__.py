@@ -1,1 +1,0 @@
-"""Customers: the people and companies that have licenses."""

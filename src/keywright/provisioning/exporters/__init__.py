@@ -1,1 +1,0 @@
-"""Exporters: what is stored, as tables."""

@@ -1,0 +1,311 @@
+"""Decide the commands about products, customers, trials and the brand; the rules of products and customers.
+
+Events contain no names and e-mail addresses: what is erased must not be left there.
+"""
+
+import base64
+import re
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from keywright.core.command import Command, Query
+from keywright.core.errors import AlreadyExists, StillInUse, TrialNotOffered, TrialUsed
+from keywright.core.fields import list_changes
+from keywright.db.transaction import ReadTransaction
+from keywright.events import nouns
+from keywright.events.unit_of_work import UnitOfWork
+from keywright.licensing.activations.device_handlers import activate_device
+from keywright.licensing.activations.model import ActivateDevice
+from keywright.licensing.activations.store import find_by_fingerprint
+from keywright.licensing.licenses.handlers import fields_of, new_license
+from keywright.licensing.licenses.model import License, LicenseSource, NewLicenseCommand, Status
+from keywright.licensing.licenses.rules import expiry_of_new
+from keywright.licensing.licenses.store import find_licenses_by_id
+from keywright.licensing.unit_of_work import LicenseWork
+from keywright.provisioning import brand as rules
+from keywright.provisioning import store as provisioning_store
+from keywright.provisioning import trials, trials_store
+from keywright.provisioning.brand import Brand, SaveBrand
+from keywright.provisioning.customers import (
+    CUSTOMER,
+    CreateCustomer,
+    Customer,
+    CustomerFields,
+    NewCustomer,
+    UpdateCustomer,
+    fold_email,
+)
+from keywright.provisioning.policies.handlers import draw_keys
+from keywright.provisioning.policies.model import Policy
+from keywright.provisioning.policies.store import find_policy, list_policies
+from keywright.provisioning.portal import store as portal_store
+from keywright.provisioning.products import PRODUCT, Product, SaveName, derive_code
+from keywright.provisioning.store import CUSTOMERS, PRODUCTS, names_of
+from keywright.provisioning.store import is_product_taken as is_number_taken
+from keywright.provisioning.trials import HasTrial, StartedTrial, StartTrial, Trial
+
+
+def save_name(work: UnitOfWork, command: SaveName) -> None:
+    """Change the name of a number in the shop."""
+    before = names_of(work.tx, command.kind, [command.number]).get(command.number)
+    if before == command.name:
+        return
+    provisioning_store.save_name(work.tx, command.kind, command.number, command.name, command.context.now)
+    details = {"kind": command.kind, "number": command.number, "name": [before, command.name]}
+    work.record_event("name.saved", command, details)
+
+
+NAME_HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {SaveName: save_name}
+
+
+def check_product(work: UnitOfWork, before: Product | None, after: Product) -> Product:
+    """A new product without a code gets one made from its name, if no other product has that. Any product may
+    be given a code late, but no other code while programs may name it by the first. Raises ``AlreadyExists``
+    and ``StillInUse``.
+    """
+    if (
+        before is not None
+        and before.code not in (None, after.code)
+        and provisioning_store.product_has_licenses(work.tx, after.id)
+    ):
+        raise StillInUse(f"code of product {after.id}", "licenses")
+    nouns.require_free(PRODUCT_RULES, work, before, after, "code", "external_id")
+    if before is None and after.code is None:
+        code = derive_code(after.name)
+        is_free = code is None or provisioning_store.PRODUCTS.find_by(work.tx, "code", code) is None
+        return replace(after, code=code if is_free else None)
+    return after
+
+
+def may_delete_product(work: UnitOfWork, product: Product) -> None:
+    """Only a product that no license and no policy names is deleted. Raises ``StillInUse``."""
+    for users, has_users in (
+        ("licenses", provisioning_store.product_has_licenses),
+        ("policies", provisioning_store.product_has_policies),
+    ):
+        if has_users(work.tx, product.id):
+            raise StillInUse(f"product {product.id}", users)
+
+
+def _product_details(product: Product) -> dict[str, Any]:
+    return {"product_id": product.id, "product": product.name}
+
+
+PRODUCT_RULES = nouns.Rules(
+    *(
+        PRODUCT,
+        provisioning_store.PRODUCTS,
+        provisioning_store.is_product_taken,
+        check_product,
+        may_delete_product,
+        _product_details,
+    ),
+    unshown=("features", "metadata"),
+)
+PRODUCT_HANDLERS, PRODUCT_QUERIES = nouns.handlers_of(PRODUCT_RULES), nouns.query_handlers_of(PRODUCT_RULES)
+
+
+def check_customer(work: UnitOfWork, before: Customer | None, after: Customer) -> Customer:
+    """E-mail address and external ID are unique; a new address is not verified. Raises ``AlreadyExists``."""
+    nouns.require_free(CUSTOMER_RULES, work, before, after, "email", "external_id")
+    if before is None or fold_email(before.email or "") == fold_email(after.email or ""):
+        return after
+    # Sessions belong to the reader of the former address.
+    portal_store.end_all(work.tx, after.id)
+    return replace(after, email_verified_at=None)
+
+
+def may_delete_customer(work: UnitOfWork, customer: Customer) -> None:
+    """Only a customer without licenses is deleted. Raises ``StillInUse``."""
+    if provisioning_store.customer_has_licenses(work.tx, customer.id):
+        raise StillInUse(f"customer {customer.id}", "licenses")
+    portal_store.end_all(work.tx, customer.id)
+
+
+def _customer_details(customer: Customer) -> dict[str, Any]:
+    return {"number": customer.id}
+
+
+def find_or_make_customer(
+    work: UnitOfWork,
+    command: Command,
+    *,
+    id: int | None = None,
+    email: str | None = None,
+    name: str | None = None,
+    language: str | None = None,
+) -> Customer:
+    """The customer with this id or, without one, this e-mail address; a new one if there is none.
+
+    One that exists stays as it is. Raises ``AlreadyExists`` where a new one would have the e-mail address of
+    another. Two transactions cannot make the same customer: the later one meets a conflict, is run again, and
+    finds it.
+    """
+    customer = _find_customer(work, id, email)
+    if customer is not None:
+        return customer
+    fields = NewCustomer(id=id, email=email, name=name, language=language)
+    try:
+        made: Customer = nouns.create(
+            CUSTOMER_RULES, work, CreateCustomer(context=command.context, fields=fields)
+        )
+    except AlreadyExists:
+        # Another transaction may have made it between the two statements.
+        customer = _find_customer(work, id, email)
+        if customer is None:
+            raise
+        return customer
+    return made
+
+
+def _find_customer(work: UnitOfWork, id: int | None, email: str | None) -> Customer | None:
+    if id is not None:
+        return CUSTOMERS.find(work.tx, id)
+    return None if email is None else CUSTOMERS.find_by(work.tx, "email", email)
+
+
+def claim_external_id(work: UnitOfWork, command: Command, customer_id: int, external_id: str) -> bool:
+    """Give a customer this external ID; return False, and change nothing, where the customer has another one,
+    or another customer has this one.
+    """
+    customer = CUSTOMERS.lock(work.tx, customer_id)
+    if customer is None or customer.external_id is not None:
+        return customer is None or customer.external_id == external_id
+    if CUSTOMERS.find_by(work.tx, "external_id", external_id) is not None:
+        return False
+    fields = CustomerFields(external_id=external_id)
+    nouns.update(CUSTOMER_RULES, work, UpdateCustomer(context=command.context, id=customer_id, fields=fields))
+    return True
+
+
+def give_email(work: UnitOfWork, command: Command, customer: Customer, fields: CustomerFields) -> None:
+    """Give a customer without an e-mail address that of these fields; a name and a language that are known
+    stay.
+    """
+    missing = {name: one for name, one in list_changes(fields).items() if getattr(customer, name) is None}
+    change = UpdateCustomer(context=command.context, id=customer.id, fields=CustomerFields(**missing))
+    nouns.update(CUSTOMER_RULES, work, change)
+
+
+CUSTOMER_RULES = nouns.Rules(
+    *(
+        CUSTOMER,
+        CUSTOMERS,
+        provisioning_store.is_customer_taken,
+        check_customer,
+        may_delete_customer,
+        _customer_details,
+    ),
+    unshown=CustomerFields.__struct_fields__,
+)
+CUSTOMER_HANDLERS, CUSTOMER_QUERIES = (
+    nouns.handlers_of(CUSTOMER_RULES),
+    nouns.query_handlers_of(CUSTOMER_RULES),
+)
+
+
+def save_brand(work: UnitOfWork, command: SaveBrand) -> Brand:
+    """Save the brand. Raises ``ValueError`` for a file that is no logo."""
+    before = provisioning_store.find_brand(work.tx)
+    logo, logo_type = before.logo, before.logo_type
+    if command.logo is None:
+        logo = logo_type = None
+    elif command.logo is not UNSET:
+        logo, logo_type = base64.b64encode(command.logo).decode(), rules.find_image_type(command.logo)
+    brand = Brand(command.name, command.color, logo, logo_type, command.links)
+    if brand != before:
+        provisioning_store.save_brand(work.tx, brand, command.context.now)
+        work.record_event("brand.saved", command)
+    return brand
+
+
+BRAND_HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {SaveBrand: save_brand}
+
+
+def start_trial(work: LicenseWork, command: StartTrial) -> StartedTrial:
+    """Make a license from the product's policy for trials, and activate the device; a device that has had its
+    trial gets that one again. Two servers cannot start the same one: the later one meets a conflict, is run
+    again, and finds it.
+    """
+    product_id = find_product_id(work.tx, command.product, command.only_product_id)
+    now = command.context.now
+    # Until the end, nothing is written with the other secret: what is not found now cannot come.
+    _ = work.tx.sealing
+    trial = trials_store.find_trial(work.tx, product_id, command.fingerprint)
+    if trial is not None:
+        return _show_first(work, command, trial)
+    policy = trials.choose_policy(_list_policies(work, command, product_id), command.policy_id)
+    license = _new_license(work, command, policy, product_id)
+    activation = ActivateDevice(
+        context=command.context, license=license.key, device=command.device, built_at=command.built_at
+    )
+    place = activate_device(work, activation)
+    trials_store.save_new_trial(
+        work.tx, Trial(product_id, license.id, command.email, now), command.fingerprint
+    )
+    return StartedTrial(place.view, place.activation, is_new=True)
+
+
+def _list_policies(work: LicenseWork, command: StartTrial, product_id: int) -> list[Policy]:
+    """The policies of the product, or the named one, which may be for every product."""
+    if command.policy_id is None:
+        return list_policies(work.tx, product_id=product_id)
+    policy = find_policy(work.tx, command.policy_id)
+    return [] if policy is None or policy.product_id not in (None, product_id) else [policy]
+
+
+def _new_license(work: LicenseWork, command: StartTrial, policy: Policy, product_id: int) -> License:
+    made = NewLicenseCommand(context=command.context, status=Status.ACTIVE, product_id=product_id)
+    return new_license(
+        work,
+        made,
+        draw_keys(work, policy, 1)[0],
+        LicenseSource.GENERATOR,
+        expires_at=expiry_of_new(policy.terms, command.context.now),
+        policy_id=policy.id,
+        **fields_of(policy.terms),
+    )
+
+
+def _show_first(work: LicenseWork, command: StartTrial, trial: Trial) -> StartedTrial:
+    """The trial that the device has had. Raises ``TrialUsed`` when its license was deleted."""
+    license = work.find_license(trial.license_id) or find_licenses_by_id(work.tx, [trial.license_id]).get(
+        trial.license_id
+    )
+    if license is None:
+        raise TrialUsed
+    known = list(work.known_activations(license).values())
+    known += find_by_fingerprint(work.tx, [(license.id, command.fingerprint)])
+    own = next((one for one in known if one.fingerprint == command.fingerprint), None)
+    return StartedTrial(work.devices.views.show(license, command.context.now), own, is_new=False)
+
+
+TRIAL_HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {StartTrial: start_trial}
+
+
+#: The number of a product, sent as a text.
+_NUMBER = re.compile("[1-9][0-9]{0,17}")
+
+
+def find_product_id(tx: ReadTransaction, product: int | str, only_product_id: int | None) -> int:
+    """The number of the product. Raises ``TrialNotOffered`` for one that the caller may not see, and for one
+    that does not exist: of each number that is made up, a device would get another trial.
+    """
+    if isinstance(product, str):
+        found = PRODUCTS.find_by(tx, "code", product)
+        product = int(product) if found is None and _NUMBER.fullmatch(product) else getattr(found, "id", 0)
+    if only_product_id not in (None, product) or not is_number_taken(tx, product):
+        raise TrialNotOffered
+    return product
+
+
+def has_trial(read: Any, query: HasTrial) -> bool:
+    """Whether the device has had its trial. Raises ``TrialNotOffered``."""
+    product_id = find_product_id(read.tx, query.product, query.only_product_id)
+    return trials_store.find_trial(read.tx, product_id, query.fingerprint) is not None
+
+
+TRIAL_QUERIES: dict[type[Query], Callable[[Any, Any], Any]] = {HasTrial: has_trial}

@@ -1,1 +1,0 @@
-"""New licenses and new keys, from policies."""

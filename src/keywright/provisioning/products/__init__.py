@@ -1,1 +1,0 @@
-"""Products: what licenses are for."""

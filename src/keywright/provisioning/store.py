@@ -1,0 +1,288 @@
+"""Products, customers and the brand in the database."""
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Table,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    select,
+    update,
+)
+
+from keywright.core.errors import UnknownReference
+from keywright.core.words import terms_of
+from keywright.db.bulk import Lookup, Values, bulk_delete, bulk_upsert
+from keywright.db.records import Model, Records
+from keywright.db.rows import to_seconds
+from keywright.db.schema import brand as brand_table
+from keywright.db.schema import customers, licenses, name_terms, policies, products
+from keywright.db.transaction import ReadTransaction, WriteTransaction
+from keywright.provisioning.brand import Brand, FooterLink
+from keywright.provisioning.customers import Customer, fold_email
+from keywright.provisioning.products import NameKind, Product
+
+TABLES: dict[NameKind, Table] = {NameKind.PRODUCT: products, NameKind.CUSTOMER: customers}
+#: The first character of the terms of a kind.
+PREFIXES = {NameKind.PRODUCT: "p", NameKind.CUSTOMER: "c"}
+
+_INSERT = bulk_upsert(name_terms, ["term", "number"])
+_DELETE = bulk_delete(name_terms, "term", "number")
+_TEXTS = {
+    NameKind.PRODUCT: select(products.c.name, products.c.code),
+    NameKind.CUSTOMER: select(customers.c.name, customers.c.email),
+}
+
+
+def terms_of_row(kind: NameKind, name: str | None, other: str | None) -> set[str]:
+    """The terms of a customer with this name and e-mail address, or of a product with this name and code."""
+    found = terms_of(name, other) if kind is NameKind.CUSTOMER else terms_of(f"{name or ''} {other or ''}")
+    return {PREFIXES[kind] + one for one in found}
+
+
+def lock_terms(tx: WriteTransaction, kind: NameKind, number: int) -> set[str]:
+    """The terms of a row as it is now, locked until the end of the transaction; none without a row."""
+    query = _TEXTS[kind].where(TABLES[kind].c.id == number).with_for_update()
+    row = tx.connection.execute(query).first()
+    return set() if row is None else terms_of_row(kind, *row)
+
+
+def save_new_terms(tx: WriteTransaction, kind: NameKind, number: int, *texts: str | None) -> None:
+    """Store the terms of a new row, which has these texts."""
+    _INSERT.execute(
+        tx.connection, [{"term": one, "number": number} for one in sorted(terms_of_row(kind, *texts))]
+    )
+
+
+def save_terms(tx: WriteTransaction, kind: NameKind, number: int, before: Collection[str]) -> None:
+    """Store the terms of a row after it changed; ``before`` are those that it had."""
+    row = tx.connection.execute(_TEXTS[kind].where(TABLES[kind].c.id == number)).first()
+    after = set() if row is None else terms_of_row(kind, *row)
+    gone, new = sorted({*before} - after), sorted(after - {*before})
+    _DELETE.execute(tx.connection, [{"where_term": one, "where_number": number} for one in gone])
+    _INSERT.execute(tx.connection, [{"term": one, "number": number} for one in new])
+
+
+class NamedRecords(Records[Model]):
+    """The rows of products or customers, which are found by their terms."""
+
+    def __init__(self, table: Table, model: type[Model], kind: NameKind) -> None:
+        super().__init__(table, model)
+        self._kind = kind
+
+    def insert(self, tx: WriteTransaction, one: Model) -> None:
+        """Insert a row, and its terms."""
+        super().insert(tx, one)
+        texts = [getattr(one, column.name) for column in _TEXTS[self._kind].selected_columns]
+        save_new_terms(tx, self._kind, one.id, *texts)  # type: ignore[attr-defined]
+
+    def update(self, tx: WriteTransaction, one: Model) -> None:
+        """Update every column, and the terms."""
+        id: int = one.id  # type: ignore[attr-defined]
+        before = lock_terms(tx, self._kind, id)
+        super().update(tx, one)
+        save_terms(tx, self._kind, id, before)
+
+    def delete(self, tx: WriteTransaction, id: int) -> None:
+        """Delete the row with this ID, and its terms."""
+        before = lock_terms(tx, self._kind, id)
+        super().delete(tx, id)
+        save_terms(tx, self._kind, id, before)
+
+
+_NAMES_OF = {
+    kind: Lookup(select(table.c.id, table.c.name).where(table.c.name.is_not(None)), table.c.id)
+    for kind, table in TABLES.items()
+}
+
+
+def names_of(tx: ReadTransaction, kind: NameKind, numbers: Collection[int]) -> dict[int, str]:
+    """The names of those of these numbers that have one."""
+    return {row.id: row.name for row in _NAMES_OF[kind].find_rows(tx.connection, {*numbers})}
+
+
+def list_names(tx: ReadTransaction, kind: NameKind, *, after: int, limit: int) -> dict[int, str]:
+    """At most ``limit`` names of larger numbers than ``after`` (-1 for the first), in the numbers' order."""
+    table = TABLES[kind]
+    query = select(table.c.id, table.c.name).where(table.c.name.is_not(None), table.c.id > after)
+    found = tx.connection.execute(query.order_by(table.c.id).limit(limit))
+    return {row.id: row.name for row in found}
+
+
+def has_more_names(tx: ReadTransaction, kind: NameKind, *, than: int) -> bool:
+    """Whether more numbers than this have names."""
+    table = TABLES[kind]
+    query = select(table.c.id).where(table.c.name.is_not(None)).order_by(table.c.id).offset(than).limit(1)
+    return tx.connection.execute(query).first() is not None
+
+
+def find_numbers(tx: ReadTransaction, kind: NameKind, name: str) -> list[int]:
+    """The smallest numbers that have exactly this name, at most two."""
+    if not name.isprintable():
+        return []
+    table = TABLES[kind]
+    query = select(table.c.id).where(table.c.name == name)
+    return list(tx.connection.execute(query.order_by(table.c.id).limit(2)).scalars())
+
+
+def save_name(tx: WriteTransaction, kind: NameKind, number: int, name: str | None, now: datetime) -> None:
+    """Set the name of a product or a customer, which is made if need be. None deletes it; a customer who has
+    an address stays.
+    """
+    table, moment = TABLES[kind], to_seconds(now)
+    this, before = table.c.id == number, lock_terms(tx, kind, number)
+    if name is None:
+        _delete_name(tx, table, number)
+    elif not tx.connection.execute(update(table).where(this).values(name=name, updated_at=moment)).rowcount:
+        new = insert(table).values(id=number, name=name, created_at=moment, updated_at=moment)
+        tx.connection.execute(new)
+    save_terms(tx, kind, number, before)
+
+
+def _delete_name(tx: WriteTransaction, table: Table, number: int) -> None:
+    this = table.c.id == number
+    if table is customers:
+        tx.connection.execute(update(table).where(this).values(name=None))
+        this &= table.c.email.is_(None)
+    tx.connection.execute(delete(table).where(this))
+
+
+PRODUCTS = NamedRecords(products, Product, NameKind.PRODUCT)
+
+
+def product_has_licenses(tx: ReadTransaction, product_id: int) -> bool:
+    """Whether a license is for this product."""
+    return _exists(tx, licenses.c.product_id == product_id)
+
+
+def product_has_policies(tx: ReadTransaction, product_id: int) -> bool:
+    """Whether a policy is for this product."""
+    return _exists(tx, policies.c.product_id == product_id)
+
+
+def is_product_taken(tx: ReadTransaction, number: int) -> bool:
+    """Whether there is a product of this number, or a license or a policy for one."""
+    return (
+        _exists(tx, products.c.id == number)
+        or product_has_licenses(tx, number)
+        or product_has_policies(tx, number)
+    )
+
+
+def _exists(tx: ReadTransaction, condition: Any) -> bool:
+    return bool(tx.connection.execute(select(exists().where(condition))).scalar_one())
+
+
+_TITLES = Lookup(
+    select(customers.c.id, func.coalesce(customers.c.name, customers.c.email).label("title")), customers.c.id
+)
+#: So many customers who ask to be erased are listed.
+_MAX_TO_ERASE = 100
+_NUMBER: BindParameter[int] = bindparam("number")
+_IS_TAKEN = select(
+    exists().where(customers.c.id == _NUMBER) | exists().where(licenses.c.customer_id == _NUMBER)
+)
+
+
+class _Customers(NamedRecords[Customer]):
+    """The rows of customers, who are found by their e-mail addresses in any case."""
+
+    def condition(self, name: str, value: Any) -> ColumnElement[bool]:
+        """What a filter means."""
+        if name == "email":
+            return customers.c.email_folded == fold_email(value)
+        return super().condition(name, value)
+
+    def values_of(self, one: Customer) -> Values:
+        """The columns of a customer, without the ID."""
+        folded = None if one.email is None else fold_email(one.email)
+        return super().values_of(one) | {"email_folded": folded}
+
+
+CUSTOMERS = _Customers(customers, Customer, NameKind.CUSTOMER)
+_BY_ID = Lookup(CUSTOMERS.all, customers.c.id)
+_BY_EMAIL = Lookup(select(customers.c.id, customers.c.email_folded), customers.c.email_folded)
+
+
+def find_customers(tx: ReadTransaction, customer_ids: Collection[int]) -> dict[int | None, Customer]:
+    """Those of these customers that there are, by ID."""
+    return {row.id: CUSTOMERS.of_row(row) for row in _BY_ID.find_rows(tx.connection, customer_ids)}
+
+
+def find_by_emails(tx: ReadTransaction, emails: Collection[str]) -> dict[str, int]:
+    """The IDs of the customers who have these folded addresses, by address."""
+    return {row.email_folded: row.id for row in _BY_EMAIL.find_rows(tx.connection, emails)} if emails else {}
+
+
+def find_titles(tx: ReadTransaction, customer_ids: Collection[int]) -> dict[int, str]:
+    """What those of these customers that are known are called: the name, else the e-mail address."""
+    found = _TITLES.find_rows(tx.connection, customer_ids)
+    return {row.id: row.title for row in found if row.title is not None}
+
+
+def list_to_erase(tx: ReadTransaction) -> list[Customer]:
+    """The first customers who ask to be erased, those who wait longest first."""
+    at = customers.c.erasure_requested_at
+    query = CUSTOMERS.all.where(at.is_not(None)).order_by(at).limit(_MAX_TO_ERASE)
+    return [CUSTOMERS.of_row(row) for row in tx.connection.execute(query)]
+
+
+def customer_has_licenses(tx: ReadTransaction, customer_id: int, *, product_id: int | None = None) -> bool:
+    """Whether a license, of this product or of any, is of this customer."""
+    condition = exists().where(licenses.c.customer_id == customer_id)
+    if product_id is not None:
+        condition = condition.where(licenses.c.product_id == product_id)
+    return bool(tx.connection.execute(select(condition)).scalar_one())
+
+
+def is_customer_taken(tx: ReadTransaction, number: int) -> bool:
+    """Whether there is a customer of this number, or a license that a shop sold to one."""
+    return bool(tx.connection.execute(_IS_TAKEN, {"number": number}).scalar_one())
+
+
+def require_product(tx: ReadTransaction, product_id: int | None, only: int | None = None) -> None:
+    """Raise ``UnknownReference`` unless there is this product, or v2 or a shop has named it. For an API key
+    of one product, ``only``, there is no other.
+    """
+    if product_id is None or product_id == only:
+        return
+    if only is not None or not is_product_taken(tx, product_id):
+        raise UnknownReference(f"product {product_id}", "/product_id")
+
+
+def require_customer(tx: ReadTransaction, customer_id: int, only: int | None, pointer: str) -> None:
+    """Raise ``UnknownReference`` unless there is this customer, or v2 or a shop has named it. For an API key
+    of one product, ``only``, there are those who hold a license of it.
+    """
+    if only is None and not is_customer_taken(tx, customer_id):
+        raise UnknownReference(f"customer {customer_id}", pointer)
+    if only is not None and not customer_has_licenses(tx, customer_id, product_id=only):
+        raise UnknownReference("such customer who holds a license of this product", pointer)
+
+
+_BRAND_ID = 1
+_BRAND = [brand_table.c[name] for name in Brand.__struct_fields__]
+_decode_links = msgspec.json.Decoder(tuple[FooterLink, ...]).decode
+
+
+def find_brand(tx: ReadTransaction) -> Brand:
+    """The vendor's brand; one without anything before the vendor has saved it."""
+    row = tx.connection.execute(select(*_BRAND).where(brand_table.c.id == _BRAND_ID)).first()
+    if row is None:
+        return Brand()
+    return Brand(row.name, row.color, row.logo, row.logo_type, _decode_links(row.links))
+
+
+def save_brand(tx: WriteTransaction, brand: Brand, now: datetime) -> None:
+    """Insert or replace."""
+    values = msgspec.structs.asdict(brand) | {"links": msgspec.json.encode(brand.links).decode()}
+    tx.connection.execute(delete(brand_table).where(brand_table.c.id == _BRAND_ID))
+    tx.connection.execute(insert(brand_table).values(id=_BRAND_ID, updated_at=to_seconds(now), **values))
