@@ -135,6 +135,28 @@ async def test_an_item_at_work_is_not_begun_again_and_nothing_is_after_the_stop(
 
 
 @in_a_loop
+async def test_a_queue_that_finds_nothing_for_a_while_looks_half_as_often(tmp_path: Path) -> None:
+    pauses: list[float] = []
+
+    class CountingBell(Bell):
+        async def wait(self, longest: float = 0) -> None:
+            pauses.append(longest)
+            if len(pauses) == 12:
+                queue_mails(storage, 1)
+            if len(pauses) == 13:
+                queue.is_stopping.set()
+
+    with closing(a_storage(tmp_path)) as storage:
+        desk = Desk(open_executor(storage), most_waiting=100)
+        queue = Queue(desk, CountingBell())
+        queue.add(Mails(pause, most=1))
+        await queue.run()
+        await queue.stop()
+        await desk.close()
+    assert pauses == [0.5] * 10 + [1.0] * 2 + [0.5]
+
+
+@in_a_loop
 async def test_claims_are_renewed_before_they_end_and_the_next_ones_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

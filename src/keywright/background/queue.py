@@ -26,6 +26,8 @@ from keywright.engine.queue import AT_ONCE, ClaimItem, Claims, HoldItems, Item, 
 
 #: The time between two looks, in seconds; an item that met an error is left alone for as long, at least.
 _INTERVAL, _PAUSE = 0.5, 1.0
+#: After so many looks that found nothing, the time between two is so many times as long.
+_IDLE_LOOKS, _WHEN_IDLE = 10, 2
 #: The longest wait of a loop for its bell, in seconds.
 _LONGEST_WAIT = 10.0
 #: A claim is renewed when less than this part of it is left.
@@ -178,16 +180,17 @@ class Queue:
 
     async def run(self) -> None:
         """Look again and again until it is stopped or the desk is closed."""
+        in_vain = 0
         while not self.is_stopping.is_set():
             try:
-                await self._look()
+                in_vain = 0 if await self._look() else in_vain + 1
                 self._waits.reset()
             except ShuttingDown:
                 return
             except Exception as problem:
                 self._waits.log(problem)
                 self._ring(True for _ in self._bells)
-            await self.bell.wait(_INTERVAL)
+            await self.bell.wait(_INTERVAL * _WHEN_IDLE if in_vain > _IDLE_LOOKS else _INTERVAL)
 
     async def stop(self) -> None:
         """Bring all work to its end."""
@@ -198,7 +201,8 @@ class Queue:
         await asyncio.gather(*chain(*tasks.values()), return_exceptions=True)
         await asyncio.gather(*(one.close() for one in self._lanes))
 
-    async def _look(self) -> None:
+    async def _look(self) -> bool:
+        """Begin what is found; returns whether that is anything."""
         now, lanes = read_clock(), tuple(self._lanes.values())
         kinds, questions = tuple(one.handler.kind for one in lanes), tuple(self._bells)
         found = await self._desk.query(LookForWork(now=now, kinds=kinds, questions=questions))
@@ -212,6 +216,7 @@ class Queue:
                 if lane.is_full:
                     # Others may be hidden by these.
                     self.bell.ring()
+        return any(found)
 
     def _ring(self, answers: Any) -> None:
         for bell, has_work in zip(self._bells.values(), answers, strict=False):
