@@ -10,6 +10,8 @@ pip := $(python) -m pip --quiet --quiet
 uv := uv==0.13.8
 # What `make sbom` and `make audit` run.
 cyclonedx := cyclonedx-bom==7.5.0
+# Another environment that has it, for tests.
+CYCLONEDX ?=
 pip_audit := pip-audit==2.10.1
 # Installs a tool into an environment of its own, which is gone afterwards.
 with_tool = set -e; tools=$$(mktemp -d); trap 'rm -rf "$$tools"' EXIT; \
@@ -34,7 +36,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check-python setup-dev setup-prove serve quick test test-rest test-all lint format texts bench drill prove lock sbom \
-	audit clients clean
+	audit clients release clean
 
 help:
 	@echo 'Keywright, a license server.  The targets:'
@@ -57,6 +59,7 @@ help:
 	@echo
 	@echo '  make lock        renew the pinned dependencies from pyproject.toml; ARGS=--upgrade takes newer ones'
 	@echo '  make clients     build the packages of the client libraries in dist/clients'
+	@echo '  make release     build all that is published in dist/release; MINISIGN_KEY=file signs it'
 	@echo '  make sbom        write what Keywright is made of to dist/keywright.cdx.json (CycloneDX)'
 	@echo '  make audit       ask whether flaws of the pinned dependencies are known; needs the network'
 	@echo '  make clean       remove .venv and everything else that can be made again'
@@ -132,18 +135,23 @@ lock:
 		--output-file requirements-dev.lock pyproject.toml; \
 	"$$tools/bin/uv" $(compile) --group prove --constraint requirements-dev.lock \
 		--output-file requirements-prove.lock pyproject.toml; \
-	"$$tools/bin/uv" $(compile) --group generators --output-file tests/packages/requirements.lock
+	"$$tools/bin/uv" $(compile) --group packages --output-file tests/packages/requirements.lock
 
 clients: setup-dev
 	@$(python) -m tools.clients $(ARGS)
 
+# A signature needs minisign; without a key, it is left out, and this says so.
+release: export MINISIGN_KEY := $(MINISIGN_KEY)
+release: setup-dev sbom
+	@$(python) -m tools.release $(ARGS)
+
 # The lock says which files, for every platform, and not which needs which; nor what version Keywright has.
 sbom:
 	@mkdir -p dist
-	@$(with_tool) '$(cyclonedx)'; \
+	@$(if $(CYCLONEDX),set -e; tools=$$(mktemp -d); trap 'rm -rf "$$tools"' EXIT,$(with_tool) '$(cyclonedx)'); \
 	version=$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' src/keywright/__init__.py); \
 	sed "s/^dynamic = .*/version = \"$$version\"/" pyproject.toml >"$$tools/pyproject.toml"; \
-	PYTHONWARNINGS=ignore "$$tools/bin/cyclonedx-py" requirements requirements.lock --pyproject "$$tools/pyproject.toml" \
+	PYTHONWARNINGS=ignore "$(or $(CYCLONEDX),$$tools/bin/cyclonedx-py)" requirements requirements.lock --pyproject "$$tools/pyproject.toml" \
 		--output-reproducible --output-file dist/keywright.cdx.json
 	@echo 'Written: dist/keywright.cdx.json'
 

@@ -21,6 +21,7 @@ from tests.tiers import COLLECTED, OPTIONS, is_left_out, tier_of
 LONGEST = {
     "tests/docs/test_documents.py": 50,
     "tests/docs/test_shop_pages.py": 45,
+    "tests/packages/test_release.py": 40,
     "tests/http/test_shop_sales.py": 35,
     "tests/http/test_counters.py": 33,
     "tests/http/test_jobs_pages.py": 30,

@@ -44,8 +44,8 @@ def build(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     version = read_version()
     _build_python(folder)
-    _write_tar(folder / f"keywright-client-{version}.tgz", "package", _read("javascript"))
-    _write_tar(folder / f"keywright-client-c-{version}.tar.gz", f"keywright-client-c-{version}", _read("c"))
+    write_tar(folder / f"keywright-client-{version}.tgz", "package/", _read("javascript"))
+    write_tar(folder / f"keywright-client-c-{version}.tar.gz", f"keywright-client-c-{version}/", _read("c"))
     _write_zip(folder / f"keywright-client-php-{version}.zip", "", _read("php"))
     _write_zip(folder / f"keywright-client-csharp-{version}.zip", "", _read("csharp"))
     _build_go(folder / "go", f"v{version}")
@@ -74,12 +74,13 @@ def _build_go(folder: Path, version: str) -> None:
     _write_zip(at / f"{version}.zip", f"{GO_MODULE}@{version}/", files)
 
 
-def _write_tar(path: Path, folder: str, files: Mapping[str, bytes]) -> None:
+def write_tar(path: Path, prefix: str, files: Mapping[str, bytes], time: int = _TIME) -> None:
+    """Write files, which are there by their names after the prefix, as an archive; all have this time."""
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for name, content in files.items():
-            entry = tarfile.TarInfo(f"{folder}/{name}")
-            entry.size, entry.mtime, entry.mode = len(content), _TIME, 0o644
+            entry = tarfile.TarInfo(f"{prefix}{name}")
+            entry.size, entry.mtime, entry.mode = len(content), time, 0o644
             archive.addfile(entry, io.BytesIO(content))
     path.write_bytes(gzip.compress(written.getvalue(), mtime=0))
 

@@ -2,4 +2,4 @@
 need, as the JSON Lines that ``keywright import`` reads.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.9.0"

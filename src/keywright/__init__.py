@@ -1,3 +1,3 @@
 """Keywright, a license server."""
 
-__version__ = "0.1.0"
+__version__ = "0.9.0"

@@ -65,6 +65,15 @@ def test_every_line_is_understood() -> None:
     assert len(steps()) == len(kept) - sum(line.endswith("\\") for line in kept)
 
 
+def test_both_stages_begin_with_one_image_that_is_pinned(compose: Any) -> None:
+    pinned = re.compile(r"[\w.:-]+:[\w.-]+@sha256:[0-9a-f]{64}")
+    argument, first = steps()[:2]
+    assert pinned.fullmatch(argument.rest.removeprefix("PYTHON="))
+    assert [step.rest for step in steps() if step.name == "FROM"] == ["${PYTHON} AS build", "${PYTHON}"]
+    assert (argument.name, first.name) == ("ARG", "FROM")
+    assert pinned.fullmatch(compose["services"]["postgres"]["image"])
+
+
 def test_commands_are_in_the_form_that_passes_signals_on() -> None:
     for step in steps():
         if step.name in ("RUN", "ENTRYPOINT", "CMD"):
@@ -115,7 +124,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     build, target = folder / "build", folder / "keywright"
     build.mkdir()
     every = steps()
-    for step in every[: [step.name for step in every].index("FROM", 1)]:
+    for step in every[: [step.name for step in every].index("FROM", 2)]:
         if step.name == "COPY":
             copy(step.rest.split(), build)
         elif step.name == "RUN":

@@ -13,7 +13,7 @@ from tests.docs.test_documents import DOCUMENTS, ROOT, blocks
 
 SOURCE = ROOT / "src" / "keywright"
 TROUBLESHOOT = ROOT / "docs" / "how-to" / "troubleshoot.md"
-ON_A_SERVER = ROOT / "docs" / "how-to" / "run-on-a-server.md"
+VERSIONS = ROOT / "docs" / "reference" / "versions.md"
 SPAN = re.compile(r"`([^`\n]+)`")
 #: A value in a sentence: of an f-string, of str.format, of a template, of a log message.
 VALUE = re.compile(r"\{\{.*?\}\}|\{[^{}]*\}|%\.?\d*[sdf]")
@@ -131,7 +131,7 @@ def test_every_target_of_make_that_a_document_names_exists() -> None:
 
 def test_every_source_file_that_a_document_names_exists() -> None:
     named = {span for one in DOCUMENTS for span in code(one) if re.fullmatch(r"[\w/.-]+\.py", span)}
-    folders = [ROOT / one for one in ("src", "tests", "proofs", "tools", "benchmarks", "drill")]
+    folders = [ROOT / one for one in ("src", "converter", "tests", "proofs", "tools", "benchmarks", "drill")]
     files = [f"/{file.relative_to(ROOT)}" for folder in folders for file in folder.rglob("*.py")]
     missing = {one for one in named if not any(file.endswith(f"/{one}") for file in files)}
     # The tutorials' own programs.
@@ -139,7 +139,7 @@ def test_every_source_file_that_a_document_names_exists() -> None:
 
 
 def test_the_way_back_names_this_version_and_its_schema() -> None:
-    rows = re.findall(r"^\| (\d\S+) \| (\d+) \| (\d+) \|$", ON_A_SERVER.read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| (\d\S+) \| (\d+) \| (\d+) \|$", VERSIONS.read_text(), re.MULTILINE)
     version, schema, oldest = rows[-1]
     assert (version, oldest) == (__version__, OLDEST_COMPATIBLE)
     assert schema <= HEAD

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.http.asking import Client
-from tests.packages.tools import HERE, NODE_MODULES, SCRIPTS, generator_program, npm_program, run
+from tests.packages.tools import HERE, NODE_MODULES, SCRIPTS, npm_program, python_program, run
 from tests.server import NO_LIMITS, RunningServer, running
 
 DOCUMENTS = ("v3.json", "v3.yaml", "v2.json")
@@ -61,9 +61,9 @@ def test_spectral_finds_no_error(folder: Path) -> None:
 
 def test_openapi_python_client(server: RunningServer, folder: Path) -> None:
     generate = ["generate", "--path", "v3.json", "--meta", "none", "--output-path", "generated"]
-    python = generator_program("python")
+    python = python_program("python")
     said = run(
-        [generator_program("openapi-python-client"), *generate, "--fail-on-warning"],
+        [python_program("openapi-python-client"), *generate, "--fail-on-warning"],
         folder,
         PATH=quiet_path(),
     )
@@ -103,4 +103,4 @@ def test_a_generator_for_typescript(
 
 def quiet_path() -> str:
     """With ruff, which the generator runs over what it has written."""
-    return os.pathsep.join([str(Path(generator_program("ruff")).parent), os.environ["PATH"]])
+    return os.pathsep.join([str(Path(python_program("ruff")).parent), os.environ["PATH"]])

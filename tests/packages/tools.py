@@ -1,4 +1,4 @@
-"""What the tests here run beside Keywright: programs of npm, and a generator in an environment of its own."""
+"""What the tests here run beside Keywright: programs of npm, and of PyPI in an environment of their own."""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ def npm_program(name: str) -> str:
     return str(path)
 
 
-def generator_program(name: str) -> str:
+def python_program(name: str) -> str:
     """The path of a program in the environment of ``requirements.lock``; pip makes it if it is missing."""
     ready = _ENVIRONMENT / ".ready"
     lock = HERE / "requirements.lock"
@@ -40,7 +40,7 @@ def generator_program(name: str) -> str:
             install = [*pip, "--require-hashes", "-r", str(lock)]
             done = subprocess.run(install, check=False, capture_output=True, text=True, timeout=_TIMEOUT)
             if done.returncode != 0:
-                give_up("packages", f"pip installs no generator: {done.stderr[-500:]}")
+                give_up("packages", f"pip cannot install what the tests run: {done.stderr[-500:]}")
             ready.touch()
     return str(_ENVIRONMENT / "bin" / name)
 

@@ -5,7 +5,7 @@ from .client import Keywright
 from .errors import KeywrightError, Refused, StorageError, Unreachable, VerificationError
 from .status import Status
 
-__version__ = "1.0.0"
+__version__ = "0.9.0"
 __all__ = [
     "AsyncKeywright",
     "Keywright",
