@@ -14,6 +14,7 @@ from msgspec.structs import fields
 from keywright.cli.program import command_tree
 from keywright.config import Settings
 from keywright.config.sources import describe_values
+from keywright.config.stored import LABELS
 from keywright.core.errors import V2
 from keywright.core.errors.problems import PROBLEMS
 from keywright.core.fields import strip_annotations
@@ -105,7 +106,7 @@ def settings() -> str:
     """Build the page about the settings."""
     rows = [
         f"| `{name}` | `KEYWRIGHT_{name.upper()}` | {_default(field)} | {_prose(field.description or '')} "
-        f"Must be {describe_values(name)}. |"
+        f"Must be {describe_values(name)}.{_place_in_pages(name)} |"
         for name, field in Settings.model_fields.items()
     ]
     parts = [
@@ -113,13 +114,19 @@ def settings() -> str:
         _DO_NOT_EDIT,
         "A setting comes from the first of these that has it: an option of the command, the environment, "
         "the file `keywright.toml` (in the current directory, else in `/etc/keywright`; or the one that "
-        "`--config` or `KEYWRIGHT_CONFIG` names), the default. `keywright config` shows each value and where "
-        "it came from.",
+        "`--config` or `KEYWRIGHT_CONFIG` names), the page *Settings*, the default. `keywright config` shows "
+        "each value and where it came from. What an administrator changes in the pages is in force on every "
+        "server within seconds, is stored sealed, and is an event; [some settings](../decisions/"
+        "049-settings-in-the-pages.md) are not there. Any other change needs a restart.",
         '```toml\n# keywright.toml\nport = 8080\ntrusted_proxies = ["10.0.0.0/8"]\n```',
         "\n".join(["| name in the file | in the environment | default | |", "|---|---|---|---|", *rows]),
         "`KEYWRIGHT_DEBUG=1` shows the details of an unexpected error of a command.",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _place_in_pages(name: str) -> str:
+    return f" In the pages: *{LABELS[name]}*." if name in LABELS else ""
 
 
 def _default(field: Any) -> str:

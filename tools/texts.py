@@ -17,6 +17,9 @@ from babel.messages.catalog import Catalog, Message
 from babel.messages.extract import extract_from_dir
 from babel.messages.pofile import read_po, write_po
 
+from keywright.config import Settings
+from keywright.config.sources import describe_values
+from keywright.config.stored import LABELS
 from keywright.core.errors import KeywrightError
 from keywright.core.nouns import list_members
 from keywright.events.prose import PROSE
@@ -100,6 +103,11 @@ def _texts_of_fields() -> Iterator[str]:
     for fields in (*(noun.new for noun in NOUNS), KeyFormatFields, Terms):
         for member in list_members(fields):
             yield from filter(None, (member.form.get("label"), member.form.get("none")))
+    for name, label in LABELS.items():
+        yield label
+        if not name.startswith("smtp_"):
+            # The form of the mail server has fields of its own.
+            yield from (Settings.model_fields[name].description or "", describe_values(name))
     for noun in NOUNS:
         yield from (member.form["hint"] for member in list_members(noun.new) if member.form.get("hint"))
 

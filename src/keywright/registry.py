@@ -45,6 +45,7 @@ from keywright.licensing.usage import handlers as usage_handlers
 from keywright.licensing.validation import ValidateLicense
 from keywright.licensing.views_store import Names
 from keywright.maintenance import clock, personal_data, retention
+from keywright.maintenance import settings as stored_settings
 from keywright.provisioning import handlers as provisioning_handlers
 from keywright.provisioning import licenses as new_licenses
 from keywright.provisioning.importers import handlers as importers
@@ -95,6 +96,7 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
     | personal_data.HANDLERS
     | retention.HANDLERS
     | clock.HANDLERS
+    | stored_settings.HANDLERS
     | license_files.HANDLERS
     | signing_keys.HANDLERS
     | webhooks.HANDLERS
@@ -137,6 +139,7 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     **licensing_handlers.QUERY_HANDLERS,
     **queue.QUERY_HANDLERS,
     **clock.QUERY_HANDLERS,
+    **stored_settings.QUERY_HANDLERS,
 }
 #: Queries answered by statements each of which sees all that must agree in the answer at one moment: with
 #: ``ValidateLicense``, the license and the device's place; names, usage and leases may be a moment newer.
@@ -153,18 +156,19 @@ SINGLE_MOMENT: frozenset[type[Query]] = frozenset(
     }
 )
 
-_LIMITS = RecordLimits()
 
-
-def make_registry(limits: RecordLimits = _LIMITS) -> Registry:
+def make_registry(limits: Callable[[], RecordLimits] = RecordLimits) -> Registry:
     """The registry for one executor."""
+    names, pages = Names(), licensing_queries.Pages()
     return Registry(
         handlers=HANDLERS,
         query_handlers=QUERY_HANDLERS,
         single_moment=SINGLE_MOMENT,
-        begin=partial(LicenseWork, limits=limits, names=Names(), on_restored=apply_to_restored),
-        begin_queries=partial(
-            licensing_queries.QueryContext, limits=limits, pages=licensing_queries.Pages(), names=Names()
+        begin=lambda tx, commands: LicenseWork(
+            tx, commands, limits=limits(), names=names, on_restored=apply_to_restored
+        ),
+        begin_queries=lambda tx, queries: licensing_queries.QueryContext(
+            tx, queries, limits=limits(), pages=pages, names=names
         ),
         find_holders=find_holders,
     )
@@ -176,9 +180,11 @@ def record_limits(settings: Settings) -> RecordLimits:
 
 
 def open_executor(
-    storage: Storage, limits: RecordLimits = _LIMITS, on_queued: Callable[[], None] | None = None
+    storage: Storage,
+    limits: Callable[[], RecordLimits] = RecordLimits,
+    on_queued: Callable[[], None] | None = None,
 ) -> Executor:
-    """An executor over a database, with every handler; closing it closes the database. ``on_queued`` is
-    called when a mail was queued.
+    """An executor over a database, with every handler; closing it closes the database. Each batch asks for
+    its ``limits``; ``on_queued`` is called when a mail was queued.
     """
     return Executor(storage, partial(make_registry, limits), on_queued)

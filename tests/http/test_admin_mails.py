@@ -67,7 +67,7 @@ def test_mails_are_seen_with_their_state_and_without_the_whole_address(
 ) -> None:
     number = queue(server, "seen", customer)
     page = said(ada.get("/mails"))
-    assert "No mail is sent. Set smtp_url and mail_from" in page
+    assert "No mail is sent. There is no mail server." in page
     assert "Expired e…@example.com waiting" in page
     refuse(server, number)
     assert "given up 550 no such user" in said(bob.get("/mails?state=failed"))

@@ -101,13 +101,15 @@ class House:
         self.executor = open_executor(other)
 
     @asynccontextmanager
-    async def open(self, **settings: Any) -> AsyncIterator[tuple[Desk, JobRunner]]:
+    async def open(self, keep_addresses_days: int = 0) -> AsyncIterator[tuple[Desk, JobRunner]]:
         """Somebody works on jobs there."""
         troubled = cast(Storage, self.troubled)
         desk = a_desk(troubled)
         try:
             async with work_queue.working(desk) as queue:
-                queue.add(work := JobRunner(desk, troubled, queue, **settings))
+                queue.add(
+                    work := JobRunner(desk, troubled, queue, keep_addresses_days=lambda: keep_addresses_days)
+                )
                 yield desk, work
         finally:
             await desk.close()

@@ -51,6 +51,7 @@ from keywright.licensing.activations.model import (
 )
 from keywright.licensing.licenses.model import LicenseFilter, Status
 from keywright.licensing.validation import ValidateLicense
+from keywright.maintenance.commands import SaveSettings
 from keywright.provisioning.brand import SaveBrand
 from keywright.provisioning.customers import CreateCustomer, NewCustomer
 from keywright.provisioning.licenses import IssueLicenses, RotateKey
@@ -174,6 +175,7 @@ def _help_customers(executor: Executor) -> None:
         AskToSignIn(**by, email="ada@example.com", sign_in_id=11),
         FollowMailedLink(**by, sign_in_id=11, link_token=link, token_hash=hash_session_token(TOKEN)),
         MakePortalLink(**by, customer_id=70, token="link"),
+        SaveSettings(**by, changes={"session_hours": "4"}),
     ):
         decide(executor, command)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -374,7 +375,7 @@ def test_deactivating_all_leaves_an_event_for_each_record(executor: Executor, st
 def test_deactivating_all_names_as_many_records_as_an_answer_lists_and_counts_the_others(
     storage: Storage,
 ) -> None:
-    executor = open_executor(storage, RecordLimits(listed=2))
+    executor = open_executor(storage, partial(RecordLimits, listed=2))
     *_, outcome = executor.execute([create(), *[activate()] * 3, deactivate_all()])
     listed = [(one.id, {"activation_count": 0}) for one in outcome.activations]
     assert len(listed) == 2

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select
 
+from keywright.core.command import Context
 from keywright.core.errors import StoreError
 from keywright.db import Storage, WriteTransaction, open_storage, run_write
 from keywright.db.rows import to_seconds
@@ -16,6 +17,7 @@ from keywright.db.sealed_columns import trial_associated_data
 from keywright.identity.model import Permissions, Role
 from keywright.identity.sessions import hash_session_token
 from keywright.identity.store import find_session
+from keywright.maintenance.commands import SaveSettings
 from keywright.maintenance.copy import copy
 from keywright.provisioning.products import NameKind
 from keywright.registry import open_executor
@@ -28,6 +30,7 @@ from tests.makers import (
     TOKEN,
     a_retry,
     activate,
+    an_origin,
     create,
     create_endpoint,
     create_policy,
@@ -72,6 +75,7 @@ def fill(storage: Storage) -> None:
     executor.execute([make_first_key(), create_endpoint()])
     connect(executor)
     receive(executor, a_sale("in-1", subscription="sub-1"))
+    executor.execute([SaveSettings(context=Context(NOW, an_origin()), changes={"session_hours": "4"})])
     run_write(storage, _save_what_is_sealed)
 
 

@@ -1,6 +1,7 @@
 """Deleted licenses: gone for everybody at once, and brought back whole while their key and order are free."""
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -175,7 +176,7 @@ def test_a_job_that_deleted_licenses_is_taken_back(storage: Storage, executor: E
 
 
 def test_nothing_is_kept_where_the_setting_says_so(storage: Storage) -> None:
-    executor = open_executor(storage, RecordLimits(keeps_deleted=False))
+    executor = open_executor(storage, partial(RecordLimits, keeps_deleted=False))
     do(executor, create(KEY))
     do(executor, delete(1))
     assert isinstance(do(executor, restore()), UnknownLicenseId)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from sqlalchemy import text
@@ -175,7 +176,7 @@ def test_a_counter_of_deactivated_records_is_repaired_from_the_records(sold: Sto
 
 
 def test_deleted_old_records_are_no_fault(storage: Storage) -> None:
-    executor = open_executor(storage, RecordLimits(kept=2))
+    executor = open_executor(storage, partial(RecordLimits, kept=2))
     executor.execute([create("A", 1)])
     for day in range(5):
         now = NOW + timedelta(days=day)
@@ -187,7 +188,7 @@ def test_deleted_old_records_are_no_fault(storage: Storage) -> None:
 def test_very_many_places_given_up_at_once_are_no_fault(
     storage: Storage,
 ) -> None:
-    executor = open_executor(storage, RecordLimits(listed=2))
+    executor = open_executor(storage, partial(RecordLimits, listed=2))
     executor.execute([create("A"), *[activate("A")] * 5, deactivate_all("A")])
     assert findings(storage) == []
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from datetime import timedelta
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -105,7 +106,7 @@ def list_kept(storage: Storage, license_id: int = 1) -> list[str]:
 
 
 def test_the_oldest_record_goes_when_one_more_is_given_up(storage: Storage) -> None:
-    executor = open_executor(storage, RecordLimits(kept=3))
+    executor = open_executor(storage, partial(RecordLimits, kept=3))
     executor.execute([create(limit=1)])
     tokens = take_and_give_up(executor, 6)
     assert list_kept(storage) == tokens[3:]
@@ -116,14 +117,14 @@ def test_the_oldest_record_goes_when_one_more_is_given_up(storage: Storage) -> N
 
 
 def test_twice_the_limit_is_kept_where_that_is_more(storage: Storage) -> None:
-    executor = open_executor(storage, RecordLimits(kept=3))
+    executor = open_executor(storage, partial(RecordLimits, kept=3))
     executor.execute([create(limit=4)])
     tokens = take_and_give_up(executor, 9)
     assert list_kept(storage) == tokens[1:]
 
 
 def test_everything_given_up_within_a_day_is_kept(storage: Storage) -> None:
-    executor = open_executor(storage, RecordLimits(kept=3))
+    executor = open_executor(storage, partial(RecordLimits, kept=3))
     executor.execute([create(limit=1)])
     tokens = take_and_give_up(executor, 6, every=timedelta(hours=1))
     assert list_kept(storage) == tokens
@@ -134,7 +135,7 @@ def test_everything_given_up_within_a_day_is_kept(storage: Storage) -> None:
 
 def test_no_license_keeps_more_than_the_most(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "MAX_KEPT_RECORDS", 4)
-    executor = open_executor(storage, RecordLimits(kept=3))
+    executor = open_executor(storage, partial(RecordLimits, kept=3))
     executor.execute([create(limit=1)])
     tokens = take_and_give_up(executor, 7, every=timedelta(0))
     assert list_kept(storage) == tokens[3:]
@@ -142,7 +143,7 @@ def test_no_license_keeps_more_than_the_most(storage: Storage, monkeypatch: pyte
 
 def test_licenses_of_one_batch_are_pruned_each_for_itself(storage: Storage) -> None:
     histories = [a_history(storage, number, active=1, given_up=5 + number) for number in (1, 2, 3)]
-    executor = open_executor(storage, RecordLimits(kept=6))
+    executor = open_executor(storage, partial(RecordLimits, kept=6))
     outcomes = executor.execute(
         [deactivate(some[0].token, f"KEY-{some[0].license_id}", now=NOW + 2 * DAY) for some in histories]
     )
@@ -154,7 +155,7 @@ def test_licenses_of_one_batch_are_pruned_each_for_itself(storage: Storage) -> N
 
 @pytest.mark.smoke
 def test_what_is_gone_is_found_no_more(storage: Storage) -> None:
-    executor = open_executor(storage, RecordLimits(kept=2))
+    executor = open_executor(storage, partial(RecordLimits, kept=2))
     executor.execute([create(limit=1)])
     take_and_give_up(executor, 4)
     follow_all(executor)
@@ -176,7 +177,7 @@ def test_an_answer_lists_active_records_first_then_the_latest_and_the_oldest_on_
     storage: Storage, active: int, given_up: int, listed: int
 ) -> None:
     records = a_history(storage, 1, active=active, given_up=given_up)
-    [found] = open_executor(storage, RecordLimits(listed=listed)).query([validate("KEY-1")])
+    [found] = open_executor(storage, partial(RecordLimits, listed=listed)).query([validate("KEY-1")])
     assert (found.license.times_activated, len(found.activations)) == (active, listed)
     assert [one.id for one in found.activations] == sorted(one.id for one in found.activations)
     assert sum(one.deactivated_at is None for one in found.activations) == min(active, listed)
@@ -208,7 +209,7 @@ def test_a_list_of_licenses_lists_a_hundred_records_of_each(storage: Storage) ->
 
 def test_a_token_beyond_what_is_listed_is_found(storage: Storage) -> None:
     records = a_history(storage, 1, active=300, given_up=0)
-    executor = open_executor(storage, RecordLimits(listed=1))
+    executor = open_executor(storage, partial(RecordLimits, listed=1))
     questions = [validate("KEY-1"), *(validate("KEY-1", one.token) for one in records)]
     whole, *named = executor.query(questions)
     assert len(whole.activations) == 1
@@ -220,7 +221,7 @@ def test_a_token_beyond_what_is_listed_is_found(storage: Storage) -> None:
 
 def test_giving_up_every_place_is_one_statement_however_many_there_are(storage: Storage) -> None:
     a_history(storage, 1, active=700, given_up=0)
-    executor = open_executor(storage, RecordLimits(listed=200))
+    executor = open_executor(storage, partial(RecordLimits, listed=200))
     with note_statements() as statements:
         [outcome] = executor.execute([deactivate_all("KEY-1")])
     assert [sql.split()[0] for sql, _ in statements if "UPDATE activations" in sql] == ["UPDATE"]
@@ -233,7 +234,7 @@ def test_the_events_of_very_many_places_name_those_in_the_answer_and_count_the_o
     storage: Storage,
 ) -> None:
     a_history(storage, 1, active=300, given_up=0)
-    [outcome] = open_executor(storage, RecordLimits(listed=120)).execute([deactivate_all("KEY-1")])
+    [outcome] = open_executor(storage, partial(RecordLimits, listed=120)).execute([deactivate_all("KEY-1")])
     with storage.read() as tx:
         happened = event_store.list_events(tx, 1, limit=999)
     assert {one.name for one in happened} == {"license.deactivated"}
@@ -244,7 +245,7 @@ def test_the_events_of_very_many_places_name_those_in_the_answer_and_count_the_o
 @pytest.mark.smoke
 def test_places_taken_again_in_the_same_batch_stay_taken(storage: Storage) -> None:
     records = a_history(storage, 1, active=300, given_up=200)
-    executor = open_executor(storage, RecordLimits(listed=10))
+    executor = open_executor(storage, partial(RecordLimits, listed=10))
     commands: list[Command] = [
         activate("KEY-1"),
         reactivate(records[-1].token, "KEY-1"),

@@ -144,7 +144,10 @@ def test_mails_that_are_not_sent_are_named_with_the_reason(storage: Storage, url
     )
     assert refused.sentence.startswith("mails that were given up in the last seven days: 1, the first of ")
     assert "with “550 no such user”." in refused.sentence
-    assert "no mail server is set. Set smtp_url" in figures(storage, url)["mail_oldest_seconds"].sentence
+    assert (
+        "no mail server is set. Set one under Settings"
+        in figures(storage, url)["mail_oldest_seconds"].sentence
+    )
     held, no_links = sorted(others(storage, **WITH_MAIL))
     assert held.startswith("mails have no links")
     assert no_links.startswith("mails that are held since a backup was restored: 1,")

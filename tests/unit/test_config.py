@@ -80,6 +80,7 @@ BAD_VALUES = {
     "backup_daily_at": "24:00",
     "time_zone": "Mars/Olympus",
     "session_hours": "169",
+    "getting_started": "perhaps",
     "customer_link": "https://shop.example/customers",
     "backup_keep": "0",
     "log_level": "loud",

@@ -34,24 +34,25 @@ class Ask(Protocol):
 
 
 class AddressCleanUp:
-    """Deletes addresses that are older than ``keep_days``; 0 keeps them for ever.
+    """Deletes addresses that are older than ``find_days`` returns; 0 keeps them for ever.
 
     There is no index on the age: every activation would pay for it. So each pass reads all activations in the
     order of the table, and the next pass starts some hours later.
     """
 
-    def __init__(self, ask: Ask, change: Change, keep_days: int) -> None:
+    def __init__(self, ask: Ask, change: Change, find_days: Callable[[], int]) -> None:
         self._ask = ask
         self._change = change
-        self._keep = timedelta(days=keep_days)
+        self._find_days = find_days
         self._after = _FIRST
         self._pauses_until: datetime | None = None
 
     async def delete_some(self, now: datetime) -> None:
         """Read the next pieces of both tables, and delete what is old in them."""
-        if not self._keep:
+        days = self._find_days()
+        if not days:
             return
-        before = now - self._keep
+        before = now - timedelta(days=days)
         await self._clean_events(now, before)
         # The clock may have been set back since the last pass.
         if self._pauses_until is None or not now < self._pauses_until <= now + _INTERVAL:

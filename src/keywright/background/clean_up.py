@@ -5,6 +5,7 @@ customers, mails, deliveries, events of shops, refused calls, usage of old perio
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -50,7 +51,7 @@ class KeptDays(NamedTuple):
     keep_usage_days: int
 
 
-async def clean_up(desk: Desk, days: KeptDays, is_clock_right: IsClockRight) -> None:
+async def clean_up(desk: Desk, find_days: Callable[[], KeptDays], is_clock_right: IsClockRight) -> None:
     """Delete what is old, until this is cancelled. The days are settings.
 
     The age of a record is measured by the clock, and clocks jump. While the clock is in doubt, nothing is
@@ -67,7 +68,7 @@ async def clean_up(desk: Desk, days: KeptDays, is_clock_right: IsClockRight) -> 
             pause = _PAUSE_IN_DOUBT
         elif time.monotonic() >= resumes_at:
             try:
-                if not await _delete_old(desk, now, days):
+                if not await _delete_old(desk, now, find_days()):
                     resumes_at = time.monotonic() + ANSWERS_KEPT.total_seconds()
             except KeywrightError as fault:
                 pause = turns.pause_after(fault)

@@ -25,18 +25,16 @@ log = logging.getLogger(__name__)
 
 
 async def back_up_daily(desk: Desk, settings: Settings, is_clock_right: IsClockRight) -> None:
-    """Make a backup whenever one is due, until this is cancelled; return at once where none are wanted.
+    """Make a backup whenever one is due, until this is cancelled; nothing while none are wanted.
 
     A backup that was missed because no server ran is made when one runs again. Of several server processes
     that share a data directory, one makes it.
     """
-    if settings.backup_daily_at is None:
-        return
-    daily_at = time.fromisoformat(settings.backup_daily_at)
     backups = Backups(settings.data_dir / "backups", database_path(settings.database_url_in_force))
     while True:
-        while not is_clock_right():
+        while settings.backup_daily_at is None or not is_clock_right():
             await asyncio.sleep(_CHECK_INTERVAL)
+        daily_at = time.fromisoformat(settings.backup_daily_at)
         path, pause = backups.path_of_daily(find_due_time(read_clock(), daily_at)), _CHECK_INTERVAL
         if not path.exists() and await _make(path, settings, desk):
             pause = _CHECK_INTERVAL if path.exists() else _RETRY_INTERVAL

@@ -7,7 +7,7 @@ keep their speed. A thread with a connection of its own reads what a step needs 
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
 from time import monotonic, process_time
@@ -56,8 +56,10 @@ class JobRunner(Handler):
 
     kind, name, most = job_store.JOBS, "job", 1
 
-    def __init__(self, desk: Desk, storage: Storage, queue: Queue, *, keep_addresses_days: int = 0) -> None:
-        """``keep_addresses_days`` is the setting."""
+    def __init__(
+        self, desk: Desk, storage: Storage, queue: Queue, *, keep_addresses_days: Callable[[], int]
+    ) -> None:
+        """``keep_addresses_days`` reads the setting."""
         self._desk = desk
         self._queue = queue
         self._aside = Aside(storage, "jobs")

@@ -10,8 +10,11 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Collection
+from contextlib import closing
+from datetime import datetime
 from email.utils import parseaddr
 from functools import partial
+from secrets import token_hex
 
 from keywright.background.loops import ORIGIN, Aside, read_clock
 from keywright.background.queue import Handler, Queue
@@ -46,32 +49,58 @@ def mail_settings_of(settings: Settings) -> MailSettings:
     return MailSettings(name or address.rpartition("@")[2], settings.public_url, settings.mail_language)
 
 
+def send_test_mail(settings: Settings, address: str, now: datetime) -> AttemptOutcome:
+    """Send a mail with sample values at once, without the outbox. Slow: it waits for the SMTP server. Raises
+    ``ValueError`` for an address that no mail can have.
+    """
+    from keywright.delivery.mail import message
+
+    server = settings.smtp_server
+    if server is None:
+        return AttemptOutcome(Fate.REFUSED, "There is no mail server.")
+    letter = letters.sample_letter(mail_settings_of(settings), address, now)
+    envelope = message.build_envelope(
+        letter,
+        message.compose(letter),
+        mail_from=settings.mail_from or "",
+        message_id=token_hex(16),
+        now=now,
+    )
+    with closing(SmtpClient(server)) as client:
+        return client.send(envelope)
+
+
 class Mailer(Handler):
     """Claims mails and sends them, one at a time. Belongs to one event loop."""
 
     kind, name, most, needs_clock = store.MAILS, "mail", 1, True
 
-    def __init__(
-        self, desk: Desk, storage: Storage, settings: Settings, server: SmtpServer, queue: Queue
-    ) -> None:
+    def __init__(self, desk: Desk, storage: Storage, settings: Settings, queue: Queue) -> None:
         self._desk = desk
         self._settings = settings
-        self._mail_settings = mail_settings_of(settings)
         self._queue = queue
         self._aside = Aside(storage, "mail")
-        self._client = SmtpClient(server)
+        #: The connection to the server that the settings name; they may name another one later.
+        self._server: SmtpServer | None = None
+        self._client: SmtpClient | None = None
         self._pause = 0.0
         #: The attempts of this process by what they came to, for the metrics.
         self.counts: Counter[Fate] = Counter()
 
+    def is_ready(self) -> bool:
+        """Whether there is a server that sends mails."""
+        return self._settings.smtp_url is not None
+
     def stop(self, tasks: Collection[asyncio.Task[None]]) -> None:
         """Finish the mail in progress."""
         self._aside.stop()
-        self._aside.call_later(_LAST_TIMEOUT, self._client.abort)
+        if self._client is not None:
+            self._aside.call_later(_LAST_TIMEOUT, self._client.abort)
 
     async def close(self) -> None:
         """Disconnect."""
-        await self._aside.run(self._client.close)
+        if self._client is not None:
+            await self._aside.run(self._client.close)
         await self._aside.close()
 
     async def work(self, item: Item) -> float:
@@ -85,7 +114,8 @@ class Mailer(Handler):
         await self._finish(mail, outcome)
         if not self._queue.is_stopping.is_set():
             self._aside.cancel_calls()
-            self._aside.call_later(MAX_IDLE + 1, self._aside.run, self._client.close_if_idle)
+            if self._client is not None:
+                self._aside.call_later(MAX_IDLE + 1, self._aside.run, self._client.close_if_idle)
         return self._pause
 
     async def _attempt(self, mail: OutboxMail) -> AttemptOutcome:
@@ -103,8 +133,12 @@ class Mailer(Handler):
         # A server that sends no mail loads no templates.
         from keywright.delivery.mail import message
 
+        client = self._connect()
+        if client is None:
+            return AttemptOutcome(Fate.DELAYED, "There is no mail server any more.", is_servers_fault=True)
         now = read_clock()
-        read = partial(letters.read_letter, mail=mail, settings=self._mail_settings, now=now)
+        mail_settings = mail_settings_of(self._settings)
+        read = partial(letters.read_letter, mail=mail, settings=mail_settings, now=now)
         letter = run_read(self._aside.storage, read)
         if isinstance(letter, AttemptOutcome):
             return letter
@@ -119,9 +153,18 @@ class Mailer(Handler):
             )
         except ValueError:
             return AttemptOutcome(Fate.REFUSED, "No mail can be sent to this address.")
-        outcome = self._client.send(envelope)
+        outcome = client.send(envelope)
         is_sent = outcome.fate is Fate.SENT
         return AttemptOutcome(Fate.SENT, composed.problem) if is_sent and composed.problem else outcome
+
+    def _connect(self) -> SmtpClient | None:
+        """The client of the server that the settings name now. In the thread."""
+        server = self._settings.smtp_server
+        if server != self._server and self._client is not None:
+            self._client.close()
+        if server != self._server:
+            self._server, self._client = server, None if server is None else SmtpClient(server)
+        return self._client
 
     def _note_server(self, outcome: AttemptOutcome) -> None:
         """Leave a server alone for a while that cannot be used."""

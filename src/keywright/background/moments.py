@@ -9,6 +9,7 @@ from time import monotonic
 from msgspec.structs import replace
 
 from keywright.background.loops import ORIGIN, IsClockRight, Waits, read_clock
+from keywright.config import Settings
 from keywright.core.command import Context
 from keywright.core.errors import ShuttingDown
 from keywright.engine.desk import Desk
@@ -22,14 +23,16 @@ _INTERVAL, _PAUSE, _LOOK_AGAIN_INTERVAL = 5.0, 0.05, 3600.0
 log = logging.getLogger(__name__)
 
 
-async def pass_moments(
-    desk: Desk, days: tuple[int, ...], is_clock_right: IsClockRight, *, tells_customers: bool
-) -> None:
-    """Look again and again, until this is cancelled. ``days`` are those before an expiry."""
+async def pass_moments(desk: Desk, settings: Settings, is_clock_right: IsClockRight) -> None:
+    """Look again and again, until this is cancelled."""
     looks_again_at, waits = 0.0, Waits("expiries have to wait")
     while True:
         now = read_clock()
-        step = PassMoments(context=Context(now, ORIGIN), days=days, tells_customers=tells_customers)
+        step = PassMoments(
+            context=Context(now, ORIGIN),
+            days=settings.expiry_notice_days,
+            tells_customers=settings.expiry_mails,
+        )
         try:
             if is_clock_right():
                 await _pass(desk, step)

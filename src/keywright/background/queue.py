@@ -72,6 +72,10 @@ class Handler:
         """Claim the item and work on it; returns for how many seconds it is left alone then."""
         raise NotImplementedError
 
+    def is_ready(self) -> bool:
+        """Whether it can work on items now; where it cannot, they wait."""
+        return True
+
     def stop(self, tasks: Collection[asyncio.Task[None]]) -> None:
         """Bring the work in progress, these tasks, to its end. The desk is still open."""
 
@@ -203,7 +207,7 @@ class Queue:
 
     async def _look(self) -> bool:
         """Begin what is found; returns whether that is anything."""
-        now, lanes = read_clock(), tuple(self._lanes.values())
+        now, lanes = read_clock(), tuple(one for one in self._lanes.values() if one.handler.is_ready())
         kinds, questions = tuple(one.handler.kind for one in lanes), tuple(self._bells)
         found = await self._desk.query(LookForWork(now=now, kinds=kinds, questions=questions))
         self._ring(found[len(lanes) :])
@@ -225,7 +229,9 @@ class Queue:
 
     def _fill(self, lane: _Lane) -> None:
         """Begin to work on what waits, while there is room."""
-        can_begin = not self.is_stopping.is_set() and (not lane.handler.needs_clock or self.is_clock_right())
+        handler = lane.handler
+        can_begin = not self.is_stopping.is_set() and handler.is_ready()
+        can_begin = can_begin and (not handler.needs_clock or self.is_clock_right())
         while can_begin and (item := lane.next()) is not None:
             self.begin(lane.handler, item.id, partial(lane.handler.work, item))
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,7 +39,7 @@ class Installation:
         self.storage = storage
         self.settings = settings
         self.origin = Origin(actor=_actor(), ip_address=_HERE, user_agent="")
-        self._executor = open_executor(storage, record_limits(settings))
+        self._executor = open_executor(storage, partial(record_limits, settings))
         self.now = datetime.now(UTC).replace(microsecond=0)
 
     @property

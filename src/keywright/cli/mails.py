@@ -76,29 +76,14 @@ def retry(here: Installation, mail_id: _MailId) -> None:
 @with_installation
 def test(here: Installation, address: _Address) -> None:
     """Send a test mail now, without the outbox, and say what the SMTP server answered."""
-    from contextlib import closing
-    from secrets import token_hex
-
-    from keywright.background.mailer import mail_settings_of
+    from keywright.background.mailer import send_test_mail
     from keywright.core.errors import ConfigurationError
-    from keywright.delivery.mail import letters, message
     from keywright.delivery.mail.model import Fate
-    from keywright.delivery.mail.smtp import SmtpClient
 
     server = here.settings.smtp_server
-    if server is None or here.settings.mail_from is None:
+    if server is None:
         raise ConfigurationError("smtp_url is not set: set it, and mail_from, in the settings.")
-    mail_settings = mail_settings_of(here.settings)
-    letter = letters.sample_letter(mail_settings, address, here.context.now)
-    envelope = message.build_envelope(
-        letter,
-        message.compose(letter),
-        mail_from=here.settings.mail_from,
-        message_id=token_hex(16),
-        now=here.context.now,
-    )
-    with closing(SmtpClient(server)) as client:
-        outcome = client.send(envelope)
+    outcome = send_test_mail(here.settings, address, here.context.now)
     if outcome.fate is not Fate.SENT:
         raise ConfigurationError(f"the test mail was not sent. {outcome.reason}")
     output.print_line(f"{server.host} accepted the test mail.")

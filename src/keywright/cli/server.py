@@ -210,12 +210,17 @@ def copy(
 def config(options: InstallationOptions, *, as_json: AsJson = False) -> None:
     """Show every setting in force, and where its value came from; secrets are masked.
 
-    Of several values, the last of these counts: the default, keywright.toml, the environment variable
-    (KEYWRIGHT_ and the name in capitals), the option.
+    Of several values, the last of these counts: the default, what an administrator has set in the pages,
+    keywright.toml, the environment variable (KEYWRIGHT_ and the name in capitals), the option.
     """
+    from keywright.config.installation import apply_stored
     from keywright.config.sources import list_settings
 
-    settings = list_settings(options.read_settings())
+    read = options.read_settings()
+    with suppress(KeywrightError):
+        # Without the database, or its secret, the other sources are shown.
+        apply_stored(read)
+    settings = list_settings(read)
     if as_json:
         output.print_json({one.name: {"value": one.value, "source": one.source} for one in settings})
         return

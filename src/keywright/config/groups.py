@@ -1,7 +1,7 @@
 """The settings of limits, mail, the administration pages and webhooks."""
 
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel, BeforeValidator, Field, SecretStr
@@ -20,6 +20,13 @@ from keywright.config.values import (
     parse_time_zone,
 )
 from keywright.db.urls import is_local
+
+
+def in_pages(label: str, allowed: str | None = None) -> dict[str, Any]:
+    """What a declaration has more where administrators may change the setting in the pages: its label there.
+    ``allowed`` completes the sentence "it must be …"; numbers and choices have it in their types.
+    """
+    return {"label": label} | ({} if allowed is None else {"allowed": allowed})
 
 
 class LimitSettings(BaseModel):
@@ -114,7 +121,9 @@ class MailSettings(BaseModel):
             "port 465), with percent-encoded user and password. Its certificate is verified. Default: mails "
             "wait, and none is sent."
         ),
-        json_schema_extra={"allowed": "an address such as smtps://user:password@mail.example.com"},
+        json_schema_extra=in_pages(
+            "Mail server", "an address such as smtps://user:password@mail.example.com"
+        ),
     )
     smtp_tls: Annotated[Literal["auto", "required", "none"], BeforeValidator(lower)] = Field(
         default="auto",
@@ -122,6 +131,7 @@ class MailSettings(BaseModel):
             "Whether an smtp:// server must offer STARTTLS: auto is required, but none for a server on this "
             "machine. With none, mails and the password cross the network in clear text."
         ),
+        json_schema_extra=in_pages("STARTTLS"),
     )
     smtp_ca_file: Annotated[Path | None, BeforeValidator(parse_optional_path)] = Field(
         default=None,
@@ -133,17 +143,20 @@ class MailSettings(BaseModel):
     mail_from: Annotated[str | None, BeforeValidator(parse_mail_address)] = Field(
         default=None,
         description=(
-            "The sender of every mail; its name is how mails sign themselves. smtp_url needs it. Your domain "
-            "should allow the SMTP server to send for it (SPF, DKIM)."
+            "The sender of every mail; its name is how mails sign themselves. A mail server needs it. Your "
+            "domain should allow the SMTP server to send for it (SPF, DKIM)."
         ),
-        json_schema_extra={"allowed": "an address such as Example Software <licenses@example.com>"},
+        json_schema_extra=in_pages("Sender", "an address such as Example Software <licenses@example.com>"),
     )
     mail_language: MailLanguage = Field(
-        default="en", description="The language of mails to customers of whom none is known."
+        default="en",
+        description="The language of mails to customers of whom none is known.",
+        json_schema_extra=in_pages("Language of mails"),
     )
     keep_mails_days: Whole = Field(
         default=30,
         description="For how many days the outbox keeps what was sent; a mail that waits longer is given up.",
+        json_schema_extra=in_pages("Days that mails are kept"),
         ge=1,
         le=3650,
     )
@@ -186,9 +199,10 @@ class PageSettings(BaseModel):
         default=True,
         description=(
             "Whether the customer's portal is served; if not, /portal does not exist. Customers sign in with "
-            "codes that are mailed to them, so it needs smtp_url; with a license key alone, they see that "
-            "license."
+            "codes that are mailed to them, so it needs a mail server; with a license key alone, they see "
+            "that license."
         ),
+        json_schema_extra=in_pages("Customer portal"),
     )
     require_second_factor: Annotated[Literal["none", "administrators", "all"], BeforeValidator(lower)] = (
         Field(
@@ -197,6 +211,7 @@ class PageSettings(BaseModel):
                 "Which users of the pages must have a second factor: a user who has none must set it up "
                 "after the password, before anything else. Every user may have one."
             ),
+            json_schema_extra=in_pages("Second factor is required of"),
         )
     )
     session_hours: int = Field(
@@ -204,14 +219,15 @@ class PageSettings(BaseModel):
         ge=1,
         le=168,
         description="How many hours after the sign-in a session of the pages ends, also one that is used.",
+        json_schema_extra=in_pages("Hours of a session"),
     )
     time_zone: Annotated[str, BeforeValidator(parse_time_zone)] = Field(
         default="UTC",
         description=(
-            "The time zone in which the pages count days for browsers that have not told theirs, such as "
+            "The time zone in which the pages count days for browsers that do not report theirs, such as "
             "those without JavaScript."
         ),
-        json_schema_extra={"allowed": "the name of a time zone such as Europe/Berlin"},
+        json_schema_extra=in_pages("Time zone", "the name of a time zone such as Europe/Berlin"),
     )
     customer_link: Annotated[str | None, BeforeValidator(parse_link_template)] = Field(
         default=None,
@@ -219,7 +235,14 @@ class PageSettings(BaseModel):
             "The page of a customer in your shop, to which the pages link; {id} is the customer's number. "
             "Default: there is no link."
         ),
-        json_schema_extra={"allowed": "an address such as https://shop.example.com/customers/{id}"},
+        json_schema_extra=in_pages(
+            "Customers in your shop", "an address such as https://shop.example.com/customers/{id}"
+        ),
+    )
+    getting_started: bool = Field(
+        default=True,
+        description="Whether the overview shows administrators the first steps until all are done.",
+        json_schema_extra=in_pages("Getting started"),
     )
 
 
@@ -242,7 +265,9 @@ class WebhookSettings(BaseModel):
             "How many days before a license expires there is an event license.expiring, comma-separated. "
             "Empty: there is none."
         ),
-        json_schema_extra={"allowed": "at most five numbers of days from 1 to 365, such as 30, 7, 1"},
+        json_schema_extra=in_pages(
+            "Days before an expiry", "at most five numbers of days from 1 to 365, such as 30, 7, 1"
+        ),
     )
     expiry_mails: bool = Field(
         default=False,
@@ -250,4 +275,5 @@ class WebhookSettings(BaseModel):
             "Whether customers whose address is known get a mail at the same moments, and when their license "
             "has expired."
         ),
+        json_schema_extra=in_pages("Mail customers about it"),
     )

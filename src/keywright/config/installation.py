@@ -8,6 +8,7 @@ from glob import escape
 from pathlib import Path
 
 from keywright import db
+from keywright.config import stored
 from keywright.config.settings import MIN_SECRET_LENGTH, Settings
 from keywright.config.values import split_address
 from keywright.core.crypto import KeyRing
@@ -15,6 +16,7 @@ from keywright.core.errors import ConfigurationError, StoreBusy, StoreUnavailabl
 from keywright.db import Storage, database_path, open_storage, run_read
 from keywright.db.locks import PathLock, new_file, private_folder, rename_durably
 from keywright.db.secret_ids import find_secret_ids, is_rotation_due
+from keywright.db.stored_settings import list_stored, look_at_stored
 
 
 def take_new_secret(settings: Settings) -> KeyRing:
@@ -149,7 +151,8 @@ def _require_long_enough(text: str, path: Path) -> bytes:
 
 
 def open_installation(settings: Settings) -> Storage:
-    """Open the database with its secret; a new installation is made if there is none.
+    """Open the database with its secret, and apply the settings of the pages; a new installation is made if
+    there is none.
 
     Raises what ``load_secret`` and ``open_storage`` raise.
     """
@@ -165,7 +168,17 @@ def open_installation(settings: Settings) -> Storage:
         run_read(storage, lambda tx: find_secret_ids(tx.connection)), key_ring
     ):
         log.warning("the rotation of the secret is not finished; run `keywright secret rotate`")
+    stored.apply(settings, run_read(storage, list_stored))
     return storage
+
+
+def apply_stored(settings: Settings) -> None:
+    """Apply what the pages have set, where there is a database that has it, and change nothing there."""
+    secret = find_secret(settings)
+    if secret is None or not has_database(settings):
+        return
+    key_ring = add_previous_secret(settings, secret)
+    stored.apply(settings, look_at_stored(settings.database_url_in_force, key_ring))
 
 
 def mark_server(settings: Settings, address: tuple[str, int]) -> None:

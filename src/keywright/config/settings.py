@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, SecretStr
 
-from keywright.config.groups import LimitSettings, MailSettings, PageSettings, WebhookSettings
+from keywright.config.groups import LimitSettings, MailSettings, PageSettings, WebhookSettings, in_pages
 from keywright.config.values import (
     Network,
     UrlPath,
@@ -86,7 +86,9 @@ class Settings(MailSettings, WebhookSettings, PageSettings, LimitSettings):
             "front of it. It begins the links and command lines that Keywright prints or shows. Default: the "
             "address that the server listens on, or that the browser asked for."
         ),
-        json_schema_extra={"allowed": "an address such as https://licenses.example.com, without a path"},
+        json_schema_extra=in_pages(
+            "Public address", "an address such as https://licenses.example.com, without a path"
+        ),
     )
     metrics_address: Annotated[str | None, BeforeValidator(parse_address)] = Field(
         default=None,
@@ -207,6 +209,7 @@ class Settings(MailSettings, WebhookSettings, PageSettings, LimitSettings):
             "For how many days deleted licenses can be brought back; 0 keeps nothing of them. They are gone "
             "for every interface at once; what is kept is sealed."
         ),
+        json_schema_extra=in_pages("Days that deleted licenses are kept"),
         le=36_500,
     )
     keep_events_days: Whole = Field(
@@ -215,6 +218,7 @@ class Settings(MailSettings, WebhookSettings, PageSettings, LimitSettings):
             "For how many days events are kept; 0 is for ever. Of a license's calls without a secret API "
             "key, at most 1000 a day and 20000 in all are kept."
         ),
+        json_schema_extra=in_pages("Days that events are kept"),
         le=36_500,
     )
     keep_shop_events_days: Whole = Field(
@@ -223,6 +227,7 @@ class Settings(MailSettings, WebhookSettings, PageSettings, LimitSettings):
             "For how many days the events of shops are kept, sealed; one that waits, for its turn or for a "
             "decision, is kept until it is handled."
         ),
+        json_schema_extra=in_pages("Days that events of shops are kept"),
         ge=1,
         le=36_500,
     )
@@ -231,6 +236,7 @@ class Settings(MailSettings, WebhookSettings, PageSettings, LimitSettings):
         description=(
             "For how many days the usage of periods that are closed is kept, also that of deleted licenses."
         ),
+        json_schema_extra=in_pages("Days that closed usage is kept"),
         ge=1,
         le=36_500,
     )
@@ -281,6 +287,7 @@ class Settings(MailSettings, WebhookSettings, PageSettings, LimitSettings):
             "After how many days the IP address and user agent of a given-up activation, and the address of "
             "an event, are deleted; 0 is never."
         ),
+        json_schema_extra=in_pages("Days that IP addresses are kept"),
         le=36_500,
     )
     backup_daily_at: Annotated[str | None, BeforeValidator(parse_time_of_day)] = Field(
@@ -289,12 +296,12 @@ class Settings(MailSettings, WebhookSettings, PageSettings, LimitSettings):
             "The time of day, in UTC, at which the server makes a backup in the folder backups in data_dir. "
             "Default: it makes none by itself."
         ),
-        json_schema_extra={"allowed": "a time such as 03:30"},
+        json_schema_extra=in_pages("Daily backup at", "a time such as 03:30"),
     )
     backup_keep: Whole = Field(
         default=14,
         description="The number of daily backups that are kept; older ones are deleted.",
-        json_schema_extra={"allowed": "an integer from 1 to 1000"},
+        json_schema_extra=in_pages("Backups that are kept"),
         ge=1,
         le=1000,
     )
@@ -322,6 +329,8 @@ class Settings(MailSettings, WebhookSettings, PageSettings, LimitSettings):
         description="console for people, json for machines; auto is console on a terminal, else json.",
     )
     _sources: dict[str, str] = PrivateAttr(default_factory=dict)
+    #: What the pages have set, as it was applied last.
+    _stored: dict[str, str] = PrivateAttr(default_factory=dict)
 
     @property
     def database_url_in_force(self) -> str:

@@ -54,7 +54,7 @@ _OTHER_VARIABLES = ("KEYWRIGHT_CONFIG", "KEYWRIGHT_DEBUG")
 _FROM_KUBERNETES = re.compile(r"KEYWRIGHT_(SERVICE_\w+|PORT_\d+_\w+)")
 
 #: Values and their sources, by name.
-_Values = dict[str, tuple[object, str]]
+Values = dict[str, tuple[object, str]]
 
 
 class Setting(NamedTuple):
@@ -82,7 +82,11 @@ def read_settings(options: Mapping[str, object] | None = None, config_file: Path
 
     Raises ``ConfigurationError`` for an unknown setting or a bad value in any source.
     """
-    values = _from_file(config_file) | _from_environment() | _from_options(options or {})
+    return build_settings(_from_file(config_file) | _from_environment() | _from_options(options or {}))
+
+
+def build_settings(values: Values) -> Settings:
+    """Check values, and make the settings of them. Raises ``ConfigurationError``."""
     try:
         settings = Settings.model_validate({name: value for name, (value, _) in values.items()})
     except ValidationError as problem:
@@ -134,13 +138,13 @@ def is_debugging() -> bool:
     return os.environ.get("KEYWRIGHT_DEBUG", "") not in ("", "0")
 
 
-def _from_options(options: Mapping[str, object]) -> _Values:
+def _from_options(options: Mapping[str, object]) -> Values:
     return {
         name: (value, f"--{name.replace('_', '-')}") for name, value in options.items() if value is not None
     }
 
 
-def _from_environment() -> _Values:
+def _from_environment() -> Values:
     known = {f"{PREFIX}{name.upper()}": name for name in Settings.model_fields}
     given = {variable.upper(): value for variable, value in os.environ.items()}
     for variable in given:
@@ -155,7 +159,7 @@ def _from_environment() -> _Values:
     return {name: (given[variable], variable) for variable, name in known.items() if variable in given}
 
 
-def _from_file(config_file: Path | None) -> _Values:
+def _from_file(config_file: Path | None) -> Values:
     variable = os.environ.get("KEYWRIGHT_CONFIG")
     named = config_file or (Path(variable) if variable else None)
     for path in DEFAULT_FILES if named is None else (named,):
@@ -167,7 +171,7 @@ def _from_file(config_file: Path | None) -> _Values:
     raise ConfigurationError(f"there is no settings file {named} (from {source}). Make it, or name another.")
 
 
-def _values_of(path: Path, values: Mapping[str, object]) -> _Values:
+def _values_of(path: Path, values: Mapping[str, object]) -> Values:
     for name in values:
         if name not in Settings.model_fields:
             raise ConfigurationError(
@@ -214,7 +218,7 @@ def _format(name: str, value: object) -> str:
 def describe_values(name: str) -> str:
     """The end of the sentence "it must be …" about this setting."""
     field = Settings.model_fields[name]
-    if isinstance(field.json_schema_extra, dict):
+    if isinstance(field.json_schema_extra, dict) and "allowed" in field.json_schema_extra:
         return str(field.json_schema_extra["allowed"])
     if field.annotation is int:
         least = next((one.ge for one in field.metadata if isinstance(one, Ge)), 0)

@@ -168,6 +168,7 @@ def parse_smtp_url(value: object) -> SecretStr | None:
     text = value.get_secret_value() if isinstance(value, SecretStr) else value
     url = urlsplit(text.strip() if isinstance(text, str) else "")
     is_complete = url.scheme in ("smtp", "smtps") and url.hostname and url.port != 0
+    is_complete = is_complete and not re.search(r"\s", url.hostname or "")
     if not is_complete or url.path.strip("/") or url.query or url.fragment:
         raise ValueError
     if (url.username is None) != (url.password is None):

@@ -27,6 +27,7 @@ from keywright.db.schema import (
     sessions,
     shop_events,
     signing_keys,
+    stored_settings,
     trials,
     webhook_secrets,
 )
@@ -87,6 +88,11 @@ def connection_associated_data(connection_id: int, name: str) -> bytes:
     return f"connection:{connection_id}:{name}".encode()
 
 
+def setting_associated_data(name: str) -> bytes:
+    """The associated data of a sealed setting."""
+    return f"setting:{name}".encode()
+
+
 def shop_event_associated_data(row_id: int) -> bytes:
     """The associated data of the sealed payload of a shop's event."""
     return b"shop event:%d" % row_id
@@ -115,6 +121,7 @@ SEALED_COLUMNS: Final = (
     SealedColumn(webhook_secrets.c.sealed_secret, lambda row: webhook_associated_data(row.endpoint_id)),
     SealedColumn(connections.c.sealed_secret, lambda row: connection_associated_data(row.id, "secret")),
     SealedColumn(connections.c.sealed_api_key, lambda row: connection_associated_data(row.id, "api_key")),
+    SealedColumn(stored_settings.c.sealed_value, lambda row: setting_associated_data(row.name)),
     # A payload, a snapshot or a chunk may have a megabyte.
     SealedColumn(
         shop_events.c.sealed_payload,

@@ -1,7 +1,6 @@
 """The composition root: it makes the objects, each of them whole, and gives them to each other."""
 
 import sys
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, closing, nullcontext
 from functools import partial
@@ -24,6 +23,7 @@ from keywright.background.moments import pass_moments
 from keywright.background.projector import project_events, settle_events
 from keywright.background.queue import Bell, Queue, working
 from keywright.background.refusals import save_refusals
+from keywright.background.settings_watch import watch_settings
 from keywright.background.shop_look import look_at_shops
 from keywright.background.shop_runner import ShopRunner
 from keywright.background.write_probe import probe_writes
@@ -93,7 +93,7 @@ async def _open(
     async with (
         _open_desk(settings, storage, api_key_cache, metrics, bell.ring) as desk,
         watching_clock(desk) as clock,
-        running(clean_up(desk, _kept_days(settings), clock.is_right)),
+        running(clean_up(desk, partial(_kept_days, settings), clock.is_right)),
         running(save_counters(desk, counters)),
         running(save_last_seen(desk, counters.last_seen)),
         running(save_refusals(desk, counters.refusals)),
@@ -103,23 +103,17 @@ async def _open(
         running(back_up_daily(desk, settings, clock.is_right)),
         running(look_at_shops(desk, clock.is_right)),
         running(probe_writes(desk, storage.watch.writing)),
-        running(
-            pass_moments(
-                desk, settings.expiry_notice_days, clock.is_right, tells_customers=settings.expiry_mails
-            )
-        ),
+        running(pass_moments(desk, settings, clock.is_right)),
+        running(watch_settings(desk, settings)),
         _open_runner(storage, desk, counters, queue) as runner,
         # Its threads are not those of the administration pages: strangers must not keep these waiting.
         _open_runner(storage, desk, counters, queue) as portal_runner,
         open_relay(settings, desk) as relay,
     ):
-        queue.add(JobRunner(desk, storage, queue, keep_addresses_days=settings.keep_addresses_days))
+        queue.add(JobRunner(desk, storage, queue, keep_addresses_days=lambda: settings.keep_addresses_days))
         queue.add(Deliveries(desk, queue, allowed=settings.webhook_networks))
         queue.add(shops := ShopRunner(desk, queue))
-        server = settings.smtp_server
-        mailer = None if server is None else Mailer(desk, storage, settings, server, queue)
-        if mailer is not None:
-            queue.add(mailer)
+        queue.add(mailer := Mailer(desk, storage, settings, queue))
         serving = _serving_metrics(settings, storage, desk, metrics, mailer, is_clock_right=clock.is_right)
         with closing(BodyReader()) as body_reader, serving:
             is_json = logs.uses_json(settings, is_terminal=sys.stderr.isatty())
@@ -165,7 +159,7 @@ async def _open_desk(
     on_queued: Callable[[], None],
 ) -> AsyncIterator[Desk]:
     desk = Desk(
-        open_executor(storage, record_limits(settings), on_queued),
+        open_executor(storage, partial(record_limits, settings), on_queued),
         most_waiting=settings.queue_limit,
         answer_within=settings.answer_within_seconds,
         observe=None if metrics is None else metrics.count_batch,
@@ -182,7 +176,7 @@ def _serving_metrics(
     storage: Storage,
     desk: Desk,
     metrics: Metrics | None,
-    mailer: Mailer | None,
+    mailer: Mailer,
     *,
     is_clock_right: IsClockRight,
 ) -> AbstractContextManager[None]:
@@ -190,7 +184,7 @@ def _serving_metrics(
     if metrics is None or address is None:
         return nullcontext()
     metrics.watch(desk, storage)
-    metrics.watch_mails(Counter() if mailer is None else mailer.counts)
+    metrics.watch_mails(mailer.counts)
     metrics.watch_clock(is_clock_right)
     return serving(metrics, storage, settings, *address)
 

@@ -1,6 +1,6 @@
 """Maintenance commands: erase personal data, and delete old events and addresses."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime
 
 from keywright.core.command import Command, Cost, Query
@@ -69,6 +69,16 @@ class PurgeAddresses(Command, frozen=True, kw_only=True):
 
     before: datetime
     places: tuple[tuple[int, str], ...] = ()
+
+
+class SaveSettings(Command, frozen=True, kw_only=True):
+    """Store settings that were changed in the pages, as texts; None is the default again."""
+
+    changes: Mapping[str, str | None]
+
+
+class ListSettings(Query, frozen=True, kw_only=True):
+    """Every setting that is stored, as a text, by its name."""
 
 
 class BelieveClock(Command, frozen=True, kw_only=True):

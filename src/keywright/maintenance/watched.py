@@ -157,7 +157,7 @@ def _watch_mails(tx: ReadTransaction, now: datetime, *, has_server: bool) -> Ite
         f"{waiting.answer}. Check that a server runs; `keywright mail test` with your address says what the "
         "mail server answers."
         if has_server
-        else ", and no mail server is set. Set smtp_url and mail_from, and start the server again."
+        else ", and no mail server is set. Set one under Settings in the pages, or smtp_url and mail_from."
     )
     sentence = f"mails that wait: {waiting.amount}{advice}"
     yield _late("mail_oldest_seconds", now - waiting.since, _LATE, sentence)
@@ -261,7 +261,7 @@ def list_other_warnings(tx: ReadTransaction, settings: Settings, *, max_waiting:
     if settings.smtp_server is not None and settings.public_url is None:
         yield (
             "mails have no links, neither to the portal nor to stop reminders: set public_url, the address "
-            "at which browsers reach the server."
+            "at which browsers reach the server, in a file or under Settings in the pages."
         )
     mails, column = mail_outbox.c, webhook_deliveries.c
     query = select(mails.created_at.label("since"), mails.error.label("answer"))

@@ -182,6 +182,17 @@ installation = Table(
     Column("previous_secret_id", String(16)),
 )
 
+#: Settings that administrators have changed in the pages. The environment and files win.
+stored_settings = Table(
+    "stored_settings",
+    metadata,
+    Column("name", String(64), nullable=False),
+    Column("sealed_value", LargeBinary, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("name"),
+    sqlite_with_rowid=False,
+)
+
 #: The first number of a product or a customer that has none from the vendor's shop.
 FIRST_OWN_ID = 1_000_000_000
 

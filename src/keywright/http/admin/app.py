@@ -31,6 +31,7 @@ from keywright.http.admin.sections.overview import Overview, Start
 from keywright.http.admin.sections.policies import Policies
 from keywright.http.admin.sections.products import Products
 from keywright.http.admin.sections.second_factor import SecondFactors, redirect_to_enrollment
+from keywright.http.admin.sections.settings import SettingsPages
 from keywright.http.admin.sections.sign_in import SignIn, redirect_to_sign_in
 from keywright.http.admin.sections.signing_keys import SigningKeys
 from keywright.http.admin.sections.system import System
@@ -71,6 +72,7 @@ SECTIONS: tuple[type[Section], ...] = (
     MailTemplates,
     Events,
     Users,
+    SettingsPages,
     System,
     SigningKeys,
     Account,

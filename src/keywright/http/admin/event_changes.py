@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from keywright.config.stored import LABELS
 from keywright.core.nouns import list_members
 from keywright.core.parsing import parse_time
 from keywright.events.model import Event
@@ -59,6 +60,8 @@ _FIELDS |= {
     for member in list_members(fields)
     if member.form and member.name not in _FIELDS
 }
+
+_FIELDS |= {name: (label, N_("default")) for name, label in LABELS.items()}
 
 #: The words of enumerations.
 _WORDS = {

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from keywright.config import Settings
 from keywright.events.outbox import MailTemplate
@@ -93,19 +93,44 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-def mail_gaps(settings: Settings) -> list[tuple[str, str]]:
-    """What the settings lack for mails: a title and what to do, for pages to warn of."""
+class Gap(NamedTuple):
+    """Something that is not set up: a title, what that means, and the page where it is set up."""
+
+    title: str
+    sentence: str
+    path: str
+
+
+def mail_gaps(settings: Settings) -> list[Gap]:
+    """What the settings lack for mails."""
     gaps = []
     if settings.smtp_server is None:
-        sentence = _(
-            "Set smtp_url and mail_from in the settings, and start the server again. Until then, mails wait; "
-            "one that waits longer than keep_mails_days is given up."
-        )
-        gaps.append((_("No mail is sent."), sentence))
+        sentence = _("There is no mail server. Until there is one, mails wait; in time, they are given up.")
+        gaps.append(Gap(_("No mail is sent."), sentence, "/settings#mail"))
     if settings.public_url is None:
         sentence = _(
-            "Set public_url, the address at which browsers reach this server, and start it again. Until "
-            "then, a mail leads neither to the portal nor to a page that stops reminders."
+            "The public address is not set. Until it is, a mail leads neither to the portal nor to a page "
+            "that stops reminders."
         )
-        gaps.append((_("Mails have no links."), sentence))
+        gaps.append(Gap(_("Mails have no links."), sentence, "/settings#address"))
+    return gaps
+
+
+def portal_gaps(settings: Settings) -> list[Gap]:
+    """What the settings lack for the portal."""
+    gaps = mail_gaps(settings)
+    if not settings.portal:
+        gaps.insert(0, Gap(_("The portal is off."), _("Customers cannot open it."), "/settings#portal"))
+    elif settings.smtp_server is None:
+        sentence = _("Sign-in codes are mailed. Without a mail server, a license key is the only way in.")
+        gaps[0] = Gap(_("No customer can sign in by e-mail."), sentence, "/settings#mail")
+    return gaps
+
+
+def system_gaps(settings: Settings) -> list[Gap]:
+    """What the settings lack for the whole installation."""
+    gaps = mail_gaps(settings)
+    if settings.backup_daily_at is None:
+        sentence = _("The server makes no backup by itself.")
+        gaps.append(Gap(_("No daily backup."), sentence, "/settings#backups"))
     return gaps

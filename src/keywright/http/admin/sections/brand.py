@@ -6,7 +6,7 @@ from msgspec import UNSET
 from starlette.responses import Response
 
 from keywright.core.parsing import parse_name
-from keywright.http.admin.texts import mail_gaps
+from keywright.http.admin.texts import portal_gaps
 from keywright.http.pages.error_messages import explain
 from keywright.http.pages.inputs import Inputs
 from keywright.http.pages.languages import N_, _
@@ -68,7 +68,7 @@ def _render(request: PageRequest, inputs: Inputs) -> Response:
         logo=brand.logo,
         logo_type=brand.logo_type,
         is_served=request.site.settings.portal,
-        gaps=mail_gaps(request.site.settings),
+        gaps=portal_gaps(request.site.settings),
         address=f"{request.base_url}{PORTAL}",
         max_kilobytes=MAX_LOGO_BYTES // 1024,
         to_erase=request.ask(list_to_erase),

@@ -126,7 +126,7 @@ class MailTemplates(Section):
         )
         request.change(sample)
         if self.site.settings.smtp_server is None:
-            return request.redirect(place.path, _("The test mail waits: smtp_url is not set."))
+            return request.redirect(place.path, _("The test mail waits: there is no mail server."))
         return request.redirect(place.path, _("The test mail is on its way."))
 
     @page("/{name}/delete", methods=("POST",))

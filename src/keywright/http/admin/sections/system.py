@@ -21,6 +21,7 @@ from keywright.core.errors import KeywrightError, NoSuchAddress
 from keywright.db import ReadTransaction, database_path, without_password
 from keywright.events.model import RecordEvent
 from keywright.http.admin.site import AdminSite
+from keywright.http.admin.texts import system_gaps
 from keywright.http.pages.formats import write_size
 from keywright.http.pages.languages import N_, _
 from keywright.http.pages.page import Section, page
@@ -76,6 +77,7 @@ class System(Section):
             measured=measured,
             location=_location(site.settings),
             settings=site.settings,
+            gaps=system_gaps(site.settings),
             data_dir=site.settings.data_dir.absolute(),
             uptime=_duration(monotonic() - self._started_at),
             waiting=site.runner.waiting,

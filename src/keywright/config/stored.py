@@ -1,0 +1,84 @@
+"""Settings that administrators change in the pages: the database has them as texts, like an environment.
+
+What the environment, a file or an option sets wins. The one ``Settings`` of a process is changed in place,
+so that whatever reads a setting when it needs it has the new value.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from pydantic import ValidationError
+
+from keywright.config.settings import Settings
+from keywright.config.sources import Values, build_settings, describe_values
+from keywright.core.errors import ConfigurationError
+
+#: The source of these values.
+SOURCE = "the pages"
+
+log = logging.getLogger(__name__)
+
+
+def label_of(name: str) -> str | None:
+    """What the pages call a setting; None for one that only the environment, a file or an option sets."""
+    extra = Settings.model_fields[name].json_schema_extra
+    label = extra.get("label") if isinstance(extra, dict) else None
+    return None if label is None else str(label)
+
+
+#: The settings that the pages change, each with its label.
+LABELS = {name: label for name in Settings.model_fields if (label := label_of(name)) is not None}
+
+
+def is_fixed(settings: Settings, name: str) -> bool:
+    """Whether the environment, a file or an option sets it."""
+    return name in settings.model_fields_set
+
+
+def find_wrong(texts: Mapping[str, str]) -> dict[str, str]:
+    """What each value that is not allowed must be: "a time such as 03:30"."""
+    return {name: describe_values(name) for name, text in texts.items() if not _is_allowed(name, text)}
+
+
+def layer(settings: Settings, stored: Mapping[str, str]) -> Settings:
+    """Lay the settings over what is stored, and check all together. Raises ``ConfigurationError``."""
+    free: Values = {name: (text, SOURCE) for name, text in stored.items() if not is_fixed(settings, name)}
+    fixed: Values = {
+        name: (getattr(settings, name), settings.source_of(name)) for name in settings.model_fields_set
+    }
+    return build_settings(free | fixed)
+
+
+def apply(settings: Settings, stored: Mapping[str, str]) -> None:
+    """Change the settings in place. What cannot be used is left out, and the log says so."""
+    if stored == settings._stored:
+        return
+    settings._stored = dict(stored)
+    usable = {name: text for name, text in stored.items() if name in LABELS and _is_allowed(name, text)}
+    _warn_of(stored.keys() - usable.keys())
+    try:
+        layered = layer(settings, usable)
+    except ConfigurationError as problem:
+        # The only one that needs another.
+        log.warning("the mail server of the pages is left out: %s", problem)
+        layered = layer(settings, {name: text for name, text in usable.items() if name != "smtp_url"})
+    free = [name for name in LABELS if not is_fixed(settings, name)]
+    # One step for other threads.
+    settings.__dict__.update({name: getattr(layered, name) for name in free})
+    for name in free:
+        settings._sources.pop(name, None)
+        if name in layered._sources:
+            settings._sources[name] = layered._sources[name]
+
+
+def _warn_of(names: Iterable[str]) -> None:
+    for name in sorted(names):
+        log.warning("the setting %s of the pages cannot be used, and is left out", name)
+
+
+def _is_allowed(name: str, text: str) -> bool:
+    try:
+        Settings.model_validate({name: text})
+    except ValidationError:
+        return False
+    return True

@@ -1,0 +1,30 @@
+"""Decide the command about settings that administrators change in the pages."""
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from keywright.core.command import Command, Query
+from keywright.db.stored_settings import list_stored, save_stored
+from keywright.events.unit_of_work import UnitOfWork
+from keywright.maintenance.commands import ListSettings, SaveSettings
+
+
+def save_settings(work: UnitOfWork, command: SaveSettings) -> None:
+    """Store what differs. The event has each value before and after; of a mail server, its host alone."""
+    before = list_stored(work.tx)
+    changes = {name: text for name, text in command.changes.items() if text != before.get(name)}
+    if changes:
+        save_stored(work.tx, changes, command.context.now)
+        pairs = {name: [_show(name, before.get(name)), _show(name, text)] for name, text in changes.items()}
+        work.record_event("settings.changed", command, pairs)
+
+
+def _show(name: str, text: str | None) -> str | None:
+    return urlsplit(text).hostname if name == "smtp_url" and text is not None else text
+
+
+HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {SaveSettings: save_settings}
+QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
+    ListSettings: lambda read, _: list_stored(read.tx)
+}
