@@ -7,6 +7,8 @@ import httpx
 import pytest
 
 from keywright.core.command import Origin
+from keywright.identity.commands import CreateUser
+from keywright.identity.model import Role
 from keywright.jobs import orders
 from keywright.jobs.orders import Export
 from keywright.licensing.licenses.model import License, UpdateLicense
@@ -17,11 +19,13 @@ from keywright.provisioning.customers import (
     NewCustomer,
     UpdateCustomer,
 )
+from keywright.provisioning.policies.model import CreatePolicy
 from keywright.provisioning.products import CreateProduct, NewProduct
 from keywright.search.filters import Search
 from tests.http.admin_browser import Visitor, asked, decide, said, title
 from tests.http.admin_licenses import a_key, a_number, activate, follow, make, where_to
 from tests.http.asking import CANARY
+from tests.makers import a_cheap_hash
 from tests.server import RunningServer
 
 SCRIPT = {"X-Requested-With": "keywright"}
@@ -72,6 +76,9 @@ def test_customers_are_found_by_words_and_parts_of_addresses(server: RunningServ
         f"olga.ivanova@{mark}-clinic.example",
     ):
         assert f"Larch Street Clinic {mark}" in found(bob, f"{text} {mark}")["Customers"], text
+    a_customer(server, f"Łukasz Ørsted {mark}")
+    for text in ("lukasz", "ŁUKASZ", "orsted łuk"):
+        assert found(bob, f"{text} {mark}") == {"Customers": [f"Łukasz Ørsted {mark}"]}, text
     for text in ("elodie", "o'neill", "ÉLODIE neill"):
         assert found(bob, f"{text} {mark}") == {"Customers": [f"Élodie O'Neill {mark}"]}, text
     for text in ("arch", "larch olga nobody", "eill", "anova.olga"):
@@ -118,6 +125,39 @@ def test_a_license_is_found_by_its_key_however_it_is_typed_and_by_its_end(
     page = bob.post("/find", text=key, headers=SCRIPT).text
     assert key not in page
     assert "Holder of one" in page
+
+
+def test_a_license_is_found_by_the_first_groups_of_its_key_and_by_its_number(
+    server: RunningServer, bob: Visitor
+) -> None:
+    start = f"qf{a_number():06d}"
+    license = make(server, key=f"{start}-7KDM-{CANARY}", customer_id=a_customer(server, "Owner of groups"))
+    for text in (start, start.upper(), f"{start[:4]}-{start[4:]}-7k"):
+        assert where_to(bob.post("/find", text=text)) == f"/licenses/{license.id}", text
+    for text in (start[:7], f"{start}-8"):
+        assert "Licenses" not in found(bob, text), text
+    for text in (f"License {license.id}", f"license #{license.id}"):
+        assert found(bob, text) == {"Licenses": ["Owner of groups"]}, text
+    german = bob.post("/find", text=f"lizenz {license.id}", headers={"Accept-Language": "de"})
+    assert where_to(german) == f"/licenses/{license.id}"
+
+
+def test_policies_shops_and_users_are_found_by_those_who_may_open_them(
+    server: RunningServer, ada: Visitor, bob: Visitor
+) -> None:
+    mark = f"y{a_number()}"
+    recipe = {"name": f"Yearly {mark}", "charset": "0123456789ABCDEF", "chunks": 4, "chunk_length": 5}
+    (policy,) = decide(server, CreatePolicy(**asked(**recipe)))
+    assert ada.post("/connections/new", shop="generic", name=f"Store {mark}").status_code == 200
+    user = CreateUser(**asked(name=f"zoe-{mark}", role=Role.READER, password_hash=a_cheap_hash("x")))
+    decide(server, user)
+    assert found(ada, mark) == {
+        "Policies": [f"Yearly {mark}"],
+        "Shops": [f"Store {mark}"],
+        "Users": [f"zoe-{mark}"],
+    }
+    assert found(bob, mark) == {"Policies": [f"Yearly {mark}"], "Shops": [f"Store {mark}"]}
+    assert where_to(ada.post("/find", text=f"policy {policy.id}")) == f"/policies/{policy.id}/edit"
 
 
 def test_orders_are_found_with_and_without_their_sign(server: RunningServer, bob: Visitor) -> None:

@@ -317,6 +317,22 @@ def test_a_license_is_extended_from_its_end_or_from_today(server: RunningServer,
     assert abs(changed.expires_at - asked()["context"].now - timedelta(days=100)) < timedelta(minutes=1)
 
 
+def test_a_license_is_extended_by_months_of_the_readers_zone_and_may_stay_expired(
+    server: RunningServer, bob: Visitor
+) -> None:
+    bob.http.cookies.set("keywright_zone", "Europe/Berlin", domain="127.0.0.1", path="/admin")
+    license = make(server, expires_at=datetime(2024, 11, 30, 23, tzinfo=UTC))
+    path = f"/licenses/{license.id}"
+    bob.post(f"{path}/extend", days="7", unit="months", begin="expiry")
+    changed = found(server, license)
+    assert changed is not None
+    # Both are the first moment of a day in Berlin.
+    assert changed.expires_at == datetime(2025, 6, 30, 22, tzinfo=UTC)
+    assert "The license is extended until" in said_next(bob, path)
+    bob.post(f"{path}/extend", days="2000", unit="years", begin="now")
+    assert "The license is valid until" in said_next(bob, path)
+
+
 def test_what_cannot_be_extended_is_said_beside_the_days(server: RunningServer, bob: Visitor) -> None:
     endless = make(server)
     ending = make(server, expires_at=asked()["context"].now + timedelta(days=10))
@@ -374,7 +390,7 @@ def test_one_place_is_given_up(server: RunningServer, bob: Visitor) -> None:
     license = make(server, times_activated_max=2)
     first, second = activate(server, license), activate(server, license)
     path = f"/licenses/{license.id}"
-    assert where_to(bob.post(f"{path}/deactivate", token=first.token)) == path
+    assert where_to(bob.post(f"{path}/deactivate", token=first.token)) == f"{path}#devices"
     assert "The place is free again." in said_next(bob, path)
     changed = found(server, license)
     assert changed is not None

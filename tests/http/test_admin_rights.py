@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import groupby
 from typing import NamedTuple
 
 import pytest
@@ -111,9 +112,11 @@ def test_the_menu_shows_what_can_be_opened(visitors: dict[str, Visitor], who: st
         assert 'aria-current="page"' in answer.text
 
 
-def test_every_entry_of_the_menu_has_an_icon_of_its_own_and_a_page() -> None:
+def test_every_entry_of_the_menu_has_a_group_an_icon_of_its_own_and_a_page() -> None:
     entries = [section for section in SECTIONS if section.in_menu]
     icons = [section.icon for section in entries]
+    groups = [name for name, _ in groupby(section.group for section in entries)]
+    assert groups == ["", "Licensing", "Activity", "Connections", "Settings"]
     # The buttons below the menu have these.
     assert sorted({*icons, "sun", "moon", "system"}) == sorted([*icons, "sun", "moon", "system"])
     for section in entries:

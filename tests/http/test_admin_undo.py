@@ -33,6 +33,12 @@ def undo_form(page: httpx.Response) -> str:
     return unescape(form[1])
 
 
+def undo_form_of_history(bob: Visitor, path: str) -> str:
+    """The address of the first form in the history that undoes a change."""
+    found = re.findall(r'action="/admin(/licenses/\d+/history/\d+/undo)"', bob.get(f"{path}/history").text)
+    return str(found[0])
+
+
 @pytest.mark.parametrize(
     ("path", "fields"),
     [
@@ -95,6 +101,28 @@ def test_the_history_offers_to_undo_a_change_of_a_program(server: RunningServer,
     # The place is taken: a second time changes nothing, and says why.
     bob.post(form)
     assert "it has been changed since (activations)" in said(bob.get(f"/licenses/{license.id}"))
+
+
+def test_the_history_offers_to_undo_a_change_once(server: RunningServer, bob: Visitor) -> None:
+    license = make(server, times_activated_max=1)
+    path = f"/licenses/{license.id}"
+    for limit in ("2", "3"):
+        bob.post(f"{path}/limit", times_activated_max=limit)
+    bob.post(f"{path}/disable")
+
+    def offered() -> list[str]:
+        return re.findall(r'aria-label="(Undo: [^"]+)"', bob.get(f"{path}/history").text)
+
+    # The limit of 2 is not there any more.
+    assert len(offered()) == 2
+    bob.post(undo_form_of_history(bob, path))
+    # The undo itself, and the newest limit.
+    assert len(offered()) == 2
+    place = activate(server, license)
+    decide(server, Deactivate(**asked(license=license.id, token=place.token)))
+    assert len(offered()) == 3
+    bob.post(undo_form_of_history(bob, path))
+    assert len(offered()) == 2
 
 
 def test_enabling_gives_the_status_back_that_a_license_had(server: RunningServer, bob: Visitor) -> None:

@@ -9,7 +9,14 @@ from sqlalchemy import func, select
 from sqlalchemy import update as updated
 
 from keywright.db import Storage, WriteTransaction, run_read, run_write
-from keywright.db.schema import checkpoints, daily_product_counts, events, license_updates, limit_refusals
+from keywright.db.schema import (
+    checkpoints,
+    daily_product_counts,
+    events,
+    license_updates,
+    licenses,
+    limit_refusals,
+)
 from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.licensing.activations import store as activation_store
@@ -242,6 +249,23 @@ def test_what_happened_to_a_license_that_was_deleted_is_counted_by_product(
         (7, day(NOW), "license.activated"): 1,
         (7, day(NOW), "license.deleted"): 2,
     }
+
+
+def test_the_beginnings_of_keys_from_before_are_found(executor: Executor, storage: Storage) -> None:
+    executor.execute([create(f"ABCD-EFGH-{number}") for number in range(30)])
+    executor.execute([create("short")])
+
+    def find(text: str) -> int | None:
+        found = run_read(storage, lambda tx: license_store.find_by_key_start(tx, text, most=40))
+        return None if found is None else len(found)
+
+    assert find("abcdefgh") == 30
+    with storage.write() as tx:
+        tx.connection.execute(updated(licenses).values(key_start=None))
+    assert find("abcdefgh") == 0
+    follow_all(executor)
+    assert (find("abcdefgh"), find("ABCDEFGH-7"), find("abcdefg"), find("short")) == (30, 1, 0, 0)
+    assert run_read(storage, lambda tx: license_store.find_by_key_start(tx, "abcdefgh", most=29)) is None
 
 
 def test_what_is_counted_in_memory_is_added_to_its_product(executor: Executor, storage: Storage) -> None:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -16,13 +17,14 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
+from alembic.operations import Operations
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, create_engine, inspect, text
+from sqlalchemy import Connection, Engine, create_engine, insert, inspect, select, text
 
 from keywright.core.errors import StoreUnavailable
 from keywright.db import Storage, migrations
 from keywright.db.migrate import HEAD, read_file_state
-from keywright.db.schema import metadata
+from keywright.db.schema import metadata, name_terms
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
 from tests.makers import KEY, KEY_RING, a_license, a_storage
@@ -294,3 +296,16 @@ def test_a_database_that_is_up_to_date_is_neither_copied_nor_changed(sold: Path)
     a_storage(sold).close()
     assert (sold / "keywright.db").read_bytes() == before
     assert not (sold / "backups").exists()
+
+
+def test_terms_of_names_are_folded_as_they_are_typed(migrated: Engine) -> None:
+    revision = import_module("keywright.db.migrations.versions.0030_beginnings_of_keys")
+    old = [("cłukasz", 1), ("clukasz", 2), ("cłukasz", 2), ("cfoo", 3), ("c" + 23 * "a" + "æ", 4)]
+    with migrated.begin() as connection:
+        for term, number in old:
+            connection.execute(insert(name_terms).values(term=term, number=number))
+        with Operations.context(MigrationContext.configure(connection)):
+            revision._fold_terms()
+        found = connection.execute(select(name_terms.c.term, name_terms.c.number)).all()
+    expected = [("clukasz", 1), ("clukasz", 2), ("cfoo", 3), ("c" + 23 * "a" + "a", 4)]
+    assert sorted(map(tuple, found)) == sorted(expected)

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -215,6 +216,29 @@ def test_valid_for_reaches_the_end_of_time_and_not_beyond() -> None:
         activation_rules.activate(a_license(valid_for_days=2**31 - 1), NOW).expires_at
         == license_rules.END_OF_TIME
     )
+
+
+def test_an_extension_by_months_ends_with_a_day_of_its_time_zone() -> None:
+    berlin, end = ZoneInfo("Europe/Berlin"), license_rules.END_OF_TIME
+    january = datetime(2026, 1, 31, 23, tzinfo=UTC)
+    rows = (
+        # In Berlin it is the first moment of February, and then of March.
+        (january, {"months": 1, "zone": berlin}, datetime(2026, 2, 28, 23, tzinfo=UTC)),
+        (january, {"months": 1}, datetime(2026, 2, 28, 23, tzinfo=UTC)),
+        (january, {"months": 5, "zone": berlin}, datetime(2026, 6, 30, 22, tzinfo=UTC)),
+        (january, {"months": 12, "days": 1}, datetime(2027, 2, 1, 23, tzinfo=UTC)),
+        (january, {"months": 12 * 9999}, end),
+        (january, {"days": 1, "is_from_now": True}, NOW + timedelta(days=1)),
+        (NOW - timedelta(days=9), {"days": 1, "is_from_later": True}, NOW + timedelta(days=1)),
+        (NOW + timedelta(days=9), {"days": 1, "is_from_later": True}, NOW + timedelta(days=10)),
+        (None, {"days": 1}, NOW + timedelta(days=1)),
+    )
+    wrong = [
+        (before, by, after)
+        for before, by, after in rows
+        if license_rules.extended(a_license(expires_at=before), NOW, **by) != after
+    ]
+    assert not wrong
 
 
 @given(

@@ -19,6 +19,8 @@ _NONCE_BYTES = 12
 _MIN_SECRET_BYTES = 16
 #: The number of characters at a key's end by which it can be found.
 KEY_END_LENGTH = 4
+#: The number of characters at a key's beginning by which it can be found: of its first groups.
+KEY_START_LENGTH = 8
 
 
 class KeyRing:
@@ -64,6 +66,11 @@ class KeyRing:
         return (
             self._short_index(f"\0end\0{folded[-KEY_END_LENGTH:]}") if len(folded) >= KEY_END_LENGTH else None
         )
+
+    def key_start(self, key: str) -> int | None:
+        """The same of its first eight; None for a key that has fewer."""
+        start = fold_key(key)[:KEY_START_LENGTH]
+        return self._short_index(f"\0start\0{start}") if len(start) == KEY_START_LENGTH else None
 
     def key_folded(self, key: str) -> int | None:
         """The 64-bit blind index of a license key in any case and with or without dashes; None for a key

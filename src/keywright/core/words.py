@@ -9,14 +9,18 @@ MAX_TERM_LENGTH = 24
 #: The shortest part of an e-mail address by which it is found, where that does not begin a word.
 LEAST_PART = 3
 _WORD = re.compile(r"\w+")
+#: Letters that are no letter with an accent, as people type them who do not have them.
+LETTERS = str.maketrans(
+    {"ł": "l", "ø": "o", "đ": "d", "ð": "d", "ħ": "h", "ı": "i", "ŧ": "t", "þ": "th", "æ": "ae", "œ": "oe"}
+)
 
 
 def fold(text: str) -> str:
-    """The text without case and accents: "MÜLLER" and "Muller" are the same."""
+    """The text without case and accents: "MÜLLER" and "Muller", "Łukasz" and "lukasz" are the same."""
     if text.isascii():
         return text.lower()
     plain = unicodedata.normalize("NFKD", text).casefold()
-    return "".join(one for one in plain if not unicodedata.combining(one))
+    return "".join(one for one in plain if not unicodedata.combining(one)).translate(LETTERS)
 
 
 def split_words(text: str) -> list[str]:

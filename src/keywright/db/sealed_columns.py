@@ -103,7 +103,7 @@ SEALED_COLUMNS: Final = (
         licenses.c.sealed_key,
         lambda row: license_associated_data(row.id),
         licenses.c.key_hmac,
-        {"key_end": KeyRing.key_end, "key_folded": KeyRing.key_folded},
+        {"key_start": KeyRing.key_start, "key_end": KeyRing.key_end, "key_folded": KeyRing.key_folded},
     ),
     SealedColumn(
         rotated_keys.c.sealed_key,

@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 from typing import Annotated, Any, TypeAlias
+from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -26,7 +27,7 @@ _StatusNumber = Annotated[int, msgspec.Meta(ge=Status.SOLD.value, le=Status.DISA
 class What(StrEnum):
     """The change to each license."""
 
-    #: By ``amount`` days.
+    #: By ``amount`` days, or months.
     EXTEND = "extend"
     #: To ``amount`` places; without an amount, there is no limit.
     SET_LIMIT = "set_limit"
@@ -53,16 +54,23 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     claimable: bool | None = None
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Change(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Change the licenses with these ids, or those that match a search and exist when it is ordered.
-    ``is_from_now`` says where an extension begins.
+    ``is_from_now`` says where an extension begins; ``zone``, that it is by months of this time zone.
     """
 
     what: What
     amount: Annotated[int, msgspec.Meta(ge=1, le=MAX_COUNT)] | None = None
     is_from_now: bool = False
+    zone: str | None = None
     license_ids: _Selected | None = None
     search: Search | None = None
+
+    def extension(self) -> dict[str, Any]:
+        """The fields of the command that extends a license."""
+        amount = self.amount or 0
+        by = {"days": amount} if self.zone is None else {"months": amount, "zone": ZoneInfo(self.zone)}
+        return by | {"is_from_now": self.is_from_now}
 
 
 class Export(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

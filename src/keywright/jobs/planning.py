@@ -165,7 +165,7 @@ def _change_command(order: Change, fields: dict[str, Any]) -> LicenseCommand:
     amount = order.amount or 0
     match order.what:
         case What.EXTEND:
-            return ExtendLicense(**fields, days=amount, is_from_now=order.is_from_now)
+            return ExtendLicense(**fields, **order.extension())
         case What.RAISE_LIMIT:
             return RaiseLimit(**fields, places=amount)
         case What.SET_LIMIT:

@@ -10,7 +10,7 @@ from keywright.events.store import list_events
 from keywright.jobs.orders import Change, What
 from keywright.jobs.reasons import reason_of
 from keywright.licensing.licenses.model import License, Status
-from keywright.licensing.licenses.rules import expiry_after, raised_limit, require_later
+from keywright.licensing.licenses.rules import extended, raised_limit, require_later
 from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.licensing.undo.rules import UNUSABLE, status_before
 from keywright.search.license_pages import find_matching_ids
@@ -39,19 +39,20 @@ class Line(NamedTuple):
 
 class Preview(NamedTuple):
     """Of the first ``looked_at`` licenses, how many would change, the first of them, and how many would not,
-    by the reason.
+    by the reason; ``stay_expired`` of those that would be extended would still be expired.
     """
 
     lines: list[Line]
     changed: int
     unchanged: dict[str, int]
     looked_at: int
+    stay_expired: int = 0
 
 
 def preview(tx: ReadTransaction, order: Change, now: datetime) -> Preview:
     """What the order would change now."""
     lines: list[Line] = []
-    changed, reasons = 0, Counter[str]()
+    changed, stay_expired, reasons = 0, 0, Counter[str]()
     licenses = find_licenses_by_id(tx, _first_ids(tx, order, now))
     for license in licenses.values():
         try:
@@ -60,9 +61,10 @@ def preview(tx: ReadTransaction, order: Change, now: datetime) -> Preview:
             reasons[reason_of(refusal)] += 1
             continue
         changed += 1
+        stay_expired += isinstance(line.after, datetime) and line.after <= now
         if len(lines) < MAX_SHOWN:
             lines.append(_with_former_status(tx, line) if order.what is What.ENABLE else line)
-    return Preview(lines, changed, dict(reasons), len(licenses))
+    return Preview(lines, changed, dict(reasons), len(licenses), stay_expired)
 
 
 def _first_ids(tx: ReadTransaction, order: Change, now: datetime) -> list[int]:
@@ -77,8 +79,7 @@ def _predict(order: Change, license: License, now: datetime) -> Line:
     amount = order.amount or 0
     match order.what:
         case What.EXTEND:
-            begin = now if order.is_from_now else license.expires_at or now
-            later = require_later(license, expiry_after(begin, amount))
+            later = require_later(license, extended(license, now, **order.extension()))
             return Line(license, "expires_at", license.expires_at, later)
         case What.RAISE_LIMIT:
             return _limit_line(license, raised_limit(license, amount))

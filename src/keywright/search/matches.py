@@ -9,7 +9,6 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 from sqlalchemy import ColumnElement, and_, exists, func, literal_column, select, tuple_, union_all
 
-from keywright.core.crypto import fold_key
 from keywright.core.errors import InvalidLicenseKey
 from keywright.core.parsing import is_storable
 from keywright.core.words import match_for, terms_for
@@ -22,6 +21,7 @@ from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.store import (
     find_by_folded_key,
     find_by_key_end,
+    find_by_key_start,
     find_licenses,
     find_licenses_by_id,
     find_rotated,
@@ -129,8 +129,8 @@ def find_whole_keys(tx: ReadTransaction, key: str) -> list[License]:
 def find_licenses_like(
     tx: ReadTransaction, typed: str, *, after: Place | None, limit: int
 ) -> Matches[License]:
-    """The licenses with this key or number, and then those whose key ends so, the newest first; incomplete
-    where too many end so, and none is found by the whole key.
+    """The licenses with this key or number, and then those whose key begins or ends so, the newest first;
+    incomplete where too many do, and none is found by the whole key.
     """
     if not is_storable(typed):
         return Matches()
@@ -138,12 +138,13 @@ def find_licenses_like(
     number = parse_number(typed)
     if number is not None:
         exact |= {*find_licenses_by_id(tx, [number])}
-    ending = find_by_key_end(tx, typed, most=_MAX_ENDS) if fold_key(typed) else []
-    order = [(0, -one) for one in exact] + [(1, -one.id) for one in ending or [] if one.id not in exact]
+    parts = [find(tx, typed, most=_MAX_ENDS) for find in (find_by_key_start, find_by_key_end)]
+    others = {one.id for part in parts if part for one in part} - exact
+    order = [(0, -one) for one in exact] + [(1, -one) for one in others]
     places = [place for place in sorted(order) if after is None or place > tuple(after)][: limit + 1]
     found = find_licenses_by_id(tx, [-number for _, number in places])
     page = page_of([(place, found[-place[1]]) for place in places if -place[1] in found], limit)
-    return msgspec.structs.replace(page, is_incomplete=ending is None and not exact)
+    return msgspec.structs.replace(page, is_incomplete=None in parts and not exact)
 
 
 def find_orders(tx: ReadTransaction, typed: str) -> list[OrderMatch]:

@@ -172,6 +172,10 @@ def _project_past(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
         return _project_past_licenses(tx, at, limit * _LICENSES)
     if at.past_activations < END:
         return _project_past_activations(tx, at, limit * _ACTIVATIONS)
+    if at.key_starts < END:
+        last_id = license_store.save_key_starts(tx, after_id=at.key_starts, limit=limit)
+        at.key_starts = END if last_id is None else last_id
+        return limit
     return 0
 
 

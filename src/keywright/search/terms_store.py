@@ -123,6 +123,8 @@ class Checkpoints(msgspec.Struct):
     #: next one up to a token that begins with these 15 hexadecimal digits.
     past_activations: int = 0
     past_token: int = 0
+    #: The last license whose ``key_start`` is stored.
+    key_starts: int = 0
     #: The newest event when events began to be counted by product, -1 before; and the last one up to it that
     #: has been.
     products_until: int = -1
@@ -134,7 +136,7 @@ class Checkpoints(msgspec.Struct):
     def is_past_done(self) -> bool:
         """Whether all data from before the first checkpoint has been projected."""
         is_counted = 0 <= self.past_until <= self.past_events
-        return is_counted and self.past_licenses == END and self.past_activations == END
+        return is_counted and self.past_licenses == self.past_activations == self.key_starts == END
 
     @property
     def is_past_of_products_done(self) -> bool:

@@ -61,6 +61,8 @@ licenses = Table(
     Column("quantity", BigInteger, nullable=False, server_default=text("1")),
     # A JSON object: of terms that were set by hand, the values that a rule last wrote.
     Column("rule_terms", Text),
+    # A blind index of the key's first eight characters; NULL until the projection has come by.
+    Column("key_start", BigInteger),
     CheckConstraint("times_activated >= 0 AND times_activated <= places", name="within_places"),
     # For the pages. No index may have a column that an activation writes (times_activated, updated_at): on
     # PostgreSQL, every activation would then write to every index.
@@ -81,6 +83,7 @@ licenses = Table(
     ),
     Index("ix_licenses_key_end", "key_end"),
     Index("ix_licenses_key_folded", "key_folded"),
+    partial_index("ix_licenses_key_start", "key_start", where="key_start IS NOT NULL"),
 )
 
 #: When licenses were changed, as events tell some moments later: the index that ``licenses`` must not have.

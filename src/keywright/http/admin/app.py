@@ -52,7 +52,7 @@ from keywright.http.pages.session import BrowserSession
 from keywright.http.pages.site import Site
 from keywright.search.statistics import RecentFigures
 
-#: The sections, in the order of the menu.
+#: The sections, in the order of the menu; those of a group are together.
 SECTIONS: tuple[type[Section], ...] = (
     Start,
     SignIn,
@@ -60,17 +60,17 @@ SECTIONS: tuple[type[Section], ...] = (
     Invitation,
     Overview,
     Licenses,
-    Policies,
-    Products,
     Customers,
-    PortalAndBrand,
-    Connections,
-    ApiKeys,
-    Webhooks,
+    Products,
+    Policies,
+    Events,
     Jobs,
+    Connections,
+    Webhooks,
+    ApiKeys,
     Mails,
     MailTemplates,
-    Events,
+    PortalAndBrand,
     Users,
     SettingsPages,
     System,

@@ -27,7 +27,6 @@ from keywright.http.admin.event_text import (
 from keywright.http.pages.render import has_right
 from keywright.identity.model import Right, User
 from keywright.identity.store import list_api_keys, list_users
-from keywright.licensing.undo.rules import can_undo
 from keywright.provisioning.products import NameKind
 from keywright.provisioning.store import find_titles, names_of
 from keywright.search import store as search_store
@@ -87,8 +86,6 @@ class EventView(NamedTuple):
     limit: int | None
     #: The page that it leads to, below /admin; empty if there is none.
     path: str
-    #: Whether the history of its license offers to undo it.
-    can_undo: bool
 
 
 def to_views(
@@ -117,7 +114,6 @@ def to_view(record: EventRecord, names: EventNames = NO_NAMES, reader: User | No
         taken=details.get("activation_count"),
         limit=details.get("max_activations"),
         path=_find_path(event, names, reader),
-        can_undo=can_undo(event),
     )
 
 

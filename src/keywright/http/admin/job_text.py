@@ -124,7 +124,7 @@ def title_of(tx: ReadTransaction, job: Job) -> str:
 def _describe_change(order: Change) -> str:
     amount = order.amount or 0
     if order.what is What.EXTEND:
-        return _describe_extension(amount, is_from_now=order.is_from_now)
+        return _describe_extension(order, amount)
     if order.what is What.SET_LIMIT:
         return _describe_limit(amount)
     if order.what is What.RAISE_LIMIT:
@@ -140,10 +140,14 @@ def _describe_change(order: Change) -> str:
     return words[order.what]
 
 
-def _describe_extension(days: int, *, is_from_now: bool) -> str:
-    if is_from_now:
-        return ngettext("Extend by %(num)s day from now", "Extend by %(num)s days from now", days)
-    return ngettext("Extend by %(num)s day", "Extend by %(num)s days", days)
+def _describe_extension(order: Change, amount: int) -> str:
+    if order.zone is None and order.is_from_now:
+        return ngettext("Extend by %(num)s day from now", "Extend by %(num)s days from now", amount)
+    if order.zone is None:
+        return ngettext("Extend by %(num)s day", "Extend by %(num)s days", amount)
+    if order.is_from_now:
+        return ngettext("Extend by %(num)s month from now", "Extend by %(num)s months from now", amount)
+    return ngettext("Extend by %(num)s month", "Extend by %(num)s months", amount)
 
 
 def _describe_limit(places: int) -> str:

@@ -110,3 +110,15 @@ def write_ago(moment: datetime, now: datetime) -> str:
     if moment == now:
         return _("just now")
     return format_timedelta(moment - now, threshold=1, add_direction=True, locale=current_language().locale)
+
+
+def is_near(moment: datetime, now: datetime) -> bool:
+    """Whether it is less than a day away, so that the time of day matters."""
+    return abs(moment - now) < timedelta(days=1)
+
+
+def write_clock(moment: datetime) -> str:
+    """``2:12 PM``, in UTC."""
+    from babel.dates import format_time
+
+    return format_time(moment, "short", tzinfo=UTC, locale=current_language().locale)

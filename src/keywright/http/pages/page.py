@@ -83,6 +83,8 @@ class Section:
     #: Marked by ``N_``.
     label: ClassVar[str]
     path: ClassVar[str]
+    #: The heading of its group in the menu, marked by ``N_``; "" is none.
+    group: ClassVar[str] = ""
     #: A name in templates/icons.html.
     icon: ClassVar[str] = "dot"
     in_menu: ClassVar[bool] = True
@@ -104,7 +106,7 @@ class Section:
     def menu_item(cls) -> MenuItem:
         """The section's entry in the menu."""
         rights = frozenset(page.right for page in cls.pages.values())
-        return MenuItem(cls.label, cls.path, cls.icon, rights, cls.is_for_enrolling)
+        return MenuItem(cls.group, cls.label, cls.path, cls.icon, rights, cls.is_for_enrolling)
 
     def routes(self) -> list[Route]:
         """A route for each page."""

@@ -150,6 +150,8 @@ def build_environment(
         day=formats.write_day,
         short_day=formats.write_short_day,
         ago=formats.write_ago,
+        clock=formats.write_clock,
+        is_near=formats.is_near,
         second_before=last_second,
     )
     return environment

@@ -15,8 +15,9 @@ from keywright.http.pages.runner import Runner
 
 @dataclass(frozen=True)
 class MenuItem:
-    """A section in the menu. It is shown to users who have any of the rights."""
+    """A section in the menu, below the heading of its group. Users see it who have any of the rights."""
 
+    group: str
     label: str
     path: str
     icon: str

@@ -252,10 +252,9 @@ def _different_terms(before: Terms, after: Terms) -> dict[str, Any]:
 def extend(work: LicenseWork, command: ExtendLicense) -> LicenseRecord:
     """Put an expiry off; never to an earlier moment. Raises ``NeverExpires``, ``ExpiresLater``."""
     license = work.get_license(command)
-    now, begin = command.context.now, license.expires_at
-    if begin is None or command.is_from_now or (command.is_from_later and now > begin):
-        begin = now
-    expires_at = command.until or rules.expiry_after(begin, command.days)
+    given = ("days", "months", "zone", "is_from_now", "is_from_later")
+    by = {name: getattr(command, name) for name in given}
+    expires_at = command.until or rules.extended(license, command.context.now, **by)
     later = rules.require_later(license, expires_at, "until" if command.until else "days")
     return update(work, _update(command, expires_at=later))
 

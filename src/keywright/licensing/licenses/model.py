@@ -7,7 +7,7 @@ products, users) are kept as they came and never looked up.
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from enum import IntEnum, StrEnum
 from typing import Any
 
@@ -234,11 +234,13 @@ class ShowKey(LicenseCommand, frozen=True, kw_only=True):
 
 
 class ExtendLicense(LicenseCommand, frozen=True, kw_only=True):
-    """Move the expiry this many days after the present one, after ``now``, or after the later of both; or to
-    the moment ``until``.
+    """Move the expiry this many days and months (of the time zone) after the present one, after ``now``, or
+    after the later of both; or to the moment ``until``.
     """
 
     days: int = 0
+    months: int = 0
+    zone: tzinfo = UTC
     is_from_now: bool = False
     is_from_later: bool = False
     until: datetime | None = None

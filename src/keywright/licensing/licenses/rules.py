@@ -1,7 +1,8 @@
 """Rules of a license. Pure: what is known comes in; the new state or a refusal goes out."""
 
+from calendar import monthrange
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import MAXYEAR, UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 from keywright.core.errors import (
@@ -211,6 +212,39 @@ def expiry_after(now: datetime, days: int) -> datetime:
     if not days:
         return now
     return END_OF_TIME if days > (END_OF_TIME - now).days else now + timedelta(days=days)
+
+
+def add_months(moment: datetime, months: int) -> datetime:
+    """So many months later, or earlier; on the month's last day where it has no such day. Moments out of the
+    calendar are its first or last year.
+    """
+    year, month = divmod(moment.year * 12 + moment.month - 1 + months, 12)
+    year = min(max(year, 1), MAXYEAR)
+    return moment.replace(year=year, month=month + 1, day=min(moment.day, monthrange(year, month + 1)[1]))
+
+
+def extended(
+    license: License,
+    now: datetime,
+    *,
+    days: int = 0,
+    months: int = 0,
+    zone: tzinfo = UTC,
+    is_from_now: bool = False,
+    is_from_later: bool = False,
+) -> datetime:
+    """The expiry after an extension, as ``ExtendLicense`` asks for it. Months are those of the time zone, so
+    that what ends with a day ends with a day.
+    """
+    begin = license.expires_at
+    if begin is None or is_from_now or (is_from_later and now > begin):
+        begin = now
+    until = expiry_after(begin, days)
+    if not months:
+        return until
+    if 12 * until.year + until.month + months >= 12 * MAXYEAR:
+        return END_OF_TIME
+    return add_months(until.astimezone(zone), months).astimezone(UTC)
 
 
 def require_later(license: License, expires_at: datetime, field: str = "days") -> datetime:

@@ -61,6 +61,28 @@ def find_by_key_end(tx: ReadTransaction, text: str, *, most: int | None = None) 
     return [one for one in found if fold_key(one.key).endswith(fold_key(text))]
 
 
+def find_by_key_start(tx: ReadTransaction, text: str, *, most: int) -> list[License] | None:
+    """The licenses whose key begins so, like ``find_by_key_end``; none for less than eight characters."""
+    indexes = [index for ring in tx.key_ring.rings if (index := ring.key_start(text)) is not None]
+    found = _find_by_index(tx, licenses.c.key_start.in_(indexes), limit=most + 1)
+    if len(found) > most:
+        return None
+    return [one for one in found if fold_key(one.key).startswith(fold_key(text))]
+
+
+def save_key_starts(tx: WriteTransaction, *, after_id: int, limit: int) -> int | None:
+    """Store the index of the beginning of the keys of the next licenses, which older versions do not have.
+    Returns the last license's ID, None at the end.
+    """
+    columns = licenses.c
+    query = select(columns.id, columns.sealed_key, columns.key_start).where(columns.id > after_id)
+    found = tx.connection.execute(query.order_by(columns.id).limit(limit).with_for_update()).all()
+    keys = {row.id: tx.key_ring.unseal_key(row.sealed_key, row.id) for row in found if row.key_start is None}
+    values = [{"where_id": id, "key_start": tx.sealing.key_start(key)} for id, key in keys.items()]
+    _SAVE_KEY_STARTS.execute(tx.connection, values)
+    return found[-1].id if len(found) == limit else None
+
+
 def _find_by_index(tx: ReadTransaction, is_candidate: ColumnElement[bool], *, limit: int) -> list[License]:
     query = select(*_SEALED).where(is_candidate).order_by(licenses.c.id).limit(limit)
     return [_unseal(tx, row) for row in tx.connection.execute(query)]
@@ -242,6 +264,7 @@ def new_license_values(tx: WriteTransaction, license: License) -> Values:
     return license_values(license) | {
         "key_hmac": tx.sealing.blind_index(license.key),
         "sealed_key": tx.sealing.seal_key(license.key, license.id),
+        "key_start": tx.sealing.key_start(license.key),
         "key_end": tx.sealing.key_end(license.key),
         "key_folded": tx.sealing.key_folded(license.key),
     }
@@ -369,6 +392,7 @@ UPDATE_COUNTERS = bulk_update(licenses, ["id"], _COUNTER)
 UPDATE_COUNTERS_AND_RECORDS = bulk_update(licenses, ["id"], (*_COUNTER, "deactivated_count"))
 UPDATE_COUNTERS_AND_EXPIRY = bulk_update(licenses, ["id"], (*_COUNTER, "deactivated_count", "expires_at"))
 UPDATE_COUNTERS_AND_PLACES = bulk_update(licenses, ["id"], (*_COUNTER, "deactivated_count", "places"))
+_SAVE_KEY_STARTS = bulk_update(licenses, ["id"], ["key_start"])
 DELETE_LICENSES = bulk_delete(licenses, "id")
 
 

@@ -1,13 +1,13 @@
 """What can be undone, and by which commands. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
 
 from keywright.core.command import Cost
-from keywright.core.errors import CannotUndo, ChangedSince
+from keywright.core.errors import CannotUndo, ChangedSince, Refusal
 from keywright.events.model import Event
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses.model import License, LicenseCommand, Status
@@ -83,11 +83,27 @@ UNUSABLE = (Status.INACTIVE, Status.DISABLED)
 _PAIR = 2
 
 
-def can_undo(event: Event) -> bool:
-    """Whether the history offers to undo this event: it tells of a change, and holds what was before."""
-    if event.name == UPDATED:
-        return _are_pairs(event.details)
-    return event.name == DELETED or (event.name == FREED and event.activation_id is not None)
+def list_undoable(license: License, active: Container[int], events: Mapping[int, Event]) -> set[int]:
+    """Those of these events of the license, newest first and by id, that can be undone now: each change once.
+    ``active`` are its active activations.
+    """
+    found, touched = set(), set[Any]()
+    for id, event in events.items():
+        names = {event.activation_id} if event.activation_id is not None else {*(event.details or {})}
+        if not names & touched and _can_undo(license, active, event):
+            found.add(id)
+        if event.name in (UPDATED, FREED, GIVEN_BACK):
+            touched |= names
+    return found
+
+
+def _can_undo(license: License, active: Container[int], event: Event) -> bool:
+    if event.name == FREED:
+        return event.activation_id is not None and event.activation_id not in active
+    try:
+        return event.name == UPDATED and bool(fields_before(license, event.details))
+    except Refusal:
+        return False
 
 
 def fields_before(license: License, details: Mapping[str, Any] | None) -> dict[str, Any]:

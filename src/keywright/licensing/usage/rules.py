@@ -2,7 +2,6 @@
 creation. A meter's periods never overlap: one begins where the last one has ended, or later.
 """
 
-from calendar import monthrange
 from collections.abc import Iterable
 from datetime import MAXYEAR, UTC, datetime, timedelta
 from functools import lru_cache
@@ -11,7 +10,7 @@ from msgspec.structs import replace
 
 from keywright.core.errors import InvalidParameters, UsageExceeded
 from keywright.licensing.licenses.model import License
-from keywright.licensing.licenses.rules import END_OF_TIME, require_activatable
+from keywright.licensing.licenses.rules import END_OF_TIME, add_months, require_activatable
 from keywright.licensing.terms.model import Meter, Overage, Period, Terms
 from keywright.licensing.usage.model import MeterUsage
 
@@ -24,15 +23,6 @@ _MONTHS = {Period.LICENSE_MONTH: 1, Period.LICENSE_YEAR: 12}
 #: From the first day of a calendar period, so many days lead into the next one.
 _DAYS = {Period.DAY: 1, Period.MONTH: 31, Period.YEAR: 366}
 _SECOND = timedelta(seconds=1)
-
-
-def add_months(moment: datetime, months: int) -> datetime:
-    """So many months later, or earlier; on the month's last day where it has no such day. Moments out of the
-    calendar are its first or last year.
-    """
-    year, month = divmod(moment.year * 12 + moment.month - 1 + months, 12)
-    year = min(max(year, 1), MAXYEAR)
-    return moment.replace(year=year, month=month + 1, day=min(moment.day, monthrange(year, month + 1)[1]))
 
 
 def period_of(per: Period, created_at: datetime, now: datetime) -> tuple[datetime, datetime]:

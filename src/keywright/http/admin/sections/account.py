@@ -25,6 +25,7 @@ class Account(Section):
 
     label = N_("My account")
     path = "/account"
+    group = N_("Settings")
     icon = "user"
     right = Right.LOOK
 

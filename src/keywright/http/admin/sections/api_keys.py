@@ -47,6 +47,7 @@ class ApiKeys(Section):
 
     label = N_("API keys")
     path = "/api-keys"
+    group = N_("Connections")
     icon = "server"
     right = Right.ADMINISTER
 

@@ -23,6 +23,7 @@ class PortalAndBrand(Section):
 
     label = N_("Portal & brand")
     path = "/portal"
+    group = N_("Settings")
     icon = "globe"
     right = Right.ADMINISTER
 

@@ -109,6 +109,7 @@ class Connections(Section):
 
     label = N_("Shops")
     path = "/connections"
+    group = N_("Connections")
     icon = "cart"
     right = Right.LOOK
 

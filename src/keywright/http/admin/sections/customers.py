@@ -35,6 +35,7 @@ class Customers(CrudSection):
     """The customers."""
 
     label, path, icon = N_("Customers"), "/customers", "tag"
+    group = N_("Licensing")
     noun, records = CUSTOMER, CUSTOMERS
     new_title, edit_title = N_("New customer"), N_("Edit customer %(number)s")
     created = N_("The customer is created.")

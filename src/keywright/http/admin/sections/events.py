@@ -34,6 +34,7 @@ class Events(Section):
 
     label = N_("Events")
     path = "/events"
+    group = N_("Activity")
     icon = "clock"
     right = Right.LOOK
 

@@ -91,6 +91,7 @@ class Jobs(Section):
 
     label = N_("Jobs")
     path = "/jobs"
+    group = N_("Activity")
     icon = "activity"
     right = Right.LOOK
 

@@ -31,6 +31,7 @@ class Mails(Section):
 
     label = N_("Mails")
     path = "/mails"
+    group = N_("Connections")
     icon = "mail"
     right = Right.LOOK
 

@@ -96,6 +96,7 @@ class Policies(Section):
 
     label = N_("Policies")
     path = "/policies"
+    group = N_("Licensing")
     icon = "dice"
     right = Right.LOOK
 

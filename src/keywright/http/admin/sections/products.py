@@ -21,6 +21,7 @@ class Products(CrudSection):
     """The products."""
 
     label, path, icon = N_("Products"), "/products", "box"
+    group = N_("Licensing")
     noun, records = PRODUCT, PRODUCTS
     new_title, edit_title = N_("New product"), N_("Edit %(name)s")
     created = N_("The product %(name)s is created.")

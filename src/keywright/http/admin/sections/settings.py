@@ -68,6 +68,7 @@ class SettingsPages(Section):
 
     label = N_("Settings")
     path = "/settings"
+    group = N_("Settings")
     icon = "sliders"
     right = Right.ADMINISTER
 

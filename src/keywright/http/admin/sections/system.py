@@ -54,6 +54,7 @@ class System(Section):
 
     label = N_("System")
     path = "/system"
+    group = N_("Settings")
     icon = "sliders"
     right = Right.ADMINISTER
 

@@ -25,6 +25,7 @@ class Users(Section):
 
     label = N_("Users")
     path = "/users"
+    group = N_("Settings")
     icon = "users"
     right = Right.ADMINISTER
 

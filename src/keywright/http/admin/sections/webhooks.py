@@ -71,6 +71,7 @@ class Webhooks(Section):
 
     label = N_("Webhooks")
     path = "/webhooks"
+    group = N_("Connections")
     icon = "send"
     right = Right.ADMINISTER
 

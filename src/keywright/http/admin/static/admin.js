@@ -9,11 +9,14 @@
   const DATE = { year: "numeric", month: "short", day: "numeric" };
   const PAGE = document.documentElement;
   const DAY = new Intl.DateTimeFormat(PAGE.lang, DATE);
+  const CLOCK = new Intl.DateTimeFormat(PAGE.lang, { hour: "2-digit", minute: "2-digit" });
   const TIME = new Intl.DateTimeFormat(PAGE.lang, { ...DATE, hour: "2-digit", minute: "2-digit" });
   function showTimes(within) {
     all("time[datetime*=T]", within).forEach((one) => {
       const at = new Date(one.dateTime);
       if (isNaN(at) || at.getUTCFullYear() >= 9999) return;
+      const clock = one.querySelector(".clock");
+      if (clock) clock.textContent = `, ${CLOCK.format(at)}`;
       if (one.dataset.only === "ago") one.title = TIME.format(at);
       else one.textContent = (one.dataset.only === "day" ? DAY : TIME).format(at);
     });

@@ -1,11 +1,11 @@
 """The groups of what a text finds, as the pages show them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from keywright.core.crypto import mask
-from keywright.core.words import match_for, split_words
+from keywright.core.words import fold, match_for, split_words
 from keywright.db import ReadTransaction
 from keywright.http.admin.job_text import title_of
 from keywright.http.admin.sections.licenses.filter import Names, find_names
@@ -13,12 +13,16 @@ from keywright.http.admin.texts import license_state
 from keywright.http.pages.languages import N_
 from keywright.http.pages.languages import gettext as _
 from keywright.http.pages.render import url
+from keywright.identity.model import Right
+from keywright.identity.store import list_users
 from keywright.jobs import store as job_store
 from keywright.jobs.model import Job, JobState
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.store import find_licenses_by_id
+from keywright.provisioning.policies.store import list_policies
 from keywright.provisioning.products import NameKind
+from keywright.provisioning.shops.store import list_connections
 from keywright.search import matches
 from keywright.search.matches import Matches, NameMatch, OrderMatch, Place, page_of, parse_number
 
@@ -49,6 +53,7 @@ class Asked(NamedTuple):
     now: datetime
     limit: int
     after: Place | None = None
+    may: Callable[[Right], bool] = lambda _right: False
 
 
 def _find_customers(tx: ReadTransaction, asked: Asked) -> Group:
@@ -73,12 +78,16 @@ def _find_licenses(tx: ReadTransaction, asked: Asked) -> Group:
     found = matches.find_licenses_like(tx, asked.typed, after=asked.after, limit=asked.limit)
     names = find_names(tx, found.items)
     hits = [_license_hit(one, names, _(license_state(one, asked.now))) for one in found.items]
-    too_many = _("Too many keys end like this to search all of them. Type the whole key.")
+    too_many = _("Too many keys begin or end like this to search all of them. Type the whole key.")
     return Group(hits, found.after, too_many if found.is_incomplete else "")
 
 
 def _license_hit(license: License, names: Names, state: str) -> Hit:
-    return Hit(url(f"/licenses/{license.id}"), mask(license.key), _join([*_names_of(license, names), state]))
+    called, key = _join(_names_of(license, names)), mask(license.key)
+    numbered = _("License %(number)s", number=license.id)
+    return Hit(
+        url(f"/licenses/{license.id}"), called or numbered, _join([key, numbered * bool(called), state])
+    )
 
 
 def _find_orders(tx: ReadTransaction, asked: Asked) -> Group:
@@ -141,6 +150,34 @@ def _list_jobs(tx: ReadTransaction, typed: str) -> list[Job]:
     return job_store.list_jobs(tx, before_id=None, limit=_MAX_JOBS) if split_words(typed) else []
 
 
+def _find_policies(tx: ReadTransaction, asked: Asked) -> Group:
+    href = "/policies/{}/edit" if asked.may(Right.ADMINISTER) else "/policies"
+    return _find_named(asked, list_policies(tx), href, N_("Policy %(number)s"))
+
+
+def _find_shops(tx: ReadTransaction, asked: Asked) -> Group:
+    return _find_named(asked, list_connections(tx), "/connections/{}", N_("Shop %(number)s"))
+
+
+def _find_users(tx: ReadTransaction, asked: Asked) -> Group:
+    users = list_users(tx) if asked.may(Right.ADMINISTER) else []
+    return _find_named(asked, users, "/users/{}", N_("User %(number)s"))
+
+
+def _find_named(asked: Asked, every: Sequence[Any], path: str, numbered: str) -> Group:
+    """Those of these few that have the number, or whose names have the words."""
+    number, is_match = parse_number(asked.typed), match_for(asked.typed)
+    has_words = bool(split_words(asked.typed))
+    after = -1 if asked.after is None else asked.after[0]
+    found = [
+        ((one.id,), Hit(url(path.format(one.id)), one.name, _(numbered, number=one.id)))
+        for one in every
+        if one.id > after and (one.id == number or (has_words and is_match(one.name, None)))
+    ]
+    page = page_of(found[: asked.limit + 1], asked.limit)
+    return Group(list(page.items), page.after)
+
+
 def _names_of(license: License, names: Names) -> list[str]:
     """The customer and the product of a license, by name where they have one."""
     numbers = (("customer", license.customer_id), ("product", license.product_id))
@@ -165,19 +202,37 @@ def _join(parts: Iterable[str]) -> str:
 
 
 class Kind(NamedTuple):
-    """A kind of group: its title, the words for all of it, both to be translated, and what finds it."""
+    """A kind of group: its title, what each is called before its number, the words for all of it, all to be
+    translated, and what finds it.
+    """
 
     title: str
+    called: str
     all_words: str
     find: Callable[[ReadTransaction, Asked], Group]
 
 
 #: The kinds of groups, in the order in which they are shown.
 KINDS = {
-    "customers": Kind(N_("Customers"), N_("All customers that match"), _find_customers),
-    "licenses": Kind(N_("Licenses"), N_("All licenses that match"), _find_licenses),
-    "orders": Kind(N_("Orders"), N_("All orders that match"), _find_orders),
-    "devices": Kind(N_("Devices"), N_("All devices that match"), _find_devices),
-    "products": Kind(N_("Products"), N_("All products that match"), _find_products),
-    "jobs": Kind(N_("Jobs"), N_("All jobs that match"), _find_jobs),
+    "customers": Kind(N_("Customers"), N_("Customer"), N_("All customers that match"), _find_customers),
+    "licenses": Kind(N_("Licenses"), N_("License"), N_("All licenses that match"), _find_licenses),
+    "orders": Kind(N_("Orders"), N_("Order"), N_("All orders that match"), _find_orders),
+    "devices": Kind(N_("Devices"), N_("Device"), N_("All devices that match"), _find_devices),
+    "products": Kind(N_("Products"), N_("Product"), N_("All products that match"), _find_products),
+    "policies": Kind(N_("Policies"), N_("Policy"), N_("All policies that match"), _find_policies),
+    "shops": Kind(N_("Shops"), N_("Shop"), N_("All shops that match"), _find_shops),
+    "users": Kind(N_("Users"), N_("User"), N_("All users that match"), _find_users),
+    "jobs": Kind(N_("Jobs"), N_("Job"), N_("All jobs that match"), _find_jobs),
 }
+
+
+def named_kind(typed: str) -> tuple[str | None, str]:
+    """The kind that a text like ``License 616`` names, in English or in the reader's language, and the text
+    without it; None and the whole text for any other.
+    """
+    word, _space, rest = typed.strip().partition(" ")
+    if parse_number(rest) is not None:
+        for name, kind in KINDS.items():
+            if fold(word) in (fold(kind.called), fold(_(kind.called))):
+                return name, rest
+    return None, typed

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from keywright.core.errors import NoSuchAddress
 from keywright.db import ReadTransaction
 from keywright.http.admin.sealed_text import seal_text, unseal_text
-from keywright.http.admin.sections.find.groups import KINDS, Asked, Group, Hit
+from keywright.http.admin.sections.find.groups import KINDS, Asked, Group, Hit, named_kind
 from keywright.http.admin.sections.licenses import filter as license_filter
 from keywright.http.pages.languages import N_
 from keywright.http.pages.languages import gettext as _
@@ -76,8 +76,9 @@ class Find(Section):
 
 def _find_groups(tx: ReadTransaction, request: PageRequest, text: str) -> list[GroupView]:
     views = []
-    for kind in KINDS:
-        group = KINDS[kind].find(tx, Asked(text, request.now, _FEW))
+    named, text = named_kind(text)
+    for kind in KINDS if named is None else (named,):
+        group = KINDS[kind].find(tx, Asked(text, request.now, _FEW, may=request.may))
         if group.hits or group.note:
             # All of it begins with what is shown here.
             start = None if group.hits else group.after
@@ -92,7 +93,7 @@ def _find_group(tx: ReadTransaction, request: PageRequest, kind: str) -> dict[st
         )
     except ValueError:
         raise NoSuchAddress from None
-    group = KINDS[kind].find(tx, Asked(text, request.now, _PAGE_SIZE, after))
+    group = KINDS[kind].find(tx, Asked(text, request.now, _PAGE_SIZE, after, request.may))
     first = "" if after is None else _address(tx, kind, text, None)
     view = _view_of(tx, kind, group, text, group.after)
     return {"group": view, "find_text": text, "first": first, "lag": projector.lag(tx)}

@@ -2,6 +2,7 @@
 them.
 """
 
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from keywright.http.admin.event_changes import Shown, write_label, write_value
 from keywright.http.admin.job_text import translate_reason
 from keywright.http.admin.sections.licenses import filter as license_filter
 from keywright.http.admin.sections.licenses.filter import Chip, Filter
+from keywright.http.admin.sections.licenses.forms import read_extension
 from keywright.http.pages.error_messages import explain
 from keywright.http.pages.inputs import parse_positive
 from keywright.http.pages.languages import N_, _
@@ -45,7 +47,7 @@ EXPORT: Final = "export"
 _MAX_UNTYPED: Final = 50
 #: What is typed where their number is not known.
 _ALL: Final = "all"
-_USUAL_AMOUNTS = {What.EXTEND: 365, What.RAISE_LIMIT: 1}
+_USUAL_AMOUNTS = {What.EXTEND: 1, What.RAISE_LIMIT: 1}
 #: The most digits of the number of a license.
 _MAX_DIGITS = len(str(MAX_ID))
 
@@ -85,6 +87,7 @@ class PreviewLine(NamedTuple):
     label: str
     before: Shown
     after: Shown
+    stays_expired: bool
 
 
 class Bulk:
@@ -157,12 +160,10 @@ def _find_doubts(request: PageRequest, selection: Selection, operation: What) ->
 
 
 def _build_change(request: PageRequest, selection: Selection, operation: What, amount: int | None) -> Change:
-    return Change(
-        what=operation,
-        amount=amount,
-        is_from_now=request.form.get("begin", "") == "now",
-        **_selection_fields(selection),
-    )
+    fields = _selection_fields(selection)
+    if operation is What.EXTEND and amount is not None:
+        return replace(read_extension(request, amount), **fields)
+    return Change(what=operation, amount=amount, **fields)
 
 
 def _read_selection(tx: ReadTransaction, request: PageRequest) -> Selection:
@@ -242,7 +243,13 @@ def _preview_values(request: PageRequest, selection: Selection, operation: What)
     order = _build_change(request, selection, operation, amount)
     found = request.ask(lambda tx: preview(tx, order, request.now))
     lines = [
-        PreviewLine(one.license, _label(one.field), *(write_value(one.field, two) for two in one[2:]))
+        PreviewLine(
+            one.license,
+            _label(one.field),
+            write_value(one.field, one.before),
+            write_value(one.field, one.after),
+            isinstance(one.after, datetime) and one.after <= request.now,
+        )
         for one in found.lines
     ]
     unchanged = {translate_reason(reason): amount for reason, amount in found.unchanged.items()}

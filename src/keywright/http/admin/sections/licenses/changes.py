@@ -66,12 +66,9 @@ class Changes:
         license = get_license(request)
         errors: dict[str, str] = {}
         if request.is_post:
-            is_from_now = request.form.get("begin", "") == "now"
             try:
-                days = parse_positive(request.form.get("days", ""))
-                command = ExtendLicense(
-                    context=request.context, license=license.id, days=days, is_from_now=is_from_now
-                )
+                by = forms.read_extension(request, parse_positive(request.form.get("days", "")))
+                command = ExtendLicense(context=request.context, license=license.id, **by.extension())
                 return change_once(request, command, partial(_to_extended_license, request))
             except Refusal as refusal:
                 errors["days"] = message_for(refusal).sentence
@@ -142,7 +139,7 @@ class Changes:
         number = get_license(request).id
         lease_id = request.form.get("lease_id", "")
         request.change(EndLease(context=request.context, license=number, lease_id=lease_id))
-        return request.redirect(f"/licenses/{number}", _("The lease is ended."))
+        return request.redirect(f"/licenses/{number}#leases", _("The lease is ended."))
 
     @page("/{id:number}/deactivate", methods=("POST",), right=Right.CHANGE)
     def deactivate(self, request: PageRequest) -> Response:
@@ -150,7 +147,7 @@ class Changes:
         license = get_license(request)
         token = request.form.get("token", "")
         command = Deactivate(context=request.context, license=license.id, token=token)
-        return _change(request, license, command, _("The place is free again."))
+        return _change(request, license, command, _("The place is free again."), "#devices")
 
     @page("/{id:number}/deactivate-all", methods=("GET", "POST"), right=Right.CHANGE)
     def deactivate_all(self, request: PageRequest) -> Response:
@@ -181,7 +178,10 @@ class Changes:
 
 def _to_extended_license(request: PageRequest, record: LicenseRecord) -> Redirect:
     until = record.license.expires_at
-    message = "" if until is None else _("The license is valid until %(time)s.", time=write_moment(until))
+    message = N_("The license is valid until %(time)s.")
+    if until is not None and until <= request.now:
+        message = N_("The license is extended until %(time)s, and stays expired.")
+    message = "" if until is None else _(message, time=write_moment(until))
     return Redirect(f"/licenses/{record.license.id}", message, undo_path(request, record.license.id))
 
 
@@ -214,17 +214,21 @@ def _update(request: PageRequest, license: License, changes: dict[str, Any], mes
     return request.redirect(back, message, undo)
 
 
-def _change(request: PageRequest, license: License, command: Command, message: str) -> Response:
-    """Submit the command; the license's page shows the message, or the refusal."""
+def _change(
+    request: PageRequest, license: License, command: Command, message: str, place: str = ""
+) -> Response:
+    """Submit the command; the license's page shows the message, or the refusal, and begins at the place."""
     try:
-        back = Redirect(f"/licenses/{license.id}", message, undo_path(request, license.id))
+        back = Redirect(f"/licenses/{license.id}{place}", message, undo_path(request, license.id))
         return change_once(request, command, lambda _record: back)
     except UnknownLicense:
         raise
     except NothingToChange:
-        return request.redirect(f"/licenses/{license.id}", _(_UNCHANGED))
+        return request.redirect(f"/licenses/{license.id}{place}", _(_UNCHANGED))
     except Refusal as refusal:
-        return request.redirect(f"/licenses/{license.id}", message_for(refusal).sentence, is_error=True)
+        return request.redirect(
+            f"/licenses/{license.id}{place}", message_for(refusal).sentence, is_error=True
+        )
 
 
 def _limit_message(license: License, limit: int | None) -> str:

@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 from keywright.core import parsing
 from keywright.core.errors import Refusal, UnknownLicense
 from keywright.db import ReadTransaction
+from keywright.http.admin.event_filter import reader_zone
 from keywright.http.admin.name_suggestions import read_number, write_number
 from keywright.http.pages import session
 from keywright.http.pages.error_messages import explain, message_for
@@ -16,6 +17,7 @@ from keywright.http.pages.inputs import parse_positive
 from keywright.http.pages.languages import N_, _
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right
+from keywright.jobs.orders import Change, What
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses.model import License, Status, parse_status
 from keywright.licensing.undo.store import MAX_RECORDS
@@ -36,6 +38,8 @@ FIELDS = (
     "external_id",
 )
 _BEFORE: Final = "before_"
+#: No license can be extended by more.
+_MAX_MONTHS = 12 * 9999
 #: The text for no limit.
 UNLIMITED: Final = "unlimited"
 _REQUIRED = {
@@ -77,6 +81,17 @@ def get_details(request: PageRequest) -> LicenseDetails:
 def get_license(request: PageRequest) -> License:
     """The license in the address. Raises ``UnknownLicense``."""
     return get_details(request).license
+
+
+def read_extension(request: PageRequest, amount: int) -> Change:
+    """The extension that a form asks for: by so many of the chosen unit, which is days where it has none."""
+    months = {"months": 1, "years": 12}.get(request.form.get("unit", ""), 0)
+    return Change(
+        what=What.EXTEND,
+        amount=min(months * amount, _MAX_MONTHS) or amount,
+        zone=reader_zone(request).key if months else None,
+        is_from_now=request.form.get("begin", "") == "now",
+    )
 
 
 def undo_path(request: PageRequest, license_id: int) -> str:

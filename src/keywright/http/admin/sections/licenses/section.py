@@ -42,6 +42,7 @@ from keywright.licensing.licenses.model import License, ShowKey, Status
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.store import find_notes
 from keywright.licensing.terms.rules import set_by_hand
+from keywright.licensing.undo.rules import list_undoable
 from keywright.licensing.usage.model import ListPeriods, PeriodFilter
 from keywright.licensing.usage.store import list_periods
 from keywright.licensing.views_store import list_managed
@@ -82,6 +83,7 @@ class Licenses(
 
     label = N_("Licenses")
     path = "/licenses"
+    group = N_("Licensing")
     icon = "key"
     right = Right.LOOK
 
@@ -190,15 +192,19 @@ def _parse_fingerprint(text: str) -> str | None:
 
 
 def _read_history(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
-    details, _ = _get_details(tx, request.path_params["id"])
+    details, license_names = _get_details(tx, request.path_params["id"])
     before_id = parse_number(request.query.get("before", ""))
     records = event_pages.list_events(
         tx, EventFilter(license_id=details.license.id), before_id=before_id, limit=_PAGE_SIZE
     )
     names = event_views.find_names(tx, records.events)
+    active = {one.id for one in details.activations if one.deactivated_at is None}
+    undoable = list_undoable(details.license, active, {one.id: one.event for one in records.events})
     return {
         "license": details.license,
+        "names": license_names,
         "events": event_views.to_views(records.events, names, request.user),
+        "undoable": undoable,
         "is_first": before_id is None,
         "before_id": records.before_id,
     }
