@@ -12,7 +12,7 @@ from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import Status
 from keywright.licensing.licenses.rules import terms_of
 from keywright.provisioning.policies.model import CreatePolicy
-from keywright.provisioning.products import NameKind, SaveName
+from keywright.provisioning.products import CreateProduct, NameKind, NewFeature, NewProduct, SaveName
 from tests.http.admin_browser import Visitor, asked, decide, look_up, said, title
 from tests.http.admin_licenses import a_key, a_number, activate, events, found, make, where_to
 from tests.http.asking import Client
@@ -171,17 +171,21 @@ def test_a_license_is_made_as_a_policy_says_with_changes_of_its_own(
 def test_the_terms_of_a_license_are_changed_and_can_be_those_of_a_policy(
     server: RunningServer, bob: Visitor
 ) -> None:
-    license, policy = make(server, times_activated_max=1), a_policy(server)
+    features = [NewFeature(code=one) for one in ("pro", "export")]
+    [product] = decide(server, CreateProduct(**asked(fields=NewProduct(name="Paint", features=features))))
+    license, policy = make(server, times_activated_max=1, product_id=product.id), a_policy(server)
     path = f"/licenses/{license.id}/terms"
     assert re.search(r'value="1"[^>]*name="max_activations"', bob.get(path).text)
     assert re.search(r'value="5"[^>]*name="max_activations"', bob.get(f"{path}?policy={policy.id}").text)
     usual = {"lease_seconds": "900", "next_check_seconds": "86400", "after_expiry": "allow"}
-    where_to(bob.post(path, max_activations="4", **usual, entitlements="pro export"))
+    where_to(bob.post(path, max_activations="4", **usual, entitlements=["pro", "export"]))
     changed = found(server, license)
     assert changed is not None
     terms = terms_of(changed)
     assert (terms.max_activations, terms.entitlements) == (4, ("pro", "export"))
     assert "Set by hand" in said(bob.get(f"/licenses/{license.id}"))
+    unknown = said(bob.post(path, max_activations="4", **usual, entitlements=["pro", "lite"]))
+    assert "lite is no feature of this product." in unknown
     answer = bob.post(path, max_activations="", **usual, grace_days="-1")
     assert answer.status_code == 422
     assert "Type how many devices, or choose no limit." in said(answer)

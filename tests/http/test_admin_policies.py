@@ -6,10 +6,12 @@ from html import unescape
 from typing import Any
 
 import pytest
+from msgspec.structs import fields as fields_of_struct
 
 from keywright.licensing.licenses.keys import UNAMBIGUOUS
+from keywright.licensing.terms.model import Terms
 from keywright.provisioning.policies.model import CreatePolicy, GenerateLicenses
-from keywright.provisioning.products import CreateProduct, NameKind, NewProduct, SaveName
+from keywright.provisioning.products import CreateProduct, Feature, NameKind, NewProduct, SaveName
 from tests.databases import KINDS
 from tests.http.admin_browser import Visitor, asked, decide, said, title
 from tests.http.admin_licenses import a_number
@@ -38,6 +40,36 @@ def a_policy(visitor: Visitor, name: str, **fields: Any) -> int:
     values = {"charset": "0123456789ABCDEF", "chunks": 4, "chunk_length": 5, "separator": "-"}
     decide(visitor.server, CreatePolicy(**asked(name=name, **values | fields)))
     return id_of(visitor, name)
+
+
+def a_meter(name: str, limit: str, per: str = "month") -> dict[str, str]:
+    return {"meter_name": name, "meter_limit": limit, "meter_per": per, "meter_overage": "refuse"}
+
+
+def two_meters(*names: str) -> dict[str, list[str]]:
+    return {name: [value, value] for name, value in a_meter("", "1").items()} | {"meter_name": [*names]}
+
+
+def a_product(visitor: Visitor, *features: str, **fields: Any) -> int:
+    given = fields | {"features": [Feature(code=one, name=one.title()) for one in features]}
+    [made] = decide(visitor.server, CreateProduct(**asked(fields=NewProduct(**{"name": "Paint"} | given))))
+    return int(made.id)
+
+
+def sent_fields(page: str) -> dict[str, Any]:
+    """What a browser sends of the form of a policy, as it was when the page came; not what is sent once."""
+    form = page.partition("data-preview-url")[2].partition("</form>")[0]
+    fields: dict[str, list[str]] = {}
+    for tag in re.findall(r"<input [^>]*>", form):
+        found = dict(re.findall(r'(\w+)="([^"]*)"', tag))
+        if found.get("type") != "checkbox" or " checked" in tag:
+            fields.setdefault(found["name"], []).append(unescape(found.get("value", "")))
+    for name, options in re.findall(r'<select[^>]* name="(\w+)"[^>]*>(.*?)</select>', form, re.DOTALL):
+        chosen = re.findall(r'value="([^"]*)" selected', options) or re.findall(r'value="([^"]*)"', options)
+        fields.setdefault(name, []).append(chosen[0])
+    fields.pop("csrf_token")
+    fields.pop("once")
+    return dict(fields)
 
 
 def last_event(visitor: Visitor, name: str) -> str:
@@ -127,15 +159,19 @@ def test_without_a_program_in_the_browser_a_button_shows_the_keys(ada: Visitor) 
         ({"valid_for_days": "soon"}, "It must be an integer from 0"),
         ({"grace_days": "99999"}, "It must be an integer from 0 to 36,500."),
         ({"starts": "now", "valid_for_days": "1"}, "It must be creation or first_activation."),
-        ({"new_devices": "many"}, "It must look like 3/30"),
-        ({"portal_removals": "1/0"}, "It must be an integer from 1 to 36,500."),
+        ({"new_devices_count": "many"}, "It must be"),
+        (
+            {"portal_removals_count": "1", "portal_removals_per_days": "0"},
+            "It must be an integer from 1 to 36",
+        ),
+        ({"portal_removals_count": "1"}, "Type both numbers, or none."),
         ({"when_full": "replace_unseen"}, "It is missing: replace_unseen needs it."),
         ({"devices_visible": "yes"}, "It needs portal_removals or new_devices"),
         ({"lease_seconds": "1"}, "It must be an integer from 10"),
-        ({"entitlements": "PRO"}, "It must have 1 to 64 of a-z"),
-        ({"meters": "exports"}, "It must look like exports=100/month"),
-        ({"meters": "a=1/day\na=2/day"}, "a is there twice"),
-        ({"meters": "a=1/week"}, "a per must be day or month or year or license_month"),
+        ({"entitlements": "pro"}, "pro is no feature of this product."),
+        (a_meter("exports", ""), "exports"),
+        (two_meters("a", "a"), "a is there twice"),
+        (a_meter("a", "1", "week"), "a per must be day or month or year or license_month"),
         ({"product_id": "x"}, "It is neither a number nor the name of one."),
         (WEAK, "These keys could be guessed: they have 32 bits, and need at least 64."),
     ],
@@ -180,8 +216,10 @@ def test_only_what_is_changed_changes(ada: Visitor) -> None:
 EVERY_TERM = {
     "max_activations": "3",
     "device": "required",
-    "new_devices": "5/30",
-    "portal_removals": "2/7",
+    "new_devices_count": "5",
+    "new_devices_per_days": "30",
+    "portal_removals_count": "2",
+    "portal_removals_per_days": "7",
     "valid_for_days": "365",
     "starts": "first_activation",
     "grace_days": "14",
@@ -197,33 +235,87 @@ EVERY_TERM = {
     "lease_seconds": "300",
     "offline_days": "30",
     "next_check_seconds": "3600",
-    "entitlements": "pro, export",
-    "meters": "exports=100/month\r\nminutes=9/license:allow",
+    "entitlements": ["pro", "export"],
+    "meter_name": ["exports", "minutes", ""],
+    "meter_limit": ["100", "9", ""],
+    "meter_per": ["month", "license", "month"],
+    "meter_overage": ["refuse", "allow", "refuse"],
 }
 
 
 def test_a_policy_has_every_term(ada: Visitor) -> None:
-    ada.post("/policies/new", name="All", **GOOD | EVERY_TERM)
+    product = a_product(ada, "pro", "export")
+    ada.post("/policies/new", name="All", product_id=str(product), **GOOD | EVERY_TERM)
     number = id_of(ada, "All")
     ((text,),) = ada.server.sql("SELECT terms FROM policies WHERE id = ?", number)
     terms = json.loads(text)
-    assert set(terms) == set(EVERY_TERM)
+    assert set(terms) == {one.name for one in fields_of_struct(Terms)}
     assert terms["portal_removals"] == {"count": 2, "per_days": 7}
     assert terms["entitlements"] == ["pro", "export"]
     assert terms["meters"]["minutes"] == {"limit": 9, "per": "license", "overage": "allow"}
     form = ada.get(f"/policies/{number}/edit").text
     for shown in (
-        'value="5/30"',
+        'value="30" id="field-new_devices_per_days"',
         'value="older_versions" selected',
-        ">\nexports=100/month\nminutes=9/",
+        'value="minutes" id="meter-name-2"',
+        '<option value="license" selected',
         "checked",
     ):
         assert shown in form
     assert "3 devices, 5 at the same time" in said(ada.get(f"/policies/{number}/generate"))
-    ada.post(f"/policies/{number}/edit", name="All", **GOOD | {"meters": "minutes=9/license"})
+    ada.post(f"/policies/{number}/edit", name="All", **GOOD | a_meter("minutes", "9", "license"))
     ((text,),) = ada.server.sql("SELECT terms FROM policies WHERE id = ?", number)
     assert list(json.loads(text)) == ["max_activations", "meters"]
     assert list(json.loads(text)["meters"]) == ["minutes"]
+
+
+def test_a_beginning_and_a_save_make_a_policy_of_the_product(ada: Visitor) -> None:
+    """From the product's page: the link, a beginning, Save."""
+    product = a_product(ada, "pro", name="Lumen & Söhne")
+    expected = {
+        "perpetual": {"max_activations": 1},
+        "yearly": {"max_activations": 1, "valid_for_days": 365},
+        "subscription": {"max_activations": 1, "valid_for_days": 365, "grace_days": 14},
+        "trial": {"max_activations": 1, "valid_for_days": 14, "trial": True, "device": "required"},
+        "floating": {"valid_for_days": 365, "max_leases": 5},
+        "usage": {
+            "max_activations": 1,
+            "valid_for_days": 365,
+            "meters": {"calls": {"limit": 1000, "per": "month", "overage": "refuse"}},
+        },
+    }
+    page = ada.get(f"/products/{product}").text
+    form = ada.get(re.findall(rf'/admin(/policies/new\?product_id={product})"', page)[0]).text
+    found = {}
+    for begin in expected:
+        assert f"/policies/new?begin={begin}&amp;product_id={product}" in form
+        fields = sent_fields(ada.get(f"/policies/new?begin={begin}&product_id={product}").text)
+        assert ada.post("/policies/new", **fields).status_code == 303
+        query = "SELECT name, product_id, terms FROM policies ORDER BY id DESC LIMIT 1"
+        ((name, number, terms),) = ada.server.sql(query)
+        assert (name.lower(), number) == (begin, product)
+        found[begin] = json.loads(terms)
+    assert found == expected
+    assert sent_fields(form) == sent_fields(ada.get(f"/policies/new?begin=yearly&product_id={product}").text)
+
+
+def test_a_product_is_named_in_any_case_or_by_its_code_and_features_are_its_own(ada: Visitor) -> None:
+    product = a_product(ada, "pro", name="Brush Works", code="brush")
+    for text in ("brush works", "BRUSH", str(product)):
+        answer = ada.post("/policies/new", name=text, product_id=text, entitlements="pro", **GOOD)
+        assert answer.status_code == 303, said(answer)
+    query = "SELECT product_id, terms FROM policies WHERE name IN ('brush works', 'BRUSH')"
+    rows = ada.server.sql(query)
+    assert [(number, json.loads(terms)["entitlements"]) for number, terms in rows] == [(product, ["pro"])] * 2
+    other = a_product(ada, "lite", name="Other")
+    answer = ada.post("/policies/new", name="X", product_id=str(other), entitlements="pro", **GOOD)
+    assert "pro is no feature of this product." in said(answer)
+    assert re.search(r'name="entitlements" value="lite"', answer.text)
+    # What a policy has already stays, and stays ticked.
+    kept = a_policy(ada, "Older", product_id=other, terms={"entitlements": ["gone"], "max_activations": 1})
+    assert re.search(r'value="gone" checked', ada.get(f"/policies/{kept}/edit").text)
+    changed = {"name": "Newer", "product_id": str(other), "entitlements": "gone"}
+    assert ada.post(f"/policies/{kept}/edit", **GOOD | changed).status_code == 303
 
 
 def test_an_archived_policy_makes_no_more_licenses(ada: Visitor) -> None:

@@ -14,6 +14,7 @@ from sqlalchemy import (
     exists,
     func,
     insert,
+    or_,
     select,
     update,
 )
@@ -131,6 +132,15 @@ def find_numbers(tx: ReadTransaction, kind: NameKind, name: str) -> list[int]:
     table = TABLES[kind]
     query = select(table.c.id).where(table.c.name == name)
     return list(tx.connection.execute(query.order_by(table.c.id).limit(2)).scalars())
+
+
+def find_similar(tx: ReadTransaction, kind: NameKind, text: str) -> list[int]:
+    """The smallest numbers, at most two, of products with this code, or with this name in any case."""
+    if kind is not NameKind.PRODUCT or not text.isprintable():
+        return []
+    is_named = func.lower(products.c.name) == func.lower(text)
+    query = select(products.c.id).where(or_(products.c.code == text.lower(), is_named))
+    return list(tx.connection.execute(query.order_by(products.c.id).limit(2)).scalars())
 
 
 def save_name(tx: WriteTransaction, kind: NameKind, number: int, name: str | None, now: datetime) -> None:

@@ -6,7 +6,7 @@ from keywright.core import parsing
 from keywright.db import ReadTransaction
 from keywright.http.pages.request import PageRequest
 from keywright.provisioning.products import NameKind
-from keywright.provisioning.store import find_numbers, has_more_names, list_names, names_of
+from keywright.provisioning.store import find_numbers, find_similar, has_more_names, list_names, names_of
 
 _MAX_SUGGESTIONS = 200
 
@@ -26,7 +26,7 @@ def read_number(tx: ReadTransaction, kind: NameKind, text: str) -> int | None:
     """The number of a product or customer, which may be given by name. Raises ``ValueError``."""
     if text.isascii() and text.isdigit():
         return parsing.parse_integer(text)
-    numbers = find_numbers(tx, kind, text)
+    numbers = find_numbers(tx, kind, text) or find_similar(tx, kind, text)
     if not numbers:
         raise ValueError("is neither a number nor the name of one")
     if len(numbers) > 1:

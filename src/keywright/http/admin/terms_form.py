@@ -1,14 +1,15 @@
 """Terms in a form: the texts that its fields show, and the terms that they say."""
 
-import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from keywright.core import parsing
 from keywright.core.errors import InvalidTerms
 from keywright.core.nouns import list_members
+from keywright.db import ReadTransaction
 from keywright.http.pages.error_messages import explain
 from keywright.http.pages.forms import Form
 from keywright.http.pages.inputs import Inputs, parse_positive
@@ -17,16 +18,16 @@ from keywright.licensing.terms.model import (
     AfterExpiry,
     Allowance,
     DeviceRule,
+    Meter,
+    Overage,
+    Period,
     Starts,
     Terms,
     Transferable,
     WhenFull,
-    parse_allowance,
-    parse_meter,
-    write_allowance,
-    write_meter,
 )
 from keywright.licensing.terms.rules import merge_terms
+from keywright.provisioning.store import PRODUCTS
 
 #: The choices of the form's lists.
 CHOICES: Mapping[str, list[tuple[str, str]]] = {
@@ -43,26 +44,82 @@ CHOICES: Mapping[str, list[tuple[str, str]]] = {
         (Transferable.ALWAYS, N_("always")),
     ],
     "when_full": [(WhenFull.REFUSE, N_("refuse")), (WhenFull.REPLACE_UNSEEN, N_("replace unseen"))],
+    "per": [
+        (Period.DAY, N_("day")),
+        (Period.MONTH, N_("month")),
+        (Period.YEAR, N_("year")),
+        (Period.LICENSE_MONTH, N_("month of the license")),
+        (Period.LICENSE_YEAR, N_("year of the license")),
+        (Period.LICENSE, N_("life of the license")),
+    ],
+    "overage": [(Overage.REFUSE, N_("refuse")), (Overage.ALLOW, N_("allow"))],
 }
-_SEPARATORS = re.compile(r"[\s,;]+")
+_YEAR = Terms(max_activations=1, valid_for_days=365)
+#: What a new policy begins with: what it is called, what it is for, and its terms; the second is the usual.
+BEGINNINGS: Mapping[str, tuple[str, str, Terms]] = {
+    "perpetual": (N_("Perpetual"), N_("Bought once, good forever."), Terms(max_activations=1)),
+    "yearly": (N_("Yearly"), N_("Good for a year, and renewed."), _YEAR),
+    "subscription": (
+        N_("Subscription"),
+        N_("The shop extends it with each payment; 14 days of grace."),
+        replace(_YEAR, grace_days=14),
+    ),
+    "trial": (
+        N_("Trial"),
+        N_("14 days, once for each device."),
+        Terms(max_activations=1, valid_for_days=14, trial=True, device=DeviceRule.REQUIRED),
+    ),
+    "floating": (
+        N_("Floating"),
+        N_("On any number of devices, on 5 at the same moment."),
+        replace(_YEAR, max_activations=None, max_leases=5),
+    ),
+    "usage": (
+        N_("Usage"),
+        N_("1,000 calls a month are counted; more are refused."),
+        replace(_YEAR, meters={"calls": Meter(1_000, Period.MONTH)}),
+    ),
+}
+DEFAULT_BEGINNING = "yearly"
+#: The fields of a meter, each of which a form has once a line; and of an allowance.
+_METER, _ALLOWANCE = ("name", "limit", "per", "overage"), ("count", "per_days")
+_EMPTY_METER = {"name": "", "limit": "", "per": Period.MONTH, "overage": Overage.REFUSE}
 #: The field of a number of devices, the checkbox beside it, and the text for no limit.
 _DEVICES, UNLIMITED = "max_activations", "unlimited"
 _MEMBERS = [one for one in list_members(Terms) if one.name != _DEVICES]
 _NUMBERS, _CHECKS, _ALLOWANCES = (
     [one.name for one in _MEMBERS if one.kind is kind] for kind in (int, bool, Allowance)
 )
+_SELECTS = [name for name in CHOICES if name not in _METER]
 #: Where 0 stands for none, as in other forms.
 _ZERO_IS_NONE = [one.name for one in _MEMBERS if one.kind is int and one.is_nullable]
 
 
 def write_terms(terms: Terms) -> dict[str, Any]:
     """The text of each field, by the names of the terms."""
-    values = {name: getattr(terms, name) for name in (*_NUMBERS, *CHOICES, *_CHECKS)}
+    values = {name: getattr(terms, name) for name in (*_NUMBERS, *_SELECTS, *_CHECKS)}
     values[_DEVICES] = UNLIMITED if terms.max_activations is None else str(terms.max_activations)
-    values |= {name: write_allowance(getattr(terms, name)) for name in _ALLOWANCES}
-    values["entitlements"] = " ".join(terms.entitlements)
-    values["meters"] = "\n".join(write_meter(name, one) for name, one in terms.meters.items())
+    for name in _ALLOWANCES:
+        values |= {f"{name}_{part}": getattr(getattr(terms, name), part, "") for part in _ALLOWANCE}
+    values["entitlements"] = list(terms.entitlements)
+    meters = [{"name": name} | msgspec.to_builtins(one) for name, one in terms.meters.items()]
+    values["meters"] = [*meters, _EMPTY_METER]
     return values
+
+
+def find_changed(values: Mapping[str, Any], errors: Mapping[str, str]) -> set[str]:
+    """The fields that are not as usual, or are wrong: the form does not fold them."""
+    usual = write_terms(_YEAR)
+    return {name for name in values if name in usual and str(values[name]) != str(usual[name])} | {*errors}
+
+
+def list_features(
+    tx: ReadTransaction, product_id: int | None, kept: Collection[str] = ()
+) -> dict[str, str | None]:
+    """The features of a product by code, with their names, and those that are kept."""
+    product = None if product_id is None else PRODUCTS.find(tx, product_id)
+    known = {} if product is None else {one.code: one.name for one in product.features}
+    return known | {code: None for code in kept if code not in known}
 
 
 def translate_choices() -> dict[str, list[tuple[str, str]]]:
@@ -70,15 +127,21 @@ def translate_choices() -> dict[str, list[tuple[str, str]]]:
     return {name: [(value, _(text)) for value, text in choices] for name, choices in CHOICES.items()}
 
 
-def read_terms(inputs: Inputs) -> Terms:
-    """The terms that a form says; empty fields are defaults. What is wrong is in the errors, by field."""
+def read_terms(inputs: Inputs, form: Form, features: Collection[str]) -> Terms:
+    """The terms that a form contains, with some of these features; empty fields are defaults. What is wrong
+    is in the errors, by field.
+    """
     patch: dict[str, Any] = {name: inputs.read(name, parsing.parse_integer) for name in _NUMBERS}
     patch |= {name: patch[name] or None for name in _ZERO_IS_NONE}
     patch[_DEVICES] = _read_devices(inputs)
-    patch |= {name: inputs.read(name, parse_allowance) for name in _ALLOWANCES}
-    patch |= {name: inputs.read(name, str) for name in CHOICES}
-    patch["entitlements"] = inputs.read("entitlements", _parse_words)
-    patch["meters"] = inputs.read("meters", _parse_meters)
+    patch |= {name: _read_allowance(inputs, name) for name in _ALLOWANCES}
+    patch |= {name: inputs.read(name, str) for name in _SELECTS}
+    patch["entitlements"] = form.all("entitlements")
+    unknown = [one for one in patch["entitlements"] if one not in features]
+    if unknown:
+        sentence = _("%(code)s is no feature of this product.", code=unknown[0])
+        inputs.errors["entitlements"] = sentence
+    patch["meters"] = _read_meters(inputs, form)
     patch |= {name: inputs.is_checked(name) for name in _CHECKS}
     if patch["valid_for_days"] is None:
         patch["starts"] = None
@@ -86,7 +149,7 @@ def read_terms(inputs: Inputs) -> Terms:
         return merge_terms(Terms(), patch)
     except InvalidTerms as problem:
         for one in problem.errors:
-            _, _, name, *inner = one.pointer.split("/")
+            name, *inner = one.pointer.split("/")[2:]
             subject = " ".join(inner) if name == "meters" else "It"
             inputs.errors.setdefault(name, explain(one.detail, subject))
         return Terms()
@@ -94,7 +157,8 @@ def read_terms(inputs: Inputs) -> Terms:
 
 def texts_from(form: Form) -> dict[str, Any]:
     """The texts in a form that was sent, as ``write_terms`` writes them."""
-    texts = {name: form.raw(name) for name in write_terms(Terms())}
+    texts: dict[str, Any] = {name: form.raw(name) for name in write_terms(Terms())}
+    texts["entitlements"], texts["meters"] = form.all("entitlements"), [*_list_meters(form), _EMPTY_METER]
     return texts | ({_DEVICES: UNLIMITED} if UNLIMITED in form else {})
 
 
@@ -116,15 +180,32 @@ def terms_patch(before: Terms, after: Terms) -> dict[str, Any]:
     return patch
 
 
-def _parse_words(text: str) -> list[str]:
-    return [one for one in _SEPARATORS.split(text) if one]
+def _read_allowance(inputs: Inputs, name: str) -> dict[str, int | None] | None:
+    """So many in so many days, of two fields; None where both are empty."""
+    found = {part: inputs.read(f"{name}_{part}", parsing.parse_integer) for part in _ALLOWANCE}
+    if any(f"{name}_{part}" in inputs.errors for part in _ALLOWANCE):
+        return None
+    if None in found.values() and found != dict.fromkeys(_ALLOWANCE):
+        inputs.errors[name] = _("Type both numbers, or none.")
+        return None
+    return found if found["count"] is not None else None
 
 
-def _parse_meters(text: str) -> dict[str, Any]:
+def _list_meters(form: Form) -> list[dict[str, str]]:
+    """The lines of meters that were filled in, as texts."""
+    columns = [form.all(f"meter_{part}") for part in _METER]
+    lines = [dict(zip(_METER, map(str.strip, line), strict=True)) for line in zip(*columns, strict=False)]
+    return [one for one in lines if one["name"] or one["limit"]]
+
+
+def _read_meters(inputs: Inputs, form: Form) -> dict[str, Any]:
     meters: dict[str, Any] = {}
-    for line in filter(None, map(str.strip, text.splitlines())):
-        name, meter = parse_meter(line)
+    for line in _list_meters(form):
+        name = line.pop("name")
         if name in meters:
-            raise ValueError(f"must have each meter once; {name} is there twice")
-        meters[name] = meter
+            inputs.errors["meters"] = explain(f"must have each meter once; {name} is there twice")
+        try:
+            meters[name] = line | {"limit": parsing.parse_integer(line["limit"])}
+        except ValueError as reason:
+            inputs.errors["meters"] = explain(reason, f"{name}:")
     return meters

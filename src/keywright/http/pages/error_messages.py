@@ -37,8 +37,6 @@ SENTENCES = (
     N_("It must have at most %(most)s KiB, and no null characters."),
     N_("It must have at most %(most)s levels."),
     N_("It must have no integers beyond %(most)s: many programs would round them."),
-    N_("It must look like exports=100/month, with :allow at its end if more is allowed."),
-    N_("It must look like 3/30: so many within so many days."),
     N_("It must have each meter once; %(name)s is there twice."),
     N_("It must have each code once; %(code)s is there twice."),
     N_("It must have 1 to %(most)s of a-z, 0-9, '_', '.', '-', and begin with a letter or a digit."),

@@ -271,19 +271,9 @@ def parse_meter(text: str) -> tuple[str, dict[str, Any]]:
     return name, meter | ({"overage": overage} if overage else {})
 
 
-def write_meter(name: str, meter: Meter) -> str:
-    """The text that ``parse_meter`` reads."""
-    return f"{name}={meter.limit}/{meter.per}" + (":allow" if meter.overage is Overage.ALLOW else "")
-
-
 def parse_allowance(text: str) -> dict[str, int]:
     """The members of ``COUNT/DAYS``. Raises ``ValueError``."""
     match = _ALLOWANCE.fullmatch(text.strip())
     if match is None:
         raise ValueError("must look like 3/30: so many within so many days")
     return {"count": int(match[1]), "per_days": int(match[2])}
-
-
-def write_allowance(allowance: Allowance | None) -> str:
-    """The text that ``parse_allowance`` reads; "" for None."""
-    return "" if allowance is None else f"{allowance.count}/{allowance.per_days}"

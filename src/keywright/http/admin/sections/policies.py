@@ -13,9 +13,13 @@ from starlette.responses import Response
 from keywright.core import parsing
 from keywright.core.errors import InvalidParameters, PolicyArchived, PolicyTooWeak, Refusal
 from keywright.core.nouns import list_members
-from keywright.http.admin.name_suggestions import number_parser, suggest_names, write_number
+from keywright.http.admin.name_suggestions import number_parser, suggest, suggest_names, write_number
 from keywright.http.admin.policy_undo import fields_of, to_undo
 from keywright.http.admin.terms_form import (
+    BEGINNINGS,
+    DEFAULT_BEGINNING,
+    find_changed,
+    list_features,
     read_terms,
     terms_patch,
     texts_from,
@@ -25,10 +29,11 @@ from keywright.http.admin.terms_form import (
 from keywright.http.admin.undo_forms import read_past, refuse_undo, say_whether_undone, undo_form
 from keywright.http.pages import languages
 from keywright.http.pages.error_messages import explain, message_for
-from keywright.http.pages.inputs import Inputs, parse_positive, require_id
+from keywright.http.pages.inputs import Inputs, parse_number, parse_positive, require_id
 from keywright.http.pages.languages import N_, _, ngettext
 from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import Section, page
+from keywright.http.pages.render import url
 from keywright.http.pages.request import PageRequest
 from keywright.http.terms_in_words import describe_terms
 from keywright.identity.model import Right
@@ -275,10 +280,14 @@ class _Form(NamedTuple):
         """Read what was sent, or else what the policy has; None is a new one."""
         inputs = Inputs(request.form)
         if request.is_post:
-            values, terms = _read_values(request, inputs), read_terms(inputs)
+            values = _read_values(request, inputs)
+            kept = () if policy is None else policy.terms.entitlements
+            features = request.ask(lambda tx: list_features(tx, values["product_id"], kept))
+            terms = read_terms(inputs, request.form, features)
+        elif policy is None:
+            values, terms = _begin(request)
         else:
-            values = _DEFAULTS if policy is None else {name: getattr(policy, name) for name in _DEFAULTS}
-            terms = Terms(max_activations=1) if policy is None else policy.terms
+            values, terms = {name: getattr(policy, name) for name in _DEFAULTS}, policy.terms
         sample = _try_recipe(inputs, values, request.now)
         return cls(inputs, values, terms, sample, _can_save(request, inputs, sample))
 
@@ -290,10 +299,16 @@ class _Form(NamedTuple):
     def render(self, request: PageRequest, policy: Policy | None) -> Response:
         """The page with the form."""
         values: dict[str, Any] = self.values | write_terms(self.terms)
-        number = self.values["product_id"]
-        values["product_id"] = request.ask(lambda tx: write_number(tx, NameKind.PRODUCT, number))
+        number, names = self.values["product_id"], request.ask(lambda tx: suggest(tx, NameKind.PRODUCT))
         if request.is_post:
             values = {name: request.form.raw(name) for name in self.values} | texts_from(request.form)
+        elif not names:
+            values["product_id"] = request.ask(lambda tx: write_number(tx, NameKind.PRODUCT, number))
+        if number is not None and names:
+            names, values["product_id"] = {number: str(number), **names}, number
+        changed = find_changed(values, self.inputs.errors)
+        changed |= {name for name, usual in _DEFAULTS.items() if str(values[name]) != str(usual)}
+        kept = () if policy is None else policy.terms.entitlements
         return request.render(
             "policies/edit.html",
             policy=policy,
@@ -303,8 +318,33 @@ class _Form(NamedTuple):
             sample=self.sample,
             charsets=CHARSETS,
             choices=translate_choices(),
-            suggestions=request.ask(suggest_names),
+            changed=changed,
+            features=request.ask(lambda tx: list_features(tx, number, kept)),
+            product=names.get(number) if number is not None else None,
+            products=[("", _("no product")), *names.items()] if names else None,
+            beginnings=_list_beginnings(request) if policy is None and not request.is_post else (),
         )
+
+
+def _begin(request: PageRequest) -> tuple[dict[str, Any], Terms]:
+    """What the form of a new policy has at first; the address names a product, and how to begin."""
+    text, terms = _beginning(request)
+    return _DEFAULTS | {"name": text, "product_id": parse_number(request.query.get("product_id", ""))}, terms
+
+
+def _beginning(request: PageRequest) -> tuple[str, Terms]:
+    label, _text, terms = BEGINNINGS.get(request.query.get("begin", ""), BEGINNINGS[DEFAULT_BEGINNING])
+    return _(label), terms
+
+
+def _list_beginnings(request: PageRequest) -> list[tuple[str, str, str, bool]]:
+    """The beginnings to choose from: label, description, address, and whether it was chosen."""
+    product = parse_number(request.query.get("product_id", ""))
+    chosen, _terms = _beginning(request)
+    return [
+        (_(label), _(text), url("/policies/new", begin=name, product_id=product), _(label) == chosen)
+        for name, (label, text, _its_terms) in BEGINNINGS.items()
+    ]
 
 
 def _read_values(request: PageRequest, inputs: Inputs) -> dict[str, Any]:

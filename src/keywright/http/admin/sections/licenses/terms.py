@@ -4,6 +4,8 @@ from starlette.responses import Response
 
 from keywright.http.admin.sections.licenses.forms import get_license, undo_path
 from keywright.http.admin.terms_form import (
+    find_changed,
+    list_features,
     read_terms,
     terms_patch,
     texts_from,
@@ -43,8 +45,10 @@ class LicenseTerms:
             )
             back = f"/licenses/{license.id}"
             return request.redirect(back, _("The policy is changed."), undo_path(request, license.id))
+        kept = {*before.entitlements, *(() if policy is None else policy.terms.entitlements)}
+        features = request.ask(lambda tx: list_features(tx, license.product_id, sorted(kept)))
         if request.is_post:
-            terms = read_terms(inputs)
+            terms = read_terms(inputs, request.form, features)
             back = f"/licenses/{license.id}"
             if not inputs.errors:
                 patch = terms_patch(before, terms)
@@ -61,6 +65,8 @@ class LicenseTerms:
             policies=policies,
             policy=policy,
             values=values,
+            changed=find_changed(values, inputs.errors),
+            features=features,
             choices=translate_choices(),
             kept=sorted(set_by_hand(license.rule_terms)),
             errors=inputs.errors,
