@@ -9,13 +9,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 
+import psycopg
 import pytest
 
+from keywright import __version__
+from keywright.cli import status
+from keywright.config.sources import read_settings
 from keywright.db import look_at
 from keywright.db.migrate import HEAD, read_state
+from keywright.maintenance import upgrade
 from keywright.maintenance.clock import believing
 from tests.cli.conftest import Keywright
 from tests.databases import a_postgres_url, from_afar
+from tests.server import running
 from tests.storage.test_migrations import LATER, NEXT, use_scripts
 
 DATABASES = ("sqlite",)
@@ -136,8 +142,13 @@ def test_before_an_upgrade_it_shows_what_is_pending_and_changes_nothing(
         "pending": [],
         "size": size,
         "is_compatible": True,
+        "database_version": f"sqlite {sqlite3.sqlite_version}",
+        "last_backup": None,
+        "unfinished": {"job": 0, "mail": 0, "webhook": 0, "shop event": 0},
         "free": pytest.approx(free, abs=10**9),
         "needed": 0,
+        "warnings": [],
+        "obstacles": [],
     }
     assert "nothing: this version uses it as it is" in used("doctor", "--before-upgrade")
     use_scripts(tmp_path / "scripts", NEXT, monkeypatch)
@@ -145,16 +156,99 @@ def test_before_an_upgrade_it_shows_what_is_pending_and_changes_nothing(
     said = used("doctor", "--before-upgrade")
     assert pending in said
     assert re.search(r"the version before +works on the new schema\n", said)
+    assert said.endswith("Warning: there is no backup to go back to. Run `keywright backup` first.\n")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=2 * size - 1))
     done = used.run("doctor", "--before-upgrade", "--data-dir", str(used.data_dir))
     assert done.status == 1
-    assert done.err == ("Error: there is less room than the upgrade needs, see above. Make room first.\n")
+    last = done.out.splitlines()[-1]
+    assert last.startswith("In the way: a copy of the database, and the log of the migration, need more room")
     assert look_at(f"sqlite:///{used.data_dir}/keywright.db", read_state).revision == HEAD
     # The separate step says the same, and what it did.
     done = used.run("init", "--data-dir", str(used.data_dir))
     assert done.status == 0
     assert [line.partition(" ")[0] for line in done.err.splitlines()] == ["saved", "migrating", "migrated"]
     assert pending in done.err
+
+
+@pytest.fixture
+def upgraded(used: Keywright, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Keywright:
+    """A database for which a migration is pending, with a backup of today."""
+    used("backup", str(tmp_path / "backup.tar"))
+    use_scripts(tmp_path / "scripts", NEXT, monkeypatch)
+    return used
+
+
+def test_before_an_upgrade_nothing_is_named_where_nothing_is_to_be_done(upgraded: Keywright) -> None:
+    lines = upgraded("doctor", "--before-upgrade").splitlines()
+    assert lines[-1] == "Nothing is in the way of the upgrade."
+    assert [line for line in lines if line.startswith(("Warning", "In the way"))] == []
+
+
+def test_before_an_upgrade_it_names_what_is_better_done_first(
+    upgraded: Keywright, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(sqlite3.connect(upgraded.data_dir / "keywright.db")) as connection:
+        connection.execute("UPDATE checkpoints SET last_id = 86400 WHERE name = 'backup_made_at'")
+        job = ("export", "running", "{}", 0, 0, 0, 1, 1)
+        columns = "kind, state, parameters, done, refused, position, created_at, created_by"
+        connection.execute(f"INSERT INTO jobs ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", job)  # noqa: S608
+        connection.commit()
+    servers = [("http://127.0.0.1:8000", "0.8.0"), ("http://[::1]:1", None), ("http://new", __version__)]
+    monkeypatch.setattr(status, "list_versions", lambda _: servers)
+    found = upgraded.json("doctor", "--before-upgrade")
+    runs = "Stop it before you replace its program: it reads parts when they are needed."
+    named = [
+        f"a server of version 0.8.0 runs at http://127.0.0.1:8000, which works on the new schema. {runs}",
+        f"a server of version unknown runs at http://[::1]:1, which works on the new schema. {runs}",
+    ]
+    assert found["warnings"] == [
+        "the last backup is of 1970-01-02 00:00:00 UTC. Going back to it loses what changed since.",
+        "1 job not finished. Let it end, or cancel it on the page Jobs.",
+        *named,
+    ]
+    assert (found["unfinished"]["job"], found["obstacles"]) == (1, [])
+    # Servers that the new schema would break are in the way.
+    monkeypatch.setattr(upgrade, "OLDEST_COMPATIBLE", LATER)
+    done = upgraded.run("doctor", "--before-upgrade", "--json", "--data-dir", str(upgraded.data_dir))
+    refused = [one.replace("works on the new", "refuses the new") for one in named]
+    assert (done.status, json.loads(done.out)["obstacles"]) == (1, refused)
+
+
+def test_before_an_upgrade_other_machines_and_an_older_postgresql_are_named(
+    keywright: Keywright, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with a_postgres_url(empty=True) as url:
+        keywright("init", "--database-url", url)
+        use_scripts(tmp_path / "scripts", NEXT, monkeypatch)
+        monkeypatch.setattr(upgrade, "_TESTED", 99)
+        with psycopg.connect(url, application_name="keywright"):
+            found = keywright.json("doctor", "--before-upgrade", "--database-url", url)
+        assert found["database_version"].startswith("postgresql 1")
+        assert found["warnings"] == [
+            "there is no backup to go back to. Run `keywright backup` first.",
+            "Keywright is tested with PostgreSQL 99. Try the upgrade on a restored backup first.",
+            "these are connected to the database: 127.0.0.1. Upgrade their servers, too.",
+        ]
+        assert "free" not in found
+
+
+def test_before_an_upgrade_a_database_of_a_newer_version_and_another_secret_are_refused(
+    used: Keywright, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEYWRIGHT_SECRET", "another secret of 32 characters.")
+    assert "secret" in used.refused("doctor", "--before-upgrade")
+    monkeypatch.delenv("KEYWRIGHT_SECRET")
+    with closing(sqlite3.connect(used.data_dir / "keywright.db")) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9000'")
+        connection.execute("UPDATE installation SET oldest_compatible_revision = '9000'")
+        connection.commit()
+    assert "was made by a newer Keywright" in used.refused("doctor", "--before-upgrade")
+
+
+def test_a_server_that_runs_tells_its_version(used: Keywright) -> None:
+    with running(used.data_dir) as server:
+        found = status.list_versions(read_settings({"data_dir": used.data_dir}))
+        assert found == [(server.base_url, __version__)]
 
 
 def test_where_there_is_no_database_there_is_nothing_to_upgrade(nowhere: Keywright) -> None:

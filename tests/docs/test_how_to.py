@@ -7,8 +7,10 @@ import signal
 import subprocess
 import tomllib
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
+import httpx
 import psycopg
 import pytest
 import yaml  # type: ignore[import-untyped]
@@ -18,10 +20,13 @@ from drill import patroni
 from drill.places import Place, Ports
 from keywright.config.sources import read_settings
 from tests import forking
+from tests.databases import a_postgres_url
 from tests.deploy.programs import program
 from tests.deploy.proxies import DEPLOY
 from tests.docs.test_documents import DOCUMENTS, ROOT, blocks
-from tests.server import environment, wait_until
+from tests.makers import SECRET, url_of
+from tests.server import environment, running, wait_until
+from tests.storage.test_first_release import assert_kept, make_used, rows_of_file
 from tools import postgres
 
 HOW_TO = ROOT / "docs" / "how-to"
@@ -235,6 +240,50 @@ def test_the_page_about_running_on_a_server_makes_a_backup(tmp_path: Path) -> No
     (tmp_path / "keywright.toml").write_text(f'data_dir = "{tmp_path}/data"\n')
     shell(f"{forking.command()} init --data-dir {tmp_path}/data", tmp_path)
     assert "The secret is not in it" in shell(block, tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_the_page_about_upgrades_leads_from_the_first_schema_and_back(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{postgres.binaries()}:{os.environ['PATH']}")
+    data, secret = tmp_path / "data", SECRET.decode()
+    data.mkdir(mode=0o700)
+    is_file = kind == "sqlite"
+    with nullcontext(url_of(data)) if is_file else a_postgres_url(empty=True) as url:
+        before = make_used(url, tmp_path)
+        settings = f'data_dir = "{data}"\nsecret = "{secret}"\ndatabase_url = "{url}"\n'
+        (tmp_path / "keywright.toml").write_text(settings)
+        commands = "".join(blocks(HOW_TO / "upgrade.md", "sh")).replace("/backup/", f"{tmp_path}/")
+        commands = commands.replace("sudo -u keywright .venv/bin/keywright", forking.command())
+        others = re.compile(r"(systemctl|git|make|cd|/opt/keywright/\.venv/bin/pip) ")
+        backup, preview, init, doctor, *move, restore = (
+            line for line in commands.splitlines() if not others.match(line)
+        )
+        shell(backup, tmp_path)
+        looked = shell(preview, tmp_path)
+        assert re.search(r"^  schema +0016\n  pending *\n +0017 \(", looked, re.MULTILINE)
+        assert "In the way" not in looked
+        assert "migrated " in shell(init, tmp_path)
+        assert "everything is as it has to be" in shell(doctor, tmp_path)
+        assert_kept(before, url)
+        assert "nothing: this version uses it as it is" in shell(preview, tmp_path)
+        with running(data, database_url=url, secret=secret) as server:
+            answer = httpx.post(f"{server.base_url}/v3/validate", json={"license_key": "a"})
+            assert (answer.status_code, answer.json()["license"]["activations"]) == (200, 3)
+            shell(f"{forking.command()} license create --key SINCE", tmp_path)
+        if is_file:
+            (copy,) = (data / "backups").glob("keywright-schema-0016-*.db")
+            shell(re.sub(r"keywright-schema-\S+\.db", copy.name, "\n".join(move)), data)
+            assert rows_of_file(data / "keywright.db") == before
+            # As above: the newer one is away.
+            shell("\n".join(move[:-1]), data)
+    with nullcontext(url) if is_file else a_postgres_url(empty=True) as empty:
+        (tmp_path / "keywright.toml").write_text(settings.replace(url, empty))
+        assert "everything is as it has to be" in shell(restore, tmp_path)
+        # Mails that waited are held.
+        assert_kept({name: rows for name, rows in before.items() if name != "mail_outbox"}, empty)
+        assert json.loads(shell(f"{doctor} --json", tmp_path))["licenses"] == len(before["licenses"])
 
 
 def test_the_page_about_keys_runs_from_its_first_command_to_its_last(tmp_path: Path) -> None:

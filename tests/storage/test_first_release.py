@@ -7,7 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, LargeBinary, MetaData, String, Table, Text, insert, select, text
+from sqlalchemy import (
+    Connection,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    delete,
+    func,
+    insert,
+    select,
+    text,
+)
 
 from keywright.core.errors import StoreError
 from keywright.db import open_storage
@@ -16,6 +28,7 @@ from tests.databases import a_postgres_url
 from tests.makers import KEY_RING, url_of
 from tests.storage.test_migrations import upgrade
 from tests.storage.test_postgres import an_engine
+from tests.storage.test_previous_release import RECORDED, replay
 
 #: The revision of the first release.
 FIRST = "0016"
@@ -57,6 +70,36 @@ def make_first(url: str) -> dict[str, list[dict[str, Any]]]:
         return rows_of(connection, list(tables.tables.values()))
 
 
+def make_used(url: str, folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """Make a database with what the first release wrote while it did everything; returns its rows by table.
+
+    The folder is for a file of SQLite, whose statements were recorded.
+    """
+    recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
+    with at_revision(f"sqlite:///{folder}/recorded.db", FIRST) as (connection, tables):
+        replay(connection, recorded)
+        rows = rows_of(connection, tables.sorted_tables)
+    with at_revision(url, FIRST) as (connection, tables):
+        for table in tables.sorted_tables:
+            if rows[table.name]:
+                connection.execute(delete(table))
+                connection.execute(insert(table), rows[table.name])
+        if connection.dialect.name == "postgresql":
+            for table in tables.sorted_tables:
+                continue_numbers(connection, table)
+    return rows
+
+
+def continue_numbers(connection: Connection, table: Table) -> None:
+    """Move a sequence of PostgreSQL on, which it does not do by itself for numbers that it is given."""
+    own = {"licenses": "license", "activations": "activation", "products": "product", "customers": "customer"}
+    name = f"{own[table.name]}_id_seq" if table.name in own else None
+    if name is None and "id" in table.c:
+        name = connection.scalar(select(func.pg_get_serial_sequence(table.name, "id")))
+    if name is not None:
+        connection.execute(select(func.setval(name, func.greatest(func.max(table.c.id), 1))))
+
+
 def a_row(table: Table, number: int) -> dict[str, Any]:
     """A row in which every column has a value."""
     row = {one.name: a_value(one, number) for one in table.c}
@@ -85,17 +128,30 @@ def rows_of(connection: Connection, tables: list[Table]) -> dict[str, list[dict[
     }
 
 
+def rows_of_file(path: Path) -> dict[str, list[dict[str, Any]]]:
+    """The rows of an SQLite database of any schema, by table."""
+    tables = MetaData()
+    with an_engine(f"sqlite:///{path}") as engine, engine.connect() as connection:
+        tables.reflect(connection)
+        return rows_of(connection, tables.sorted_tables)
+
+
+def assert_kept(before: dict[str, list[dict[str, Any]]], url: str) -> None:
+    """Every row is there, with its values in every column that there was."""
+    with an_engine(url) as engine, engine.connect() as connection:
+        after = rows_of(connection, list(metadata.tables.values()))
+    for name, rows in before.items():
+        if name not in ("alembic_version", "installation"):
+            # A column that is new is not among them.
+            kept = [{key: row[key] for key in rows[0]} for row in after[name] if rows]
+            assert [row for row in rows if row not in kept] == [], name
+
+
 def test_everything_is_there_after_the_migration(url: str) -> None:
     before = make_first(url)
     assert all(before.values())
     open_storage(url, KEY_RING).close()
-    with an_engine(url) as engine, engine.connect() as connection:
-        after = rows_of(connection, list(metadata.tables.values()))
-    for one in ("alembic_version", "installation"):
-        before.pop(one)
-    for name, rows in before.items():
-        # A column that is new is not among them.
-        assert [{key: row[key] for key in rows[0]} for row in after[name]] == rows, name
+    assert_kept(before, url)
 
 
 def test_the_newest_word_of_a_payment_becomes_a_fact(url: str) -> None:

@@ -1,5 +1,6 @@
 """The command ``keywright doctor``."""
 
+from datetime import UTC, datetime
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -39,8 +40,8 @@ def doctor(
         bool,
         typer.Option(
             "--before-upgrade",
-            help="Only show what the first start of this version will do to the database, and whether there "
-            "is room for it; change nothing.",
+            help="Only show what the first start of this version will do to the database, and what is in the "
+            "way; change nothing. Status 1: something must be done first.",
         ),
     ] = False,
     is_clock_right: Annotated[
@@ -135,27 +136,39 @@ def _warn(here: Installation, *, is_silent: bool) -> list[str]:
 
 
 def _preview_upgrade(options: InstallationOptions, *, as_json: bool) -> None:
-    from keywright.config.installation import has_database
-    from keywright.maintenance.copy import preview
+    from keywright.cli.status import list_versions
+    from keywright.config.installation import has_database, load_key_ring
+    from keywright.maintenance.upgrade import preview
 
     settings = options.read_settings()
     if not has_database(settings):
         raise ConfigurationError(f"there is no database in {describe_database(settings)} to be upgraded.")
-    found: dict[str, Any] = preview(settings.database_url_in_force)
+    found = preview(settings, load_key_ring(settings), list_versions(settings), datetime.now(UTC))
     if as_json:
         output.print_json(found)
     else:
-        sizes = {name: format_size(found[name]) for name in ("size", "free", "needed") if name in found}
-        pending = "\n".join(found["pending"]) or "nothing: this version uses it as it is"
-        works = "works on the new schema" if found["is_compatible"] else "refuses the new schema"
-        fields = [
-            ("database", describe_database(settings)),
-            ("schema", found["schema"]),
-            ("pending", pending),
-        ]
-        output.print_fields([*fields, *sizes.items(), ("the version before", works)])
-    if found.get("free", 0) < found.get("needed", 0):
-        raise ConfigurationError("there is less room than the upgrade needs, see above. Make room first.")
+        _print_preview(found, describe_database(settings))
+    if found["obstacles"]:
+        raise typer.Exit(1)
+
+
+def _print_preview(found: dict[str, Any], database: str) -> None:
+    sizes = {name: format_size(found[name]) for name in ("size", "free", "needed") if name in found}
+    waiting = [format_count(number, what) for what, number in found["unfinished"].items() if number]
+    fields = [
+        ("database", f"{database}  {found['database_version']}"),
+        ("schema", found["schema"]),
+        ("pending", "" if found["pending"] else "nothing: this version uses it as it is"),
+        *(("", one) for one in found["pending"]),
+        *sizes.items(),
+        ("last backup", found["last_backup"] or "none"),
+        ("goes on afterwards", ", ".join(waiting) or "nothing waits"),
+        ("the version before", f"{'works on' if found['is_compatible'] else 'refuses'} the new schema"),
+    ]
+    output.print_fields(fields)
+    lines = [f"Warning: {one}" for one in found["warnings"]]
+    lines += [f"In the way: {one}" for one in found["obstacles"]]
+    output.print_line("\n".join(["", *lines] if lines else ["", "Nothing is in the way of the upgrade."]))
 
 
 def _json(

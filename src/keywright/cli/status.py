@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable
 from contextlib import closing
 from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from typing import TYPE_CHECKING
 
 import typer
@@ -74,10 +75,24 @@ def _ask_server(address: tuple[str, int]) -> str:
         return "no answer"
 
 
+def list_versions(settings: "Settings") -> list[tuple[str, str | None]]:
+    """The addresses of the servers on this machine, and their versions; None for one that does not tell."""
+    from keywright.config.installation import find_servers
+    from keywright.config.values import reachable_host, web_address
+
+    def ask_version(address: tuple[str, int]) -> str | None:
+        try:
+            return str(
+                json.loads(_get(reachable_host(address[0]), address[1], f"/{settings.v3_root}")[1])["version"]
+            )
+        except (OSError, HTTPException, ValueError, LookupError, TypeError):
+            return None
+
+    return [(web_address(*one), ask_version(one)) for one in find_servers(settings)]
+
+
 def _get(host: str, port: int, path: str) -> tuple[int, str]:
     """The status and the body of an answer. Raises ``OSError``."""
-    from http.client import HTTPConnection
-
     with closing(HTTPConnection(host, port, timeout=_TIMEOUT)) as connection:
         connection.request("GET", path)
         answer = connection.getresponse()

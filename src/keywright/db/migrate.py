@@ -156,6 +156,14 @@ def read_state(connection: Connection, name: str = "this database") -> DatabaseS
     )
 
 
+def read_usable_state(connection: Connection, key_ring: KeyRing, name: str) -> DatabaseState:
+    """Read the state of a database. Raises ``StoreError`` for one that this version or secret cannot use."""
+    state = read_state(connection, name)
+    _check_revision(state, name)
+    _check_secret(state, key_ring, name)
+    return state
+
+
 def read_size(connection: Connection) -> int:
     """The size of the database in bytes."""
     return int(connection.execute(_SIZE[connection.dialect.name]).scalar_one())

@@ -54,12 +54,13 @@ SELECT set_config('lock_timeout', '1s', false),
                   CASE WHEN setting IN ('off', 'local') THEN 'on' ELSE setting END, false)
 FROM pg_settings WHERE name = 'synchronous_commit'
 """
-#: Counts the other sessions of servers and commands on the same database.
-COUNT_SESSIONS = """
-SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+#: The other sessions of servers and commands on the same database; the statement that counts them.
+OTHER_SESSIONS = """
+FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
 AND (application_name LIKE 'keywright%'
      OR split_part(application_name, ' +', 1) = current_setting('application_name'))
 """
+COUNT_SESSIONS = f"SELECT count(*) {OTHER_SESSIONS}"
 #: How long a connection's set-up may take, in seconds.
 _SETUP_TIMEOUT = 3.0
 _HINT = "In a password, special characters are written as % and two digits: @ as %40, / as %2F, % as %25."

@@ -1,6 +1,5 @@
-"""Copy everything from one database into another, empty one; and what an upgrade will do to a database."""
+"""Copy everything from one database into another, empty one."""
 
-import shutil
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
@@ -8,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import BigInteger, Connection, Table, bindparam, delete, func, select, text, update
 
 from keywright.core.errors import StoreError
-from keywright.db import database_path, look_at
 from keywright.db.bulk import bulk_insert, is_postgres
-from keywright.db.migrate import OLDEST_COMPATIBLE, list_pending, read_size, read_state
 from keywright.db.schema import (
     ID_KINDS,
     checkpoints,
@@ -29,27 +26,6 @@ from keywright.maintenance.inspection import last_number
 
 if TYPE_CHECKING:
     from keywright.db import Storage
-
-
-def preview(url: str) -> dict[str, object]:
-    """Look at a database, which exists, and change nothing: its ``schema``, the migrations that are
-    ``pending``, its ``size`` in bytes, and whether the version before ``is_compatible`` with the new schema.
-    For SQLite, also the bytes that are ``free``, and ``needed`` for a copy and for the log of the migration.
-
-    Raises the errors of ``open_storage``.
-    """
-    path = database_path(url)
-
-    def ask(connection: Connection, name: str) -> dict[str, object]:
-        schema, size = read_state(connection, name).revision or "", read_size(connection)
-        pending, is_compatible = list_pending(schema), schema >= OLDEST_COMPATIBLE
-        found = {"schema": schema, "pending": pending, "size": size, "is_compatible": is_compatible}
-        if path is not None:
-            found |= {"free": shutil.disk_usage(path.parent).free, "needed": 2 * size if pending else 0}
-        return found
-
-    return look_at(url, ask)
-
 
 _ROWS_AT_ONCE = 1_000
 #: The rows of the first two were written when the target was made; users and customers sign in again.
