@@ -131,6 +131,7 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     **personal_data.QUERY_HANDLERS,
     **provisioning_handlers.PRODUCT_QUERIES,
     **provisioning_handlers.CUSTOMER_QUERIES,
+    **provisioning_handlers.BRAND_QUERIES,
     **shop_queries.QUERY_HANDLERS,
     **provisioning_handlers.TRIAL_QUERIES,
     **ownership_handlers.QUERY_HANDLERS,

@@ -92,7 +92,7 @@ def test_every_page_is_accessible_and_fits(
     look("lost-keys")
 
 
-def test_a_customer_with_a_new_laptop_needs_four_steps(
+def test_a_customer_with_a_new_laptop_needs_five_steps(
     browser: Browser, server: RunningServer, customer: int, axe: Axe, camera: Camera
 ) -> None:
     """From "limit reached" in the program, on a phone, without scripts."""
@@ -110,15 +110,18 @@ def test_a_customer_with_a_new_laptop_needs_four_steps(
         steps += 1
         expect(page.get_by_text("2 of 2 devices in use")).to_be_visible()
         assert key not in page.content()
-        page.get_by_role("button", name="Free Old laptop").click()
+        page.get_by_role("link", name="Remove Old laptop").click()
         steps += 1
-        expect(page.get_by_role("status")).to_contain_text("The device has been freed.")
-        expect(page.get_by_text("You may free 1 more device now.")).to_be_visible()
+        expect(page.get_by_role("heading", name="Remove “Old laptop”?")).to_be_visible()
+        page.get_by_role("button", name="Remove Old laptop").click()
+        steps += 1
+        expect(page.get_by_role("status")).to_contain_text("“Old laptop” is removed.")
+        expect(page.get_by_text("You may remove 1 device now.")).to_be_visible()
         activate(server, key, "New laptop")
         steps += 1
         page.reload()
-        expect(page.get_by_role("button", name="Free New laptop")).to_be_visible()
-    assert steps == 4
+        expect(page.get_by_role("link", name="Remove New laptop")).to_be_visible()
+    assert steps == 5
 
 
 def test_the_brand_is_the_vendors(

@@ -23,7 +23,7 @@ def test_a_customer_without_a_network_gets_a_file(
     axe.check(page)
     asked = json.dumps({"license_key": license.key, "fingerprint": "device-without-a-network"})
     text = "keywright-request:" + base64.urlsafe_b64encode(asked.encode()).rstrip(b"=").decode()
-    page.get_by_label("Request of the program").fill(text)
+    page.get_by_label("Text that the program shows").fill(text)
     page.get_by_role("button", name="Show the license file").click()
     shown = page.get_by_label("License file")
     expect(shown).to_have_value(re.compile("^-----BEGIN KEYWRIGHT LICENSE-----\n"))

@@ -1,6 +1,7 @@
 """The page for machines without a network: what a program shows goes in, and its license file comes out."""
 
 import base64
+import hashlib
 import json
 import re
 from html import unescape
@@ -12,13 +13,15 @@ import httpx
 import pytest
 
 from keywright.licensing.licenses.model import Status
+from keywright.provisioning.brand import FooterLink, SaveBrand
 from keywright.signing import store
 from keywright.signing.jws import read_signed
 from keywright.signing.rules import read_license_file
-from tests.http.admin_browser import decide, look_up
+from tests.http.admin_browser import asked, decide, look_up
 from tests.http.admin_licenses import make
 from tests.makers import set_terms
-from tests.server import NO_LIMITS, RunningServer, running
+from tests.portal import PortalVisitor
+from tests.server import NO_LIMITS, RunningServer, running, wait_until
 
 DEVICE = "device-without-a-network"
 
@@ -92,12 +95,35 @@ def test_a_license_that_cannot_be_kept_takes_no_place(server: RunningServer) -> 
 
 
 def test_the_page_speaks_the_language_of_the_customer(server: RunningServer) -> None:
-    for language, title in (
-        ("de-AT", "Lizenzdatei für einen Computer ohne Netz"),
-        ("xx", "License file for"),
+    """That of the portal, from which the customer comes, else that of the browser."""
+    for chosen, language, title in (
+        ("", "de-AT", "Lizenzdatei für einen Computer ohne Internet"),
+        ("", "xx", "License file for a computer without internet"),
+        ("?language=de", "fr", "Lizenzdatei für einen Computer ohne Internet"),
+        ("?language=xx", "de", "Lizenzdatei für einen Computer ohne Internet"),
     ):
-        page = httpx.get(f"{server.base_url}/offline", headers={"Accept-Language": language}).text
-        assert title in unescape(page)
+        address, headers = f"{server.base_url}/offline{chosen}", {"Accept-Language": language}
+        for page in (httpx.get(address, headers=headers), httpx.post(address, headers=headers)):
+            assert title in unescape(page.text), (chosen, language)
+    with PortalVisitor(server) as visitor:
+        visitor.post("/language", language="ja")
+        assert 'href="/offline?language=ja"' in visitor.get("").text
+
+
+def test_the_page_has_the_vendors_brand_and_still_needs_nothing_from_anywhere(server: RunningServer) -> None:
+    logo = b"\x89PNG\r\n\x1a\n" + b"0" * 20
+    link = FooterLink("Imprint", "https://example.com/imprint")
+    brand = SaveBrand(**asked(name="Lumen & Co", color="#8a1f5c", links=(link,), logo=logo))
+    decide(server, brand)
+    wait_until(lambda: "Imprint" in httpx.get(f"{server.base_url}/offline").text, "the brand")
+    page = httpx.get(f"{server.base_url}/offline")
+    style = page.text.partition("<style>")[2].partition("</style>")[0]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert f"'sha256-{digest}'" in page.headers["content-security-policy"]
+    assert "#8a1f5c" in style
+    image = base64.b64encode(logo).decode()
+    assert f'<img src="data:image/png;base64,{image}" alt="Lumen &amp; Co">' in page.text
+    decide(server, SaveBrand(**asked(name=None, color=None, links=(), logo=None)))
 
 
 def test_what_stands_against_it_is_said_to_the_customer(server: RunningServer) -> None:

@@ -86,6 +86,7 @@ RIGHTS: dict[str, tuple[str, str, bool, bool]] = {
     "a file for a device": ("POST", _LICENSE + "/devices/{device}/file", False, True),
     "see a whole key": ("POST", _LICENSE + "/key", False, True),
     "ask for a new key": ("GET", _LICENSE + "/new-key", False, True),
+    "see what removing a device means": ("GET", _LICENSE + "/devices/{device}/free", False, True),
     "add a license": ("GET", "/add", False, True),
     "hand a license on": ("GET", _LICENSE + "/hand-on", False, True),
     "end a lease": ("POST", _LICENSE + "/leases/" + "0" * 32 + "/end", False, True),
@@ -127,8 +128,12 @@ def test_what_is_no_key_opens_nothing(stranger: PortalVisitor, text: str) -> Non
     assert (answer.status_code, "There is no license with this key." in said(answer)) == (403, True)
 
 
-def test_white_space_around_a_key_does_not_matter(license_id: int, stranger: PortalVisitor) -> None:
-    assert "Darkroom" in said(stranger.enter_key(f"\u3000{KEY} \t").get("/license"))
+def test_a_key_is_found_in_any_case_with_or_without_dashes_and_spaces(
+    license_id: int, stranger: PortalVisitor
+) -> None:
+    for text in (f"\u3000{KEY} \t", KEY.lower(), KEY.replace("-", ""), KEY.replace("-", " ")):
+        assert "Darkroom" in said(stranger.enter_key(text).get("/license")), text
+        stranger.post("/license/forget")
 
 
 def test_a_forged_ticket_opens_nothing(license_id: int, stranger: PortalVisitor) -> None:
@@ -153,9 +158,9 @@ def test_the_portal_and_the_page_show_until_when_a_freed_device_may_run(
     query = f"SELECT id FROM activations WHERE license_id = {number} AND label = 'Away'"  # noqa: S608
     [(away,)] = server.sql(query)
     stranger.post(f"/license/devices/{away}/free")
-    assert "Without internet, the freed one may run until" in said(stranger.get("/license"))
+    assert "Without internet, the program may still run there until" in said(stranger.get("/license"))
     stranger.post(f"/license/devices/{device_of(server, number)}/free")
-    assert "the freed one may run" not in said(stranger.get("/license"))
+    assert "may still run there" not in said(stranger.get("/license"))
     [(details,)] = server.sql(
         f"SELECT details FROM events WHERE activation_id = {away} AND name = 'license.deactivated'"  # noqa: S608
     )
@@ -172,14 +177,20 @@ def test_with_the_key_alone_a_device_is_freed_as_often_as_the_terms_allow(
     key = f"{KEY}-FREE"
     number = make_license(server, key, ada_id, devices=("Old", "Older"), terms=TERMS)
     stranger.enter_key(key)
-    assert "You may free 1 more device now." in said(stranger.get("/license"))
+    assert "You may remove 1 device now." in said(stranger.get("/license"))
+    first = f"/license/devices/{device_of(server, number)}/free"
+    assert 'href="/portal' + first in stranger.get("/license").text
+    asked_first = stranger.get(first)
+    assert "Remove “Old”?" in said(asked_first)
+    assert 'href="/portal/license"' in asked_first.text
     assert stranger.post(f"/license/devices/{device_of(server, number)}/free").status_code == 303
     page = said(stranger.get("/license"))
-    assert "The device has been freed." in page
-    assert "The next one can be freed on" in page
+    assert "“Old” is removed." in page
+    assert "You can remove the next one on" in page
+    assert stranger.get(first).headers["location"] == "/portal/license"
     refused = stranger.post(f"/license/devices/{device_of(server, number)}/free")
     assert refused.status_code == 303
-    assert "The next one can be freed in 30 days." in said(stranger.get("/license"))
+    assert "You can remove the next one in 30 days." in said(stranger.get("/license"))
     [event] = server.sql(
         f"SELECT name, actor FROM events WHERE license_id = {number} AND name = 'license.deactivated'"  # noqa: S608
     )
@@ -383,7 +394,11 @@ def test_without_a_mail_server_the_key_is_the_way_in_and_pages_say_why(tmp_path:
         make_license(server, KEY, make_customer(server, "ada@portal.example"), devices=("Desk",))
         with PortalVisitor(server) as visitor, Visitor(server).sign_in("ada") as ada:
             page = visitor.get("").text
-            assert ("sends no mail" in page, "/portal/lost-keys" in page, 'type="email"' in page) == (
+            assert (
+                "We cannot send e-mails" in page,
+                "/portal/lost-keys" in page,
+                'type="email"' in page,
+            ) == (
                 True,
                 False,
                 False,
@@ -448,8 +463,8 @@ def test_an_export_of_very_many_licenses_is_left_to_the_vendor(
     for _ in range(2):
         assert stranger.post("/account/export").status_code == 303
     page = said(stranger.get("/account"))
-    assert "Too much is stored for a file here." in page
-    assert "Please write to the vendor" in page
+    assert "There is too much for a file here." in page
+    assert "Please write to us" in page
     assert stranger.post("/account/export").status_code == 429
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from keywright.identity.passwords import derive_code
 from keywright.licensing.leases.model import TakeLease
 from keywright.provisioning.portal.model import MakePortalLink
 from keywright.signing import store
@@ -58,12 +59,39 @@ def test_a_key_is_added_and_only_once(server: RunningServer, people: dict[str, P
     assert {one.status_code for one in refused} == {403}
     assert len({said(one) for one in refused}) == 1
     assert "No license can be added with this key." in said(refused[0])
-    added = ann.post("/add", key=" OWNING-BOX-1 ")
+    added = ann.post("/add", key=" owning box1 ")
     assert added.headers["location"] == f"/portal/licenses/{number}"
     assert "The license is yours now." in said(ann.get(f"/licenses/{number}"))
     assert eve.post("/add", key="OWNING-BOX-1").status_code == 403
     ann.post(f"/licenses/{number}/new-key")
-    assert "It gets a new key, or is handed on, from" in said(ann.get(f"/licenses/{number}"))
+    assert "You can get a new key for it, or" in said(ann.get(f"/licenses/{number}"))
+
+
+def test_a_key_makes_somebody_a_customer_whose_address_a_code_has_proved(server: RunningServer) -> None:
+    number = make_license(server, "OWNING-GIFT-1", terms={"claimable": True})
+    make_license(server, "OWNING-SHUT-1")
+    email = "gift@owning.example"
+    with PortalVisitor(server) as visitor:
+        assert 'href="/portal/claim"' in visitor.get("").text
+        assert visitor.post("/sign-in", email="nobody", key="OWNING-GIFT-1").status_code == 422
+        pages = [
+            visitor.post("/sign-in", email=email, key=key).text.replace(f'value="{key}"', "")
+            for key in ("OWNING-GIFT-1", "OWNING-SHUT-1", "OWNING-NONE")
+        ]
+        assert pages == [pages[0]] * 3
+        asked = visitor.http.cookies["keywright-sign-in"].split(".")
+        code = look_up(server, lambda tx: derive_code(tx.key_ring, asked[0]))
+        wrong = visitor.post("/sign-in/code", email=email, key="OWNING-GIFT-1", code="0000 0000")
+        assert "This code is wrong" in said(wrong)
+        refused = visitor.post("/sign-in/code", email=email, key="OWNING-SHUT-1", code=code)
+        assert (refused.status_code, "No license can be added with this key." in said(refused)) == (403, True)
+        assert not server.sql("SELECT id FROM customers WHERE email = ?", email)
+        entered = visitor.post("/sign-in/code", email=email, key="owninggift1", code=code)
+        assert entered.headers["location"] == f"/portal/licenses/{number}"
+        page = said(visitor.get(f"/licenses/{number}"))
+        assert "The license is yours now." in page
+    rows = server.sql("SELECT id, email_verified_at FROM customers WHERE email = ?", email)
+    assert [(one, proved is not None) for one, proved in rows] == [(id_of(server, "gift"), True)]
 
 
 def test_a_license_is_offered_and_accepted(server: RunningServer, people: dict[str, PortalVisitor]) -> None:
@@ -87,7 +115,7 @@ def test_a_license_is_offered_and_accepted(server: RunningServer, people: dict[s
     assert eve.get(f"/offers/{number}/{transfer}").headers["location"] == "/portal"
     assert "ann@owning.example offers you a license for Owning Desk." in said(ben.get(""))
     offer = ben.get(f"/offers/{number}/{transfer}")
-    assert "if that purchase is refunded or disputed, the license ends for you, too" in said(offer)
+    assert "If that person gets the money back, the license ends for you, too" in said(offer)
     assert "OWNING" not in offer.text
     for visitor in (eve, ann):
         visitor.post(f"/offers/{number}/{transfer}/accept")
@@ -135,7 +163,7 @@ def test_a_lease_is_seen_and_ended_as_often_as_devices_may_be_freed(
     assert "Somebody else can take the place now." in said(ann.get(f"/licenses/{number}"))
     ann.post(f"/licenses/{number}/leases/{ids[1]}/end")
     page = said(ann.get(f"/licenses/{number}"))
-    assert "You have freed as many devices as you may." in page
+    assert "You have removed as many devices as you may for now." in page
     assert "studio-1" not in page
 
 

@@ -19,6 +19,8 @@ from keywright.identity.sessions import hash_session_token
 from keywright.identity.store import find_session
 from keywright.maintenance.commands import SaveSettings
 from keywright.maintenance.copy import copy
+from keywright.provisioning.portal import store as portal_store
+from keywright.provisioning.portal.model import SignIn
 from keywright.provisioning.products import NameKind
 from keywright.registry import open_executor
 from keywright.signing.commands import LoadKeys
@@ -80,7 +82,7 @@ def fill(storage: Storage) -> None:
 
 
 def _save_what_is_sealed(tx: WriteTransaction) -> None:
-    """A key that was replaced, and a trial."""
+    """A key that was replaced, a trial, and a sign-in with an address."""
     ring, moment = tx.sealing, to_seconds(NOW)
     tx.connection.execute(
         insert(rotated_keys).values(
@@ -99,6 +101,7 @@ def _save_what_is_sealed(tx: WriteTransaction) -> None:
             created_at=moment,
         )
     )
+    portal_store.save_new_sign_in(tx, SignIn(11, -1, NOW, email="ann@example.com"))
 
 
 def contents(storage: Storage) -> dict[str, list[dict[str, Any]]]:

@@ -3,9 +3,11 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
+from itertools import count
 from threading import Barrier
 from typing import Any
 
+import msgspec
 import pytest
 from sqlalchemy import insert, select
 from sqlalchemy import update as update_rows
@@ -35,14 +37,20 @@ from keywright.db.schema import (
     customers,
     license_transfers,
     mail_outbox,
+    portal_sessions,
     sold_licenses,
     subscriptions,
 )
+from keywright.delivery.mail.letters import MailSettings, read_letter
+from keywright.delivery.mail.store import find_mail
 from keywright.engine.executor import Executor
+from keywright.identity import passwords
 from keywright.licensing.leases.model import EndLeaseByCustomer
 from keywright.licensing.licenses.model import License, Status, UpdateLicense
 from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.licensing.undo.rules import RestoreLicense, UndoChanges
+from keywright.maintenance.commands import EraseCustomer
+from keywright.maintenance.personal_data import find_customer_data
 from keywright.provisioning.customers import CreateCustomer, CustomerFields, NewCustomer, UpdateCustomer
 from keywright.provisioning.licenses import RotateKey
 from keywright.provisioning.ownership.model import (
@@ -54,13 +62,15 @@ from keywright.provisioning.ownership.model import (
     OfferLicense,
     UndoTransfer,
 )
-from keywright.provisioning.portal.model import PurgeSignIns
+from keywright.provisioning.portal.model import AskToSignIn, ClaimWithCode, PurgeSignIns
 from keywright.provisioning.shops.model import Shop
+from keywright.provisioning.store import CUSTOMERS
 from keywright.registry import open_executor
 from tests.databases import KINDS, recorded_statements
 from tests.jobs import decide
 from tests.makers import (
     KEY,
+    KEY_RING,
     NOW,
     activate,
     activate_device,
@@ -194,6 +204,79 @@ def test_what_cannot_be_claimed_costs_the_same_statements(executor: Executor, pe
         seen.append(statements)
     assert seen[0]
     assert seen == [seen[0]] * 3
+
+
+def test_a_person_who_is_no_customer_claims_with_the_code_of_a_mail(
+    executor: Executor, storage: Storage, people: None
+) -> None:
+    """Nothing is mailed to a stranger for a key that cannot be claimed, the claim makes the customer, and the
+    key may be typed in any case, without dashes.
+    """
+    number_of = count(11)
+
+    def ask(email: str, key: str) -> int:
+        number = next(number_of)
+        decide(executor, AskToSignIn(**by(None), email=email, sign_in_id=number, key=key, language="de"))
+        return number
+
+    def enter(number: int, key: str = "BOX-KEY-1", code: str | None = None) -> Any:
+        right = passwords.derive_code(KEY_RING, str(number))
+        fields: dict[str, Any] = {
+            "license": key,
+            "sign_in_ids": (number,),
+            "code": code or right,
+            "language": "de",
+        }
+        return outcome(executor, ClaimWithCode(**by(None), token_hash=b"%32d" % number, **fields))
+
+    decide(executor, create("BOX-KEY-1"))
+    decide(executor, create("TAKEN-KEY-1", customer_id=BOB))
+    decide(executor, create("CLOSED-KEY-1"))
+    for key in ("BOX-KEY-1", "TAKEN-KEY-1"):
+        decide(executor, set_terms({"claimable": True}, key=key))
+    before, seen, waiting = customer_emails(storage), [], []
+    tries = [("Box-key1", "n@x.example"), ("TAKEN-KEY-1", "o@x.example"), ("none", "p@x.example")]
+    for key, email in [*tries, ("BOX-KEY-1", EMAILS[ADA])]:
+        with recorded_statements() as statements:
+            waiting.append(ask(email, key))
+        seen.append(statements)
+    assert seen == [seen[0]] * 4
+    assert customer_emails(storage) == before
+    letters = [read_mail(storage, number) for number in waiting]
+    assert [getattr(one, "address", None) for one in letters] == ["n@x.example", None, None, EMAILS[ADA]]
+    assert letters[0].language.code == "de"
+    assert [letters[number].values["sign_in_url"] is None for number in (0, 3)] == [True, False]
+    new = waiting[0]
+    assert enter(new, code="00000000") is None
+    assert [enter(one) for one in waiting[1:3]] == [None, None]
+    assert enter(new, "CLOSED-KEY-1") is NotClaimable
+    assert enter(new, "TAKEN-KEY-1") is NotClaimable
+    assert customer_emails(storage) == before
+    claimed = enter(new)
+    assert customer_emails(storage) == before | {claimed.customer_id: "n@x.example"}
+    assert enter(new) is None
+    assert enter(waiting[3]) is NotClaimable
+    with storage.read() as tx:
+        customer = CUSTOMERS.find(tx, claimed.customer_id)
+        assert customer is not None
+        assert (customer.email_verified_at, customer.language) == (NOW, "de")
+        assert tx.connection.execute(select(portal_sessions.c.customer_id)).scalars().all() == [customer.id]
+
+
+def customer_emails(storage: Storage) -> dict[int, str]:
+    with storage.read() as tx:
+        found = tx.connection.execute(select(customers.c.id, customers.c.email))
+        return {row.id: row.email for row in found}
+
+
+def read_mail(storage: Storage, sign_in_id: int) -> Any:
+    """What is sent of the mail that a sign-in has queued; None where none was."""
+    settings = MailSettings("Example", "https://keys.example.com", "en")
+    with storage.read() as tx:
+        rows = tx.connection.execute(select(mail_outbox.c.id, mail_outbox.c.subject))
+        found = [row.id for row in rows if json.loads(row.subject).get("sign_in_id") == str(sign_in_id)]
+        mail = find_mail(tx, found[0]) if found else None
+        return None if mail is None else read_letter(tx, mail, settings, NOW)
 
 
 def test_batches_count_what_was_claimed_and_activated(executor: Executor, people: None) -> None:
@@ -334,6 +417,69 @@ def test_offers_that_are_over_are_deleted_and_transfers_stay(
     assert transfers(storage) == [1, 2]
     decide(executor, PurgeSignIns(**by(None), before=MONTH + timedelta(days=8)))
     assert transfers(storage) == [2]
+
+
+def test_customers_who_were_made_for_an_offer_alone_go_with_it(
+    executor: Executor, storage: Storage, owned: License
+) -> None:
+    """But for those who have signed in, have a name, a license or another offer, or were there before."""
+    number_of = {}
+    kinds = ("nothing", "signed in", "named", "licensed", "offered again", "known before")
+    for day, kind in enumerate(kinds):
+        email, now = f"{kind.replace(' ', '-')}@x.example", MONTH + day * A_DAY
+        if kind == "known before":
+            decide(executor, CreateCustomer(**by(None), fields=NewCustomer(email=email)))
+        transfer = decide(executor, offer(email, now))
+        number_of[kind] = transfer.to_customer_id
+        decide(executor, cancel(transfer.id, now=now))
+    with storage.write() as tx:
+        signed_in = customers.c.id == number_of["signed in"]
+        tx.connection.execute(update_rows(customers).where(signed_in).values(email_verified_at=1))
+    named = UpdateCustomer(**by(None), id=number_of["named"], fields=CustomerFields(name="Cleo"))
+    decide(executor, named)
+    decide(executor, create("OTHER", customer_id=number_of["licensed"]))
+    later = MONTH + 20 * A_DAY
+    decide(executor, offer("offered-again@x.example", later))
+    decide(executor, PurgeSignIns(**by(None, later), before=later))
+    gone = {number_of["nothing"]}
+    assert customer_emails(storage).keys() & {*number_of.values()} == {*number_of.values()} - gone
+    assert transfers(storage) == [5, 7]
+    decide(executor, PurgeSignIns(**by(None, later), before=later + 8 * A_DAY))
+    assert number_of["offered again"] not in customer_emails(storage)
+
+
+def test_data_and_erasure_keep_to_their_side_of_a_transfer(
+    executor: Executor, storage: Storage, owned: License
+) -> None:
+    """The new owner gets, and erases, what came after the transfer; the old one what is about them."""
+    decide(executor, activate(KEY, label="Ada's desk"))
+    decide(executor, offer())
+    decide(executor, accept())
+    decide(executor, activate(read(storage).key, label="Bob's desk", now=MONTH + A_DAY))
+
+    def data(number: int) -> str:
+        with storage.read() as tx:
+            found = find_customer_data(tx, number, for_customer=True)
+        return msgspec.json.encode(found).decode()
+
+    ada, bob = data(ADA), data(BOB)
+    assert [name in ada for name in ("Ada's desk", "Bob's desk", read(storage).key)] == [False] * 3
+    assert [name in bob for name in ("Ada's desk", "Bob's desk", read(storage).key, KEY)] == [
+        *(False, True, True, False)
+    ]
+    erase(executor, ADA)
+    assert "ada@example.com" not in data(BOB)
+    assert "Bob's desk" in data(BOB)
+    assert read(storage).customer_id == BOB
+    erase(executor, BOB)
+    assert "Bob's desk" not in data(BOB)
+    assert read(storage).times_activated == 1
+    assert EMAILS[BOB] not in customer_emails(storage).values()
+
+
+def erase(executor: Executor, number: int) -> None:
+    while not decide(executor, EraseCustomer(**by(None), customer_id=number)).is_complete:
+        pass
 
 
 def test_undo_gives_the_license_back_with_a_third_key(

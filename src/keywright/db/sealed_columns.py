@@ -21,6 +21,7 @@ from keywright.db.schema import (
     licenses,
     portal_links,
     portal_sessions,
+    portal_sign_ins,
     recovery_codes,
     rotated_keys,
     second_factors,
@@ -98,6 +99,11 @@ def shop_event_associated_data(row_id: int) -> bytes:
     return b"shop event:%d" % row_id
 
 
+def sign_in_associated_data(sign_in_id: int) -> bytes:
+    """The associated data of a sealed address of a sign-in to the portal."""
+    return b"portal sign-in:%d" % sign_in_id
+
+
 SEALED_COLUMNS: Final = (
     SealedColumn(
         licenses.c.sealed_key,
@@ -122,6 +128,7 @@ SEALED_COLUMNS: Final = (
     SealedColumn(connections.c.sealed_secret, lambda row: connection_associated_data(row.id, "secret")),
     SealedColumn(connections.c.sealed_api_key, lambda row: connection_associated_data(row.id, "api_key")),
     SealedColumn(stored_settings.c.sealed_value, lambda row: setting_associated_data(row.name)),
+    SealedColumn(portal_sign_ins.c.sealed_email, lambda row: sign_in_associated_data(row.id)),
     # A payload, a snapshot or a chunk may have a megabyte.
     SealedColumn(
         shop_events.c.sealed_payload,

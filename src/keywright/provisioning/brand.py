@@ -5,7 +5,7 @@ import re
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from keywright.core.command import Command
+from keywright.core.command import Command, Query
 from keywright.core.parsing import parse_name
 
 
@@ -60,6 +60,16 @@ _WHITE, _BLACK = (255, 255, 255), (0, 0, 0)
 #: The least contrast of text; and of a button, whose text says what it is, so that it is seen to be one.
 _OF_TEXT, _OF_BUTTONS = 4.5, 1.5
 
+_STYLE = """\
+:root {{
+  --link: light-dark({0.link}, {0.dark_link});
+  --link-hover: light-dark({0.link}, {0.dark_link});
+  --focus: light-dark({0.link}, {0.dark_link});
+  --primary: light-dark({0.button}, {0.dark_button});
+  --on-primary: light-dark({0.button_text}, {0.dark_button_text});
+}}
+"""
+
 _Rgb = tuple[int, int, int]
 
 
@@ -111,6 +121,11 @@ def build_palette(color: str | None) -> Palette:
     )
 
 
+def write_style(brand: Brand) -> str:
+    """The style sheet of the brand's color; nothing without one."""
+    return "" if brand.color is None else _STYLE.format(build_palette(brand.color))
+
+
 def contrast(one: str, other: str) -> float:
     """The contrast of two colors: 1 to 21."""
     return _contrast(_parse(one), _parse(other))
@@ -150,6 +165,10 @@ def _parse(color: str) -> _Rgb:
 
 def _write(color: _Rgb) -> str:
     return "#{:02x}{:02x}{:02x}".format(*color)
+
+
+class FindBrand(Query, frozen=True, kw_only=True):
+    """The brand."""
 
 
 class SaveBrand(Command, frozen=True, kw_only=True):

@@ -28,7 +28,7 @@ from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning import brand as rules
 from keywright.provisioning import store as provisioning_store
 from keywright.provisioning import trials, trials_store
-from keywright.provisioning.brand import Brand, SaveBrand
+from keywright.provisioning.brand import Brand, FindBrand, SaveBrand
 from keywright.provisioning.customers import (
     CUSTOMER,
     CreateCustomer,
@@ -222,6 +222,12 @@ def save_brand(work: UnitOfWork, command: SaveBrand) -> Brand:
     return brand
 
 
+def find_brand(read: Any, _query: FindBrand) -> Brand:
+    """The brand; one without anything before the vendor has saved it."""
+    return provisioning_store.find_brand(read.tx)
+
+
+BRAND_QUERIES: dict[type[Query], Callable[[Any, Any], Any]] = {FindBrand: find_brand}
 BRAND_HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {SaveBrand: save_brand}
 
 

@@ -13,6 +13,8 @@ portal_sign_ins = Table(
     Column("customer_id", BigInteger, nullable=False),
     Column("expires_at", BigInteger, nullable=False),
     Column("wrong_codes", BigInteger, nullable=False),
+    # Of one for an address without a customer: where a code was mailed to.
+    Column("sealed_email", LargeBinary),
     PrimaryKeyConstraint("id"),
     Index(None, "customer_id"),
     Index(None, "expires_at"),
@@ -102,6 +104,7 @@ brand = Table(
     Column("logo_type", String(40)),
     Column("links", Text, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
+    Column("reply_to", String(320)),
     PrimaryKeyConstraint("id"),
     sqlite_with_rowid=False,
 )

@@ -174,14 +174,13 @@ _TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
             "    {{ code }}",
             "",
             "{% if sign_in_url %}",
-            N_("Or open this page:"),
+            N_("Or open this page within 90 minutes, on any device:"),
             "{{ sign_in_url }}",
             "",
             "{% endif %}",
             N_(
-                "The code works for 15 minutes, in the browser that asked for it; the page for 90 minutes, "
-                "in every browser. If you did not ask for it, you can ignore this mail: nobody can sign in "
-                "without it."
+                "The code works for 15 minutes, in the browser that asked for it. If you did not ask for it, "
+                "you can ignore this mail: nobody can sign in without it."
             ),
         ),
     ),
@@ -219,7 +218,7 @@ _TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
         (
             _HELLO,
             "",
-            N_("This license is yours now. It has a new key, and all of its places are free:"),
+            N_("This license is yours now. It has a new key, and no device uses it yet:"),
             "",
             *_KEYS,
             *_PORTAL,

@@ -25,6 +25,7 @@ from keywright.licensing.licenses.store import find_licenses_by_id, list_license
 from keywright.licensing.views_store import Views
 from keywright.provisioning.brand import Brand
 from keywright.provisioning.ownership.store import list_offered_to
+from keywright.provisioning.portal.store import find_sign_in
 from keywright.provisioning.products import NameKind
 from keywright.provisioning.store import CUSTOMERS, find_brand, names_of
 
@@ -102,6 +103,10 @@ def _find_recipient(tx: ReadTransaction, mail: OutboxMail) -> _Recipient | Attem
             return AttemptOutcome(Fate.DROPPED, "The user has no e-mail address, or is disabled.")
         return _Recipient(user.email, None, user.language)
     customer = CUSTOMERS.find(tx, mail.customer_id or 0)
+    if customer is None and mail.subject.sign_in_id is not None:
+        sign_in = find_sign_in(tx, int(mail.subject.sign_in_id))
+        if sign_in is not None and sign_in.email is not None:
+            return _Recipient(sign_in.email, None, None)
     if customer is None or customer.email is None:
         return AttemptOutcome(Fate.DROPPED, "The customer has no e-mail address.")
     if mail.template in _REMINDERS and is_unsubscribed(tx, customer.id):
@@ -130,7 +135,9 @@ def _read_values(
     if mail.template is MailTemplate.SIGN_IN_CODE:
         if mail.subject.sign_in_id is None:
             return AttemptOutcome(Fate.DROPPED, "There is no sign-in.")
-        values |= _sign_in_values(tx, mail.subject.sign_in_id, settings)
+        # A code for somebody who is no customer yet belongs to a license key, which the browser has.
+        has_link = (mail.customer_id or 0) >= 0
+        values |= _sign_in_values(tx, mail.subject.sign_in_id, settings if has_link else None)
     if mail.subject.endpoint_id is None:
         return values
     endpoint = _endpoint_values(tx, mail.subject.endpoint_id, settings)
@@ -221,10 +228,10 @@ def _link_to_renew(tx: ReadTransaction, views: Views, license: License) -> str |
     return None if product is None else product.link_to_renew(make_license_ref(tx.key_ring, license.id))
 
 
-def _sign_in_values(tx: ReadTransaction, sign_in_id: str, settings: MailSettings) -> dict[str, Any]:
+def _sign_in_values(tx: ReadTransaction, sign_in_id: str, settings: MailSettings | None) -> dict[str, Any]:
     code = passwords.derive_code(tx.key_ring, sign_in_id)
     path = passwords.link_path(tx.key_ring, sign_in_id)
-    url = None if settings.public_url is None else f"{settings.public_url}{path}"
+    url = f"{settings.public_url}{path}" if settings is not None and settings.public_url else None
     return {"code": f"{code[:4]} {code[4:]}", "sign_in_url": url}
 
 

@@ -1,4 +1,4 @@
-"""What a customer does with a device: free it, or download its license file."""
+"""What a customer does with a device: remove it, or download its license file."""
 
 import re
 
@@ -9,6 +9,7 @@ from keywright.core.parsing import MAX_ID
 from keywright.http.pages.formats import write_moment
 from keywright.http.pages.languages import _
 from keywright.http.portal.request import PortalRequest
+from keywright.http.portal.views import device_name
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.activations.store import find_by_id
 from keywright.licensing.licenses.model import License
@@ -20,19 +21,25 @@ from keywright.signing.model import LicenseFile
 def free_device(
     request: PortalRequest, license: License, back: str, customer_id: int | None = None
 ) -> Response:
-    """Free the device in the address, as often as the terms allow."""
+    """Ask whether the device in the address is to be removed; remove it, as often as the terms allow."""
+    if not request.is_post:
+        try:
+            device = _find_device(request, license)
+        except NotFound as error:
+            return request.refuse(back, error)
+        return request.render("remove.html", name=device_name(device), until=device.runs_until, back=back)
     device_id = min(request.path_params["device"], MAX_ID)
     command = RemoveByCustomer(
         context=request.context, license=license.id, activation_id=device_id, customer_id=customer_id
     )
     try:
-        device: Activation = request.change(command)
+        device = request.change(command)
     except Refusal as error:
         return request.refuse(back, error)
-    freed = _("The device has been freed. You can activate another one now.")
+    freed = _("“%(device)s” is removed. You can activate another device now.", device=device_name(device))
     if device.runs_until is not None and device.runs_until > request.now:
         until = write_moment(device.runs_until)
-        freed += " " + _("Without internet, the freed one may run until %(time)s.", time=until)
+        freed += " " + _("Without internet, the program may still run there until %(time)s.", time=until)
     return request.redirect(back, freed)
 
 

@@ -141,7 +141,7 @@ PAGES = (
     Page("", list_own),
     Page("/", list_own),
     Page(_ONE, show_own, Needs.CUSTOMER),
-    Page(f"{_DEVICE}/free", free_own, Needs.CUSTOMER, _POST),
+    Page(f"{_DEVICE}/free", free_own, Needs.CUSTOMER, ("GET", "POST")),
     Page(f"{_DEVICE}/file", make_own_file, Needs.CUSTOMER, _POST),
     Page(f"{_ONE}/key", show_key, Needs.CUSTOMER, _POST),
     Page(f"{_ONE}/new-key", rotate_key, Needs.CUSTOMER, ("GET", "POST")),

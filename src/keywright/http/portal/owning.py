@@ -11,7 +11,6 @@ from keywright.http.portal.page import Needs, Page
 from keywright.http.portal.request import PortalRequest
 from keywright.http.portal.views import find_own, show_offer
 from keywright.licensing.leases.model import EndLeaseByCustomer
-from keywright.licensing.licenses.keys import normalize_key
 from keywright.licensing.licenses.model import License
 from keywright.provisioning.customers import parse_email
 from keywright.provisioning.ownership.model import (
@@ -31,10 +30,9 @@ def add_license(request: PortalRequest) -> Response:
     """Ask for a license key; give its license to the customer, if it can be claimed."""
     if not request.is_post:
         return request.render("add_license.html", is_wrong=False)
-    text = request.form.get("key", "")
-    taken = request.take("key", text)
+    taken = request.take("key", request.form.get("key", ""))
     try:
-        key = normalize_key(text)
+        key = request.read_key()
         command = ClaimLicense(context=request.context, license=key, customer_id=request.customer.id)
         license: License = request.change(command)
     except (InvalidLicenseKey, NotClaimable):

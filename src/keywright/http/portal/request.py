@@ -19,7 +19,9 @@ from keywright.http.portal.browser import PortalBrowser
 from keywright.http.portal.site import PortalSite
 from keywright.http.portal.texts import Message, explain, message_for
 from keywright.languages import Language
+from keywright.licensing.licenses.keys import normalize_key
 from keywright.licensing.licenses.model import License
+from keywright.licensing.licenses.store import find_typed
 from keywright.provisioning.customers import Customer
 
 Result = TypeVar("Result")
@@ -77,6 +79,14 @@ class PortalRequest:
         """Count an attempt. Raises ``RateLimited``."""
         return self.site.limits.take(kind, self.browser.address, about)
 
+    def read_key(self) -> str:
+        """The license key in the form; that of the license which its text means, in any case and with or
+        without dashes. Raises ``InvalidLicenseKey``.
+        """
+        key = normalize_key(self.form.get("key", ""))
+        found = self.ask(lambda tx: find_typed(tx, key))
+        return key if found is None else found.key
+
     def render(self, template: str, *, status: int = 200, **values: Any) -> Response:
         """The page that the template makes of these values."""
         # Every page has a form: that of the language, or to sign out.
@@ -129,6 +139,7 @@ class PortalRequest:
             "flash": session.load(self.browser),
             "brand": shown.brand,
             "has_mail": self.site.has_mail,
+            "has_links": self.site.settings.public_url is not None,
             "brand_style": shown.style_url,
             "brand_logo": shown.logo_url,
             "languages": list(self.site.languages),

@@ -5,18 +5,22 @@ that look for harmful mails open links.
 """
 
 import secrets
+from typing import Any
 
 from starlette.responses import Response
 
-from keywright.core.errors import CustomerSignInOver, KeywrightError
+from keywright.core.errors import CustomerSignInOver, InvalidLicenseKey, KeywrightError, NotClaimable
 from keywright.http.pages.languages import _
 from keywright.http.portal.page import Needs, Page
 from keywright.http.portal.request import PortalRequest
 from keywright.identity.passwords import is_link_token
 from keywright.identity.sessions import hash_session_token, new_session_token
+from keywright.licensing.licenses.keys import MAX_KEY_LENGTH
+from keywright.licensing.licenses.model import License
 from keywright.provisioning.customers import parse_email
 from keywright.provisioning.portal.model import (
     AskToSignIn,
+    ClaimWithCode,
     EndPortalSession,
     EnterCode,
     FollowMailedLink,
@@ -33,18 +37,24 @@ def ask_for_code(request: PortalRequest) -> Response:
     if not request.site.has_mail:
         return request.redirect("")
     email = _read_email(request)
+    if email is None and "key" in request.form:
+        return request.render("claim.html", status=422, email="", has_error=True, is_wrong=False)
     if email is None:
         return _render_start(request, has_error=True)
+    key = request.form.get("key", "")
+    if key:
+        request.take("key", key)
     command = AskToSignIn(
         context=request.context,
         email=email,
+        key=key.strip()[:MAX_KEY_LENGTH] or None,
         sign_in_id=secrets.randbelow(10**18),
         mark=_take_for_mail(request),
         language=request.language.code,
     )
     request.change(command)
     request.browser.add_sign_in(command.sign_in_id)
-    return request.render("code.html", email=email, is_wrong=False)
+    return request.render("code.html", email=email, key=key, is_wrong=False)
 
 
 def enter_code(request: PortalRequest) -> Response:
@@ -55,18 +65,38 @@ def enter_code(request: PortalRequest) -> Response:
     asked = request.browser.sign_in_ids
     mark = _find_mark(request)
     taken = request.take("known-code", mark) if mark else request.take("code", str(asked[-1:]))
-    token = new_session_token()
-    entered = EnterCode(
-        context=request.context,
-        sign_in_ids=asked,
-        code=request.form.get("code", "")[:_MAX_CODE],
-        token_hash=hash_session_token(token),
-    )
-    customer_id = request.change(entered)
+    token, key = new_session_token(), request.form.get("key", "")
+    try:
+        customer_id, license = _submit_code(request, asked, hash_session_token(token))
+    except (InvalidLicenseKey, NotClaimable):
+        return request.render("claim.html", status=403, email=email, has_error=False, is_wrong=True)
     if customer_id is None:
-        return request.render("code.html", status=403, email=email, is_wrong=True)
+        return request.render("code.html", status=403, email=email, key=key, is_wrong=True)
     request.site.limits.give_back(taken)
-    return _go_on(request, customer_id, token)
+    if license is None:
+        return _go_on(request, customer_id, token)
+    return _go_on(request, customer_id, token, f"/licenses/{license.id}", _("The license is yours now."))
+
+
+def _submit_code(
+    request: PortalRequest, asked: tuple[int, ...], token_hash: bytes
+) -> tuple[int | None, License | None]:
+    """The customer whose code was entered, and the license that the key in the form makes theirs."""
+    code = request.form.get("code", "")[:_MAX_CODE]
+    fields: dict[str, Any] = {"sign_in_ids": asked, "code": code, "token_hash": token_hash}
+    if not request.form.get("key", ""):
+        return request.change(EnterCode(context=request.context, **fields)), None
+    language = request.language.code
+    claim = ClaimWithCode(context=request.context, license=request.read_key(), language=language, **fields)
+    license: License | None = request.change(claim)
+    return (None if license is None else license.customer_id), license
+
+
+def show_claim(request: PortalRequest) -> Response:
+    """Ask for a license key and an address: who proves it becomes the license's customer."""
+    if not request.site.has_mail:
+        return request.redirect("")
+    return request.render("claim.html", email="", has_error=False, is_wrong=False)
 
 
 def open_mailed_link(request: PortalRequest) -> Response:
@@ -189,15 +219,18 @@ def _read_email(request: PortalRequest) -> str | None:
         return None
 
 
-def _go_on(request: PortalRequest, customer_id: int, token: str) -> Response:
+def _go_on(
+    request: PortalRequest, customer_id: int, token: str, path: str = "", message: str = ""
+) -> Response:
     request.browser.set_token(token)
     request.browser.set_mark(request.ask(lambda tx: browser_mark(tx.key_ring, customer_id)))
-    return request.redirect("")
+    return request.redirect(path, message)
 
 
 _BOTH, _POST = ("GET", "POST"), ("POST",)
 PAGES = (
     Page("/sign-in", ask_for_code, methods=_POST),
+    Page("/claim", show_claim),
     Page("/sign-in/code", enter_code, methods=_POST),
     Page("/sign-in/{id:number}/{token}", open_mailed_link, methods=_BOTH),
     Page("/link/{token}", open_portal_link, methods=_BOTH),

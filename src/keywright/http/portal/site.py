@@ -15,20 +15,11 @@ from keywright.http.pages.languages import Languages
 from keywright.http.pages.render import PORTAL
 from keywright.http.pages.runner import Runner
 from keywright.http.portal.limits import Limits
-from keywright.provisioning.brand import Brand, build_palette
+from keywright.provisioning.brand import Brand, write_style
 from keywright.provisioning.store import find_brand
 
 #: How long the brand is known without being read again, in seconds.
 _BRAND_KNOWN_FOR = 2.0
-_STYLE = """\
-:root {{
-  --link: light-dark({0.link}, {0.dark_link});
-  --link-hover: light-dark({0.link}, {0.dark_link});
-  --focus: light-dark({0.link}, {0.dark_link});
-  --primary: light-dark({0.button}, {0.dark_button});
-  --on-primary: light-dark({0.button_text}, {0.dark_button_text});
-}}
-"""
 
 
 class ShownBrand(NamedTuple):
@@ -62,7 +53,7 @@ class BrandCache:
 
 def show_brand(brand: Brand) -> ShownBrand:
     """The brand with its style and logo; their addresses change with them, so that browsers may keep them."""
-    style = b"" if brand.color is None else _STYLE.format(build_palette(brand.color)).encode()
+    style = write_style(brand).encode()
     logo = b"" if brand.logo is None else base64.b64decode(brand.logo)
     logo_url = f"{PORTAL}/logo?v={_digest(logo)}" if logo else ""
     return ShownBrand(brand, style, f"{PORTAL}/brand.css?v={_digest(style)}", logo, logo_url)

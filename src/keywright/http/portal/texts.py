@@ -19,25 +19,26 @@ _SHARED = (N_("just now"),)
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 _NOT_USABLE = N_("This license cannot be used at the moment, so there is no license file for it.")
 _SENTENCES: dict[type[e.KeywrightError], str] = {
-    e.NoRemovalLeft: N_("Devices of this license cannot be freed here. Please write to the vendor."),
+    e.NoRemovalLeft: N_("Devices of this license cannot be removed here. Please write to us."),
     e.OfflineNotAllowed: N_(
-        "This license allows no license files: the program needs the internet from time to time."
+        "There is no license file for this license: the program needs the internet from time to time."
     ),
     e.LicenseExpired: N_("This license has expired, so there is no license file for it."),
     e.LicenseDisabled: _NOT_USABLE,
     e.LicenseInactive: _NOT_USABLE,
-    e.NotActivated: N_("This device is no longer activated."),
+    e.NotActivated: N_("This device no longer uses the license."),
     e.NotFound: N_("This device is no longer there."),
     e.TooMuchStored: N_(
-        "Too much is stored for a file here. Please write to the vendor, who will make it for you."
+        "There is too much for a file here. Please write to us, and we will make it for you."
     ),
     e.UnknownLicenseId: N_("This license is no longer there."),
     e.UnknownLease: N_("This use has ended already."),
-    e.HandedOnBefore: N_("This license was handed on before, and can be handed on once."),
+    e.HandedOnBefore: N_("This license was given to somebody else before. That is possible once."),
     e.SubscriptionRuns: N_(
-        "A subscription pays for this license. It can be handed on when the subscription has ended."
+        "A subscription pays for this license. You can give it to somebody else when the subscription has "
+        "ended."
     ),
-    e.NotTransferable: N_("This license cannot be handed on. Please write to the vendor."),
+    e.NotTransferable: N_("This license cannot be given to somebody else. Please write to us."),
     e.TransferPending: N_("This license is offered already. Cancel that offer first."),
 }
 _OTHERS: dict[int, tuple[str, str]] = {
@@ -86,16 +87,17 @@ def explain(error: e.KeywrightError) -> str:
         return _("Please try again in %(time)s.", time=write_duration(error.retry_after))
     if isinstance(error, e.NoRemovalLeft) and error.retry_after_seconds is not None:
         return _(
-            "You have freed as many devices as you may. The next one can be freed in %(time)s.",
+            "You have removed as many devices as you may for now. You can remove the next one in %(time)s.",
             time=write_duration(error.retry_after_seconds),
         )
     if isinstance(error, e.ClaimedLately):
         return _(
-            "You have added this license with its key. It gets a new key, or is handed on, from %(day)s on.",
+            "You have added this license with its key. You can get a new key for it, or give it to somebody "
+            "else, from %(day)s on.",
             day=write_day(error.until),
         )
     if isinstance(error, e.TransferTooEarly):
-        return _("This license can be handed on from %(day)s on.", day=write_day(error.until))
+        return _("You can give this license to somebody else from %(day)s on.", day=write_day(error.until))
     found = next((text for kind, text in _SENTENCES.items() if isinstance(error, kind)), "")
     return _(found) if found else ""
 

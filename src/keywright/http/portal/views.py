@@ -203,7 +203,13 @@ def _name_product(views: Views, license: License) -> str:
     return name or _("License %(number)s", number=license.id)
 
 
+def device_name(device: Activation) -> str:
+    """What a device is called."""
+    return device.label or device.platform or _("Unnamed device")
+
+
 def _show_device(device: Activation, seen: dict[int, datetime]) -> ShownDevice:
     about = ", ".join(filter(None, (device.platform, device.app_version)))
-    name = device.label or device.platform or _("Unnamed device")
-    return ShownDevice(device.id, name, about, device.created_at, seen.get(device.id), device.runs_until)
+    return ShownDevice(
+        device.id, device_name(device), about, device.created_at, seen.get(device.id), device.runs_until
+    )

@@ -9,7 +9,6 @@ from keywright.http.portal.devices import free_device, make_file
 from keywright.http.portal.page import Needs, Page
 from keywright.http.portal.request import PortalRequest
 from keywright.http.portal.views import show_licenses
-from keywright.licensing.licenses.keys import normalize_key
 from keywright.licensing.licenses.store import find_licenses
 
 _DEVICES = 100
@@ -46,10 +45,10 @@ def forget_key(request: PortalRequest) -> Response:
 
 def _check_key(request: PortalRequest) -> Response:
     try:
-        key = normalize_key(request.form.get("key", ""))
+        taken = request.take("key", request.form.get("key", ""))
+        key = request.read_key()
     except InvalidLicenseKey:
         return _refuse_key(request)
-    taken = request.take("key", key)
     license = request.ask(lambda tx: find_licenses(tx, [key]).get(key))
     if license is None:
         return _refuse_key(request)
@@ -67,6 +66,6 @@ _POST = ("POST",)
 PAGES = (
     Page(_HERE, enter_key, methods=("GET", "POST")),
     Page(f"{_HERE}/forget", forget_key, methods=_POST),
-    Page(f"{_HERE}/devices/{{device:number}}/free", free_with_key, Needs.KEY, _POST),
+    Page(f"{_HERE}/devices/{{device:number}}/free", free_with_key, Needs.KEY, ("GET", "POST")),
     Page(f"{_HERE}/devices/{{device:number}}/file", make_file_with_key, Needs.KEY, _POST),
 )

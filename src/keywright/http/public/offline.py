@@ -7,8 +7,10 @@ It is an interface like v2 and v3: the license key is the credential, and its ca
 import base64
 import hashlib
 from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs
 
@@ -28,8 +30,9 @@ from keywright.http.signatures import Signatures
 from keywright.languages import Language
 from keywright.licensing.activations.model import Device, PlaceChange
 from keywright.licensing.refusals import NamedDevice
+from keywright.provisioning.brand import Brand, FindBrand, write_style
 from keywright.signing.commands import ActivateForFile
-from keywright.signing.model import FileWithPlace, LicenseFile
+from keywright.signing.model import FileWithPlace
 from keywright.signing.rules import MAX_REQUEST, OfflineRequest, parse_request
 
 if TYPE_CHECKING:
@@ -54,6 +57,8 @@ _FOR_CUSTOMERS = (
 _HTML = (b"content-type", b"text/html; charset=utf-8")
 _TEXT = (b"content-type", b"text/plain; charset=utf-8")
 _DOWNLOAD = (b"content-disposition", b'attachment; filename="license.txt"')
+#: How long the brand is known without being read again, in seconds.
+_BRAND_KNOWN_FOR = 2.0
 #: A form needs up to three bytes for a character.
 _MAX_BODY = 4 * MAX_REQUEST
 
@@ -88,6 +93,7 @@ class Offline:
     def __init__(self, desk: Desk, signatures: Signatures) -> None:
         self.desk = desk
         self._signatures = signatures
+        self._brand, self._brand_until = Brand(), 0.0
         actions = {
             "GET": _Action("offline_form", Right.NONE, changes=False, answer=self._show_form),
             # Named like the call that it is, which the limits count.
@@ -99,8 +105,10 @@ class Offline:
         """The call that this request is; None for a request to another address."""
         return Call(self, scope, receive, self._address) if scope["raw_path"] == PATH else None
 
-    def parse_query(self, _query: bytes) -> dict[str, Any]:
-        """Nothing: the page has no parameters."""
+    def parse_query(self, query: bytes) -> dict[str, Any]:
+        """The language that the customer has in the portal."""
+        with suppress(ValueError):
+            return {"language": parse_qs(query.decode(), max_num_fields=10).get("language", [""])[0]}
         return {}
 
     def parse_body(self, _call: Call, body: bytes) -> Sent:
@@ -134,11 +142,21 @@ class Offline:
         """The page with a sentence about the error."""
         problem = PROBLEMS[error.problem]
         with speaking(_choose_language(call)):
-            return _page(problem.status, error_headers(error), error=_write_sentence(error))
+            sentence = _write_sentence(error)
+            return _page(problem.status, self._brand, error_headers(error), error=sentence)
 
     async def _show_form(self, call: Call) -> Answer:
+        brand = await self._find_brand()
         with speaking(_choose_language(call)):
-            return _page(200)
+            return _page(200, brand)
+
+    async def _find_brand(self) -> Brand:
+        """The vendor's brand, as it was a moment ago; the last one that was read where it cannot be read."""
+        if monotonic() >= self._brand_until:
+            self._brand_until = monotonic() + _BRAND_KNOWN_FOR
+            with suppress(e.KeywrightError):
+                self._brand = await self.desk.query(FindBrand())
+        return self._brand
 
     async def _make_file(self, call: Call) -> Answer:
         """Give the device its place, and make its file."""
@@ -160,15 +178,18 @@ class Offline:
         if sent.is_download:
             answer = Answer(200, file.content, (_DOWNLOAD,), content_type=_TEXT)
         else:
+            brand = await self._find_brand()
             with speaking(_choose_language(call)):
-                answer = _page(200, file=file, request=sent.text)
+                answer = _page(200, brand, file=file, request=sent.text)
         answer.license_id, answer.activation_id = file.license_id, place.activation.id
         return answer
 
 
 def _choose_language(call: Call | None) -> Language:
-    accepted = b"" if call is None else call.headers.get(b"accept-language", b"")
-    return _languages().choose(None, accepted.decode("latin-1"))
+    if call is None:
+        return _languages().choose(None, "")
+    accepted = call.headers.get(b"accept-language", b"").decode("latin-1")
+    return _languages().choose((call.query or {}).get("language"), accepted)
 
 
 @cache
@@ -187,12 +208,11 @@ def _write_sentence(error: e.KeywrightError) -> str:
     return message_for(error, error.problem_detail or PROBLEMS[error.problem].detail).sentence
 
 
-def _page(
-    status: int, headers: Headers = (), *, file: LicenseFile | None = None, request: str = "", error: str = ""
-) -> Answer:
-    template = _environment().get_template("offline.html")
-    html = template.render(style=_style(), file=file, request=request, error=error)
-    return Answer(status, html.encode(), (*headers, *_policy()), content_type=_HTML)
+def _page(status: int, brand: Brand, headers: Headers = (), **shown: Any) -> Answer:
+    style = _style() + write_style(brand)
+    values = {"file": None, "request": "", "error": "", "brand": brand, "style": style} | shown
+    html = _environment().get_template("offline.html").render(**values)
+    return Answer(status, html.encode(), (*headers, *_policy(style)), content_type=_HTML)
 
 
 @cache
@@ -211,10 +231,9 @@ def _style() -> str:
     return "".join(one.read_text(encoding="utf-8") for one in (LOOK, _TEMPLATES / "offline.css"))
 
 
-@cache
-def _policy() -> Headers:
+def _policy(style: str) -> Headers:
     """Its own style and form, and nothing from anywhere else."""
-    digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = (
         f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; form-action 'self'; "
         "base-uri 'none'; frame-ancestors 'none'"

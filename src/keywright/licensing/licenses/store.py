@@ -49,6 +49,12 @@ def find_by_folded_key(tx: ReadTransaction, text: str) -> list[License]:
     return [one for one in found if fold_key(one.key) == fold_key(text)]
 
 
+def find_typed(tx: ReadTransaction, key: str) -> License | None:
+    """The license with this key; else the only one whose key it is in another case or with other dashes."""
+    exact, similar = find_licenses(tx, [key]).get(key), find_by_folded_key(tx, key)
+    return exact or (similar[0] if len(similar) == 1 else None)
+
+
 def find_by_key_end(tx: ReadTransaction, text: str, *, most: int | None = None) -> list[License] | None:
     """The licenses whose key ends so, in any case, without dashes; the oldest first. None where more than
     ``most`` (by default 2,000) have the same last characters.

@@ -9,11 +9,14 @@ from sqlalchemy import Row, Select, and_, delete, exists, func, or_, select, upd
 from keywright.db.bulk import Lookup, insert_or
 from keywright.db.rows import to_columns, to_datetime, to_seconds, with_datetimes
 from keywright.db.schema import (
+    customers,
+    deleted_licenses,
     job_licenses,
     later_purchases,
     license_claims,
     license_transfers,
     licenses,
+    shop_events,
     sold_licenses,
     subscriptions,
 )
@@ -32,6 +35,8 @@ _OWNERS = Lookup(
     select(_COLUMNS.id, _COLUMNS.license_id, _COLUMNS.from_customer_id).where(*_ACCEPTED),
     _COLUMNS.license_id,
 )
+#: A customer who is made for an offer is so many seconds older, at most.
+_AT_ONCE = 60
 #: States of a subscription that is over.
 _OVER = ("ended", "refunded")
 
@@ -117,10 +122,40 @@ def find_first_owners(tx: ReadTransaction, license_ids: Collection[int]) -> Mapp
     return {license_id: customer_id for _, license_id, customer_id in found}
 
 
+def list_offered_only(tx: ReadTransaction, before: datetime) -> list[int]:
+    """The first customers who were made for an offer that was over before this moment, have never signed in,
+    and to whom nothing else belongs.
+    """
+    column, is_over = (
+        customers.c,
+        and_(_COLUMNS.accepted_at.is_(None), _COLUMNS.expires_at < to_seconds(before)),
+    )
+    is_its = or_(_COLUMNS.to_customer_id == column.id, _COLUMNS.from_customer_id == column.id)
+    owned = (licenses.c.customer_id, deleted_licenses.c.customer_id, shop_events.c.customer_id)
+    query = select(column.id).where(
+        column.id.in_(select(_COLUMNS.to_customer_id).where(is_over)),
+        *(column[name].is_(None) for name in ("email_verified_at", "name", "external_id")),
+        column.updated_at == column.created_at,
+        exists().where(
+            _COLUMNS.to_customer_id == column.id, _COLUMNS.offered_at - column.created_at <= _AT_ONCE
+        ),
+        ~exists().where(is_its, ~is_over),
+        *(~exists().where(one == column.id) for one in owned),
+    )
+    return list(tx.connection.execute(query.limit(MAX_LISTED)).scalars())
+
+
 def delete_ended(tx: WriteTransaction, before: datetime) -> None:
-    """Delete the offers that were over before this moment, and were never accepted."""
-    is_old = _COLUMNS.expires_at < to_seconds(before)
-    tx.connection.execute(delete(license_transfers).where(_COLUMNS.accepted_at.is_(None), is_old))
+    """Delete the offers that were over before this moment and never accepted; not before the last one to
+    the same customer, who may have been made for the first.
+    """
+    is_old, other = _COLUMNS.expires_at < to_seconds(before), license_transfers.alias()
+    is_last = ~exists().where(
+        other.c.to_customer_id == _COLUMNS.to_customer_id,
+        other.c.accepted_at.is_(None),
+        other.c.expires_at >= to_seconds(before),
+    )
+    tx.connection.execute(delete(license_transfers).where(_COLUMNS.accepted_at.is_(None), is_old, is_last))
 
 
 def count_claims(tx: ReadTransaction, query: CountClaims) -> ClaimCounts:

@@ -3,27 +3,38 @@
 What an unknown address costs is what a known one does: the same statements, and the same answer.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from datetime import datetime
 from typing import Any
 
 from msgspec.structs import replace
 
 from keywright.core.command import Command
-from keywright.core.errors import CustomerSignInOver, NotFound
+from keywright.core.errors import CustomerSignInOver, NotClaimable, NotFound
 from keywright.db.transaction import WriteTransaction
+from keywright.events import nouns
 from keywright.events.outbox import MailTemplate, QueuedMail, Subject
 from keywright.events.outbox_store import queue_mail
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.identity import passwords
 from keywright.identity.sessions import hash_session_token
+from keywright.licensing.licenses.model import License
+from keywright.licensing.licenses.store import find_typed
+from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning import store as customer_store
-from keywright.provisioning.ownership.store import delete_ended
+from keywright.provisioning.customers import DeleteCustomer
+from keywright.provisioning.handlers import CUSTOMER_RULES, find_or_make_customer
+from keywright.provisioning.ownership.handlers import claim
+from keywright.provisioning.ownership.model import ClaimLicense
+from keywright.provisioning.ownership.rules import is_claimable
+from keywright.provisioning.ownership.store import delete_ended, list_offered_only
 from keywright.provisioning.portal import rules, store
 from keywright.provisioning.portal.model import (
     KEPT_TIME,
     LINK_TIME,
     SESSION_TIME,
     AskToSignIn,
+    ClaimWithCode,
     EndPortalSession,
     EnterCode,
     FollowMailedLink,
@@ -46,6 +57,8 @@ def ask_to_sign_in(work: UnitOfWork, command: AskToSignIn) -> None:
     """Mail a code and a link; nothing says whether the address is known, or was mailed before."""
     tx, now = work.tx, command.context.now
     number = _number_of(tx, command.email)
+    license = None if command.key is None else find_typed(tx, command.key)
+    is_claim = number < 0 and license is not None and is_claimable(license)
     before = store.lock_sign_ins(tx, number)
     over = rules.surplus(before, now)
     store.delete_sign_ins(tx, over)
@@ -53,9 +66,10 @@ def ask_to_sign_in(work: UnitOfWork, command: AskToSignIn) -> None:
     is_known = find_marked(tx.key_ring, command.mark) == number
     if not is_known and not rules.may_mail([one for one in before if one.id not in over], now):
         return
-    store.save_new_sign_in(tx, SignIn(command.sign_in_id, number, now + KEPT_TIME))
+    email = command.email if is_claim else None
+    store.save_new_sign_in(tx, SignIn(command.sign_in_id, number, now + KEPT_TIME, email=email))
     # One mail for all unknown addresses of a group; it is dropped when its turn comes.
-    cause = command.sign_in_id if number >= 0 else number
+    cause = command.sign_in_id if number >= 0 or is_claim else number
     mail = QueuedMail(
         template=MailTemplate.SIGN_IN_CODE,
         unique=f"portal sign-in {cause}",
@@ -80,19 +94,44 @@ def enter_code(work: UnitOfWork, command: EnterCode) -> int | None:
     """Start a session; returns the customer's ID, None for a wrong code. The code ends all sign-ins that were
     asked for meanwhile.
     """
-    tx, now = work.tx, command.context.now
-    asked = [store.lock_sign_in(tx, number) for number in sorted(command.sign_in_ids)]
-    is_right = [passwords.is_code(tx.key_ring, str(one), command.code) for one in sorted(command.sign_in_ids)]
+    sign_in = _take_code(work, command.sign_in_ids, command.code, command.context.now)
+    if sign_in is None or sign_in.customer_id < 0:
+        return None
+    return _start_session(work, command, sign_in.customer_id, command.token_hash)
+
+
+def _take_code(work: UnitOfWork, sign_in_ids: Collection[int], code: str, now: datetime) -> SignIn | None:
+    """The one of these sign-ins whose code this is; None, and it is counted, for a wrong code."""
+    tx = work.tx
+    asked = [store.lock_sign_in(tx, number) for number in sorted(sign_in_ids)]
+    is_right = [passwords.is_code(tx.key_ring, str(one), code) for one in sorted(sign_in_ids)]
     open_ones = [
         (one, right)
         for one, right in zip(asked, is_right, strict=True)
         if one is not None and rules.takes_code(one, now)
     ]
     for sign_in, right in open_ones:
-        if right and sign_in.customer_id >= 0:
-            return _start_session(work, command, sign_in.customer_id, command.token_hash)
+        if right and (sign_in.customer_id >= 0 or sign_in.email):
+            return sign_in
     store.count_wrong_code(tx, [sign_in.id for sign_in, _ in open_ones])
     return None
+
+
+def claim_with_code(work: LicenseWork, command: ClaimWithCode) -> License | None:
+    """Sign in, and return the license, which is the customer's now; None for a wrong code. Raises
+    ``NotClaimable``; then there is no session, and no new customer.
+    """
+    sign_in = _take_code(work, command.sign_in_ids, command.code, command.context.now)
+    if sign_in is None:
+        return None
+    customer_id, license = sign_in.customer_id, work.find_license(command.license)
+    if license is None or not (is_claimable(license) or license.customer_id == customer_id):
+        raise NotClaimable
+    if customer_id < 0:
+        customer_id = find_or_make_customer(work, command, email=sign_in.email, language=command.language).id
+        store.delete_sign_ins(work.tx, [sign_in.id])
+    _start_session(work, command, customer_id, command.token_hash)
+    return claim(work, ClaimLicense(context=command.context, license=license.id, customer_id=customer_id))
 
 
 def follow_mailed_link(work: UnitOfWork, command: FollowMailedLink) -> int:
@@ -142,8 +181,10 @@ def request_erasure(work: UnitOfWork, command: RequestErasure) -> None:
 
 
 def purge_sign_ins(work: UnitOfWork, command: PurgeSignIns) -> None:
-    """Delete what is over."""
+    """Delete what is over, and the customers who were made for offers alone."""
     store.purge(work.tx, command.before)
+    for number in list_offered_only(work.tx, command.before):
+        nouns.delete(CUSTOMER_RULES, work, DeleteCustomer(context=command.context, id=number))
     delete_ended(work.tx, command.before)
 
 
@@ -183,6 +224,7 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = {
     AskToSignIn: ask_to_sign_in,
     MailKeys: mail_keys,
     EnterCode: enter_code,
+    ClaimWithCode: claim_with_code,
     FollowMailedLink: follow_mailed_link,
     FollowPortalLink: follow_portal_link,
     MakePortalLink: make_portal_link,

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from keywright.core.command import Command, Cost
+from keywright.licensing.licenses.model import LicenseCommand
 
 #: How long the code and the link of a mail are good, a link that the vendor asked for, and a session.
 CODE_TIME = timedelta(minutes=15)
@@ -18,13 +19,14 @@ KEPT_TIME = timedelta(hours=24)
 class SignIn(msgspec.Struct, frozen=True):
     """A sign-in that was asked for by e-mail, kept until ``expires_at``; ``id`` is random, and known to the
     browser that asked and in the mail's link. One for an unknown address has a negative ``customer_id``, see
-    ``rules.number_of_unknown``.
+    ``rules.number_of_unknown``, and the address only where a license was named that can be claimed.
     """
 
     id: int
     customer_id: int
     expires_at: datetime
     wrong_codes: int = 0
+    email: str | None = None
 
     @property
     def asked_at(self) -> datetime:
@@ -56,12 +58,14 @@ class PortalLink(msgspec.Struct, frozen=True):
 class AskToSignIn(Command, frozen=True, kw_only=True):
     """Mail a code and a link to the customer with this address, if there is one and no other mail went to it
     just before. ``sign_in_id`` is random; ``mark`` is the browser's (see ``sessions.browser_mark``);
-    ``language`` is that of the page.
+    ``language`` is that of the page. With the key of a license that can be claimed, an address without a
+    customer gets a code, too.
     """
 
     email: str
     sign_in_id: int
     mark: str = ""
+    key: str | None = None
     language: str | None = None
 
 
@@ -78,6 +82,19 @@ class EnterCode(Command, frozen=True, kw_only=True):
     sign_in_ids: tuple[int, ...]
     code: str
     token_hash: bytes
+
+
+class ClaimWithCode(LicenseCommand, frozen=True, kw_only=True):
+    """Start a session so, and give the license with this key to the customer; to a new one, if nobody has the
+    address that the code proves.
+    """
+
+    cost = Cost.ALONE
+
+    sign_in_ids: tuple[int, ...]
+    code: str
+    token_hash: bytes
+    language: str | None = None
 
 
 class FollowMailedLink(Command, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 import hmac
 from collections.abc import Iterable
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Row, delete, insert, select, update
@@ -10,6 +11,7 @@ from sqlalchemy import Row, delete, insert, select, update
 from keywright.core.crypto import KeyRing
 from keywright.db.rows import to_columns, to_seconds, with_datetimes
 from keywright.db.schema import portal_links, portal_sessions, portal_sign_ins
+from keywright.db.sealed_columns import sign_in_associated_data
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.identity.sessions import MAX_AHEAD, hash_session_token
 from keywright.provisioning.customers import Customer
@@ -17,7 +19,7 @@ from keywright.provisioning.portal.model import PortalSession, SignIn
 from keywright.provisioning.store import CUSTOMERS
 
 _TABLES = (portal_sign_ins, portal_links, portal_sessions)
-_SIGN_IN = [portal_sign_ins.c[name] for name in SignIn.__struct_fields__]
+_SIGN_IN = [*portal_sign_ins.c]
 _SESSION = [portal_sessions.c[name] for name in PortalSession.__struct_fields__]
 
 
@@ -41,18 +43,28 @@ def lock_sign_ins(tx: WriteTransaction, customer_id: int) -> list[SignIn]:
     """The sign-ins of a customer; locked until the end of the transaction."""
     query = select(*_SIGN_IN).where(portal_sign_ins.c.customer_id == customer_id)
     locked = query.order_by(portal_sign_ins.c.id).with_for_update()
-    return [_sign_in_of(row) for row in tx.connection.execute(locked)]
+    return [_sign_in_of(tx, row) for row in tx.connection.execute(locked)]
+
+
+def find_sign_in(tx: ReadTransaction, sign_in_id: int) -> SignIn | None:
+    """The sign-in with this ID."""
+    query = select(*_SIGN_IN).where(portal_sign_ins.c.id == sign_in_id)
+    return tx.first(query, partial(_sign_in_of, tx))
 
 
 def lock_sign_in(tx: WriteTransaction, sign_in_id: int) -> SignIn | None:
     """The sign-in with this ID, locked until the end of the transaction."""
     query = select(*_SIGN_IN).where(portal_sign_ins.c.id == sign_in_id)
-    return tx.first(query.with_for_update(), _sign_in_of)
+    return tx.first(query.with_for_update(), partial(_sign_in_of, tx))
 
 
 def save_new_sign_in(tx: WriteTransaction, sign_in: SignIn) -> None:
     """Insert."""
-    tx.connection.execute(insert(portal_sign_ins).values(to_columns(sign_in) | {"id": sign_in.id}))
+    values = to_columns(sign_in) | {"id": sign_in.id}
+    email = values.pop("email")
+    place = sign_in_associated_data(sign_in.id)
+    values["sealed_email"] = None if email is None else tx.sealing.seal(email.encode(), place)
+    tx.connection.execute(insert(portal_sign_ins).values(values))
 
 
 def count_wrong_code(tx: WriteTransaction, ids: Iterable[int]) -> None:
@@ -97,8 +109,11 @@ def _session_of(row: Row[Any]) -> PortalSession:
     return PortalSession(**with_datetimes(row))
 
 
-def _sign_in_of(row: Row[Any]) -> SignIn:
-    return SignIn(**with_datetimes(row))
+def _sign_in_of(tx: ReadTransaction, row: Row[Any]) -> SignIn:
+    values = with_datetimes(row)
+    sealed = values.pop("sealed_email")
+    place = sign_in_associated_data(row.id)
+    return SignIn(**values, email=None if sealed is None else tx.key_ring.unseal(sealed, place).decode())
 
 
 def find_signed_in(tx: ReadTransaction, token: str, now: datetime) -> Customer | None:

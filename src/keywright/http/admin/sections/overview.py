@@ -19,13 +19,14 @@ from keywright.licensing.licenses.model import Status
 from keywright.maintenance import clock, watched
 from keywright.provisioning.policies import store as policy_store
 from keywright.provisioning.products import NameKind
-from keywright.provisioning.store import list_names
+from keywright.provisioning.store import list_names, list_to_erase
 from keywright.search import projector, statistics
 from keywright.search.owned_store import MAX_COUNTED, count_licenses
 from keywright.search.projector import Lag
 
 #: What does not go on, by the figure that shows it, and the page that says more.
 _TROUBLES = {
+    "erasure": ("/portal", N_("A customer asks to be erased.")),
     "clock": ("/system", N_("The clock looks wrong.")),
     "writable": ("/system", N_("No change is possible.")),
     "data_free_bytes": ("/system", N_("The disk is almost full.")),
@@ -130,6 +131,7 @@ def _list_troubles(tx: ReadTransaction, request: PageRequest, site: AdminSite) -
     """The pages that say more about what does not go on, and a sentence for each."""
     figures = watched.watch(tx, site.settings, request.now, is_writable=site.runner.is_writable)
     bad = {one.gauge for one in figures if one.is_bad}
+    bad |= {"erasure"} if list_to_erase(tx) else set()
     bad |= {"clock"} if clock.find_doubt(tx, request.now) else set()
     return list(dict.fromkeys(trouble for name, trouble in _TROUBLES.items() if name in bad))
 
