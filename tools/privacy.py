@@ -72,6 +72,11 @@ KEPT = (
         ("mail_outbox.language",),
         "`keep_mails_days` ({keep_mails_days}), or " + _ERASED,
     ),
+    Kept(
+        "The address that a code was mailed to, of a person who claims a license and is no customer yet",
+        ("portal_sign_ins.sealed_email",),
+        "24 hours",
+    ),
     Kept("What a webhook's receiver answered", ("webhook_deliveries.answer",), "30 days"),
     Kept(
         "Deleted licenses, to bring them back",
