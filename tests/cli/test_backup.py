@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests import forking
 from tests.cli.conftest import Keywright
 from tests.databases import a_postgres_url
-from tests.server import KEYWRIGHT, environment
+from tests.server import environment
 from tools.postgres import binaries
 
 FILE = "keywright.tar"
@@ -127,7 +128,7 @@ def test_an_existing_file_is_replaced_with_overwrite(used: Keywright) -> None:
 
 def test_a_backup_can_go_to_standard_output(used: Keywright, elsewhere: tuple[str, ...]) -> None:
     place = {name: value for name, value in os.environ.items() if name.startswith("KEYWRIGHT_")}
-    command = [KEYWRIGHT, "backup", "-", "--data-dir", str(used.data_dir)]
+    command = [forking.command(), "backup", "-", "--data-dir", str(used.data_dir)]
     done = subprocess.run(command, env=environment() | place, capture_output=True, check=True)
     Path(FILE).write_bytes(done.stdout)
     assert done.stderr.decode().startswith("this is a backup of ")

@@ -17,8 +17,9 @@ import pytest
 
 from keywright.db import look_at
 from keywright.db.migrate import read_state
+from tests import forking
 from tests.cli.conftest import Done, Keywright
-from tests.server import KEYWRIGHT, environment, running, wait_until
+from tests.server import environment, running, wait_until
 from tests.storage.test_migrations import LATER, NEXT, use_scripts
 
 DATABASES = ("sqlite",)
@@ -114,7 +115,7 @@ def test_another_secret_stays_where_it_is(
 
 def test_a_backup_is_not_printed_on_a_terminal(used: Keywright) -> None:
     terminal, end = pty.openpty()
-    command = [KEYWRIGHT, "backup", "-", "--data-dir", str(used.data_dir)]
+    command = [forking.command(), "backup", "-", "--data-dir", str(used.data_dir)]
     with open(terminal, "rb", closefd=True), open(end, "wb", closefd=True) as stdout:
         done = subprocess.run(command, env=environment(), stdout=stdout, stderr=subprocess.PIPE, check=False)
     assert done.returncode == 2
@@ -127,7 +128,7 @@ def test_a_signal_ends_a_backup_and_nothing_is_left(
 ) -> None:
     folder = tmp_path / "temporary"
     folder.mkdir()
-    command = [KEYWRIGHT, "backup", "-", "--data-dir", str(used.data_dir)]
+    command = [forking.command(), "backup", "-", "--data-dir", str(used.data_dir)]
     variables = environment() | {"TMPDIR": str(folder)}
     # Its output is not read, so it cannot end.
     with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -199,7 +200,7 @@ def test_a_command_copies_each_backup_and_one_that_fails_is_a_failure(
     assert not (tmp_path / "elsewhere").exists()
     assert note(used) == [(made_at,)]
     # What goes to a pipe is no file that could be copied.
-    command = [KEYWRIGHT, "backup", "-", "--data-dir", str(used.data_dir)]
+    command = [forking.command(), "backup", "-", "--data-dir", str(used.data_dir)]
     variables = environment(backup_command="exit 3")
     assert subprocess.run(command, env=variables, capture_output=True, check=False).returncode == 0
 

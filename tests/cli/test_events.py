@@ -6,8 +6,9 @@ import subprocess
 
 import pytest
 
+from tests import forking
 from tests.cli.conftest import Keywright
-from tests.server import KEYWRIGHT, environment
+from tests.server import environment
 
 DATABASES = ("sqlite",)
 
@@ -46,7 +47,7 @@ def test_a_wrong_filter_is_told(option: str, value: str, keywright: Keywright) -
 def test_new_events_are_followed(keywright: Keywright) -> None:
     assert "either" in keywright.refused("events", "--follow", "--limit", "1", status=2)
     command = [
-        KEYWRIGHT,
+        forking.command(),
         "events",
         "--follow",
         "--since",

@@ -17,8 +17,9 @@ from keywright.cli.program import command_tree, program
 from keywright.core import errors
 from keywright.db import sqlite
 from keywright.identity import store
+from tests import forking
 from tests.cli.conftest import Keywright, run
-from tests.server import KEYWRIGHT, environment
+from tests.server import environment
 
 DATABASES = ("sqlite",)
 KEY = "ABCDE-FGHIJ-12345"
@@ -284,7 +285,7 @@ def test_what_nobody_expected_is_one_sentence_unless_details_are_wanted(
 def test_a_reader_that_had_enough_ends_the_program_quietly(keywright: Keywright) -> None:
     keywright("generator", "create", "--name", "Many")
     keywright("generator", "generate", "1", "--amount", "1000")
-    script = f"{KEYWRIGHT} license list --json --data-dir {keywright.data_dir} | head -n 1"
+    script = f"{forking.command()} license list --json --data-dir {keywright.data_dir} | head -n 1"
     done = subprocess.run(["sh", "-c", script], check=True, capture_output=True, text=True, env=environment())
     assert (done.stdout, done.stderr) == ("[\n", "")
 

@@ -20,16 +20,17 @@ from keywright.config.installation import open_installation
 from keywright.config.sources import read_settings
 from keywright.db import run_read
 from keywright.identity.sessions import is_setup_token
+from tests import forking
 from tests.cli.conftest import Keywright, run
 from tests.databases import a_postgres_url, from_afar
-from tests.server import KEYWRIGHT, environment, wait_until
+from tests.server import environment, wait_until
 
 DATABASES = ("sqlite",)
 SECRET = "a secret of thirty-two characters"
 
 
 class Serving:
-    """``keywright serve`` in a process of its own, and what it said until it was ready."""
+    """``keywright serve`` in a process of its own, and its output until it was ready."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -70,7 +71,7 @@ class Serving:
 
 @contextmanager
 def serving(data_dir: Path, *options: str) -> Iterator[Serving]:
-    command = [KEYWRIGHT, "serve", "--port", "0", "--data-dir", str(data_dir), *options]
+    command = [forking.command(), "serve", "--port", "0", "--data-dir", str(data_dir), *options]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(log_calls="all"), text=True
     ) as process:
@@ -176,7 +177,11 @@ def test_without_demo_nothing_is_added_and_the_next_steps_work(nowhere: Keywrigh
         assert nowhere.json("license", "list") == nowhere.json("apikey", "list") == []
         api_key, license, activate, validate = server.lines_to_type
         for line in (api_key, license):
-            typed = line.replace("keywright ", f"{KEYWRIGHT} ", 1) if line.startswith("keywright") else line
+            typed = (
+                line.replace("keywright ", f"{forking.command()} ", 1)
+                if line.startswith("keywright")
+                else line
+            )
             subprocess.run(["sh", "-c", typed], check=True, capture_output=True, env=environment())
         (made,) = nowhere.json("license", "list")
         lines = [line.replace("LICENSE-KEY", made["licenseKey"]) for line in (activate, validate)]
@@ -264,7 +269,7 @@ def test_init_names_the_variable_that_gives_the_secret(
 
 
 def test_two_inits_at_once_make_one_installation(nowhere: Keywright) -> None:
-    command = [KEYWRIGHT, "init", "--data-dir", str(nowhere.data_dir)]
+    command = [forking.command(), "init", "--data-dir", str(nowhere.data_dir)]
     both = [
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
         for _ in range(2)

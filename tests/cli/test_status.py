@@ -4,13 +4,14 @@ import json
 import subprocess
 from pathlib import Path
 
+from tests import forking
 from tests.http.asking import Client
-from tests.server import KEYWRIGHT, RunningServer, environment, running, wait_until
+from tests.server import RunningServer, environment, running, wait_until
 
 
 def status(data_dir: Path, *options: str, **settings: object) -> tuple[int, str]:
     done = subprocess.run(
-        [KEYWRIGHT, "status", "--data-dir", str(data_dir), *options],
+        [forking.command(), "status", "--data-dir", str(data_dir), *options],
         env=environment(**settings),
         capture_output=True,
         text=True,

@@ -7,9 +7,10 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests import forking
 from tests.cli.conftest import Keywright
 from tests.receiver import Receiver, receiving
-from tests.server import KEYWRIGHT, RunningServer, environment, wait_until
+from tests.server import RunningServer, environment, wait_until
 
 DATABASES = ("sqlite",)
 
@@ -83,7 +84,7 @@ def test_deliveries_are_listed_shown_and_sent_again(
 
 @contextmanager
 def listening(arguments: Sequence[str], **own: str) -> Iterator[subprocess.Popen[str]]:
-    command = [KEYWRIGHT, "webhook", "listen", *arguments]
+    command = [forking.command(), "webhook", "listen", *arguments]
     given = {name: value for name, value in os.environ.items() if name.startswith("KEYWRIGHT_")}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env=environment() | given | own

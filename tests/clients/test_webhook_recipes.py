@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from keywright.core.standard_webhooks import sign
+from tests import forking
 from tests.clients.test_servers import RECIPES
 from tests.deploy.programs import program
 from tests.receiver import Received, receiving
-from tests.server import KEYWRIGHT, environment, running, wait_until
+from tests.server import environment, running, wait_until
 
 DATABASES = ("sqlite",)
 
@@ -27,7 +28,7 @@ def delivery(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Received]:
 
 
 def keywright(data_dir: Path, *arguments: str) -> str:
-    command = [KEYWRIGHT, *arguments, "--data-dir", str(data_dir)]
+    command = [forking.command(), *arguments, "--data-dir", str(data_dir)]
     return subprocess.run(
         command, check=True, capture_output=True, text=True, env=environment(webhook_networks="127.0.0.0/8")
     ).stdout

@@ -9,9 +9,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests import forking
 from tests.concurrency.callers import calling
 from tests.http.asking import V2, Client, core
-from tests.server import KEYWRIGHT, NO_LIMITS, RunningServer, environment, running, wait_until
+from tests.server import NO_LIMITS, RunningServer, environment, running, wait_until
 
 WORKERS = 3
 
@@ -44,7 +45,7 @@ def wait_for_load(server: RunningServer) -> None:
 
 
 def test_sqlite_has_one_server_process(tmp_path: Path) -> None:
-    command = [KEYWRIGHT, "serve", "--data-dir", str(tmp_path), "--port", "0", "--workers", "2"]
+    command = [forking.command(), "serve", "--data-dir", str(tmp_path), "--port", "0", "--workers", "2"]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith("Error: 2 workers (from --workers) need PostgreSQL")

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from tests import forking
 from tests.http.asking import Client, Reply, a_key, basic, core, in_query, license_path
 from tests.http.conftest import assert_clean
-from tests.server import KEYWRIGHT, RunningServer, environment, running, wait_until
+from tests.server import RunningServer, environment, running, wait_until
 
 
 @pytest.fixture
@@ -213,7 +214,7 @@ def test_nothing_but_json_is_written_in_json(tmp_path: Path) -> None:
             program.validate("UNKNOWN")
         wait_until(lambda: server.sql("SELECT 1 FROM events WHERE name = 'backup.made'"), "a backup")
         taken = subprocess.run(
-            [KEYWRIGHT, "serve", "--port", str(server.port), "--data-dir", str(tmp_path / "other")],
+            [forking.command(), "serve", "--port", str(server.port), "--data-dir", str(tmp_path / "other")],
             env=environment(log_format="json"),
             capture_output=True,
             text=True,
@@ -231,10 +232,10 @@ def test_nothing_but_json_is_written_in_json(tmp_path: Path) -> None:
 
 
 def test_the_demo_says_its_key_in_json_too(tmp_path: Path) -> None:
-    with running(tmp_path / "data", program=[KEYWRIGHT], log_format="json") as server:
+    with running(tmp_path / "data", log_format="json") as server:
         server.stop()
         process = subprocess.Popen(
-            [KEYWRIGHT, "serve", "--demo=one", "--port", "0", "--data-dir", str(tmp_path / "data")],
+            [forking.command(), "serve", "--demo=one", "--port", "0", "--data-dir", str(tmp_path / "data")],
             env=environment(log_format="json"),
             stderr=subprocess.PIPE,
             text=True,

@@ -14,9 +14,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from keywright.core import errors
 from keywright.http.metrics import _GAUGES
+from tests import forking
 from tests.databases import a_postgres_url
 from tests.http.asking import Client
-from tests.server import KEYWRIGHT, RunningServer, environment, running, wait_until
+from tests.server import RunningServer, environment, running, wait_until
 
 DEPLOY = Path(__file__).parents[2] / "deploy" / "prometheus"
 _ADDRESS = re.compile(r"metrics are at ([^\s\"]+)")
@@ -160,7 +161,7 @@ def test_each_worker_has_metrics_of_its_own(tmp_path: Path) -> None:
 def test_an_address_that_is_taken_is_said_in_one_sentence(server: RunningServer, tmp_path: Path) -> None:
     taken = _ADDRESS.findall(server.log)[0].removesuffix("/metrics")
     done = subprocess.run(
-        [KEYWRIGHT, "serve", "--port", "0", "--data-dir", str(tmp_path / "other")],
+        [forking.command(), "serve", "--port", "0", "--data-dir", str(tmp_path / "other")],
         env=environment(metrics_address=taken),
         capture_output=True,
         text=True,

@@ -2,14 +2,12 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import Connection, delete, select
-from sqlalchemy.dialects.postgresql import insert as insert_on_postgres
-from sqlalchemy.dialects.sqlite import insert as insert_on_sqlite
 
 from keywright.core.crypto import KeyRing
 from keywright.db import look_at
+from keywright.db.bulk import insert_or
 from keywright.db.migrate import read_state
 from keywright.db.rows import to_seconds
 from keywright.db.schema import stored_settings
@@ -44,7 +42,6 @@ def look_at_stored(url: str, key_ring: KeyRing) -> dict[str, str]:
 
 def save_stored(tx: WriteTransaction, changes: Mapping[str, str | None], now: datetime) -> None:
     """Insert or replace these; None deletes."""
-    dialect: Any = insert_on_postgres if tx.is_postgres else insert_on_sqlite
     # In order, so that two transactions do not wait for each other.
     for name, text in sorted(changes.items()):
         if text is None:
@@ -52,5 +49,5 @@ def save_stored(tx: WriteTransaction, changes: Mapping[str, str | None], now: da
             continue
         sealed = tx.sealing.seal(text.encode(), setting_associated_data(name))
         values = {"sealed_value": sealed, "updated_at": to_seconds(now)}
-        row = dialect(stored_settings).values(name=name, **values)
+        row = insert_or(stored_settings, is_postgres=tx.is_postgres).values(name=name, **values)
         tx.connection.execute(row.on_conflict_do_update(index_elements=["name"], set_=values))
