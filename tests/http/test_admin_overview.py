@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from keywright.identity.model import Permissions
 from keywright.licensing.licenses.model import Status
 from keywright.maintenance.backup import note_backup
+from keywright.provisioning.brand import SaveBrand
 from keywright.provisioning.policies.model import CreatePolicy
+from keywright.provisioning.products import CreateProduct, NewProduct
 from tests.http import admin_altered
 from tests.http.admin_altered import MAY_COUNT
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said
@@ -31,30 +32,75 @@ def visitors(ada: Visitor, bob: Visitor, carol: Visitor) -> dict[str, Visitor]:
     return {"ada": ada, "bob": bob, "carol": carol}
 
 
-def test_a_new_installation_says_what_to_do_next(visitors: dict[str, Visitor]) -> None:
-    """And links to nothing that is not allowed."""
-    links = {
-        "ada": {"/api-keys": 2, "/policies": 2, "/licenses/new": 1},
-        "bob": {"/api-keys": 0, "/licenses/new": 1},
-        "carol": {"/api-keys": 0, "/licenses/new": 0},
-    }
-    for name, expected in links.items():
+STEPS = {
+    "/products/new": "A product",
+    "/policies/new?product_id=": "A policy of it",
+    "/connections/new": "Your shop",
+    "/settings#address": "The public address",
+    "/settings#mail": "A mail server",
+    "/portal": "Brand and portal",
+    "/users/new": "A colleague",
+    "/account/second-factor": "A second factor",
+    "/settings#backups": "Daily backups",
+    "/products#program": "Your program",
+}
+
+
+def done(visitor: Visitor) -> list[str]:
+    """The steps that are done, with what there is."""
+    text = said(visitor.get("/overview"))
+    return [title for title in STEPS.values() if re.search(rf"{title} done", text)]
+
+
+def test_an_administrator_sees_the_first_steps_and_others_what_they_may_do(
+    visitors: dict[str, Visitor],
+) -> None:
+    page = visitors["ada"].get("/overview").text
+    assert [path for path in STEPS if f'<b><a href="/admin{path}">' not in page] == []
+    for path in STEPS:
+        # A step leads somewhere.
+        assert visitors["ada"].get(path.partition("#")[0]).status_code == 200, path
+    for name, may_make in (("bob", True), ("carol", False)):
         answer = visitors[name].get("/overview")
-        assert answer.status_code == 200
-        assert "Getting started" in said(answer)
-        for path, times in expected.items():
-            # One of them in the menu.
-            assert answer.text.count(f'href="/admin{path}"') == times, (name, path)
-    assert "Only administrators create" in said(visitors["bob"].get("/overview"))
-    assert "Their figures will appear here" in said(visitors["carol"].get("/overview"))
+        assert "of 10 done" not in said(answer)
+        assert "Their figures will appear here" in said(answer)
+        assert ('href="/admin/licenses/new"' in answer.text) == may_make
 
 
-def test_what_is_done_already_is_ticked_off(server: RunningServer, visitors: dict[str, Visitor]) -> None:
-    assert "done" not in said(visitors["ada"].get("/overview"))
-    server.api_key(Permissions.READ_WRITE)
+def test_each_step_has_its_state_as_measured(server: RunningServer, visitors: dict[str, Visitor]) -> None:
+    ada = visitors["ada"]
+    # Bob and Carol are there.
+    assert done(ada) == ["A colleague"]
+    [product] = decide(server, CreateProduct(**asked(fields=NewProduct(name="Paint"))))
+    assert f"/policies/new?product_id={product.id}" in ada.get("/overview").text
     recipe = {"name": "Hex", "charset": "0123456789ABCDEF", "chunks": 4, "chunk_length": 5}
     decide(server, CreatePolicy(**asked(**recipe)))
-    assert said(visitors["ada"].get("/overview")).count(" done ") == 2
+    # That policy is of no product.
+    assert done(ada) == ["A product", "A colleague"]
+    decide(server, CreatePolicy(**asked(**recipe, product_id=product.id)))
+    decide(server, SaveBrand(**asked(name="Larch", color=None, links=())))
+    ada.post("/settings/address", public_url="https://keys.example.com", time_zone="UTC")
+    ada.post("/settings/backups", backup_daily_at="03:30", backup_keep="14")
+    assert done(ada) == [
+        *("A product", "A policy of it", "The public address", "Brand and portal"),
+        *("A colleague", "Daily backups"),
+    ]
+    text = said(ada.get("/overview"))
+    assert "6 of 10 done" in text
+    assert "The public address done: https://keys.example.com" in text
+    assert "Daily backups done: 03:30 UTC" in text
+    assert f"/products/{product.id}#program" in ada.get("/overview").text
+    ada.post("/settings/address", public_url="", time_zone="UTC")
+    assert "The public address" not in done(ada)
+
+
+def test_the_steps_can_be_put_away_and_brought_back(visitors: dict[str, Visitor]) -> None:
+    ada = visitors["ada"]
+    ada.post("/settings/start")
+    assert "of 10 done" not in said(ada.get("/overview"))
+    ada.post("/settings/start", getting_started="yes")
+    assert "of 10 done" in said(ada.get("/overview"))
+    ada.post("/settings/start")
 
 
 def test_what_does_not_go_on_is_said_and_leads_to_the_page_that_says_more(
@@ -97,7 +143,7 @@ def test_the_figures_are_of_this_moment_and_lead_to_the_licenses(
         "Expire within 30 days 1",
     ):
         assert words in text, words
-    assert "Getting started" not in text
+    assert "of 10 done" not in text
     assert "Licenses counted at" not in text
     for query in ("status=sold", "places=full", "places=unused", "expiring=30&amp;sort=expires"):
         assert f'href="/admin/licenses?{query}"' in answer.text

@@ -5,19 +5,18 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
+from keywright.config import Settings
 from keywright.db import ReadTransaction
 from keywright.http.admin import event_text, event_views
 from keywright.http.admin.activity import read_activity
 from keywright.http.admin.site import AdminSite
 from keywright.http.pages.inputs import parse_number
-from keywright.http.pages.languages import N_
+from keywright.http.pages.languages import N_, _
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right
-from keywright.identity.store import list_api_keys
 from keywright.licensing.licenses.model import Status
-from keywright.maintenance import clock, watched
-from keywright.provisioning.policies import store as policy_store
+from keywright.maintenance import clock, set_up, watched
 from keywright.provisioning.products import NameKind
 from keywright.provisioning.store import list_names, list_to_erase
 from keywright.search import projector, statistics
@@ -42,15 +41,31 @@ _TROUBLES = {
     "mail_oldest_seconds": ("/mails", N_("Mails are not sent.")),
     "mails_refused": ("/mails", N_("Mails are not sent.")),
 }
+#: The steps of getting started: what each is called, and what it is for.
+_STEPS = (
+    (N_("A product"), N_("What you sell, and the features that licenses of it can have.")),
+    (N_("A policy of it"), N_("What a license allows: devices, a year or forever, features.")),
+    (N_("Your shop"), N_("It reports sales, and the buyer gets a license.")),
+    (N_("The public address"), N_("It begins the links in mails.")),
+    (N_("A mail server"), N_("It sends license keys and sign-in codes; a test mail shows that it works.")),
+    (N_("Brand and portal"), N_("Your name, color and logo, for customers and in mails.")),
+    (N_("A colleague"), N_("So that somebody can help customers when you cannot.")),
+    (N_("A second factor"), N_("For every administrator: a password alone can be stolen.")),
+    (N_("Daily backups"), N_("And a copy of the secret in another place.")),
+    (N_("Your program"), N_("Code to paste, with the public key filled in; done when a device is active.")),
+)
 #: The most products to choose from.
 _MAX_PRODUCTS = 200
 
 
-class FirstSteps(NamedTuple):
-    """The first steps that were taken in a new installation."""
+class Step(NamedTuple):
+    """A step of getting started. ``state`` is what there is."""
 
-    has_policy: bool
-    has_api_key: bool
+    is_done: bool
+    path: str
+    title: str
+    text: str
+    state: str = ""
 
 
 class OverviewData(NamedTuple):
@@ -61,7 +76,7 @@ class OverviewData(NamedTuple):
     lag: Lag
     activity: Mapping[str, Any]
     product: Mapping[str, Any]
-    first_steps: FirstSteps | None
+    steps: list[Step]
     troubles: list[tuple[str, str]]
 
 
@@ -92,7 +107,7 @@ class Overview(Section):
 
     @page("")
     def show(self, request: PageRequest) -> Response:
-        """Figures, two charts and the latest events; before the first license, the first steps."""
+        """Figures, two charts and the latest events; at first, the steps of getting started."""
         data = request.ask(lambda tx: _read(tx, request, self._admin))
         overview = data.overview
         is_old = overview.as_of != request.now
@@ -102,7 +117,7 @@ class Overview(Section):
             lag=data.lag,
             **data.activity,
             **data.product,
-            first_steps=data.first_steps,
+            steps=data.steps,
             troubles=data.troubles,
             events=event_views.to_views(overview.latest_events, data.names, request.user),
             by_status=[(one.name.lower(), overview.by_status.get(one, 0)) for one in Status],
@@ -120,11 +135,11 @@ def _read(tx: ReadTransaction, request: PageRequest, site: AdminSite) -> Overvie
     hidden = event_text.hidden_prefix(request.user)
     overview = statistics.overview(tx, request.now, site.figures, without=hidden)
     names = event_views.find_names(tx, overview.latest_events)
-    first_steps = None if overview.total else _first_steps(tx)
+    steps = _list_steps(tx, request, site.settings)
     product_id = parse_number(request.query.get("product", ""))
     activity = read_activity(tx, request, product_id)
     product, troubles = _read_product(tx, product_id), _list_troubles(tx, request, site)
-    return OverviewData(overview, names, projector.lag(tx), activity, product, first_steps, troubles)
+    return OverviewData(overview, names, projector.lag(tx), activity, product, steps, troubles)
 
 
 def _list_troubles(tx: ReadTransaction, request: PageRequest, site: AdminSite) -> list[tuple[str, str]]:
@@ -150,6 +165,27 @@ def _read_product(tx: ReadTransaction, product_id: int | None) -> dict[str, Any]
     }
 
 
-def _first_steps(tx: ReadTransaction) -> FirstSteps:
-    has_api_key = any(one.revoked_at is None for one in list_api_keys(tx))
-    return FirstSteps(bool(policy_store.list_policies(tx)), has_api_key)
+def _list_steps(tx: ReadTransaction, request: PageRequest, settings: Settings) -> list[Step]:
+    """The first steps, for administrators, until all are done or they are put away."""
+    if not settings.getting_started or not request.may(Right.ADMINISTER):
+        return []
+    found, server = set_up.find_set_up(tx), settings.smtp_server
+    product = "/products" if found.product_id is None else f"/products/{found.product_id}"
+    daily, texts = settings.backup_daily_at, _STEPS
+    states = [
+        (found.product_id is not None, "/products/new", ""),
+        (found.has_policy, f"/policies/new?product_id={found.product_id or ''}", ""),
+        (found.has_shop, "/connections/new", ""),
+        (settings.public_url is not None, "/settings#address", settings.public_url or ""),
+        (server is not None, "/settings#mail", "" if server is None else server.host),
+        (found.has_brand, "/portal", ""),
+        (found.has_colleague, "/users/new", ""),
+        (not found.lacks_factor, "/account/second-factor", ""),
+        (daily is not None, "/settings#backups", "" if daily is None else f"{daily} UTC"),
+        (found.has_activation, f"{product}#program", ""),
+    ]
+    steps = [
+        Step(is_done, path, _(title), _(text), state)
+        for (is_done, path, state), (title, text) in zip(states, texts, strict=True)
+    ]
+    return [] if all(one.is_done for one in steps) else steps
