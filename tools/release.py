@@ -37,8 +37,12 @@ _HEADING = re.compile(r"^## (\S+) \((\d{4}-\d\d-\d\d)\)$", re.MULTILINE)
 
 def read_version() -> str:
     """The version of the server."""
-    text = (ROOT / "src" / "keywright" / "__init__.py").read_text(encoding="utf-8")
-    found = re.search(r'__version__ = "(.+)"', text)
+    return _read_constant("__init__.py", "__version__")
+
+
+def _read_constant(module: str, name: str) -> str:
+    text = (ROOT / "src" / "keywright" / module).read_text(encoding="utf-8")
+    found = re.search(rf'^{name} = "(.+)"$', text, re.MULTILINE)
     assert found is not None
     return found[1]
 
@@ -77,6 +81,8 @@ def build(folder: Path) -> None:
     shutil.copyfile(ROOT / "dist" / "keywright.cdx.json", folder / f"keywright-{version}.cdx.json")
     # What it is tested with, to the byte.
     shutil.copyfile(ROOT / "requirements.lock", folder / "requirements.lock")
+    schema, oldest = (_read_constant("db/migrate.py", name) for name in ("HEAD", "OLDEST_COMPATIBLE"))
+    notes += f"\nThe schema is {schema}; versions whose schema is at least {oldest} work on it, too.\n"
     (folder / "NOTES.md").write_text(notes, encoding="utf-8")
     lines = [
         f"{hashlib.sha256(one.read_bytes()).hexdigest()}  {one.name}\n" for one in sorted(folder.iterdir())

@@ -94,6 +94,15 @@ def test_two_releases_are_the_same(releases: dict[str, Path]) -> None:
     assert kinds == ["NOTES.md", "SHA256SUMS", *others, *server, *python, "requirements.lock"]
 
 
+def test_the_notes_name_the_changes_and_the_schema(releases: dict[str, Path]) -> None:
+    notes = (releases["first"] / "NOTES.md").read_text()
+    assert notes.startswith(f"# Keywright {__version__}\n\n")
+    assert notes.endswith(
+        f"\n\nThe schema is {HEAD}; versions whose schema is at least 0016 work on it, too.\n"
+    )
+    assert len(notes) < 125_000, "no more is taken as the text of a release"
+
+
 def test_the_sums_name_every_file(releases: dict[str, Path]) -> None:
     folder = releases["first"]
     checked = run(["sha256sum", "--check", "--strict", release.SUMS], folder).splitlines()
