@@ -99,7 +99,7 @@ KEPT = (
 _TELLING = frozenset(
     "email ip_address user_agent label meta_data metadata note fingerprint device_name holder answer".split()
 )
-_NOT_ABOUT_PEOPLE = frozenset({"products.metadata"})
+_NOT_ABOUT_PEOPLE = frozenset({"products.metadata", "releases.metadata"})
 
 
 def find_unlisted() -> set[str]:

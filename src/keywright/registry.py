@@ -41,6 +41,7 @@ from keywright.licensing.licenses import handlers as licenses
 from keywright.licensing.licenses.store import find_holders
 from keywright.licensing.undo import handlers as undo
 from keywright.licensing.unit_of_work import LicenseWork
+from keywright.licensing.updates.queries import CheckForUpdate, ExplainRelease, FindDownload
 from keywright.licensing.usage import handlers as usage_handlers
 from keywright.licensing.validation import ValidateLicense
 from keywright.licensing.views_store import Names
@@ -53,6 +54,7 @@ from keywright.provisioning.ownership import handlers as ownership_handlers
 from keywright.provisioning.policies import handlers as policies_handlers
 from keywright.provisioning.policies.model import FindPolicies, GetPolicy, ListPolicies, PreviewTerms
 from keywright.provisioning.portal import handlers as portal
+from keywright.provisioning.releases import handlers as releases
 from keywright.provisioning.shops import handlers as shops
 from keywright.provisioning.shops import queries as shop_queries
 from keywright.provisioning.shops.commands import OpenConnection
@@ -78,6 +80,7 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
     | provisioning_handlers.TRIAL_HANDLERS
     | provisioning_handlers.NAME_HANDLERS
     | provisioning_handlers.PRODUCT_HANDLERS
+    | releases.HANDLERS
     | provisioning_handlers.CUSTOMER_HANDLERS
     | portal.HANDLERS
     | ownership_handlers.HANDLERS
@@ -114,6 +117,9 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     Validate: licensing_queries.validate,
     ValidateAlone: licensing_queries.validate,
     ValidateLicense: licensing_queries.validate_license,
+    CheckForUpdate: licensing_queries.check_for_update,
+    ExplainRelease: licensing_queries.explain_release,
+    FindDownload: licensing_queries.find_download,
     FindLicenses: licensing_queries.find_licenses,
     ListLicenses: licensing_queries.list_licenses,
     ListLeases: leases_handlers.list_leases,
@@ -130,6 +136,7 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     health.CheckDatabase: health.check_database,
     **personal_data.QUERY_HANDLERS,
     **provisioning_handlers.PRODUCT_QUERIES,
+    **releases.QUERY_HANDLERS,
     **provisioning_handlers.CUSTOMER_QUERIES,
     **provisioning_handlers.BRAND_QUERIES,
     **shop_queries.QUERY_HANDLERS,
@@ -149,6 +156,7 @@ SINGLE_MOMENT: frozenset[type[Query]] = frozenset(
         Validate,
         ValidateAlone,
         ValidateLicense,
+        CheckForUpdate,
         GetPolicy,
         ListPolicies,
         FindApiKey,

@@ -28,6 +28,7 @@ from keywright.http.middleware.authentication import ApiKeyCache
 from keywright.http.middleware.body import BodyReader
 from keywright.http.middleware.pipeline import Middlewares, Pipeline
 from keywright.http.middleware.routing import Right
+from keywright.http.public.downloads import Downloads
 from keywright.http.signatures import Signatures
 from keywright.http.v2.interface import V2
 from keywright.http.v3 import lists
@@ -294,7 +295,11 @@ class App:
             count_call=None,
         )
         signatures = Signatures(desk, self.settings.signature_alg)
-        interfaces = (V3(self.settings, desk, signatures, (*ROUTES, *OWN_ROUTES)), V2(self.settings, desk))
+        interfaces = (
+            V3(self.settings, desk, signatures, (*ROUTES, *OWN_ROUTES)),
+            V2(self.settings, desk),
+            Downloads(self.settings, desk, self.storage.key_ring),
+        )
         transport = httpx.ASGITransport(Pipeline(interfaces, steps, _answer_page))
         try:
             async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:

@@ -106,6 +106,7 @@ def test_members_and_defaults_are_those_of_the_contract() -> None:
         "portal_removals": None,
         "new_devices": None,
         "entitlements": [],
+        "channels": ["stable"],
         "meters": {},
         "trial": False,
         "claimable": False,

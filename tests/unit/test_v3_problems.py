@@ -17,7 +17,8 @@ CONTRACT = {
     409: "idempotency_key_in_use limit_reached expired inactive disabled product_mismatch key_rotated "
     "fingerprint_required no_free_lease not_activated too_many_new_devices no_removal_left "
     "leases_not_offered offline_not_allowed usage_exceeded trial_not_offered trial_used policy_archived "
-    "never_expires already_exists still_in_use not_claimable not_transferable transfer_pending",
+    "never_expires already_exists still_in_use not_claimable not_transferable transfer_pending "
+    "release_not_ready content_mismatch",
     412: "changed_meanwhile",
     413: "body_too_large",
     415: "unsupported_media_type",

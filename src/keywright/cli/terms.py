@@ -62,6 +62,12 @@ _LISTS: Mapping[str, Any] = {
         list[str] | None,
         _plain("--entitlement", metavar="CODE", help="A feature; repeat it for more. none: no features."),
     ],
+    "channels": Annotated[
+        list[str] | None,
+        _plain(
+            "--channel", metavar="CHANNEL", help="A channel of updates; repeat it for more. none: stable."
+        ),
+    ],
     "meters": Annotated[
         list[Any] | None,
         _plain(
@@ -90,7 +96,7 @@ _OPTIONS: Mapping[str, Any] = {
     one.name: _LISTS.get(one.name) or _option_of(one) for one in list_members(Terms)
 } | _MORE
 #: The option to name where it is not the term's name.
-_NAMES = {"entitlements": "--entitlement", "meters": "--meter"}
+_NAMES = {"entitlements": "--entitlement", "channels": "--channel", "meters": "--meter"}
 
 
 class TermsGiven(msgspec.Struct, frozen=True):
@@ -138,8 +144,9 @@ def _read(options: dict[str, Any]) -> TermsGiven:
         if {"valid_for_days", "starts"} & patch.keys():
             raise WrongUsage("Give either --expires-in, or --valid-for-days and --starts")
         patch |= {"valid_for_days": patch.pop("expires_in"), "starts": Starts.FIRST_ACTIVATION.value}
-    if "entitlements" in patch and any(map(_is_none, patch["entitlements"])):
-        patch["entitlements"] = None
+    for name in {"entitlements", "channels"} & patch.keys():
+        if any(map(_is_none, patch[name])):
+            patch[name] = None
     if "meters" in patch:
         meters = dict(patch["meters"])
         patch["meters"] = None if _NONE in meters else meters

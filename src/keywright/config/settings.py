@@ -14,6 +14,7 @@ from keywright.config.values import (
     lower,
     parse_address,
     parse_networks,
+    parse_optional_path,
     parse_origins,
     parse_path,
     parse_relay_url,
@@ -249,6 +250,26 @@ class Settings(MailSettings, WebhookSettings, PageSettings, LimitSettings):
         ge=1,
         le=10_000,
     )
+    files_dir: Annotated[Path | None, BeforeValidator(parse_optional_path)] = Field(
+        default=None,
+        description=(
+            "The folder of the files of releases; all servers share it. Default: the folder files in "
+            "data_dir."
+        ),
+        json_schema_extra={"allowed": "the path of a directory"},
+    )
+    max_file_bytes: Whole = Field(
+        default=4 * 1024**3, description="The largest file of a release, in bytes.", ge=1024, le=2**50
+    )
+    files_accel_path: Annotated[str | None, BeforeValidator(trim)] = Field(
+        default=None,
+        description=(
+            "The internal location of nginx that serves files_dir: nginx sends the bytes of downloads, which "
+            "Keywright has allowed (X-Accel-Redirect). Default: Keywright sends them."
+        ),
+        json_schema_extra={"allowed": "a path such as /keywright-files"},
+        pattern=r"^/[A-Za-z0-9._~/-]*[A-Za-z0-9._~-]$",
+    )
     relay_url: Annotated[str | None, BeforeValidator(parse_relay_url)] = Field(
         default=None,
         description=(
@@ -350,6 +371,11 @@ class Settings(MailSettings, WebhookSettings, PageSettings, LimitSettings):
             return None
         host, port = split_address(self.metrics_address)
         return host, range(port, port + self.workers)
+
+    @property
+    def files_folder(self) -> Path:
+        """The folder of the files of releases."""
+        return self.files_dir or self.data_dir / "files"
 
     @property
     def secret_file(self) -> Path:

@@ -60,6 +60,7 @@ class Create(Command, frozen=True, kw_only=True):
     """Make one with these fields; without an ``id`` in them, it gets one of Keywright's own."""
 
     fields: Any
+    only_product_id: int | None = None
 
     def restored(self) -> dict[str, Any]:
         """What is stored with the fields, of one that was deleted before."""
@@ -71,12 +72,14 @@ class Update(Command, frozen=True, kw_only=True):
 
     id: int
     fields: Any
+    only_product_id: int | None = None
 
 
 class Delete(Command, frozen=True, kw_only=True):
     """Delete the one with this ID, if nothing names it."""
 
     id: int
+    only_product_id: int | None = None
 
 
 class Get(Query, frozen=True, kw_only=True):
@@ -107,12 +110,14 @@ class Noun(NamedTuple):
     delete: type[Delete]
     get: type[Get]
     list: type[List]
-    #: Whether an API key of one product sees any.
-    is_of_product: bool = False
+    #: The column with the product, by which an API key of one product is restricted: a product itself it only
+    #: reads, what belongs to a product it also changes. Empty for what such a key has nothing to do with.
+    product_column: str = ""
 
     def make(self, **given: Any) -> Any:
         """One with these fields; the others are None or empty."""
-        kinds = {one.name: get_origin(strip_annotations(one.type)) for one in fields_of(self.model)}
+        required = [one for one in fields_of(self.model) if one.required]
+        kinds = {one.name: get_origin(strip_annotations(one.type)) for one in required}
         empty = {name: kind() if kind in (list, dict) else None for name, kind in kinds.items()}
         return self.model(**empty | given)
 
@@ -128,6 +133,9 @@ class Member:
         self._limits = [one for one in notes if isinstance(one, Meta)]
         self.kind = strip_annotations(kind)
         self.is_text = self.kind is str
+        #: The words that a choice has.
+        is_choice = isinstance(self.kind, type) and issubclass(self.kind, StrEnum)
+        self.options = [one.value for one in self.kind] if is_choice else []
         #: Whether it can be empty.
         self.is_optional = self.is_nullable or get_origin(self.kind) is list
         self.finish = build_finish(kind) or (lambda value: value)

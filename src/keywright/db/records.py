@@ -1,5 +1,6 @@
 """A table each of whose rows is one struct."""
 
+from enum import StrEnum
 from typing import Any, Generic, TypeVar, get_origin
 
 import msgspec
@@ -7,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, fields
 from sqlalchemy import ColumnElement, Row, Table, delete, insert, select, update
 
-from keywright.core.fields import split_type, strip_annotations
+from keywright.core.fields import is_struct, split_type, strip_annotations
 from keywright.core.nouns import List, ListQuery
 from keywright.core.paging import ItemPage
 from keywright.db.bulk import Values
@@ -25,15 +26,22 @@ class Records(Generic[Model]):
     in it, and so are objects, of which an empty one is NULL.
     """
 
-    def __init__(self, table: Table, model: type[Model]) -> None:
-        self.table = table
+    def __init__(self, table: Table, model: type[Model], product_column: str = "id") -> None:
+        """``product_column`` has the product whose API key may see a row."""
+        self.table, self.product_column = table, product_column
         self._model = model
         self.all = select(*(table.c[name] for name in model.__struct_fields__))
         kinds = {one.name: strip_annotations(split_type(one.type)[0]) for one in fields(model)}
         self._decoders = {
             name: msgspec.json.Decoder(kind).decode
             for name, kind in kinds.items()
-            if get_origin(kind) in (list, dict)
+            if get_origin(kind) in (list, dict) or is_struct(kind)
+        }
+        #: Those that are stored in another type than the struct has.
+        self._converters = {
+            name: kind
+            for name, kind in kinds.items()
+            if kind is bool or (isinstance(kind, type) and issubclass(kind, StrEnum))
         }
 
     def find(self, tx: ReadTransaction, id: int) -> Model | None:
@@ -56,7 +64,7 @@ class Records(Generic[Model]):
             if value is not None and name not in _OF_ANY_LIST
         ]
         if query.only_product_id is not None:
-            conditions.append(self.table.c.id == query.only_product_id)
+            conditions.append(self.table.c[self.product_column] == query.only_product_id)
         return read_page(tx, self.all.where(*conditions), query.paging, self.of_row)
 
     def condition(self, name: str, value: Any) -> ColumnElement[bool]:
@@ -74,6 +82,10 @@ class Records(Generic[Model]):
         """Insert a row."""
         tx.connection.execute(insert(self.table), self.values_of(one) | {"id": one.id})  # type: ignore[attr-defined]
 
+    def insert_new(self, tx: WriteTransaction, one: Model) -> int:
+        """Insert a row, and return the ID that the database gives it."""
+        return tx.insert(self.table, self.values_of(one))
+
     def update(self, tx: WriteTransaction, one: Model) -> None:
         """Update every column."""
         this = self.table.c.id == one.id  # type: ignore[attr-defined]
@@ -88,6 +100,8 @@ class Records(Generic[Model]):
         values = with_datetimes(row)
         for name, decode in self._decoders.items():
             values[name] = {} if values[name] is None else decode(values[name])
+        for name, convert in self._converters.items():
+            values[name] = convert(values[name])
         return self._model(**values)
 
     def values_of(self, one: Model) -> Values:

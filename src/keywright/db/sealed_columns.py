@@ -30,6 +30,7 @@ from keywright.db.schema import (
     signing_keys,
     stored_settings,
     trials,
+    update_tokens,
     webhook_secrets,
 )
 
@@ -157,4 +158,5 @@ PLAIN_HASHES: Final = (
     portal_links.c.token_hash,
     portal_sessions.c.token_hash,
     recovery_codes.c.code_hash,
+    update_tokens.c.token_hash,
 )

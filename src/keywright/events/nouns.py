@@ -27,7 +27,8 @@ class Rules(NamedTuple):
 
     noun: Noun
     records: Records[Any]
-    is_number_taken: Callable[[Any, int], bool]
+    #: None where the database gives the numbers.
+    is_number_taken: Callable[[Any, int], bool] | None
     check: Callable[[Work, Any, Any], Any]
     may_delete: Callable[[Work, Any], None]
     details: Callable[[Any], dict[str, Any]]
@@ -39,6 +40,12 @@ def create(rules: Rules, work: Work, command: Create) -> Any:
     noun, now = rules.noun, command.context.now
     given = {name: value for name, value in list_changes(command.fields).items() if value is not None}
     made = rules.check(work, None, noun.make(**given, **command.restored(), created_at=now, updated_at=now))
+    if not _is_visible(noun, made, command.only_product_id):
+        raise NotFound(f"product {getattr(made, noun.product_column, None)}")
+    if rules.is_number_taken is None:
+        made = replace(made, id=rules.records.insert_new(work.tx, made))
+        work.record_event(f"{noun.name}.created", command, rules.details(made))
+        return made
     if made.id is None:
         id = take_free_id(work.tx.ids, noun.name, partial(rules.is_number_taken, work.tx))
         made = replace(made, id=id)
@@ -78,7 +85,7 @@ def delete(rules: Rules, work: Work, command: Delete) -> None:
 def lock(rules: Rules, work: Work, command: Update | Delete) -> Any:
     """The one that the command changes. Raises ``NotFound``, and what the precondition raises."""
     one = rules.records.lock(work.tx, command.id)
-    if one is None:
+    if one is None or not _is_visible(rules.noun, one, command.only_product_id):
         raise NotFound(f"{rules.noun.name} {command.id}")
     if command.precondition is not None:
         command.precondition(one)
@@ -99,9 +106,14 @@ def require_free(rules: Rules, work: Work, before: Any, after: Any, *names: str)
 def get(rules: Rules, read: Any, query: Get) -> Any:
     """The one with this ID. Raises ``NotFound``."""
     one = rules.records.find(read.tx, query.id)
-    if one is None or query.only_product_id not in (None, one.id):
+    if one is None or not _is_visible(rules.noun, one, query.only_product_id):
         raise NotFound(f"{rules.noun.name} {query.id}")
     return one
+
+
+def _is_visible(noun: Noun, one: Any, only_product_id: int | None) -> bool:
+    """Whether a caller with an API key of this product sees it; None is any."""
+    return only_product_id is None or getattr(one, noun.product_column, None) == only_product_id
 
 
 def list_page(rules: Rules, read: Any, query: List) -> ItemPage[Any]:

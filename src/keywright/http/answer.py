@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Callable
 
 import msgspec
 from starlette.responses import Response
+from starlette.types import ASGIApp
 
 from keywright.core import errors as e
 
@@ -32,6 +33,8 @@ class Answer(msgspec.Struct):
     activation_id: int | None = None
     is_unchanged: bool = False
     product_id: int | None = None
+    #: Sends the whole answer in place of this one, such as a file with its ranges.
+    app: ASGIApp | None = None
 
 
 #: Makes the answer for an error, in the form of one interface.

@@ -44,6 +44,7 @@ from keywright.http.openapi.routes import Documents
 from keywright.http.pages.lazy_app import LazyApp
 from keywright.http.pages.render import BASE, PORTAL
 from keywright.http.pages.runner import Runner
+from keywright.http.public.downloads import Downloads
 from keywright.http.public.jwks import Jwks
 from keywright.http.public.offline import Offline
 from keywright.http.public.unsubscribe import UnsubscribePage
@@ -140,6 +141,7 @@ async def _open(
                 V3(settings, desk, signatures),
                 V2(settings, desk, relay),
                 Offline(desk, signatures),
+                Downloads(settings, desk, storage.key_ring),
                 Inbound(desk, shops),
             )
             app = Pipeline(interfaces, middlewares, LoggedApp(pages, log, write_error))

@@ -125,6 +125,8 @@ def _describe_offline(days: int, texts: Texts) -> str:
 def _describe_use(terms: Terms, texts: Texts) -> Iterator[str]:
     if terms.entitlements:
         yield texts.gettext("entitlements: %(codes)s", codes=", ".join(terms.entitlements))
+    if terms.channels != Terms().channels:
+        yield texts.gettext("channels of updates: %(codes)s", codes=", ".join(terms.channels) or "—")
     for name, meter in terms.meters.items():
         yield f"{name}: {describe_meter(meter, texts)}"
     if terms.trial:

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from keywright.licensing.activations.model import (
     FindLicenses,
     LicensePage,
     LicenseRecord,
+    LicenseView,
     ListLicenses,
     RecordLimits,
     Validate,
@@ -39,6 +41,16 @@ from keywright.licensing.management import (
     ManagedActivation,
     ManagedLicense,
 )
+from keywright.licensing.updates import queries as updates
+from keywright.licensing.updates.queries import (
+    CheckedUpdate,
+    CheckForUpdate,
+    Download,
+    ExplainRelease,
+    FindDownload,
+    LoadedUpdates,
+)
+from keywright.licensing.updates.rules import Verdict
 from keywright.licensing.validation import Facts, Validated, ValidateLicense
 from keywright.licensing.views_store import Names, Views, find_activations, list_managed
 
@@ -148,6 +160,8 @@ class QueryContext:
         self.named = records.find_named(tx, tokens) if tokens else {}
         of_programs = [one for one in queries if isinstance(one, ValidateLicense)]
         self.validations = LoadedValidations(tx, of_programs, names) if of_programs else None
+        checks = [one for one in queries if isinstance(one, CheckForUpdate)]
+        self.updates = LoadedUpdates(tx, checks, names) if checks else None
 
 
 def validate(read: QueryContext, query: Validate) -> LicenseRecord | Rerouted:
@@ -175,6 +189,22 @@ def validate_license(read: QueryContext, query: ValidateLicense) -> Validated:
     """
     assert read.validations is not None  # noqa: S101
     return read.validations.answer(query)
+
+
+def check_for_update(read: QueryContext, query: CheckForUpdate) -> CheckedUpdate:
+    """What is newer than the program, and may be had. Raises ``OtherProductKey``."""
+    assert read.updates is not None  # noqa: S101
+    return read.updates.answer(query)
+
+
+def explain_release(read: QueryContext, query: ExplainRelease) -> list[Verdict]:
+    """Every rule about a release, with its answer. Raises ``NotFound``."""
+    return updates.explain_release(read.tx, query)
+
+
+def find_download(read: QueryContext, query: FindDownload) -> Download:
+    """The file of a ticket. Raises ``NotFound`` and ``DownloadRefused``."""
+    return updates.find_download(read.tx, query)
 
 
 def find_licenses(read: QueryContext, query: FindLicenses) -> tuple[LicenseRecord, ...]:
@@ -271,6 +301,7 @@ class LoadedValidations:
         activation = self._find_activation(query, license) if is_device_named else None
         now = (self._clock if _is_floating(license) else None) or query.now
         view = self._views.show(license, now)
+        built_at = query.built_at or self._find_built_at(query, view)
         facts = Facts(
             license=license,
             now=now,
@@ -282,14 +313,18 @@ class LoadedValidations:
             needs_lease=True,
             entitlements=query.entitlements,
             usage=view.usage,
-            built_at=query.built_at,
+            built_at=built_at,
         )
         findings = validation.validate(facts)
         next_check_at = validation.next_check_at(facts)
         if not findings.shows_license:
             return Validated(findings, None, None, next_check_at)
         lease = None if facts.lease is None or is_over(facts.lease, now) else facts.lease
-        return Validated(findings, view, activation, next_check_at, lease)
+        return Validated(findings, view, activation, next_check_at, lease, built_at)
+
+    def _find_built_at(self, query: ValidateLicense, view: LicenseView) -> datetime | None:
+        """When the program's version was published, if it is a release of the product."""
+        return self._views.releases_of(view.product).released_at(query.app_version)
 
     def _product_id(self, product: int | str, license: License) -> int | None:
         is_own = self._views.is_product(license, product)

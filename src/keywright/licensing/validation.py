@@ -92,7 +92,8 @@ class Findings(msgspec.Struct, frozen=True, gc=False):
 
 class Validated(msgspec.Struct, frozen=True, gc=False):
     """The outcome of a validation; ``view`` and ``activation`` are None where an answer may not show them.
-    ``lease`` is the one that was named, or the device's latest, if it is held.
+    ``lease`` is the one that was named, or the device's latest, if it is held; ``built_at`` is when the build
+    was made, as the program has said, or as its release was published.
     """
 
     findings: Findings
@@ -100,6 +101,7 @@ class Validated(msgspec.Struct, frozen=True, gc=False):
     activation: Activation | None
     next_check_at: datetime | None
     lease: Lease | None = None
+    built_at: datetime | None = None
 
 
 class ValidateLicense(Query, frozen=True, kw_only=True):
@@ -114,6 +116,7 @@ class ValidateLicense(Query, frozen=True, kw_only=True):
     token: str | None = None
     product: int | str | None = None
     built_at: datetime | None = None
+    app_version: str | None = None
     lease_id: str | None = None
     entitlements: tuple[str, ...] = ()
     only_product_id: int | None = None

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from time import monotonic
+from typing import Any
 
+from msgspec.json import decode
 from sqlalchemy import select, tuple_
 
 from keywright.db.bulk import Lookup
@@ -18,14 +20,18 @@ from keywright.licensing.licenses.keys import make_license_ref
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.management import ListActivations, ManagedLicense
+from keywright.licensing.updates.model import ProductReleases, Updates
+from keywright.licensing.updates.store import load_releases
+from keywright.licensing.updates.versions import VersionScheme
 from keywright.licensing.usage.model import MeterUsage
 from keywright.licensing.usage.store import list_usage, show_usage
 
 #: How long products and policies are known without being read again, in seconds.
 KNOWN_FOR = 1.0
-_PRODUCTS = Lookup(
-    select(products.c.id, products.c.code, products.c.name, products.c.renew_url), products.c.id
-)
+_PRODUCT = tuple(products.c[name] for name in NamedProduct.__struct_fields__)
+_PRODUCTS = Lookup(select(*_PRODUCT), products.c.id)
+#: Of so many products, the releases are remembered.
+_MAX_PRODUCTS = 1_000
 _POLICIES = Lookup(select(policies.c.id, policies.c.name), policies.c.id)
 
 
@@ -40,6 +46,8 @@ class Names:
         self._until = 0.0
         self.products: dict[int, NamedProduct] = {}
         self.policies: dict[int, NamedPolicy] = {}
+        #: The releases of products, with the ``releases_changed`` at which they were read.
+        self.releases: dict[int, tuple[int, ProductReleases]] = {}
 
     def forget_old(self) -> None:
         """Forget all after a second."""
@@ -57,6 +65,7 @@ class Views:
         names.forget_old()
         self._tx = tx
         self._products, self._policies = names.products, names.policies
+        self._releases = names.releases
         self._usage: dict[int, list[MeterUsage]] = {}
 
     def load(self, licenses: Iterable[License]) -> None:
@@ -82,6 +91,28 @@ class Views:
         if number is not None and number not in self._products:
             self._load_products({number})
         return None if number is None else self._products[number]
+
+    def find_product(self, product: int | str) -> NamedProduct | None:
+        """The product with this number or code."""
+        number = int(product) if str(product).isascii() and str(product).isdigit() else None
+        if number is None:
+            query = select(*_PRODUCT).where(products.c.code == product)
+            return self._tx.first(query, _named_product)
+        if number not in self._products:
+            self._load_products({number})
+        return self._products[number]
+
+    def releases_of(self, product: NamedProduct | None) -> ProductReleases:
+        """The releases of a product that were published; read again once they have changed."""
+        if product is None or product.releases_changed is None:
+            return ProductReleases()
+        known = self._releases.get(product.id)
+        if known is None or known[0] != product.releases_changed:
+            found = load_releases(self._tx, [(product.id, product.version_scheme)])[product.id]
+            if len(self._releases) >= _MAX_PRODUCTS:
+                self._releases.clear()
+            known = self._releases[product.id] = (product.releases_changed, found)
+        return known[1]
 
     def policy_of(self, license: License) -> NamedPolicy | None:
         """The license's policy."""
@@ -112,7 +143,7 @@ class Views:
     def _load_products(self, ids: set[int]) -> None:
         self._products.update({number: NamedProduct(number) for number in ids})
         for row in _PRODUCTS.find_rows(self._tx.connection, ids):
-            self._products[row[0]] = NamedProduct(*row)
+            self._products[row[0]] = _named_product(row)
 
     def _load_policies(self, ids: set[int]) -> None:
         self._policies.update({number: NamedPolicy(number) for number in ids})
@@ -163,3 +194,9 @@ def find_activations(tx: ReadTransaction, query: ListActivations) -> list[Activa
         place = tuple_(*query.after)
         found = found.where(tuple_(*order) < place if query.is_descending else tuple_(*order) > place)
     return [activation_of(row) for row in tx.connection.execute(found)]
+
+
+def _named_product(row: Any) -> NamedProduct:
+    id, code, name, renew_url, updates, channels, scheme, changed = row
+    listed = () if channels == "[]" else decode(channels, type=tuple[str, ...])
+    return NamedProduct(id, code, name, renew_url, Updates(updates), listed, VersionScheme(scheme), changed)

@@ -25,6 +25,7 @@ from keywright.licensing.licenses.model import License, LicenseSource, NewLicens
 from keywright.licensing.licenses.rules import expiry_of_new
 from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.licensing.unit_of_work import LicenseWork
+from keywright.licensing.updates.store import has_releases, note_change
 from keywright.provisioning import brand as rules
 from keywright.provisioning import store as provisioning_store
 from keywright.provisioning import trials, trials_store
@@ -72,6 +73,10 @@ def check_product(work: UnitOfWork, before: Product | None, after: Product) -> P
         and provisioning_store.product_has_licenses(work.tx, after.id)
     ):
         raise StillInUse(f"code of product {after.id}", "licenses")
+    if before is not None and has_releases(work.tx, after.id):
+        if before.version_scheme is not after.version_scheme:
+            raise StillInUse(f"version_scheme of product {after.id}", "releases")
+        note_change(work.tx, after.id)
     nouns.require_free(PRODUCT_RULES, work, before, after, "code", "external_id")
     if before is None and after.code is None:
         code = derive_code(after.name)
@@ -81,10 +86,11 @@ def check_product(work: UnitOfWork, before: Product | None, after: Product) -> P
 
 
 def may_delete_product(work: UnitOfWork, product: Product) -> None:
-    """Only a product that no license and no policy names is deleted. Raises ``StillInUse``."""
+    """Only a product that no license, no policy and no release names is deleted. Raises ``StillInUse``."""
     for users, has_users in (
         ("licenses", provisioning_store.product_has_licenses),
         ("policies", provisioning_store.product_has_policies),
+        ("releases", has_releases),
     ):
         if has_users(work.tx, product.id):
             raise StillInUse(f"product {product.id}", users)

@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from keywright.core.command import Command
 from keywright.core.fields import ExternalId, Fields, Id, Metadata, Name, OwnId, Parse, Time, about
+from keywright.core.file_signatures import parse_public_key
 from keywright.core.nouns import (
     Create,
     CreatedAt,
@@ -24,6 +25,8 @@ from keywright.core.nouns import (
     UpdatedAt,
 )
 from keywright.core.parsing import parse_name
+from keywright.licensing.updates.model import STABLE, Updates
+from keywright.licensing.updates.versions import VersionScheme
 
 _MAX_FEATURES, _MAX_LENGTH = 100, 64
 _CODE_PATTERN = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
@@ -109,6 +112,18 @@ def _check_features(features: list[Feature]) -> list[Feature]:
     return [Feature(one.code, one.name, one.description) for one in features]
 
 
+def _parse_channel(channel: str) -> str:
+    if channel == STABLE:
+        raise ValueError("must not be stable, which every product has")
+    return parse_feature_code(channel)
+
+
+def _check_unique(values: list[str]) -> list[str]:
+    if len({*values}) < len(values):
+        raise ValueError("must have each one once")
+    return values
+
+
 _Url = Annotated[str, Meta(max_length=2000), Parse(parse_url)]
 _Code = Annotated[str, Meta(min_length=1, max_length=_MAX_LENGTH), Parse(parse_code)]
 _CODE = (
@@ -131,6 +146,40 @@ Features = Annotated[
     about("The features that its licenses may have.", label="Features", hint=_LINES, rows=3),
     Items(parse_feature, _write_feature, "--feature", "CODE[=NAME]"),
 ]
+UpdatesRule = Annotated[
+    Updates,
+    about(
+        "Who gets its updates: licenses that cover them, everyone, or nobody.",
+        "licensed",
+        label="Updates",
+        hint="licensed: licenses that cover them. open: everyone. closed: nobody.",
+    ),
+]
+_CHANNELS = "The channels of its releases beside stable, from steady to wild; who has one has all before it."
+Channels = Annotated[
+    list[Annotated[str, Meta(min_length=1, max_length=_MAX_LENGTH), Parse(_parse_channel)]],
+    Meta(max_length=20),
+    Parse(_check_unique),
+    about(_CHANNELS, label="Channels", hint="One a line.", rows=2),
+    Items(_parse_channel, str, "--channel", "CODE"),
+]
+_KEYS = "The public keys by which signatures of files are verified at publishing: Ed25519 or minisign."
+PublicKeys = Annotated[
+    list[Annotated[str, Meta(min_length=1, max_length=500), Parse(parse_public_key)]],
+    Meta(max_length=10),
+    Parse(_check_unique),
+    about(_KEYS, label="Public keys", hint="One a line.", rows=2),
+    Items(parse_public_key, str, "--public-key", "KEY"),
+]
+Scheme = Annotated[
+    VersionScheme,
+    about(
+        "How its versions are ordered; fixed once a release is published.",
+        "loose",
+        label="Order of versions",
+        hint="loose: 1.10 after 1.9. semver: Semantic Versioning. pep440: as Python has it.",
+    ),
+]
 OtherId = Annotated[
     ExternalId, about("What another system of yours calls it; unique.", "erp-7", label="External ID")
 ]
@@ -147,6 +196,10 @@ class ProductFields(Fields):
     url: Url | UnsetType | None = UNSET
     renew_url: RenewUrl | UnsetType | None = UNSET
     features: Features | UnsetType = UNSET
+    updates: UpdatesRule | UnsetType = UNSET
+    channels: Channels | UnsetType = UNSET
+    public_keys: PublicKeys | UnsetType = UNSET
+    version_scheme: Scheme | UnsetType = UNSET
     external_id: OtherId | UnsetType | None = UNSET
     metadata: Metadata | UnsetType | None = UNSET
 
@@ -181,6 +234,10 @@ class Product(Struct, frozen=True):
     metadata: Kept
     created_at: CreatedAt
     updated_at: UpdatedAt
+    updates: UpdatesRule = Updates.LICENSED
+    channels: Channels = field(default_factory=list)
+    public_keys: PublicKeys = field(default_factory=list)
+    version_scheme: Scheme = VersionScheme.LOOSE
 
 
 class CreateProduct(Create, frozen=True, kw_only=True):
@@ -212,7 +269,7 @@ class ListProducts(List, frozen=True, kw_only=True):
 PRODUCT = Noun(
     *("product", Product, ProductFields, NewProduct, ProductQuery),
     *(CreateProduct, UpdateProduct, DeleteProduct, GetProduct, ListProducts),
-    is_of_product=True,
+    product_column="id",
 )
 
 

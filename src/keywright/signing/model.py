@@ -16,6 +16,7 @@ class TokenType(StrEnum):
     LICENSE = "keywright-license+jwt"
     KEYS = "keywright-keys+jwt"
     USAGE = "keywright-usage+jwt"
+    UPDATE = "keywright-update+jwt"
 
 
 class SignedActivation(msgspec.Struct, frozen=True, gc=False):

@@ -332,3 +332,13 @@ class IdempotencyKeyBusy(Refusal):
         "idempotency_key_busy",
         "The first request with this Idempotency-Key is still running. Please try again.",
     )
+
+
+class CredentialsElsewhere(BadRequest):
+    """A download with an ``Authorization`` would take that to the vendor's place."""
+
+    code = "request.credentials_elsewhere"
+    sentence = "Ask again without Authorization: the file is at another place, which must not get it."
+    v2 = None
+    problem = "malformed_body"
+    problem_detail = sentence

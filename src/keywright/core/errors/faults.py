@@ -102,6 +102,16 @@ class SecretMissing(StoreUnavailable):
     code = "fault.secret_missing"
 
 
+class FilesUnavailable(Unavailable):
+    """The folder of files cannot be written, or its disk is full; nothing of an upload is left."""
+
+    code = "release.files_unavailable"
+    problem = "busy"
+    problem_detail = "The folder of files cannot be written right now. Nothing was kept; try again later."
+    sentence = problem_detail
+    hint = "the folder of files ({detail}) cannot be written: look at its rights and its disk."
+
+
 class TookTooLong(StoreUnavailable):
     """The database took too long and was interrupted; nothing was changed."""
 

@@ -270,6 +270,20 @@ PROBLEMS: dict[str, Problem] = {
         "Change or delete those first, or archive it.",
         "Others still depend on it.",
     ),
+    "release_not_ready": Problem(
+        409,
+        "The release is not ready for this",
+        "A release is published when the bytes of all its files are there and unaltered, its signatures "
+        "verify, and its version is the newest of its channel; from then on, its files stay as they are.",
+        "The sentence says what is missing. `allow_older` publishes an older version.",
+    ),
+    "content_mismatch": Problem(
+        409,
+        "Other bytes were uploaded",
+        "The bytes have another size or SHA-256 than the file was announced with, or than those that were "
+        "uploaded before. Nothing of them was kept.",
+        "Upload the right file; a file with other bytes needs another name or another release.",
+    ),
     "changed_meanwhile": Problem(
         412,
         "It was changed meanwhile",

@@ -3,7 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
-from keywright.core.errors.root import V2, FieldRefusal, Refusal, v2_data_error
+from keywright.core.errors.root import V2, FieldError, FieldRefusal, Refusal, v2_data_error
+from keywright.core.errors.terms import InvalidTerms
 from keywright.core.parsing import write_time
 
 
@@ -342,3 +343,56 @@ class ShopUnavailable(Refusal):
 
     reason: str
     retry_after: int | None = None
+
+
+class InvalidRelease(InvalidTerms):
+    """A release has values that its product, or its being published, does not allow."""
+
+    code = "release.invalid"
+    problem_detail = "Wrong in the release: {errors_in_words}."
+    example: ClassVar[tuple[Any, ...]] = (
+        (FieldError("/rollout/percent", "too_small", "only grows: it is 10"),),
+    )
+
+
+class ReleaseNotReady(Refusal):
+    """The release cannot be published, yanked or filled now. ``reason`` is a sentence without its end."""
+
+    code = "release.not_ready"
+    problem = "release_not_ready"
+    problem_detail = "The release is not ready: {reason}."
+    sentence = problem_detail
+    v2 = None
+    example = ("the bytes of paint-3.2.1.msi were not uploaded",)
+
+    reason: str
+
+
+class ContentMismatch(Refusal):
+    """The bytes that were uploaded are not those of the file; nothing of them is kept."""
+
+    code = "release.content_mismatch"
+    problem = "content_mismatch"
+    problem_detail = "The {member} of {name} must be {expected}, and is {found}. Nothing was kept."
+    sentence = problem_detail
+    v2 = None
+    example = ("paint-3.2.1.msi", "size", "104857600", "104857599")
+
+    name: str
+    member: str
+    expected: str
+    found: str
+
+
+class DownloadRefused(Refusal):
+    """The license may not have the file any more, or its release was yanked. ``reason`` is the code."""
+
+    code = "release.download_refused"
+    status = 403
+    problem = "not_permitted"
+    problem_detail = "This download is not permitted any more: {reason}."
+    sentence = problem_detail
+    v2 = None
+    example = ("disabled",)
+
+    reason: str

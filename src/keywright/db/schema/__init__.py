@@ -12,6 +12,7 @@ from keywright.db.schema.licenses import *
 from keywright.db.schema.mail import *
 from keywright.db.schema.portal import *
 from keywright.db.schema.records import *
+from keywright.db.schema.releases import *
 from keywright.db.schema.shops import *
 from keywright.db.schema.signing import *
 from keywright.db.schema.webhooks import *

@@ -69,6 +69,13 @@ products = Table(
     Column("external_id", String(255)),
     # Where customers renew; with the text {license_ref} for what names their license.
     Column("renew_url", String(2000)),
+    # Who gets updates; JSON arrays of channels and of keys that verify files; how versions are ordered.
+    Column("updates", String(10), nullable=False, server_default=text("'licensed'")),
+    Column("channels", Text, nullable=False, server_default=text("'[]'")),
+    Column("public_keys", Text, nullable=False, server_default=text("'[]'")),
+    Column("version_scheme", String(10), nullable=False, server_default=text("'loose'")),
+    # Grows with every change of what its releases offer; NULL while none was published.
+    Column("releases_changed", BigInteger),
     Index(None, "name"),
     Index(None, "created_at", "id"),
     _external_id_index("products"),

@@ -34,6 +34,7 @@ class FormField(NamedTuple):
     help: str = ""
     required: bool = False
     rows: int | None = None
+    options: list[tuple[str, str]] | None = None
     maxlength: int | None = None
 
 
@@ -166,7 +167,11 @@ class CrudSection(Section):
         values: dict[str, Any] = {}
         for member in _members(struct):
             name = _input(member)
-            if member.is_optional:
+            if member.options and not inputs.is_checked(name):
+                # A form of an older page, or of a test, leaves the choice as it is.
+                if one is not None:
+                    values[member.name] = getattr(one, member.name)
+            elif member.is_optional:
                 values[member.name] = inputs.read(name, member.read)
             else:
                 values[member.name] = inputs.require(name, member.read, "")
@@ -233,6 +238,7 @@ def _show(member: Member, value: str) -> FormField:
         *(_input(member), _(label), value, _(hint) if hint else ""),
         required=not member.is_optional,
         rows=form.get("rows"),
+        options=[(one, one) for one in member.options] or None,
         maxlength=member.max_length if member.is_text else None,
     )
 

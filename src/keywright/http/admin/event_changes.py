@@ -149,6 +149,7 @@ _TEXTS: dict[str, Callable[[Any], Shown]] = {
     "after_expiry": _words,
     "device": _words,
     "entitlements": _words,
+    "channels": _words,
     "meters": _meters,
     "new_devices": _allowance,
     "portal_removals": _allowance,

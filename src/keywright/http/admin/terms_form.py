@@ -101,7 +101,7 @@ def write_terms(terms: Terms) -> dict[str, Any]:
     values[_DEVICES] = UNLIMITED if terms.max_activations is None else str(terms.max_activations)
     for name in _ALLOWANCES:
         values |= {f"{name}_{part}": getattr(getattr(terms, name), part, "") for part in _ALLOWANCE}
-    values["entitlements"] = list(terms.entitlements)
+    values["entitlements"], values["channels"] = list(terms.entitlements), " ".join(terms.channels)
     meters = [{"name": name} | msgspec.to_builtins(one) for name, one in terms.meters.items()]
     values["meters"] = [*meters, _EMPTY_METER]
     return values
@@ -136,6 +136,7 @@ def read_terms(inputs: Inputs, form: Form, features: Collection[str]) -> Terms:
     patch[_DEVICES] = _read_devices(inputs)
     patch |= {name: _read_allowance(inputs, name) for name in _ALLOWANCES}
     patch |= {name: inputs.read(name, str) for name in _SELECTS}
+    patch["channels"] = inputs.read("channels", str.split)
     patch["entitlements"] = form.all("entitlements")
     unknown = [one for one in patch["entitlements"] if one not in features]
     if unknown:

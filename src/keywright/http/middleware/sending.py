@@ -8,7 +8,7 @@ from contextlib import aclosing, suppress
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Send
+from starlette.types import ASGIApp, Message, Receive, Send
 
 from keywright.core.errors import (
     FateUnknown,
@@ -79,6 +79,9 @@ class RefusalDelay:
 
 async def send_answer(call: Call, send: Send, answer: Answer) -> None:
     """Send the answer, whole or piece by piece."""
+    if answer.app is not None:
+        await _send_by_app(call, send, answer, answer.app)
+        return
     if answer.status == _NO_CONTENT:
         await send(
             {"type": "http.response.start", "status": 204, "headers": [*COMMON_HEADERS, *answer.headers]}
@@ -96,6 +99,18 @@ async def send_answer(call: Call, send: Send, answer: Answer) -> None:
     headers.append((b"content-length", b"%d" % len(answer.body)))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": answer.body})
+
+
+async def _send_by_app(call: Call, send: Send, answer: Answer, app: ASGIApp) -> None:
+    """Let an application send the answer, with the headers that are found for it here."""
+
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            answer.status = message["status"]
+            message["headers"] = [*message["headers"], COMMON_HEADERS[0], *answer.headers]
+        await send(message)
+
+    await app(call.scope, call.receive, send_with_headers)
 
 
 async def _send_pieces(call: Call, send: Send, pieces: AsyncGenerator[bytes, None]) -> None:

@@ -61,6 +61,9 @@ class Call(AnyCall):
     ) -> None:
         """``root`` is the path of the interface, ``path`` has the parameters of the call's own."""
         super().__init__(interface, scope, receive, address)
+        if isinstance(self.action, Route) and self.action.streams:
+            # Its handler receives the body.
+            self.has_body = False
         self.path = path
         self.root = root
         self.signatures = signatures

@@ -54,6 +54,7 @@ async def validate(call: Call, body: schemas.Validate) -> Answer:
         token=body.token,
         product=body.product,
         built_at=body.built_at,
+        app_version=body.app_version,
         lease_id=body.lease_id,
         entitlements=tuple(body.entitlements),
         only_product_id=call.only_product_id,
@@ -109,7 +110,7 @@ def _say(call: Call, found: Validated) -> Said:
         entitlements=() if view is None else entitlements_of(view),
         next_check_at=found.next_check_at,
         nonce=body.nonce,
-        built_at=body.built_at,
+        built_at=found.built_at,
         days=body.days,
         asked_product=body.product,
     )

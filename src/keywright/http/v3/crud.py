@@ -56,7 +56,7 @@ def crud_routes(
         at = path if verb in ("create", "list") else one
         plural = "s" if verb == "list" else ""
         right = Right.READ if method == "GET" else Right.WRITE
-        needs_all = method != "GET" or not noun.is_of_product
+        needs_all = not noun.product_column or (noun.product_column == "id" and method != "GET")
         return Route(
             *(method, at, f"{verb}_{name}{plural}", right, handler),
             text=text,
@@ -93,7 +93,7 @@ class _Calls:
 
         self._check(call, body)
 
-        return await call.change(self._noun.create(context=call.context, fields=body), write)
+        return await call.change(self._noun.create(**_about(call), fields=body), write)
 
     async def list_page(self, call: Call, query: ListQuery) -> Answer:
         paging, only = lists.read_paging(call), call.only_product_id
@@ -108,13 +108,13 @@ class _Calls:
         self._check(call, body)
         precondition = call.precondition(self._etag)
         command = self._noun.update(
-            context=call.context, id=call.path[self._id], fields=body, precondition=precondition
+            **_about(call), id=call.path[self._id], fields=body, precondition=precondition
         )
         return await call.change(command, self._write)
 
     async def delete(self, call: Call) -> Answer:
         precondition = call.precondition(self._etag)
-        command = self._noun.delete(context=call.context, id=call.path[self._id], precondition=precondition)
+        command = self._noun.delete(**_about(call), id=call.path[self._id], precondition=precondition)
         return await call.change(command, no_content)
 
     def _etag(self, one: Any) -> bytes:
@@ -122,3 +122,7 @@ class _Calls:
 
     def _write(self, one: Any) -> Answer:
         return ok(self._show(one), etag=self._etag(one))
+
+
+def _about(call: Call) -> dict[str, Any]:
+    return {"context": call.context, "only_product_id": call.only_product_id}

@@ -135,7 +135,8 @@ class V3:
                 raise e.BodyUnreadable
             call.body = call.sent if call.has_body else route.body.decode_json(b"{}")
             if route.has_key:
-                call.key = call.body.license_key
+                # Update tokens are guessed no more than license keys.
+                call.key = call.body.license_key or getattr(call.body, "update_token", None) or ""
         return route
 
     def find_device(self, call: AnyCall) -> NamedDevice:

@@ -31,7 +31,8 @@ class Route:
     success. ``refusals`` are its own problem codes, beside those that any call may meet. ``example`` is the
     body, or the query, of an example call, and ``example_path`` has the words of its path. ``is_read`` is a
     POST that changes nothing; ``produces`` are the media types that the answer may have. A route that
-    ``needs_all_products`` does not exist for an API key of one product.
+    ``needs_all_products`` does not exist for an API key of one product. One that ``streams`` receives the
+    bytes of the body itself.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Route:
         is_read: bool = False,
         produces: tuple[str, ...] = (JSON_TYPE,),
         needs_all_products: bool = False,
+        streams: bool = False,
         text: str = "",
     ) -> None:
         self.method, self.path, self.operation, self.right = method, path, operation, right
@@ -69,6 +71,7 @@ class Route:
         self.produces = produces
         self.can_be_signed = JWT_TYPE in produces
         self.needs_all_products = needs_all_products
+        self.streams = streams
         self.text = text or inspect.getdoc(handler) or ""
         self.is_client = right is Right.CORE
         #: Whether the body has the license key of a client call.

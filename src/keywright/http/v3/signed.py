@@ -15,7 +15,7 @@ from keywright.http.v3.call import Call
 from keywright.http.v3.route import JWT_TYPE, Route
 from keywright.licensing.activations.model import Activation, LicenseView
 from keywright.licensing.leases.model import Lease
-from keywright.licensing.licenses.rules import terms_of
+from keywright.licensing.licenses.rules import CHECK_SECONDS, terms_of
 from keywright.licensing.validation import Facts, next_check_at, validate
 from keywright.signing.jws import encode_base64url
 from keywright.signing.model import TokenType
@@ -45,6 +45,23 @@ async def sign_statement(call: Call, answer: Answer, claims: Mapping[str, Any]) 
     }
     payload = encode(issued | dict(claims) | msgspec.json.decode(answer.body))
     answer.body = await call.signatures.sign(payload, context, TokenType.USAGE)
+    answer.content_type = _JWT
+    return answer
+
+
+async def sign_update(call: Call, answer: Answer) -> Answer:
+    """The answer to a check for updates as a signed token, which is good for some minutes."""
+    context, now = call.context, int(call.now.timestamp())
+    claims: dict[str, Any] = {
+        "iss": await call.signatures.find_issuer(context),
+        "jti": secrets.token_urlsafe(_ID_BYTES),
+        "iat": now,
+        "exp": now + CHECK_SECONDS,
+    }
+    if answer.license_id is not None:
+        claims["sub"] = f"license:{answer.license_id}"
+    payload = _with_question(call, encode(claims | msgspec.json.decode(answer.body)))
+    answer.body = await call.signatures.sign(payload, context, TokenType.UPDATE)
     answer.content_type = _JWT
     return answer
 

@@ -9,6 +9,8 @@ import msgspec
 
 from keywright.core.command import Command, Cost, Query
 from keywright.licensing.licenses.model import License, LicenseCommand, LicenseFilter
+from keywright.licensing.updates.model import Updates
+from keywright.licensing.updates.versions import VersionScheme
 
 
 class NamedProduct(msgspec.Struct, frozen=True, gc=False):
@@ -18,6 +20,11 @@ class NamedProduct(msgspec.Struct, frozen=True, gc=False):
     code: str | None = None
     name: str | None = None
     renew_url: str | None = None
+    updates: Updates = Updates.LICENSED
+    channels: tuple[str, ...] = ()
+    version_scheme: VersionScheme = VersionScheme.LOOSE
+    #: Differs whenever what its releases offer does; None while none was published.
+    releases_changed: int | None = None
 
     def link_to_renew(self, license_ref: str) -> str | None:
         """Where the license with this ref is renewed."""

@@ -194,6 +194,12 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
     entitlements: Annotated[
         tuple[str, ...], about("The codes of features.", ["export", "pro"], label="Entitlements")
     ] = ()
+    channels: Annotated[
+        tuple[str, ...],
+        about(
+            "The channels of updates; each has all steadier ones.", ["stable"], label="Channels of updates"
+        ),
+    ] = ("stable",)
     meters: Annotated[Mapping[str, Meter], about("What is counted, by name.", _METERS, label="Meters")] = (
         msgspec.field(default_factory=dict)
     )

@@ -336,7 +336,11 @@ def _build_reader(member: Member) -> _Reader:
     return _choice(kind) if issubclass(kind, StrEnum) else _integer(*bounds)
 
 
-_OWN: Mapping[str, _Reader] = {"entitlements": _entitlements, "meters": _meters}
+_OWN: Mapping[str, _Reader] = {
+    "entitlements": _entitlements,
+    "channels": _entitlements,
+    "meters": _meters,
+}
 _TERMS: Mapping[str, _Reader] = {
     one.name: _OWN.get(one.name) or _build_reader(one) for one in list_members(Terms)
 }

@@ -1,0 +1,150 @@
+"""Downloads of files of releases, by ticket: the ticket is the credential, and the gate is asked again."""
+
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
+
+import msgspec
+from starlette.responses import FileResponse
+from starlette.types import Receive, Scope
+
+from keywright.config import Settings
+from keywright.core import errors as e
+from keywright.core.crypto import KeyRing
+from keywright.engine.desk import Desk
+from keywright.http.answer import Answer, error_headers
+from keywright.http.middleware.call import Call
+from keywright.http.middleware.cors import CorsNames
+from keywright.http.middleware.routing import Address, Right
+from keywright.licensing.refusals import NamedDevice
+from keywright.licensing.updates.model import ReleaseFile
+from keywright.licensing.updates.queries import Download, FindDownload
+from keywright.licensing.updates.tickets import read_ticket
+
+_PATH = b"/d/"
+_TYPE = "application/octet-stream"
+#: The caller, of a request with an ``Authorization``.
+_WITH_CREDENTIALS = "program:with-credentials"
+
+
+class _Action(NamedTuple):
+    """What a method does here."""
+
+    operation: str
+    right: Right
+    changes: bool
+    answer: Callable[[Any], Awaitable[Any]]
+
+
+class _File(FileResponse):
+    """A file in pieces of 256 KiB."""
+
+    chunk_size = 256 * 1024
+
+
+class Downloads:
+    """The address of downloads, as an interface."""
+
+    malformed = frozenset[type[e.KeywrightError]]()
+    body_limit = untrusted_body_limit = 0
+    has_own_credentials = True
+    has_keys_in_body = False
+    tells_limits = False
+    cors_names = CorsNames(b"", b"", b"", is_always_told=False)
+
+    def __init__(self, settings: Settings, desk: Desk, ring: KeyRing) -> None:
+        self.desk = desk
+        self._folder, self._accel = settings.files_folder, settings.files_accel_path
+        self._ring = ring
+        action = _Action("download", Right.NONE, changes=False, answer=self._answer)
+        self._address = Address[_Action](("d", None, None), {"GET": action})
+
+    def open_call(self, scope: Scope, receive: Receive) -> Call | None:
+        """The call that this request is; None for another address."""
+        path: bytes = scope["raw_path"]
+        if not path.startswith(_PATH):
+            return None
+        is_file = path.count(b"/") == 3
+        call = Call(self, scope, receive, self._address if is_file else None)
+        # Update clients send again what they sent to their feed; here, the ticket is the credential.
+        if call.headers.pop(b"authorization", None) is not None:
+            call.actor = _WITH_CREDENTIALS
+        call.has_body = False
+        return call
+
+    def parse_query(self, _query: bytes) -> dict[str, Any]:
+        """Nothing: the query means nothing here."""
+        return {}
+
+    def parse_body(self, _call: Call, _body: bytes) -> None:
+        """Nothing: there is no body."""
+
+    def prepare(self, _call: Call, action: Any) -> Any:
+        """Nothing to prepare."""
+        return action
+
+    def find_device(self, _call: Call) -> NamedDevice:
+        """None."""
+        return NamedDevice(None, None, None)
+
+    def write_methods(self, methods: Any) -> bytes:
+        """The body of the answer to OPTIONS."""
+        return msgspec.json.encode({"methods": methods})
+
+    def write_error(self, error: e.KeywrightError, _call: Call | None = None) -> Answer:
+        """The answer for an error, in one sentence: people see it in their browsers."""
+        text = error.say(error.sentence)
+        kind = (b"content-type", b"text/plain; charset=utf-8")
+        return Answer(error.status, text.encode(), error_headers(error), content_type=kind)
+
+    async def _answer(self, call: Call) -> Answer:
+        """The file of the ticket."""
+        _, _, text, name = call.scope["raw_path"].decode("latin-1").split("/")
+        ticket = read_ticket(self._ring, text.lower(), call.now)
+        if ticket is None:
+            raise e.NoSuchAddress
+        found: Download = await self.desk.query(FindDownload(ticket=ticket, now=call.now), call)
+        if unquote(name).lower() != found.file.name.lower():
+            raise e.NoSuchAddress
+        answer = self._send(call, found.file)
+        answer.license_id = found.license_id
+        return answer
+
+    def _send(self, call: Call, file: ReleaseFile) -> Answer:
+        headers = {**_headers_of(file), "Content-Type": file.content_type or _TYPE}
+        if file.url is not None:
+            if call.actor == _WITH_CREDENTIALS:
+                # Clients repeat the header where they are sent.
+                raise e.CredentialsElsewhere
+            return Answer(302, b"", ((b"location", file.url.encode()), (b"referrer-policy", b"no-referrer")))
+        place = self._folder / (file.sha256 or "")[:2] / (file.sha256 or "")
+        if self._accel is not None:
+            location = f"{self._accel}/{place.parent.name}/{place.name}"
+            some = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+            kind = some.pop()
+            return Answer(200, b"", (*some, (b"x-accel-redirect", location.encode())), content_type=kind)
+        _require_whole(place, file)
+        answer = Answer(200, b"")
+        answer.app = _File(place, headers=headers, media_type=headers["Content-Type"])
+        return answer
+
+
+def _headers_of(file: ReleaseFile) -> dict[str, str]:
+    return {
+        "ETag": f'"{file.sha256}"',
+        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name, safe='')}",
+        "Accept-Ranges": "bytes",
+        "X-Content-Type-Options": "nosniff",
+    }
+
+
+def _require_whole(place: Path, file: ReleaseFile) -> None:
+    """Raise ``FilesUnavailable`` for a file that is missing or has lost bytes; the doctor says more."""
+    try:
+        size = os.stat(place).st_size
+    except OSError as problem:
+        raise e.FilesUnavailable(str(problem)) from problem
+    if size != file.size:
+        raise e.FilesUnavailable(f"{place} has {size} bytes, not {file.size}")

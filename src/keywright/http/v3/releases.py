@@ -1,0 +1,261 @@
+"""Releases of products, and their files."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any
+
+from msgspec import Struct, defstruct
+from msgspec.structs import asdict, fields
+
+from keywright.core.errors import BodyIncomplete, BodyTooLarge, FilesUnavailable, RequestTooSlow
+from keywright.core.fields import Time, about
+from keywright.http.answer import Answer
+from keywright.http.middleware.routing import Right
+from keywright.http.v3.answers import created, etag_of, no_content, ok
+from keywright.http.v3.call import Call
+from keywright.http.v3.crud import Texts, crud_routes
+from keywright.http.v3.fields import Body
+from keywright.http.v3.route import Route
+from keywright.http.v3.schemas import Page
+from keywright.licensing.updates.model import Release, ReleaseFile, Storage
+from keywright.provisioning.releases import commands
+from keywright.provisioning.releases.commands import RELEASE, Digests, ReleaseWithFiles
+from keywright.provisioning.releases.fields import NewFile
+from keywright.provisioning.releases.files import Upload, check_files, receiving
+from keywright.provisioning.releases.handlers import require_uploadable
+
+#: How long a piece of an upload may take to come, in seconds, and how many bytes are written at once.
+_PIECE_TIMEOUT, _WRITTEN_AT_ONCE = 30, 1 << 20
+
+File = defstruct(
+    "File",
+    [
+        *((one.name, one.type) for one in fields(ReleaseFile)),
+        ("storage", Annotated[Storage, about("Where its bytes are: here, or at its `url`.", "local")]),
+    ],
+    namespace={"__doc__": "A file of a release."},
+)
+
+
+class Publish(Body):
+    """How a release is published."""
+
+    released_at: Annotated[Time | None, about("Dated back: not now.", None)] = None
+    allow_older: Annotated[bool, about("Whether it may be older than the newest of its channel.")] = False
+
+
+def show_file(one: ReleaseFile) -> Struct:
+    """The file as its answer."""
+    shown: Struct = File(**asdict(one), storage=one.storage)
+    return shown
+
+
+def _write_file(one: ReleaseFile) -> Answer:
+    return ok(show_file(one), etag=etag_of(show_file(one)))
+
+
+def _write_release(one: Release) -> Answer:
+    return ok(one, etag=etag_of(one))
+
+
+def _about(call: Call, name: str) -> dict[str, Any]:
+    return {name: call.path[name], "only_product_id": call.only_product_id}
+
+
+async def publish_release(call: Call, body: Publish) -> Answer:
+    """Publish a release.
+
+    The bytes of every file are read and compared with its SHA-256, and signatures are verified with the
+    product's `public_keys`. The version must be above the newest of its channel, unless `allow_older` says
+    otherwise; one that ranks equal to another is refused. The order of the versions is fixed then. A release
+    that is published stays so.
+    """
+    found = await _check(call)
+    command = commands.PublishRelease(
+        context=call.context,
+        **_about(call, "release_id"),
+        checked=found,
+        released_at=body.released_at,
+        allow_older=body.allow_older,
+    )
+    return await call.change(command, _write_release)
+
+
+async def _check(call: Call) -> list[ReleaseFile]:
+    found: ReleaseWithFiles = await call.desk.query(commands.ListFiles(**_about(call, "release_id")), call)
+    if found.release.rank is not None:
+        return []
+    return await asyncio.to_thread(check_files, call.settings.files_folder, found)
+
+
+async def yank_release(call: Call) -> Answer:
+    """Yank a release.
+
+    It is offered no more, and its downloads end. Programs that have it stay as they are: only a higher
+    version heals them.
+    """
+    command = commands.YankRelease(context=call.context, **_about(call, "release_id"))
+    return await call.change(command, _write_release)
+
+
+async def add_release_file(call: Call, body: NewFile) -> Answer:
+    """Add a file to a release.
+
+    Only to a draft. Its bytes are then sent to `PUT /files/{file_id}/content`; with a `url`, they stay at
+    your own place, which is never asked from here, and downloads are sent there.
+    """
+    command = commands.AddFile(context=call.context, **_about(call, "release_id"), fields=body)
+
+    def write(file: ReleaseFile) -> Answer:
+        shown = show_file(file)
+        return created(shown, f"{call.root}/files/{file.id}", etag=etag_of(shown))
+
+    return await call.change(command, write)
+
+
+async def list_release_files(call: Call) -> Answer:
+    """List the files of a release.
+
+    All of them, by name.
+    """
+
+    def write(found: ReleaseWithFiles) -> Answer:
+        return ok(Page(list(map(show_file, found.files)), None))
+
+    return await call.ask(commands.ListFiles(**_about(call, "release_id")), write)
+
+
+async def get_release_file(call: Call) -> Answer:
+    """Get a file.
+
+    One file of a release, without its bytes.
+    """
+    return await call.ask(commands.GetFile(**_about(call, "file_id")), lambda found: _write_file(found[1]))
+
+
+async def delete_release_file(call: Call) -> Answer:
+    """Delete a file.
+
+    Only of a draft.
+    """
+    return await call.change(commands.DeleteFile(context=call.context, **_about(call, "file_id")), no_content)
+
+
+async def upload_release_file(call: Call) -> Answer:
+    """Upload the bytes of a file.
+
+    The body is the bytes, of any media type, at most `max_file_bytes`. They are kept as they are, once: other
+    bytes under the same file are refused, and the same bytes again change nothing. Of an upload that did not
+    come whole, nothing is left.
+    """
+    found = await call.desk.query(commands.GetFile(**_about(call, "file_id")), call)
+    file: ReleaseFile = found[1]
+    require_uploadable(file)
+    digests = await _receive(call, file)
+    command = commands.StoreContent(context=call.context, **_about(call, "file_id"), digests=digests)
+    return await call.change(command, _write_file)
+
+
+async def _receive(call: Call, file: ReleaseFile) -> Digests:
+    """The digests of the body, which is in the folder of files then."""
+    settings = call.settings
+    announced = call.headers.get(b"content-length", b"0")
+    if announced.isdigit() and int(announced) > settings.max_file_bytes:
+        raise BodyTooLarge
+    open_upload = partial(receiving, settings.files_folder, settings.max_file_bytes)
+    try:
+        opened = open_upload()
+        upload = await asyncio.to_thread(opened.__enter__)
+        try:
+            await _write_pieces(call, upload)
+            return await asyncio.to_thread(upload.finish, file)
+        finally:
+            await asyncio.to_thread(opened.__exit__, None, None, None)
+    except OSError as problem:
+        raise FilesUnavailable(str(problem)) from problem
+
+
+async def _write_pieces(call: Call, upload: Upload) -> None:
+    held = bytearray()
+    while True:
+        try:
+            async with asyncio.timeout(_PIECE_TIMEOUT):
+                message = await call.receive()
+        except TimeoutError:
+            raise RequestTooSlow from None
+        if message["type"] == "http.disconnect":
+            raise BodyIncomplete
+        held += message.get("body", b"")
+        is_last = not message.get("more_body", False)
+        if held and (is_last or len(held) >= _WRITTEN_AT_ONCE):
+            await asyncio.to_thread(upload.write, bytes(held))
+            held.clear()
+        if is_last:
+            return
+
+
+_ONE, _FILE = "/releases/{release_id}", "/files/{file_id}"
+_FILES = f"{_ONE}/files"
+_NOT_READY = ("not_found", "release_not_ready")
+
+
+def _route(method: str, path: str, right: Right, handler: Callable[..., Any], **more: Any) -> Route:
+    return Route(method, path, handler.__name__, right, handler, **more)
+
+
+ROUTES = (
+    *crud_routes(
+        RELEASE,
+        Texts(
+            create="A draft: it gets files, and is offered once it is published. An API key of its product "
+            "is enough.",
+            delete="Only a draft, or one that was yanked.",
+            get="One release, without its files.",
+            update="What is not sent stays. Once it was published, its version and channel stay, and the "
+            "rollout only grows.",
+        ),
+        example={"product_id": 17, "version": "3.2.1", "notes": "Faster exports."},
+        change={"is_critical": True},
+        refusals={
+            "POST": ("already_exists",),
+            "PATCH": ("already_exists", "changed_meanwhile"),
+            "DELETE": ("still_in_use", "changed_meanwhile"),
+        },
+    ),
+    _route(
+        "POST",
+        f"{_ONE}/publish",
+        Right.WRITE,
+        publish_release,
+        body=Publish,
+        needs_body=False,
+        gives=Release,
+        refusals=_NOT_READY,
+        example={"allow_older": False},
+    ),
+    _route("POST", f"{_ONE}/yank", Right.WRITE, yank_release, gives=Release, refusals=_NOT_READY),
+    _route(
+        "POST",
+        _FILES,
+        Right.WRITE,
+        add_release_file,
+        body=NewFile,
+        gives=File,
+        status=201,
+        refusals=(*_NOT_READY, "already_exists"),
+        example={"name": "paint-3.2.1.msi", "platform": "windows", "arch": "x86_64"},
+    ),
+    _route("GET", _FILES, Right.READ, list_release_files, gives=Page[File], refusals=("not_found",)),  # type: ignore[valid-type]
+    _route("GET", _FILE, Right.READ, get_release_file, gives=File, refusals=("not_found",)),
+    _route("DELETE", _FILE, Right.WRITE, delete_release_file, status=204, refusals=_NOT_READY),
+    _route(
+        "PUT",
+        f"{_FILE}/content",
+        Right.WRITE,
+        upload_release_file,
+        gives=File,
+        refusals=(*_NOT_READY, "content_mismatch", "body_too_large"),
+        streams=True,
+    ),
+)

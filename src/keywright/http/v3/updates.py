@@ -1,0 +1,242 @@
+"""Checks for updates by programs, and why a license has a release or not."""
+
+from datetime import datetime
+from typing import Annotated
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from keywright.core.errors import FieldError, InvalidBody
+from keywright.core.fields import Id, about
+from keywright.http.answer import Answer
+from keywright.http.middleware.routing import Right
+from keywright.http.v3.answers import encode, ok
+from keywright.http.v3.call import Call
+from keywright.http.v3.client_schemas import Fingerprint, ProductName, Text, Token
+from keywright.http.v3.fields import ClientBody, LicenseKey, Query
+from keywright.http.v3.route import JSON_TYPE, JWT_TYPE, Route
+from keywright.http.v3.signed import sign_update
+from keywright.licensing.updates.model import STABLE, Known, ReleaseFile
+from keywright.licensing.updates.queries import CheckedUpdate, CheckForUpdate, ExplainRelease
+from keywright.licensing.updates.rules import Asked, UpdateCode, Verdict
+
+#: The path of downloads.
+DOWNLOADS = "/d"
+_TIME = "2026-11-22T08:54:00Z"
+
+
+class Program(Struct, kw_only=True):
+    """What a program says of itself; what it does not say passes."""
+
+    app_version: Annotated[Text | None, about("Its version; without one, everything is newer.", "3.1.0")] = (
+        None
+    )
+    platform: Annotated[Text | None, about("Its operating system, as in the files.", "windows")] = None
+    arch: Annotated[Text | None, about("Its processor, as in the files.", "x86_64")] = None
+    channel: Annotated[Text, about("The wildest channel that it wants.", "stable")] = STABLE
+    os_version: Annotated[Text | None, about("The version of the operating system.", "12.4")] = None
+    php_version: Annotated[Text | None, about("The version of PHP.", None)] = None
+    wp_version: Annotated[Text | None, about("The version of WordPress.", None)] = None
+    by_hand: Annotated[bool, about("Whether a person asks: the rollout does not hold back.")] = False
+
+
+class CheckUpdate(Program, ClientBody, kw_only=True):
+    """The body of a check for updates."""
+
+    license_key: Annotated[LicenseKey | None, about("The license key.", "KEY-1")] = None
+    update_token: Annotated[Text | None, about("Or an update token.", None)] = None
+    fingerprint: Annotated[Fingerprint | None, about("The device.", "device-7f3a9c0e12b4")] = None
+    token: Annotated[Token | None, about("The device's place, by its `token`.", None)] = None
+    product: Annotated[
+        ProductName | None, about("The program's product, by `id` or `code`.", "photo-editor")
+    ] = None
+    nonce: Annotated[Text | None, about("The answer has the same.", None)] = None
+
+
+class ExplainQuery(Program, Query, kw_only=True):
+    """For whom a release is explained."""
+
+    license_id: Annotated[Id | None, about("The license; without one, for everyone.", 7)] = None
+    activation_id: Annotated[Id | None, about("One of its devices.", None)] = None
+
+
+class OfferedRelease(Struct):
+    """The release that is offered."""
+
+    version: Annotated[str, about("Its version.", "3.2.1")]
+    channel: Annotated[str, about("Its channel.", "stable")]
+    released_at: Annotated[datetime | None, about("When it was published.", _TIME)]
+    notes: Annotated[str | None, about("What is new, as Markdown.", "Faster exports.")]
+    is_critical: Annotated[bool, about("Whether it is urgent.", False)]
+
+
+class OfferedFile(Struct):
+    """The file for the program's platform."""
+
+    name: Annotated[str, about("Its name.", "paint-3.2.1.msi")]
+    url: Annotated[str, about("Where it is, for at least 7 days.", "https://example.com/d/ae…/paint.msi")]
+    size: Annotated[int | None, about("Its bytes.", 104857600)]
+    sha256: Annotated[str | None, about("Of its bytes, in hex.", "9f86d081…")]
+    signature: Annotated[str | None, about("The vendor's signature of its bytes.", None)]
+
+
+class NotCovered(Struct):
+    """A newer release that the license does not cover."""
+
+    version: Annotated[str, about("Its version.", "4.0.0")]
+    released_at: Annotated[datetime | None, about("When it was published.", _TIME)]
+    renew_url: Annotated[str | None, about("Where the license is renewed.", None)]
+
+
+class Update(Struct):
+    """What is newer, and why it is offered or not."""
+
+    available: Annotated[bool, about("Whether there is something to install.", True)]
+    code: Annotated[UpdateCode, about("The first finding.", "update_available")]
+    codes: Annotated[tuple[UpdateCode, ...], about("All findings.", ["update_available"])]
+    release: Annotated[OfferedRelease | None, about("The newest release that the license covers.")]
+    file: Annotated[
+        OfferedFile | None, about("Its file; null where the files are for platforms and none was named.")
+    ]
+    not_covered: Annotated[NotCovered | None, about("The newest release that it does not cover.")]
+    checked_at: Annotated[datetime, about("When this was decided.", _TIME)]
+    next_check_at: Annotated[datetime | None, about("When to ask again.", _TIME)]
+    nonce: Annotated[str | None, about("The one that was sent.", None)]
+
+
+class ExplainedRule(Struct):
+    """A rule about the release."""
+
+    code: Annotated[UpdateCode, about("What a no means.", "newer_not_covered")]
+    passed: Annotated[bool, about("Its answer.", True)]
+    detail: Annotated[str, about("What it asks, or what is missing.", "The license covers it.")]
+
+
+class Explanation(Struct):
+    """Every rule about a release, in their order."""
+
+    offered: Annotated[bool, about("Whether all pass.", True)]
+    code: Annotated[UpdateCode, about("That of the first no.", "update_available")]
+    rules: Annotated[list[ExplainedRule], about("All of them.")]
+
+
+async def find_update(call: Call, body: CheckUpdate) -> Answer:
+    """Check for an update.
+
+    Offers the newest release that the license covers, for the program's channel and platform, and names the
+    newest that it does not cover. The answer is always 200, and `code` says why: an unknown license is a
+    finding, too. With neither `license_key` nor `update_token`, `product` must be one whose updates are open.
+
+    With `Accept: application/jwt`, the answer is signed, a token of the type `keywright-update+jwt`: bound to
+    the version, the SHA-256 and the `nonce`, so that an old build cannot be offered as new.
+    """
+    if body.license_key is body.update_token is body.product is None:
+        raise InvalidBody([FieldError("/license_key", "missing", "is missing, and so is update_token")])
+    query = CheckForUpdate(
+        now=call.now,
+        key=None if body.update_token is not None else body.license_key,
+        update_token=body.update_token,
+        fingerprint=body.fingerprint,
+        token=body.token,
+        product=body.product,
+        asked=_asked(body),
+        only_product_id=call.only_product_id,
+    )
+    found: CheckedUpdate = await call.desk.query(query, call)
+    call.is_key_unknown = found.decision.code is UpdateCode.UNKNOWN_LICENSE
+    answer = _write(call, body, found)
+    return await sign_update(call, answer) if call.is_signed else answer
+
+
+def _asked(program: Program) -> Asked:
+    asked = {name: getattr(program, name) for name in Asked.__struct_fields__}
+    words = {name: asked[name].lower() for name in ("platform", "arch") if asked[name]}
+    return Asked(**asked | words)
+
+
+def _write(call: Call, body: CheckUpdate, found: CheckedUpdate) -> Answer:
+    decision, license, activation = found.decision, found.license, found.activation
+    shown = Update(
+        decision.code is UpdateCode.UPDATE_AVAILABLE,
+        decision.code,
+        decision.codes,
+        None if decision.offered is None else _show_release(decision.offered),
+        None if decision.file is None else _show_file(call, decision.file, found.ticket or ""),
+        None if decision.not_covered is None else _show_not_covered(found, decision.not_covered),
+        call.now,
+        found.next_check_at,
+        body.nonce,
+    )
+    return Answer(
+        200,
+        encode(shown),
+        license_id=None if license is None else license.id,
+        activation_id=None if activation is None else activation.id,
+    )
+
+
+def _show_release(known: Known) -> OfferedRelease:
+    one = known.release
+    return OfferedRelease(one.version, one.channel, one.released_at, one.notes, one.is_critical)
+
+
+def _show_file(call: Call, file: ReleaseFile, ticket: str) -> OfferedFile:
+    url = f"{call.base_of_links()}{DOWNLOADS}/{ticket}/{quote(file.name)}"
+    return OfferedFile(file.name, url, file.size, file.sha256, file.signature)
+
+
+def _show_not_covered(found: CheckedUpdate, known: Known) -> NotCovered:
+    product, license = found.product, found.license
+    is_known = product is not None and license is not None
+    url = product.link_to_renew(str(license.id)) if product and license and is_known else None
+    return NotCovered(known.release.version, known.release.released_at, url)
+
+
+async def explain_release(call: Call, query: ExplainQuery) -> Answer:
+    """Explain a release.
+
+    Whether a license, or one of its devices, is offered the release: every rule in its order, with yes or no;
+    the first no gives the `code`. Members of the query say what the program would say of itself.
+    """
+    asked = ExplainRelease(
+        release_id=call.path["release_id"],
+        now=call.now,
+        license_id=query.license_id,
+        activation_id=query.activation_id,
+        asked=_asked(query),
+        only_product_id=call.only_product_id,
+    )
+    return await call.ask(asked, lambda rules: ok(_explain(rules)))
+
+
+def _explain(rules: list[Verdict]) -> Explanation:
+    refused = next((one.code for one in rules if not one.passed), None)
+    shown = [ExplainedRule(*one) for one in rules]
+    return Explanation(refused is None, refused or UpdateCode.UPDATE_AVAILABLE, shown)
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/updates",
+        "find_update",
+        Right.CORE,
+        find_update,
+        body=CheckUpdate,
+        gives=Update,
+        example={"license_key": "KEY-1", "app_version": "3.1.0", "platform": "windows", "arch": "x86_64"},
+        is_read=True,
+        produces=(JSON_TYPE, JWT_TYPE),
+    ),
+    Route(
+        "GET",
+        "/releases/{release_id}/explain",
+        "explain_release",
+        Right.READ,
+        explain_release,
+        query=ExplainQuery,
+        gives=Explanation,
+        refusals=("not_found",),
+        example={"license_id": 1, "app_version": "3.1.0"},
+    ),
+)

@@ -1,0 +1,1 @@
+"""Releases of a product: what is new, and which license covers it."""

@@ -1,0 +1,146 @@
+"""Releases and their files."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct, field
+
+from keywright.core.fields import Id, Time, about
+from keywright.core.nouns import CreatedAt, Kept, UpdatedAt
+
+#: The channel that every product has, and the steadiest one.
+STABLE = "stable"
+MAX_VERSION = 64
+_SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+
+
+class Updates(StrEnum):
+    """Who gets the updates of a product: licenses that cover them, everyone, or nobody."""
+
+    LICENSED = "licensed"
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+class ReleaseState(StrEnum):
+    """A release is a draft until it is published; one that was yanked is offered to nobody."""
+
+    DRAFT = "draft"
+    PUBLISHED = "published"
+    YANKED = "yanked"
+
+
+class FileKind(StrEnum):
+    """What a file of a release is; programs install installers and archives."""
+
+    INSTALLER = "installer"
+    ARCHIVE = "archive"
+    DELTA = "delta"
+    BLOCKMAP = "blockmap"
+    FEED = "feed"
+    SIGNATURE = "signature"
+
+
+#: The kinds of files that are offered.
+INSTALLED = (FileKind.INSTALLER, FileKind.ARCHIVE)
+
+
+class Storage(StrEnum):
+    """Where the bytes of a file are: here, or at an address of the vendor's."""
+
+    LOCAL = "local"
+    URL = "url"
+
+
+class Rollout(Struct, frozen=True, forbid_unknown_fields=True):
+    """How many of the devices are offered a release."""
+
+    percent: Annotated[int, Meta(ge=0, le=100), about("Of a hundred devices, so many.", 100)] = 100
+
+
+class Release(Struct, frozen=True, kw_only=True):
+    """A version of a product."""
+
+    id: Annotated[Id, about("Its number.", 12)]
+    product_id: Annotated[Id, about("The product.", 17)]
+    version: Annotated[str, about("Its version; no two of a product rank equal.", "3.2.1")]
+    channel: Annotated[str, about("Its channel.", STABLE)] = STABLE
+    state: Annotated[ReleaseState, about("Whether it is offered.", "published")] = ReleaseState.DRAFT
+    rank: Annotated[int | None, about("Its place in the order of versions, from its publishing on.", 41)] = (
+        None
+    )
+    released_at: Annotated[Time | None, about("When it was published.", "2026-11-22T08:54:00Z")] = None
+    notes: Annotated[str | None, about("What is new, as Markdown.", "Faster exports.")] = None
+    is_critical: Annotated[bool, about("Whether everyone is offered it at once.", False)] = False
+    is_free_for_expired: Annotated[
+        bool, about("Whether licenses that cover only older versions have it, too.", False)
+    ] = False
+    entitlements: Annotated[list[str], about("The features that a license needs for it.", [])]
+    min_from_version: Annotated[str | None, about("The oldest version that it can follow.", None)] = None
+    requires: Annotated[dict[str, str], about("The least versions of what it runs on.", {"os": "12.0"})]
+    rollout: Rollout = Rollout()
+    metadata: Kept
+    created_at: CreatedAt
+    updated_at: UpdatedAt
+
+
+class ReleaseFile(Struct, frozen=True, kw_only=True):
+    """A file of a release. Its digests are those of the bytes, once these are there."""
+
+    id: Annotated[Id, about("Its number.", 31)]
+    release_id: Annotated[Id, about("The release.", 12)]
+    name: Annotated[str, about("Its name; unique in the release.", "paint-3.2.1.msi")]
+    kind: Annotated[FileKind, about("What it is.", "installer")]
+    platform: Annotated[str | None, about("The operating system; null is any.", "windows")]
+    arch: Annotated[str | None, about("The processor; null is any.", "x86_64")]
+    content_type: Annotated[str | None, about("Its media type.", "application/x-msi")]
+    signature: Annotated[str | None, about("The vendor's signature of its bytes.", None)]
+    url: Annotated[str | None, about("The vendor's place; null where the bytes are here.", None)]
+    size: Annotated[int | None, about("Its bytes.", 104857600)]
+    sha256: Annotated[str | None, about("Hex digits.", _SHA256)]
+    sha512: Annotated[str | None, about("Base64.", None)] = None
+    sha1: Annotated[str | None, about("Hex digits.", None)] = None
+    md5: Annotated[str | None, about("Hex digits.", None)] = None
+    stored_at: Annotated[Time | None, about("When its bytes came; null while they have not.", None)] = None
+    created_at: CreatedAt
+    updated_at: UpdatedAt
+
+    @property
+    def storage(self) -> Storage:
+        """Where its bytes are."""
+        return Storage.LOCAL if self.url is None else Storage.URL
+
+    @property
+    def is_there(self) -> bool:
+        """Whether its bytes can be downloaded."""
+        return self.url is not None or self.stored_at is not None
+
+
+class Known(Struct, frozen=True, gc=False):
+    """A release that was published, with the key of its version and the files that are offered."""
+
+    release: Release
+    key: tuple[Any, ...]
+    files: tuple[ReleaseFile, ...] = ()
+
+    @property
+    def rank(self) -> int:
+        """Its place in the order."""
+        return self.release.rank or 0
+
+
+class ProductReleases(Struct, frozen=True, gc=False):
+    """What a product offers: its releases that were published, the newest first."""
+
+    releases: tuple[Known, ...] = ()
+    by_version: dict[str, Known] = field(default_factory=dict)
+
+    def find(self, version: str | None) -> Known | None:
+        """The release of this version."""
+        return None if version is None else self.by_version.get(version)
+
+    def released_at(self, version: str | None) -> datetime | None:
+        """When this version was published; None for one that was not."""
+        known = self.find(version)
+        return None if known is None else known.release.released_at

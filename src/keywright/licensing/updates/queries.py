@@ -1,0 +1,228 @@
+"""Answer checks for updates, and explain a release; what a batch of them needs is read once."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from keywright.core.command import Query
+from keywright.core.errors import DownloadRefused, NotFound, OtherProductKey
+from keywright.db import ReadTransaction
+from keywright.licensing import validation
+from keywright.licensing.activations import devices, records
+from keywright.licensing.activations import store as activation_store
+from keywright.licensing.activations.model import Activation, NamedProduct
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.model import License
+from keywright.licensing.updates import store
+from keywright.licensing.updates.model import Known, Release, ReleaseFile
+from keywright.licensing.updates.rules import (
+    Asked,
+    Decision,
+    Subject,
+    UpdateCode,
+    UpdateFacts,
+    Verdict,
+    decide,
+    explain,
+    may_download,
+)
+from keywright.licensing.updates.tickets import Ticket, write_ticket
+from keywright.licensing.views_store import Names, Views
+
+
+class CheckForUpdate(Query, frozen=True, kw_only=True):
+    """What is newer, and may be had: with a license key, an update token, or neither where it is open.
+
+    ``product`` is its number or code.
+    """
+
+    now: datetime
+    key: str | None = None
+    update_token: str | None = None
+    fingerprint: str | None = None
+    token: str | None = None
+    product: int | str | None = None
+    asked: Asked = Asked()
+    only_product_id: int | None = None
+
+
+class CheckedUpdate(Struct, frozen=True, gc=False):
+    """The answer: what was decided, the ticket for the offered file, and whom it was decided about."""
+
+    decision: Decision
+    license: License | None
+    activation: Activation | None
+    product: NamedProduct | None
+    ticket: str | None
+    next_check_at: datetime | None
+    current: Known | None = None
+
+
+class ExplainRelease(Query, frozen=True, kw_only=True):
+    """Every rule about a release for a license, or for everyone without one."""
+
+    release_id: int
+    now: datetime
+    license_id: int | None = None
+    activation_id: int | None = None
+    asked: Asked = Asked()
+    only_product_id: int | None = None
+
+
+class FindDownload(Query, frozen=True, kw_only=True):
+    """The file of a ticket, if the license may still have it."""
+
+    ticket: Ticket
+    now: datetime
+
+
+class Download(Struct, frozen=True, gc=False):
+    """A file that may be downloaded, and whom it is for."""
+
+    file: ReleaseFile
+    release: Release
+    license_id: int | None
+
+
+class LoadedUpdates:
+    """The rows that a batch of checks needs, loaded once for all of them."""
+
+    def __init__(self, tx: ReadTransaction, queries: Sequence[CheckForUpdate], names: Names) -> None:
+        """Load it."""
+        self._tx = tx
+        self._views = Views(tx, names)
+        named = {(one.key, one.fingerprint, one.token) for one in queries if one.key is not None}
+        self._licenses, self._activations = records.find_devices(tx, named) if named else ({}, {})
+        unknown = {key for key, _, _ in named if key not in self._licenses}
+        self._rotated = license_store.find_rotated(tx, unknown) if unknown else {}
+        tokens = {one.update_token: one.now for one in queries if one.update_token is not None}
+        self._holders = store.find_holders_of(tx, tokens) if tokens else {}
+        of_tokens = [one.license for one in self._holders.values() if one.license is not None]
+        self._views.load([*self._licenses.values(), *self._rotated.values(), *of_tokens])
+
+    def answer(self, query: CheckForUpdate) -> CheckedUpdate:
+        """Decide a check. Raises ``OtherProductKey``."""
+        subject = self._find_subject(query)
+        license = subject.license
+        if license is not None and query.only_product_id not in (None, license.product_id):
+            raise OtherProductKey
+        product = self._find_product(query, license)
+        facts = facts_about(self._views, product, subject, query.now)
+        is_named = query.fingerprint is not None or query.token is not None
+        is_other = license is not None and query.product is not None
+        is_other = is_other and not self._views.is_product(license, query.product)  # type: ignore[arg-type]
+        facts = replace(
+            facts,
+            is_key_unknown=license is None and (query.key, query.update_token) != (None, None),
+            is_other_product=is_other,
+            is_device_named=is_named,
+            asked=query.asked,
+        )
+        decision = decide(facts)
+        ticket = None
+        if decision.file is not None:
+            ticket = write_ticket(self._tx.key_ring, decision.file.id, license, subject.activation, query.now)
+        is_hidden = decision.code in (UpdateCode.KEY_ROTATED, UpdateCode.PRODUCT_MISMATCH)
+        found = validation.Facts(license=license, now=query.now, activation=subject.activation)
+        return CheckedUpdate(
+            decision,
+            None if is_hidden else license,
+            None if is_hidden else subject.activation,
+            product,
+            ticket,
+            validation.next_check_at(found),
+            facts.releases.find(query.asked.app_version),
+        )
+
+    def _find_subject(self, query: CheckForUpdate) -> Subject:
+        if query.update_token is not None:
+            return self._holders.get(query.update_token, Subject())
+        license = self._licenses.get(query.key or "") or self._rotated.get(query.key or "")
+        if license is None:
+            return Subject()
+        known = self._activations.get(license.id, ())
+        own = devices.find_own(known, query.fingerprint, query.token)
+        return Subject(license, own, query.key in self._rotated)
+
+    def _find_product(self, query: CheckForUpdate, license: License | None) -> NamedProduct | None:
+        if license is not None:
+            return self._views.product_of(license)
+        return None if query.product is None else self._views.find_product(query.product)
+
+
+def facts_about(
+    views: Views, product: NamedProduct | None, subject: Subject, now: datetime, asked: Asked | None = None
+) -> UpdateFacts:
+    """What the gate looks at, of a product and of a license with its device."""
+    of_product = {} if product is None else {
+        "updates": product.updates,
+        "channels": product.channels,
+        "scheme": product.version_scheme,
+        "releases": views.releases_of(product),
+    }  # fmt: skip
+    return UpdateFacts(
+        now=now,
+        license=subject.license,
+        activation=subject.activation,
+        is_key_rotated=subject.is_key_rotated,
+        needs_place=subject.needs_place,
+        asked=asked or Asked(),
+        **of_product,  # type: ignore[arg-type]
+    )
+
+
+def find_facts(
+    tx: ReadTransaction,
+    release: Release,
+    named: tuple[int | None, int | None],
+    now: datetime,
+    asked: Asked | None = None,
+) -> UpdateFacts | None:
+    """The facts of a release and of a license with one of its devices, which are ``named`` by their numbers,
+    read anew; None where there is no such license.
+    """
+    views, (license_id, activation_id) = Views(tx), named
+    license = activation = None
+    if license_id is not None:
+        license = license_store.find_licenses_by_id(tx, [license_id]).get(license_id)
+        if license is None:
+            return None
+        if activation_id is not None:
+            found = activation_store.find_by_id(tx, [(license_id, activation_id)])
+            activation = found[0] if found else None
+    product = views.find_product(release.product_id)
+    facts = facts_about(views, product, Subject(license, activation), now, asked)
+    is_other = license is not None and license.product_id != release.product_id
+    return replace(facts, is_other_product=is_other, is_device_named=activation_id is not None)
+
+
+def explain_release(tx: ReadTransaction, query: ExplainRelease) -> list[Verdict]:
+    """Every rule, with its answer. Raises ``NotFound``."""
+    release = store.RELEASES.find(tx, query.release_id)
+    if release is None or query.only_product_id not in (None, release.product_id):
+        raise NotFound(f"release {query.release_id}")
+    facts = find_facts(tx, release, (query.license_id, query.activation_id), query.now, query.asked)
+    is_foreign = query.only_product_id is not None and facts is not None and facts.is_other_product
+    if facts is None or is_foreign:
+        raise NotFound(f"license {query.license_id}")
+    return explain(facts, store.to_known(tx, release, facts.scheme))
+
+
+def find_download(tx: ReadTransaction, query: FindDownload) -> Download:
+    """The file of a ticket; the gate is asked again, but for the rollout. Raises ``NotFound`` where it is not
+    there any more, and ``DownloadRefused``.
+    """
+    ticket = query.ticket
+    file = store.FILES.find(tx, ticket.file_id)
+    release = None if file is None else store.RELEASES.find(tx, file.release_id)
+    if file is None or release is None or not file.is_there:
+        raise NotFound("file")
+    facts = find_facts(tx, release, (ticket.license_id, ticket.activation_id), query.now)
+    if facts is None:
+        raise DownloadRefused(UpdateCode.UNKNOWN_LICENSE)
+    code = may_download(facts, store.to_known(tx, release, facts.scheme))
+    if code is not None:
+        raise DownloadRefused(code)
+    return Download(file, release, ticket.license_id)

@@ -1,0 +1,319 @@
+"""The gate: who may have which release, and why not. Pure.
+
+Every rule answers yes or no; the first no is the code of a release. The product, the
+license and the device are asked first, and then what the release needs.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from keywright.licensing.activations.model import Activation
+from keywright.licensing.licenses import rules as license_rules
+from keywright.licensing.licenses.model import License, Status
+from keywright.licensing.terms.model import AfterExpiry, DeviceRule, Terms
+from keywright.licensing.updates.model import (
+    STABLE,
+    Known,
+    ProductReleases,
+    Release,
+    ReleaseFile,
+    ReleaseState,
+    Updates,
+)
+from keywright.licensing.updates.versions import VersionKey, VersionScheme, find_key, version_key
+
+
+class UpdateCode(StrEnum):
+    """Why a release is offered, or is not."""
+
+    UPDATE_AVAILABLE = "update_available"
+    UP_TO_DATE = "up_to_date"
+    NOT_OFFERED = "not_offered"
+    UNKNOWN_LICENSE = "unknown_license"
+    PRODUCT_MISMATCH = "product_mismatch"
+    DISABLED = "disabled"
+    INACTIVE = "inactive"
+    KEY_ROTATED = "key_rotated"
+    NOT_ACTIVATED = "not_activated"
+    FINGERPRINT_REQUIRED = "fingerprint_required"
+    NOT_PUBLISHED = "not_published"
+    CHANNEL_NOT_ALLOWED = "channel_not_allowed"
+    ENTITLEMENT_MISSING = "entitlement_missing"
+    NEWER_NOT_COVERED = "newer_not_covered"
+    EXPIRED = "expired"
+    NO_FILE_FOR_PLATFORM = "no_file_for_platform"
+    REQUIREMENTS_NOT_MET = "requirements_not_met"
+    MUST_UPDATE_FIRST = "must_update_first"
+    HELD_BACK_BY_ROLLOUT = "held_back_by_rollout"
+
+
+class Asked(Struct, frozen=True, kw_only=True, gc=False):
+    """What a program says of itself; what it does not say passes."""
+
+    app_version: str | None = None
+    platform: str | None = None
+    arch: str | None = None
+    channel: str = STABLE
+    os_version: str | None = None
+    php_version: str | None = None
+    wp_version: str | None = None
+    by_hand: bool = False
+
+
+class Subject(Struct, frozen=True, gc=False):
+    """Whom a check is about: a license and one of its devices. With ``needs_place``, the device must hold a
+    place whatever the terms say.
+    """
+
+    license: License | None = None
+    activation: Activation | None = None
+    is_key_rotated: bool = False
+    needs_place: bool = False
+
+
+class UpdateFacts(Struct, frozen=True, kw_only=True, gc=False):
+    """All that the gate looks at. ``license`` is None where none was named; ``activation`` is the record of
+    the device, if one was named. With ``needs_place``, the device must hold one whatever the terms say.
+    ``channels`` are those of the product beside ``stable``, from steady to wild.
+    """
+
+    now: datetime
+    updates: Updates = Updates.LICENSED
+    channels: tuple[str, ...] = ()
+    scheme: VersionScheme = VersionScheme.LOOSE
+    releases: ProductReleases = ProductReleases()
+    license: License | None = None
+    is_key_unknown: bool = False
+    is_other_product: bool = False
+    is_key_rotated: bool = False
+    is_device_named: bool = False
+    activation: Activation | None = None
+    needs_place: bool = False
+    asked: Asked = Asked()
+
+    @property
+    def terms(self) -> Terms:
+        """The license's terms; the default ones without a license."""
+        return Terms() if self.license is None else license_rules.terms_of(self.license)
+
+
+class Verdict(NamedTuple):
+    """The answer of one rule about a release: its code, whether it passes, and the reason in words."""
+
+    code: UpdateCode
+    passed: bool
+    detail: str
+
+
+class Decision(Struct, frozen=True, gc=False):
+    """The answer to a check: all findings, the newest covered release, and the newest that is not covered."""
+
+    codes: tuple[UpdateCode, ...]
+    offered: Known | None = None
+    file: ReleaseFile | None = None
+    not_covered: Known | None = None
+
+    @property
+    def code(self) -> UpdateCode:
+        """The first finding."""
+        return self.codes[0]
+
+
+def decide(facts: UpdateFacts) -> Decision:
+    """What is offered to a program. A current version that is unknown, yanked or newer than everything is
+    answered all the same.
+    """
+    refused = next((one for one in _of_caller(facts) if not one.passed), None)
+    if refused is not None:
+        return Decision((refused.code,))
+    newer = _newer(facts)
+    if not newer:
+        return Decision((UpdateCode.UP_TO_DATE,))
+    offered, not_covered = None, None
+    for one in newer:
+        refusal = _find_refusal(facts, one)
+        if refusal is None:
+            offered = one
+            break
+        if not_covered is None and refusal is UpdateCode.NEWER_NOT_COVERED:
+            not_covered = one
+    codes = [one.code for one in _of_release(facts, newer[0]) if not one.passed]
+    if UpdateCode.NEWER_NOT_COVERED in codes and facts.terms.after_expiry is AfterExpiry.REFUSE:
+        codes.append(UpdateCode.EXPIRED)
+    if offered is None:
+        return Decision(tuple(codes), not_covered=not_covered)
+    file = choose_file(offered.files, facts.asked.platform, facts.asked.arch)
+    return Decision((UpdateCode.UPDATE_AVAILABLE, *codes), offered, file, not_covered)
+
+
+def explain(facts: UpdateFacts, known: Known) -> list[Verdict]:
+    """The answers of all rules about a release, in their order; those that do not apply pass."""
+    return [*_of_caller(facts), *_of_release(facts, known)]
+
+
+def may_download(facts: UpdateFacts, known: Known) -> UpdateCode | None:
+    """The first no to a download; the rollout and the step that must come first are not asked again."""
+    later = (UpdateCode.HELD_BACK_BY_ROLLOUT, UpdateCode.MUST_UPDATE_FIRST, UpdateCode.NO_FILE_FOR_PLATFORM)
+    found = (one.code for one in explain(facts, known) if not one.passed and one.code not in later)
+    return next(found, None)
+
+
+def choose_file(files: Sequence[ReleaseFile], platform: str | None, arch: str | None) -> ReleaseFile | None:
+    """The file for a platform: the one that names it and its processor goes before one for any. None where
+    there is none, or where the platform is not known and the files are for several.
+    """
+    fitting = [one for one in files if _fits(one, platform, arch)]
+    if platform is not None:
+        fitting = [one for one in fitting if one.platform is not None] or fitting
+    if arch is not None:
+        fitting = [one for one in fitting if one.arch is not None] or fitting
+    if len({(one.platform, one.arch) for one in fitting}) > 1:
+        fitting = [one for one in fitting if one.arch is None and (platform or one.platform is None)]
+    return fitting[0] if fitting else None
+
+
+def _fits(file: ReleaseFile, platform: str | None, arch: str | None) -> bool:
+    return platform in (None, file.platform or platform) and arch in (None, file.arch or arch)
+
+
+def list_channels(facts: UpdateFacts, channel: str) -> tuple[str, ...]:
+    """The channel and all steadier ones; ``stable`` alone for one that the product does not have."""
+    every = (STABLE, *facts.channels)
+    return every[: every.index(channel) + 1] if channel in every else (STABLE,)
+
+
+def _newer(facts: UpdateFacts) -> list[Known]:
+    """The published releases of the asked channels above the current version, the newest first."""
+    channels = list_channels(facts, facts.asked.channel)
+    current = facts.releases.find(facts.asked.app_version)
+    key = None if current is not None else find_key(facts.scheme, facts.asked.app_version)
+    return [
+        one
+        for one in facts.releases.releases
+        if one.release.state is ReleaseState.PUBLISHED
+        and one.release.channel in channels
+        and _is_above(one, current, key)
+    ]
+
+
+def _is_above(one: Known, current: Known | None, key: VersionKey | None) -> bool:
+    if current is not None:
+        return one.rank > current.rank
+    return key is None or one.key > key
+
+
+def _find_refusal(facts: UpdateFacts, known: Known) -> UpdateCode | None:
+    return next((one.code for one in _of_release(facts, known) if not one.passed), None)
+
+
+def _of_caller(facts: UpdateFacts) -> Iterator[Verdict]:
+    """The rules about the product, the license and the device."""
+    code, license, is_licensed = UpdateCode, facts.license, facts.updates is Updates.LICENSED
+    yield Verdict(code.NOT_OFFERED, facts.updates is not Updates.CLOSED, "The product offers updates.")
+    is_known = license is not None or (facts.updates is Updates.OPEN and not facts.is_key_unknown)
+    yield Verdict(code.UNKNOWN_LICENSE, is_known, "There is such a license.")
+    yield Verdict(code.PRODUCT_MISMATCH, not facts.is_other_product, "The license is for this product.")
+    status = None if license is None or not is_licensed else license.status
+    yield Verdict(code.DISABLED, status != Status.DISABLED, "The license is not disabled.")
+    yield Verdict(code.INACTIVE, status != Status.INACTIVE, "The license is not inactive.")
+    yield Verdict(code.KEY_ROTATED, not facts.is_key_rotated, "The key was not replaced.")
+    needs_place = is_licensed and (facts.terms.device is DeviceRule.REQUIRED or facts.needs_place)
+    has_place = facts.activation is not None and facts.activation.deactivated_at is None
+    is_named = facts.is_device_named or facts.needs_place
+    yield Verdict(code.FINGERPRINT_REQUIRED, not needs_place or is_named, "A device is named.")
+    holds = not needs_place or not is_named or has_place
+    yield Verdict(code.NOT_ACTIVATED, holds, "The device holds its place.")
+
+
+def _of_release(facts: UpdateFacts, known: Known) -> Iterator[Verdict]:
+    """The rules about a release."""
+    code, release, asked = UpdateCode, known.release, facts.asked
+    is_published = release.state is ReleaseState.PUBLISHED
+    yield Verdict(code.NOT_PUBLISHED, is_published, "The release is published.")
+    allowed = _has_channel(facts, release.channel)
+    yield Verdict(code.CHANNEL_NOT_ALLOWED, allowed, f"The license has the channel {release.channel}.")
+    missing = sorted({*release.entitlements} - {*facts.terms.entitlements})
+    detail = "The license has the features that it needs." if not missing else ", ".join(missing)
+    yield Verdict(code.ENTITLEMENT_MISSING, not missing, detail)
+    yield Verdict(code.NEWER_NOT_COVERED, _is_covered(facts, release), "The license covers it.")
+    has_file = any(_fits(one, asked.platform, asked.arch) for one in known.files)
+    yield Verdict(code.NO_FILE_FOR_PLATFORM, has_file, "It has a file for the platform.")
+    unmet = ", ".join(_find_unmet(facts, release))
+    yield Verdict(code.REQUIREMENTS_NOT_MET, not unmet, unmet or "What it runs on is new enough.")
+    can_follow = _can_follow(facts, release)
+    detail = f"It can follow version {release.min_from_version or asked.app_version or 'any'}."
+    yield Verdict(code.MUST_UPDATE_FIRST, can_follow, detail)
+    detail = f"Its rollout of {release.rollout.percent} % has reached the device."
+    yield Verdict(code.HELD_BACK_BY_ROLLOUT, _is_reached(facts, release), detail)
+
+
+def _has_channel(facts: UpdateFacts, channel: str) -> bool:
+    """Who may have a channel may have all steadier ones; where updates are open, all are open."""
+    if facts.updates is Updates.OPEN:
+        return True
+    return any(channel in list_channels(facts, one) for one in (STABLE, *facts.terms.channels))
+
+
+def _is_covered(facts: UpdateFacts, release: Release) -> bool:
+    license = facts.license
+    if facts.updates is Updates.OPEN or license is None or license.expires_at is None:
+        return True
+    terms = facts.terms
+    if facts.now < license_rules.expiry_after(license.expires_at, terms.grace_days):
+        return True
+    if terms.after_expiry is AfterExpiry.ALLOW or release.is_free_for_expired:
+        return True
+    is_older = release.released_at is not None and release.released_at <= license.expires_at
+    return terms.after_expiry is AfterExpiry.OLDER_VERSIONS and is_older
+
+
+def _find_unmet(facts: UpdateFacts, release: Release) -> Iterator[str]:
+    """What the program runs on and is too old; what is not known passes."""
+    asked = facts.asked
+    known = {"os": asked.os_version, "php": asked.php_version, "wp": asked.wp_version}
+    for name, least in release.requires.items():
+        version = asked.os_version if name == asked.platform else known.get(name)
+        key = find_key(VersionScheme.LOOSE, version)
+        if key is not None and key < version_key(VersionScheme.LOOSE, least):
+            yield f"It needs {name} {least}."
+
+
+def _can_follow(facts: UpdateFacts, release: Release) -> bool:
+    key = find_key(facts.scheme, facts.asked.app_version)
+    least = find_key(facts.scheme, release.min_from_version)
+    return key is None or least is None or key >= least
+
+
+def _is_reached(facts: UpdateFacts, release: Release) -> bool:
+    """Whether the rollout has come to this device; without one, to the license."""
+    percent = release.rollout.percent
+    if percent >= 100 or facts.asked.by_hand or release.is_critical:
+        return True
+    if facts.activation is not None:
+        place = f"activation:{facts.activation.id}"
+    elif facts.license is not None:
+        place = f"license:{facts.license.id}"
+    else:
+        return False
+    return rollout_place(release.id, place) < percent
+
+
+def rollout_place(release_id: int, place: str) -> float:
+    """Where a device stands in the rollout of a release: from 0 up to, not including, 100."""
+    digest = hashlib.sha256(f"{release_id}:{place}".encode()).digest()
+    return int.from_bytes(digest[:4], "big") / 2**32 * 100
+
+
+#: A ticket lasts at least one and at most two of these, so that an address stays the same for a while.
+TICKET_LIFE = timedelta(days=7)
+
+
+def ticket_end(now: datetime) -> int:
+    """The moment at which a new ticket ends, in seconds: at least 7 and at most 14 days from now."""
+    life = int(TICKET_LIFE.total_seconds())
+    return (int(now.timestamp()) // life + 2) * life

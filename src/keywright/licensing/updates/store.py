@@ -1,0 +1,161 @@
+"""Statements about releases, their files, and the tokens that ask for them."""
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import delete, func, select, update
+
+from keywright.db.bulk import Lookup
+from keywright.db.records import Records
+from keywright.db.rows import to_seconds
+from keywright.db.schema import products, release_files, releases, update_tokens
+from keywright.db.transaction import ReadTransaction, WriteTransaction
+from keywright.licensing.activations import store as activation_store
+from keywright.licensing.licenses import store as license_store
+from keywright.licensing.updates.model import (
+    INSTALLED,
+    Known,
+    ProductReleases,
+    Release,
+    ReleaseFile,
+    ReleaseState,
+)
+from keywright.licensing.updates.rules import Subject
+from keywright.licensing.updates.versions import VersionScheme, find_key
+
+RELEASES = Records(releases, Release, "product_id")
+FILES = Records(release_files, ReleaseFile)
+
+_OF_PRODUCTS = Lookup(RELEASES.all.where(releases.c.rank.is_not(None)), releases.c.product_id)
+_TOKENS = Lookup(
+    select(*(update_tokens.c[name] for name in ("token_hash", "license_id", "activation_id", "ends_at"))),
+    update_tokens.c.token_hash,
+)
+_FILES_OF = Lookup(FILES.all, release_files.c.release_id)
+
+
+def load_releases(
+    tx: ReadTransaction, schemes: Iterable[tuple[int, VersionScheme]]
+) -> dict[int, ProductReleases]:
+    """The releases of these products that were published, by product, with the files that are offered."""
+    wanted = dict(schemes)
+    found = [RELEASES.of_row(row) for row in _OF_PRODUCTS.find_rows(tx.connection, wanted)]
+    files = list_files(tx, [one.id for one in found if one.state is ReleaseState.PUBLISHED])
+    by_product: dict[int, list[Known]] = {number: [] for number in wanted}
+    for one in found:
+        offered = tuple(file for file in files.get(one.id, ()) if file.kind in INSTALLED)
+        key = find_key(wanted[one.product_id], one.version) or ()
+        by_product[one.product_id].append(Known(one, key, offered))
+    return {number: order_releases(some) for number, some in by_product.items()}
+
+
+def to_known(tx: ReadTransaction, release: Release, scheme: VersionScheme) -> Known:
+    """A release with the files that are offered."""
+    files = [one for one in list_files(tx, [release.id]).get(release.id, ()) if one.kind in INSTALLED]
+    return Known(release, find_key(scheme, release.version) or (), tuple(files))
+
+
+def order_releases(found: Iterable[Known]) -> ProductReleases:
+    """These releases of a product, the newest first."""
+    ordered = tuple(sorted(found, key=lambda one: -one.rank))
+    return ProductReleases(ordered, {one.release.version: one for one in ordered})
+
+
+def list_files(tx: ReadTransaction, release_ids: Collection[int]) -> dict[int, list[ReleaseFile]]:
+    """The files of these releases, by release, in the order of their names."""
+    by_release: dict[int, list[ReleaseFile]] = {}
+    for row in _FILES_OF.find_rows(tx.connection, release_ids):
+        by_release.setdefault(row.release_id, []).append(FILES.of_row(row))
+    return {number: sorted(some, key=lambda one: one.name) for number, some in by_release.items()}
+
+
+def find_release(tx: ReadTransaction, product_id: int, version: str) -> Release | None:
+    """The release of this version of a product."""
+    query = RELEASES.all.where(releases.c.product_id == product_id, releases.c.version == version)
+    return tx.first(query, RELEASES.of_row)
+
+
+def find_file(tx: ReadTransaction, release_id: int, name: str) -> ReleaseFile | None:
+    """The file of this name in a release."""
+    query = FILES.all.where(release_files.c.release_id == release_id, release_files.c.name == name)
+    return tx.first(query, FILES.of_row)
+
+
+def count_releases(tx: ReadTransaction, product_id: int) -> int:
+    """The releases of a product."""
+    query = select(func.count()).select_from(releases).where(releases.c.product_id == product_id)
+    return int(tx.connection.execute(query).scalar_one())
+
+
+def has_releases(tx: ReadTransaction, product_id: int) -> bool:
+    """Whether a product has releases."""
+    query = select(releases.c.id).where(releases.c.product_id == product_id).limit(1)
+    return tx.connection.execute(query).first() is not None
+
+
+def lock_product(tx: WriteTransaction, product_id: int) -> None:
+    """Lock a product, so that one release of it is published at a time."""
+    tx.connection.execute(select(products.c.id).where(products.c.id == product_id).with_for_update())
+
+
+def list_ranked(tx: ReadTransaction, product_id: int) -> Sequence[Any]:
+    """Version, channel and rank of the releases of a product that were published, the oldest first."""
+    columns = (releases.c.version, releases.c.channel, releases.c.rank)
+    query = select(*columns).where(releases.c.product_id == product_id, releases.c.rank.is_not(None))
+    return tx.connection.execute(query.order_by(releases.c.rank)).all()
+
+
+def shift_ranks(tx: WriteTransaction, product_id: int, from_rank: int) -> None:
+    """Make room at a place in the order of a product's versions."""
+    those = (releases.c.product_id == product_id, releases.c.rank >= from_rank)
+    tx.connection.execute(update(releases).where(*those).values(rank=releases.c.rank + 1))
+
+
+def note_change(tx: WriteTransaction, product_id: int) -> None:
+    """Note that what a product's releases offer has changed: servers read them again."""
+    count = func.coalesce(products.c.releases_changed, 0) + 1
+    tx.connection.execute(update(products).where(products.c.id == product_id).values(releases_changed=count))
+
+
+def hash_token(token: str) -> bytes:
+    """The hash under which an update token is found; one that a client has folded is the same."""
+    return hashlib.sha256(token.lower().encode(errors="surrogatepass")).digest()
+
+
+def find_holders_of(tx: ReadTransaction, tokens: Mapping[str, datetime]) -> dict[str, Subject]:
+    """Whom these update tokens belong to, by token: those that have not ended at the moment of each."""
+    by_hash = {hash_token(one): one for one in tokens}
+    rows = {
+        by_hash[row.token_hash]: row
+        for row in _TOKENS.find_rows(tx.connection, by_hash)
+        if row.ends_at is None or row.ends_at > to_seconds(tokens[by_hash[row.token_hash]])
+    }
+    licenses = (
+        license_store.find_licenses_by_id(tx, {row.license_id for row in rows.values()}) if rows else {}
+    )
+    named = {(row.license_id, row.activation_id) for row in rows.values() if row.activation_id is not None}
+    found = activation_store.find_by_id(tx, named) if named else []
+    devices = {(one.license_id, one.id): one for one in found}
+    return {
+        token: Subject(
+            licenses[row.license_id],
+            devices.get((row.license_id, row.activation_id)),
+            needs_place=row.activation_id is not None,
+        )
+        for token, row in rows.items()
+        if row.license_id in licenses
+    }
+
+
+def delete_files(tx: WriteTransaction, release_id: int) -> None:
+    """Delete the files of a release."""
+    tx.connection.execute(delete(release_files).where(release_files.c.release_id == release_id))
+
+
+def list_stored_files(tx: ReadTransaction) -> list[ReleaseFile]:
+    """Every file whose bytes are in the folder of files."""
+    return [
+        FILES.of_row(row) for row in tx.connection.execute(FILES.all.where(release_files.c.stored_at > 0))
+    ]

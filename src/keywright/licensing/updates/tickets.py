@@ -1,0 +1,61 @@
+"""Tickets for downloads: which file, for which license and device, until when; nothing of them is stored.
+
+A ticket is base32 in lower case, so that it survives clients that fold addresses.
+"""
+
+import base64
+import hmac
+import struct
+from datetime import datetime
+
+from msgspec import Struct
+
+from keywright.core.crypto import KeyRing
+from keywright.licensing.activations.model import Activation
+from keywright.licensing.licenses.model import License
+from keywright.licensing.updates.rules import ticket_end
+
+_PURPOSE = "keywright v1 download"
+#: The file, the license and the activation (0: none), and the end in seconds.
+_FIELDS = struct.Struct(">QQQI")
+_MAC_BYTES = 16
+LENGTH = -(-(_FIELDS.size + _MAC_BYTES) * 8 // 5)
+
+
+class Ticket(Struct, frozen=True, gc=False):
+    """What a ticket is for."""
+
+    file_id: int
+    license_id: int | None
+    activation_id: int | None
+    ends_at: int
+
+
+def write_ticket(
+    ring: KeyRing, file_id: int, license: License | None, activation: Activation | None, now: datetime
+) -> str:
+    """A ticket for a file, which lasts at least seven days."""
+    license_id, activation_id = (0 if one is None else one.id for one in (license, activation))
+    plain = _FIELDS.pack(file_id, license_id, activation_id, ticket_end(now))
+    return base64.b32encode(plain + _mac(ring, plain)).decode().rstrip("=").lower()
+
+
+def read_ticket(ring: KeyRing, text: str, now: datetime) -> Ticket | None:
+    """What a ticket is for; None for one that is over, or was not made here."""
+    if len(text) != LENGTH or not text.isascii():
+        return None
+    try:
+        raw = base64.b32decode(text.upper() + "=" * (-LENGTH % 8))
+    except ValueError:
+        return None
+    plain, mac = raw[: _FIELDS.size], raw[_FIELDS.size :]
+    if not any([hmac.compare_digest(_mac(one, plain), mac) for one in ring.rings]):
+        return None
+    file_id, license_id, activation_id, ends_at = _FIELDS.unpack(plain)
+    if now.timestamp() >= ends_at:
+        return None
+    return Ticket(file_id, license_id or None, activation_id or None, ends_at)
+
+
+def _mac(ring: KeyRing, plain: bytes) -> bytes:
+    return ring.sign(_PURPOSE, plain.hex())[:_MAC_BYTES]

@@ -1,0 +1,1 @@
+"""Releases: making, filling, publishing and yanking them."""

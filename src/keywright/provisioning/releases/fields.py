@@ -1,0 +1,181 @@
+"""What may be set of a release and of its files."""
+
+import re
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, UnsetType
+
+from keywright.core.fields import Fields, Id, Metadata, Parse, about
+from keywright.core.file_signatures import MAX_SIGNATURE
+from keywright.core.nouns import ListQuery
+from keywright.licensing.updates.model import MAX_VERSION, FileKind, ReleaseState, Rollout
+from keywright.licensing.updates.versions import VersionScheme, version_key
+from keywright.provisioning.products import parse_feature_code, parse_url
+
+MAX_NAME, MAX_NOTES, _MAX_REQUIRES = 200, 20_000, 20
+_WORD = re.compile(r"[a-z0-9][a-z0-9_.-]{0,31}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@()~ -]*")
+_HEX = re.compile(r"[0-9a-f]{64}")
+_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]*/[a-z0-9][a-z0-9!#$&^_.+-]*")
+
+
+def parse_file_name(name: str) -> str:
+    """The name of a file, without a path. Raises ``ValueError``."""
+    if not _NAME.fullmatch(name) or name.endswith((".", " ")):
+        raise ValueError("must be the name of a file: letters, digits, and . _ + @ ( ) ~ - and spaces in it")
+    return name
+
+
+def parse_word(word: str) -> str:
+    """The name of a platform or a processor, in lower case. Raises ``ValueError``."""
+    if not _WORD.fullmatch(word.lower()):
+        raise ValueError("must be a word such as windows or x86_64")
+    return word.lower()
+
+
+def parse_sha256(digest: str) -> str:
+    """Hex digits, in lower case. Raises ``ValueError``."""
+    if not _HEX.fullmatch(digest.lower()):
+        raise ValueError("must be the 64 hex digits of a SHA-256")
+    return digest.lower()
+
+
+def _parse_type(text: str) -> str:
+    if not _TYPE.fullmatch(text.lower()):
+        raise ValueError("must be a media type such as application/zip")
+    return text.lower()
+
+
+def _parse_vendor_url(url: str) -> str:
+    """An address of the vendor's, to which downloads are sent; it is never asked from here."""
+    parse_url(url)
+    if not url.startswith("https://") or "@" in url.split("/")[2] or "#" in url or "\\" in url:
+        raise ValueError("must be an address such as https://example.com/paint.msi, without a user or a #")
+    return url
+
+
+def _check_requires(requires: dict[str, str]) -> dict[str, str]:
+    for name, version in requires.items():
+        parse_word(name)
+        version_key(VersionScheme.LOOSE, version)
+    return requires
+
+
+Version = Annotated[
+    str, Meta(min_length=1, max_length=MAX_VERSION), about("Its version; no two may rank equal.", "3.2.1")
+]
+_Channel = Annotated[
+    str,
+    Meta(max_length=64),
+    Parse(parse_feature_code),
+    about("`stable`, or a channel of the product.", "stable"),
+]
+_Code = Annotated[str, Meta(max_length=64), Parse(parse_feature_code)]
+_REQUIRES = (
+    "The least versions of what it runs on: `php`, `wp`, and `os` or a platform, which are compared with "
+    "the `os_version` that a program names. What a program does not name passes."
+)
+
+
+class ReleaseFields(Fields):
+    """What can be set of a release; a change is a JSON merge patch."""
+
+    version: Version | UnsetType = UNSET
+    channel: _Channel | UnsetType = UNSET
+    notes: (
+        Annotated[str, Meta(max_length=MAX_NOTES), about("What is new, as Markdown.", "Faster exports.")]
+        | UnsetType
+        | None
+    ) = UNSET
+    is_critical: Annotated[bool, about("Whether everyone is offered it at once.")] | UnsetType = UNSET
+    is_free_for_expired: (
+        Annotated[bool, about("A security fix: also for licenses that cover only older versions.")]
+        | UnsetType
+    ) = UNSET
+    entitlements: (
+        Annotated[list[_Code], Meta(max_length=100), about("Features; a license needs all of them.", ["pro"])]
+        | UnsetType
+    ) = UNSET
+    min_from_version: Annotated[Version, about("A step that must come first.")] | UnsetType | None = UNSET
+    requires: (
+        Annotated[
+            dict[str, str],
+            Meta(max_length=_MAX_REQUIRES),
+            Parse(_check_requires),
+            about(_REQUIRES, {"os": "12.0"}),
+        ]
+        | UnsetType
+    ) = UNSET
+    rollout: Annotated[Rollout, about("How many devices are offered it; it only grows.")] | UnsetType = UNSET
+    metadata: Metadata | UnsetType | None = UNSET
+
+
+class NewRelease(ReleaseFields, kw_only=True):
+    """A release to make."""
+
+    product_id: Annotated[Id, about("The product.", 17)]
+    version: Version
+
+
+class ReleaseQuery(ListQuery):
+    """Filters of releases."""
+
+    product_id: Annotated[Id | None, about("Only those of this product.")] = None
+    version: Annotated[str | None, about("Only those of this version.")] = None
+    channel: Annotated[str | None, about("Only those of this channel.")] = None
+    state: Annotated[ReleaseState | None, about("Only those in this state.")] = None
+    sort: Literal["-created_at", "created_at"] = "-created_at"
+
+
+class NewFile(Fields):
+    """A file of a release. With a `url`, the vendor's place of it, `size` and `sha256` are needed; without
+    one, its bytes are uploaded.
+    """
+
+    name: Annotated[
+        str,
+        Meta(min_length=1, max_length=MAX_NAME),
+        Parse(parse_file_name),
+        about("Its name, without a path; unique in the release.", "paint-3.2.1.msi"),
+    ]
+    kind: Annotated[FileKind, about("What it is.", "installer")] = FileKind.INSTALLER
+    platform: (
+        Annotated[
+            str, Meta(max_length=32), Parse(parse_word), about("Its operating system; none: any.", "windows")
+        ]
+        | None
+    ) = None
+    arch: (
+        Annotated[str, Meta(max_length=32), Parse(parse_word), about("Its processor; none: any.", "x86_64")]
+        | None
+    ) = None
+    content_type: (
+        Annotated[
+            str, Meta(max_length=100), Parse(_parse_type), about("Its media type.", "application/x-msi")
+        ]
+        | None
+    ) = None
+    signature: (
+        Annotated[
+            str,
+            Meta(min_length=1, max_length=MAX_SIGNATURE),
+            about("Your signature of its bytes: base64 of Ed25519, or what minisign writes."),
+        ]
+        | None
+    ) = None
+    url: (
+        Annotated[
+            str,
+            Meta(max_length=2000),
+            Parse(_parse_vendor_url),
+            about("Your own place of it: https, open to all who have it; downloads are sent there.", None),
+        ]
+        | None
+    ) = None
+    size: Annotated[int, Meta(ge=1, le=2**53 - 1), about("Its bytes.", None)] | None = None
+    sha256: (
+        Annotated[
+            str, Meta(max_length=64), Parse(parse_sha256), about("What an upload must be, in hex.", None)
+        ]
+        | None
+    ) = None

@@ -1,0 +1,139 @@
+"""The folder of the bytes of files: each is stored once, under its SHA-256, and never written again.
+
+The folder is shared by all servers of an installation.
+"""
+
+import base64
+import hashlib
+import mmap
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import IO
+
+from keywright.core.errors import BodyTooLarge, ContentMismatch, ReleaseNotReady
+from keywright.core.file_signatures import is_signed_by
+from keywright.db.locks import rename_durably, sync_folder
+from keywright.licensing.updates.model import ReleaseFile
+from keywright.provisioning.releases.commands import Digests, ReleaseWithFiles
+
+_CHUNK = 1 << 20
+_INCOMING = "incoming"
+#: An upload that was cut off by the end of its process is deleted after so many seconds.
+_LEFT_AFTER = 86_400
+
+
+class Upload:
+    """The bytes of a file on their way into the folder; every digest is made as they come."""
+
+    def __init__(self, folder: Path, file: IO[bytes], max_bytes: int) -> None:
+        self._folder, self._file, self._max_bytes = folder, file, max_bytes
+        self._hashes = [hashlib.new(name) for name in ("sha256", "sha512")]
+        self._hashes += [hashlib.new(name, usedforsecurity=False) for name in ("sha1", "md5")]
+        self._size = 0
+
+    def write(self, piece: bytes) -> None:
+        """Append some bytes. Raises ``BodyTooLarge``, and ``OSError`` on a full disk."""
+        self._size += len(piece)
+        if self._size > self._max_bytes:
+            raise BodyTooLarge
+        self._file.write(piece)
+        for one in self._hashes:
+            one.update(piece)
+
+    def finish(self, expected: ReleaseFile) -> Digests:
+        """Keep the bytes, on the disk, under their SHA-256. Raises ``ContentMismatch`` where they are others
+        than the file's.
+        """
+        sha256, sha512, sha1, md5 = self._hashes
+        digests = Digests(
+            self._size,
+            sha256.hexdigest(),
+            base64.b64encode(sha512.digest()).decode(),
+            sha1.hexdigest(),
+            md5.hexdigest(),
+        )
+        if not self._size:
+            raise ContentMismatch(expected.name, "size", "1 or more", "0")
+        require_same(expected, digests)
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        place = path_of(self._folder, digests.sha256)
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        rename_durably(Path(self._file.name), place, is_overwriting=True)
+        sync_folder(place.parent.parent)
+        return digests
+
+
+def require_same(file: ReleaseFile, digests: Digests) -> None:
+    """Raise ``ContentMismatch`` where a file is, or is announced as, other bytes than these."""
+    for name in ("size", "sha256"):
+        expected, found = getattr(file, name), getattr(digests, name)
+        if expected is not None and expected != found:
+            raise ContentMismatch(file.name, name, str(expected), str(found))
+
+
+def path_of(folder: Path, sha256: str) -> Path:
+    """Where the bytes with this SHA-256 are."""
+    return folder / sha256[:2] / sha256
+
+
+@contextmanager
+def receiving(folder: Path, max_bytes: int) -> Iterator[Upload]:
+    """Receive the bytes of a file; nothing is left of them unless ``finish`` was called."""
+    incoming = folder / _INCOMING
+    incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _delete_left(incoming)
+    with NamedTemporaryFile(dir=incoming, delete=False) as file:
+        try:
+            yield Upload(folder, file, max_bytes)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(file.name)
+
+
+def check_files(folder: Path, found: ReleaseWithFiles) -> list[ReleaseFile]:
+    """Read the bytes of all files that are here, and verify digests and signatures; slow. Returns the files.
+    Raises ``ReleaseNotReady`` with the first that is wrong.
+    """
+    for file in found.files:
+        if file.url is None:
+            _check_file(folder, file, found.public_keys)
+    return list(found.files)
+
+
+def _check_file(folder: Path, file: ReleaseFile, keys: tuple[str, ...]) -> None:
+    if file.sha256 is None or file.stored_at is None:
+        raise ReleaseNotReady(f"the bytes of {file.name} were not uploaded")
+    try:
+        with path_of(folder, file.sha256).open("rb") as opened:
+            if hashlib.file_digest(opened, "sha256").hexdigest() != file.sha256:
+                raise ReleaseNotReady(f"the bytes of {file.name} were altered on the disk")
+            if file.signature is not None and keys:
+                _check_signature(opened, file, keys)
+    except FileNotFoundError:
+        raise ReleaseNotReady(f"the bytes of {file.name} are missing on the disk") from None
+
+
+def _check_signature(opened: IO[bytes], file: ReleaseFile, keys: tuple[str, ...]) -> None:
+    with mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        with memoryview(content) as view:
+            is_right = is_signed_by(keys, file.signature or "", view)
+        if not is_right:
+            raise ReleaseNotReady(f"no public key of the product has made the signature of {file.name}")
+
+
+def list_stored(folder: Path) -> Iterator[tuple[str, Path]]:
+    """The bytes that are here, by SHA-256."""
+    for place in sorted(folder.glob("[0-9a-f][0-9a-f]/*")):
+        yield place.name, place
+
+
+def _delete_left(incoming: Path) -> None:
+    for one in incoming.iterdir():
+        with suppress(FileNotFoundError):
+            if one.stat().st_mtime < time.time() - _LEFT_AFTER:
+                one.unlink()
