@@ -41,6 +41,7 @@ from keywright.licensing.licenses import handlers as licenses
 from keywright.licensing.licenses.store import find_holders
 from keywright.licensing.undo import handlers as undo
 from keywright.licensing.unit_of_work import LicenseWork
+from keywright.licensing.updates import tokens as update_tokens
 from keywright.licensing.updates.queries import CheckForUpdate, ExplainRelease, FindDownload
 from keywright.licensing.usage import handlers as usage_handlers
 from keywright.licensing.validation import ValidateLicense
@@ -73,6 +74,7 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
     | licensing_handlers.MOMENT_HANDLERS
     | licensing_handlers.NOTE_HANDLERS
     | undo.HANDLERS
+    | update_tokens.HANDLERS
     | leases_handlers.HANDLERS
     | usage_handlers.HANDLERS
     | policies_handlers.HANDLERS
@@ -120,6 +122,7 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     CheckForUpdate: licensing_queries.check_for_update,
     ExplainRelease: licensing_queries.explain_release,
     FindDownload: licensing_queries.find_download,
+    **update_tokens.QUERY_HANDLERS,
     FindLicenses: licensing_queries.find_licenses,
     ListLicenses: licensing_queries.list_licenses,
     ListLeases: leases_handlers.list_leases,

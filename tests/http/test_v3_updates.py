@@ -243,3 +243,46 @@ def test_a_device_that_must_hold_its_place_is_asked_for(app: App) -> None:
     assert download(app, url).status == 200
     app.ask("POST", "/deactivate", {"license_key": "KEY-1", "fingerprint": DEVICE}, token=None)
     assert download(app, url).status == 403
+
+
+def test_update_tokens_ask_for_updates_and_nothing_else(app: App) -> None:
+    license = a_license(app)
+    a_published(app, "1.1")
+    body = {"license_key": "KEY-1", "fingerprint": DEVICE, "update_token": True}
+
+    def activate() -> Any:
+        return app.ask("POST", "/activate", body, token=None).json
+
+    def ask(token: str) -> Any:
+        return check(app, license_key=None, update_token=token)["code"]
+
+    tokens = [activate()["update_token"] for _ in range(7)]
+    assert [ask(one) for one in tokens] == ["unknown_license"] * 2 + ["update_available"] * 5
+    assert ask(tokens[-1].upper()) == "update_available", "clients fold addresses"
+    assert ask(tokens[-1][:-1] + "0") == "unknown_license"
+    path = f"/licenses/{license['id']}/update-tokens"
+    listed = app.ask("GET", path).json["items"]
+    assert [one["token"] for one in listed] == [None] * 5
+    assert [one["ends_at"] is None for one in listed] == [False] * 4 + [True]
+    assert app.ask("DELETE", f"{path}/{listed[-1]['id']}").status == 204
+    assert ask(tokens[-1]) == "unknown_license"
+    made = app.ask("POST", path, {})
+    assert (made.status, made.json["prefix"]) == (201, made.json["token"][:8])
+    assert ask(made.json["token"]) == "update_available"
+    assert len(app.ask("GET", path).json["items"]) == 5
+    for _ in range(20):
+        app.ask("POST", path, {})
+    assert len(app.ask("GET", path).json["items"]) == 20
+    tokens = [activate()["update_token"]]
+    app.ask("POST", "/deactivate", {"license_key": "KEY-1", "fingerprint": DEVICE}, token=None)
+    assert ask(tokens[0]) == "not_activated", "the device holds no place"
+    activation = app.ask("GET", f"/licenses/{license['id']}/activations").json["items"][0]["id"]
+    assert app.ask("POST", path, {"activation_id": activation}).code == "not_activated"
+    assert app.ask("POST", path, {"activation_id": 999}).code == "not_found"
+    app.ask("PATCH", f"/licenses/{license['id']}", {"status": "disabled"})
+    assert app.ask("POST", path, {}).code == "disabled"
+    assert app.ask("GET", path).json["items"] == [], "a disabled license has none"
+    app.ask("PATCH", f"/licenses/{license['id']}", {"status": "active"})
+    text = app.ask("POST", path, {}).json["token"]
+    app.ask("POST", f"/licenses/{license['id']}/rotate-key")
+    assert ask(text) == "unknown_license", "a new key ends them"

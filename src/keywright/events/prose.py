@@ -22,6 +22,8 @@ PROSE: dict[str, dict[str, str]] = {
         "license.claimed": "License added by a customer with its key",
         "license.transfer_offered": "License offered to another customer",
         "license.transfer_ended": "Offer of the license ended",
+        "license.update_token_made": "Update token {prefix}… made",
+        "license.update_token_ended": "Update token {prefix}… ended",
         "license.transferred": "License handed on to another customer",
         "license.expiring": "License expires soon",
         "license.expired": "License expired",

@@ -39,6 +39,8 @@ from keywright.licensing.removals import RemoveByCustomer
 from keywright.licensing.store import mark
 from keywright.licensing.undo import store as undo_store
 from keywright.licensing.undo.rules import Deleted
+from keywright.licensing.updates.rules import ends_tokens
+from keywright.licensing.updates.store import end_tokens
 from keywright.licensing.usage.model import ClosePeriods, MeterUsage, RecordUsage
 from keywright.licensing.usage.work import UsageWork
 from keywright.licensing.views_store import Names
@@ -314,6 +316,7 @@ class LicenseWork(UnitOfWork):
         self._delete_licenses()
         changed = self._save_licenses()
         self._end_meters(changed)
+        self._end_update_tokens(changed)
         for license_id, now in self._emptied.items():
             if license_id in self._licenses and license_id in self._loaded:
                 activation_store.deactivate_all(tx, license_id, now)
@@ -338,6 +341,12 @@ class LicenseWork(UnitOfWork):
             if self.limits.keeps_deleted:
                 undo_store.keep_snapshots(self.tx, [self._deleted[one] for one in deleted])
             activation_store.delete_licenses(self.tx, deleted)
+
+    def _end_update_tokens(self, changed: Iterable[tuple[License, License]]) -> None:
+        """End the update tokens of licenses that are deleted, disabled, or have a new key."""
+        ended = [after.id for before, after in changed if ends_tokens(before, after)]
+        if ended or self._deleted:
+            end_tokens(self.tx, [*ended, *self._deleted])
 
     def _end_meters(self, changed: Iterable[tuple[License, License]]) -> None:
         """Close the periods of meters that are gone, or start again at other times."""

@@ -58,6 +58,7 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     lease: SignedLease | UnsetType = UNSET
     removed: Any = UNSET
     built_at: datetime | UnsetType = UNSET
+    update_token: str | UnsetType = UNSET
     entitlements: tuple[str, ...]
     nonce: str | None
     next_check_at: datetime | None

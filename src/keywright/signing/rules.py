@@ -153,6 +153,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     asked_product: int | str | None = None
     is_file: bool = False
     removed: Any = None
+    update_token: str | None = None
 
 
 def build_claims(said: Said, issuer: str, token_id: str, ends: datetime | None = None) -> Claims:
@@ -172,8 +173,8 @@ def build_claims(said: Said, issuer: str, token_id: str, ends: datetime | None =
             optional["activation"] = SignedActivation(activation.id, activation.fingerprint)
         if lease is not None:
             optional["lease"] = SignedLease(lease.lease_id, lease.holder, lease.expires_at)
-    if said.removed is not None:
-        optional["removed"] = said.removed
+    given = {name: getattr(said, name) for name in ("removed", "update_token")}
+    optional |= {name: value for name, value in given.items() if value is not None}
     ends = ends or ends_at(said)
     if said.built_at is not None and ends > ends_at(msgspec.structs.replace(said, built_at=None)):
         # A newer build would get an earlier end, or a no.

@@ -3,6 +3,8 @@
 from datetime import datetime, timedelta
 from typing import Any
 
+from msgspec.structs import replace
+
 from keywright.core.errors import FieldError, InvalidBody, Unavailable, UnknownLicenseId
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
@@ -153,6 +155,9 @@ async def activate(call: Call, body: schemas.Activate) -> Answer:
     Where every place is taken, the terms decide: `replace_unseen` gives this device the place of the one
     unseen the longest. With `devices_visible`, `limit_reached` names the `devices`, and `remove` gives this
     device the place of one of them; where a place is free, nothing is removed.
+
+    With `update_token: true`, the device gets an update token, which update frameworks send: it can only ask
+    for updates and download them. One that it had goes on for seven days.
     """
     caller = call.caller
     command = ActivateDevice(
@@ -166,6 +171,7 @@ async def activate(call: Call, body: schemas.Activate) -> Answer:
         is_signed=call.is_signed,
         replaces=body.replaces,
         remove=body.remove,
+        wants_update_token=body.update_token,
         lists_devices=caller is not None and caller.permissions in _READING,
     )
     now, nonce = call.now, body.nonce
@@ -179,15 +185,17 @@ async def activate(call: Call, body: schemas.Activate) -> Answer:
             is_new,
             show_removed(place.removed),
             nonce,
+            place.update_token,
         )
         answer = _answer(shown, place, status=201 if is_new else 200)
-        answer.is_unchanged = place.change is PlaceChange.KEPT
+        answer.is_unchanged = place.change is PlaceChange.KEPT and place.update_token is None
         return answer
 
     def say(place: DevicePlace) -> Said:
         shown = show_signed_license(place.view, now)
         removed = show_removed(place.removed)
-        return say_granted(call, place.view, shown, activation=place.activation, now=now, removed=removed)
+        said = say_granted(call, place.view, shown, activation=place.activation, now=now, removed=removed)
+        return replace(said, update_token=place.update_token)
 
     return await change(call, command, write, say)
 

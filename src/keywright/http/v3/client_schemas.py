@@ -82,6 +82,7 @@ class Activate(ProgramCall):
     remove: Annotated[
         Id | None, about("On a full license, the device to remove, by its `id` in `devices`.", None)
     ] = None
+    update_token: Annotated[bool, about("Whether the device gets an update token, too.", False)] = False
 
 
 class Deactivate(ProgramCall):
@@ -131,6 +132,9 @@ class Activated(Struct):
         RemovedDevice | None, about("The device that gave its place, where programs may see devices.", None)
     ]
     nonce: Annotated[str | None, about("The one that was sent.", None)]
+    update_token: Annotated[
+        str | None, about("What asks for updates, and downloads them; shown this once.", None)
+    ] = None
 
 
 class Deactivated(Struct):

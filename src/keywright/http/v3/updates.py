@@ -7,15 +7,17 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from keywright.core.errors import FieldError, InvalidBody
-from keywright.core.fields import Id, about
+from keywright.core.fields import Id, Time, about
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
-from keywright.http.v3.answers import encode, ok
+from keywright.http.v3.answers import created, encode, no_content, ok
 from keywright.http.v3.call import Call
 from keywright.http.v3.client_schemas import Fingerprint, ProductName, Text, Token
-from keywright.http.v3.fields import ClientBody, LicenseKey, Query
+from keywright.http.v3.fields import Body, ClientBody, LicenseKey, Query
 from keywright.http.v3.route import JSON_TYPE, JWT_TYPE, Route
+from keywright.http.v3.schemas import Page
 from keywright.http.v3.signed import sign_update
+from keywright.licensing.updates import tokens
 from keywright.licensing.updates.model import STABLE, Known, ReleaseFile
 from keywright.licensing.updates.queries import CheckedUpdate, CheckForUpdate, ExplainRelease
 from keywright.licensing.updates.rules import Asked, UpdateCode, Verdict
@@ -215,6 +217,64 @@ def _explain(rules: list[Verdict]) -> Explanation:
     return Explanation(refused is None, refused or UpdateCode.UPDATE_AVAILABLE, shown)
 
 
+class UpdateToken(Struct):
+    """A token that asks for updates of a license, and downloads them; nothing else."""
+
+    id: Annotated[Id, about("Its number.", 4)]
+    activation_id: Annotated[Id | None, about("The device that it is of; null is the license.", 90)]
+    prefix: Annotated[str, about("Its first characters.", "upd_mfrg")]
+    token: Annotated[str | None, about("The token; shown when it is made, and null later.", "upd_mfrggzdf…")]
+    created_at: Annotated[Time, about("When it was made.", _TIME)]
+    ends_at: Annotated[Time | None, about("When it ends; null is never.", None)]
+
+
+class NewUpdateToken(Body):
+    """The device that a token is for."""
+
+    activation_id: Annotated[Id | None, about("One of the license's; null is the license.", None)] = None
+
+
+def _show_token(one: tokens.UpdateToken, text: str | None = None) -> UpdateToken:
+    return UpdateToken(one.id, one.activation_id, one.prefix, text, one.created_at, one.ends_at)
+
+
+async def create_update_token(call: Call, body: NewUpdateToken) -> Answer:
+    """Create an update token.
+
+    It is shown this once, and ends when the license is disabled, deleted, handed on, or gets a new key. Of a
+    device, the one before goes on for seven days; there are at most 5 of a device and 20 of a license, and
+    the oldest ends.
+    """
+    command = tokens.CreateUpdateToken(**call.about_license(), activation_id=body.activation_id)
+
+    def write(made: tokens.NewUpdateToken) -> Answer:
+        path = f"{call.root}/licenses/{made.token.license_id}/update-tokens/{made.token.id}"
+        return created(_show_token(made.token, made.text), path)
+
+    return await call.change(command, write)
+
+
+async def list_update_tokens(call: Call) -> Answer:
+    """List the update tokens of a license.
+
+    The oldest first, without their secrets.
+    """
+    query = tokens.ListUpdateTokens(
+        license_id=call.path["license_id"], now=call.now, only_product_id=call.only_product_id
+    )
+    return await call.ask(query, lambda found: ok(Page(list(map(_show_token, found)), None)))
+
+
+async def end_update_token(call: Call) -> Answer:
+    """End an update token.
+
+    At once.
+    """
+    command = tokens.EndUpdateToken(**call.about_license(), token_id=call.path["token_id"])
+    return await call.change(command, no_content)
+
+
+_TOKENS = "/licenses/{license_id}/update-tokens"
 ROUTES = (
     Route(
         "POST",
@@ -238,5 +298,36 @@ ROUTES = (
         gives=Explanation,
         refusals=("not_found",),
         example={"license_id": 1, "app_version": "3.1.0"},
+    ),
+    Route(
+        "POST",
+        _TOKENS,
+        "create_update_token",
+        Right.WRITE,
+        create_update_token,
+        body=NewUpdateToken,
+        needs_body=False,
+        gives=UpdateToken,
+        status=201,
+        refusals=("not_found", "disabled", "not_activated"),
+        example={"activation_id": None},
+    ),
+    Route(
+        "GET",
+        _TOKENS,
+        "list_update_tokens",
+        Right.READ,
+        list_update_tokens,
+        gives=Page[UpdateToken],
+        refusals=("not_found",),
+    ),
+    Route(
+        "DELETE",
+        f"{_TOKENS}/{{token_id}}",
+        "end_update_token",
+        Right.WRITE,
+        end_update_token,
+        status=204,
+        refusals=("not_found",),
     ),
 )

@@ -28,6 +28,7 @@ from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import License
 from keywright.licensing.removals import require_removal
 from keywright.licensing.unit_of_work import LicenseWork
+from keywright.licensing.updates.tokens import issue
 
 #: A refusal at the limit names at most so many devices.
 MAX_DEVICES_NAMED = 100
@@ -91,7 +92,10 @@ def activate_device(work: LicenseWork, command: ActivateDevice) -> DevicePlace:
     _save(work, command, placement, activation, replaced)
     is_shown = placement.change in _EVENTS and license_rules.terms_of(license).devices_visible
     removed = placement.released if is_shown else None
-    return DevicePlace(work.devices.views.show(placement.license, now), activation, placement.change, removed)
+    view, token = work.devices.views.show(placement.license, now), None
+    if command.wants_update_token:
+        token = issue(work, command, placement.license, activation).text
+    return DevicePlace(view, activation, placement.change, removed, token)
 
 
 def deactivate_device(work: LicenseWork, command: DeactivateDevice) -> ReleasedPlace:

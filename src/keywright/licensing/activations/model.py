@@ -153,6 +153,7 @@ class DevicePlace(msgspec.Struct, frozen=True, gc=False):
     activation: Activation
     change: PlaceChange
     removed: Activation | None = None
+    update_token: str | None = None
 
 
 class ReleasedPlace(msgspec.Struct, frozen=True, gc=False):
@@ -259,6 +260,7 @@ class ActivateDevice(ProgramCommand, frozen=True, kw_only=True):
     replaces: str | None = None
     remove: int | None = None
     lists_devices: bool = False
+    wants_update_token: bool = False
 
 
 class DeactivateDevice(ProgramCommand, frozen=True, kw_only=True):

@@ -317,3 +317,9 @@ def ticket_end(now: datetime) -> int:
     """The moment at which a new ticket ends, in seconds: at least 7 and at most 14 days from now."""
     life = int(TICKET_LIFE.total_seconds())
     return (int(now.timestamp()) // life + 2) * life
+
+
+def ends_tokens(before: License, after: License) -> bool:
+    """Whether a change of a license ends its update tokens: it is disabled, or has a new key."""
+    is_disabled = after.status == Status.DISABLED != before.status
+    return is_disabled or before.key != after.key

@@ -5,11 +5,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from msgspec import Struct
 from sqlalchemy import delete, func, select, update
 
-from keywright.db.bulk import Lookup
+from keywright.db.bulk import Lookup, Values, bulk_delete
 from keywright.db.records import Records
-from keywright.db.rows import to_seconds
+from keywright.db.rows import to_columns, to_seconds, with_datetimes
 from keywright.db.schema import products, release_files, releases, update_tokens
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.licensing.activations import store as activation_store
@@ -147,6 +148,39 @@ def find_holders_of(tx: ReadTransaction, tokens: Mapping[str, datetime]) -> dict
         for token, row in rows.items()
         if row.license_id in licenses
     }
+
+
+def list_tokens(tx: ReadTransaction, license_id: int) -> list[Values]:
+    """The tokens of a license without their hashes, the oldest first."""
+    names = ("id", "license_id", "activation_id", "prefix", "created_at", "ends_at")
+    query = select(*(update_tokens.c[name] for name in names)).where(update_tokens.c.license_id == license_id)
+    return [with_datetimes(row) for row in tx.connection.execute(query.order_by(update_tokens.c.id))]
+
+
+def save_new_token(tx: WriteTransaction, token: Struct, text: str) -> int:
+    """Insert a token, which has this text; returns its ID."""
+    return tx.insert(update_tokens, to_columns(token) | {"token_hash": hash_token(text)})
+
+
+def delete_tokens(tx: WriteTransaction, ids: Collection[int]) -> None:
+    """Delete these tokens."""
+    if ids:
+        tx.connection.execute(delete(update_tokens).where(update_tokens.c.id.in_(ids)))
+
+
+def limit_tokens(tx: WriteTransaction, ids: Collection[int], until: datetime) -> None:
+    """Let these tokens end then, unless they end before."""
+    those = (update_tokens.c.id.in_(ids), func.coalesce(update_tokens.c.ends_at, 2**62) > to_seconds(until))
+    if ids:
+        tx.connection.execute(update(update_tokens).where(*those).values(ends_at=to_seconds(until)))
+
+
+_END_TOKENS = bulk_delete(update_tokens, "license_id")
+
+
+def end_tokens(tx: WriteTransaction, license_ids: Iterable[int]) -> None:
+    """Delete the tokens of these licenses."""
+    _END_TOKENS.execute(tx.connection, [{"where_license_id": one} for one in license_ids])
 
 
 def delete_files(tx: WriteTransaction, release_id: int) -> None:
