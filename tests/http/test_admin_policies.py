@@ -236,6 +236,7 @@ EVERY_TERM = {
     "offline_days": "30",
     "next_check_seconds": "3600",
     "entitlements": ["pro", "export"],
+    "channels": "beta nightly",
     "meter_name": ["exports", "minutes", ""],
     "meter_limit": ["100", "9", ""],
     "meter_per": ["month", "license", "month"],
@@ -252,6 +253,7 @@ def test_a_policy_has_every_term(ada: Visitor) -> None:
     assert set(terms) == {one.name for one in fields_of_struct(Terms)}
     assert terms["portal_removals"] == {"count": 2, "per_days": 7}
     assert terms["entitlements"] == ["pro", "export"]
+    assert terms["channels"] == ["beta", "nightly"]
     assert terms["meters"]["minutes"] == {"limit": 9, "per": "license", "overage": "allow"}
     form = ada.get(f"/policies/{number}/edit").text
     for shown in (

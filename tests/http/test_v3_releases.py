@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from keywright.maintenance import doctor
 from keywright.provisioning.releases import files
 from tests.http.v3_app import App, Reply, open_app
 from tests.unit.test_versions import CONTENT, MINISIGN_KEY, minisign
@@ -218,3 +219,20 @@ def test_a_key_of_one_product_manages_its_releases_alone(app: App) -> None:
     assert [one["id"] for one in app.ask("GET", "/releases", token=token).json["items"]] == [mine]
     assert app.ask("POST", "/releases", {"product_id": 17, "version": "9"}, token=token).status == 201
     assert app.ask("POST", f"/releases/{mine}/publish", token=token).status == 200
+
+
+def test_the_doctor_finds_bytes_that_are_missing_altered_or_of_no_release(app: App) -> None:
+    release, folder = a_release(app), app.settings.files_folder
+    places = []
+    for name in ("a.msi", "b.msi", "c.msi"):
+        upload(app, add_file(app, release, name), name.encode())
+        places.append(files.path_of(folder, hashlib.sha256(name.encode()).hexdigest()))
+    assert list(doctor.examine_files(app.storage, folder)) == []
+    places[0].unlink()
+    places[1].write_bytes(b"!.msi")
+    files.path_of(folder, "0" * 64).parent.mkdir()
+    files.path_of(folder, "0" * 64).write_bytes(b"stray")
+    found = {one.code: one.what for one in doctor.examine_files(app.storage, folder)}
+    assert found.keys() == {"release_file.missing", "release_file.altered", "release_file.stray"}
+    assert "a.msi" in found["release_file.missing"]
+    assert "b.msi" in found["release_file.altered"]

@@ -19,7 +19,7 @@ from keywright.cli.doctor import examine_here
 from keywright.cli.installation import InstallationOptions, describe_database, open_here
 from keywright.cli.options import WrongUsage, command, with_options
 from keywright.core.errors import ConfigurationError
-from keywright.core.parsing import format_size, write_time
+from keywright.core.parsing import format_count, format_size, write_time
 
 if TYPE_CHECKING:
     from keywright.config import Settings
@@ -79,6 +79,7 @@ def backup(
     """
     from keywright.config.installation import find_secret, has_database, load_key_ring, load_secret
     from keywright.maintenance.backup import make_backup, note_backup
+    from keywright.provisioning.releases.files import list_stored
 
     began = monotonic()
     settings = options.read_settings()
@@ -112,6 +113,11 @@ def backup(
         f"{format_size(new.size)} and took {monotonic() - began:.1f} s."
     )
     print_line(_secret_advice(settings, new.manifest))
+    if names := [name for name, _ in list_stored(settings.files_folder)]:
+        print_line(
+            f"It does not have the {format_count(len(names), 'file')} of releases: copy the folder "
+            f"{settings.files_folder.absolute()}, too; its files never change."
+        )
     if file != "-" and settings.backup_command is not None:
         _run_after(settings.backup_command, Path(file))
     if key_ring is not None:

@@ -1,6 +1,7 @@
 """The command ``keywright doctor``."""
 
 from datetime import UTC, datetime
+from itertools import chain
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -77,7 +78,7 @@ def doctor(
 
 def examine_here(here: Installation, *, is_repairing: bool = False, as_json: bool = False) -> None:
     """Print what is wrong; ends with status 1 if anything is."""
-    from keywright.maintenance.doctor import Examined, examine, repair
+    from keywright.maintenance.doctor import Examined, examine, examine_files, repair
 
     warnings = _warn(here, is_silent=as_json)
     began, examined, print_licenses = monotonic(), Examined(), output.progress_printer("licenses")
@@ -88,7 +89,8 @@ def examine_here(here: Installation, *, is_repairing: bool = False, as_json: boo
         print_licenses(so_far.licenses)
 
     findings: list[tuple[Finding, bool]] = []
-    for finding in examine(here.storage, progress):
+    found = chain(examine(here.storage, progress), examine_files(here.storage, here.settings.files_folder))
+    for finding in found:
         was_repaired = is_repairing and finding.is_repairable
         if was_repaired:
             repair(here.storage, finding, here.now, here.origin)

@@ -66,6 +66,10 @@ _COMMANDS = {
     "usage": ("leases.usage_app", "Show how much of its meters a license used."),
     "policy": ("policies.app", "Make recipes for licenses, and licenses from them."),
     "product": ("products.app", "Make, show and change products: what licenses are for."),
+    "release": (
+        "releases.app",
+        "Make, fill, publish and yank releases, and explain who is offered one: for build scripts.",
+    ),
     "customer": (
         "customers.app",
         "Make, show and change customers; export or erase what is stored about one.",

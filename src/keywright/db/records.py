@@ -110,4 +110,7 @@ class Records(Generic[Model]):
         for name in self._decoders:
             is_null = values[name] == {}
             values[name] = None if is_null else msgspec.json.encode(values[name]).decode()
+        for name, convert in self._converters.items():
+            # A small integer on PostgreSQL.
+            values[name] = int(values[name]) if convert is bool else values[name]
         return values

@@ -7,6 +7,7 @@ they read some thousand licenses in one transaction, then the next.
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 
 import msgspec
 
@@ -19,8 +20,10 @@ from keywright.licensing.leases.store import recount_leases
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.licensing.undo.store import list_unreadable
+from keywright.licensing.updates.store import list_stored_files
 from keywright.maintenance import inspection
 from keywright.maintenance.inspection import OTHERS, Inspected
+from keywright.provisioning.releases.files import list_stored, path_of, read_digest
 from keywright.search.daily_counts_store import FORWARDED_BLINDLY, day_of
 from keywright.search.store import list_daily_counts
 from keywright.signing.keys import list_unsound
@@ -70,6 +73,26 @@ def examine(storage: Storage, progress: Callable[[Examined], None]) -> Iterator[
             break
         after_id = step.last_id
     yield from _examine_others(storage)
+
+
+def examine_files(storage: Storage, folder: Path) -> Iterator[Finding]:
+    """Yield what is wrong with the bytes of the files of releases: those missing, altered, or of no release.
+    Slow: it reads them all.
+    """
+    known = {str(one.sha256): one.name for one in run_read(storage, list_stored_files)}
+    present = dict(list_stored(folder))
+    again = "Upload the same bytes again to a new release, or copy them there from a backup."
+    for sha256, name in known.items():
+        if sha256 not in present:
+            what = f"the bytes of {name} are missing: {path_of(folder, sha256)}"
+            yield Finding("release_file.missing", what, again)
+        elif read_digest(present[sha256]) != sha256:
+            yield Finding(
+                "release_file.altered", f"the bytes of {name} were altered: {present[sha256]}", again
+            )
+    for sha256 in present.keys() - known.keys():
+        what = f"{present[sha256]} is of no release"
+        yield Finding("release_file.stray", what, "Delete it, unless an upload is just being made.")
 
 
 def proxy_warnings(storage: Storage, now: datetime) -> list[str]:

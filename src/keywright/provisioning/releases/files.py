@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO
 
-from keywright.core.errors import BodyTooLarge, ContentMismatch, ReleaseNotReady
+from keywright.core.errors import BodyTooLarge, ContentMismatch, FilesUnavailable, ReleaseNotReady
 from keywright.core.file_signatures import is_signed_by
 from keywright.db.locks import rename_durably, sync_folder
 from keywright.licensing.updates.model import ReleaseFile
@@ -95,6 +95,18 @@ def receiving(folder: Path, max_bytes: int) -> Iterator[Upload]:
                 os.unlink(file.name)
 
 
+def store_file(folder: Path, path: Path, expected: ReleaseFile, max_bytes: int) -> Digests:
+    """Copy a file of this machine into the folder. Raises what ``Upload`` does, and ``FilesUnavailable``."""
+    with path.open("rb") as source:
+        try:
+            with receiving(folder, max_bytes) as upload:
+                while piece := source.read(_CHUNK):
+                    upload.write(piece)
+                return upload.finish(expected)
+        except OSError as problem:
+            raise FilesUnavailable(str(problem)) from problem
+
+
 def check_files(folder: Path, found: ReleaseWithFiles) -> list[ReleaseFile]:
     """Read the bytes of all files that are here, and verify digests and signatures; slow. Returns the files.
     Raises ``ReleaseNotReady`` with the first that is wrong.
@@ -124,6 +136,12 @@ def _check_signature(opened: IO[bytes], file: ReleaseFile, keys: tuple[str, ...]
             is_right = is_signed_by(keys, file.signature or "", view)
         if not is_right:
             raise ReleaseNotReady(f"no public key of the product has made the signature of {file.name}")
+
+
+def read_digest(place: Path) -> str:
+    """The SHA-256 of a file's bytes."""
+    with place.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def list_stored(folder: Path) -> Iterator[tuple[str, Path]]:

@@ -1,0 +1,233 @@
+"""``keywright release …``, for build scripts: the same command again changes nothing."""
+
+import base64
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from keywright.cli import output
+from keywright.cli.installation import Installation
+from keywright.cli.options import AsJson, WrongUsage, command, with_installation
+from keywright.cli.paging import Limit, print_list
+from keywright.core.nouns import List, Noun
+from keywright.core.paging import Paging
+from keywright.core.parsing import parse_integer
+from keywright.licensing.updates.model import STABLE, FileKind, Release, ReleaseFile
+from keywright.licensing.updates.queries import ExplainRelease
+from keywright.licensing.updates.rules import Asked
+from keywright.provisioning.products import PRODUCT, ProductQuery
+from keywright.provisioning.releases import commands
+from keywright.provisioning.releases.commands import RELEASE, ReleaseWithFiles
+from keywright.provisioning.releases.fields import (
+    NewFile,
+    NewRelease,
+    ReleaseQuery,
+    parse_file_name,
+    parse_word,
+)
+from keywright.provisioning.releases.files import check_files, store_file
+
+app = typer.Typer(no_args_is_help=True)
+_Product = Annotated[str, typer.Argument(metavar="PRODUCT", help="The product, by its code or number.")]
+_Version = Annotated[str, typer.Argument(metavar="VERSION", help="The version.")]
+_COLUMNS = ("id", "product", "version", "channel", "state", "released at", "rollout")
+
+
+def _find(here: Installation, noun: Noun, where: Any) -> Any:
+    """The first one that matches; None where there is none."""
+    query: List = noun.list(paging=Paging(sort="id", after=None, limit=1), where=where)
+    return next(iter(here.ask(query).items), None)
+
+
+def _product_id(here: Installation, product: str) -> int:
+    if product.isascii() and product.isdigit():
+        return int(product)
+    found = _find(here, PRODUCT, ProductQuery(code=product))
+    if found is None:
+        raise WrongUsage(f"no product has the code {product}; `keywright product list` shows those there are")
+    return int(found.id)
+
+
+def _find_release(here: Installation, product: str, version: str) -> Release | None:
+    where = ReleaseQuery(product_id=_product_id(here, product), version=version)
+    found: Release | None = _find(here, RELEASE, where)
+    return found
+
+
+def _get_release(here: Installation, product: str, version: str) -> Release:
+    found = _find_release(here, product, version)
+    if found is None:
+        raise WrongUsage(f"there is no release {version}; `keywright release create` makes it")
+    return found
+
+
+def _print(release: Release, what: str, *, as_json: bool) -> None:
+    if as_json:
+        output.print_json(msgspec.to_builtins(release))
+    else:
+        output.print_line(f"Release {release.version} {what}")
+
+
+@command(app, "keywright release create paint 3.2.1 --channel beta --notes-file CHANGES.md")
+@with_installation
+def create(
+    here: Installation,
+    product: _Product,
+    version: _Version,
+    *,
+    channel: Annotated[str, typer.Option(metavar="CODE", help="Its channel.")] = STABLE,
+    notes_file: Annotated[Path | None, typer.Option(metavar="FILE", help="What is new, as Markdown.")] = None,
+    rollout: Annotated[
+        int, typer.Option(metavar="PERCENT", min=0, max=100, help="How many devices are offered it.")
+    ] = 100,
+    critical: Annotated[bool, typer.Option("--critical", help="Offer it to everyone at once.")] = False,
+    free_for_expired: Annotated[
+        bool, typer.Option("--free-for-expired", help="Also for licenses that cover older versions only.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a draft of a release. One of this version stays as it is."""
+    release = _find_release(here, product, version)
+    if release is not None:
+        _print(release, f"is there already: {release.state}.", as_json=as_json)
+        return
+    given = {
+        "product_id": _product_id(here, product),
+        "version": version,
+        "channel": channel,
+        "notes": None if notes_file is None else notes_file.read_text(encoding="utf-8"),
+        "rollout": {"percent": rollout},
+        "is_critical": critical,
+        "is_free_for_expired": free_for_expired,
+    }
+    fields = msgspec.convert(given, NewRelease)
+    made = here.change(commands.CreateRelease(context=here.context, fields=fields))
+    _print(made, "is drafted.", as_json=as_json)
+
+
+@command(app, "keywright release upload paint 3.2.1 paint-3.2.1.msi --platform windows --arch x86_64")
+@with_installation
+def upload(
+    here: Installation,
+    product: _Product,
+    version: _Version,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="The files.")],
+    *,
+    kind: Annotated[FileKind, typer.Option(help="What they are.")] = FileKind.INSTALLER,
+    platform: Annotated[str | None, typer.Option(metavar="NAME", parser=parse_word)] = None,
+    arch: Annotated[str | None, typer.Option(metavar="NAME", parser=parse_word)] = None,
+    signature: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Your signature of the one file: .sig or .minisig.")
+    ] = None,
+) -> None:
+    """Add files to a draft, with their bytes. The same bytes under the same name change nothing."""
+    release = _get_release(here, product, version)
+    if signature is not None and len(files) > 1:
+        raise WrongUsage("--signature belongs to one file")
+    text = None if signature is None else _read_signature(signature)
+    for path in files:
+        fields = NewFile(
+            name=parse_file_name(path.name), kind=kind, platform=platform, arch=arch, signature=text
+        )
+        _upload(here, release, path, fields)
+        output.print_line(f"{path.name} is in release {release.version}.")
+
+
+def _read_signature(path: Path) -> str:
+    """What is in the file: text, or the bytes of a bare signature."""
+    content = path.read_bytes()
+    return base64.b64encode(content).decode() if len(content) == 64 else content.decode().strip()
+
+
+def _upload(here: Installation, release: Release, path: Path, fields: NewFile) -> None:
+    found: ReleaseWithFiles = here.ask(commands.ListFiles(release_id=release.id))
+    file: ReleaseFile | None = next((one for one in found.files if one.name == fields.name), None)
+    if file is None:
+        add = commands.AddFile(context=here.context, release_id=release.id, fields=fields)
+        file = here.change(add)
+    digests = store_file(here.settings.files_folder, path, file, here.settings.max_file_bytes)
+    here.change(commands.StoreContent(context=here.context, file_id=file.id, digests=digests))
+
+
+@command(app, "keywright release publish paint 3.2.1")
+@with_installation
+def publish(
+    here: Installation,
+    product: _Product,
+    version: _Version,
+    *,
+    allow_older: Annotated[
+        bool, typer.Option("--allow-older", help="Also below the newest of its channel.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Publish a release, after its files and signatures were verified. One that is published stays so."""
+    release = _get_release(here, product, version)
+    found: ReleaseWithFiles = here.ask(commands.ListFiles(release_id=release.id))
+    checked: Sequence[ReleaseFile] = ()
+    if release.rank is None:
+        checked = check_files(here.settings.files_folder, found)
+    published = here.change(
+        commands.PublishRelease(
+            context=here.context, release_id=release.id, checked=checked, allow_older=allow_older
+        )
+    )
+    _print(published, "is published.", as_json=as_json)
+
+
+@command(app, "keywright release yank paint 3.2.1")
+@with_installation
+def yank(here: Installation, product: _Product, version: _Version, *, as_json: AsJson = False) -> None:
+    """Offer a release no more, and end its downloads; only a higher version heals programs that have it."""
+    release = _get_release(here, product, version)
+    yanked = here.change(commands.YankRelease(context=here.context, release_id=release.id))
+    _print(yanked, "is yanked.", as_json=as_json)
+
+
+@command(app, "keywright release list paint", name="list")
+@with_installation
+def list_releases(
+    here: Installation, product: _Product, *, limit: Limit = None, as_json: AsJson = False
+) -> None:
+    """List the releases of a product, by their numbers."""
+    where = ReleaseQuery(product_id=_product_id(here, product))
+    print_list(
+        here,
+        lambda paging: commands.ListReleases(paging=paging, where=where),
+        limit=limit,
+        as_json=as_json,
+        columns=_COLUMNS,
+        to_row=_row,
+        to_json=msgspec.to_builtins,
+    )
+
+
+def _row(one: Release) -> list[object]:
+    released = None if one.released_at is None else output.format_time(one.released_at)
+    rollout = f"{one.rollout.percent} %"
+    return [one.id, one.product_id, one.version, one.channel, one.state, released, rollout]
+
+
+@command(app, "keywright release explain paint 3.2.1 --license 17 --platform windows")
+@with_installation
+def explain(
+    here: Installation,
+    product: _Product,
+    version: _Version,
+    *,
+    license_id: Annotated[
+        int | None, typer.Option("--license", metavar="ID", parser=parse_integer, help="The license.")
+    ] = None,
+    app_version: Annotated[str | None, typer.Option(metavar="VERSION", help="What it runs now.")] = None,
+    platform: Annotated[str | None, typer.Option(metavar="NAME", help="Its operating system.")] = None,
+    arch: Annotated[str | None, typer.Option(metavar="NAME", help="Its processor.")] = None,
+) -> None:
+    """Show every rule about a release for a license, with yes or no."""
+    release = _get_release(here, product, version)
+    asked = Asked(app_version=app_version, platform=platform, arch=arch)
+    query = ExplainRelease(release_id=release.id, now=here.context.now, license_id=license_id, asked=asked)
+    rows = [("yes" if one.passed else "no", one.code, one.detail) for one in here.ask(query)]
+    output.print_table(("passed", "code", "rule"), rows)

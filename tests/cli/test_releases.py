@@ -1,0 +1,55 @@
+"""``keywright release``: three commands in a build script, and twice is once."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Keywright
+from tests.unit.test_versions import CONTENT, MINISIGN_KEY, minisign
+
+DATABASES = ("sqlite",)
+
+
+@pytest.mark.smoke
+def test_a_build_script_publishes_a_release_for_three_platforms(keywright: Keywright, tmp_path: Path) -> None:
+    keywright("product", "create", "--name", "Paint", "--code", "paint", "--public-key", MINISIGN_KEY)
+    build = tmp_path / "build"
+    build.mkdir()
+    names = ("paint.msi", "paint.dmg", "paint.AppImage")
+    for name in names:
+        (build / name).write_bytes(CONTENT + name.encode())
+    (build / "paint.zip").write_bytes(CONTENT)
+    (build / "paint.zip.minisig").write_text(minisign(CONTENT))
+    script = [
+        ("create", "paint", "3.2.1", "--rollout", "50"),
+        ("upload", "paint", "3.2.1", *(str(build / one) for one in names)),
+        (
+            "upload",
+            "paint",
+            "3.2.1",
+            str(build / "paint.zip"),
+            "--signature",
+            str(build / "paint.zip.minisig"),
+        ),
+        ("publish", "paint", "3.2.1"),
+    ]
+    for arguments in script:
+        keywright("release", *arguments)
+    before = keywright.json("release", "list", "paint")
+    assert [(one["version"], one["state"], one["rollout"]) for one in before] == [
+        ("3.2.1", "published", {"percent": 50})
+    ]
+    events = keywright.json("events")
+    for arguments in script:
+        keywright("release", *arguments)
+    assert keywright.json("release", "list", "paint") == before, "twice is once"
+    assert len(keywright.json("events")) == len(events)
+    rules = keywright("release", "explain", "paint", "3.2.1", "--platform", "windows")
+    assert "unknown_license" in rules
+    (build / "paint.msi").write_bytes(b"other")
+    refused = keywright.refused("release", "upload", "paint", "3.2.1", str(build / "paint.msi"))
+    assert "paint.msi" in refused
+    assert "no release 9" in keywright.refused("release", "publish", "paint", "9", status=2)
+    assert "no product has the code x" in keywright.refused("release", "list", "x", status=2)
+    keywright("release", "yank", "paint", "3.2.1")
+    assert keywright.json("release", "list", "paint")[0]["state"] == "yanked"
