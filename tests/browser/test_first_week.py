@@ -1,0 +1,124 @@
+"""The first week of a vendor on an empty server, without scripts: the links and buttons of each task."""
+
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from pyotp import TOTP
+
+from tests.browser.people import sign_in
+from tests.browser.watching import a_visitor
+from tests.http.admin_browser import PASSWORD, make_users
+from tests.server import RunningServer, running
+from tests.smtp_server import Mailbox, receiving
+
+
+@pytest.fixture
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A new server with its administrator."""
+    with running(tmp_path_factory.mktemp("week") / "data") as started:
+        make_users(started, "ada")
+        yield started
+
+
+class Walk:
+    """Presses links and buttons, and counts them."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.steps = 0
+
+    def press(self, *names: str) -> None:
+        for name in names:
+            found = self.page.get_by_role("link", name=name, exact=True)
+            found = found.or_(self.page.get_by_role("button", name=name, exact=True))
+            found.last.click()
+            self.steps += 1
+
+    def begin(self) -> None:
+        """A task begins at the overview."""
+        self.page.goto("/admin/overview")
+        self.steps = 0
+
+
+def make_product(walk: Walk) -> None:
+    walk.press("A product")
+    walk.page.locator("#field-name").fill("Paint")
+    walk.press("Save")
+    expect(walk.page.locator("#program")).to_contain_text("paint")
+
+
+def make_policy(walk: Walk) -> None:
+    walk.press("A policy of it", "Perpetual Bought once, good forever.", "Save")
+    expect(walk.page.locator("main")).to_contain_text(re.compile(r"Perpetual\s+Paint"))
+
+
+def connect_shop(walk: Walk) -> None:
+    walk.press("Your shop")
+    walk.page.get_by_label("Shop", exact=True).select_option("Stripe")
+    walk.page.get_by_label("Secret").fill("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    walk.press("Connect", "Next: which product makes which license")
+    walk.page.locator("#product-1").fill("price_1")
+    walk.page.locator("#policy-1").select_option("Perpetual")
+    walk.press("Save")
+    expect(walk.page.get_by_role("status").first).to_be_visible()
+
+
+def set_mail_up(walk: Walk, port: int) -> None:
+    walk.press("A mail server")
+    for name, text in {"smtp_host": "127.0.0.1", "smtp_port": str(port), "to": "ada@example.com"}.items():
+        walk.page.locator(f"#field-{name}").fill(text)
+    walk.page.locator("#field-mail_from").fill("Larch <keys@example.com>")
+    walk.page.locator("#field-smtp_encryption").select_option("none")
+    walk.press("Save and send a test mail")
+    expect(walk.page.get_by_role("status").first).to_contain_text("accepted the test mail")
+
+
+def invite(walk: Walk, there: Walk) -> None:
+    """A colleague, who sets a password and a second factor."""
+    walk.press("A colleague")
+    walk.page.get_by_label("Name").fill("bob")
+    walk.page.get_by_label("Support").check()
+    walk.press("Create user")
+    there.page.goto(walk.page.locator("#link").inner_text())
+    there.page.get_by_label("Password", exact=True).fill(PASSWORD)
+    there.page.get_by_label("Repeat the password").fill(PASSWORD)
+    there.press("Set password")
+    if there.page.get_by_role("button", name="Sign in", exact=True).count():
+        sign_in(there.page, "bob", path=None)
+        there.steps += 1
+    there.press("My account", "Set up")
+    totp = TOTP(there.page.locator("#secret").inner_text().replace(" ", ""))
+    there.page.get_by_role("textbox", name="Code").fill(totp.now())
+    there.press("Turn on", "I have saved them")
+    walk.steps += there.steps + 1
+
+
+def test_each_task_of_the_first_week_takes_few_steps(server: RunningServer, browser: Browser) -> None:
+    most = {"product": 3, "policy": 4, "shop": 8, "mail": 4, "colleague": 10}
+    taken = {}
+    with (
+        a_visitor(browser, server.base_url, has_scripts=False) as ada,
+        a_visitor(browser, server.base_url, has_scripts=False) as bob,
+        receiving(Mailbox()) as port,
+    ):
+        sign_in(ada.page, "ada")
+        walk = Walk(ada.page)
+        tasks: dict[str, Callable[[], None]] = {
+            "product": partial(make_product, walk),
+            "policy": partial(make_policy, walk),
+            "shop": partial(connect_shop, walk),
+            "mail": partial(set_mail_up, walk, port),
+            "colleague": partial(invite, walk, Walk(bob.page)),
+        }
+        for name, task in tasks.items():
+            walk.begin()
+            task()
+            taken[name] = walk.steps
+        walk.begin()
+        expect(walk.page.locator(".steps")).to_contain_text("A mail server done: 127.0.0.1")
+    print(taken)
+    assert [name for name, steps in taken.items() if steps > most[name]] == [], taken
+    assert server.sql("SELECT product_id IS NOT NULL FROM policies") == [(1,)]
