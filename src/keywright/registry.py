@@ -60,7 +60,7 @@ from keywright.provisioning.shops import handlers as shops
 from keywright.provisioning.shops import queries as shop_queries
 from keywright.provisioning.shops.commands import OpenConnection
 from keywright.provisioning.shops.holding import apply_to_restored
-from keywright.search import feed, projector
+from keywright.search import feed, projector, reports
 from keywright.search import licenses as license_lists
 from keywright.signing import handlers as license_files
 from keywright.signing import keys as signing_keys
@@ -130,6 +130,7 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     **usage_handlers.QUERY_HANDLERS,
     **license_lists.QUERY_HANDLERS,
     **feed.QUERY_HANDLERS,
+    **reports.QUERY_HANDLERS,
     GetPolicy: policies_handlers.find_policy,
     ListPolicies: policies_handlers.list_policies,
     FindPolicies: policies_handlers.find_policies,

@@ -6,7 +6,9 @@ from datetime import datetime, timedelta
 
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.axe import Axe
 from tests.browser.camera import PHONE, Camera, viewport
+from tests.browser.checks import Checks
 from tests.browser.people import sign_in
 from tests.browser.watching import Visitor, a_visitor
 from tests.http.admin_browser import PASSWORD
@@ -157,3 +159,13 @@ def test_the_pages_work_without_scripts(browser: Browser, server: RunningServer)
         assert brightness(page) < 100
         page.get_by_role("button", name="Sign out", exact=True).click()
         expect(page.get_by_role("status")).to_contain_text("You are signed out")
+
+
+def test_the_pages_of_the_api_are_accessible(visitor: Visitor, axe: Axe) -> None:
+    page, checks = visitor.page, Checks()
+    for path in ("/", "/openapi/v3", "/openapi/v2", "/problems", "/problems/limit_reached"):
+        answer = page.goto(path)
+        assert answer is not None
+        assert answer.ok, path
+        checks.run(axe.check, page)
+    checks.assert_passed()

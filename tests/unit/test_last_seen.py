@@ -17,6 +17,17 @@ def test_the_last_time_of_each_is_saved_once() -> None:
     assert seen.take() == []
 
 
+def test_a_new_version_is_saved_with_the_device_that_has_it() -> None:
+    seen = LastSeen()
+    seen.see(1, 5, 100, is_validation=True, version="4.1")
+    seen.see(1, 5, 200, is_validation=True, version="4.2")
+    seen.see(1, 6, 200, is_validation=True)
+    seen.see(2, None, 200, is_validation=True, version="9")
+    [command] = seen.take()
+    assert command.versions == {(1, 5): "4.2"}
+    assert seen.take() == []
+
+
 def test_what_is_remembered_is_bounded_and_saved_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(last_seen, "MAX_REMEMBERED", 2_500)
     seen = LastSeen()

@@ -1,5 +1,6 @@
 """Delete what is kept for a time only, every hour: idempotency records, deleted licenses, sign-ins of
-customers, mails, deliveries, events of shops, refused calls, usage of old periods, and events.
+customers, mails, deliveries, events of shops, refused calls, usage of old periods, and events. Count the
+devices of the day.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from keywright.maintenance.commands import PurgeDeletedLicenses, PurgeEvents, Pu
 from keywright.maintenance.retention import PurgeResult
 from keywright.provisioning.portal.model import PurgeSignIns
 from keywright.provisioning.shops.commands import PurgeShopEvents
-from keywright.search.commands import PurgeRefusals
+from keywright.search.commands import CountDevices, PurgeRefusals
 
 #: How long the answers to calls with an idempotency key are kept.
 ANSWERS_KEPT = timedelta(hours=48)
@@ -95,6 +96,7 @@ async def _delete_old(desk: Desk, now: datetime, days: KeptDays) -> bool:
         PurgeShopEvents(context=context, before=now - timedelta(days=days.keep_shop_events_days)),
         PurgeRefusals(context=context, before=now - REFUSALS_KEPT),
         PurgeDeliveries(context=context, before=now - rules.KEPT),
+        CountDevices(context=context),
         PurgeUsage(context=context, before=now - timedelta(days=days.keep_usage_days)),
     ):
         while await desk.execute(one):

@@ -23,15 +23,25 @@ _MAX_ROWS = 1_000
 class LastSeen:
     """When what exists was seen since the last save; nothing that a caller invents takes space here."""
 
-    __slots__ = ("_seen",)
+    __slots__ = ("_seen", "_versions")
 
     def __init__(self) -> None:
+        #: The versions that activations have now, where they are other ones.
+        self._versions: dict[tuple[int, int], str] = {}
         #: In seconds since 1970, by license and activation; activation 0 is a validation of the license.
         self._seen: dict[tuple[int, int], int] = {}
 
-    def see(self, license_id: int, activation_id: int | None, now: float, *, is_validation: bool) -> None:
-        """Remember an activation, and the license if it was validated. This is part of every call of a
-        program, and must cost next to nothing.
+    def see(
+        self,
+        license_id: int,
+        activation_id: int | None,
+        now: float,
+        *,
+        is_validation: bool,
+        version: str | None = None,
+    ) -> None:
+        """Remember an activation, with its version if that is a new one, and the license if it was validated.
+        This is part of every call of a program, and must cost next to nothing.
         """
         seen, seconds = self._seen, int(now)
         if len(seen) < MAX_REMEMBERED or (license_id, activation_id or 0) in seen:
@@ -39,14 +49,18 @@ class LastSeen:
                 seen[license_id, 0] = seconds
             if activation_id is not None:
                 seen[license_id, activation_id] = seconds
+                if version is not None:
+                    self._versions[license_id, activation_id] = version
 
     def take(self) -> list[SaveLastSeen]:
         """The commands that save all, and start again with nothing."""
         seen, self._seen = iter(self._seen.items()), {}
+        versions, self._versions = self._versions, {}
         context = Context(read_clock(), ORIGIN)
         commands = []
         while some := dict(islice(seen, _MAX_ROWS)):
-            commands.append(SaveLastSeen(context=context, seen=some))
+            new = {place: versions[place] for place in some.keys() & versions.keys()}
+            commands.append(SaveLastSeen(context=context, seen=some, versions=new))
         return commands
 
 

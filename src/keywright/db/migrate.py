@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from keywright.db.postgres import PostgresStorage
 
 #: The newest revision in ``migrations/versions``, as a test checks.
-HEAD = "0031"
+HEAD = "0033"
 #: The oldest revision whose code works with the schema of HEAD: that of the previous release.
 OLDEST_COMPATIBLE = "0016"
 #: The first release's revision. Those before it were of versions that cannot be migrated.

@@ -24,12 +24,14 @@ from keywright.licensing.updates.store import list_stored_files
 from keywright.maintenance import inspection
 from keywright.maintenance.inspection import OTHERS, Inspected
 from keywright.provisioning.releases.files import list_stored, path_of, read_digest
+from keywright.search import reports
 from keywright.search.daily_counts_store import FORWARDED_BLINDLY, day_of
 from keywright.search.store import list_daily_counts
 from keywright.signing.keys import list_unsound
 
 _LICENSES_AT_ONCE, _DELETED_AT_ONCE = 5_000, 100
 _RESTORE = "Restore a backup from before that happened."
+_REPORT_WRONG = "report.wrong"
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -109,10 +111,14 @@ def proxy_warnings(storage: Storage, now: datetime) -> list[str]:
 
 
 def repair(storage: Storage, finding: Finding, now: datetime, origin: Origin) -> None:
-    """Set a license's counters to the numbers of its activations and leases, and record that as an event.
+    """Set a license's counters to the numbers of its activations and leases, and record that as an event; or
+    count the reports again.
 
     Raises ``ValueError`` for a finding that is not repairable.
     """
+    if finding.code == _REPORT_WRONG:
+        rebuild_reports(storage)
+        return
     license_id = finding.license_id
     if license_id is None or not finding.is_repairable:
         raise ValueError(f"{finding.code} cannot be repaired")
@@ -131,8 +137,29 @@ def repair(storage: Storage, finding: Finding, now: datetime, origin: Origin) ->
     run_write(storage, recount)
 
 
+def rebuild_reports(storage: Storage) -> None:
+    """Count the months of the reports again, from all events that are kept."""
+    run_write(storage, reports.rebuild_months)
+    while run_write(storage, reports.count_some):
+        pass
+
+
+def _examine_reports(storage: Storage) -> Iterator[Finding]:
+    """Whether the months of the reports are what their events add up to."""
+    wrong = run_read(storage, reports.find_wrong)
+    for (_, subject, day, name), (stored, counted) in sorted(wrong.items())[:1]:
+        of = f"product {subject}" if subject else "all licenses"
+        month = f"{reports.date_of(day):%Y-%m}"
+        what = (
+            f"{len(wrong)} figures of the reports are not what the events add up to, such as {name!r} of "
+            f"{of} in {month}: {stored} instead of {counted}"
+        )
+        yield Finding(_REPORT_WRONG, what, "Run `keywright doctor --repair`.", is_repairable=True)
+
+
 def _examine_others(storage: Storage) -> Iterator[Finding]:
     """What is wrong beside the licenses."""
+    yield from _examine_reports(storage)
     for number in run_read(storage, inspection.find_doubled_numbers):
         what = f"more than one activation has the number {number}"
         yield Finding("activation.doubled", what, _RESTORE)

@@ -18,9 +18,9 @@ from keywright.licensing import moments
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License
 from keywright.licensing.store import delete_old_refusals, mark
-from keywright.search import counters_store, daily_counts_store, terms_store
+from keywright.search import counters_store, daily_counts_store, reports, terms_store
 from keywright.search import store as search_store
-from keywright.search.commands import ProjectEvents, PurgeRefusals, SaveCounters
+from keywright.search.commands import CountDevices, ProjectEvents, PurgeRefusals, SaveCounters
 from keywright.search.terms_store import END, Checkpoints
 
 #: The most events in one transaction.
@@ -69,7 +69,8 @@ def project_events(work: UnitOfWork, command: ProjectEvents) -> Projected:
     settled_id = settle(tx)
     at = terms_store.find_checkpoints(tx)
     is_done = at is not None and at.is_past_done and at.is_past_of_products_done
-    if at is not None and is_done and at.updates == at.events == newest and not terms_store.has_pruned(tx):
+    is_newest = at is not None and at.updates == at.events == at.reports == newest
+    if is_done and is_newest and not terms_store.has_pruned(tx):
         return Projected(0, Lag(0, None, 1.0))
     at = terms_store.lock_checkpoints(tx)
     if at is None:
@@ -89,6 +90,7 @@ def project_events(work: UnitOfWork, command: ProjectEvents) -> Projected:
         rows = _project_next_events(tx, at, max(1, limit // 2), settled_id)
         rows += _project_past(tx, at, max(1, limit - rows))
     rows += _count_past_of_products(tx, at, max(1, limit - rows))
+    rows += reports.count_months(tx, at, limit)
     # After inserting terms, which may belong to deleted activations.
     rows += terms_store.delete_terms_of_pruned(tx, limit=limit)
     terms_store.save_checkpoints(tx, before, at)
@@ -104,7 +106,7 @@ def _lag(tx: ReadTransaction, at: Checkpoints, newest: int) -> Lag:
     behind = max(0, newest - min(at.events, at.updates))
     oldest_at = terms_store.find_time_after(tx, newest - behind) if behind else None
     if at.is_past_done:
-        return Lag(behind, oldest_at, 1.0)
+        return Lag(behind, oldest_at, at.reports / at.events if at.reports < at.events else 1.0)
     # The activations come last and take longest; the rest is a few hundredths of it.
     return Lag(behind, oldest_at, min(at.past_activations / max(1, terms_store.newest_license(tx)), 0.99))
 
@@ -280,4 +282,5 @@ HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
     ProjectEvents: project_events,
     SaveCounters: save_counters,
     PurgeRefusals: purge_refusals,
+    CountDevices: reports.count_devices,
 }

@@ -129,6 +129,15 @@ class Checkpoints(msgspec.Struct):
     #: has been.
     products_until: int = -1
     products_past: int = 0
+    #: The last event that is in the reports, and the first month that they count, if they were built again.
+    reports: int = 0
+    reports_since: int = 0
+    #: The day whose devices are counted, the license and the token from which on they are not yet, and the
+    #: last day that was counted whole.
+    devices_day: int = 0
+    devices_license: int = 0
+    devices_token: int = 0
+    devices_done: int = 0
     #: The last event whose license is in ``license_updates``: servers of older releases project without it.
     updates: int = 0
 

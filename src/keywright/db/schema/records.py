@@ -92,6 +92,22 @@ daily_product_counts = Table(
     sqlite_with_rowid=False,
 )
 
+#: The figures of the reports. ``kind`` is ``month`` (of product ``subject_id``, 0: of all licenses; the day
+#: is the first of the month), ``version`` (the active devices of the product on the day; the name is the
+#: version, the platform and within how many days they were seen, separated by tabs), ``norm`` (what the
+#: licenses of policy ``subject_id`` have, 0: of none) or ``license`` (what license ``subject_id`` has more).
+report_counts = Table(
+    "report_counts",
+    metadata,
+    Column("kind", String(10), nullable=False),
+    Column("subject_id", BigInteger, nullable=False),
+    Column("day", Integer, nullable=False),
+    Column("name", String(140), nullable=False),
+    Column("amount", BigInteger, nullable=False),
+    PrimaryKeyConstraint("kind", "subject_id", "day", "name"),
+    sqlite_with_rowid=False,
+)
+
 #: Activations refused because the license had no free place.
 limit_refusals = Table(
     "limit_refusals",

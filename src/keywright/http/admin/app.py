@@ -30,6 +30,7 @@ from keywright.http.admin.sections.old_addresses import OldAddresses
 from keywright.http.admin.sections.overview import Overview, Start
 from keywright.http.admin.sections.policies import Policies
 from keywright.http.admin.sections.products import Products
+from keywright.http.admin.sections.reports import Reports
 from keywright.http.admin.sections.second_factor import SecondFactors, redirect_to_enrollment
 from keywright.http.admin.sections.settings import SettingsPages
 from keywright.http.admin.sections.sign_in import SignIn, redirect_to_sign_in
@@ -63,6 +64,7 @@ SECTIONS: tuple[type[Section], ...] = (
     Customers,
     Products,
     Policies,
+    Reports,
     Events,
     Jobs,
     Connections,

@@ -7,6 +7,7 @@ from typing import Any
 from keywright.core.errors import NoSuchAddress
 from keywright.db import ReadTransaction
 from keywright.http.admin.activity import Series, build_chart, read_activity
+from keywright.http.admin.texts import version_text
 from keywright.http.admin.timeline import read_timeline
 from keywright.http.pages.inputs import require_id
 from keywright.http.pages.languages import _
@@ -15,10 +16,14 @@ from keywright.identity.model import ApiKey, Right
 from keywright.identity.store import list_api_keys
 from keywright.provisioning.policies import store as policy_store
 from keywright.provisioning.store import PRODUCTS
+from keywright.search import reports
+from keywright.search.commands import ListVersions
 from keywright.search.owned_store import MAX_COUNTED, count_expiries, count_licenses
 
 #: The most policies that are shown.
 _MAX_POLICIES = 100
+#: The most versions in the chart.
+_MAX_SERIES = 4
 _EPOCH = date(1970, 1, 1)
 
 
@@ -40,6 +45,7 @@ def read_product(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
         "has_more_policies": len(policies) > _MAX_POLICIES,
         "api_keys": _list_api_keys(tx, number, request),
         **activity,
+        **_read_versions(tx, number, activity["days"], request),
         **_read_expiries(tx, request, number, activity["days"], is_big=licenses > MAX_COUNTED),
         **read_timeline(tx, request, product=str(number)),
     }
@@ -56,6 +62,17 @@ def _read_expiries(
     until = None if found.counted_until is None else _EPOCH + timedelta(days=found.counted_until)
     chart = build_chart([Series(_("Expiries"), amounts)], today + timedelta(days=days - 1))
     return {"expiries": chart, "expiries_until": until}
+
+
+def _read_versions(tx: ReadTransaction, product_id: int, days: int, request: PageRequest) -> dict[str, Any]:
+    """The versions in use, and how many devices had the first of them on each day."""
+    found = reports.read_versions(tx, ListVersions(product_id=product_id, now=request.now, days=days - 1))
+    last = found.counted_on or request.now.date()
+    names = list(dict.fromkeys(one.app_version for one in found.versions))[:_MAX_SERIES]
+    amounts = {(one.app_version, one.day): one.devices for one in found.days}
+    of_days = [last - timedelta(days=days - 1 - index) for index in range(days)]
+    series = [Series(version_text(name), [amounts.get((name, one), 0) for one in of_days]) for name in names]
+    return {"in_use": found, "version_chart": build_chart(series, last) if series else None}
 
 
 def _list_api_keys(tx: ReadTransaction, product_id: int, request: PageRequest) -> Sequence[ApiKey]:

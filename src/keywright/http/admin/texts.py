@@ -85,11 +85,17 @@ def order_text(license: License) -> str | None:
 
 
 #: What templates may call, or use as filters.
+def version_text(version: str) -> str:
+    """A program's version; that of all others where they are very many."""
+    return _("all others") if version == "*" else version or _("not known")
+
+
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "license_state": license_state,
     "state_tone": state_tone,
     "order_text": order_text,
     "refusal_text": refusal_text,
+    "version_text": version_text,
 }
 
 

@@ -174,7 +174,11 @@ class Pipeline:
             counters.count_validation(answer.product_id)
         if is_core and answer.license_id is not None:
             counters.last_seen.see(
-                answer.license_id, answer.activation_id, time(), is_validation=is_validation
+                answer.license_id,
+                answer.activation_id,
+                time(),
+                is_validation=is_validation,
+                version=answer.app_version,
             )
 
     def _see_refusal(self, call: Call, reason: str) -> None:

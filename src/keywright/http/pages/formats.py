@@ -103,6 +103,13 @@ def write_short_day(day: date) -> str:
     return format_skeleton("MMMd", day, locale=current_language().locale)
 
 
+def write_month(day: date) -> str:
+    """``Nov 2026``."""
+    from babel.dates import format_skeleton
+
+    return format_skeleton("yMMM", day, locale=current_language().locale)
+
+
 def write_ago(moment: datetime, now: datetime) -> str:
     """``3 minutes ago``, ``in 2 days``: the largest unit."""
     from babel.dates import format_timedelta

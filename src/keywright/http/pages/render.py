@@ -149,6 +149,7 @@ def build_environment(
         moment=formats.write_moment,
         day=formats.write_day,
         short_day=formats.write_short_day,
+        month=formats.write_month,
         ago=formats.write_ago,
         clock=formats.write_clock,
         is_near=formats.is_near,

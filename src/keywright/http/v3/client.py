@@ -138,7 +138,13 @@ def _write_validation(call: Call, found: Validated) -> Answer:
         license_id=None if view is None else view.license.id,
         product_id=None if view is None else view.license.product_id,
         activation_id=None if activation is None else activation.id,
+        app_version=_new_version(call.body, activation),
     )
+
+
+def _new_version(body: schemas.Validate, activation: Activation | None) -> str | None:
+    """The program's version, where the device had another one."""
+    return None if activation is None or body.app_version == activation.app_version else body.app_version
 
 
 async def activate(call: Call, body: schemas.Activate) -> Answer:

@@ -139,6 +139,7 @@ def keep_offline(work: LicenseWork, command: KeepOffline) -> Activation | None:
 def save_last_seen(work: LicenseWork, command: SaveLastSeen) -> None:
     """Store when licenses that still exist, and their activations, were seen."""
     store.save_last_seen(work.tx, command.seen)
+    store.save_versions(work.tx, command.versions)
 
 
 def _new_activation(work: LicenseWork, license: License, command: ActivateDevice) -> Activation:

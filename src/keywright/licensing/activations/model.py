@@ -269,13 +269,15 @@ class DeactivateDevice(ProgramCommand, frozen=True, kw_only=True):
 
 class SaveLastSeen(Command, frozen=True, kw_only=True):
     """Store when these were seen, in seconds since 1970, by license and activation; activation 0 is a
-    validation of the license.
+    validation of the license. ``versions`` are those of programs that state another one than when they were
+    activated.
     """
 
     cost = Cost.ALONE
     is_internal = True
 
     seen: Mapping[tuple[int, int], int]
+    versions: Mapping[tuple[int, int], str] = {}
 
 
 class Validate(Query, frozen=True, kw_only=True):

@@ -167,6 +167,17 @@ def save_last_seen(tx: WriteTransaction, seen: Mapping[tuple[int, int], int]) ->
     SAVE_LAST_SEEN.execute(tx.connection, values)
 
 
+def save_versions(tx: WriteTransaction, versions: Mapping[tuple[int, int], str]) -> None:
+    """Store the versions of these activations, by license and ID."""
+    SAVE_VERSIONS.execute(
+        tx.connection,
+        [
+            {"where_license_id": license_id, "where_id": id, "app_version": version}
+            for (license_id, id), version in sorted(versions.items())
+        ],
+    )
+
+
 def save_new_activations(tx: WriteTransaction, new: Sequence[Activation]) -> None:
     """Insert."""
     INSERT_ACTIVATIONS.execute(tx.connection, list(map(activation_values, new)))
@@ -356,6 +367,7 @@ HOLDERS = (
     .limit(bindparam("most"))
 )
 PRESENT = Lookup(select(licenses.c.id), licenses.c.id)
+SAVE_VERSIONS = bulk_update(activations, ["license_id", "id"], ["app_version"])
 SAVE_LAST_SEEN = bulk_upsert(last_seen, ["license_id", "activation_id"], largest=["seen_at"])
 NEW_DEVICES_OF = Lookup(select(new_devices), new_devices.c.license_id)
 INSERT_NEW_DEVICES = bulk_upsert(new_devices, ["license_id", "seen_at", "fingerprint"])

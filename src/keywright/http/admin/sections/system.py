@@ -55,7 +55,7 @@ class System(Section):
     label = N_("System")
     path = "/system"
     group = N_("Settings")
-    icon = "sliders"
+    icon = "database"
     right = Right.ADMINISTER
 
     def __init__(self, site: AdminSite) -> None:

@@ -41,6 +41,7 @@ NAMES = (
     "policy",
     "job",
     "made",
+    "ended",
     "sort",
 )
 #: The choices for "expires within", in days.
@@ -240,6 +241,7 @@ _PARSERS: dict[str, Callable[[ReadTransaction, str], dict[str, Any]]] = {
     "policy": lambda tx, text: {"policy_id": _read_policy(tx, text)},
     "job": lambda _tx, text: {"job_id": parsing.parse_integer(text)},
     "made": lambda _tx, text: {"created": _read_days(text)},
+    "ended": lambda _tx, text: {"expires": _read_days(text)},
     "sort": _read_order,
 }
 
@@ -259,6 +261,7 @@ def _describe(filter_: Filter, name: str, names: Names) -> tuple[str, str]:
         "policy": lambda: (_("Policy"), _name(search.policy_id, names["policy"])),
         "job": lambda: (_("Made or changed by job"), str(search.job_id)),
         "made": lambda: (_("Made on"), filter_.texts["made"].replace("..", " – ")),
+        "ended": lambda: (_("Expired on"), filter_.texts["ended"].replace("..", " – ")),
         "places": lambda: (_("Places"), _("none is free") if search.is_full else _("never activated")),
     }
     return describe[name]()

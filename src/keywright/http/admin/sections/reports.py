@@ -1,0 +1,139 @@
+"""The owner's reports: what is sold, renewed and lapsed, which versions are in use, and who needs more."""
+
+import codecs
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from starlette.responses import Response
+
+from keywright.core.crypto import mask
+from keywright.core.errors import NoSuchAddress
+from keywright.db import ReadTransaction
+from keywright.http.pages.inputs import parse_number
+from keywright.http.pages.languages import N_
+from keywright.http.pages.page import Section, page
+from keywright.http.pages.request import PageRequest
+from keywright.identity.model import Right
+from keywright.provisioning.exporters import to_csv
+from keywright.provisioning.products import NameKind
+from keywright.provisioning.store import find_titles, list_names, names_of
+from keywright.search import projector, reports, reports_store
+
+#: The most products, and the most rows of other tables, on the page and in a CSV.
+_MAX_PRODUCTS, _MAX_SHOWN, _MAX_ROWS = 200, 20, 1_000
+#: The refused licenses that are looked at.
+_MAX_REFUSED = 10_000
+#: The numbers of months that can be chosen.
+_MONTHS = (12, 24, 36)
+_REFUSED_WITHIN = timedelta(days=30)
+
+
+class Reports(Section):
+    """The figures by month, and what to look at."""
+
+    label = N_("Reports")
+    path = "/reports"
+    group = N_("Activity")
+    icon = "chart"
+    right = Right.LOOK
+
+    @page("")
+    def show(self, request: PageRequest) -> Response:
+        """All reports, of all products or of one."""
+        return request.render("reports/show.html", **request.ask(lambda tx: _read(tx, request)))
+
+    @page("/{name}.csv")
+    def export(self, request: PageRequest) -> Response:
+        """A report as CSV."""
+        if (to_rows := _EXPORTS.get(name := request.path_params["name"])) is None:
+            raise NoSuchAddress
+        values = request.ask(lambda tx: _read(tx, request))
+        content = codecs.BOM_UTF8 + to_csv(to_rows(values))
+        return request.download(f"{name}-{request.now:%Y%m%d}.csv", iter([content]))
+
+
+def _read(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
+    product_id, months = (parse_number(request.query.get(name, "")) for name in ("product", "months"))
+    months = months if months in _MONTHS else _MONTHS[0]
+    products = list_names(tx, NameKind.PRODUCT, after=-1, limit=_MAX_PRODUCTS)
+    subjects = (*products, 0) if product_id is None else (product_id,)
+    found = reports.list_months(tx, request.now, months, subjects)
+    sums = {number: reports.sum_months(some) for number, some in found.items() if number}
+    versions = reports.list_newest_versions(tx, subjects)
+    every = [(number, one) for number, some in versions.items() for one in some]
+    customers = reports_store.list_refused_customers(
+        tx,
+        since=int((request.now - _REFUSED_WITHIN).timestamp()),
+        most=_MAX_REFUSED,
+        limit=_MAX_ROWS,
+    )
+    unusual = reports.list_unusual(tx) if product_id is None else []
+    owners = {one.license.customer_id for one in unusual if one.license.customer_id is not None}
+    products_of = {one.license.product_id for one in unusual if one.license.product_id is not None}
+    return {
+        "product_id": product_id,
+        "products": products if product_id is None else {product_id: str(product_id), **products},
+        "months": months,
+        "choices": _MONTHS,
+        "by_month": found[product_id or 0],
+        "by_product": {} if product_id is not None else {n: one for n, one in sums.items() if any(one[2:])},
+        "versions": sorted(every, key=lambda pair: (-pair[1].devices, pair[0]))[:_MAX_ROWS],
+        "customers": customers,
+        "titles": find_titles(tx, {one.customer_id for one in customers} | owners),
+        "unusual": unusual,
+        "max_rows": _MAX_SHOWN,
+        "names": names_of(tx, NameKind.PRODUCT, products_of | {*versions}),
+        "counted_on": reports.find_counted_day(tx),
+        "lag": projector.lag(tx),
+    }
+
+
+Rows = Iterable[Sequence[Any]]
+_FIGURES = ("made", "trials", "bought", "expiries", "renewed", "rate", "lapsed", "refunded")
+
+
+def _figures(one: reports.Month) -> list[Any]:
+    return [round(found, 4) if isinstance(found := getattr(one, name), float) else found for name in _FIGURES]
+
+
+def _month_rows(values: dict[str, Any]) -> Rows:
+    yield ("month", *_FIGURES)
+    yield from ((f"{one.first:%Y-%m}", *_figures(one)) for one in values["by_month"])
+
+
+def _product_rows(values: dict[str, Any]) -> Rows:
+    yield ("product_id", "product", *_FIGURES)
+    for number, one in values["by_product"].items():
+        yield (number, values["products"].get(number), *_figures(one))
+
+
+def _version_rows(values: dict[str, Any]) -> Rows:
+    yield ("product_id", "product", "app_version", "platform", "devices", "seen_1_day", "seen_7_days")
+    for number, one in values["versions"]:
+        name = values["names"].get(number)
+        yield (number, name, one.app_version, one.platform, one.devices, one.seen_1_day, one.seen_7_days)
+
+
+def _customer_rows(values: dict[str, Any]) -> Rows:
+    yield ("customer_id", "customer", "licenses", "refusals", "last_refused_at")
+    for one in values["customers"]:
+        title = values["titles"].get(one.customer_id)
+        yield (one.customer_id, title, one.licenses, one.refusals, one.last_refused_at)
+
+
+def _license_rows(values: dict[str, Any]) -> Rows:
+    yield ("license_id", "key", "customer_id", "product_id", "devices", "networks", "refusals")
+    for one in values["unusual"]:
+        license = one.license
+        owner = (mask(license.key), license.customer_id, license.product_id)
+        yield (license.id, *owner, one.devices, one.networks, one.refusals)
+
+
+_EXPORTS = {
+    "months": _month_rows,
+    "products": _product_rows,
+    "versions": _version_rows,
+    "customers": _customer_rows,
+    "licenses": _license_rows,
+}

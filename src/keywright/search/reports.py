@@ -1,0 +1,362 @@
+"""The reports: a projection of what happened in each month, and a count of each day's devices."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from typing import Any, NamedTuple
+
+import msgspec
+
+from keywright.core.command import Query
+from keywright.core.errors import NotFound
+from keywright.db import ReadTransaction, WriteTransaction
+from keywright.db.rows import to_datetime
+from keywright.events.store import event_of, find_deletion_moment
+from keywright.events.unit_of_work import UnitOfWork
+from keywright.licensing.licenses.model import License
+from keywright.licensing.licenses.store import find_licenses_by_id
+from keywright.provisioning.store import is_product_taken
+from keywright.search import reports_rules as rules
+from keywright.search import reports_store as store
+from keywright.search import terms_store
+from keywright.search.commands import (
+    CountDevices,
+    ListVersions,
+    VersionInUse,
+    VersionOnDay,
+    VersionsInUse,
+)
+from keywright.search.reports_rules import LICENSE, MONTH, NORM, VERSION, History, Key
+from keywright.search.store import list_products_of
+from keywright.search.terms_store import Checkpoints
+
+#: The events that are looked at in the time of one that is projected.
+_PER_EVENT = 4
+#: The events that are compared in a step.
+_COMPARED = 5_000
+#: The activations that are counted in a step.
+_MAX_DEVICES = 1_000
+#: The most versions of a product on a day, and the most licenses that have more than their like.
+MAX_VERSIONS, MAX_LICENSES = 100, 200
+#: The name of all other versions.
+OTHERS = "*"
+#: For how many days the devices of a day are kept.
+_KEPT_DAYS = 400
+
+
+def count_months(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
+    """Add the next events to the figures of months; returns how many that are worth, 0 for the last ones."""
+    until_id = min(at.events, at.reports + limit * _PER_EVENT)
+    if until_id <= at.reports:
+        return 0
+    found = _count_events(tx, at.reports, until_id)
+    store.add_counts(tx, {key: amount for key, amount in found.items() if key[2] >= at.reports_since})
+    at.reports = until_id
+    return 0 if until_id == at.events else limit
+
+
+def _count_events(tx: ReadTransaction, after_id: int, until_id: int) -> dict[Key, int]:
+    happened = {
+        row[0]: event_of(row[1:]) for row in store.list_reported(tx, after_id=after_id, until_id=until_id)
+    }
+    license_ids = {one.license_id for one in happened.values()}
+    return rules.count_months(happened, _list_histories(tx, license_ids)) if license_ids else {}
+
+
+def _list_histories(tx: ReadTransaction, license_ids: set[int]) -> Mapping[int, History]:
+    trials, products = store.find_trials(tx, license_ids), list_products_of(tx, license_ids)
+    found = {one: History(one in trials, products.get(one), {}, {}) for one in license_ids}
+    for row in sorted(store.list_history(tx, license_ids), key=lambda one: int(one.id)):
+        details: Any = msgspec.json.decode(row.details or "{}")
+        if row.name == "license.updated":
+            found[row.license_id].updates[row.id] = details
+        else:
+            found[row.license_id].expired[row.id] = details.get("expires_at", "")
+    return found
+
+
+def first_sure_month(tx: ReadTransaction) -> int:
+    """The first month, by the number of its first day, of which all events are kept."""
+    moment = find_deletion_moment(tx)
+    if not moment:
+        return 0
+    # An expiry may be of a renewal up to a window before it.
+    first = to_datetime(moment) + rules.WINDOW
+    return rules.month_of(rules.month_after(first))
+
+
+def find_wrong(tx: ReadTransaction) -> dict[Key, tuple[int, int]]:
+    """The figures of months that are not what the kept events add up to: as stored, and as counted. It reads
+    all events of licenses.
+    """
+    at, since = terms_store.find_checkpoints(tx) or Checkpoints(), first_sure_month(tx)
+    counted: dict[Key, int] = defaultdict(int)
+    for after_id in range(0, at.reports, _COMPARED):
+        found = _count_events(tx, after_id, min(at.reports, after_id + _COMPARED))
+        for key, amount in found.items():
+            counted[key] += amount
+    stored = store.list_counts(tx, MONTH, since=since, limit=1_000_000)
+    keys = {key for key in (*counted, *stored) if key[2] >= since}
+    pairs = {key: (stored.get(key, 0), counted.get(key, 0)) for key in keys}
+    return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def rebuild_months(tx: WriteTransaction) -> None:
+    """Have the figures of the months whose events are kept counted again, by the projection."""
+    terms_store.lock_projection(tx)
+    at = terms_store.find_checkpoints(tx)
+    if at is None:
+        return
+    since = first_sure_month(tx)
+    store.delete_counts(tx, MONTH, since=since)
+    terms_store.save_checkpoints(tx, at, msgspec.structs.replace(at, reports=0, reports_since=since))
+
+
+def count_some(tx: WriteTransaction) -> bool:
+    """Add some of the events that have been projected to the months; returns whether there may be more."""
+    at = terms_store.lock_checkpoints(tx)
+    if at is None:
+        return True
+    before = msgspec.structs.replace(at)
+    has_more = bool(count_months(tx, at, _COMPARED))
+    terms_store.save_checkpoints(tx, before, at)
+    return has_more
+
+
+def date_of(day: int) -> date:
+    """The date of a day of a figure."""
+    return date(1970, 1, 1) + timedelta(days=day)
+
+
+# --- the devices of a day ----------------------------------------------------------------------------------
+
+
+def count_devices(work: UnitOfWork, command: CountDevices) -> bool:
+    """Count some devices. Returns whether there are more to count today."""
+    tx, now = work.tx, command.context.now
+    at, today = terms_store.lock_checkpoints(tx), rules.day_of(now)
+    if at is None:
+        return True
+    before = msgspec.structs.replace(at)
+    if at.devices_day != today:
+        _begin(tx, at, today)
+    elif at.devices_done == today:
+        return False
+    is_last = _count_next(tx, at, now)
+    if is_last:
+        _end(tx, at, today)
+    terms_store.save_checkpoints(tx, before, at)
+    return not is_last
+
+
+def _begin(tx: WriteTransaction, at: Checkpoints, today: int) -> None:
+    for day in {today, at.devices_day} - {at.devices_done}:
+        for kind in (VERSION, NORM, LICENSE):
+            store.delete_counts(tx, kind, since=day, until=day + 1)
+    store.delete_counts(tx, VERSION, until=today - _KEPT_DAYS)
+    at.devices_day, at.devices_license, at.devices_token = today, 0, 0
+
+
+def _count_next(tx: WriteTransaction, at: Checkpoints, now: datetime) -> bool:
+    """Count the next devices. Returns whether they were the last ones."""
+    place = (at.devices_license, f"{at.devices_token:015x}" if at.devices_token else "")
+    found = store.list_devices(tx, place, limit=_MAX_DEVICES)
+    is_last = len(found) < _MAX_DEVICES
+    if not is_last:
+        last = found[-1]
+        # All devices of a license are counted together, if they are not too many.
+        whole = [one for one in found if one.license_id != last.license_id]
+        at.devices_license = last.license_id
+        at.devices_token = 0 if whole else terms_store.token_position(last.token) + 1
+        found = whole or found
+    refusals = store.find_refusals(
+        tx, {one.license_id for one in found}, int((now - rules.WINDOW).timestamp())
+    )
+    norms = store.list_counts(tx, NORM, days=(at.devices_done, at.devices_day))
+
+    def average(policy_id: int, name: str) -> float | None:
+        for day in (at.devices_done, at.devices_day):
+            number = norms.get((NORM, policy_id, day, "licenses"), 0)
+            if number:
+                return norms.get((NORM, policy_id, day, name), 0) / number
+        return None
+
+    store.add_counts(tx, rules.count_devices(found, refusals, average, now))
+    return is_last
+
+
+def _end(tx: WriteTransaction, at: Checkpoints, today: int) -> None:
+    """Keep what is most, and nothing of the count before."""
+    for kind in (NORM, LICENSE):
+        store.delete_counts(tx, kind, until=today)
+        store.delete_counts(tx, kind, since=today + 1)
+    found = store.list_counts(tx, LICENSE, days=(today,))
+    scores = {key[1]: amount for key, amount in found.items() if key[3] == "score"}
+    kept = sorted(scores, key=lambda one: (-scores[one], one))[:MAX_LICENSES]
+    store.delete_keys(tx, [key for key in found if key[1] not in kept])
+    _fold_versions(tx, today)
+    at.devices_done = today
+
+
+def _fold_versions(tx: WriteTransaction, today: int) -> None:
+    """Make one of the versions that the fewest devices of a product have, where they are very many."""
+    of_products: dict[int, list[tuple[int, Key]]] = defaultdict(list)
+    for key, amount in store.list_counts(tx, VERSION, days=(today,)).items():
+        of_products[key[1]].append((amount, key))
+    for product_id, some in of_products.items():
+        few = sorted(some, reverse=True)[MAX_VERSIONS:]
+        store.delete_keys(tx, [key for _, key in few])
+        folded: dict[Key, int] = defaultdict(int)
+        for amount, key in few:
+            days = key[3].rpartition("\t")[2]
+            folded[VERSION, product_id, today, f"{OTHERS}\t\t{days}"] += amount
+        store.add_counts(tx, folded)
+
+
+# --- what pages and programs ask --------------------------------------------------------------------------
+
+
+def list_versions(read: Any, query: ListVersions) -> VersionsInUse:
+    """Which versions of a product are in use. Raises ``NotFound``."""
+    number = query.product_id
+    if query.only_product_id not in (None, number) or not is_product_taken(read.tx, number):
+        raise NotFound(f"product {number}")
+    return read_versions(read.tx, query)
+
+
+def read_versions(tx: ReadTransaction, query: ListVersions) -> VersionsInUse:
+    """The same of a product that exists."""
+    at = terms_store.find_checkpoints(tx) or Checkpoints()
+    since = min(rules.day_of(query.now), at.devices_done) - query.days
+    found = store.list_counts(tx, VERSION, subjects=(query.product_id,), since=since)
+    done = {key: amount for key, amount in found.items() if key[2] <= at.devices_done}
+    return VersionsInUse(
+        date_of(at.devices_done) if at.devices_done else None,
+        sum(amount for key, amount in done.items() if key[2] == at.devices_done),
+        tuple(_versions_of(done, at.devices_done)),
+        tuple(_days_of(done)),
+    )
+
+
+def _versions_of(found: Mapping[Key, int], day: int) -> list[VersionInUse]:
+    seen: dict[tuple[str, str], dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    for key, amount in found.items():
+        if key[2] == day:
+            version, platform, days = key[3].split("\t")
+            for within in rules.SEEN_WITHIN:
+                seen[version, platform][within] += amount * (int(days) <= within)
+    every = [VersionInUse(*name, one[30], one[1], one[7]) for name, one in seen.items()]
+    return sorted(every, key=lambda one: (-one.devices, one.app_version, one.platform))
+
+
+def _days_of(found: Mapping[Key, int]) -> list[VersionOnDay]:
+    days: dict[tuple[int, str], int] = defaultdict(int)
+    for key, amount in found.items():
+        days[key[2], key[3].partition("\t")[0]] += amount
+    return [VersionOnDay(date_of(day), version, days[day, version]) for day, version in sorted(days)]
+
+
+class Month(NamedTuple):
+    """The figures of a month. ``is_open``: some of its expiries may still be renewed."""
+
+    first: date
+    is_open: bool
+    made: int
+    expiries: int
+    renewed: int
+    refunded: int
+    trials: int
+    bought: int
+
+    @property
+    def last(self) -> date:
+        """Its last day."""
+        return _next_month(self.first) - timedelta(days=1)
+
+    @property
+    def lapsed(self) -> int:
+        """The expiries that were not renewed."""
+        return max(0, self.expiries - self.renewed)
+
+    @property
+    def rate(self) -> float | None:
+        """The renewal rate, from 0.0 to 1.0; None without expiries."""
+        return self.renewed / self.expiries if self.expiries else None
+
+
+_NAMES = ("made", "expiries", "renewed", "refunded", "trials", "bought")
+
+
+def _next_month(first: date) -> date:
+    """The first day of the next month."""
+    return (first + timedelta(days=31)).replace(day=1)
+
+
+def list_months(
+    tx: ReadTransaction, now: datetime, months: int, subjects: Collection[int] = (0,)
+) -> dict[int, list[Month]]:
+    """The figures of the last months, the newest first, by product; 0 is all licenses."""
+    firsts = [now.date().replace(day=1)]
+    while len(firsts) < months:
+        firsts.append((firsts[-1] - timedelta(days=1)).replace(day=1))
+    days = {one: (one - date(1970, 1, 1)).days for one in firsts}
+    found = store.list_counts(tx, MONTH, subjects=subjects, days=[*days.values()])
+    opens = now.date() - rules.WINDOW
+    return {
+        subject: [
+            Month(
+                first,
+                _next_month(first) > opens,
+                *(found.get((MONTH, subject, day, name), 0) for name in _NAMES),
+            )
+            for first, day in days.items()
+        ]
+        for subject in subjects
+    }
+
+
+def sum_months(months: Sequence[Month]) -> Month:
+    """The sums of some months."""
+    sums = [sum(getattr(one, name) for one in months) for name in _NAMES]
+    return Month(months[-1].first, any(one.is_open for one in months), *sums)
+
+
+def list_newest_versions(tx: ReadTransaction, subjects: Collection[int]) -> dict[int, list[VersionInUse]]:
+    """The versions of these products that are in use, as counted last."""
+    at = terms_store.find_checkpoints(tx) or Checkpoints()
+    found = store.list_counts(tx, VERSION, subjects=subjects, days=(at.devices_done,))
+    of_products: dict[int, dict[Key, int]] = defaultdict(dict)
+    for key, amount in found.items():
+        of_products[key[1]][key] = amount
+    return {number: _versions_of(some, at.devices_done) for number, some in of_products.items()}
+
+
+def find_counted_day(tx: ReadTransaction) -> date | None:
+    """The last day whose devices were counted."""
+    at = terms_store.find_checkpoints(tx) or Checkpoints()
+    return date_of(at.devices_done) if at.devices_done else None
+
+
+class Unusual(NamedTuple):
+    """A license that has more than its like: devices and networks within 30 days, and refusals."""
+
+    license: License
+    devices: int
+    networks: int
+    refusals: int
+
+
+def list_unusual(tx: ReadTransaction) -> list[Unusual]:
+    """The licenses that had more than their like when devices were counted last, the most unusual first."""
+    at = terms_store.find_checkpoints(tx) or Checkpoints()
+    found: dict[int, dict[str, int]] = defaultdict(dict)
+    for key, amount in store.list_counts(tx, LICENSE, days=(at.devices_done,)).items():
+        found[key[1]][key[3]] = amount
+    order = sorted(found, key=lambda one: (-found[one].get("score", 0), one))[:MAX_LICENSES]
+    return [
+        Unusual(license, *(found[license.id].get(name, 0) for name in ("devices", "networks", "refusals")))
+        for license in find_licenses_by_id(tx, order).values()
+    ]
+
+
+QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {ListVersions: list_versions}

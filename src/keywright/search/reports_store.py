@@ -1,0 +1,163 @@
+"""Statements of the reports: what happened to licenses in each month, and the devices of a day."""
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import Row, and_, bindparam, delete, func, or_, select, tuple_
+
+from keywright.db.bulk import Lookup, bulk_delete, bulk_upsert
+from keywright.db.rows import to_datetime
+from keywright.db.schema import (
+    activations,
+    events,
+    last_seen,
+    licenses,
+    limit_refusals,
+    report_counts,
+    trials,
+)
+from keywright.db.transaction import ReadTransaction, WriteTransaction
+from keywright.events.store import EVENT
+from keywright.search.reports_rules import Device, Key
+
+#: The events that change a figure of a month.
+REPORTED = ("license.created", "license.imported", "license.updated", "license.expired")
+
+_ADD = bulk_upsert(report_counts, ["kind", "subject_id", "day", "name"], sums=["amount"])
+_DELETE = bulk_delete(report_counts, "kind", "subject_id", "day", "name")
+_WHERE = tuple(f"where_{name}" for name in ("kind", "subject_id", "day", "name"))
+#: After the last day.
+_NO_DAY = 2**31 - 1
+_REPORTED = (
+    select(events.c.id, *EVENT)
+    .where(events.c.id > bindparam("after"), events.c.id <= bindparam("until"), events.c.name.in_(REPORTED))
+    .order_by(events.c.id)
+)
+_HISTORY = Lookup(
+    select(events.c.license_id, events.c.id, events.c.name, events.c.details).where(
+        or_(events.c.name == "license.updated", events.c.name == "license.expired")
+    ),
+    events.c.license_id,
+)
+_TRIALS = Lookup(select(trials.c.license_id), trials.c.license_id)
+_REFUSALS = Lookup(
+    select(limit_refusals.c.license_id, limit_refusals.c.refusals, limit_refusals.c.last_refused_at),
+    limit_refusals.c.license_id,
+)
+
+
+def list_reported(tx: ReadTransaction, *, after_id: int, until_id: int) -> list[Row[Any]]:
+    """The events after an id, up to another, that change a figure of a month: their ids and ``EVENT``."""
+    return list(tx.connection.execute(_REPORTED, {"after": after_id, "until": until_id}))
+
+
+def list_history(tx: ReadTransaction, license_ids: Collection[int]) -> list[Row[Any]]:
+    """The updates and expiries of these licenses: license_id, id, name, details."""
+    return list(_HISTORY.find_rows(tx.connection, license_ids))
+
+
+def find_trials(tx: ReadTransaction, license_ids: Collection[int]) -> set[int]:
+    """Those of these licenses that began as trials."""
+    return {row.license_id for row in _TRIALS.find_rows(tx.connection, license_ids)}
+
+
+def add_counts(tx: WriteTransaction, amounts: Mapping[Key, int]) -> None:
+    """Add to these figures."""
+    names = ("kind", "subject_id", "day", "name", "amount")
+    values = [dict(zip(names, (*key, amounts[key]), strict=True)) for key in sorted(amounts)]
+    _ADD.execute(tx.connection, values)
+
+
+def delete_counts(tx: WriteTransaction, kind: str, *, since: int = 0, until: int = _NO_DAY) -> None:
+    """Delete the figures of a kind from a day on, before another."""
+    column = report_counts.c
+    tx.connection.execute(
+        delete(report_counts).where(column.kind == kind, column.day >= since, column.day < until)
+    )
+
+
+def delete_keys(tx: WriteTransaction, keys: Iterable[Key]) -> None:
+    """Delete these figures."""
+    _DELETE.execute(tx.connection, [dict(zip(_WHERE, key, strict=True)) for key in sorted(keys)])
+
+
+def list_counts(
+    tx: ReadTransaction,
+    kind: str,
+    *,
+    subjects: Collection[int] = (),
+    days: Collection[int] = (),
+    since: int = 0,
+    limit: int = 50_000,
+) -> dict[Key, int]:
+    """The figures of a kind: of these subjects, or all; of these days, or from a day on."""
+    column = report_counts.c
+    key = (column.kind, column.subject_id, column.day, column.name)
+    query = select(*key, column.amount).where(column.kind == kind, column.day >= since)
+    if subjects:
+        query = query.where(column.subject_id.in_(sorted(subjects)))
+    if days:
+        query = query.where(column.day.in_(sorted(days)))
+    found = tx.connection.execute(query.order_by(*key).limit(limit))
+    return {(row[0], row[1], row[2], row[3]): int(row[4]) for row in found}
+
+
+def list_devices(tx: ReadTransaction, place: tuple[int, str], *, limit: int) -> list[Device]:
+    """The activations from a place on, by license and token."""
+    column, seen = activations.c, last_seen.c
+    position = tuple_(column.license_id, column.token)
+    is_seen = and_(seen.license_id == column.license_id, seen.activation_id == column.id)
+    query = (
+        select(
+            *(column.license_id, column.token, licenses.c.product_id, licenses.c.policy_id),
+            *(column.app_version, column.platform, column.ip_address),
+            *(column.created_at, column.deactivated_at, seen.seen_at),
+        )
+        .join(licenses, licenses.c.id == column.license_id)
+        .outerjoin(last_seen, is_seen)
+        .where(position >= tuple_(*place))
+        .order_by(column.license_id, column.token)
+        .limit(limit)
+    )
+    return [Device._make(row) for row in tx.connection.execute(query)]
+
+
+def find_refusals(tx: ReadTransaction, license_ids: Collection[int], since: int) -> dict[int, int]:
+    """How often these licenses were refused, where that was since this moment."""
+    found = _REFUSALS.find_rows(tx.connection, license_ids)
+    return {row.license_id: int(row.refusals) for row in found if row.last_refused_at >= since}
+
+
+class RefusedCustomer(NamedTuple):
+    """A customer whose licenses were refused at their limit."""
+
+    customer_id: int
+    licenses: int
+    refusals: int
+    last_refused_at: datetime
+
+
+def list_refused_customers(
+    tx: ReadTransaction, *, since: int, most: int, limit: int
+) -> list[RefusedCustomer]:
+    """The customers of the ``most`` licenses that were refused last, the most refused first."""
+    column = limit_refusals.c
+    latest = select(limit_refusals).where(column.last_refused_at >= since)
+    some = latest.order_by(column.last_refused_at.desc()).limit(most).subquery()
+    refusals = func.sum(some.c.refusals).label("refusals")
+    query = (
+        select(
+            licenses.c.customer_id,
+            func.count().label("licenses"),
+            refusals,
+            func.max(some.c.last_refused_at).label("last_refused_at"),
+        )
+        .join(some, some.c.license_id == licenses.c.id)
+        .where(licenses.c.customer_id.is_not(None))
+        .group_by(licenses.c.customer_id)
+        .order_by(refusals.desc(), licenses.c.customer_id)
+        .limit(limit)
+    )
+    found = tx.connection.execute(query)
+    return [RefusedCustomer(row[0], row[1], int(row[2]), to_datetime(row[3])) for row in found]
