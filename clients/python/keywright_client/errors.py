@@ -22,6 +22,11 @@ REASONS = {
     "build": "It is for another build of this program.",
     "nonce": "It is an answer of another time.",
     "question": "It answers another question.",
+    "name": "The file has a name that no file may have.",
+    "url": "The file is at an address that is not one of the web.",
+    "size": "The file has another size than was announced.",
+    "sha256": "The bytes of the file are others than were announced.",
+    "file_signature": "No key that this program trusts has signed the file.",
 }
 
 

@@ -14,6 +14,7 @@ MAX_BYTES = 65_536
 #: In seconds: how far a server's clock may be ahead of ours.
 TOLERANCE = 300
 LICENSE_TYP, KEYS_TYP = "keywright-license+jwt", "keywright-keys+jwt"
+UPDATE_TYP = "keywright-update+jwt"
 _BEGIN, _END = "-----BEGIN KEYWRIGHT LICENSE-----", "-----END KEYWRIGHT LICENSE-----"
 
 
@@ -62,6 +63,16 @@ def verify(
     asked = b"keywright-question:%b\n%b" % ((operation or "").encode(), body or b"")
     is_known = operation is not None and claims.get("asked") == encode(hashlib.sha256(asked).digest())
     _require(nonce is None or is_known, "question")
+    return claims
+
+
+def verify_update(text: str, *, public_keys: Sequence[str], nonce: str, body: bytes) -> dict[str, Any]:
+    """The claims of a signed answer about updates to this question. Raises VerificationError."""
+    _require(len(text.encode(errors="replace")) <= MAX_BYTES, "too_large")
+    claims = _open(text, UPDATE_TYP, public_keys)
+    asked = hashlib.sha256(b"keywright-question:updates\n" + body).digest()
+    _require(claims.get("nonce") == nonce, "nonce")
+    _require(claims.get("asked") == encode(asked), "question")
     return claims
 
 
@@ -137,7 +148,7 @@ def _open(token: str, typ: str, public_keys: Sequence[str]) -> dict[str, Any]:
     key = next((x for x in known if parts[0] in [encode(text.encode()) for text in known[x]]), "")
     _require(bool(key), "header")
     payload, signature = decode(parts[1]), decode(parts[2])
-    _require(_is_signed(decode(key), f"{parts[0]}.{parts[1]}".encode(), signature), "signature")
+    _require(is_signed(decode(key), f"{parts[0]}.{parts[1]}".encode(), signature), "signature")
     try:
         claims = json.loads(payload.decode())
     except (ValueError, RecursionError):
@@ -165,7 +176,8 @@ def _is_public_key(jwk: Any) -> bool:
         return False
 
 
-def _is_signed(public_key: bytes, message: bytes, signature: bytes) -> bool:
+def is_signed(public_key: bytes, message: bytes, signature: bytes) -> bool:
+    """Whether this key has made this Ed25519 signature."""
     try:
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
