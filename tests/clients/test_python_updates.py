@@ -78,7 +78,7 @@ def test_a_program_updates_from_1_to_2_and_is_held_back(vendor: Vendor, tmp_path
 
 
 def test_an_answer_to_another_question_is_not_believed(vendor: Vendor) -> None:
-    from keywright_client.verify import verify_update
+    from keywright_client.updates import verify_update
 
     body = b'{"product":"editor","nonce":"n"}'
     headers = {"Accept": "application/jwt", "Content-Type": "application/json"}

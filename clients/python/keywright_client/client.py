@@ -269,21 +269,6 @@ class Keywright:
                 raise
         return answer, self._verify(answer, license_key, newer.keys, **expected)
 
-    def _ask_for_update(self, asked: Claims, check: Callable[..., Claims]) -> Claims:
-        """The claims of a signed answer about updates, which ``check`` verifies."""
-        kept, nonce = self._store.read(), os.urandom(16).hex()
-        device = self._body(kept, kept.license_key) if kept.license_key else {**self._build}
-        body = _encode({**device, "product": self._product, **asked, "nonce": nonce})
-        answer = self._server.call("/v3/updates", body, _SIGNED).strip()
-        trust = self._trust(kept)
-        try:
-            return check(answer, public_keys=trust.keys, nonce=nonce, body=body)
-        except VerificationError as error:
-            newer = self._learn_keys(trust) if error.code == "header" else trust
-            if newer == trust:
-                raise
-        return check(answer, public_keys=newer.keys, nonce=nonce, body=body)
-
     def _verify(self, text: str, license_key: str, keys: tuple[str, ...], **more: Any) -> Claims:
         """``now`` is left out for an answer to a nonce just sent: it brings the server's time with it."""
         fingerprint = self._device(self._store.read()).fingerprint

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -13,12 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ._deadline import deadline
 from .errors import KeywrightError, Refused, Unreachable, VerificationError
-from .verify import is_signed, verify_update
+from .verify import MAX_BYTES, encode, is_signed, open_token, require
 
 if TYPE_CHECKING:
     from .client import Keywright
 
-_PIECE = 1 << 20
+_PIECE, _TYP = 1 << 20, "keywright-update+jwt"
 _ED, _PREHASHED = b"Ed", b"ED"
 
 
@@ -57,7 +58,7 @@ def check_for_update(
     """
     with deadline(keywright._timeout):
         named = {"platform": platform or _platform(), "arch": arch, **asked}
-        claims = keywright._ask_for_update(named, verify_update)
+        claims = _ask(keywright, named)
     release, file = claims.get("release") or {}, claims.get("file")
     return Update(
         bool(claims.get("available")),
@@ -69,6 +70,33 @@ def check_for_update(
         None if file is None else File(*(file.get(name) for name in File._fields)),
         claims.get("not_covered"),
     )
+
+
+def verify_update(text: str, *, public_keys: Sequence[str], nonce: str, body: bytes) -> dict[str, Any]:
+    """The claims of a signed answer about updates to this question. Raises VerificationError."""
+    require(len(text.encode(errors="replace")) <= MAX_BYTES, "too_large")
+    claims = open_token(text, _TYP, public_keys)
+    asked = hashlib.sha256(b"keywright-question:updates\n" + body).digest()
+    require(claims.get("nonce") == nonce, "nonce")
+    require(claims.get("asked") == encode(asked), "question")
+    return claims
+
+
+def _ask(keywright: Keywright, asked: dict[str, Any]) -> dict[str, Any]:
+    """The claims of a signed answer, also where the server has a newer key."""
+    kept, nonce = keywright._store.read(), os.urandom(16).hex()
+    device = keywright._body(kept, kept.license_key) if kept.license_key else keywright._build
+    question = {**device, "product": keywright._product, **asked, "nonce": nonce}
+    body = json.dumps({name: value for name, value in question.items() if value is not None}).encode()
+    answer = keywright._server.call("/v3/updates", body, "application/jwt").strip()
+    trust = keywright._trust(kept)
+    try:
+        return verify_update(answer, public_keys=trust.keys, nonce=nonce, body=body)
+    except VerificationError as error:
+        newer = keywright._learn_keys(trust) if error.code == "header" else trust
+        if newer == trust:
+            raise
+    return verify_update(answer, public_keys=newer.keys, nonce=nonce, body=body)
 
 
 def download(

@@ -14,7 +14,6 @@ MAX_BYTES = 65_536
 #: In seconds: how far a server's clock may be ahead of ours.
 TOLERANCE = 300
 LICENSE_TYP, KEYS_TYP = "keywright-license+jwt", "keywright-keys+jwt"
-UPDATE_TYP = "keywright-update+jwt"
 _BEGIN, _END = "-----BEGIN KEYWRIGHT LICENSE-----", "-----END KEYWRIGHT LICENSE-----"
 
 
@@ -40,46 +39,34 @@ def verify(
     without ``is_place_needed``, every answer may lack the device. Where a ``nonce`` was sent, ``operation``
     (the path below /v3/) and ``body`` are the question: a no need not name a license, and would fit another.
     """
-    _require(len(text.encode(errors="replace")) <= MAX_BYTES, "too_large")
-    claims = _open(unarmour(text), LICENSE_TYP, public_keys)
+    require(len(text.encode(errors="replace")) <= MAX_BYTES, "too_large")
+    claims = open_token(unarmour(text), LICENSE_TYP, public_keys)
     # Not isinstance: true is no number.
-    _require(all(type(claims.get(name)) is int for name in ("iat", "nbf", "exp")), "payload")
-    _require(type(claims.get("valid")) is bool, "payload")
-    _require(issuer is None or claims.get("iss") == issuer, "issuer")
-    _require(product is None or claims.get("aud") == product, "audience")
+    require(all(type(claims.get(name)) is int for name in ("iat", "nbf", "exp")), "payload")
+    require(type(claims.get("valid")) is bool, "payload")
+    require(issuer is None or claims.get("iss") == issuer, "issuer")
+    require(product is None or claims.get("aud") == product, "audience")
     if now is not None:
         require_in_time(claims, now)
     is_no = not claims["valid"]
     may_lack = is_no or not is_place_needed
-    _require(
+    require(
         fingerprint is None or _fits(claims, "activation", "fingerprint", fingerprint, may_lack), "device"
     )
     hashed = hashlib.sha256(f"keywright-license-key:{license_key}".encode(errors="replace")).digest()
-    _require(
-        license_key is None or _fits(claims, "license", "key_hash", encode(hashed), is_no), "license_key"
-    )
-    _require(claims.get("built_at") in (None, built_at), "build")
-    _require(nonce is None or claims.get("nonce") == nonce, "nonce")
+    require(license_key is None or _fits(claims, "license", "key_hash", encode(hashed), is_no), "license_key")
+    require(claims.get("built_at") in (None, built_at), "build")
+    require(nonce is None or claims.get("nonce") == nonce, "nonce")
     asked = b"keywright-question:%b\n%b" % ((operation or "").encode(), body or b"")
     is_known = operation is not None and claims.get("asked") == encode(hashlib.sha256(asked).digest())
-    _require(nonce is None or is_known, "question")
-    return claims
-
-
-def verify_update(text: str, *, public_keys: Sequence[str], nonce: str, body: bytes) -> dict[str, Any]:
-    """The claims of a signed answer about updates to this question. Raises VerificationError."""
-    _require(len(text.encode(errors="replace")) <= MAX_BYTES, "too_large")
-    claims = _open(text, UPDATE_TYP, public_keys)
-    asked = hashlib.sha256(b"keywright-question:updates\n" + body).digest()
-    _require(claims.get("nonce") == nonce, "nonce")
-    _require(claims.get("asked") == encode(asked), "question")
+    require(nonce is None or is_known, "question")
     return claims
 
 
 def require_in_time(claims: dict[str, Any], now: float) -> None:
     """Raises VerificationError before ``nbf``, less the tolerance, and from ``exp`` on."""
-    _require(claims["nbf"] <= now + TOLERANCE, "not_yet_valid")
-    _require(now < claims["exp"], "expired")
+    require(claims["nbf"] <= now + TOLERANCE, "not_yet_valid")
+    require(now < claims["exp"], "expired")
 
 
 class Trust(NamedTuple):
@@ -119,7 +106,7 @@ def unarmour(text: str) -> str:
     if _BEGIN not in lines:
         return text.strip(" \t\r\n")
     body = lines[lines.index(_BEGIN) + 1 :]
-    _require(_END in body, "armour")
+    require(_END in body, "armour")
     return "".join(body[: body.index(_END)])
 
 
@@ -134,21 +121,21 @@ def decode(text: str) -> bytes:
         data = base64.urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
     except ValueError:
         raise VerificationError("base64url") from None
-    _require(encode(data) == text, "base64url")
+    require(encode(data) == text, "base64url")
     return data
 
 
-def _open(token: str, typ: str, public_keys: Sequence[str]) -> dict[str, Any]:
+def open_token(token: str, typ: str, public_keys: Sequence[str]) -> dict[str, Any]:
     """The payload of a JWS, once its signature holds. The token brings no key; it only chooses one."""
     parts = token.split(".")
-    _require(len(parts) == 3, "not_three_parts")
+    require(len(parts) == 3, "not_three_parts")
     # A header is compared as it stands in the token, and never read.
     header = '{{"alg":"{}","kid":"{}","typ":"{}"}}'
     known = {x: [header.format(alg, key_id(x), typ) for alg in ("EdDSA", "Ed25519")] for x in public_keys}
     key = next((x for x in known if parts[0] in [encode(text.encode()) for text in known[x]]), "")
-    _require(bool(key), "header")
+    require(bool(key), "header")
     payload, signature = decode(parts[1]), decode(parts[2])
-    _require(is_signed(decode(key), f"{parts[0]}.{parts[1]}".encode(), signature), "signature")
+    require(is_signed(decode(key), f"{parts[0]}.{parts[1]}".encode(), signature), "signature")
     try:
         claims = json.loads(payload.decode())
     except (ValueError, RecursionError):
@@ -161,7 +148,7 @@ def _open(token: str, typ: str, public_keys: Sequence[str]) -> dict[str, Any]:
 def _open_key_set(text: str, trust: Trust, now: float) -> list[Trust]:
     """What a good set leads to; nothing for any other."""
     try:
-        claims = _open(text, KEYS_TYP, trust.keys)
+        claims = open_token(text, KEYS_TYP, trust.keys)
         is_newer = now < claims["exp"] and claims["iat"] >= trust.since
         keys = tuple(jwk["x"] for jwk in claims["keys"] if _is_public_key(jwk))
     except (VerificationError, TypeError, KeyError):
@@ -198,6 +185,7 @@ def _fits(claims: dict[str, Any], claim: str, member: str, expected: str, may_la
     return may_lack if found is None else isinstance(found, dict) and found.get(member) == expected
 
 
-def _require(condition: bool, code: str) -> None:
+def require(condition: bool, code: str) -> None:
+    """Raise VerificationError unless this holds."""
     if not condition:
         raise VerificationError(code)

@@ -142,13 +142,19 @@ def decide(facts: UpdateFacts) -> Decision:
             break
         if not_covered is None and refusal is UpdateCode.NEWER_NOT_COVERED:
             not_covered = one
-    codes = [one.code for one in _of_release(facts, newer[0]) if not one.passed]
-    if UpdateCode.NEWER_NOT_COVERED in codes and facts.terms.after_expiry is AfterExpiry.REFUSE:
-        codes.append(UpdateCode.EXPIRED)
+    codes = () if offered is newer[0] else _list_refusals(facts, newer[0])
     if offered is None:
-        return Decision(tuple(codes), not_covered=not_covered)
+        return Decision(codes, not_covered=not_covered)
     file = choose_file(offered.files, facts.asked.platform, facts.asked.arch)
     return Decision((UpdateCode.UPDATE_AVAILABLE, *codes), offered, file, not_covered)
+
+
+def _list_refusals(facts: UpdateFacts, newest: Known) -> tuple[UpdateCode, ...]:
+    """Why the newest release is not offered."""
+    codes = [one.code for one in _of_release(facts, newest) if not one.passed]
+    if UpdateCode.NEWER_NOT_COVERED in codes and facts.terms.after_expiry is AfterExpiry.REFUSE:
+        codes.append(UpdateCode.EXPIRED)
+    return tuple(codes)
 
 
 def explain(facts: UpdateFacts, known: Known) -> list[Verdict]:
@@ -237,13 +243,14 @@ def _of_release(facts: UpdateFacts, known: Known) -> Iterator[Verdict]:
     yield Verdict(code.NOT_PUBLISHED, is_published, "The release is published.")
     allowed = _has_channel(facts, release.channel)
     yield Verdict(code.CHANNEL_NOT_ALLOWED, allowed, f"The license has the channel {release.channel}.")
-    missing = sorted({*release.entitlements} - {*facts.terms.entitlements})
-    detail = "The license has the features that it needs." if not missing else ", ".join(missing)
+    held = facts.terms.entitlements
+    missing = [one for one in release.entitlements if one not in held] if release.entitlements else []
+    detail = ", ".join(missing) if missing else "The license has the features that it needs."
     yield Verdict(code.ENTITLEMENT_MISSING, not missing, detail)
     yield Verdict(code.NEWER_NOT_COVERED, _is_covered(facts, release), "The license covers it.")
     has_file = any(_fits(one, asked.platform, asked.arch) for one in known.files)
     yield Verdict(code.NO_FILE_FOR_PLATFORM, has_file, "It has a file for the platform.")
-    unmet = ", ".join(_find_unmet(facts, release))
+    unmet = ", ".join(_find_unmet(facts, release)) if release.requires else ""
     yield Verdict(code.REQUIREMENTS_NOT_MET, not unmet, unmet or "What it runs on is new enough.")
     can_follow = _can_follow(facts, release)
     detail = f"It can follow version {release.min_from_version or asked.app_version or 'any'}."
@@ -254,9 +261,9 @@ def _of_release(facts: UpdateFacts, known: Known) -> Iterator[Verdict]:
 
 def _has_channel(facts: UpdateFacts, channel: str) -> bool:
     """Who may have a channel may have all steadier ones; where updates are open, all are open."""
-    if facts.updates is Updates.OPEN:
+    if channel == STABLE or facts.updates is Updates.OPEN:
         return True
-    return any(channel in list_channels(facts, one) for one in (STABLE, *facts.terms.channels))
+    return any(channel in list_channels(facts, one) for one in facts.terms.channels)
 
 
 def _is_covered(facts: UpdateFacts, release: Release) -> bool:
@@ -284,6 +291,8 @@ def _find_unmet(facts: UpdateFacts, release: Release) -> Iterator[str]:
 
 
 def _can_follow(facts: UpdateFacts, release: Release) -> bool:
+    if release.min_from_version is None:
+        return True
     key = find_key(facts.scheme, facts.asked.app_version)
     least = find_key(facts.scheme, release.min_from_version)
     return key is None or least is None or key >= least

@@ -1,0 +1,95 @@
+"""Checks for updates read no more than validations, and are the same on both databases."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Engine, event
+
+from keywright.core.command import Context, Origin, Query
+from keywright.core.nouns import Noun
+from keywright.db import Storage
+from keywright.licensing.activations.model import ActivateDevice, Device, Validate
+from keywright.licensing.licenses.model import CreateLicense, Status
+from keywright.licensing.updates.queries import CheckForUpdate
+from keywright.licensing.updates.rules import Asked
+from keywright.licensing.validation import ValidateLicense
+from keywright.provisioning.products import PRODUCT
+from keywright.provisioning.releases.commands import RELEASE, AddFile, PublishRelease, YankRelease
+from keywright.provisioning.releases.fields import NewFile
+from keywright.registry import open_executor
+from tests.makers import KEY, NOW
+
+CONTEXT = Context(NOW, Origin("cli:root", "", ""))
+DEVICE = "device-7f3a9c0e12b4"
+
+
+@contextmanager
+def counting() -> Iterator[list[str]]:
+    """The statements that are executed."""
+    seen: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        seen.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        yield seen
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+
+
+def make(noun: Noun, **fields: Any) -> Any:
+    return noun.create(context=CONTEXT, fields=noun.new(**fields))
+
+
+def publish(executor: Any, version: str) -> int:
+    (release,) = executor.execute([make(RELEASE, product_id=17, version=version)])
+    at: dict[str, Any] = {"url": "https://example.com/a", "size": 1, "sha256": "0" * 64}
+    (file,) = executor.execute(
+        [AddFile(context=CONTEXT, release_id=release.id, fields=NewFile(name="a", **at))]
+    )
+    (done,) = executor.execute([PublishRelease(context=CONTEXT, release_id=release.id, checked=[file])])
+    assert done.rank is not None
+    return int(release.id)
+
+
+def test_a_check_reads_what_a_validation_reads(storage: Storage) -> None:
+    validate = ValidateLicense(key=KEY, now=NOW, fingerprint=DEVICE, app_version="1.0")
+    check = CheckForUpdate(key=KEY, now=NOW, fingerprint=DEVICE, asked=Asked(app_version="1.0"))
+
+    def count(executor: Any, query: Query) -> int:
+        executor.query([query])
+        with counting() as seen:
+            (answer,) = executor.query([query])
+        assert not isinstance(answer, Exception)
+        return len(seen)
+
+    with closing(open_executor(storage.clone())) as executor:
+        license: dict[str, Any] = {"key": KEY, "status": Status.ACTIVE, "product_id": 17}
+        executor.execute([make(PRODUCT, id=17, name="Paint"), CreateLicense(context=CONTEXT, **license)])
+        executor.execute([ActivateDevice(context=CONTEXT, license=KEY, device=Device(DEVICE))])
+        before = [count(executor, one) for one in (validate, Validate(key=KEY))]
+        for version in ("1.0", "1.1"):
+            publish(executor, version)
+        after = [count(executor, one) for one in (validate, Validate(key=KEY))]
+        assert after == before, "releases cost validations nothing"
+        assert count(executor, check) == before[0], "a check reads no more than a validation"
+
+
+def test_what_was_published_or_yanked_elsewhere_is_known_in_a_second(storage: Storage) -> None:
+    check = CheckForUpdate(key=KEY, now=NOW + timedelta(days=1), asked=Asked(app_version="1.0"))
+    with closing(open_executor(storage.clone())) as one, closing(open_executor(storage.clone())) as other:
+        license: dict[str, Any] = {"key": KEY, "status": Status.ACTIVE, "product_id": 17}
+        one.execute([make(PRODUCT, id=17, name="Paint"), CreateLicense(context=CONTEXT, **license)])
+        release = publish(one, "1.1")
+
+        def ask() -> str:
+            with closing(open_executor(storage.clone())) as fresh:
+                (found,) = fresh.query([check])
+            return str(found.decision.code)
+
+        assert ask() == "update_available"
+        other.execute([YankRelease(context=CONTEXT, release_id=release)])
+        assert ask() == "up_to_date"
