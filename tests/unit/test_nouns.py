@@ -17,6 +17,7 @@ MEMBERS = {one.name: one for struct in (NewProduct, NewKeyFormat) for one in lis
         ("id", "17", 17),
         ("metadata", '{"sku": 1}', {"sku": 1}),
         ("features", "a = A\n\n b", [Feature("a", "A"), Feature("b")]),
+        ("channels", "beta\nalpha", ["beta", "alpha"]),
     ],
 )
 def test_a_member_is_read_from_a_text(name: str, text: str, value: object) -> None:
@@ -31,6 +32,8 @@ def test_a_member_is_read_from_a_text(name: str, text: str, value: object) -> No
         ("id", "x", "must be an integer from 0 to"),
         ("features", "a\na = A", "must have each code once; a is there twice"),
         ("features", "\n".join(f"f{one}" for one in range(101)), "must have at most 100 features"),
+        ("channels", "beta\nstable", "must not be stable, which every product has"),
+        ("channels", "beta\nbeta", "must have each one once"),
         ("metadata", "[1]", "must be a JSON object"),
         ("charset", "", "must not be empty"),
     ],

@@ -8,14 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from keywright.core.command import Context
 from keywright.core.errors import InvalidParameters, LicenseExpired, UsageExceeded
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.rules import END_OF_TIME, terms_of
 from keywright.licensing.terms.model import AfterExpiry, Meter, Overage, Period, Terms
 from keywright.licensing.terms.rules import to_text
 from keywright.licensing.usage import rules
-from keywright.licensing.usage.model import MeterUsage
-from tests.makers import NOW, a_license_with
+from keywright.licensing.usage.model import ClosePeriods, MeterUsage
+from tests.makers import NOW, a_license_with, an_origin
 
 MOMENTS = st.datetimes(datetime(1970, 1, 1), datetime(9998, 12, 31), timezones=st.just(UTC))
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
@@ -267,3 +268,7 @@ def test_the_event_of_a_period_has_what_was_used_above_its_limit() -> None:
         "customer_id": 8,
         "product_id": 7,
     }
+
+
+def test_periods_are_closed_with_their_licenses_locked() -> None:
+    assert ClosePeriods(context=Context(NOW, an_origin()), license_ids=(3, 7)).locks == (3, 7)
