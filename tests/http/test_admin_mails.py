@@ -76,6 +76,26 @@ def test_mails_are_seen_with_their_state_and_without_the_whole_address(
     assert server.sql("SELECT state, attempts FROM mail_outbox WHERE id = ?", number) == [("waiting", 0)]
 
 
+def test_mails_are_found_by_person_and_sent_again_from_the_customers_page(
+    server: RunningServer, bob: Visitor, carol: Visitor, customer: int
+) -> None:
+    [other] = decide(server, CreateCustomer(**asked(fields=NewCustomer(email="fay@example.com", name="Fay"))))
+    number = queue(server, "of fay", int(other.id))
+    refuse(server, number)
+    for who in ("FAY@example.com", "Fay", str(other.id)):
+        page = said(bob.get(f"/mails?to={who}"))
+        assert ("f…@example.com" in page, "e…@example.com" in page) == (True, False), who
+    for who in ("nobody@example.com", "Nobody"):
+        assert "No mails" in said(bob.get(f"/mails?to={who}"))
+    here = bob.get(f"/customers/{other.id}")
+    assert "Expired given up" in said(here)
+    assert f'action="/admin/mails/{number}/again"' in here.text
+    assert f'action="/admin/mails/{number}/again"' not in carol.get(f"/customers/{other.id}").text
+    again = bob.post(f"/mails/{number}/again", customer=str(other.id))
+    assert again.headers["location"] == f"/admin/customers/{other.id}"
+    assert "Expired waiting" in said(bob.get(f"/customers/{other.id}"))
+
+
 def test_a_user_who_may_only_read_cannot_send_again(
     server: RunningServer, carol: Visitor, customer: int
 ) -> None:

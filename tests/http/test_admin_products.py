@@ -85,7 +85,7 @@ def test_a_customer_is_made_changed_and_deleted(bob: Visitor) -> None:
         last_event(bob, "customer.updated")
         == '{"number":3131,"name":"changed","email":"changed","external_id":"changed","metadata":"changed"}'
     )
-    assert "keywright customer erase 3131" in said(bob.get("/customers/3131/delete"))
+    assert "press Erase on the customer's page" in said(bob.get("/customers/3131/delete"))
     bob.post("/customers/3131/delete")
     assert "The customer 3131 is deleted." in said(bob.get("/customers"))
     assert bob.get("/customers/3131").status_code == 404

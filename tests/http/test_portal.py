@@ -594,6 +594,46 @@ def test_an_administrator_gives_the_portal_its_brand(
     ada.post("/portal/save", name="", color="", links="")
 
 
+def test_an_administrator_erases_a_customer_who_has_asked_for_it(
+    server: RunningServer, stranger: PortalVisitor
+) -> None:
+    make_users(server)
+    number = make_customer(server, "gone@portal.example", name="Gone Soon")
+    license = make_license(server, f"{KEY}-GONE", number, devices=("Desk of Gone",))
+    stranger.sign_in("gone@portal.example", number)
+    stranger.post("/account/erase")
+    assert "you asked us to erase your data" in said(stranger.get("/account"))
+    with Visitor(server).sign_in("ada") as ada, Visitor(server).sign_in("bob") as bob:
+        assert "A customer asks to be erased." in said(ada.get("/overview"))
+        assert "Gone Soon" in said(ada.get("/portal"))
+        assert bob.get(f"/customers/{number}/erase").status_code == 403
+        assert f"/customers/{number}/erase" not in bob.get(f"/customers/{number}").text
+        assert f"/customers/{number}/erase" in ada.get(f"/customers/{number}").text
+        assert "Erase the data of Gone Soon?" in said(ada.get(f"/customers/{number}/erase"))
+        ada.post(f"/customers/{number}/erase")
+        page = said(ada.get(f"/customers/{number}"))
+        assert "All that identified the customer is erased." in page
+        assert "Gone Soon" not in page.partition("Timeline")[0]
+        assert server.sql("SELECT label FROM activations WHERE license_id = ?", license) == [(None,)]
+        assert "A customer asks to be erased." not in said(ada.get("/overview"))
+
+
+def test_support_gives_a_license_a_new_key(server: RunningServer, ada_id: int) -> None:
+    make_users(server)
+    number = make_license(server, f"{KEY}-AGAIN", ada_id, devices=("Desk",), terms=TERMS)
+    with Visitor(server).sign_in("bob") as bob, Visitor(server).sign_in("carol") as carol:
+        assert f"/licenses/{number}/new-key" in bob.get(f"/licenses/{number}").text
+        assert carol.get(f"/licenses/{number}/new-key").status_code == 403
+        asked_first = bob.get(f"/licenses/{number}/new-key")
+        assert "The old key is refused from now on." in said(asked_first)
+        once = re.findall(r'name="once" value="([^"]+)"', asked_first.text)
+        bob.post(f"/licenses/{number}/new-key", once=once[0])
+        assert "The license has a new key." in said(bob.get(f"/licenses/{number}"))
+    with PortalVisitor(server) as visitor:
+        assert visitor.post("/license", key=f"{KEY}-AGAIN").status_code == 403
+    assert server.sql("SELECT times_activated FROM licenses WHERE id = ?", number) == [(1,)]
+
+
 def test_support_makes_a_link_for_a_customer(
     server: RunningServer, bob: Visitor, carol: Visitor, ada_id: int, stranger: PortalVisitor
 ) -> None:

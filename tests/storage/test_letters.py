@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from keywright.db import Storage, run_read
-from keywright.delivery.mail.letters import Letter, MailSettings, read_letter
-from keywright.delivery.mail.message import compose
+from keywright.delivery.mail.letters import Letter, MailSettings, read_letter, sample_values
+from keywright.delivery.mail.message import compose, render_source
 from keywright.delivery.mail.model import Fate
 from keywright.engine.executor import Executor
 from keywright.events.outbox import MailState, MailTemplate, OutboxMail, Subject
@@ -117,6 +117,24 @@ def test_a_reminder_links_to_where_the_license_is_renewed(executor: Executor, st
     text = compose(letter).text
     assert text.count(link) == 1
     assert "Renew Paint:" in text
+
+
+def test_a_mail_has_the_links_that_its_preview_shows(executor: Executor, storage: Storage) -> None:
+    customer = do(executor, CreateCustomer(context=CONTEXT, fields=NewCustomer(email="ada@example.com")))
+    expires_at = NOW + timedelta(days=9)
+    license = do(executor, create("KEY-1", customer_id=customer.id, expires_at=expires_at)).license
+    subject = Subject(license_ids=(license.id,))
+    settings = MailSettings("Example", "https://keys.example.com", "en")
+    preview, portal = sample_values(settings, NOW), "https://keys.example.com/portal"
+    wrong = []
+    for template in ("your_license", "renewed", "expiring", "your_keys"):
+        letter = read(storage, MailTemplate(template), subject, customer_id=customer.id)
+        assert isinstance(letter, Letter)
+        shown = render_source(letter.built_in, preview, letter.language, letter.brand)
+        texts = (compose(letter).text, shown.text)
+        if [portal in one.splitlines() for one in texts] != [True, True]:
+            wrong.append(template)
+    assert not wrong
 
 
 def test_a_notice_about_an_endpoint_gives_no_secret_away(executor: Executor, storage: Storage) -> None:

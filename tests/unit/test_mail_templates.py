@@ -1,5 +1,6 @@
 """Templates of mails: the built-in ones are whole in every language, and a vendor's can do no harm."""
 
+from base64 import b64encode
 from datetime import UTC, datetime, timedelta
 from email import message_from_bytes, policy
 
@@ -169,6 +170,25 @@ def test_no_value_can_make_a_header() -> None:
     assert sent["List-Unsubscribe"] == "<https://keys.example.com/mail/unsubscribe/1/x>"
     assert sent["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
     assert sent["Message-ID"] == "<1@example.com>"
+
+
+def test_the_logo_is_a_part_of_the_mail_and_answers_go_to_the_vendor() -> None:
+    """Nothing is loaded from elsewhere; a template of the vendor's without the frame gets no logo."""
+    logo = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
+    brand = Brand(
+        "Lumen", logo=b64encode(logo).decode(), logo_type="image/png", reply_to="help@lümen.example"
+    )
+    for own, has_logo in ((None, True), (Source("x", "text", "<!doctype html><p>own</p>"), False)):
+        letter = a_letter(own=own)._replace(brand=brand)
+        envelope = build_envelope(letter, compose(letter), mail_from="a@example.com", message_id="1", now=NOW)
+        sent = message_from_bytes(envelope.message, policy=policy.default)
+        assert sent["Reply-To"] == "help@xn--lmen-0ra.example"
+        images = [one for one in sent.walk() if one.get_content_type() == "image/png"]
+        assert [(one["Content-ID"], one.get_content()) for one in images] == [("<logo>", logo)] * has_logo
+        page = sent.get_body(("html",))
+        assert page is not None
+        assert ('src="cid:logo"' in page.get_content()) is has_logo
+        assert sent.get_body(("plain",)) is not None
 
 
 @pytest.mark.parametrize("address", ["a b@example.com", "a@example.com\nBcc: x@y", "@", ""])

@@ -16,8 +16,6 @@ from keywright.core import parsing
 from keywright.core.parsing import write_time
 from keywright.maintenance.commands import EraseCustomer
 from keywright.provisioning.customers import CUSTOMER, Customer, CustomerFilter
-from keywright.provisioning.shops.commands import FindShopEventsNaming
-from keywright.provisioning.shops.model import Naming
 
 _TEXTS = Texts(
     create=("--email ada@example.com --name Ada",),
@@ -87,20 +85,15 @@ def erase(
     sends its address and label again. To prevent that, delete the licenses first. Run it again if it was
     interrupted.
     """
+    from keywright.maintenance.personal_data import erase_all
+
     if not is_sure:
         question = (
             f"Erase the name, e-mail, addresses, user agents, labels and metadata of customer {customer_id}?"
         )
         typer.confirm(question, abort=True, err=True)
-    erase_some = EraseCustomer(context=here.context, customer_id=customer_id)
-    after_id: int | None = 0
-    while after_id is not None:
-        naming: Naming = here.ask(FindShopEventsNaming(customer_id=customer_id, after_id=after_id))
-        if naming.event_ids:
-            here.change(msgspec.structs.replace(erase_some, is_step=True, shop_event_ids=naming.event_ids))
-        after_id = naming.after_id
-    while not here.change(erase_some).is_complete:
-        pass
+    command = EraseCustomer(context=here.context, customer_id=customer_id)
+    erase_all(here.ask, here.change, command)
     output.print_line(f"All that identified customer {customer_id} is erased.")
     output.print_line(
         "What expires by itself: answers kept for repeated calls (48 hours), files of exports (24 hours). "

@@ -30,7 +30,9 @@ from keywright.maintenance.commands import EraseCustomer, ExportCustomer, PurgeA
 from keywright.maintenance.personal_data_store import OF_VENDOR, Erasure
 from keywright.provisioning.customers import Customer, CustomerFields, change_note
 from keywright.provisioning.portal.store import end_all
+from keywright.provisioning.shops.commands import FindShopEventsNaming
 from keywright.provisioning.shops.forgetting_store import forget_customer, forget_events
+from keywright.provisioning.shops.model import Naming
 from keywright.provisioning.shops.store import find_payload
 from keywright.provisioning.store import CUSTOMERS
 
@@ -56,6 +58,22 @@ def erase_customer(work: UnitOfWork, command: EraseCustomer) -> Erasure:
     personal_data_store.erase_name(work.tx, command.customer_id)
     work.record_event("customer.erased", command, {"number": command.customer_id})
     return erased._replace(is_complete=True)
+
+
+def erase_all(
+    find: Callable[[FindShopEventsNaming], Naming],
+    change: Callable[[EraseCustomer], Erasure],
+    command: EraseCustomer,
+) -> None:
+    """Erase a customer's data, step by step, each in a transaction; run it again if it was interrupted."""
+    after_id: int | None = 0
+    while after_id is not None:
+        naming = find(FindShopEventsNaming(customer_id=command.customer_id, after_id=after_id))
+        if naming.event_ids:
+            change(msgspec.structs.replace(command, is_step=True, shop_event_ids=naming.event_ids))
+        after_id = naming.after_id
+    while not change(command).is_complete:
+        pass
 
 
 def purge_addresses(work: UnitOfWork, command: PurgeAddresses) -> int:

@@ -18,7 +18,7 @@ class FooterLink(msgspec.Struct, frozen=True):
 
 class Brand(msgspec.Struct, frozen=True):
     """The look of the portal and of mails. ``color`` is ``#rrggbb``; ``logo`` an image in base64, of the type
-    ``logo_type``.
+    ``logo_type``; ``reply_to`` the address to which customers write.
     """
 
     name: str | None = None
@@ -26,6 +26,7 @@ class Brand(msgspec.Struct, frozen=True):
     logo: str | None = None
     logo_type: str | None = None
     links: tuple[FooterLink, ...] = ()
+    reply_to: str | None = None
 
 
 class Palette(msgspec.Struct, frozen=True):
@@ -178,3 +179,4 @@ class SaveBrand(Command, frozen=True, kw_only=True):
     color: str | None
     links: tuple[FooterLink, ...]
     logo: bytes | UnsetType | None = UNSET
+    reply_to: str | None = None

@@ -221,7 +221,7 @@ def save_brand(work: UnitOfWork, command: SaveBrand) -> Brand:
         logo = logo_type = None
     elif command.logo is not UNSET:
         logo, logo_type = base64.b64encode(command.logo).decode(), rules.find_image_type(command.logo)
-    brand = Brand(command.name, command.color, logo, logo_type, command.links)
+    brand = Brand(command.name, command.color, logo, logo_type, command.links, command.reply_to)
     if brand != before:
         provisioning_store.save_brand(work.tx, brand, command.context.now)
         work.record_event("brand.saved", command)

@@ -288,7 +288,7 @@ def find_brand(tx: ReadTransaction) -> Brand:
     row = tx.connection.execute(select(*_BRAND).where(brand_table.c.id == _BRAND_ID)).first()
     if row is None:
         return Brand()
-    return Brand(row.name, row.color, row.logo, row.logo_type, _decode_links(row.links))
+    return Brand(row.name, row.color, row.logo, row.logo_type, _decode_links(row.links), row.reply_to)
 
 
 def save_brand(tx: WriteTransaction, brand: Brand, now: datetime) -> None:

@@ -43,7 +43,7 @@ style="background:#f3f4f6"><tr><td align="center" style="padding:24px 12px">
 <table role="presentation" class="card" width="100%" cellpadding="0" cellspacing="0" \
 style="max-width:560px;background:#ffffff;border:1px solid #dfe2e6;border-radius:8px">
 <tr><td style="padding:28px 28px 12px;{font};font-size:16px;line-height:1.55;color:#1f2328">
-{body}
+{logo}{body}
 </td></tr></table>
 <p class="foot" style="{font};font-size:13px;color:#5f6670;margin:16px 0 0">{vendor}{links}</p>
 </td></tr></table>
@@ -60,6 +60,11 @@ _BUTTON_HTML = Markup(
     '<p style="margin:0 0 20px"><a class="button" href="{}" style="display:inline-block;padding:11px 18px;'
     'background:#24704b;color:#ffffff;border-radius:6px;text-decoration:none;font-weight:600">{}</a></p>'
 )
+#: The logo is a part of the mail: nobody learns that the mail was opened.
+LOGO = "cid:logo"
+_LOGO = Markup(
+    '<p style="margin:0 0 20px"><img src="{}" alt="{}" style="max-height:40px;max-width:220px"></p>\n'
+)
 _PLAIN_BUTTON = "background:#24704b;color:#ffffff;"
 _FOOTER_LINK = Markup(' · <a href="{}" style="color:#5f6670">{}</a>')
 
@@ -68,8 +73,9 @@ def frame(body: Markup, *, title: str, vendor: str, brand: Brand, language: str)
     """A whole page around the body of a mail."""
     links = Markup().join(_FOOTER_LINK.format(one.url, one.text) for one in brand.links)
     palette = build_palette(brand.color)
+    logo = _LOGO.format(LOGO, vendor) if brand.logo else ""
     values = {"title": title, "vendor": vendor, "language": language, "links": links, "palette": palette}
-    page = str(_FRAME.format(body=body, font=_FONT, **values))
+    page = str(_FRAME.format(body=body, logo=logo, font=_FONT, **values))
     # Mail programs that drop style sheets take the colors of the elements.
     return page.replace(_PLAIN_BUTTON, f"background:{palette.button};color:{palette.button_text};")
 

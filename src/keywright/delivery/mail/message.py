@@ -1,5 +1,6 @@
 """Make the message of a letter: headers, text and HTML, as bytes for SMTP (RFC 5322, 2046, 8058)."""
 
+from base64 import b64decode
 from collections.abc import Mapping
 from datetime import datetime
 from email.errors import MessageError
@@ -86,6 +87,8 @@ def build_envelope(
     message["Subject"] = composed.subject
     message["Date"] = format_datetime(now)
     message["Message-ID"] = f"<{message_id}@{sender.rpartition('@')[2]}>"
+    if letter.brand.reply_to is not None:
+        message["Reply-To"] = Address(addr_spec=_to_ascii_domain(letter.brand.reply_to))
     message["Auto-Submitted"] = "auto-generated"
     message["Content-Language"] = letter.language.code
     if letter.unsubscribe_url is not None:
@@ -93,6 +96,10 @@ def build_envelope(
         message["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"
     message.set_content(composed.text, cte="quoted-printable")
     message.add_alternative(composed.html, subtype="html", cte="quoted-printable")
+    if letter.brand.logo is not None and html.LOGO in composed.html:
+        main, _, kind = (letter.brand.logo_type or "").partition("/")
+        page: Any = message.get_payload(1)
+        page.add_related(b64decode(letter.brand.logo), main, kind, cid="<logo>", disposition="inline")
     return Envelope(sender, recipient, message.as_bytes(), not recipient.isascii())
 
 

@@ -74,10 +74,17 @@ def save_mail(tx: WriteTransaction, mail: OutboxMail) -> None:
 
 
 def list_mails(
-    tx: ReadTransaction, *, state: MailState | None, before_id: int | None, limit: int
+    tx: ReadTransaction,
+    *,
+    state: MailState | None = None,
+    customer_id: int | None = None,
+    before_id: int | None = None,
+    limit: int,
 ) -> list[OutboxMail]:
-    """The latest mails before this ID, latest first."""
+    """The latest mails before this ID, latest first; of a customer."""
     query = _MAIL.order_by(_COLUMNS.id.desc()).limit(limit)
+    if customer_id is not None:
+        query = query.where(_COLUMNS.customer_id == customer_id)
     if state is not None:
         query = query.where(_COLUMNS.state == state.value)
     if before_id is not None:

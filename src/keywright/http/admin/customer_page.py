@@ -5,7 +5,9 @@ from typing import Any
 
 from keywright.core.errors import NoSuchAddress
 from keywright.db import ReadTransaction
+from keywright.delivery.mail.store import list_of_customer
 from keywright.http.admin import event_views
+from keywright.http.admin.texts import MAIL_STATES, MAIL_TEXTS
 from keywright.http.admin.timeline import read_timeline
 from keywright.http.pages.inputs import require_id
 from keywright.http.pages.request import PageRequest
@@ -19,7 +21,7 @@ from keywright.search.filters import Search
 from keywright.search.owned_store import Place, list_devices
 
 #: How many of each are shown at once.
-_LICENSES, _DEVICES = 10, 20
+_LICENSES, _DEVICES, _MAILS = 10, 20, 10
 _PLACE = re.compile(r"([0-9]{1,18})-([0-9a-f]{12})")
 
 
@@ -51,6 +53,9 @@ def read_customer(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
         "devices": [(one, event_views.device_name(one)) for one in devices],
         "seen_at": find_last_seen(tx, devices),
         "more_devices": None if next_place is None else f"{next_place.license_id}-{next_place.token}",
+        "mails": [] if customer is None else list_of_customer(tx, number, limit=_MAILS),
+        "mail_texts": MAIL_TEXTS,
+        "mail_states": MAIL_STATES,
         **read_timeline(tx, request, customer=str(number)),
     }
 

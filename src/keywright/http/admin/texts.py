@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from keywright.config import Settings
-from keywright.events.outbox import MailTemplate
+from keywright.events.outbox import MailState, MailTemplate
 from keywright.http.pages.languages import N_, _
 from keywright.identity.model import Role
 from keywright.licensing.licenses.model import License, State, Status, order_of
@@ -96,6 +96,16 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "order_text": order_text,
     "refusal_text": refusal_text,
     "version_text": version_text,
+}
+
+
+#: The words of the states of mails.
+MAIL_STATES = {
+    MailState.WAITING: N_("waiting"),
+    MailState.HELD: N_("held"),
+    MailState.SENT: N_("sent"),
+    MailState.FAILED: N_("given up"),
+    MailState.DROPPED: N_("not needed"),
 }
 
 

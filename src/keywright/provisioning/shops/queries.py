@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from keywright.core.command import Query
 from keywright.core.errors import UnknownConnection
 from keywright.core.paging import ItemPage
+from keywright.db import ReadTransaction
 from keywright.provisioning.shops import (
     event_rules,
     forgetting_store,
@@ -118,10 +119,15 @@ def find_difference(read: Any, query: FindDifference) -> str | None:
 
 def find_naming(read: Any, query: FindShopEventsNaming) -> Naming:
     """Events that name a customer; none of one who has no e-mail address."""
-    customer = CUSTOMERS.find(read.tx, query.customer_id)
+    return find_naming_in(read.tx, query)
+
+
+def find_naming_in(tx: ReadTransaction, query: FindShopEventsNaming) -> Naming:
+    """The same, in a transaction."""
+    customer = CUSTOMERS.find(tx, query.customer_id)
     if customer is None or customer.email is None:
         return Naming((), None)
-    return forgetting_store.find_naming(read.tx, customer.email, query.after_id)
+    return forgetting_store.find_naming(tx, customer.email, query.after_id)
 
 
 QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {

@@ -15,6 +15,7 @@ from keywright.http.pages.render import PORTAL
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right
 from keywright.provisioning.brand import MAX_LOGO_BYTES, SaveBrand, find_image_type, parse_color, parse_links
+from keywright.provisioning.customers import parse_email
 from keywright.provisioning.store import find_brand, list_to_erase
 
 
@@ -40,6 +41,7 @@ class PortalAndBrand(Section):
             "name": inputs.read("name", parse_name),
             "color": inputs.read("color", parse_color),
             "links": inputs.read("links", parse_links) or (),
+            "reply_to": inputs.read("reply_to", parse_email),
             "logo": None if inputs.is_checked("no_logo") else UNSET,
         }
         file = request.form.file("logo")
@@ -57,7 +59,7 @@ class PortalAndBrand(Section):
 
 def _render(request: PageRequest, inputs: Inputs) -> Response:
     brand = request.ask(find_brand)
-    values: dict[str, Any] = {"name": brand.name, "color": brand.color}
+    values: dict[str, Any] = {"name": brand.name, "color": brand.color, "reply_to": brand.reply_to}
     values["links"] = "\n".join(f"{one.text} {one.url}" for one in brand.links)
     if request.is_post:
         values = {name: request.form.raw(name) for name in values}

@@ -22,8 +22,11 @@ from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right
 from keywright.identity.sessions import new_session_token
 from keywright.licensing.activations.model import Deactivate
+from keywright.maintenance.commands import EraseCustomer
+from keywright.maintenance.personal_data import erase_all
 from keywright.provisioning.customers import CUSTOMER, Customer, change_note, read_note
 from keywright.provisioning.portal.model import MakePortalLink
+from keywright.provisioning.shops.queries import find_naming_in
 from keywright.provisioning.store import CUSTOMERS
 
 _MAX_NOTE_LENGTH = 2_000
@@ -45,7 +48,7 @@ class Customers(CrudSection):
     question = N_("Delete the customer %(name)s?")
     warnings = (
         N_("Only a customer without licenses can be deleted."),
-        N_("To erase the data of one who has some, use keywright customer erase %(number)s."),
+        N_("To erase the data of one who has some, press Erase on the customer's page."),
     )
 
     @page("")
@@ -72,6 +75,26 @@ class Customers(CrudSection):
             return request.redirect(back, message_for(refusal).sentence, is_error=True)
         undo = f"/licenses/{license_id}/undo/{int(request.now.timestamp())}"
         return request.redirect(back, _("The device is free."), undo)
+
+    @page("/{id:number}/erase", methods=("GET", "POST"), right=Right.ADMINISTER)
+    def erase(self, request: PageRequest) -> Response:
+        """Erase what is stored about a customer, after confirmation."""
+        one = self.get(request)
+        back = f"/customers/{one.id}"
+        if not request.is_post:
+            sentences = [
+                _("Name, e-mail address and notes go, and addresses and names of their devices."),
+                _("Licenses, keys and counts stay, and programs keep working. There is no way back."),
+            ]
+            title = _("Erase the data of %(name)s?", name=self.name_of(one))
+            return request.confirm(title, sentences, button=_("Erase"), back=back)
+        command = EraseCustomer(context=request.context, customer_id=one.id)
+        erase_all(
+            lambda query: request.ask(lambda tx: find_naming_in(tx, query)),
+            request.change,
+            command,
+        )
+        return request.redirect(back, _("All that identified the customer is erased."))
 
     @page("/{id:number}/portal-link", methods=("POST",), right=Right.CHANGE)
     def make_portal_link(self, request: PageRequest) -> Response:

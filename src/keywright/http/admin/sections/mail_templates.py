@@ -9,6 +9,7 @@ from keywright.core.errors import NoSuchAddress
 from keywright.db import ReadTransaction
 from keywright.delivery.mail import letters, store
 from keywright.delivery.mail.defaults import CODES, Source, built_in, choose_language
+from keywright.delivery.mail.html import LOGO
 from keywright.delivery.mail.message import Composed, render_source
 from keywright.delivery.mail.model import (
     EVERY_PRODUCT,
@@ -89,7 +90,7 @@ class MailTemplates(Section):
             )
             composed = self._compose(request, place, source, errors)
             if composed is not None and request.form.get("do") == "html":
-                return _preview_page(composed)
+                return _preview_page(composed, request.ask(find_brand))
             if composed is not None and request.form.get("do") != "preview":
                 save = SaveTemplate(context=request.context, **place._asdict(), **source._asdict())
                 request.change(save)
@@ -192,5 +193,6 @@ def _languages() -> dict[str, str]:
     return {code: choose_language(code, "en").name for code in CODES}
 
 
-def _preview_page(composed: Composed) -> Response:
-    return HTMLResponse(composed.html, headers={"content-security-policy": _PREVIEW_POLICY})
+def _preview_page(composed: Composed, brand: Brand) -> Response:
+    page = composed.html.replace(LOGO, f"data:{brand.logo_type};base64,{brand.logo}")
+    return HTMLResponse(page, headers={"content-security-policy": _PREVIEW_POLICY})

@@ -33,6 +33,7 @@ from keywright.licensing.licenses.model import (
     UpdateLicense,
 )
 from keywright.licensing.undo.rules import EnableLicense
+from keywright.provisioning.licenses import RotateKey
 from keywright.search.license_details import LicenseDetails
 
 _UNCHANGED = N_("Nothing was changed.")
@@ -132,6 +133,22 @@ class Changes:
             back=f"/licenses/{details.license.id}",
             hidden=[("places", places)],
         )
+
+    @page("/{id:number}/new-key", methods=("GET", "POST"), right=Right.CHANGE)
+    def rotate_key(self, request: PageRequest) -> Response:
+        """Give a license a new key, after confirmation."""
+        license = get_license(request)
+        here = f"/licenses/{license.id}"
+        if not request.is_post:
+            sentences = [_("The old key is refused from now on. Devices stay activated.")]
+            title = _("Give the license %(key)s a new key?", key=crypto.mask(license.key))
+            return request.confirm(title, sentences, button=_("New license key"), back=here)
+        command = RotateKey(context=request.context, license=license.id)
+        done = Redirect(here, _("The license has a new key. Copy it here for the customer."))
+        try:
+            return change_once(request, command, lambda _record: done)
+        except Refusal as refusal:
+            return request.redirect(here, message_for(refusal).sentence, is_error=True)
 
     @page("/{id:number}/end-lease", methods=("POST",), right=Right.CHANGE)
     def end_lease(self, request: PageRequest) -> Response:
