@@ -55,12 +55,13 @@ def test_every_page_is_accessible_and_fits(
             axe.check(page)
         camera.take(page, f"portal-{name}")
 
-    page.goto("/portal/claim")
-    look("claim")
-    page.goto("/offline?language=de")
-    look("offline")
-    page.goto("/portal")
-    look("sign-in")
+    for path, name in (
+        ("/portal/claim", "claim"),
+        ("/offline?language=de", "offline"),
+        ("/portal", "sign-in"),
+    ):
+        page.goto(path)
+        look(name)
     page.get_by_label("E-mail address").fill(EMAIL)
     page.get_by_role("button", name="Send me a code").click()
     expect(page.get_by_label("Code")).to_be_focused()
@@ -84,19 +85,17 @@ def test_every_page_is_accessible_and_fits(
     page.get_by_role("button", name="Show the key").click()
     expect(page.get_by_text(KEY)).to_be_visible()
     look("key")
-    page.get_by_role("link", name="Account").click()
-    look("account")
-    page.goto("/portal/add")
-    look("add")
+    for path, name in (("/portal/add", "add"), ("/portal/account", "account")):
+        page.goto(path)
+        look(name)
     page.get_by_role("link", name="Account").click()
     page.get_by_role("link", name="Ask to erase my data").click()
     look("erase")
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_role("status")).to_contain_text("You are signed out")
-    page.goto("/portal/license")
-    look("enter-key")
-    page.goto("/portal/lost-keys")
-    look("lost-keys")
+    for name in ("license", "lost-keys"):
+        page.goto(f"/portal/{name}")
+        look("enter-key" if name == "license" else name)
 
 
 def test_a_customer_with_a_new_laptop_needs_five_steps(
