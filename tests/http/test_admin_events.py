@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from keywright.core.command import Command, Context, Origin
+from keywright.core.crypto import mask
 from keywright.identity.commands import RefuseSignIn
 from keywright.licensing.activations.model import Activate
 from keywright.licensing.licenses.model import CreateLicense, DeleteLicense, Status, UpdateLicense
@@ -230,7 +231,7 @@ def test_events_of_a_customer_or_a_product_are_found_by_number_or_name(
     both = make(server, customer_id=customer, product_id=product, times_activated_max=2)
     one = make(server, product_id=product)
     activate(server, both, label="laptop-olga")
-    told = "Larch Street Clinic · Lumen Server · "
+    told = f"Larch Street Clinic · Lumen Server · {mask(both.key)} · "
     named = f"Customer {customer} named Name: no name → , now Larch Street Clinic"
     of_customer = [f"{told}laptop-olga activated (1 of 2)", f"{told}License created", named]
     for query in (

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from keywright.core.crypto import mask
 from keywright.identity.model import Permissions
 from keywright.licensing.licenses.model import CreateLicense
 from keywright.provisioning.customers import CreateCustomer, NewCustomer
@@ -172,7 +173,7 @@ def test_a_customer_has_a_page_with_licenses_devices_and_what_happened(bob: Visi
     assert title(page) == "Larch Street Clinic"
     assert "clinic@example.com" in text
     assert f"laptop-olga License {licenses[3].id}" in text
-    assert "Lumen Server · laptop-olga activated (1) by a program" in text
+    assert f"Lumen Server · {mask(licenses[3].key)} · laptop-olga activated (1) by a program" in text
     assert "of another customer" not in text
     assert page.text.count("/admin/licenses/") >= 10
     assert "12 in all" in text

@@ -43,10 +43,11 @@ class EventRecord(msgspec.Struct, frozen=True):
 
 
 class Owner(NamedTuple):
-    """The customer and the product of a license."""
+    """The customer and the product of a license, and its key, masked."""
 
     customer_id: int | None
     product_id: int | None
+    key: str = ""
 
 
 class EventFilter(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 
 from markupsafe import Markup
 
+from keywright.core.crypto import mask
 from keywright.db import ReadTransaction
 from keywright.events.model import Event
 from keywright.http.admin.event_changes import FieldChange, list_changes
@@ -27,11 +28,11 @@ from keywright.http.admin.event_text import (
 from keywright.http.pages.render import has_right
 from keywright.identity.model import Right, User
 from keywright.identity.store import list_api_keys, list_users
+from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.provisioning.products import NameKind
 from keywright.provisioning.store import find_titles, names_of
-from keywright.search import store as search_store
 from keywright.search import terms_store
-from keywright.search.store import EventRecord
+from keywright.search.store import EventRecord, Owner
 
 #: The pages of numbers in the details of events, and the rights that these pages need.
 _DETAIL_PAGES = {"job_id": ("/jobs", Right.LOOK), "user_id": ("/users", Right.ADMINISTER)}
@@ -81,6 +82,8 @@ class EventView(NamedTuple):
     #: The customer and the product of the license.
     customer: Named | None
     product: Named | None
+    #: The license's key, masked; empty where there is none.
+    key: str
     #: How many devices the license had afterwards, and its limit.
     taken: int | None
     limit: int | None
@@ -111,6 +114,7 @@ def to_view(record: EventRecord, names: EventNames = NO_NAMES, reader: User | No
         license_id=event.license_id or None,
         customer=None if owner is None else _name(owner.customer_id, names.customers),
         product=None if owner is None else _name(owner.product_id, names.products),
+        key="" if owner is None else owner.key,
         taken=details.get("activation_count"),
         limit=details.get("max_activations"),
         path=_find_path(event, names, reader),
@@ -125,7 +129,8 @@ def is_address_hidden(event: Event, reader: User | None) -> bool:
 def find_names(tx: ReadTransaction, records: Iterable[EventRecord]) -> EventNames:
     """The names that views of these events need."""
     events = [one.event for one in records]
-    owners = search_store.find_owners(tx, {one.license_id for one in events} - {0})
+    known = find_licenses_by_id(tx, sorted({one.license_id for one in events} - {0}))
+    owners = {id: Owner(one.customer_id, one.product_id, mask(one.key)) for id, one in known.items()}
     products = _numbers_of(events, "product_id") | {one.product_id for one in owners.values()}
     customers = _numbers_of(events, "customer_id") | {one.customer_id for one in owners.values()}
     has_api_keys = any(one.actor.startswith("api_key:") or one.name.startswith("api_key.") for one in events)
