@@ -13,8 +13,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import psycopg
-from sqlalchemy import event
+from sqlalchemy import Connection, TextClause, event
 from sqlalchemy.engine import Engine
+from sqlalchemy.util import LRUCache
 
 from keywright.core.crypto import KeyRing
 from keywright.db import open_storage
@@ -28,6 +29,32 @@ KINDS = ("sqlite", "postgresql")
 #: their own, and each is three hundred files: on a disk they take three times as long to make and remove.
 _MEMORY = Path("/dev/shm")
 _ENOUGH = 4 << 30
+
+
+class _Compiled(LRUCache[Any, Any]):
+    """Compiled statements of all engines. Each test has a database, and so an engine, of its own: to compile
+    anew would be a fifth of a test. What is compiled depends on the kind and the version of the database
+    alone; but the columns of a text with ``*`` depend on its schema.
+    """
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return super().get(self._without_engine(key), default)
+
+    def __setitem__(self, key: Any, compiled: Any) -> None:
+        if not isinstance(compiled.statement, TextClause):
+            super().__setitem__(self._without_engine(key), compiled)
+
+    def _without_engine(self, key: Any) -> Any:
+        dialect, *statement = key
+        return (type(dialect), dialect.paramstyle, dialect.server_version_info, *statement)
+
+
+_COMPILED = _Compiled(2_000)
+
+
+@event.listens_for(Engine, "engine_connect")
+def _share_compiled(connection: Connection) -> None:
+    connection.execution_options(compiled_cache=_COMPILED)
 
 
 def has_memory_for_files() -> bool:
