@@ -99,6 +99,7 @@ def sign(folder: Path, key: str | None) -> None:
     command = ["minisign", "-S", "-m", str(folder / SUMS), "-t", f"keywright {read_version()}"]
     if key:
         subprocess.run([*command, "-s", key], check=True)
+        print(f"Signed: {folder / SUMS}.minisig")
         return
     shown = f"{' '.join(command[:-1])} {command[-1]!r}"
     print(f"Not signed: {KEY_VARIABLE} names no secret key of minisign. To sign it later:\n  {shown} -s KEY")
