@@ -90,8 +90,14 @@ def test_a_password_is_never_shown_and_goes_to_no_other_server(server: RunningSe
     assert 'value="ada@larch"' in page
     after(ada.post("/settings/mail", **MAIL | login, mail_language_="de"), ada)
     assert (stored(server)["smtp_url"], stored(server)["mail_language"]) == (url, "de")
-    elsewhere = ada.post("/settings/mail", **MAIL | login | {"smtp_host": "mail.example.org"})
-    assert (elsewhere.status_code, "This field is required." in said(elsewhere)) == (422, True)
+    for name, value, sentence in (
+        ("smtp_host", "mail.example.org", "This field is required."),
+        ("smtp_port", "2525", "This field is required."),
+        ("smtp_encryption", "none", "This field is required."),
+        ("smtp_port", "25@mail.example.org", "its port is a number."),
+    ):
+        elsewhere = ada.post("/settings/mail", **MAIL | login | {name: value})
+        assert (elsewhere.status_code, sentence in said(elsewhere)) == (422, True), (name, value)
     assert stored(server)["smtp_url"] == url
     events = ada.get("/events").text
     assert "geheim" not in events

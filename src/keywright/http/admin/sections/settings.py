@@ -191,21 +191,22 @@ def _to_stored(name: str, text: str | None, errors: dict[str, str]) -> str | Non
 
 
 def _read_mail_server(form: Form, settings: Settings, errors: dict[str, str]) -> dict[str, str | None]:
-    """The texts of ``smtp_url`` and ``smtp_tls``. A password goes to the server that it was typed for, and to
-    no other.
+    """The texts of ``smtp_url`` and ``smtp_tls``. A password goes to the server, port and encryption that it
+    was typed for, and to no other.
     """
     values, before = _mail_server_values(form, None), settings.smtp_server
     host, user, password = values["host"], values["user"], form.raw("smtp_password")
     if not host:
         return {"smtp_url": None, "smtp_tls": None}
-    is_same = before is not None and (before.host, before.user) == (host.lower(), user)
+    is_same = values | {"host": host.lower()} == _mail_server_values(None, before)
     if user and not password and is_same and before is not None:
         password = before.password or ""
     if user and not password:
         errors["smtp_password"] = _("This field is required.")
     login = f"{quote(user, safe='')}:{quote(password, safe='')}@" if user else ""
     scheme = "smtps" if values["encryption"] == "tls" else "smtp"
-    port = f":{values['port']}" if values["port"] else ""
+    # Quoted: what is not a number must not become another host.
+    port = f":{quote(values['port'], safe='')}" if values["port"] else ""
     texts: dict[str, str | None] = {"smtp_url": f"{scheme}://{login}{host}{port}"}
     if not is_fixed(settings, "smtp_tls"):
         texts["smtp_tls"] = "none" if values["encryption"] == "none" else None
