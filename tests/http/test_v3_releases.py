@@ -137,6 +137,7 @@ def test_wrong_values_are_refused(app: App) -> None:
     bodies += [{"name": "a", "url": one, "size": 1, "sha256": SHA256} for one in (
         "http://example.com/a", "file:///etc/passwd", "https://user:x@example.com/a", "javascript:alert(1)",
         "https://example.com/a#b", "https://example.com\\@evil/a", "//example.com/a", "https://e/a b",
+        "https://example.com/ü", "https://example.com/a\r\nX: y",
     )]  # fmt: skip
     bodies += [
         {"name": "a", "sha256": "x"},

@@ -12,8 +12,10 @@ from keywright.core.nouns import Noun
 from keywright.db import Storage
 from keywright.licensing.activations.model import ActivateDevice, Device, Validate
 from keywright.licensing.licenses.model import CreateLicense, Status
-from keywright.licensing.updates.queries import CheckForUpdate
+from keywright.licensing.updates.queries import CheckForUpdate, FindDownload
 from keywright.licensing.updates.rules import Asked
+from keywright.licensing.updates.tickets import read_ticket
+from keywright.licensing.updates.tokens import CreateUpdateToken
 from keywright.licensing.validation import ValidateLicense
 from keywright.provisioning.products import PRODUCT
 from keywright.provisioning.releases.commands import RELEASE, AddFile, PublishRelease, YankRelease
@@ -93,3 +95,22 @@ def test_what_was_published_or_yanked_elsewhere_is_known_in_a_second(storage: St
         assert ask() == "update_available"
         other.execute([YankRelease(context=CONTEXT, release_id=release)])
         assert ask() == "up_to_date"
+
+
+def test_a_download_reads_its_own_release_and_a_token_is_folded_or_not_in_one_batch(storage: Storage) -> None:
+    with closing(open_executor(storage.clone())) as executor:
+        license: dict[str, Any] = {"key": KEY, "status": Status.ACTIVE, "product_id": 17}
+        executor.execute([make(PRODUCT, id=17, name="Paint"), CreateLicense(context=CONTEXT, **license)])
+        (made,) = executor.execute([CreateUpdateToken(context=CONTEXT, license=KEY)])
+        for version in ("1.0", "1.1"):
+            publish(executor, version)
+        asked = [CheckForUpdate(now=NOW, update_token=one) for one in (made.text, made.text.upper())]
+        found = executor.query(asked)
+        assert [one.decision.code for one in found] == ["update_available"] * 2
+        ticket = read_ticket(storage.key_ring, found[0].ticket, NOW)
+        assert ticket is not None
+        with counting() as seen:
+            (download,) = executor.query([FindDownload(ticket=ticket, now=NOW)])
+        assert download.release.version == "1.1"
+        # The file, its release, the license, the product, the files of the release.
+        assert len([one for one in seen if one.startswith("SELECT")]) == 5

@@ -97,7 +97,8 @@ class LoadedUpdates:
         self._licenses, self._activations = records.find_devices(tx, named) if named else ({}, {})
         unknown = {key for key, _, _ in named if key not in self._licenses}
         self._rotated = license_store.find_rotated(tx, unknown) if unknown else {}
-        tokens = {one.update_token: one.now for one in queries if one.update_token is not None}
+        # Folded by some clients and not by others, it is one token in a batch.
+        tokens = {one.update_token.lower(): one.now for one in queries if one.update_token is not None}
         self._holders = store.find_holders_of(tx, tokens) if tokens else {}
         of_tokens = [one.license for one in self._holders.values() if one.license is not None]
         self._views.load([*self._licenses.values(), *self._rotated.values(), *of_tokens])
@@ -109,7 +110,7 @@ class LoadedUpdates:
         if license is not None and query.only_product_id not in (None, license.product_id):
             raise OtherProductKey
         product = self._find_product(query, license)
-        facts = facts_about(self._views, product, subject, query.now)
+        facts = facts_about(product, subject, query.now)
         is_named = query.fingerprint is not None or query.token is not None
         is_other = license is not None and query.product is not None
         is_other = is_other and not self._views.is_product(license, query.product)  # type: ignore[arg-type]
@@ -119,6 +120,7 @@ class LoadedUpdates:
             is_other_product=is_other,
             is_device_named=is_named,
             asked=query.asked,
+            releases=self._views.releases_of(product),
         )
         decision = decide(facts)
         ticket = None
@@ -138,7 +140,7 @@ class LoadedUpdates:
 
     def _find_subject(self, query: CheckForUpdate) -> Subject:
         if query.update_token is not None:
-            return self._holders.get(query.update_token, Subject())
+            return self._holders.get(query.update_token.lower(), Subject())
         license = self._licenses.get(query.key or "") or self._rotated.get(query.key or "")
         if license is None:
             return Subject()
@@ -153,14 +155,15 @@ class LoadedUpdates:
 
 
 def facts_about(
-    views: Views, product: NamedProduct | None, subject: Subject, now: datetime, asked: Asked | None = None
+    product: NamedProduct | None, subject: Subject, now: datetime, asked: Asked | None = None
 ) -> UpdateFacts:
-    """What the gate looks at, of a product and of a license with its device."""
+    """What the gate looks at, of a product and of a license with its device, but for the product's releases:
+    a download is about one of them.
+    """
     of_product = {} if product is None else {
         "updates": product.updates,
         "channels": product.channels,
         "scheme": product.version_scheme,
-        "releases": views.releases_of(product),
     }  # fmt: skip
     return UpdateFacts(
         now=now,
@@ -193,7 +196,7 @@ def find_facts(
             found = activation_store.find_by_id(tx, [(license_id, activation_id)])
             activation = found[0] if found else None
     product = views.find_product(release.product_id)
-    facts = facts_about(views, product, Subject(license, activation), now, asked)
+    facts = facts_about(product, Subject(license, activation), now, asked)
     is_other = license is not None and license.product_id != release.product_id
     return replace(facts, is_other_product=is_other, is_device_named=activation_id is not None)
 

@@ -49,7 +49,8 @@ def _parse_type(text: str) -> str:
 def _parse_vendor_url(url: str) -> str:
     """An address of the vendor's, to which downloads are sent; it is never asked from here."""
     parse_url(url)
-    if not url.startswith("https://") or "@" in url.split("/")[2] or "#" in url or "\\" in url:
+    is_plain = url.isascii() and url.startswith("https://") and "@" not in url.split("/")[2]
+    if not is_plain or "#" in url or "\\" in url:
         raise ValueError("must be an address such as https://example.com/paint.msi, without a user or a #")
     return url
 
