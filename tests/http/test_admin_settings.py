@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from keywright.db import run_write
-from keywright.db.stored_settings import list_stored
+from keywright.db.stored_settings import list_stored, save_stored
 from keywright.events.outbox import MailTemplate, QueuedMail
 from keywright.events.outbox_store import queue_mail
 from keywright.maintenance.commands import SaveSettings
@@ -165,3 +165,19 @@ def test_only_administrators_see_and_change_them(bob: Visitor, carol: Visitor, s
     answers = [one.get("/settings").status_code for one in (bob, carol)]
     answers += [one.post("/settings/portal").status_code for one in (bob, carol)]
     assert (answers, stored(server)) == ([403] * 4, before)
+
+
+def test_damaged_values_keep_nobody_from_saving_others_and_are_mended_there(
+    server: RunningServer, ada: Visitor
+) -> None:
+    damaged = {"time_zone": "Mars", "mail_from": "x", "smtp_url": "smtp://127.0.0.1", "no_such": "1"}
+    with opened(server) as storage:
+        run_write(storage, lambda tx: save_stored(tx, damaged, NOW))
+    after(ada.post("/settings/backups", backup_keep="3", backup_daily_at=""), ada)
+    after(ada.post("/settings/mail", **MAIL), ada)
+    after(ada.post("/settings/address", time_zone="Europe/Berlin"), ada)
+    mended = {"backup_keep": "3", "mail_from": MAIL["mail_from"], "time_zone": "Europe/Berlin"}
+    assert stored(server) | mended == stored(server)
+    cleared = dict.fromkeys([*stored(server), *damaged])
+    with opened(server) as storage:
+        run_write(storage, lambda tx: save_stored(tx, cleared, NOW))

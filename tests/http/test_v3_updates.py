@@ -213,6 +213,7 @@ def test_open_products_need_no_license_and_closed_ones_offer_nothing(app: App) -
 
     assert ask().code == "invalid"
     assert ask(product="paint").json["code"] == "unknown_license"
+    assert ask(product="9" * 30).json["code"] == "unknown_license"
     app.ask("PATCH", "/products/17", {"updates": "open"})
     assert ask(product="paint").json["code"] == "held_back_by_rollout"
     assert ask(product=17, by_hand=True).json["release"]["version"] == "1.1"

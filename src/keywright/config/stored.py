@@ -40,6 +40,11 @@ def find_wrong(texts: Mapping[str, str]) -> dict[str, str]:
     return {name: describe_values(name) for name, text in texts.items() if not _is_allowed(name, text)}
 
 
+def choose_usable(stored: Mapping[str, str]) -> dict[str, str]:
+    """What is stored, without values that are not allowed: damaged ones, or of another version."""
+    return {name: text for name, text in stored.items() if name in LABELS and _is_allowed(name, text)}
+
+
 def layer(settings: Settings, stored: Mapping[str, str]) -> Settings:
     """Lay the settings over what is stored, and check all together. Raises ``ConfigurationError``."""
     free: Values = {name: (text, SOURCE) for name, text in stored.items() if not is_fixed(settings, name)}
@@ -54,7 +59,7 @@ def apply(settings: Settings, stored: Mapping[str, str]) -> None:
     if stored == settings._stored:
         return
     settings._stored = dict(stored)
-    usable = {name: text for name, text in stored.items() if name in LABELS and _is_allowed(name, text)}
+    usable = choose_usable(stored)
     _warn_of(stored.keys() - usable.keys())
     try:
         layered = layer(settings, usable)

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.json import decode
 from sqlalchemy import select, tuple_
 
+from keywright.core.parsing import MAX_ID
 from keywright.db.bulk import Lookup
 from keywright.db.rows import to_datetime
 from keywright.db.schema import activations, last_seen, policies, products, trials
@@ -98,6 +99,8 @@ class Views:
         if number is None:
             query = select(*_PRODUCT).where(products.c.code == product)
             return self._tx.first(query, _named_product)
+        if number > MAX_ID:
+            return None
         if number not in self._products:
             self._load_products({number})
         return self._products[number]

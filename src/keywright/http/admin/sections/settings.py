@@ -9,7 +9,7 @@ from starlette.responses import Response
 from keywright.background.mailer import send_test_mail
 from keywright.config import Settings
 from keywright.config.groups import SmtpServer
-from keywright.config.stored import LABELS, apply, find_wrong, is_fixed, layer
+from keywright.config.stored import LABELS, apply, choose_usable, find_wrong, is_fixed, layer
 from keywright.core.errors import ConfigurationError, NoSuchAddress
 from keywright.db.stored_settings import list_stored
 from keywright.delivery.mail.defaults import choose_language
@@ -92,12 +92,8 @@ class SettingsPages(Section):
                 texts["smtp_url"] = None
                 errors["smtp_host"] = _("It must be a server such as smtp.example.com; its port is a number.")
         changes = {name: _to_stored(name, text, errors) for name, text in texts.items()}
-        after = {name: text for name, text in (stored | changes).items() if text is not None}
-        try:
-            layer(settings, after)
-        except ConfigurationError:
-            # A mail server needs a sender; every value alone was looked at before.
-            errors.setdefault("mail_from", _("This field is required."))
+        if group == "mail":
+            _check_together(settings, stored | changes, errors)
         if "test" in request.form and not request.form.get("to", ""):
             errors["to"] = _("This field is required.")
         if errors:
@@ -188,6 +184,17 @@ def _to_stored(name: str, text: str | None, errors: dict[str, str]) -> str | Non
     if must_be is not None and text:
         errors[name] = _("It must be %(what)s.", what=_(must_be))
     return None if must_be is not None else text
+
+
+def _check_together(settings: Settings, texts: Mapping[str, str | None], errors: dict[str, str]) -> None:
+    """A mail server needs a sender. Every value alone was looked at before, and what is damaged in other
+    groups keeps nobody from saving this one.
+    """
+    after = {name: text for name, text in texts.items() if text is not None}
+    try:
+        layer(settings, choose_usable(after))
+    except ConfigurationError:
+        errors.setdefault("mail_from", _("This field is required."))
 
 
 def _read_mail_server(form: Form, settings: Settings, errors: dict[str, str]) -> dict[str, str | None]:
