@@ -18,11 +18,15 @@ from keywright import __version__
 from keywright.config import Settings
 from keywright.config.installation import open_installation
 from keywright.config.sources import read_settings
+from keywright.core.command import Context
 from keywright.db import run_read
 from keywright.identity.sessions import is_setup_token
+from keywright.maintenance.commands import SaveSettings
+from keywright.registry import open_executor
 from tests import forking
 from tests.cli.conftest import Keywright, run
 from tests.databases import a_postgres_url, from_afar
+from tests.makers import NOW, an_origin
 from tests.server import environment, wait_until
 
 DATABASES = ("sqlite",)
@@ -301,6 +305,28 @@ def test_config_shows_every_setting_with_its_source(
         (line,) = (line for line in table.splitlines() if line.split()[:1] == [name])
         assert line.endswith(f" {one['source']} ") or line.rstrip().endswith(one["source"])
     assert not nowhere.data_dir.exists()
+
+
+def test_config_shows_what_the_pages_have_set_and_changes_nothing(
+    nowhere: Keywright, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nowhere("init")
+    changes = {
+        "smtp_url": "smtps://ada:geheim@mail.example.com",
+        "mail_from": "a@example.com",
+        "session_hours": "4",
+    }
+    with closing(open_installation(Settings(data_dir=nowhere.data_dir))) as storage:
+        open_executor(storage).execute([SaveSettings(context=Context(NOW, an_origin()), changes=changes)])
+    monkeypatch.setenv("KEYWRIGHT_SESSION_HOURS", "6")
+    shown = nowhere.json("config")
+    assert shown["smtp_url"] == {"value": "********", "source": "the pages"}
+    assert shown["mail_from"] == {"value": "a@example.com", "source": "the pages"}
+    assert shown["session_hours"] == {"value": 6, "source": "KEYWRIGHT_SESSION_HOURS"}
+    assert "geheim" not in nowhere("config")
+    # Without the secret they cannot be read, and the rest is shown.
+    (nowhere.data_dir / "secret").rename(nowhere.data_dir / "elsewhere")
+    assert nowhere.json("config")["mail_from"] == {"value": None, "source": "default"}
 
 
 def test_config_takes_the_file_that_is_named(nowhere: Keywright) -> None:

@@ -15,10 +15,8 @@ SOURCES = Path(keywright.__file__).parent
 #: The modules whose parsers forms use.
 PARSERS = (
     "core/parsing.py",
-    "http/admin/terms_form.py",
     "http/admin/name_suggestions.py",
     "http/pages/inputs.py",
-    "licensing/terms/model.py",
     "provisioning/customers.py",
     "provisioning/products.py",
 )
