@@ -46,7 +46,7 @@ export async function verify(text, expected) {
   const { publicKeys, now, product = null, licenseKey = null, fingerprint = null, nonce = null } = expected;
   const { operation = null, body = "", isPlaceNeeded = true } = expected;
   require(utf8(text).length <= MAX_BYTES, "too_large");
-  const claims = await open(unarmour(text), LICENSE, publicKeys);
+  const claims = await openToken(unarmour(text), LICENSE, publicKeys);
   require(["iat", "nbf", "exp"].every((name) => Number.isInteger(claims[name])), "payload");
   require(typeof claims.valid === "boolean", "payload");
   require((expected.issuer ?? null) === null || claims.iss === expected.issuer, "issuer");
@@ -82,14 +82,14 @@ export async function followKeySets(publicKeys, keySets, now) {
 }
 
 async function openKeySet(text, trust, now) {
-  const { iat, exp, keys: jwks } = await open(text, KEYS, trust.keys).catch(onlyIf(VerificationError, () => ({})));
+  const { iat, exp, keys: jwks } = await openToken(text, KEYS, trust.keys).catch(onlyIf(VerificationError, () => ({})));
   if (!Number.isInteger(iat) || !Number.isInteger(exp) || !Array.isArray(jwks)) return null;
   const keys = jwks.filter((jwk) => jwk?.kty === "OKP" && jwk.crv === "Ed25519" && isKey(jwk.x)).map((jwk) => jwk.x);
   return keys.length && now < exp && iat >= trust.since ? { keys, sets: [...trust.sets, text], since: iat } : null;
 }
 
 /** The payload of a JWS, once its signature holds. The token brings no key; it only chooses one. */
-async function open(token, type, publicKeys) {
+export async function openToken(token, type, publicKeys) {
   const parts = token.split(".");
   require(parts.length === 3, "not_three_parts");
   const key = await keyOf(parts[0], type, publicKeys);
@@ -141,7 +141,7 @@ const utf8 = (text) => new TextEncoder().encode(text);
 const sha256 = async (text) => new Uint8Array(await crypto.subtle.digest("SHA-256", utf8(text)));
 const keyHash = async (licenseKey) => encode(await sha256(`keywright-license-key:${licenseKey}`));
 
-function encode(bytes) {
+export function encode(bytes) {
   const binary = typeof bytes === "string" ? bytes : Array.from(bytes, (one) => String.fromCharCode(one)).join("");
   return btoa(binary).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
 }

@@ -2,22 +2,29 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import timedelta
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from keywright.core.command import Context, Origin
 from keywright.core.crypto import mask
 from keywright.identity.model import Permissions
 from keywright.licensing.licenses.model import CreateLicense
 from keywright.provisioning.customers import CreateCustomer, NewCustomer
 from keywright.provisioning.policies.model import CreatePolicy
 from keywright.provisioning.products import CreateProduct, NameKind, NewFeature, NewProduct, SaveName
+from keywright.provisioning.releases.commands import AddFile, CreateRelease, PublishRelease
+from keywright.provisioning.releases.fields import NewFile, NewRelease
+from keywright.registry import open_executor
 from tests.databases import KINDS
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said, title
 from tests.http.admin_licenses import a_number, activate, make
 from tests.http.conftest import assert_clean
+from tests.makers import NOW
 from tests.server import NO_LIMITS, RunningServer, running
 
 DATABASES = ("sqlite",)
@@ -317,3 +324,35 @@ def test_what_is_typed_is_shown_as_the_text_that_it_is(bob: Visitor) -> None:
             assert "<script>alert" not in answer.text
             if path != "/events" or area == "products":
                 assert name in unescape(answer.text)
+
+
+def test_a_release_is_shown_explained_and_yanked(bob: Visitor, server: RunningServer) -> None:
+    with server.storage() as storage, closing(open_executor(storage)) as executor:
+
+        def do(command: Any) -> Any:
+            (outcome,) = executor.execute([command])
+            assert not isinstance(outcome, Exception)
+            return outcome
+
+        context = Context(NOW, Origin("cli:root", "", ""))
+        product = NewProduct(id=61, name="Brush")
+        do(CreateProduct(context=context, fields=product))
+        fields = NewRelease(product_id=61, version="3.2.1", notes="<b>New</b>")
+        release = do(CreateRelease(context=context, fields=fields))
+        at: dict[str, Any] = {"url": "https://example.com/a", "size": 7, "sha256": "0" * 64}
+        file = do(AddFile(context=context, release_id=release.id, fields=NewFile(name="brush.msi", **at)))
+        do(PublishRelease(context=context, release_id=release.id, checked=[file]))
+    assert "3.2.1 stable published" in said(bob.get("/products/61"))
+    path = f"/products/releases/{release.id}"
+    page = bob.get(path)
+    assert "brush.msi" in said(page)
+    assert "<b>New</b>" not in page.text
+    assert "no unknown_license A license is named." in said(page)
+    license_id = make(server, product_id=61).id
+    assert "no unknown_license" not in said(bob.get(f"{path}?license={license_id}"))
+    assert "There is no such license." in said(bob.get(f"{path}?license=999999"))
+    assert bob.get("/products/releases/99").status_code == 404
+    assert "Yank release 3.2.1?" in said(bob.get(f"{path}/yank"))
+    bob.post(f"{path}/yank")
+    assert "The release 3.2.1 is yanked." in said(bob.get(path))
+    assert "3.2.1 stable yanked" in said(bob.get("/products/61"))

@@ -1,20 +1,27 @@
 """The page of a product: its policies and API keys, and what happened to its licenses."""
 
 from collections.abc import Sequence
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from keywright.core.errors import NoSuchAddress
+from keywright.core.paging import Paging
 from keywright.db import ReadTransaction
 from keywright.http.admin.activity import Series, build_chart, read_activity
 from keywright.http.admin.texts import version_text
 from keywright.http.admin.timeline import read_timeline
 from keywright.http.pages.inputs import require_id
-from keywright.http.pages.languages import _
+from keywright.http.pages.languages import N_, _
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import ApiKey, Right
 from keywright.identity.store import list_api_keys
+from keywright.licensing.updates.model import Release
+from keywright.licensing.updates.queries import ExplainRelease, explain_release
+from keywright.licensing.updates.rules import UpdateCode
+from keywright.licensing.updates.store import RELEASES, list_files
 from keywright.provisioning.policies import store as policy_store
+from keywright.provisioning.releases.commands import ListReleases
+from keywright.provisioning.releases.fields import ReleaseQuery
 from keywright.provisioning.store import PRODUCTS
 from keywright.search import reports
 from keywright.search.commands import ListVersions
@@ -22,6 +29,8 @@ from keywright.search.owned_store import MAX_COUNTED, count_expiries, count_lice
 
 #: The most policies that are shown.
 _MAX_POLICIES = 100
+#: The newest releases that are shown.
+_MAX_RELEASES = 20
 #: The most versions in the chart.
 _MAX_SERIES = 4
 _EPOCH = date(1970, 1, 1)
@@ -43,6 +52,8 @@ def read_product(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
         "max_counted": MAX_COUNTED,
         "policies": policies[:_MAX_POLICIES],
         "has_more_policies": len(policies) > _MAX_POLICIES,
+        "releases": _list_releases(tx, number),
+        "states": translate_states(),
         "api_keys": _list_api_keys(tx, number, request),
         **activity,
         **_read_versions(tx, number, activity["days"], request),
@@ -80,3 +91,52 @@ def _list_api_keys(tx: ReadTransaction, product_id: int, request: PageRequest) -
     if not request.may(Right.ADMINISTER):
         return ()
     return [one for one in list_api_keys(tx) if one.product_id == product_id and one.revoked_at is None]
+
+
+#: What a rule of the gate asks, by the code of a no.
+_RULES = {
+    UpdateCode.NOT_OFFERED: N_("The product offers updates."),
+    UpdateCode.UNKNOWN_LICENSE: N_("A license is named."),
+    UpdateCode.PRODUCT_MISMATCH: N_("The license is for this product."),
+    UpdateCode.DISABLED: N_("The license is not disabled."),
+    UpdateCode.INACTIVE: N_("The license is not inactive."),
+    UpdateCode.KEY_ROTATED: N_("Its key was not replaced."),
+    UpdateCode.FINGERPRINT_REQUIRED: N_("A device is named, where the terms need one."),
+    UpdateCode.NOT_ACTIVATED: N_("The device holds its place, where it needs one."),
+    UpdateCode.NOT_PUBLISHED: N_("The release is published."),
+    UpdateCode.CHANNEL_NOT_ALLOWED: N_("The license has the channel."),
+    UpdateCode.ENTITLEMENT_MISSING: N_("The license has the features that the release needs."),
+    UpdateCode.NEWER_NOT_COVERED: N_("The license covers it."),
+    UpdateCode.NO_FILE_FOR_PLATFORM: N_("It has a file for the platform."),
+    UpdateCode.REQUIREMENTS_NOT_MET: N_("What it runs on is new enough."),
+    UpdateCode.MUST_UPDATE_FIRST: N_("No other version must come first."),
+    UpdateCode.HELD_BACK_BY_ROLLOUT: N_("Its rollout has reached the device."),
+}
+
+
+def translate_states() -> dict[str, str]:
+    """The states of releases, in the reader's language."""
+    return {"draft": _("draft"), "published": _("published"), "yanked": _("yanked")}
+
+
+def read_release(tx: ReadTransaction, id: int, license_id: int | None, now: datetime) -> dict[str, Any]:
+    """The values of the page of a release; ``rules`` are about this license. Raises ``NoSuchAddress``, and
+    ``NotFound`` for a license that there is not.
+    """
+    release = RELEASES.find(tx, id)
+    if release is None:
+        raise NoSuchAddress
+    rules = explain_release(tx, ExplainRelease(release_id=id, now=now, license_id=license_id))
+    return {
+        "release": release,
+        "product": PRODUCTS.find(tx, release.product_id),
+        "files": list_files(tx, [id]).get(id, []),
+        "rules": [(one.code, one.passed, _(_RULES[one.code])) for one in rules],
+        "states": translate_states(),
+    }
+
+
+def _list_releases(tx: ReadTransaction, product_id: int) -> Sequence[Release]:
+    """The newest releases of a product, by their creation."""
+    where, paging = ReleaseQuery(product_id=product_id), Paging("-created_at", None, _MAX_RELEASES)
+    return RELEASES.list_page(tx, ListReleases(paging=paging, where=where)).items[:_MAX_RELEASES]
