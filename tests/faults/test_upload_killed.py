@@ -1,0 +1,71 @@
+"""A server is killed in the middle of uploads: a half upload is never published, and can be made again."""
+
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import pytest
+
+from keywright.maintenance import doctor
+from tests.proving import record, size
+from tests.server import NO_LIMITS, running
+
+KILLS = size(5, 100)
+PIECES, PIECE = 64, b"a build " * 8_192
+
+
+def begin_upload(
+    client: httpx.Client, file: int, until: int
+) -> tuple[threading.Thread, threading.Event, threading.Event]:
+    """An upload that waits after so many pieces; its thread, when that is, and what lets it go on."""
+    half, go_on = threading.Event(), threading.Event()
+
+    def pieces() -> Iterator[bytes]:
+        for sent in range(PIECES):
+            if sent == until:
+                half.set()
+                go_on.wait()
+            yield PIECE
+
+    def send() -> None:
+        with suppress(httpx.HTTPError):
+            client.put(f"/v3/files/{file}/content", content=pieces())
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    return sender, half, go_on
+
+
+@pytest.mark.databases("sqlite")
+def test_a_half_upload_is_never_published(tmp_path: Path) -> None:
+    published = 0
+    with running(tmp_path / "data", **NO_LIMITS) as server:
+        auth = server.api_key()
+        with httpx.Client(base_url=server.base_url, auth=auth, timeout=30) as client:
+            client.post("/v3/products", json={"id": 17, "name": "Paint"}).raise_for_status()
+        for number in range(KILLS):
+            with httpx.Client(base_url=server.base_url, auth=auth, timeout=30) as client:
+                body = {"product_id": 17, "version": f"{number + 1}.0"}
+                release = client.post("/v3/releases", json=body).raise_for_status().json()["id"]
+                made = client.post(f"/v3/releases/{release}/files", json={"name": "paint.msi"})
+                file = made.raise_for_status().json()["id"]
+                sender, half, go_on = begin_upload(client, file, random.randrange(1, PIECES))
+                half.wait()
+                server.kill()
+                go_on.set()
+                sender.join()
+            server.start()
+            with httpx.Client(base_url=server.base_url, auth=auth, timeout=30) as client:
+                refused = client.post(f"/v3/releases/{release}/publish", json={})
+                published += refused.status_code != 409
+                whole = client.put(f"/v3/files/{file}/content", content=PIECE * PIECES)
+                assert whole.status_code == 200
+                assert client.post(f"/v3/releases/{release}/publish", json={}).status_code == 200
+        with server.storage() as storage:
+            found = list(doctor.examine_files(storage, server.data_dir / "files"))
+            found += list(doctor.examine(storage, lambda _: None))
+    record("R28", "uploads", {"kills": KILLS, "half uploads published": published})
+    assert (published, found) == (0, [])
