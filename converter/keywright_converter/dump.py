@@ -203,7 +203,7 @@ class Dump(SpooledSource):
     def _note_strays(self) -> None:
         if not self._tables[_ACTIVATIONS]:
             self._report.note(
-                Notice("table_missing", f"{self.name}: {_ACTIVATIONS}", "no activations are brought")
+                Notice("table_missing", f"{self.name}: {_ACTIVATIONS}", "no activations are imported")
             )
         self._note_joined()
         for line, number in self._spool.strays():

@@ -51,7 +51,7 @@ def test_a_real_dump_is_brought_and_brought_again(keywright: Keywright) -> None:
 
 def test_a_dry_run_changes_nothing(keywright: Keywright) -> None:
     said = keywright("import", "lmfwc", str(DUMP), *SECRETS, "--dry-run")
-    assert said.startswith("This would be brought:\n  licenses: 22 new\n")
+    assert said.startswith("This would be imported:\n  licenses: 22 new\n")
     assert json.loads(keywright("license", "list", "--json")) == []
 
 

@@ -67,7 +67,7 @@ def test_a_shop_is_brought_with_all_that_its_interface_has_and_brought_again(
 
 
 def test_a_dry_run_changes_nothing(keywright: Keywright, shop: Plugin) -> None:
-    assert keywright(*options(shop), "--dry-run").startswith("This would be brought:\n  licenses: 22 new\n")
+    assert keywright(*options(shop), "--dry-run").startswith("This would be imported:\n  licenses: 22 new\n")
     assert json.loads(keywright("license", "list", "--json")) == []
 
 

@@ -40,7 +40,7 @@ def test_lines_that_cannot_be_used_are_mended_and_sent_again(keywright: Keywrigh
     errors = table.with_name("licenses.csv.errors.csv")
     assert done.status == 1
     assert done.out.splitlines() == [
-        "Brought:",
+        "Imported:",
         "  licenses: 1 new, 2 left out",
         "",
         "Lines that cannot be used: 2 (left out)",

@@ -434,7 +434,7 @@ def test_a_license_is_deleted_after_it_was_said_what_goes(server: RunningServer,
     answer = bob.get(path)
     assert title(answer).startswith("Delete the license …")
     assert "2 activations are deleted with it (active: 2)." in said(answer)
-    assert "can be brought back for 30 days" in said(answer)
+    assert "can be restored for 30 days" in said(answer)
     assert license.key not in answer.text
     assert found(server, license) is not None
     assert where_to(bob.post(path)) == "/licenses"

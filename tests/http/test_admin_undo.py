@@ -168,7 +168,7 @@ def test_what_an_administrator_did_is_undone_by_administrators(
 def test_a_deleted_license_is_brought_back(server: RunningServer, bob: Visitor, carol: Visitor) -> None:
     license = make(server, times_activated_max=2)
     place = activate(server, license)
-    assert "It can be brought back for 30 days." in said(bob.get(f"/licenses/{license.id}/delete"))
+    assert "It can be restored for 30 days." in said(bob.get(f"/licenses/{license.id}/delete"))
     bob.post(f"/licenses/{license.id}/delete")
     assert found(server, license) is None
     form = undo_form(bob.get("/licenses"))

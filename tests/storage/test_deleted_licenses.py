@@ -1,4 +1,4 @@
-"""Deleted licenses: gone for everybody at once, and brought back whole while their key and order are free."""
+"""Deleted licenses: gone for everybody at once, and restored whole while their key and order are free."""
 
 from datetime import timedelta
 from functools import partial

@@ -284,7 +284,7 @@ def edit(
 @command(app, "keywright connection remove 1")
 @with_installation
 def remove(here: Installation, connection_id: ConnectionId, *, is_sure: IsSure = False) -> None:
-    """Remove a connection with the events that it brought. Its licenses stay; what the shop sends from now on
+    """Remove a connection with its events. Its licenses stay; what the shop sends from now on
     is refused.
     """
     if not is_sure:

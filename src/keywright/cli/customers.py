@@ -79,7 +79,7 @@ def erase(
     the IP addresses, user agents, labels, meta data, lease holders and trial addresses of these. Licenses,
     tokens and counters stay, and programs keep working.
 
-    All metadata goes, also what an import brought that is not about a person: the two cannot be told apart.
+    All metadata goes, also imported metadata that is not about a person: the two cannot be distinguished.
 
     Who holds a lease now is erased when that is over and this is run again. A program that activates again
     sends its address and label again. To prevent that, delete the licenses first. Run it again if it was

@@ -264,7 +264,7 @@ def _import(
     if as_json:
         output.print_json({"is_dry_run": is_dry_run} | report.as_json())
         return
-    output.print_line("This would be brought:" if is_dry_run else "Brought:")
+    output.print_line("This would be imported:" if is_dry_run else "Imported:")
     for line in report.lines():
         output.print_line(output.printable(line))
 

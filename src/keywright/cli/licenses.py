@@ -119,7 +119,8 @@ def create(
     order_id: OrderId = None,
     customer_id: CustomerId = None,
     policy_id: Annotated[
-        int | None, typer.Option("--policy", metavar="ID", min=1, help="Make it as this policy says.")
+        int | None,
+        typer.Option("--policy", metavar="ID", min=1, help="Make it with the terms of this policy."),
     ] = None,
     external_id: ExternalId = None,
     as_json: AsJson = False,

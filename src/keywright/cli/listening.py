@@ -100,7 +100,7 @@ def _client() -> "httpx.Client":
 
 
 def _send(client: "httpx.Client", url: str, event_id: int, body: bytes, secret: str) -> str:
-    """Send one delivery; returns the line that says what came of it."""
+    """Send one delivery; returns the line that shows the result."""
     import httpx
 
     headers = write_headers(f"msg_0_{event_id}", body, datetime.now(UTC), [secret], None)

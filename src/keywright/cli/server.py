@@ -144,7 +144,7 @@ def _say(settings: "Settings", text: str, **fields: object) -> None:
 def init(options: InstallationOptions) -> None:
     """Make the data directory, the secret and the database, and say what was made.
 
-    Nothing that exists is changed, except that the database is brought up to date: `keywright doctor
+    Nothing that exists is changed, except that the database is upgraded: `keywright doctor
     --before-upgrade` says how. `keywright serve` does the same by itself.
     """
     from keywright.config.installation import has_database, load_secret, make_data_dir, open_installation

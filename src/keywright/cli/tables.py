@@ -94,7 +94,7 @@ def import_csv(
     do not matter, and usual names such as Serial or Expiry Date are known. Only the license key is needed.
 
     Lines that cannot be used go to a file of errors, each with its reason; mend them there and import that
-    file. The exit status is 1 then; all other lines are brought. A license that is here already becomes as
+    file. The exit status is 1 then; all other lines are imported. A license that is here already becomes as
     the file says in the columns that it has, if it was not changed here after updated_at, or after the file.
     """
     _bring(here, _Order("csv", file, mapping or [], shop, errors, zone, is_dry_run, as_json))
@@ -225,7 +225,7 @@ def _print(order: _Order, report: "Report", rejects: "Rejects", table: "Table") 
         about = {"is_dry_run": order.is_dry_run, "errors": None if path is None else str(path)}
         output.print_json(about | {"unused_columns": table.unused} | report.as_json())
         return
-    output.print_line("This would be brought:" if order.is_dry_run else "Brought:")
+    output.print_line("This would be imported:" if order.is_dry_run else "Imported:")
     lines = report.lines() or ["  nothing"]
     if table.unused:
         lines += ["", f"Columns that are not used: {', '.join(table.unused)}"]

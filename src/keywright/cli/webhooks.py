@@ -103,7 +103,7 @@ _Events = Annotated[
         "--event",
         metavar="TYPE",
         parser=rules.parse_event_type,
-        help="What it is told of: license.activated, license.* or *. Repeat it for more.",
+        help="The events that it receives: license.activated, license.* or *. Repeat it for more.",
     ),
 ]
 _Payload = Annotated[
@@ -154,7 +154,7 @@ def rotate_secret(here: Installation, endpoint_id: _Id, *, as_json: AsJson = Fal
 def test(here: Installation, endpoint_id: _Id) -> None:
     """Send an event webhook.tested to this webhook alone; a running server delivers it."""
     here.change(SendTest(context=here.context, endpoint_id=endpoint_id))
-    output.print_line("The test is on its way: `keywright webhook deliveries` says what came of it.")
+    output.print_line("The test is on its way: `keywright webhook deliveries` shows the result.")
 
 
 @command(app, "keywright webhook deliveries 1 --state waiting", "keywright webhook deliveries 1 --delivery 9")

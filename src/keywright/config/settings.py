@@ -207,7 +207,7 @@ class Settings(MailSettings, WebhookSettings, PageSettings, LimitSettings):
     keep_deleted_days: Whole = Field(
         default=30,
         description=(
-            "For how many days deleted licenses can be brought back; 0 keeps nothing of them. They are gone "
+            "For how many days deleted licenses can be restored; 0 keeps nothing of them. They are gone "
             "for every interface at once; what is kept is sealed."
         ),
         json_schema_extra=in_pages("Days that deleted licenses are kept"),

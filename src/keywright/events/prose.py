@@ -7,7 +7,7 @@ PROSE: dict[str, dict[str, str]] = {
         "license.imported": "License imported",
         "license.updated": "License changed",
         "license.deleted": "License {key} deleted",
-        "license.restored": "License {key} brought back",
+        "license.restored": "License {key} restored",
         "license.activated": "{device} activated",
         "license.reactivated": "{device} activated again",
         "license.device_replaced": "{device} took the place of another device",

@@ -174,14 +174,14 @@ def _examine_others(storage: Storage) -> Iterator[Finding]:
 
 
 def _examine_deleted(storage: Storage) -> Iterator[Finding]:
-    """Deleted licenses that could not be brought back."""
+    """Deleted licenses that could not be restored."""
     after_id: int | None = 0
     while after_id is not None:
         question = partial(list_unreadable, after_id=after_id, limit=_DELETED_AT_ONCE)
         unreadable, after_id = run_read(storage, question)
         for number in unreadable:
             what = f"what is kept of the deleted license {number} cannot be read"
-            yield Finding("deleted_license.unsound", what, "It cannot be brought back.", number)
+            yield Finding("deleted_license.unsound", what, "It cannot be restored.", number)
 
 
 def _check_license(license: Inspected) -> Iterator[Finding]:

@@ -53,7 +53,7 @@ class Owner(NamedTuple):
 class EventFilter(msgspec.Struct, frozen=True):
     """Conditions for events; None is none. A name ending with a dot, an actor with a colon, is a prefix. The
     events of a customer or a product are those of the licenses that they have now; of a customer, also of
-    those that were deleted and can be brought back, and those about the customer.
+    those that were deleted and can be restored, and those about the customer.
     """
 
     license_id: int | None = None
@@ -183,7 +183,7 @@ def list_events_by_id(
 
 
 def _licenses_of(where: EventFilter, most: int) -> FromClause:
-    """The licenses of a customer or a product; of a customer, also those that can be brought back."""
+    """The licenses of a customer or a product; of a customer, also those that can be restored."""
     of_them = select(licenses.c.id).where(*_has_owner(where)).limit(most)
     if not _includes_own(where):
         return of_them.subquery()

@@ -38,7 +38,7 @@ PROBLEMS: dict[str, Problem] = {
         "A query parameter or a header has a wrong value",
         "A query parameter, or a header such as `Idempotency-Key`, has a value that it cannot have. A cursor "
         "belongs to the list, the filters and the order that it came from.",
-        "Look at `errors`: it says for each what it must be.",
+        "Look at `errors`: it states for each what it must be.",
     ),
     "credentials_missing": Problem(
         401,
@@ -323,8 +323,8 @@ PROBLEMS: dict[str, Problem] = {
         429,
         "Too many requests",
         "Too many wrong license keys, wrong credentials, malformed requests or activations came in a short "
-        "time. `RateLimit-Policy` tells the limits.",
-        "Wait as long as `Retry-After` says. A program should wait longer after each refusal.",
+        "time. `RateLimit-Policy` states the limits.",
+        "Wait as long as `Retry-After` states. A program should wait longer after each refusal.",
     ),
     "internal_error": Problem(
         500,

@@ -287,7 +287,7 @@ rotated_keys = Table(
     sqlite_with_rowid=False,
 )
 
-#: Licenses that were deleted, and can be brought back for a while: sealed JSON of the license with what
+#: Licenses that were deleted, and can be restored for a while: sealed JSON of the license with what
 #: belonged to it. Nothing but undo reads it.
 deleted_licenses = Table(
     "deleted_licenses",

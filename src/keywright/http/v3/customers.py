@@ -113,8 +113,8 @@ async def erase_customer(call: Call) -> Answer:
 async def make_portal_link(call: Call) -> Answer:
     """Make a link to the customer's portal.
 
-    Whoever opens it is signed in as this customer, once, within 24 hours: show it only to a customer who is
-    signed in to your own site.
+    Anyone who opens it is signed in as this customer, once, within 24 hours: show it only to a customer who
+    is signed in to your own site.
     """
     base = call.base_of_links()
     command = MakePortalLink(

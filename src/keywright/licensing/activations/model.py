@@ -178,7 +178,7 @@ class RecordLimits(msgspec.Struct, frozen=True):
 
     kept: int = 100
     listed: int = 1000
-    #: Whether deleted licenses are kept for a while, to be brought back.
+    #: Whether deleted licenses are kept for a while, to be restored.
     keeps_deleted: bool = True
 
 

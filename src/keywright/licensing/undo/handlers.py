@@ -81,7 +81,7 @@ def revert_changes(work: LicenseWork, command: RevertChanges) -> Undone:
 
 
 def restore_license(work: LicenseWork, command: LicenseCommand) -> License:
-    """Bring back a deleted license with its activations, usage and former keys. Raises ``UnknownLicenseId``
+    """Restore a deleted license with its activations, usage and former keys. Raises ``UnknownLicenseId``
     for one that is not kept, ``LicenseKeyTaken`` and ``OrderLineTaken`` where its key or order is another's.
     """
     id, now = int(command.license), command.context.now
@@ -175,7 +175,7 @@ def _plan_unmaking(
 def _plan_deleting_again(
     work: LicenseWork, command: LicenseCommand, license: License, change: PastChange
 ) -> _Plan:
-    """Delete a license that was brought back, while nothing else has happened to it."""
+    """Delete a license that was restored, while nothing else has happened to it."""
     own = [one for one in work.events if one.license_id == license.id]
     newest = own[-1:] or list_events(work.tx, license.id, limit=1)
     if [(one.name, one.occurred_at) for one in newest] != [(rules.RESTORED, change.changed_at)]:

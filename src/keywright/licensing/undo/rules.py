@@ -43,7 +43,7 @@ class Deleted(NamedTuple):
 
 
 class DeletedLicense(NamedTuple):
-    """A license that was deleted and can be brought back."""
+    """A license that was deleted and can be restored."""
 
     license: License
     deleted_at: datetime
@@ -208,7 +208,7 @@ class UndoChanges(LicenseCommand, frozen=True, kw_only=True):
 
 
 class RestoreLicense(LicenseCommand, frozen=True, kw_only=True):
-    """Bring back a license that was deleted, by its id."""
+    """Restore a license that was deleted, by its id."""
 
     cost = Cost.ALONE
 

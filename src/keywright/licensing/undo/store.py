@@ -129,7 +129,7 @@ def license_of(snapshot: Snapshot, license_id: int) -> License:
 
 
 def list_deleted(tx: ReadTransaction, *, before: tuple[int, int] | None, limit: int) -> list[DeletedLicense]:
-    """Licenses that can be brought back, deleted last first, after a position (seconds, id)."""
+    """Licenses that can be restored, deleted last first, after a position (seconds, id)."""
     column = deleted_licenses.c
     query = select(column.license_id, column.deleted_at)
     if before is not None:

@@ -113,7 +113,7 @@ class Verdict(StrEnum):
     NEWER_THERE = "newer_there"
     #: It exists here, and what is here is newer: kept.
     NEWER_HERE = "newer_here"
-    #: It was imported before, and deleted here since: not brought back.
+    #: It was imported before, and deleted here since: not restored.
     DELETED_HERE = "deleted_here"
     #: It cannot be used; a notice says why.
     LEFT_OUT = "left_out"

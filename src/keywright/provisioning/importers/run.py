@@ -1,6 +1,6 @@
-"""Run an import: everything is read first, then brought in batches, each one transaction; and report it.
+"""Run an import: everything is read first, then imported in batches, each one transaction; and report it.
 
-An import that was broken off is run again: what was brought is the same then, and changes nothing.
+An import that was broken off is run again: what was imported is the same then, and changes nothing.
 """
 
 from collections import Counter
@@ -36,41 +36,41 @@ ODDITIES: dict[str, tuple[str, str]] = {
     "key_unusable": ("License keys that are empty, too long, or have control characters", "left out"),
     "key_duplicate": (
         "License keys that several licenses have",
-        "the first is brought, with all activations",
+        "the first is imported, with all activations",
     ),
     "key_changed": ("License keys that were changed in one system", "the newer key holds"),
-    "key_trimmed": ("License keys with spaces around them", "brought without these"),
-    "key_weak": ("License keys that could be guessed (under 64 bits)", "brought; consider longer ones"),
-    "hash_wrong": ("License keys whose hash is not theirs", "brought as they unseal"),
+    "key_trimmed": ("License keys with spaces around them", "imported without these"),
+    "key_weak": ("License keys that could be guessed (under 64 bits)", "imported; consider longer ones"),
+    "hash_wrong": ("License keys whose hash is not theirs", "imported as they unseal"),
     "counter_wrong": ("Activation counts that are not the number of active records", "counted anew"),
-    "over_limit": ("Licenses with more places taken than their limit", "brought; they take no new place"),
-    "id_changed": ("License numbers that are taken here", "brought with new numbers"),
-    "policy_missing": ("Policies that are not here", "brought without a policy; the terms are brought"),
+    "over_limit": ("Licenses with more places taken than their limit", "imported; they take no new place"),
+    "id_changed": ("License numbers that are taken here", "imported with new numbers"),
+    "policy_missing": ("Policies that are not here", "imported without a policy; the terms are imported"),
     "order_line_taken": (
         "Order lines that another license here has",
-        "brought with the order's number alone",
+        "imported with the order's number alone",
     ),
-    "device_taken": ("Devices that have another place on the license here", "brought without fingerprint"),
+    "device_taken": ("Devices that have another place on the license here", "imported without fingerprint"),
     "customer_unnamed": (
         "Names of customers without an e-mail address and a number",
-        "the license is brought without a customer",
+        "the license is imported without a customer",
     ),
     "license_missing": ("Activations of licenses that do not exist", "left out"),
     "token_unusable": ("Activation tokens that are not 40 hexadecimal digits", "left out"),
-    "token_twice": ("Activation tokens that a license has twice", "the one that changed last is brought"),
-    "status_unknown": ("Unknown statuses", "brought as inactive"),
-    "date_zero": ("Dates of only zeros", "brought as no date"),
-    "date_odd": ("Dates that are none", "brought as no date"),
-    "expiry_local": ("Licenses that end at a midnight of another time zone", "brought as they are, in UTC"),
-    "number_odd": ("Numbers that are none, or out of range", "brought as none"),
+    "token_twice": ("Activation tokens that a license has twice", "the one that changed last is imported"),
+    "status_unknown": ("Unknown statuses", "imported as inactive"),
+    "date_zero": ("Dates of only zeros", "imported as no date"),
+    "date_odd": ("Dates that are none", "imported as no date"),
+    "expiry_local": ("Licenses that end at a midnight of another time zone", "imported as they are, in UTC"),
+    "number_odd": ("Numbers that are none, or out of range", "imported as none"),
     "text_cut": ("Texts that are too long, or have null characters", "cut"),
-    "text_broken": ("Texts that are not UTF-8", "brought with \ufffd in place of the wrong bytes"),
+    "text_broken": ("Texts that are not UTF-8", "imported with \ufffd in place of the wrong bytes"),
     "metadata_unusable": ("Meta data that is no object of texts, or beyond the bounds", "left out"),
     "generator_unusable": ("Generators that make no keys", "left out"),
     "api_key_unusable": ("API keys that no program can use", "left out"),
     "api_key_owner": ("API keys whose WordPress user does not exist", "left out"),
-    "list_refused": ("Lists that the shop refuses", "nothing to bring of them"),
-    "table_missing": ("Tables that are missing", "nothing to bring of them"),
+    "list_refused": ("Lists that the shop refuses", "nothing of them is imported"),
+    "table_missing": ("Tables that are missing", "nothing of them is imported"),
 }
 #: How many places of each oddity are listed.
 _MAX_LISTED = 20
@@ -80,7 +80,7 @@ VERDICTS = {
     Verdict.SAME: "the same",
     Verdict.NEWER_THERE: "newer there, taken over",
     Verdict.NEWER_HERE: "newer here, kept",
-    Verdict.DELETED_HERE: "deleted here, not brought back",
+    Verdict.DELETED_HERE: "deleted here, not restored",
     Verdict.LEFT_OUT: "left out",
 }
 

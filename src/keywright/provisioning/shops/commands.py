@@ -38,7 +38,7 @@ class UpdateConnection(Command, frozen=True, kw_only=True):
 
 
 class RemoveConnection(Command, frozen=True, kw_only=True):
-    """Remove a connection with the events that it brought: what is many is deleted later, in steps. Licenses
+    """Remove a connection with its events: what is many is deleted later, in steps. Licenses
     stay.
     """
 

@@ -49,7 +49,7 @@ _STEPS = (
     (N_("The public address"), N_("It begins the links in mails.")),
     (N_("A mail server"), N_("It sends license keys and sign-in codes; a test mail shows that it works.")),
     (N_("Brand and portal"), N_("Your name, color and logo, for customers and in mails.")),
-    (N_("A colleague"), N_("So that somebody can help customers when you cannot.")),
+    (N_("A colleague"), N_("So that another person can help customers when you cannot.")),
     (N_("A second factor"), N_("For every administrator: a password alone can be stolen.")),
     (N_("Daily backups"), N_("And a copy of the secret in another place.")),
     (N_("Your program"), N_("Code to paste, with the public key filled in; done when a device is active.")),

@@ -265,8 +265,8 @@ def _deletion_text(request: PageRequest, details: LicenseDetails) -> list[str]:
     key = crypto.mask(details.license.key)
     sentences = [
         ngettext(
-            "The license %(key)s is gone for every program at once. It can be brought back for %(num)s day.",
-            "The license %(key)s is gone for every program at once. It can be brought back for %(num)s days.",
+            "The license %(key)s is gone for every program at once. It can be restored for %(num)s day.",
+            "The license %(key)s is gone for every program at once. It can be restored for %(num)s days.",
             request.site.settings.keep_deleted_days,
             key=key,
         )

@@ -107,7 +107,7 @@ def was_just_made(request: PageRequest, license: License) -> bool:
 
 
 def keeps_deleted(request: PageRequest, license: License) -> bool:
-    """Whether a license can be brought back after it was deleted."""
+    """Whether a license can be restored after it was deleted."""
     records = license.times_activated + license.deactivated_count
     return request.site.settings.keep_deleted_days > 0 and records <= MAX_RECORDS
 

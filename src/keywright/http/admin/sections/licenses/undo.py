@@ -37,14 +37,14 @@ class Undo:
 
     @page("/deleted", right=Right.CHANGE)
     def list_deleted(self, request: PageRequest) -> Response:
-        """Licenses that were deleted and can be brought back, the last one first."""
+        """Licenses that were deleted and can be restored, the last one first."""
         before = [parse_number(request.query.get(name, "")) for name in ("at", "before")]
         position = (before[0], before[1]) if before[0] is not None and before[1] is not None else None
         return request.render("licenses/deleted.html", **request.ask(partial(_read_deleted, position)))
 
     @page("/{id:number}/restore", methods=("POST",), right=Right.CHANGE)
     def restore(self, request: PageRequest) -> Response:
-        """Bring back a license that was deleted."""
+        """Restore a license that was deleted."""
         id = require_id(request.path_params["id"])
         command = RestoreLicense(context=request.context, license=id)
         if not _may_undo(request, lambda tx: next(iter(list_events(tx, id, limit=1)), None)):
