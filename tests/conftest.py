@@ -25,7 +25,6 @@ LONGEST = {
     "tests/http/test_shop_sales.py": 35,
     "tests/http/test_counters.py": 33,
     "tests/http/test_jobs_pages.py": 30,
-    "tests/cli/test_server.py": 30,
     "tests/clients/test_servers.py": 24,
     "tests/http/test_admin_system.py": 22,
     "tests/http/test_webhooks_delivered.py": 22,

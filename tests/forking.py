@@ -29,7 +29,6 @@ _MODULES = (
     "keywright.cli",
     "keywright.http.app",
     "keywright.http.admin.app",
-    "alembic.command",
     "argon2",
     "httptools",
     "psycopg",
