@@ -53,6 +53,12 @@ def test_an_attempt_that_was_right_is_not_counted() -> None:
     assert count(limits, kind="key", about="KEY-1") == 30
 
 
+def test_a_license_key_is_the_same_however_it_is_typed() -> None:
+    limits = Limits()
+    assert count(limits, kind="key", about="KEY-1") == 30
+    assert count(limits, kind="key", address="198.51.100.1", about=" k-e-y1") == 0
+
+
 def test_a_refused_attempt_takes_nothing() -> None:
     limits = Limits()
     assert count(limits, kind="code", about="a mark") == 10

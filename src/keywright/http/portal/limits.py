@@ -5,6 +5,7 @@ from hashlib import sha256
 from threading import Lock
 from time import monotonic
 
+from keywright.core.crypto import fold_key
 from keywright.core.errors import RateLimited
 from keywright.http.middleware.rate_limits import RateLimit
 from keywright.http.server.peers import site_of, source_of
@@ -47,7 +48,8 @@ class Limits:
         """Count an attempt; returns what ``give_back`` takes. Raises ``RateLimited``."""
         sources = {f"{kind} address": source_of(address), f"{kind} site": site_of(address)}
         if about is not None:
-            # Hashed: it may be a license key.
+            # A license key is the same however it is typed, and is not kept: hashed.
+            about = fold_key(about) if kind == "key" else about
             sources[f"{kind} about"] = sha256(about.encode(errors="replace")).hexdigest()
         taken: dict[str, str] = {}
         with self._lock:
