@@ -1,7 +1,7 @@
 """The reports: a projection of what happened in each month, and a count of each day's devices."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -292,33 +292,37 @@ def _next_month(first: date) -> date:
     return (first + timedelta(days=31)).replace(day=1)
 
 
-def list_months(
-    tx: ReadTransaction, now: datetime, months: int, subjects: Collection[int] = (0,)
-) -> dict[int, list[Month]]:
-    """The figures of the last months, the newest first, by product; 0 is all licenses."""
+def _first_days(now: datetime, months: int) -> dict[date, int]:
+    """The first days of the last months, the newest first, each with its number."""
     firsts = [now.date().replace(day=1)]
     while len(firsts) < months:
         firsts.append((firsts[-1] - timedelta(days=1)).replace(day=1))
-    days = {one: (one - date(1970, 1, 1)).days for one in firsts}
-    found = store.list_counts(tx, MONTH, subjects=subjects, days=[*days.values()])
-    opens = now.date() - rules.WINDOW
+    return {one: (one - date_of(0)).days for one in firsts}
+
+
+def list_months(tx: ReadTransaction, now: datetime, months: int, product_id: int = 0) -> list[Month]:
+    """The figures of the last months, the newest first, of a product; 0 is all licenses."""
+    days, opens = _first_days(now, months), now.date() - rules.WINDOW
+    found = store.list_counts(tx, MONTH, subjects=(product_id,), days=[*days.values()])
+    return [
+        Month(
+            first,
+            _next_month(first) > opens,
+            *(found.get((MONTH, product_id, day, name), 0) for name in _NAMES),
+        )
+        for first, day in days.items()
+    ]
+
+
+def sum_months(
+    tx: ReadTransaction, now: datetime, months: int, products: Collection[int]
+) -> dict[int, Month]:
+    """The sums of the last months by product, of those that have any."""
+    days = _first_days(now, months)
+    sums = store.sum_months(tx, products, [*days.values()])
     return {
-        subject: [
-            Month(
-                first,
-                _next_month(first) > opens,
-                *(found.get((MONTH, subject, day, name), 0) for name in _NAMES),
-            )
-            for first, day in days.items()
-        ]
-        for subject in subjects
+        number: Month(min(days), True, *(one.get(name, 0) for name in _NAMES)) for number, one in sums.items()
     }
-
-
-def sum_months(months: Sequence[Month]) -> Month:
-    """The sums of some months."""
-    sums = [sum(getattr(one, name) for one in months) for name in _NAMES]
-    return Month(months[-1].first, any(one.is_open for one in months), *sums)
 
 
 def list_newest_versions(tx: ReadTransaction, subjects: Collection[int]) -> dict[int, list[VersionInUse]]:

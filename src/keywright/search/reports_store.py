@@ -1,5 +1,6 @@
 """Statements of the reports: what happened to licenses in each month, and the devices of a day."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from keywright.db.schema import (
 )
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.events.store import EVENT
-from keywright.search.reports_rules import Device, Key
+from keywright.search.reports_rules import MONTH, Device, Key
 
 #: The events that change a figure of a month.
 REPORTED = ("license.created", "license.imported", "license.updated", "license.expired")
@@ -94,13 +95,27 @@ def list_counts(
     """The figures of a kind: of these subjects, or all; of these days, or from a day on."""
     column = report_counts.c
     key = (column.kind, column.subject_id, column.day, column.name)
-    query = select(*key, column.amount).where(column.kind == kind, column.day >= since)
+    query = select(*key, column.amount).where(column.kind == kind)
     if subjects:
         query = query.where(column.subject_id.in_(sorted(subjects)))
-    if days:
-        query = query.where(column.day.in_(sorted(days)))
+    # Not both: SQLite would read all days.
+    is_of_days = column.day.in_(sorted(days)) if days else column.day >= since
+    query = query.where(is_of_days)
     found = tx.connection.execute(query.order_by(*key).limit(limit))
     return {(row[0], row[1], row[2], row[3]): int(row[4]) for row in found}
+
+
+def sum_months(
+    tx: ReadTransaction, subjects: Collection[int], days: Collection[int]
+) -> dict[int, dict[str, int]]:
+    """The sums of the figures of these months, by product and name."""
+    column, found = report_counts.c, defaultdict[int, dict[str, int]](dict)
+    query = select(column.subject_id, column.name, func.sum(column.amount)).where(
+        column.kind == MONTH, column.subject_id.in_(sorted(subjects)), column.day.in_(sorted(days))
+    )
+    for subject, name, amount in tx.connection.execute(query.group_by(column.subject_id, column.name)):
+        found[subject][name] = int(amount)
+    return found
 
 
 def list_devices(tx: ReadTransaction, place: tuple[int, str], *, limit: int) -> list[Device]:

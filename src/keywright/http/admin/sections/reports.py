@@ -23,7 +23,7 @@ from keywright.search import projector, reports, reports_store
 #: The most products, and the most rows of other tables, on the page and in a CSV.
 _MAX_PRODUCTS, _MAX_SHOWN, _MAX_ROWS = 200, 20, 1_000
 #: The refused licenses that are looked at.
-_MAX_REFUSED = 10_000
+_MAX_REFUSED = 2_000
 #: The numbers of months that can be chosen.
 _MONTHS = (12, 24, 36)
 _REFUSED_WITHIN = timedelta(days=30)
@@ -58,8 +58,7 @@ def _read(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
     months = months if months in _MONTHS else _MONTHS[0]
     products = list_names(tx, NameKind.PRODUCT, after=-1, limit=_MAX_PRODUCTS)
     subjects = (*products, 0) if product_id is None else (product_id,)
-    found = reports.list_months(tx, request.now, months, subjects)
-    sums = {number: reports.sum_months(some) for number, some in found.items() if number}
+    by_product = reports.sum_months(tx, request.now, months, products) if product_id is None else {}
     versions = reports.list_newest_versions(tx, subjects)
     every = [(number, one) for number, some in versions.items() for one in some]
     customers = reports_store.list_refused_customers(
@@ -76,8 +75,8 @@ def _read(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
         "products": products if product_id is None else {product_id: str(product_id), **products},
         "months": months,
         "choices": _MONTHS,
-        "by_month": found[product_id or 0],
-        "by_product": {} if product_id is not None else {n: one for n, one in sums.items() if any(one[2:])},
+        "by_month": reports.list_months(tx, request.now, months, product_id or 0),
+        "by_product": by_product,
         "versions": sorted(every, key=lambda pair: (-pair[1].devices, pair[0]))[:_MAX_ROWS],
         "customers": customers,
         "titles": find_titles(tx, {one.customer_id for one in customers} | owners),
