@@ -446,6 +446,18 @@ PROMISES = (
         bounds=_none("tables that differ"),
     ),
     Promise(
+        "R28",
+        "Nobody gets a release that the license does not cover",
+        "0 wrong answers of 100,000 generated cases, and 0 half uploads published over 100 kills",
+        "Releases, licenses, devices and programs are drawn; what the gate offers is compared with a model "
+        "that is written otherwise: the newest covered release, or none. A server is killed in the middle of "
+        "uploads; what has come is not published, and can be uploaded again.",
+        ("tests/unit/test_update_gate.py", "tests/faults/test_upload_killed.py"),
+        headline=("half uploads published",),
+        bounds=_none("half uploads published"),
+        has_control=False,
+    ),
+    Promise(
         "R29",
         "A client library always returns, and believes only the answer to its own question",
         "0 hangs, and 0 changes of what is kept: every library that makes calls, with every bad server, "
