@@ -110,7 +110,12 @@ def write_terms(terms: Terms) -> dict[str, Any]:
 def find_changed(values: Mapping[str, Any], errors: Mapping[str, str]) -> set[str]:
     """The fields that are not as usual, or are wrong: the form does not fold them."""
     usual = write_terms(_YEAR)
-    return {name for name in values if name in usual and str(values[name]) != str(usual[name])} | {*errors}
+    return {name for name in usual if _text(values[name]) != _text(usual[name])} | {*errors}
+
+
+def _text(value: Any) -> str:
+    """A value as a form sends it."""
+    return "" if value is None or value is False else str(value)
 
 
 def list_features(
