@@ -107,7 +107,8 @@ def change_and_delete(page: Page, axe: Axe, camera: Camera) -> None:
     """Use every button on the page of a license."""
     said = page.get_by_role("status").first
     page.get_by_role("link", name="Extend").click()
-    page.get_by_label("Days").fill("365")
+    page.get_by_label("Extend by").fill("365")
+    page.get_by_label("Unit").select_option("days")
     check(page, axe, camera, "extend")
     page.get_by_role("button", name="Extend").click()
     expect(said).to_contain_text("valid until")
