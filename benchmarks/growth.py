@@ -22,7 +22,7 @@ from keywright.core.command import Context, Origin
 from keywright.core.parsing import format_size
 from keywright.db import copies
 from keywright.registry import open_executor
-from keywright.search.commands import ProjectEvents
+from keywright.search.statistics import ProjectEvents
 
 _PROGRAM = Path(sys.executable).with_name("keywright")
 

@@ -15,8 +15,7 @@ from keywright.events import store as event_store
 from keywright.events.model import Event
 from keywright.http.v2 import wire
 from keywright.identity.api_keys import new_secrets
-from keywright.identity.commands import IssueApiKey
-from keywright.identity.model import Permissions
+from keywright.identity.model import IssueApiKey, Permissions
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.model import Activation, ActivationSource, LicenseRecord, Validate
 from keywright.licensing.licenses import store as license_store

@@ -28,9 +28,9 @@ from benchmarks.databases import Database
 from benchmarks.installations import key_of, opened
 from keywright.db import ReadTransaction, Storage, run_read
 from keywright.http.admin import event_views
-from keywright.http.admin.sections.find.groups import KINDS, Asked
+from keywright.http.admin.sections.find import KINDS, Asked
 from keywright.licensing.licenses.model import Status
-from keywright.search import event_pages, license_details, license_pages, query_parser
+from keywright.search import feed, license_pages, query_parser
 from keywright.search.daily import list_days
 from keywright.search.filters import Order, Search
 from keywright.search.owned_store import MAX_COUNTED, count_expiries, count_licenses, list_devices
@@ -209,8 +209,8 @@ def _others(filled: Browsed, chance: random.Random) -> dict[str, Looked]:
     return {
         "the overview": lambda tx: overview(tx, _now(), recent) is None,
         "the overview, counted anew": lambda tx: overview(tx, _now()) is None,
-        "a license": lambda tx: license_details.get_license(tx, chance.choice(filled.some_ids)) is None,
-        "the license in most places": lambda tx: license_details.get_license(tx, filled.busy_id) is None,
+        "a license": lambda tx: license_pages.get_license(tx, chance.choice(filled.some_ids)) is None,
+        "the license in most places": lambda tx: license_pages.get_license(tx, filled.busy_id) is None,
         "its events": partial(_events, license_id=filled.busy_id),
         "all events": _events,
         "the events of somebody rare": partial(_events, actor="user:1"),
@@ -238,7 +238,7 @@ def _others(filled: Browsed, chance: random.Random) -> dict[str, Looked]:
 
 
 def _events(tx: ReadTransaction, **asked: Any) -> bool:
-    found = event_pages.list_events(tx, EventFilter(**asked), limit=_ON_A_PAGE)
+    found = feed.list_events(tx, EventFilter(**asked), limit=_ON_A_PAGE)
     event_views.find_names(tx, found.events)
     return found.is_incomplete
 

@@ -23,8 +23,7 @@ from benchmarks.servers import Server
 from keywright.core.command import Command, Context, Origin
 from keywright.db import Storage, run_read
 from keywright.identity import passwords
-from keywright.identity.commands import CreateUser
-from keywright.identity.model import Role
+from keywright.identity.model import CreateUser, Role
 from keywright.jobs import orders
 from keywright.jobs.orders import Change, Export, Generate, Order, What
 from keywright.jobs.store import count_unfinished_jobs

@@ -17,19 +17,20 @@ from keywright.events.model import Event
 from keywright.identity.model import Role
 from keywright.jobs import orders
 from keywright.jobs import store as job_store
-from keywright.jobs.commands import (
+from keywright.jobs.files import HEADER
+from keywright.jobs.model import (
     AddToUpload,
     CancelJob,
     FailJob,
+    Job,
+    JobState,
     JobStep,
     StartImport,
     StartJob,
     StartUpload,
 )
-from keywright.jobs.model import Job, JobState
 from keywright.jobs.orders import Change, Generate, Import, Order, What
 from keywright.jobs.planning import Plan
-from keywright.jobs.tables import HEADER
 from keywright.provisioning.importers.uploads import split_table
 from keywright.search.filters import Search
 from tests.makers import NOW, a_user, an_origin, find_items

@@ -24,18 +24,22 @@ from keywright.engine.idempotency import PurgeIdempotencyRecords
 from keywright.engine.queue import Item, Kind, LookForWork, look_for_work
 from keywright.events.model import Event
 from keywright.identity.api_keys import new_secrets
-from keywright.identity.commands import (
+from keywright.identity.model import (
+    ApiKey,
     ChangeUser,
     CreateUser,
     EnableSecondFactor,
     EndSession,
     IssueApiKey,
+    Permissions,
     RefuseSignIn,
     RevokeApiKey,
+    Role,
     SeeSession,
+    Session,
     StartSession,
+    User,
 )
-from keywright.identity.model import ApiKey, Permissions, Role, Session, User
 from keywright.identity.second_factors import hash_recovery_code
 from keywright.identity.sessions import hash_session_token
 from keywright.licensing.activations.model import (

@@ -29,8 +29,7 @@ from keywright.provisioning.shops.model import (
     Shop,
     StoredEvent,
 )
-from keywright.provisioning.shops.modules import MODULES
-from keywright.provisioning.shops.payloads import find_events, keep_payload, read_payload
+from keywright.provisioning.shops.payloads import MODULES, find_events, keep_payload, read_payload
 from keywright.provisioning.shops.selling import Unfinished
 from tests.connections import ask, do
 from tests.makers import an_origin, create_policy

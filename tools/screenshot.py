@@ -11,7 +11,7 @@ from pathlib import Path
 
 from playwright.sync_api import FloatRect, Page, ViewportSize
 
-from keywright.cli.demo_data import fill
+from keywright.cli.demo import fill
 from keywright.core.command import Origin
 from keywright.http.pages.render import PORTAL
 from keywright.licensing.activations.model import ActivateDevice, Device

@@ -23,9 +23,9 @@ from keywright.config.stored import LABELS
 from keywright.core.errors import KeywrightError
 from keywright.core.nouns import list_members
 from keywright.events.prose import PROSE
-from keywright.http.admin.event_changes import NOUNS
+from keywright.http.admin.event_text import NOUNS
 from keywright.http.pages import error_messages
-from keywright.http.pages.languages import PORTAL_CATALOGS
+from keywright.http.pages.formats import PORTAL_CATALOGS
 from keywright.licensing.terms.model import Terms
 from keywright.provisioning.importers.run import ODDITIES, VERDICTS
 from keywright.provisioning.policies.model import KeyFormatFields

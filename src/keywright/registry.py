@@ -19,11 +19,10 @@ from keywright.engine.idempotency import PurgeIdempotencyRecords, purge_idempote
 from keywright.events.model import RecordEvent, SettleEvents
 from keywright.events.unit_of_work import record_event, settle_events
 from keywright.identity import api_keys, second_factors, users
-from keywright.identity.commands import FindApiKey
+from keywright.identity.model import FindApiKey
 from keywright.jobs import handlers as jobs
-from keywright.jobs import import_handlers, taking_back
-from keywright.jobs import queries as job_queries
-from keywright.jobs.commands import GetJob
+from keywright.jobs import import_handlers, store, taking_back
+from keywright.jobs.model import GetJob
 from keywright.licensing import handlers as licensing_handlers
 from keywright.licensing import queries as licensing_queries
 from keywright.licensing.activations import device_handlers as devices
@@ -46,7 +45,7 @@ from keywright.licensing.updates.queries import CheckForUpdate, ExplainRelease, 
 from keywright.licensing.usage import handlers as usage_handlers
 from keywright.licensing.validation import ValidateLicense
 from keywright.licensing.views_store import Names
-from keywright.maintenance import clock, personal_data, retention
+from keywright.maintenance import clock, old_events, personal_data
 from keywright.maintenance import settings as stored_settings
 from keywright.provisioning import handlers as provisioning_handlers
 from keywright.provisioning import licenses as new_licenses
@@ -59,9 +58,8 @@ from keywright.provisioning.releases import handlers as releases
 from keywright.provisioning.shops import handlers as shops
 from keywright.provisioning.shops import queries as shop_queries
 from keywright.provisioning.shops.commands import OpenConnection
-from keywright.provisioning.shops.holding import apply_to_restored
-from keywright.search import feed, projector, reports
-from keywright.search import licenses as license_lists
+from keywright.provisioning.shops.later_purchases import apply_to_restored
+from keywright.search import feed, license_pages, projector, reports
 from keywright.signing import handlers as license_files
 from keywright.signing import keys as signing_keys
 
@@ -99,7 +97,7 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
     | taking_back.HANDLERS
     | import_handlers.HANDLERS
     | personal_data.HANDLERS
-    | retention.HANDLERS
+    | old_events.HANDLERS
     | clock.HANDLERS
     | stored_settings.HANDLERS
     | license_files.HANDLERS
@@ -128,14 +126,14 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     ListLeases: leases_handlers.list_leases,
     **licensing_queries.QUERY_HANDLERS,
     **usage_handlers.QUERY_HANDLERS,
-    **license_lists.QUERY_HANDLERS,
+    **license_pages.QUERY_HANDLERS,
     **feed.QUERY_HANDLERS,
     **reports.QUERY_HANDLERS,
     GetPolicy: policies_handlers.find_policy,
     ListPolicies: policies_handlers.list_policies,
     FindPolicies: policies_handlers.find_policies,
     PreviewTerms: policies_handlers.preview_terms,
-    GetJob: job_queries.get_job,
+    GetJob: store.get_job,
     FindApiKey: api_keys.find_api_key,
     health.CheckDatabase: health.check_database,
     **personal_data.QUERY_HANDLERS,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from keywright.cli.demo_data import fill
+from keywright.cli.demo import fill
 from tests.browser.axe import Axe
 from tests.browser.camera import Camera
 from tests.browser.chromium import a_browser

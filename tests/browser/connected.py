@@ -12,7 +12,7 @@ from keywright.delivery.webhooks import store as webhook_store
 from keywright.delivery.webhooks.commands import CreateEndpoint
 from keywright.delivery.webhooks.fields import NewWebhook
 from keywright.delivery.webhooks.model import Delivery, DisabledReason, Endpoint, State
-from keywright.events.outbox import MailState, MailTemplate, QueuedMail
+from keywright.events.model import MailState, MailTemplate, QueuedMail
 from keywright.events.outbox_store import queue_mail
 from keywright.provisioning.customers import CreateCustomer, NewCustomer
 from keywright.provisioning.shops import store as shop_store

@@ -5,8 +5,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
 
-from keywright.identity.commands import CreateUser
-from keywright.identity.model import Role
+from keywright.identity.model import CreateUser, Role
 from tests.browser.axe import Axe
 from tests.browser.camera import Camera
 from tests.browser.people import sign_in

@@ -11,8 +11,7 @@ from playwright.sync_api import Page
 
 from keywright.core.command import Command, Origin
 from keywright.core.parsing import MAX_LABEL_LENGTH, MAX_USER_AGENT_LENGTH
-from keywright.identity.commands import CreateUser, IssueApiKey, RefuseSignIn, StartSession
-from keywright.identity.model import Permissions, Role
+from keywright.identity.model import CreateUser, IssueApiKey, Permissions, RefuseSignIn, Role, StartSession
 from keywright.licensing.activations.model import Activate
 from keywright.licensing.licenses.model import CreateLicense, Status, UpdateLicense
 from keywright.provisioning.policies.model import CreatePolicy

@@ -21,7 +21,7 @@ from keywright.config.sources import read_settings
 from keywright.core.command import Context
 from keywright.db import run_read
 from keywright.identity.sessions import is_setup_token
-from keywright.maintenance.commands import SaveSettings
+from keywright.maintenance.tasks import SaveSettings
 from keywright.registry import open_executor
 from tests import forking
 from tests.cli.conftest import Keywright, run

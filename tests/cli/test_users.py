@@ -18,7 +18,8 @@ from keywright.config.sources import read_settings
 from keywright.db import run_read, run_write
 from keywright.events import store as event_store
 from keywright.events.model import Event
-from keywright.identity import passwords, second_factor_store, sessions
+from keywright.identity import passwords, sessions
+from keywright.identity import store as second_factor_store
 from keywright.identity.model import Role, Session, User
 from keywright.identity.store import find_user, save_new_session
 from keywright.registry import open_executor

@@ -21,7 +21,7 @@ from keywright.db import WriteTransaction, open_storage, run_write, sqlite
 from keywright.engine.desk import Desk
 from keywright.engine.executor import Executor, Outcome
 from keywright.engine.lane import MAX_BATCH
-from keywright.jobs.commands import JobStep
+from keywright.jobs.model import JobStep
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.model import Activate, FindLicenses, ListLicenses
 from keywright.licensing.licenses import store as license_store

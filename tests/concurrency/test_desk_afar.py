@@ -106,7 +106,7 @@ async def test_waiting_in_vain_is_told_to_those_who_want_that_license_and_to_no_
     storage: Observed, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "_SETUP", session._SETUP.replace("'1s'", "'50ms'"))
-    monkeypatch.setattr("keywright.engine.held_locks.HOLD_OFF", 0)
+    monkeypatch.setattr("keywright.engine.executor.HOLD_OFF", 0)
     storage.inner.close()
     desk = a_desk(storage)
     with closing(psycopg.connect(url)) as other:

@@ -19,7 +19,7 @@ from keywright.core.command import Context
 from keywright.core.errors import FateUnknown, Fault, StoreConflict, StoreUnavailable, TookTooLong
 from keywright.db import ReadTransaction, Storage, WriteTransaction
 from keywright.engine import lane
-from keywright.jobs.commands import ExportStep
+from keywright.jobs.model import ExportStep
 from keywright.licensing.activations.model import FindLicenses
 from keywright.licensing.licenses.model import LicenseFilter
 from keywright.registry import open_executor

@@ -41,15 +41,15 @@ from keywright.core.errors import KeywrightError
 from keywright.db import Storage, open_storage, run_read, run_write
 from keywright.delivery.mail import store as mail_store
 from keywright.engine.desk import Desk
-from keywright.events.outbox import MailState, MailTemplate, QueuedMail
+from keywright.events.model import MailState, MailTemplate, QueuedMail
 from keywright.events.outbox_store import queue_mail
 from keywright.http.admin.sections.overview import _TROUBLES
 from keywright.http.metrics import Metrics, serving
 from keywright.maintenance import clock, rotation, watched
 from keywright.maintenance.backup import note_backup
-from keywright.maintenance.commands import BelieveClock
+from keywright.maintenance.tasks import BelieveClock
 from keywright.registry import open_executor
-from keywright.search.commands import ProjectEvents
+from keywright.search.statistics import ProjectEvents
 from tests.connections import a_sale, an_event, connect, do, store, work
 from tests.databases import a_postgres_url, execute, postgres
 from tests.deploy.programs import program

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from keywright.events.outbox import MailTemplate, QueuedMail, Subject
+from keywright.events.model import MailTemplate, QueuedMail, Subject
 from tests.http.test_mails import make_customer, queue, sending
 from tests.proving import record, size
 from tests.server import RunningServer, wait_until

@@ -18,7 +18,7 @@ from keywright.db.schema import metadata, webhook_endpoints
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.licenses import CustomerReference, IssueLicenses
 from keywright.registry import open_executor
-from keywright.search.commands import ProjectEvents
+from keywright.search.statistics import ProjectEvents
 from tests import receiver, smtp_server
 from tests.connections import a_sale, receive
 from tests.databases import a_postgres_url

@@ -15,8 +15,7 @@ from keywright.config.installation import open_installation
 from keywright.core.command import Command, Context, Origin
 from keywright.core.errors import KeywrightError, StoreBusy
 from keywright.db import ReadTransaction, Storage, run_read
-from keywright.identity.commands import CreateUser
-from keywright.identity.model import Role
+from keywright.identity.model import CreateUser, Role
 from keywright.registry import open_executor
 from tests.makers import a_cheap_hash
 from tests.server import RunningServer

@@ -11,7 +11,7 @@ import httpx
 from keywright.core.command import Origin
 from keywright.licensing.activations.model import Activate, Activation
 from keywright.licensing.licenses.model import CreateLicense, License, Status
-from keywright.search import license_details, projector
+from keywright.search import license_pages, projector
 from tests.http.admin_browser import Visitor, asked, decide, look_up
 from tests.http.asking import CANARY
 from tests.server import RunningServer, wait_until
@@ -47,7 +47,7 @@ def activate(server: RunningServer, license: License, **fields: Any) -> Activati
 
 def found(server: RunningServer, license: License) -> License | None:
     """The license in the database."""
-    details = look_up(server, lambda tx: license_details.get_license(tx, license.id))
+    details = look_up(server, lambda tx: license_pages.get_license(tx, license.id))
     return None if details is None else details.license
 
 

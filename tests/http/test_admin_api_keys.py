@@ -8,7 +8,7 @@ import pytest
 
 from keywright.http.pages.formats import write_day
 from keywright.provisioning.products import NameKind, SaveName
-from keywright.search.commands import SaveCounters
+from keywright.search.statistics import SaveCounters
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said, title
 from tests.server import RunningServer
 

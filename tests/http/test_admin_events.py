@@ -11,7 +11,7 @@ import pytest
 
 from keywright.core.command import Command, Context, Origin
 from keywright.core.crypto import mask
-from keywright.identity.commands import RefuseSignIn
+from keywright.identity.model import RefuseSignIn
 from keywright.licensing.activations.model import Activate
 from keywright.licensing.licenses.model import CreateLicense, DeleteLicense, Status, UpdateLicense
 from keywright.provisioning.products import NameKind, SaveName

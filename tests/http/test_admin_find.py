@@ -7,8 +7,7 @@ import httpx
 import pytest
 
 from keywright.core.command import Origin
-from keywright.identity.commands import CreateUser
-from keywright.identity.model import Role
+from keywright.identity.model import CreateUser, Role
 from keywright.jobs import orders
 from keywright.jobs.orders import Export
 from keywright.licensing.licenses.model import License, UpdateLicense

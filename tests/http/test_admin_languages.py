@@ -3,7 +3,7 @@
 import pytest
 
 from keywright.http.admin.app import CATALOGS, SECTIONS
-from keywright.http.pages.languages import Languages
+from keywright.http.pages.formats import Languages
 from tests.http.admin_browser import Visitor
 from tests.http.admin_licenses import make
 from tests.server import RunningServer

@@ -11,7 +11,7 @@ from keywright.delivery.mail import unsubscribing
 from keywright.delivery.mail.model import AttemptOutcome, Fate, FinishMail
 from keywright.delivery.mail.store import MAILS
 from keywright.engine.queue import ClaimItem
-from keywright.events.outbox import MailTemplate, QueuedMail
+from keywright.events.model import MailTemplate, QueuedMail
 from keywright.events.outbox_store import HOLD_WAITING, queue_mail
 from keywright.provisioning.customers import CreateCustomer, NewCustomer
 from tests.http.admin_browser import Visitor, asked, decide, opened, said

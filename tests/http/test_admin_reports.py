@@ -11,7 +11,7 @@ from keywright.db.schema import checkpoints
 from keywright.identity.model import Permissions
 from keywright.licensing.activations.model import ActivateDevice, Device, SaveLastSeen
 from keywright.provisioning.products import CreateProduct, NewProduct
-from keywright.search.commands import CountDevices, SaveCounters
+from keywright.search.statistics import CountDevices, SaveCounters
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said
 from tests.http.admin_licenses import a_key, follow, make
 from tests.http.asking import Client

@@ -11,8 +11,8 @@ import httpx
 import pyotp
 import pytest
 
-from keywright.http.pages.attempts import SIGN_IN_LIMITS
-from keywright.identity import second_factor_store, second_factors
+from keywright.http.pages.passwords import SIGN_IN_LIMITS
+from keywright.identity import second_factors, store
 from tests.http.admin_browser import PASSWORD, Visitor, look_up, make_users, said, title
 from tests.server import NO_LIMITS, RunningServer, running
 
@@ -236,7 +236,7 @@ def test_a_form_with_another_secret_is_not_taken(server: RunningServer, visitor:
     visitor.sign_in(name)
     answer = visitor.post(f"{PAGE}/enable", secret="AAAA", code="123456")
     assert answer.status_code == 303
-    assert not look_up(server, second_factor_store.list_users_with_factor) & {
+    assert not look_up(server, store.list_users_with_factor) & {
         number for (number,) in server.sql("SELECT id FROM users WHERE name = ?", name)
     }
 

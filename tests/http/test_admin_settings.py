@@ -8,9 +8,9 @@ import pytest
 
 from keywright.db import run_write
 from keywright.db.stored_settings import list_stored, save_stored
-from keywright.events.outbox import MailTemplate, QueuedMail
+from keywright.events.model import MailTemplate, QueuedMail
 from keywright.events.outbox_store import queue_mail
-from keywright.maintenance.commands import SaveSettings
+from keywright.maintenance.tasks import SaveSettings
 from keywright.provisioning.customers import CreateCustomer, NewCustomer
 from tests.http.admin_browser import Visitor, asked, decide, look_up, opened, said
 from tests.makers import NOW

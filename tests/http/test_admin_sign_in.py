@@ -12,8 +12,7 @@ import pytest
 
 from keywright.db import run_write
 from keywright.identity import sessions
-from keywright.identity.commands import ChangeUser, StartSession
-from keywright.identity.model import Role
+from keywright.identity.model import ChangeUser, Role, StartSession
 from keywright.identity.store import delete_session, find_user, save_seen
 from tests.http.admin_browser import (
     PASSWORD,

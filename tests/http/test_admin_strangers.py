@@ -13,8 +13,7 @@ import httpx
 import pytest
 
 from keywright.db import run_write
-from keywright.identity.commands import ChangeUser
-from keywright.identity.model import Role
+from keywright.identity.model import ChangeUser, Role
 from keywright.identity.sessions import device_mark, find_signed_in, hash_session_token
 from keywright.identity.store import find_user, save_seen
 from tests.http.admin_browser import (

@@ -10,8 +10,7 @@ import httpx
 import pytest
 
 from keywright.identity import sessions
-from keywright.identity.commands import ChangeUser, InviteUser
-from keywright.identity.model import Role
+from keywright.identity.model import ChangeUser, InviteUser, Role
 from tests.databases import KINDS
 from tests.http.admin_browser import PASSWORD, Visitor, asked, decide, make_users, said, title
 from tests.http.conftest import assert_clean

@@ -12,7 +12,7 @@ import pytest
 
 from keywright.background import job_runner
 from keywright.background import queue as work_queue
-from keywright.background.job_clean_up import JOBS_KEPT, delete_old_jobs
+from keywright.background.clean_up import JOBS_KEPT, delete_old_jobs
 from keywright.background.job_runner import JobRunner
 from keywright.core.command import Command
 from keywright.core.errors import FateUnknown, FileGone, StoreUnavailable, UnknownJob

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from keywright.db import WriteTransaction, run_write
-from keywright.events.outbox import MailTemplate, QueuedMail, Subject
+from keywright.events.model import MailTemplate, QueuedMail, Subject
 from keywright.events.outbox_store import queue_mail
 from keywright.identity import passwords
 from tests.http.asking import CANARY, Client

@@ -12,7 +12,6 @@ import pytest
 from msgspec.structs import replace
 
 from keywright.core.errors import Refusal, ShopRefused, ShopUnavailable, UnreadableEvent
-from keywright.provisioning.shops.client import open_api
 from keywright.provisioning.shops.model import (
     Buyer,
     Connection,
@@ -30,9 +29,9 @@ from keywright.provisioning.shops.model import (
     StateChange,
     UnreadableOrder,
 )
-from keywright.provisioning.shops.modules import MODULES
+from keywright.provisioning.shops.payloads import MODULES
 from keywright.provisioning.shops.reconciling import find_missing_topics, list_running
-from keywright.provisioning.shops.shop_module import ApiAccess
+from keywright.provisioning.shops.shop_module import ApiAccess, open_api
 from tests.shop_apis import API_KEYS, BUSY, DOWN, GIANT, HTML, REDIRECT, Fault, ShopApiStub, running_api
 from tests.shop_events import recorded
 

@@ -17,10 +17,9 @@ from keywright.background.loops import read_clock
 from keywright.background.shop_look import look_when_due
 from keywright.background.shop_runner import ShopRunner
 from keywright.core.command import Context
-from keywright.core.paging import Paging
+from keywright.core.nouns import Paging
 from keywright.db import Storage
 from keywright.engine.desk import Desk
-from keywright.provisioning.shops.client import open_api
 from keywright.provisioning.shops.commands import AddConnection, GetConnection, ListShopEvents, StoreShopEvent
 from keywright.provisioning.shops.model import (
     EventState,
@@ -33,6 +32,7 @@ from keywright.provisioning.shops.model import (
 )
 from keywright.provisioning.shops.payloads import payload_of
 from keywright.provisioning.shops.selling import Selling
+from keywright.provisioning.shops.shop_module import open_api
 from keywright.registry import open_executor
 from tests.connections import SECRET, a_connection, a_sale, an_event, work
 from tests.makers import a_storage, an_origin, create_policy

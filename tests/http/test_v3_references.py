@@ -8,7 +8,7 @@ import pytest
 
 from keywright.core import errors as e
 from keywright.core.errors import ValueCode
-from keywright.http.v3.problems import write_problem
+from keywright.http.v3.answers import write_problem
 from keywright.identity.model import Permissions
 from tests.http.v3_app import App, open_app
 from tests.makers import create

@@ -17,7 +17,7 @@ from keywright.background.deliveries import Deliveries
 from keywright.background.loops import read_clock
 from keywright.background.queue import working
 from keywright.core.command import Command, Context
-from keywright.core.paging import Paging
+from keywright.core.nouns import Paging
 from keywright.delivery.webhooks.commands import GetEndpoint, ListDeliveries, RotateSecret
 from keywright.delivery.webhooks.model import DisabledReason, Endpoint, NewEndpoint, State
 from keywright.engine.desk import Desk

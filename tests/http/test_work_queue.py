@@ -16,7 +16,7 @@ from keywright.db.schema import mail_outbox
 from keywright.delivery.mail.store import MAILS
 from keywright.engine.desk import Desk
 from keywright.engine.queue import Item
-from keywright.events.outbox import MailTemplate, QueuedMail
+from keywright.events.model import MailTemplate, QueuedMail
 from keywright.events.outbox_store import queue_mail
 from keywright.registry import open_executor
 from tests.concurrency.desks import in_a_loop

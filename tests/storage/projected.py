@@ -20,9 +20,9 @@ from keywright.db.schema import (
 )
 from keywright.engine.executor import Executor
 from keywright.search import projector
-from keywright.search.commands import ProjectEvents, SaveCounters
-from keywright.search.daily_counts_store import count_as
+from keywright.search.counters_store import count_as
 from keywright.search.projector import Lag, Projected
+from keywright.search.statistics import ProjectEvents, SaveCounters
 from tests.makers import NOW, an_origin
 
 #: A term, a license's number, an activation's number.

@@ -29,18 +29,17 @@ from keywright.delivery.webhooks.fields import NewWebhook
 from keywright.engine.executor import Executor
 from keywright.engine.health import CheckDatabase
 from keywright.events import store as event_store
-from keywright.events.outbox import MailTemplate, QueuedMail
+from keywright.events.model import MailTemplate, QueuedMail
 from keywright.events.outbox_store import queue_mail
 from keywright.identity import sessions
 from keywright.identity import store as identity_store
-from keywright.identity.commands import FindApiKey, SaveView
-from keywright.identity.model import Permissions, Role
+from keywright.identity.model import FindApiKey, Permissions, Role, SaveView
 from keywright.identity.passwords import derive_link_token
 from keywright.identity.sessions import hash_session_token
 from keywright.identity.store import list_users
 from keywright.jobs import files as job_files
 from keywright.jobs import store as job_store
-from keywright.jobs.commands import PurgeJobFile
+from keywright.jobs.model import PurgeJobFile
 from keywright.jobs.orders import Change, Export, Generate, What
 from keywright.licensing.activations.model import (
     DeactivateDevice,
@@ -51,7 +50,7 @@ from keywright.licensing.activations.model import (
 )
 from keywright.licensing.licenses.model import LicenseFilter, Status
 from keywright.licensing.validation import ValidateLicense
-from keywright.maintenance.commands import SaveSettings
+from keywright.maintenance.tasks import SaveSettings
 from keywright.provisioning.brand import SaveBrand
 from keywright.provisioning.customers import CreateCustomer, NewCustomer
 from keywright.provisioning.licenses import IssueLicenses, RotateKey
@@ -63,8 +62,8 @@ from keywright.provisioning.store import list_names
 from keywright.provisioning.trials import StartTrial
 from keywright.registry import open_executor
 from keywright.search import license_pages, query_parser, statistics
-from keywright.search.commands import ProjectEvents, SaveCounters
 from keywright.search.filters import Search
+from keywright.search.statistics import ProjectEvents, SaveCounters
 from keywright.signing.commands import BuildKeySets, LoadKeys
 from tests.connections import a_sale, a_state, connect, receive
 from tests.jobs import by_user, cancel, decide, make_orderer, run_job

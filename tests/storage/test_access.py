@@ -11,8 +11,7 @@ from keywright.db import Storage, run_read
 from keywright.events import store as event_store
 from keywright.identity import api_keys
 from keywright.identity import store as identity_store
-from keywright.identity.commands import FindApiKey, IssueApiKey, RevokeApiKey
-from keywright.identity.model import Caller, Permissions
+from keywright.identity.model import Caller, FindApiKey, IssueApiKey, Permissions, RevokeApiKey
 from keywright.registry import open_executor
 from tests.makers import LATER, NOW, an_origin, issue_api_key, revoke_api_key
 

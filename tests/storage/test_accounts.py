@@ -24,8 +24,7 @@ from keywright.db import ReadTransaction, Storage, WriteTransaction, run_read, r
 from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.events.model import Event
-from keywright.identity.commands import AcceptInvitation, InviteUser
-from keywright.identity.model import Role, Session, User
+from keywright.identity.model import AcceptInvitation, InviteUser, Role, Session, User
 from keywright.identity.sessions import (
     SETUP_TIME,
     SignedIn,

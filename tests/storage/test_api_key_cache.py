@@ -12,8 +12,7 @@ from keywright.core.command import Context
 from keywright.db import Storage
 from keywright.engine.desk import Desk
 from keywright.http.middleware.authentication import LIFETIME, ApiKeyCache
-from keywright.identity.commands import FindApiKey, RevokeApiKey
-from keywright.identity.model import Permissions
+from keywright.identity.model import FindApiKey, Permissions, RevokeApiKey
 from keywright.registry import open_executor
 from tests.makers import LATER, IssuedApiKey, an_origin, issue_api_key, revoke_api_key
 from tests.storage.conftest import Opener

@@ -8,8 +8,8 @@ import pytest
 
 from keywright.db import Storage, run_read
 from keywright.events import store as event_store
-from keywright.search import event_pages
-from keywright.search.event_pages import EventPage, list_events
+from keywright.search import feed
+from keywright.search.feed import EventPage, list_events
 from keywright.search.statistics import overview
 from keywright.search.store import EventRecord
 from tests.makers import NOW, an_event, an_event_filter
@@ -67,7 +67,7 @@ def test_all_pages_together_are_all_but_what_is_left_out(
     step: int,
     budget: float,
 ) -> None:
-    monkeypatch.setattr(event_pages, "_STEP", step)
+    monkeypatch.setattr(feed, "_STEP", step)
     pages = list(all_pages(storage, 7, budget=budget, **asked))
     for page in pages:
         assert page.is_incomplete == (page.before_id is not None and len(page.events) < 7)

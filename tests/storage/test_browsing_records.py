@@ -12,9 +12,9 @@ from keywright.events import store as event_store
 from keywright.events.model import Event
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.licenses import store as license_store
-from keywright.search import event_pages as records
-from keywright.search.event_pages import EventPage, list_events
-from keywright.search.license_details import LicenseDetails, get_license
+from keywright.search import feed
+from keywright.search.feed import EventPage, list_events
+from keywright.search.license_pages import LicenseDetails, get_license
 from keywright.search.store import EventFilter
 from tests.makers import NOW, a_license, an_activation, an_event, an_event_filter
 from tests.storage.conftest import a_storage
@@ -186,10 +186,10 @@ def test_all_pages_of_events_together_are_what_is_asked_for(
 ) -> None:
     expected = [pair for pair in past.events[::-1] if is_asked_for(pair[1], asked)]
     for limit, step, gathered in ((7, 10, 0), (40, 1_000, 1_000), (1, 3, 2), (9, 5, 50)):
-        monkeypatch.setattr(records, "_STEP", step)
+        monkeypatch.setattr(feed, "_STEP", step)
         # With 0, the events of a customer are found among all; with 1,000, by the licenses.
-        monkeypatch.setattr(records, "_MAX_GATHERED", gathered)
-        monkeypatch.setattr(records, "_AT_ONCE", step)
+        monkeypatch.setattr(feed, "_MAX_GATHERED", gathered)
+        monkeypatch.setattr(feed, "_AT_ONCE", step)
         found = all_pages(past.storage, limit=limit, budget=budget, **asked)
         assert [(one.id, one.event) for page in found for one in page.events] == expected
         assert [page.is_incomplete for page in found[:-1]] == [

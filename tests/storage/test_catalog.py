@@ -10,7 +10,7 @@ import pytest
 
 from keywright.core.command import Context
 from keywright.core.errors import AlreadyExists, ChangedMeanwhile, NotFound, NothingToChange, StillInUse
-from keywright.core.paging import Paging, position_of
+from keywright.core.nouns import Paging, position_of
 from keywright.db import Storage
 from keywright.engine.executor import Executor
 from keywright.events.unit_of_work import UnitOfWork

@@ -15,10 +15,10 @@ from keywright.db import Storage, run_read
 from keywright.db.schema import licenses, shop_events
 from keywright.engine.executor import Executor
 from keywright.maintenance import clock
-from keywright.maintenance.commands import BelieveClock
+from keywright.maintenance.tasks import BelieveClock
 from keywright.provisioning.shops.commands import PurgeShopEvents
 from keywright.provisioning.shops.store import EVENTS
-from keywright.search.commands import PurgeRefusals
+from keywright.search.statistics import PurgeRefusals
 from tests.connections import a_sale, an_event, connect, receive, store
 from tests.makers import NOW, a_retry, activate, an_origin, create, create_policy, find_items
 from tests.storage.projected import tally

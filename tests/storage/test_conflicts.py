@@ -171,7 +171,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     shorter = session._SETUP.replace("'lock_timeout', '1s'", "'lock_timeout', '50ms'")
     assert shorter != session._SETUP
     monkeypatch.setattr(session, "_SETUP", shorter)
-    monkeypatch.setattr("keywright.engine.held_locks.HOLD_OFF", 0)
+    monkeypatch.setattr("keywright.engine.executor.HOLD_OFF", 0)
 
 
 @contextmanager

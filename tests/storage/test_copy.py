@@ -17,8 +17,8 @@ from keywright.db.sealed_columns import trial_associated_data
 from keywright.identity.model import Permissions, Role
 from keywright.identity.sessions import hash_session_token
 from keywright.identity.store import find_session
-from keywright.maintenance.commands import SaveSettings
 from keywright.maintenance.copy import copy
+from keywright.maintenance.tasks import SaveSettings
 from keywright.provisioning.portal import store as portal_store
 from keywright.provisioning.portal.model import SignIn
 from keywright.provisioning.products import NameKind

@@ -26,9 +26,9 @@ from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.licensing.notes import Notes, SaveNotes
 from keywright.licensing.undo.rules import RestoreLicense, UndoChanges
 from keywright.licensing.undo.store import KEPT_TABLES
-from keywright.maintenance.commands import EraseCustomer, PurgeDeletedLicenses
 from keywright.maintenance.doctor import examine
 from keywright.maintenance.personal_data import find_customer_data
+from keywright.maintenance.tasks import EraseCustomer, PurgeDeletedLicenses
 from keywright.provisioning.licenses import IssueLicenses, RotateKey
 from keywright.registry import open_executor
 from tests.jobs import a_change, make_orderer, run_job

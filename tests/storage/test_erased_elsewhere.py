@@ -9,11 +9,10 @@ from keywright.core.command import Context
 from keywright.db import Storage, run_read, run_write
 from keywright.db.schema import events, mail_outbox, shop_events, webhook_deliveries
 from keywright.engine.executor import Executor
-from keywright.events.model import RecordEvent
-from keywright.events.outbox import MailTemplate, QueuedMail
+from keywright.events.model import MailTemplate, QueuedMail, RecordEvent
 from keywright.events.outbox_store import queue_mail
-from keywright.maintenance.commands import EraseCustomer
 from keywright.maintenance.personal_data_store import list_customer_events
+from keywright.maintenance.tasks import EraseCustomer
 from keywright.provisioning.customers import CreateCustomer, NewCustomer
 from keywright.provisioning.shops.store import find_payload
 from tests.jobs import decide

@@ -12,8 +12,8 @@ from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.licensing.licenses.store import save_new_licenses
 from keywright.maintenance import inspection
-from keywright.search import event_pages
-from keywright.search.event_pages import EventPage
+from keywright.search import feed
+from keywright.search.feed import EventPage
 from keywright.search.store import EventFilter, find_first_event_id
 from tests.makers import NOW, TOKEN, a_license, an_event, an_event_filter, create_user, start_session
 
@@ -33,7 +33,7 @@ def of_day(storage: Storage, day: date, **asked: Any) -> list[datetime]:
     while True:
 
         def question(tx: ReadTransaction, before: int | None = before) -> EventPage:
-            return event_pages.list_events(tx, an_event_filter(day=day, **asked), before_id=before, limit=3)
+            return feed.list_events(tx, an_event_filter(day=day, **asked), before_id=before, limit=3)
 
         page = run_read(storage, question)
         found += [one.event.occurred_at for one in page.events]
@@ -78,7 +78,7 @@ def test_kinds_and_people_can_be_asked_for_by_their_beginning(storage: Storage) 
     happened(storage, NOW, name="name.saved", actor="client")
 
     def names(**asked: Any) -> list[str]:
-        page = run_read(storage, lambda tx: event_pages.list_events(tx, EventFilter(**asked), limit=9))
+        page = run_read(storage, lambda tx: feed.list_events(tx, EventFilter(**asked), limit=9))
         return sorted(one.event.name for one in page.events)
 
     assert names(name="license.") == ["license.created"]
@@ -92,7 +92,7 @@ def test_the_events_about_a_customer_are_among_its_own(
     storage: Storage, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     # Gathered by the index, or looked for among all.
-    monkeypatch.setattr(event_pages, "_MAX_GATHERED", most)
+    monkeypatch.setattr(feed, "_MAX_GATHERED", most)
     run_write(storage, lambda tx: save_new_licenses(tx, [a_license(id=1, customer_id=7, product_id=2)]))
     about = {"license_id": 0, "details": {"number": 7}}
     happened(storage, NOW, name="customer.updated", **about)
@@ -102,7 +102,7 @@ def test_the_events_about_a_customer_are_among_its_own(
     happened(storage, NOW, name="name.saved", license_id=0, details={"kind": "customer", "number": 7})
 
     def names(**asked: Any) -> list[str]:
-        page = run_read(storage, lambda tx: event_pages.list_events(tx, EventFilter(**asked), limit=9))
+        page = run_read(storage, lambda tx: feed.list_events(tx, EventFilter(**asked), limit=9))
         return [one.event.name for one in page.events]
 
     assert names(customer_id=7) == ["name.saved", "license.created", "customer.updated"]

@@ -12,7 +12,7 @@ from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.events.feed import Feed, ListFeed, Reached, Subject
 from keywright.licensing.usage.model import ClosePeriods
-from keywright.maintenance.commands import PurgeEvents
+from keywright.maintenance.tasks import PurgeEvents
 from tests.makers import (
     KEY,
     LATER,

@@ -32,7 +32,7 @@ from keywright.provisioning.importers.rows import Defaults, Rows
 from keywright.provisioning.policies.model import ListPolicies, Policy
 from keywright.provisioning.products import NameKind
 from keywright.provisioning.store import find_by_emails, find_customers, list_names
-from keywright.search.daily_counts_store import day_of
+from keywright.search.counters_store import day_of
 from keywright.search.filters import Order, Search
 from keywright.search.license_pages import find_page
 from keywright.search.store import list_daily_counts

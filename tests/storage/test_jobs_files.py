@@ -15,9 +15,8 @@ from keywright.db.schema import job_file_chunks
 from keywright.engine.executor import Executor
 from keywright.jobs import files as job_files
 from keywright.jobs import store as job_store
-from keywright.jobs.commands import PurgeJobFile
 from keywright.jobs.files import COLUMNS
-from keywright.jobs.model import Job, JobState
+from keywright.jobs.model import Job, JobState, PurgeJobFile
 from keywright.jobs.orders import Export
 from keywright.jobs.planning import ROWS_PER_STEP
 from keywright.licensing.licenses.model import Status

@@ -10,9 +10,8 @@ from keywright.db import Storage, run_read
 from keywright.db.schema import jobs as table
 from keywright.engine.executor import Executor
 from keywright.jobs import store
-from keywright.jobs.commands import PurgeJobFile, PurgeJobs
 from keywright.jobs.handlers import MAX_UNFINISHED
-from keywright.jobs.model import Job, JobState
+from keywright.jobs.model import Job, JobState, PurgeJobFile, PurgeJobs
 from keywright.jobs.orders import Export
 from tests.jobs import ALL, a_change, by_user, cancel, decide, events_of, make_orderer, run_job, start
 from tests.makers import LATER, NOW, create

@@ -15,7 +15,7 @@ from keywright.core.errors import UnknownLicense
 from keywright.db import Storage, run_read
 from keywright.engine.executor import Executor
 from keywright.jobs import files as job_files
-from keywright.jobs import matching
+from keywright.jobs import planning
 from keywright.jobs.model import JobState
 from keywright.jobs.orders import Export
 from keywright.jobs.planning import LICENSES_PER_STEP, ROWS_PER_STEP
@@ -214,7 +214,7 @@ def test_only_what_a_user_has_made_matches_that_user(executor: Executor, storage
 
 
 def find_unmatched(storage: Storage, search: Search, *some: License) -> set[int]:
-    return run_read(storage, lambda tx: matching.find_unmatched(tx, search, some, NOW))
+    return run_read(storage, lambda tx: planning.find_unmatched(tx, search, some, NOW))
 
 
 def test_every_field_of_a_search_is_checked_again_or_is_no_condition() -> None:
@@ -229,8 +229,8 @@ def test_every_field_of_a_search_is_checked_again_or_is_no_condition() -> None:
         for name in Search.__struct_fields__
         if getattr(search, name) != getattr(Search(), name)
     }
-    assert checked | matching.NOT_COMPARED == set(Search.__struct_fields__)
-    assert not checked & matching.NOT_COMPARED
+    assert checked | planning.NOT_COMPARED == set(Search.__struct_fields__)
+    assert not checked & planning.NOT_COMPARED
 
 
 def test_what_was_looked_for_long_before_is_judged_again(executor: Executor, storage: Storage) -> None:

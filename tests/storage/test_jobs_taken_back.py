@@ -12,8 +12,7 @@ from keywright.db import Storage, run_read
 from keywright.engine.executor import Executor
 from keywright.jobs import files as job_files
 from keywright.jobs import store as job_store
-from keywright.jobs.commands import FetchKeys, PurgeJobs
-from keywright.jobs.model import Job
+from keywright.jobs.model import FetchKeys, Job, PurgeJobs
 from keywright.jobs.orders import TakeBack
 from keywright.licensing.licenses.model import LicenseFilter, Status
 from keywright.licensing.licenses.store import list_licenses

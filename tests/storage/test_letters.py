@@ -9,7 +9,7 @@ from keywright.delivery.mail.letters import Letter, MailSettings, read_letter, s
 from keywright.delivery.mail.message import compose, render_source
 from keywright.delivery.mail.model import Fate
 from keywright.engine.executor import Executor
-from keywright.events.outbox import MailState, MailTemplate, OutboxMail, Subject
+from keywright.events.model import MailState, MailTemplate, OutboxMail, Subject
 from keywright.licensing.licenses.keys import make_license_ref
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.customers import CreateCustomer, NewCustomer

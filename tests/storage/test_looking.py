@@ -13,7 +13,7 @@ from keywright.delivery.webhooks import store as webhooks
 from keywright.delivery.webhooks.rules import MAX_ENDPOINTS
 from keywright.engine.executor import Executor
 from keywright.engine.queue import AT_ONCE, ClaimItem, HoldItems, Item, Kind, LookForWork
-from keywright.events.outbox import MailTemplate, QueuedMail
+from keywright.events.model import MailTemplate, QueuedMail
 from keywright.events.outbox_store import queue_mail
 from keywright.jobs import store as jobs
 from keywright.jobs.handlers import MAX_UNFINISHED

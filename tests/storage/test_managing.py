@@ -18,7 +18,7 @@ from keywright.licensing.activations.model import (
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.management import GetActivation, ListActivations
 from keywright.provisioning.customers import CreateCustomer, NewCustomer
-from keywright.search.licenses import SearchManaged
+from keywright.search.license_pages import SearchManaged
 from tests.makers import KEY, NOW, activate, an_origin, create, deactivate_all, rename, validate
 from tests.storage.projected import assert_followed, follow_all
 

@@ -15,7 +15,7 @@ from keywright.events.model import Event
 from keywright.licensing import handlers
 from keywright.licensing.licenses.model import ExtendLicense, Status, UpdateLicense
 from keywright.licensing.moments import FindMoments, PassMoments, Place
-from keywright.search.commands import SaveCounters
+from keywright.search.statistics import SaveCounters
 from tests.makers import (
     KEY,
     NOW,

@@ -15,8 +15,8 @@ from keywright.engine.executor import Executor
 from keywright.events import store as event_store
 from keywright.identity.model import Permissions
 from keywright.maintenance import doctor, old_events
-from keywright.maintenance.commands import PurgeEvents
-from keywright.maintenance.retention import PurgeResult
+from keywright.maintenance.old_events import PurgeResult
+from keywright.maintenance.tasks import PurgeEvents
 from tests.makers import (
     NOW,
     activate,

@@ -6,7 +6,7 @@ from sqlalchemy import select
 from keywright.core.errors import Refusal
 from keywright.db import Storage, WriteTransaction, run_write
 from keywright.db.schema import mail_outbox
-from keywright.events.outbox import MailTemplate, QueuedMail, Subject
+from keywright.events.model import MailTemplate, QueuedMail, Subject
 from keywright.events.outbox_store import queue_mail
 from tests.makers import NOW
 

@@ -49,8 +49,8 @@ from keywright.licensing.leases.model import EndLeaseByCustomer
 from keywright.licensing.licenses.model import License, Status, UpdateLicense
 from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.licensing.undo.rules import RestoreLicense, UndoChanges
-from keywright.maintenance.commands import EraseCustomer
 from keywright.maintenance.personal_data import find_customer_data
+from keywright.maintenance.tasks import EraseCustomer
 from keywright.provisioning.customers import CreateCustomer, CustomerFields, NewCustomer, UpdateCustomer
 from keywright.provisioning.licenses import RotateKey
 from keywright.provisioning.ownership.model import (

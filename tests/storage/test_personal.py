@@ -27,9 +27,9 @@ from keywright.licensing.activations.model import Activation
 from keywright.licensing.notes import Notes, SaveNotes
 from keywright.licensing.refusals import SaveRefusals
 from keywright.maintenance import personal_data
-from keywright.maintenance.commands import EraseCustomer, PurgeAddresses
 from keywright.maintenance.personal_data import CustomerData, find_customer_data, read_pieces
 from keywright.maintenance.personal_data_store import find_old_places, has_old_events
+from keywright.maintenance.tasks import EraseCustomer, PurgeAddresses
 from keywright.provisioning.customers import CreateCustomer, NewCustomer
 from keywright.provisioning.importers.model import ImportedLicense, ImportLicenses
 from keywright.provisioning.products import NameKind

@@ -16,7 +16,7 @@ from keywright.db.schema import mail_outbox, metadata, portal_sign_ins
 from keywright.engine.executor import Executor
 from keywright.identity.passwords import derive_code, derive_link_token
 from keywright.identity.sessions import hash_session_token
-from keywright.maintenance.commands import EraseCustomer
+from keywright.maintenance.tasks import EraseCustomer
 from keywright.provisioning.customers import (
     CreateCustomer,
     CustomerFields,

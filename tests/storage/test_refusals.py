@@ -18,7 +18,7 @@ from keywright.licensing import refusals as rules
 from keywright.licensing import store
 from keywright.licensing.refusals import RefusedCall, SaveRefusals
 from keywright.registry import open_executor
-from keywright.search.commands import PurgeRefusals
+from keywright.search.statistics import PurgeRefusals
 from tests.makers import NOW, activate, an_origin, create, delete, rename
 from tests.storage.conftest import Opener
 from tests.unit.test_refusals import a_call

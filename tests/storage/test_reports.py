@@ -17,9 +17,9 @@ from keywright.licensing.activations.model import SaveLastSeen
 from keywright.licensing.licenses.model import Status, UpdateLicense
 from keywright.maintenance import doctor
 from keywright.search import reports
-from keywright.search.commands import CountDevices
 from keywright.search.reports_rules import LICENSE, MONTH, VERSION, day_of
 from keywright.search.reports_store import list_counts
+from keywright.search.statistics import CountDevices
 from tests.makers import (
     NOW,
     activate_device,

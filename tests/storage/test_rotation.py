@@ -15,8 +15,7 @@ from keywright.core.crypto import KeyRing
 from keywright.core.errors import KeywrightError, LicenseKeyTaken, StoreConflict, StoreError, StoreUnavailable
 from keywright.db import Storage, open_storage, run_read, run_write
 from keywright.db.schema import licenses
-from keywright.db.sealed_columns import SEALED_COLUMNS
-from keywright.db.secret_ids import SecretIds, find_secret_ids
+from keywright.db.sealed_columns import SEALED_COLUMNS, SecretIds, find_secret_ids
 from keywright.jobs import store as jobs
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.licenses import store as license_store

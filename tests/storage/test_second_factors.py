@@ -13,9 +13,8 @@ from keywright.core.errors import UnknownUser
 from keywright.db import Storage, run_read
 from keywright.db.schema import second_factors as table
 from keywright.engine.executor import Executor
-from keywright.identity import second_factor_store, second_factors, sessions
-from keywright.identity.commands import DisableSecondFactor, RenewRecoveryCodes
-from keywright.identity.model import Session
+from keywright.identity import second_factors, sessions, store
+from keywright.identity.model import DisableSecondFactor, RenewRecoveryCodes, Session
 from keywright.identity.second_factors import MAX_FAILURES, MAX_KNOWN_FAILURES, hash_recovery_code
 from keywright.identity.store import find_user_by_id
 from keywright.registry import open_executor
@@ -89,9 +88,9 @@ def test_a_second_factor_is_set_up_with_the_code_that_the_app_shows(
 ) -> None:
     decide(executor, create_user("alice"))
     assert not decide(executor, enable_second_factor(ALICE, code=code(NOW + 5 * STEP)))
-    assert not run_read(storage, lambda tx: second_factor_store.has_factor(tx, ALICE))
+    assert not run_read(storage, lambda tx: store.has_factor(tx, ALICE))
     assert decide(executor, enable_second_factor(ALICE))
-    factor = run_read(storage, lambda tx: second_factor_store.find_factor(tx, ALICE))
+    factor = run_read(storage, lambda tx: store.find_factor(tx, ALICE))
     assert factor is not None
     assert (factor.secret, factor.enabled_at, factor.failed_attempts) == (SECRET_OF_APP, NOW, 0)
     assert list_event_names(storage) == ["user.created", "user.second_factor_enabled"]
@@ -186,7 +185,7 @@ def test_another_password_gives_all_attempts_again(executor: Executor) -> None:
 def test_a_recovery_code_is_good_once_however_it_is_typed(executor: Executor, storage: Storage) -> None:
     assert sign_in(executor, RECOVERY_CODES[3].upper().replace("-", " ")) is not None
     assert sign_in(executor, RECOVERY_CODES[3]) is None
-    assert run_read(storage, lambda tx: second_factor_store.count_codes(tx, ALICE)) == len(RECOVERY_CODES) - 1
+    assert run_read(storage, lambda tx: store.count_codes(tx, ALICE)) == len(RECOVERY_CODES) - 1
     (used,) = [one for one in events_of(storage, 0) if one.name == "user.recovery_code_used"]
     assert used.details == {"user_id": ALICE, "user": "alice", "left": len(RECOVERY_CODES) - 1}
 

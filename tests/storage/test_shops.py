@@ -24,10 +24,10 @@ from keywright.engine.executor import Executor
 from keywright.engine.queue import ClaimItem
 from keywright.licensing.licenses.model import DeleteLicense, License, Status, UpdateLicense, order_of
 from keywright.licensing.licenses.store import find_licenses_by_id
-from keywright.maintenance.commands import EraseCustomer
 from keywright.maintenance.personal_data import find_customer_data
+from keywright.maintenance.tasks import EraseCustomer
 from keywright.provisioning.policies.model import UpdatePolicy
-from keywright.provisioning.shops import forgetting_store
+from keywright.provisioning.shops import later_store
 from keywright.provisioning.shops import store as shop_store
 from keywright.provisioning.shops.commands import (
     AddConnection,
@@ -675,7 +675,7 @@ def test_what_names_an_erased_customer_and_belongs_to_none_is_found(
 def test_events_that_name_a_customer_are_looked_for_in_steps(
     shop: Executor, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forgetting_store, "_AT_ONCE", 2)
+    monkeypatch.setattr(later_store, "_AT_ONCE", 2)
     receive(shop, a_sale())
     one, two, three = (store(shop, an_event(a_sale(f"{number}"))) for number in range(3))
     assert two is not None
@@ -745,7 +745,7 @@ def test_events_are_replayed_and_forgotten(shop: Executor, storage: Storage) -> 
     purge = PurgeShopEvents(context=CONTEXT, before=NOW + DAY)
     assert (do(shop, purge), do(shop, purge)) == (1, 0)
     assert [one.id for one in list_events(shop)] == [2]
-    run_write(storage, lambda tx: forgetting_store.forget_events(tx, [2]))
+    run_write(storage, lambda tx: later_store.forget_events(tx, [2]))
     (left,) = list_events(shop)
     assert (left.id, left.reason) == (2, Reason.FORGOTTEN)
     with pytest.raises(UnknownShopEvent):

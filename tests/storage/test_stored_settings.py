@@ -11,7 +11,7 @@ from keywright.db import Storage, run_read, run_write
 from keywright.db.schema import stored_settings
 from keywright.db.stored_settings import list_stored
 from keywright.engine.executor import Executor
-from keywright.maintenance.commands import ListSettings, SaveSettings
+from keywright.maintenance.tasks import ListSettings, SaveSettings
 from keywright.registry import open_executor
 from tests.jobs import events_of
 from tests.makers import NOW, an_origin

@@ -13,7 +13,7 @@ from keywright.db.schema import limit_refusals
 from keywright.engine.executor import Executor
 from keywright.identity.store import list_api_keys, save_new_api_key
 from keywright.registry import open_executor
-from keywright.search.commands import PurgeRefusals
+from keywright.search.statistics import PurgeRefusals
 from tests.makers import LATER, NOW, an_api_key, an_origin, create
 from tests.storage.conftest import EVERY_ISOLATION, RUN_AGAIN, Opener
 from tests.storage.projected import day, list_counts, tally

@@ -32,7 +32,7 @@ from keywright.licensing.usage.model import (
     PeriodFilter,
 )
 from keywright.licensing.views_store import list_managed
-from keywright.maintenance.commands import PurgeDeletedLicenses, PurgeUsage
+from keywright.maintenance.tasks import PurgeDeletedLicenses, PurgeUsage
 from keywright.registry import open_executor
 from tests.databases import KINDS
 from tests.makers import (

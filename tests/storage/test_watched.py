@@ -22,7 +22,7 @@ from keywright.delivery.webhooks.commands import CreateEndpoint
 from keywright.delivery.webhooks.fields import NewWebhook
 from keywright.delivery.webhooks.model import Delivery, DisabledReason, Endpoint, State
 from keywright.engine.executor import Executor
-from keywright.events.outbox import MailState, MailTemplate, QueuedMail
+from keywright.events.model import MailState, MailTemplate, QueuedMail
 from keywright.events.outbox_store import queue_mail
 from keywright.maintenance import watched
 from keywright.maintenance.backup import note_backup

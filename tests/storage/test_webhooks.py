@@ -30,8 +30,8 @@ from keywright.delivery.webhooks.model import Attempt, DisabledReason, Due, Payl
 from keywright.engine.executor import Executor
 from keywright.engine.queue import Item
 from keywright.events import store as event_store
-from keywright.maintenance.commands import EraseCustomer
 from keywright.maintenance.rotation import reseal
+from keywright.maintenance.tasks import EraseCustomer
 from keywright.provisioning.customers import CreateCustomer, NewCustomer
 from keywright.registry import open_executor
 from tests.makers import (

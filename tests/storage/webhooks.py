@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from keywright.core.command import Context
-from keywright.core.paging import Paging
+from keywright.core.nouns import Paging
 from keywright.db import Storage, run_read
 from keywright.delivery.webhooks import store
 from keywright.delivery.webhooks.commands import ListDeliveries, WorkOnEndpoint

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from keywright.core.errors import RateLimited
-from keywright.http.pages.attempts import SIGN_IN_LIMITS, Attempts, sources_of
+from keywright.http.pages.passwords import SIGN_IN_LIMITS, Attempts, sources_of
 
 
 def count_allowed(attempts: Attempts, sources: Iterable[dict[str, str]]) -> int:

@@ -10,12 +10,17 @@ import keywright
 from keywright.core import parsing
 from keywright.events.prose import PROSE
 from keywright.http.admin.app import CATALOGS
-from keywright.http.admin.event_changes import FieldChange, write_label, write_value
-from keywright.http.admin.event_text import EventNames, describe, describe_actor
+from keywright.http.admin.event_text import (
+    EventNames,
+    FieldChange,
+    describe,
+    describe_actor,
+    write_label,
+    write_value,
+)
 from keywright.http.admin.event_views import Named, _numbers_of, to_view
 from keywright.http.admin.periods import read_period
-from keywright.http.pages.formats import find_zone, last_day, zone_of
-from keywright.http.pages.languages import Languages, speaking
+from keywright.http.pages.formats import Languages, find_zone, last_day, speaking, zone_of
 from keywright.identity.model import Role
 from keywright.jobs.model import JobState
 from keywright.licensing.licenses.rules import END_OF_TIME

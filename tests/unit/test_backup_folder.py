@@ -8,7 +8,7 @@ import pytest
 
 from keywright.background.daily_backup import find_due_time
 from keywright.core.errors import NoSuchAddress
-from keywright.maintenance.backup.folder import Backups, read_chunks
+from keywright.maintenance.backup.manifest import Backups, read_chunks
 from tests.makers import NOW
 
 

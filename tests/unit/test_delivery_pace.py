@@ -3,7 +3,7 @@
 import asyncio
 from time import monotonic
 
-from keywright.background.delivery_pace import Pace
+from keywright.background.deliveries import Pace
 
 
 def time_turns(pace: Pace, turns: int) -> float:

@@ -8,9 +8,9 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from keywright.http.admin import event_changes
+from keywright.http.admin import event_text
 from keywright.http.v3 import activations as v3_activations
-from keywright.http.v3 import catalog_schemas, client_schemas, license_bodies, license_schemas
+from keywright.http.v3 import client_schemas, license_schemas, schemas
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.activations.store import activation_values
 from keywright.licensing.licenses.model import License, LicenseSource, Status
@@ -101,7 +101,7 @@ PLACES = [
     Place(
         "labels in the history",
         License,
-        event_changes._FIELDS,
+        event_text._FIELDS,
         reasons(
             never_changes="id source created_at created_by",
             not_in_events="metadata order_details updated_at updated_by deactivated_count",
@@ -119,7 +119,7 @@ PLACES = [
     Place(
         "changes over v3",
         License,
-        fields(license_bodies.LicenseChanges),
+        fields(license_schemas.LicenseChanges),
         reasons(
             never_changes="id source created_at created_by",
             counted="times_activated deactivated_count",
@@ -131,7 +131,7 @@ PLACES = [
     Place(
         "new licenses over v3",
         License,
-        fields(license_bodies.NewLicense),
+        fields(license_schemas.NewLicense),
         reasons(
             given="id source created_at created_by updated_at updated_by",
             counted="times_activated deactivated_count",
@@ -139,7 +139,7 @@ PLACES = [
         ),
         V3_LICENSE | V3_TERMS | {"customer_id": "customer"},
     ),
-    Place("labels in the history", Terms, event_changes._FIELDS),
+    Place("labels in the history", Terms, event_text._FIELDS),
     Place("columns that are written", Activation, activation_values(an_activation())),
     Place("exported columns", Activation, exporters.ACTIVATION),
     Place(
@@ -165,7 +165,7 @@ PLACES = [
     Place(
         "answers of v3",
         Customer,
-        fields(catalog_schemas.Customer),
+        fields(schemas.Customer),
         reasons(the_customers_own_choice="unsubscribed_at"),
     ),
     Place(
@@ -184,7 +184,7 @@ PLACES = [
     Place(
         "answers of v3",
         Policy,
-        fields(catalog_schemas.Policy, catalog_schemas.KeyFormat),
+        fields(schemas.Policy, schemas.KeyFormat),
         reasons(for_support="created_by updated_by"),
     ),
     Place(

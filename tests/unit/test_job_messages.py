@@ -6,14 +6,14 @@ import pytest
 
 import keywright
 from keywright.http.admin.job_text import REASONS, SENTENCES, explain_line, translate_message
-from keywright.http.pages.languages import Languages, speaking
-from keywright.jobs import handlers, reasons
+from keywright.http.pages.formats import Languages, speaking
+from keywright.jobs import handlers, orders
 
 CATALOGS = Path(keywright.__file__).parent / "http" / "admin" / "locale"
 
 
 def test_every_reason_for_which_a_job_leaves_a_license_alone_is_a_text() -> None:
-    assert {*REASONS} == {*reasons._REASONS.values(), handlers._MATCHES_NO_LONGER}
+    assert {*REASONS} == {*orders._REASONS.values(), handlers._MATCHES_NO_LONGER}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from keywright.core.errors import RateLimited, StillInUse
 from keywright.http.admin.app import CATALOGS
 from keywright.http.pages import formats
 from keywright.http.pages.error_messages import message_for
-from keywright.http.pages.languages import Languages, _, gettext, ngettext, speaking
+from keywright.http.pages.formats import Languages, _, gettext, ngettext, speaking
 from keywright.http.pages.render import open_templates
 from keywright.languages import Language
 

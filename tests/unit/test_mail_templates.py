@@ -13,7 +13,7 @@ from keywright.delivery.mail.letters import Letter, MailSettings
 from keywright.delivery.mail.message import build_envelope, compose, render_source
 from keywright.delivery.mail.model import AttemptOutcome, Fate
 from keywright.delivery.mail.sandbox import BadTemplate
-from keywright.events.outbox import MailState, MailTemplate, OutboxMail, Subject
+from keywright.events.model import MailState, MailTemplate, OutboxMail, Subject
 from keywright.provisioning.brand import Brand
 from tests.makers import NOW
 

@@ -10,7 +10,7 @@ from keywright.config import Settings
 from keywright.core import errors as e
 from keywright.http.middleware.routing import Right
 from keywright.http.openapi import v2
-from keywright.http.v2 import schemas, wire
+from keywright.http.v2 import parameters, wire
 from tests.v2_document import ACTIONS, DOCUMENT, Document, operations, resolve
 
 #: Errors that no call of this interface meets.
@@ -71,7 +71,7 @@ def test_every_failure_in_it_is_what_the_server_says() -> None:
 def test_the_records_in_it_have_the_fields_of_those_that_are_written() -> None:
     for name, record in DOCUMENT["components"]["schemas"].items():
         if name not in ("Failure", "FailureData", "Methods"):
-            fields = [one.encode_name for one in msgspec.structs.fields(getattr(schemas, name))]
+            fields = [one.encode_name for one in msgspec.structs.fields(getattr(parameters, name))]
             assert list(record["properties"]) == fields, name
 
 

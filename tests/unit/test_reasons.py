@@ -8,7 +8,7 @@ import pytest
 
 import keywright
 from keywright.http.pages.error_messages import explain, find_sentence
-from keywright.http.pages.languages import speaking
+from keywright.http.pages.formats import speaking
 from keywright.languages import Language
 
 SOURCES = Path(keywright.__file__).parent
@@ -16,7 +16,7 @@ SOURCES = Path(keywright.__file__).parent
 PARSERS = (
     "core/parsing.py",
     "http/admin/name_suggestions.py",
-    "http/pages/inputs.py",
+    "http/pages/forms.py",
     "provisioning/customers.py",
     "provisioning/products.py",
 )

@@ -32,7 +32,7 @@ from keywright.provisioning.shops.model import (
     Shop,
     StateChange,
 )
-from keywright.provisioning.shops.modules import MODULES
+from keywright.provisioning.shops.payloads import MODULES
 from keywright.provisioning.shops.sold_model import Payment, SoldLicense, SoldLine, Subscription
 from keywright.provisioning.shops.unit_rules import (
     Held,

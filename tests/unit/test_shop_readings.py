@@ -27,7 +27,7 @@ from keywright.provisioning.shops.model import (
     ShopEvent,
     StateChange,
 )
-from keywright.provisioning.shops.modules import MODULES
+from keywright.provisioning.shops.payloads import MODULES
 from keywright.provisioning.shops.reading import period_end
 from tests.connections import a_paid_order
 from tests.shop_apis import RecordedApi

@@ -6,7 +6,7 @@ import pytest
 
 from keywright.core.errors import BadSignature
 from keywright.provisioning.shops.model import Shop
-from keywright.provisioning.shops.modules import MODULES
+from keywright.provisioning.shops.payloads import MODULES
 from tests.shop_events import SECRETS, names, recorded, sent, sign
 
 NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)

@@ -4,7 +4,7 @@ import json
 
 from keywright.core import errors as e
 from keywright.core.errors.problems import PROBLEMS
-from keywright.http.v3.problems import write_problem
+from keywright.http.v3.answers import write_problem
 
 #: The closed list of the contract.
 CONTRACT = {

@@ -8,8 +8,7 @@ from keywright.core.errors import InvalidBody, UnknownParameters
 from keywright.core.nouns import ListQuery
 from keywright.core.parsing import parse_metadata
 from keywright.http.v3.client_schemas import Validate
-from keywright.http.v3.decoding import StructDecoder
-from keywright.http.v3.wrong_values import MAX_ERRORS
+from keywright.http.v3.decoding import MAX_ERRORS, StructDecoder
 from keywright.licensing.terms.rules import MAX_ENTITLEMENTS
 
 

@@ -12,7 +12,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from keywright.core.retry_after import parse_retry_after
 from keywright.core.standard_webhooks import new_secret, parse_secret, sign
-from keywright.delivery.webhooks import payloads, rules
+from keywright.delivery.webhooks import rules
 from keywright.delivery.webhooks.addresses import find_allowed, is_allowed, parse_target, parse_url
 from keywright.delivery.webhooks.model import Attempt, Payload
 from keywright.signing.jws import Signer, decode_base64url, new_private_key
@@ -168,8 +168,8 @@ def test_secrets_of_elsewhere_are_taken_if_they_are_long_enough() -> None:
 
 def body(payload: Payload = Payload.FULL, license: Any = None, **fields: Any) -> bytes:
     event = an_event(license_id=1, **fields)
-    shown = None if license is None else payloads.show_license(license, NOW)
-    return payloads.write_body(7, event, shown, payload)
+    shown = None if license is None else rules.show_license(license, NOW)
+    return rules.write_body(7, event, shown, payload)
 
 
 def test_a_full_payload_says_the_license_with_its_key_masked() -> None:
@@ -192,7 +192,7 @@ def test_a_body_is_smaller_than_20_kb() -> None:
     told = json.loads(body(license=large, details={"changes": "y" * 10_000}))
     assert told["data"]["license"]["metadata"] is None
     assert told["data"]["details"]["changes"]
-    assert len(body(license=large, details={"changes": "y" * 30_000})) < payloads.MAX_BODY
+    assert len(body(license=large, details={"changes": "y" * 30_000})) < rules.MAX_BODY
 
 
 def test_an_endpoint_is_shown_in_logs_without_its_path() -> None:

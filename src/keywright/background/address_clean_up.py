@@ -10,7 +10,7 @@ from keywright.background.loops import ORIGIN
 from keywright.core.command import Command, Context
 from keywright.db import ReadTransaction
 from keywright.maintenance import personal_data, personal_data_store
-from keywright.maintenance.commands import PurgeAddresses
+from keywright.maintenance.tasks import PurgeAddresses
 
 Answer = TypeVar("Answer")
 

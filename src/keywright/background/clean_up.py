@@ -1,28 +1,29 @@
-"""Delete what is kept for a time only, every hour: idempotency records, deleted licenses, sign-ins of
-customers, mails, deliveries, events of shops, refused calls, usage of old periods, and events. Count the
-devices of the day.
-"""
+"""Delete what is kept for a time only, every hour: idempotency records, sign-ins, jobs."""
 
 import asyncio
 import logging
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import NamedTuple
 
+from keywright.background.address_clean_up import Ask, Change
 from keywright.background.loops import ORIGIN, IsClockRight, read_clock
-from keywright.core.command import Context
+from keywright.core.command import Command, Context
 from keywright.core.errors import KeywrightError, Unavailable
 from keywright.delivery.mail.model import PurgeMails
 from keywright.delivery.webhooks import rules
 from keywright.delivery.webhooks.commands import PurgeDeliveries
 from keywright.engine.desk import Desk
 from keywright.engine.idempotency import PurgeIdempotencyRecords
-from keywright.maintenance.commands import PurgeDeletedLicenses, PurgeEvents, PurgeUsage
-from keywright.maintenance.retention import PurgeResult
+from keywright.jobs import store as job_store
+from keywright.jobs.model import PurgeJobFile, PurgeJobs
+from keywright.maintenance.old_events import PurgeResult
+from keywright.maintenance.tasks import PurgeDeletedLicenses, PurgeEvents, PurgeUsage
 from keywright.provisioning.portal.model import PurgeSignIns
 from keywright.provisioning.shops.commands import PurgeShopEvents
-from keywright.search.commands import CountDevices, PurgeRefusals
+from keywright.search.statistics import CountDevices, PurgeRefusals
 
 #: How long the answers to calls with an idempotency key are kept.
 ANSWERS_KEPT = timedelta(hours=48)
@@ -151,3 +152,28 @@ class _Turns:
     def reset(self) -> None:
         """A turn was finished."""
         self._busy_turns = 0
+
+
+#: How long files and jobs are kept after the end of the job.
+FILES_KEPT = timedelta(hours=24)
+JOBS_KEPT = timedelta(days=90)
+#: The pause between two steps, in seconds, in which calls are answered.
+_PAUSE_OF_JOBS = 0.001
+
+
+async def delete_old_jobs(ask: Ask, change: Change) -> None:
+    """Delete old files and jobs in small steps."""
+    before = read_clock() - FILES_KEPT
+    while (job_id := await ask(partial(job_store.find_job_with_old_file, before=before))) is not None:
+        await _repeat(change, PurgeJobFile(context=Context(read_clock(), ORIGIN), job_id=job_id))
+        # A replica may need a moment until it has the change, too.
+        await asyncio.sleep(_PAUSE_OF_JOBS)
+    before = read_clock() - JOBS_KEPT
+    if await ask(partial(job_store.has_old_jobs, before=before)):
+        await _repeat(change, PurgeJobs(context=Context(read_clock(), ORIGIN), before=before))
+
+
+async def _repeat(change: Change, command: Command) -> None:
+    """Execute the command until it has nothing left to do."""
+    while await change(command):
+        await asyncio.sleep(_PAUSE_OF_JOBS)

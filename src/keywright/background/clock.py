@@ -15,7 +15,7 @@ from keywright.core.errors import KeywrightError
 from keywright.core.parsing import write_time
 from keywright.engine.desk import Desk
 from keywright.maintenance.clock import is_plausible
-from keywright.maintenance.commands import BelieveClock, FindBelieved
+from keywright.maintenance.tasks import BelieveClock, FindBelieved
 
 #: A clock that goes on for so long is believed, whatever it says.
 DOUBTED_FOR = timedelta(hours=48)

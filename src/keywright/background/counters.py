@@ -9,7 +9,7 @@ from keywright.background.refusals import Refusals
 from keywright.core.command import Context
 from keywright.core.errors import FateUnknown, KeywrightError
 from keywright.engine.desk import Desk
-from keywright.search.commands import SaveCounters
+from keywright.search.statistics import SaveCounters
 
 #: The most license keys that are counted between two saves.
 _MAX_KEYS = 1_000

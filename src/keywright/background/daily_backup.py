@@ -14,7 +14,7 @@ from keywright.core.errors import KeywrightError
 from keywright.db import database_path
 from keywright.engine.desk import Desk
 from keywright.events.model import RecordEvent
-from keywright.maintenance.backup.folder import Backups
+from keywright.maintenance.backup.manifest import Backups
 from keywright.maintenance.tasks import PROGRAM, Task, TaskRunner, backup_event
 
 #: The time between two checks whether a backup is due, and the time until another try after a failure, in

@@ -1,4 +1,4 @@
-"""Deliver webhooks, beside the calls that this server process answers.
+"""Deliver webhooks, evenly spread, beside the calls that this server process answers.
 
 An endpoint is worked on by one process at a time, in steps that go through the desk like calls; requests are
 sent between the steps. Each endpoint has a task of its own, so that one which does not answer slows no other.
@@ -6,28 +6,124 @@ sent between the steps. Each endpoint has a task of its own, so that one which d
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import partial
-from time import monotonic
+from time import monotonic, process_time
 from urllib.parse import urlsplit
 
-from keywright.background.delivery_attempts import time_attempt
-from keywright.background.delivery_pace import Pace
+from msgspec.structs import replace
+
 from keywright.background.loops import ORIGIN, read_clock
 from keywright.background.queue import Handler, Queue
 from keywright.core.command import Context
+from keywright.core.retry_after import parse_retry_after
 from keywright.db.watch import Outage
 from keywright.delivery.webhooks import rules, store
 from keywright.delivery.webhooks.addresses import Network
 from keywright.delivery.webhooks.commands import WorkOnEndpoint
 from keywright.delivery.webhooks.model import Attempt, Due, Endpoint, Step
-from keywright.delivery.webhooks.sending import TIMEOUT, Resolve, Sender, resolve
+from keywright.delivery.webhooks.rules import body_of, write_headers
+from keywright.delivery.webhooks.sending import TIMEOUT, Resolve, Sender, SendingFailed, resolve
 from keywright.engine.desk import Desk
 from keywright.engine.queue import Item
 from keywright.signing.commands import LoadKeys, MakeFirstKey
 from keywright.signing.jws import Signer
 from keywright.signing.model import LoadedKeys
+
+#: The most deliveries that begin in a second.
+_MOST = 500.0
+#: The most of them for each second of processor time that this process gets, while calls wait: then calls
+#: wait for what a delivery takes, and a process that gets little time has as much less for deliveries.
+_MOST_WHEN_BUSY, _LEAST_WHEN_BUSY = 230.0, 20.0
+#: Calls wait, when they do at this part of the moments; and the weight of a moment.
+_BUSY, _WEIGHT = 0.4, 0.05
+#: Deliveries begin together that are less than this apart, in seconds: to wait has its price, too.
+_GRAIN = 0.02
+#: The time over which the processor time is measured, at least, in seconds.
+_LOOK_INTERVAL = 0.5
+
+
+class Pace:
+    """The turns of all deliveries of a server process."""
+
+    def __init__(self, count_waiting: Callable[[], int]) -> None:
+        """``count_waiting`` returns the number of calls that wait now."""
+        self._count_waiting = count_waiting
+        #: The commands of deliveries themselves that have no outcome yet.
+        self.own_commands = 0
+        self._waiting = 0.0
+        self._rate_when_busy = _MOST_WHEN_BUSY
+        self._used, self._looked_at = process_time(), monotonic()
+        self._next_at = 0.0
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether calls wait most of the time."""
+        return self._waiting > _BUSY
+
+    def look(self) -> None:
+        """Find out how much of the processor this process gets, from time to time."""
+        self._note()
+        used, now = process_time(), monotonic()
+        if now - self._looked_at < _LOOK_INTERVAL:
+            return
+        share = (used - self._used) / max(now - self._looked_at, 0.001)
+        self._rate_when_busy = min(max(_MOST_WHEN_BUSY * share, _LEAST_WHEN_BUSY), _MOST_WHEN_BUSY)
+        self._used, self._looked_at = used, now
+
+    async def wait(self) -> None:
+        """Wait for a turn."""
+        self._note()
+        now = monotonic()
+        turn_at = max(now, self._next_at)
+        self._next_at = turn_at + 1 / (self._rate_when_busy if self.is_busy else _MOST)
+        if turn_at - now > _GRAIN:
+            await asyncio.sleep(turn_at - now)
+
+    def _note(self) -> None:
+        self._waiting += _WEIGHT * ((self._count_waiting() > self.own_commands) - self._waiting)
+
+
+#: The most characters of an answer that are kept.
+_MAX_KEPT = 500
+
+log = logging.getLogger(__name__)
+
+
+async def time_attempt(
+    due: Due, endpoint: Endpoint, known: tuple[str, ...], signer: Signer, sender: Sender
+) -> Attempt:
+    """Send one delivery; what came of it, and how long that took. Raises nothing."""
+    began = monotonic()
+    try:
+        attempt = await _attempt(due, endpoint, known, signer, sender)
+    except Exception as problem:
+        log.error("webhook %d met an unexpected error", endpoint.id, exc_info=problem)
+        attempt = Attempt(due.delivery.id, None, "an unexpected error; the server's log says more", 0)
+    return replace(attempt, duration_ms=int((monotonic() - began) * 1000))
+
+
+async def _attempt(
+    due: Due, endpoint: Endpoint, known: tuple[str, ...], signer: Signer, sender: Sender
+) -> Attempt:
+    """Send one delivery."""
+    delivery, now = due.delivery, datetime.now(UTC)
+    body = body_of(due, endpoint.payload)
+    # The clock may have been behind when the event happened.
+    happened_at = None if due.event is None else max(due.event.occurred_at, delivery.created_at)
+    if body is None or (happened_at is not None and happened_at < rules.oldest_event_at(now)):
+        return Attempt(delivery.id, None, "the event is too old, or kept no longer", 0, is_hopeless=True)
+    try:
+        answer = await sender.send(
+            write_headers(delivery.message_id, body, now, known, signer.sign_bytes), body
+        )
+    except SendingFailed as problem:
+        return Attempt(delivery.id, None, str(problem)[:_MAX_KEPT], 0)
+    retry_after = None if answer.retry_after is None else parse_retry_after(answer.retry_after, now)
+    return Attempt(delivery.id, answer.status, answer.text[:_MAX_KEPT], 0, retry_after)
+
 
 #: The time between two steps of an endpoint, while more events are to be looked at, while calls wait, and the
 #: longest between two while requests are on their way, in seconds.

@@ -13,7 +13,7 @@ from functools import partial
 from time import monotonic, process_time
 
 from keywright.background.address_clean_up import AddressCleanUp
-from keywright.background.job_clean_up import delete_old_jobs
+from keywright.background.clean_up import delete_old_jobs
 from keywright.background.loops import Aside, Waits, read_clock
 from keywright.background.queue import Handler, Queue
 from keywright.core.command import Context
@@ -23,8 +23,7 @@ from keywright.engine.desk import Desk
 from keywright.engine.queue import Item
 from keywright.jobs import orders
 from keywright.jobs import store as job_store
-from keywright.jobs.commands import FailJob
-from keywright.jobs.model import Job, JobState
+from keywright.jobs.model import FailJob, Job, JobState
 from keywright.jobs.planning import Plan
 
 #: The pause after an unexpected error, and the time between two clean-ups, in seconds.

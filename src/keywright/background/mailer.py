@@ -30,7 +30,7 @@ from keywright.delivery.mail.rules import without_addresses
 from keywright.delivery.mail.smtp import MAX_IDLE, SmtpClient
 from keywright.engine.desk import Desk
 from keywright.engine.queue import Item
-from keywright.events.outbox import OutboxMail
+from keywright.events.model import OutboxMail
 
 #: The pause until an outcome that could not be written is written again, in seconds.
 _PAUSE = 1.0

@@ -14,8 +14,8 @@ from keywright.core.errors import KeywrightError, StoreUnavailable, Unavailable
 from keywright.engine.desk import Desk
 from keywright.events.model import SettleEvents
 from keywright.events.store import UNSETTLED
-from keywright.search.commands import ProjectEvents
 from keywright.search.projector import MAX_EVENTS, Projected
+from keywright.search.statistics import ProjectEvents
 from keywright.search.terms_store import NEW_EVENTS
 
 #: The largest part of the time that steps may take, and while this process is idle: between steps, it uses no

@@ -7,7 +7,7 @@ from keywright.config import Settings
 from keywright.config.stored import apply
 from keywright.core.errors import ShuttingDown
 from keywright.engine.desk import Desk
-from keywright.maintenance.commands import ListSettings
+from keywright.maintenance.tasks import ListSettings
 
 #: The time between two looks, in seconds.
 _INTERVAL = 2.0

@@ -33,7 +33,6 @@ from keywright.core.errors import (
 )
 from keywright.engine.desk import Desk
 from keywright.engine.queue import Item
-from keywright.provisioning.shops.client import open_api
 from keywright.provisioning.shops.commands import (
     FindSoldLicenses,
     OpenConnection,
@@ -52,10 +51,9 @@ from keywright.provisioning.shops.model import (
     Sale,
     ShopEvent,
 )
-from keywright.provisioning.shops.modules import MODULES
-from keywright.provisioning.shops.payloads import read_payload
+from keywright.provisioning.shops.payloads import MODULES, read_payload
 from keywright.provisioning.shops.selling import Unfinished, Why
-from keywright.provisioning.shops.shop_module import ApiAccess, ShopModule
+from keywright.provisioning.shops.shop_module import ApiAccess, ShopModule, open_api
 from keywright.provisioning.shops.store import EVENTS
 
 #: The events that are worked on at a time, and the questions to shops' APIs beside them.

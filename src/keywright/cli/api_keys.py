@@ -9,8 +9,7 @@ from keywright.cli import output
 from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, ProductId, command, with_installation, with_installation_made
 from keywright.core.parsing import parse_name, parse_time
-from keywright.identity.commands import IssueApiKey, RevokeApiKey
-from keywright.identity.model import ApiKey, Permissions
+from keywright.identity.model import ApiKey, IssueApiKey, Permissions, RevokeApiKey
 
 app = typer.Typer(no_args_is_help=True)
 

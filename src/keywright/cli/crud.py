@@ -12,7 +12,7 @@ import typer
 from keywright.cli import options, output
 from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, Change, IsSure, WrongUsage, changing
-from keywright.cli.paging import Limit, print_list
+from keywright.cli.tables import Limit, print_list
 from keywright.core.nouns import ListQuery, Member, Noun, list_members
 from keywright.core.parsing import parse_integer
 

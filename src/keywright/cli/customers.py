@@ -14,7 +14,7 @@ from keywright.cli.installation import Installation
 from keywright.cli.options import IsSure, command, with_installation
 from keywright.core import parsing
 from keywright.core.parsing import write_time
-from keywright.maintenance.commands import EraseCustomer
+from keywright.maintenance.tasks import EraseCustomer
 from keywright.provisioning.customers import CUSTOMER, Customer, CustomerFilter
 
 _TEXTS = Texts(

@@ -12,7 +12,7 @@ from keywright.cli.installation import Installation, InstallationOptions, descri
 from keywright.cli.options import AsJson, command, with_options
 from keywright.core.errors import ConfigurationError
 from keywright.core.parsing import format_count, format_size
-from keywright.maintenance.commands import BelieveClock
+from keywright.maintenance.tasks import BelieveClock
 
 if TYPE_CHECKING:
     from keywright.db import ReadTransaction

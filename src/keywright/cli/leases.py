@@ -11,7 +11,7 @@ from keywright.cli import output
 from keywright.cli.events import parse_moment
 from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, Key, command, with_installation
-from keywright.core.paging import ItemPage
+from keywright.core.nouns import ItemPage
 from keywright.licensing.leases.model import EndLease, Lease, ListLeases
 from keywright.licensing.leases.rules import is_over
 from keywright.licensing.licenses.rules import terms_of

@@ -143,7 +143,7 @@ def find(
 
 def _find(here: Installation, text: str, limit: int) -> tuple[ManagedLicense, ...]:
     """The licenses for the likeliest meaning of the text that has any."""
-    from keywright.search.licenses import ManagedPage, SearchManaged
+    from keywright.search.license_pages import ManagedPage, SearchManaged
 
     ways: list[dict[str, Any]] = [{"key": text}, {"email": text} if "@" in text else {"text": text}]
     if _LEAST_END <= len(crypto.fold_key(text)) <= _MOST_END:
@@ -162,7 +162,7 @@ def _search(
     """The licenses that match, read page by page."""
     # Imported here: it needs SQLAlchemy, for which --help should not wait.
     from keywright.search.filters import Order, Search
-    from keywright.search.licenses import ListManaged, ManagedPage
+    from keywright.search.license_pages import ListManaged, ManagedPage
 
     orders = {"id": Order.OLDEST, "created_at": Order.CREATED, "expires_at": Order.EXPIRES}
     search = Search(

@@ -17,8 +17,7 @@ from keywright.core.standard_webhooks import new_secret, parse_secret
 from keywright.db import run_read
 from keywright.delivery.webhooks.addresses import parse_address
 from keywright.delivery.webhooks.model import Payload
-from keywright.delivery.webhooks.payloads import show_license, write_body, write_headers
-from keywright.delivery.webhooks.rules import TESTED
+from keywright.delivery.webhooks.rules import TESTED, show_license, write_body, write_headers
 from keywright.events.feed import ListFeed
 from keywright.events.model import Event
 from keywright.licensing.licenses.store import find_licenses_by_id

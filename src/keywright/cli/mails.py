@@ -12,7 +12,7 @@ from keywright.core.parsing import write_time
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from keywright.events.outbox import OutboxMail
+    from keywright.events.model import OutboxMail
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -31,7 +31,7 @@ def list_all(here: Installation, *, state: _State = None, as_json: AsJson = Fals
     """List the latest mails, the last one first; no more than 100."""
     from keywright.db import run_read
     from keywright.delivery.mail import store
-    from keywright.events.outbox import MailState
+    from keywright.events.model import MailState
 
     if state is not None and state not in tuple(MailState):
         raise WrongUsage(f"there is no state {state}; choose one of {', '.join(MailState)}")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -18,10 +18,6 @@ from keywright.core.errors import InvalidLicenseKey, InvalidStatus
 from keywright.licensing.licenses import model as licenses_model
 from keywright.licensing.licenses.keys import normalize_key
 from keywright.licensing.licenses.model import Status
-
-if TYPE_CHECKING:
-    pass
-
 
 _PANEL = "Which installation"
 
@@ -184,3 +180,24 @@ CustomerId = Annotated[
     int | None,
     typer.Option(metavar="ID", parser=parsing.parse_integer, help="The customer's number in your shop."),
 ]
+
+
+def _parse_metadata(text: str) -> dict[str, Any]:
+    parsed = parsing.parse_metadata(text)
+    return {} if parsed is None else msgspec.json.decode(text, type=dict[str, Any])
+
+
+Metadata = Annotated[
+    Change | None,
+    typer.Option(
+        metavar="JSON",
+        parser=changing(_parse_metadata),
+        help="A JSON object with anything else; an update changes its members, null removes one, none all.",
+    ),
+]
+
+
+def to_patch(metadata: Change | None) -> dict[str, Any] | None:
+    """The object that was given; None for none."""
+    patch: dict[str, Any] | None = None if metadata is None else metadata.value
+    return patch

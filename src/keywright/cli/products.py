@@ -11,7 +11,7 @@ from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, command, with_installation
 from keywright.core.parsing import parse_integer
 from keywright.provisioning.products import PRODUCT
-from keywright.search.commands import MAX_VERSION_DAYS, ListVersions, VersionsInUse
+from keywright.search.statistics import MAX_VERSION_DAYS, ListVersions, VersionsInUse
 
 _TEXTS = Texts(
     create=(

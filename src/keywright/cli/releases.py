@@ -11,9 +11,8 @@ import typer
 from keywright.cli import output
 from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, WrongUsage, command, with_installation
-from keywright.cli.paging import Limit, print_list
-from keywright.core.nouns import List, Noun
-from keywright.core.paging import Paging
+from keywright.cli.tables import Limit, print_list
+from keywright.core.nouns import List, Noun, Paging
 from keywright.core.parsing import parse_integer
 from keywright.licensing.updates.model import STABLE, FileKind, Release, ReleaseFile
 from keywright.licensing.updates.queries import ExplainRelease

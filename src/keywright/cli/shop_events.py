@@ -10,7 +10,7 @@ from keywright.cli.connections import ConnectionId
 from keywright.cli.events import parse_moment
 from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, WrongUsage, command, with_installation
-from keywright.cli.paging import Limit, print_list
+from keywright.cli.tables import Limit, print_list
 from keywright.provisioning.shops import event_rules
 from keywright.provisioning.shops.commands import (
     FindDifference,

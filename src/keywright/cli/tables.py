@@ -1,12 +1,12 @@
-"""``keywright import csv`` and ``keywright import jsonl``"""
+"""Print lists as tables, page by page."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
@@ -14,6 +14,8 @@ import typer
 from keywright.cli import imports, output
 from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, WrongUsage, command, with_installation
+from keywright.core.command import Query
+from keywright.core.nouns import ItemPage, Paging, Position
 
 if TYPE_CHECKING:
     from keywright.provisioning.importers.rows import Defaults
@@ -233,3 +235,52 @@ def _print(order: _Order, report: "Report", rejects: "Rejects", table: "Table") 
         lines += ["", f"These lines are in {path}: mend them there, and import that file."]
     for line in lines:
         output.print_line(output.printable(line))
+
+
+Item = TypeVar("Item")
+
+_PIECE, _ROWS_OF_A_TABLE = 500, 50
+
+Limit = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help=f"How many to show. Without it: {_ROWS_OF_A_TABLE}; as JSON, all of them.",
+    ),
+]
+
+
+def print_list(
+    here: Installation,
+    query: Callable[[Paging], Query],
+    *,
+    limit: int | None,
+    as_json: bool,
+    columns: Sequence[str],
+    to_row: Callable[[Any], Sequence[object]],
+    to_json: Callable[[Any], object],
+) -> None:
+    """Print a list, in the order of ids: a table of the first ones, or all as JSON."""
+    if as_json:
+        output.print_json_array(map(to_json, _read(here, query, limit)))
+        return
+    wanted = limit or _ROWS_OF_A_TABLE
+    found = list(_read(here, query, wanted + 1))
+    output.print_table(columns, map(to_row, found[:wanted]))
+    if len(found) > wanted:
+        output.print_line(f"The first {wanted:,}; --limit shows more.")
+
+
+def _read(here: Installation, query: Callable[[Paging], Query], limit: int | None) -> Iterable[Any]:
+    after: Position | None = None
+    left = limit
+    while left is None or left > 0:
+        amount = _PIECE if left is None else min(_PIECE, left)
+        page: ItemPage[Any] = here.ask(query(Paging(sort="id", after=after, limit=amount)))
+        items = page.items[:amount]
+        yield from items
+        if len(page.items) <= amount:
+            return
+        after = (items[-1].id, items[-1].id)
+        left = None if left is None else left - amount

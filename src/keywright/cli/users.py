@@ -10,8 +10,7 @@ from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, WrongUsage, command, with_installation, with_installation_made
 from keywright.core.errors import UnknownUser
 from keywright.core.parsing import parse_name
-from keywright.identity.commands import ChangeUser, CreateUser, DisableSecondFactor
-from keywright.identity.model import Role, User
+from keywright.identity.model import ChangeUser, CreateUser, DisableSecondFactor, Role, User
 
 app = typer.Typer(no_args_is_help=True)
 

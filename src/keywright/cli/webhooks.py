@@ -11,7 +11,7 @@ from keywright.cli.crud import Crud, Texts
 from keywright.cli.events import parse_moment
 from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, ProductId, WrongUsage, command, with_installation
-from keywright.cli.paging import Limit, print_list
+from keywright.cli.tables import Limit, print_list
 from keywright.core import parsing
 from keywright.delivery.webhooks import rules
 from keywright.delivery.webhooks.addresses import parse_address, parse_url

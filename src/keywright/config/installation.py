@@ -15,7 +15,7 @@ from keywright.core.crypto import KeyRing
 from keywright.core.errors import ConfigurationError, StoreBusy, StoreUnavailable
 from keywright.db import Storage, database_path, open_storage, run_read
 from keywright.db.locks import PathLock, new_file, private_folder, rename_durably
-from keywright.db.secret_ids import find_secret_ids, is_rotation_due
+from keywright.db.sealed_columns import find_secret_ids, is_rotation_due
 from keywright.db.stored_settings import list_stored, look_at_stored
 
 

@@ -1,4 +1,4 @@
-"""Nouns: products, customers and the like, which every door creates, shows, lists, changes and deletes.
+"""Nouns, which every door creates, shows, lists, changes and deletes; pages of lists by keyset.
 
 What may be set of a noun is one struct. v3, the terminal, the pages and the documents read its members::
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
-from typing import Annotated, Any, NamedTuple, get_origin
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar, get_origin
 
 import msgspec
 from msgspec import NODEFAULT, Meta, Struct
@@ -21,8 +21,42 @@ from msgspec.structs import fields as fields_of
 
 from keywright.core.command import Command, Query
 from keywright.core.fields import Fields, Time, about, build_finish, split_type, strip_annotations
-from keywright.core.paging import Paging
 from keywright.core.parsing import parse_integer, parse_metadata, parse_time
+
+#: The highest number of matches that is counted.
+MAX_COUNTED = 10_000
+Item = TypeVar("Item")
+#: The value by which a list is sorted, times in seconds, and the id.
+Position = tuple[int | str, int]
+
+
+class Paging(msgspec.Struct, frozen=True):
+    """The page of a list that is asked for: up to ``limit`` items after a position.
+
+    ``sort`` is the name of a column, with ``-`` before it for the largest first; ties are by id. One item
+    more than ``limit`` is read: it says that there is a next page.
+    """
+
+    sort: str = "-created_at"
+    after: Position | None = None
+    limit: int = 50
+    is_counted: bool = False
+
+
+class ItemPage(msgspec.Struct, Generic[Item], frozen=True):
+    """Items of a page, and one more where there is a next page. ``total`` is the number of matches, of which
+    at most ``MAX_COUNTED + 1`` are counted; None where it was not asked for.
+    """
+
+    items: Sequence[Item]
+    total: int | None = None
+
+
+def position_of(item: Any, sort: str) -> Position:
+    """The position of an item in a list that is sorted so."""
+    value = getattr(item, sort.removeprefix("-"))
+    return (int(value.timestamp()) if isinstance(value, datetime) else value, item.id)
+
 
 MAX_LIMIT = 200
 

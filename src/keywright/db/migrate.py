@@ -25,7 +25,7 @@ from keywright.db import sqlite
 from keywright.db.copies import make_copy
 from keywright.db.retry import with_retries
 from keywright.db.schema import FIRST_OWN_ID, ID_KINDS, installation, metadata, sequences
-from keywright.db.secret_ids import SecretIds, describe_missing_secrets
+from keywright.db.sealed_columns import SecretIds, describe_missing_secrets
 
 if TYPE_CHECKING:
     from alembic.config import Config

@@ -1,16 +1,34 @@
-"""Values in rows: datetimes are whole seconds, structures are JSON text; pages of a list by keyset."""
+"""Values in rows, tables each of whose rows is one struct, and pages of a list by keyset."""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar, get_origin
 
 import msgspec
-from sqlalchemy import BigInteger, ColumnElement, Row, Select, bindparam, func, or_, select, tuple_
+from msgspec import Struct
+from msgspec.structs import asdict, fields
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Row,
+    Select,
+    Table,
+    bindparam,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    tuple_,
+    update,
+)
 
-from keywright.core.paging import MAX_COUNTED, ItemPage, Paging
+from keywright.core.fields import is_struct, split_type, strip_annotations
+from keywright.core.nouns import MAX_COUNTED, ItemPage, List, ListQuery, Paging
 from keywright.db.bulk import Values
-from keywright.db.transaction import ReadTransaction
+from keywright.db.transaction import ReadTransaction, WriteTransaction
 
 
 # Many rows have the same times (one batch, one import), and converting them is the slowest part of reading or
@@ -98,3 +116,104 @@ def read_page(
 def _count(tx: ReadTransaction, query: Select[Any]) -> int:
     some = query.with_only_columns(query.selected_columns["id"]).limit(MAX_COUNTED + 1).subquery()
     return int(tx.connection.execute(select(func.count()).select_from(some)).scalar_one())
+
+
+Model = TypeVar("Model", bound=Struct)
+
+#: The parameters of a list that are no filters.
+_OF_ANY_LIST = frozenset({*ListQuery.__struct_fields__, "sort"})
+
+
+class Records(Generic[Model]):
+    """The statements about a table with the columns of ``model``, of which ``id`` is the key. Lists are JSON
+    in it, and so are objects, of which an empty one is NULL.
+    """
+
+    def __init__(self, table: Table, model: type[Model], product_column: str = "id") -> None:
+        """``product_column`` has the product whose API key may see a row."""
+        self.table, self.product_column = table, product_column
+        self._model = model
+        self.all = select(*(table.c[name] for name in model.__struct_fields__))
+        kinds = {one.name: strip_annotations(split_type(one.type)[0]) for one in fields(model)}
+        self._decoders = {
+            name: msgspec.json.Decoder(kind).decode
+            for name, kind in kinds.items()
+            if get_origin(kind) in (list, dict) or is_struct(kind)
+        }
+        #: Those that are stored in another type than the struct has.
+        self._converters = {
+            name: kind
+            for name, kind in kinds.items()
+            if kind is bool or (isinstance(kind, type) and issubclass(kind, StrEnum))
+        }
+
+    def find(self, tx: ReadTransaction, id: int) -> Model | None:
+        """The one with this ID."""
+        return tx.first(self.all.where(self.table.c.id == id), self.of_row)
+
+    def find_by(self, tx: ReadTransaction, column: str, value: Any) -> Model | None:
+        """The one with this value in a column that is unique."""
+        return tx.first(self.all.where(self.condition(column, value)), self.of_row)
+
+    def lock(self, tx: WriteTransaction, id: int) -> Model | None:
+        """The one with this ID, locked until the end of the transaction."""
+        return tx.first(self.all.where(self.table.c.id == id).with_for_update(), self.of_row)
+
+    def list_page(self, tx: ReadTransaction, query: List) -> ItemPage[Model]:
+        """The page that is asked for."""
+        conditions = [
+            self.condition(name, value)
+            for name, value in asdict(query.where).items()
+            if value is not None and name not in _OF_ANY_LIST
+        ]
+        if query.only_product_id is not None:
+            conditions.append(self.table.c[self.product_column] == query.only_product_id)
+        return read_page(tx, self.all.where(*conditions), query.paging, self.of_row)
+
+    def condition(self, name: str, value: Any) -> ColumnElement[bool]:
+        """What a filter means: ``created_after`` and the like compare times."""
+        columns = self.table.c
+        column, _, side = name.rpartition("_")
+        if side == "after":
+            return columns[f"{column}_at"] > to_seconds(value)
+        if side == "before":
+            return columns[f"{column}_at"] < to_seconds(value)
+        is_equal: ColumnElement[bool] = columns[name] == value
+        return is_equal
+
+    def insert(self, tx: WriteTransaction, one: Model) -> None:
+        """Insert a row."""
+        tx.connection.execute(insert(self.table), self.values_of(one) | {"id": one.id})  # type: ignore[attr-defined]
+
+    def insert_new(self, tx: WriteTransaction, one: Model) -> int:
+        """Insert a row, and return the ID that the database gives it."""
+        return tx.insert(self.table, self.values_of(one))
+
+    def update(self, tx: WriteTransaction, one: Model) -> None:
+        """Update every column."""
+        this = self.table.c.id == one.id  # type: ignore[attr-defined]
+        tx.connection.execute(update(self.table).where(this).values(self.values_of(one)))
+
+    def delete(self, tx: WriteTransaction, id: int) -> None:
+        """Delete the row with this ID."""
+        tx.connection.execute(delete(self.table).where(self.table.c.id == id))
+
+    def of_row(self, row: Row[Any]) -> Model:
+        """The struct of a row."""
+        values = with_datetimes(row)
+        for name, decode in self._decoders.items():
+            values[name] = {} if values[name] is None else decode(values[name])
+        for name, convert in self._converters.items():
+            values[name] = convert(values[name])
+        return self._model(**values)
+
+    def values_of(self, one: Model) -> Values:
+        """The columns of a struct, without the ID."""
+        values = to_columns(one)
+        for name in self._decoders:
+            is_null = values[name] == {}
+            values[name] = None if is_null else msgspec.json.encode(values[name]).decode()
+        for name, convert in self._converters.items():
+            # A small integer on PostgreSQL.
+            values[name] = int(values[name]) if convert is bool else values[name]
+        return values

@@ -27,7 +27,7 @@ from keywright.core.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from keywright.db.secret_ids import QUERY, require_secrets
+from keywright.db.sealed_columns import QUERY, require_secrets
 
 #: Parameters that the URL may override, in seconds and milliseconds: a host that does not answer is given up
 #: soon, and so is a connection whose other end has silently gone.

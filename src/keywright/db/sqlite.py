@@ -31,7 +31,7 @@ from keywright.core.errors import (
 )
 from keywright.db.locks import PathLock
 from keywright.db.schema import sequences
-from keywright.db.secret_ids import QUERY, require_secrets
+from keywright.db.sealed_columns import QUERY, require_secrets
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.db.watch import Watch
 

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Row, Select, Table, delete, func, insert, lit
 from keywright.core.crypto import KeyRing
 from keywright.db.bulk import Item, Values, is_postgres
 from keywright.db.schema import sequences
-from keywright.db.secret_ids import lock_ring
+from keywright.db.sealed_columns import lock_ring
 
 #: A query of which only matters whether it finds a row; always the same object, so that it is compiled once.
 Question = Select[Any]

@@ -1,7 +1,8 @@
-"""Events, and the commands of the audit log."""
+"""Events, the commands of the audit log, and mails that wait to be sent."""
 
 from collections.abc import Mapping
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -35,3 +36,94 @@ class SettleEvents(Command, frozen=True, kw_only=True):
 
     cost = Cost.ALONE
     is_internal = True
+
+
+#: The most characters of the text under which a mail is queued once.
+MAX_UNIQUE_LENGTH = 200
+#: The most licenses that one mail names; a customer who has more finds them in the portal.
+MAX_LICENSES = 500
+
+
+class MailTemplate(StrEnum):
+    """What a mail says."""
+
+    YOUR_LICENSE = "your_license"
+    RENEWED = "renewed"
+    CHANGED = "changed"
+    EXPIRING = "expiring"
+    EXPIRED = "expired"
+    PAYMENT_FAILED = "payment_failed"
+    SIGN_IN_CODE = "sign_in_code"
+    YOUR_KEYS = "your_keys"
+    #: A license changes hands: to the one to whom it is offered, who gets it, and who had it.
+    LICENSE_OFFERED = "license_offered"
+    LICENSE_RECEIVED = "license_received"
+    LICENSE_GIVEN = "license_given"
+    #: For users of the administration pages.
+    ENDPOINT_DISABLED = "endpoint_disabled"
+
+
+class MailState(StrEnum):
+    """``HELD``: it waited in a backup that was restored; a user decides. ``DROPPED``: when its turn came,
+    there was nothing to say any more.
+    """
+
+    WAITING = "waiting"
+    HELD = "held"
+    SENT = "sent"
+    FAILED = "failed"
+    DROPPED = "dropped"
+
+
+class Subject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a mail is about, by IDs: everything else is read when it is sent."""
+
+    license_ids: tuple[int, ...] = ()
+    #: The ID of a sign-in to the portal (``identity.sign_in_codes``).
+    sign_in_id: str | None = None
+    endpoint_id: int | None = None
+    #: Sample values instead of the customer's: a test mail.
+    is_sample: bool = False
+
+
+class QueuedMail(msgspec.Struct, frozen=True, kw_only=True):
+    """A mail to queue, for a customer or for a user of the pages.
+
+    ``unique`` names its cause and the mail, such as ``sale 17 your_license``: of all mails queued under one
+    text, one is sent. It has no address, key or code in it. ``product_id`` chooses the vendor's template of
+    that product; ``language`` (such as ``pt_BR``) overrules that of the customer.
+    """
+
+    template: MailTemplate
+    unique: str
+    customer_id: int | None = None
+    user_id: int | None = None
+    product_id: int | None = None
+    language: str | None = None
+    subject: Subject = Subject()
+
+
+class OutboxMail(msgspec.Struct, frozen=True, kw_only=True):
+    """A mail in the outbox. ``unanswered`` counts the attempts whose outcome is not known, because the SMTP
+    server's answer did not arrive: the mail may have been sent by each of them, with the same Message-ID.
+    """
+
+    id: int
+    template: MailTemplate
+    unique_text: str
+    customer_id: int | None
+    user_id: int | None
+    product_id: int | None
+    language: str | None
+    subject: Subject
+    message_id: str
+    state: MailState
+    attempts: int
+    unanswered: int
+    created_at: datetime
+    #: None once it waits no more.
+    next_attempt_at: datetime | None
+    finished_at: datetime | None
+    error: str | None
+    claimed_by: str | None
+    claimed_until: datetime | None

@@ -10,9 +10,8 @@ from keywright.core.command import Command, Query
 from keywright.core.errors import AlreadyExists, NotFound
 from keywright.core.fields import list_changes
 from keywright.core.metadata import change_fields
-from keywright.core.nouns import Create, Delete, Get, List, Noun, Update, differing
-from keywright.core.paging import ItemPage
-from keywright.db.records import Records
+from keywright.core.nouns import Create, Delete, Get, ItemPage, List, Noun, Update, differing
+from keywright.db.rows import Records
 from keywright.db.transaction import take_free_id
 from keywright.events.unit_of_work import UnitOfWork
 

@@ -11,7 +11,7 @@ from keywright.db.bulk import insert_or
 from keywright.db.rows import to_seconds
 from keywright.db.schema import mail_outbox, users
 from keywright.db.transaction import WriteTransaction
-from keywright.events.outbox import (
+from keywright.events.model import (
     MAX_LICENSES,
     MAX_UNIQUE_LENGTH,
     MailState,

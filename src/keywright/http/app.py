@@ -32,7 +32,7 @@ from keywright.core.command import Command
 from keywright.db import Storage
 from keywright.engine.desk import Desk
 from keywright.http.health import Health
-from keywright.http.inbound.interface import Inbound
+from keywright.http.inbound import Inbound
 from keywright.http.metrics import Metrics, serving
 from keywright.http.middleware.access_log import AccessLog, LoggedApp
 from keywright.http.middleware.admin_pages import AdminHost, SitePages
@@ -55,8 +55,8 @@ from keywright.http.v2.interface import V2
 from keywright.http.v2.relay import open_relay
 from keywright.http.v2.wire import write_error
 from keywright.http.v3.interface import V3
-from keywright.identity.commands import RevokeApiKey
-from keywright.jobs.commands import StartImport, StartJob
+from keywright.identity.model import RevokeApiKey
+from keywright.jobs.model import StartImport, StartJob
 from keywright.registry import open_executor, record_limits
 
 #: The key of the application in the state that the lifespan shares with all requests.

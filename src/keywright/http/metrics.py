@@ -34,7 +34,7 @@ from keywright.db import ReadTransaction, Storage, run_read
 from keywright.delivery.mail.model import Fate
 from keywright.delivery.mail.store import count_mails
 from keywright.engine.desk import Desk
-from keywright.events.outbox import MailState
+from keywright.events.model import MailState
 from keywright.jobs.store import count_unfinished_jobs
 from keywright.maintenance.clock import measure_difference
 from keywright.maintenance.watched import GAUGES, watch

@@ -15,8 +15,7 @@ from keywright.core.command import Command
 from keywright.core.errors import CredentialsInvalid, UnknownApiKey
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.identity import store as identity_store
-from keywright.identity.commands import FindApiKey, IssueApiKey, RevokeApiKey
-from keywright.identity.model import ApiKey, Caller, Permissions
+from keywright.identity.model import ApiKey, Caller, FindApiKey, IssueApiKey, Permissions, RevokeApiKey
 from keywright.identity.store import save_new_api_key
 
 _NO_SECRET = bytes(32)

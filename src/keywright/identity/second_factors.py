@@ -21,9 +21,14 @@ from keywright.core.command import Command
 from keywright.core.errors import UnknownUser
 from keywright.db import ReadTransaction, WriteTransaction
 from keywright.events.unit_of_work import UnitOfWork
-from keywright.identity import second_factor_store
-from keywright.identity.commands import DisableSecondFactor, EnableSecondFactor, RenewRecoveryCodes
-from keywright.identity.model import SecondFactor, User
+from keywright.identity import store
+from keywright.identity.model import (
+    DisableSecondFactor,
+    EnableSecondFactor,
+    RenewRecoveryCodes,
+    SecondFactor,
+    User,
+)
 from keywright.identity.store import find_user_by_id, lock_user, renew_session
 
 #: How many recovery codes a user gets at once.
@@ -116,11 +121,9 @@ def enable(work: UnitOfWork, command: EnableSecondFactor) -> bool:
     step = _find_step(command.secret, command.code, command.context.now, after=0)
     if step is None:
         return False
-    second_factor_store.delete_factor(work.tx, user.id)
-    second_factor_store.save_new_factor(
-        work.tx, SecondFactor(user.id, command.secret, command.context.now, step)
-    )
-    second_factor_store.save_codes(work.tx, user.id, command.code_hashes)
+    store.delete_factor(work.tx, user.id)
+    store.save_new_factor(work.tx, SecondFactor(user.id, command.secret, command.context.now, step))
+    store.save_codes(work.tx, user.id, command.code_hashes)
     renew_session(work.tx, user.id, command.session, command.new_session)
     work.record_event("user.second_factor_enabled", command, _of(user))
     return True
@@ -129,11 +132,11 @@ def enable(work: UnitOfWork, command: EnableSecondFactor) -> bool:
 def disable(work: UnitOfWork, command: DisableSecondFactor) -> bool:
     """Turn a user's second factor off; False for a wrong code. Raises ``UnknownUser``."""
     user = _lock_user(work.tx, command.user_id)
-    if second_factor_store.lock_factor(work.tx, user.id) is None:
+    if store.lock_factor(work.tx, user.id) is None:
         return True
     if command.code is not None and take(work, command, user, command.code) is None:
         return False
-    second_factor_store.delete_factor(work.tx, user.id)
+    store.delete_factor(work.tx, user.id)
     renew_session(work.tx, user.id, command.session, command.new_session)
     work.record_event("user.second_factor_disabled", command, _of(user))
     return True
@@ -144,7 +147,7 @@ def renew_codes(work: UnitOfWork, command: RenewRecoveryCodes) -> bool:
     user = _lock_user(work.tx, command.user_id)
     if take(work, command, user, command.code) is None:
         return False
-    second_factor_store.save_codes(work.tx, user.id, command.code_hashes)
+    store.save_codes(work.tx, user.id, command.code_hashes)
     work.record_event("user.recovery_codes_renewed", command, _of(user))
     return True
 
@@ -153,7 +156,7 @@ def take(work: UnitOfWork, command: Command, user: User, code: str, *, is_known:
     """Take a code of the user's app, or a recovery code, for the one time it is good: which of them it was.
     None for a wrong code, which is counted, for a browser that is not known up to its limit.
     """
-    factor = second_factor_store.lock_factor(work.tx, user.id)
+    factor = store.lock_factor(work.tx, user.id)
     if factor is None:
         return None
     step, failed = None, factor.failed_attempts
@@ -161,14 +164,14 @@ def take(work: UnitOfWork, command: Command, user: User, code: str, *, is_known:
     if is_open:
         step = _find_step(factor.secret, code, command.context.now, after=factor.last_step)
     if step is not None:
-        second_factor_store.save_attempt(work.tx, replace(factor, last_step=step, failed_attempts=0))
+        store.save_attempt(work.tx, replace(factor, last_step=step, failed_attempts=0))
         return "app"
-    if second_factor_store.take_code(work.tx, user.id, hash_recovery_code(code)):
-        second_factor_store.save_attempt(work.tx, replace(factor, failed_attempts=0))
-        left = second_factor_store.count_codes(work.tx, user.id)
+    if store.take_code(work.tx, user.id, hash_recovery_code(code)):
+        store.save_attempt(work.tx, replace(factor, failed_attempts=0))
+        left = store.count_codes(work.tx, user.id)
         work.record_event("user.recovery_code_used", command, _of(user) | {"left": left})
         return "recovery"
-    second_factor_store.save_attempt(work.tx, replace(factor, failed_attempts=failed + is_open))
+    store.save_attempt(work.tx, replace(factor, failed_attempts=failed + is_open))
     work.record_event("user.code_refused", command, _of(user))
     return None
 

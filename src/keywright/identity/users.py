@@ -21,8 +21,8 @@ from keywright.core.errors import (
 )
 from keywright.db import ReadTransaction
 from keywright.events.unit_of_work import UnitOfWork
-from keywright.identity import second_factor_store, second_factors, store
-from keywright.identity.commands import (
+from keywright.identity import second_factors, store
+from keywright.identity.model import (
     AcceptInvitation,
     ChangeUser,
     CreateUser,
@@ -30,11 +30,13 @@ from keywright.identity.commands import (
     EndSession,
     InviteUser,
     RefuseSignIn,
+    Role,
     SaveView,
     SeeSession,
+    Session,
     StartSession,
+    User,
 )
-from keywright.identity.model import Role, Session, User
 from keywright.identity.sessions import hash_session_token, is_over
 from keywright.identity.store import (
     delete_invitation,
@@ -82,7 +84,7 @@ def change_user(work: UnitOfWork, command: ChangeUser) -> User:
         delete_sessions_of(work.tx, user.id, but=command.but_session)
         delete_invitation(work.tx, user.id)
     if command.password_hash is not None:
-        second_factor_store.forget_failures(work.tx, user.id)
+        store.forget_failures(work.tx, user.id)
     if changed != user:
         work.record_event("user.changed", command, _of(user) | _differences(user, changed))
     return changed
@@ -97,7 +99,7 @@ def start_session(work: UnitOfWork, command: StartSession) -> Session | None:
     if command.password_hash not in (None, user.password_hash):
         raise UnknownUser
     details = _of(user)
-    if second_factor_store.has_factor(tx, user.id):
+    if store.has_factor(tx, user.id):
         # It is not known before that it is them.
         attempt = replace(command, context=replace(command.context, origin=replace(origin, actor="visitor")))
         code = command.code or ""

@@ -25,9 +25,9 @@ from keywright.core.errors import (
 from keywright.engine.queue import CLAIM
 from keywright.identity.model import Right, may
 from keywright.identity.store import share_api_key, share_user
-from keywright.jobs import files, matching, orders, taking_back
+from keywright.jobs import files, orders, planning, taking_back
 from keywright.jobs import store as job_store
-from keywright.jobs.commands import (
+from keywright.jobs.model import (
     ApplyPolicy,
     CancelJob,
     ChangeStep,
@@ -35,15 +35,15 @@ from keywright.jobs.commands import (
     FailJob,
     FetchFile,
     GenerateStep,
+    Job,
     JobCommand,
+    JobState,
     JobStep,
     PurgeJobFile,
     PurgeJobs,
     StartJob,
 )
-from keywright.jobs.model import Job, JobState
-from keywright.jobs.orders import Order, TakeBack
-from keywright.jobs.reasons import reason_of
+from keywright.jobs.orders import Order, TakeBack, reason_of
 from keywright.licensing.activations import handlers as activation_handlers
 from keywright.licensing.licenses import handlers as license_handlers
 from keywright.licensing.licenses.model import LicenseCommand, UpdateLicense
@@ -316,7 +316,7 @@ def _find_unmatched(work: LicenseWork, step: ChangeStep, job: Job) -> set[int]:
     for command in step.changes:
         with suppress(UnknownLicense):
             there.append(work.get_license(command))
-    return matching.find_unmatched(work.tx, search, there, job.created_at)
+    return planning.find_unmatched(work.tx, search, there, job.created_at)
 
 
 def _try_change(work: LicenseWork, command: LicenseCommand) -> str | None:

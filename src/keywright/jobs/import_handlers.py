@@ -10,10 +10,9 @@ from keywright.core.command import Command
 from keywright.core.errors import FileGone, TooManyJobs, UnknownJob
 from keywright.jobs import orders
 from keywright.jobs import store as job_store
-from keywright.jobs.commands import AddToUpload, ImportStep, StartImport, StartJob, StartUpload
+from keywright.jobs.files import HEADER
 from keywright.jobs.handlers import MAX_UNFINISHED, lock_step, save_progress
-from keywright.jobs.model import Job, JobState
-from keywright.jobs.tables import HEADER
+from keywright.jobs.model import AddToUpload, ImportStep, Job, JobState, StartImport, StartJob, StartUpload
 from keywright.licensing.undo.rules import PastChange
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning.importers.handlers import IMPORTED, import_licenses

@@ -1,11 +1,16 @@
-"""Jobs."""
+"""Jobs, and the commands about them."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 import msgspec
+
+from keywright.core.command import Command, Cost, Query
+from keywright.licensing.licenses.model import LicenseCommand
+from keywright.provisioning.importers.model import ImportLicenses
+from keywright.provisioning.policies.model import GenerateLicenses
 
 
 class JobState(StrEnum):
@@ -43,3 +48,157 @@ class Job(msgspec.Struct, frozen=True):
     finished_at: datetime | None
     claimed_by: str | None
     claimed_until: datetime | None
+
+
+class StartJob(Command, frozen=True, kw_only=True):
+    """Start a job; ``orders.start_command`` makes this. ``total`` is None if unknown."""
+
+    kind: str
+    parameters: Mapping[str, Any]
+    total: int | None = None
+
+
+class ApplyPolicy(Command, frozen=True, kw_only=True):
+    """Start a job that gives the licenses of a policy these members of its terms; with ``overwrite``, also
+    where they were set by hand.
+    """
+
+    policy_id: int
+    names: tuple[str, ...]
+    overwrite: bool = False
+    only_product_id: int | None = None
+
+
+class GetJob(Query, frozen=True, kw_only=True):
+    """The job with this id; with ``only_product_id``, of those for that product."""
+
+    job_id: int
+    only_product_id: int | None = None
+
+
+class StartUpload(Command, frozen=True, kw_only=True):
+    """Keep a table for an import, as a draft; earlier drafts of the same user are over. ``order`` is that of
+    an import as far as it is known.
+    """
+
+    cost = Cost.ALONE
+
+    order: Mapping[str, Any]
+
+
+class AddToUpload(Command, frozen=True, kw_only=True):
+    """Add parts to a table, by the number of their first lines; ``total`` are the licenses of a table that is
+    complete.
+    """
+
+    cost = Cost.ALONE
+
+    job_id: int
+    parts_of_table: tuple[tuple[int, bytes], ...]
+    total: int | None = None
+
+
+class StartImport(Command, frozen=True, kw_only=True):
+    """Start the import of an uploaded table."""
+
+    job_id: int
+    order: Mapping[str, Any]
+
+
+class CancelJob(Command, frozen=True, kw_only=True):
+    """Stop a job; the steps that were done stay done."""
+
+    job_id: int
+
+
+class JobCommand(Command, frozen=True, kw_only=True):
+    """A command that only the worker that has claimed the job may give."""
+
+    job_id: int
+    claimed_by: str
+
+
+class FailJob(JobCommand, frozen=True, kw_only=True):
+    """End a job as failed; ``reason`` is shown to users."""
+
+    reason: str
+
+
+class JobStep(JobCommand, frozen=True, kw_only=True):
+    """The next step of a job at ``position``; with ``is_last``, the job is then done."""
+
+    cost = Cost.STEP
+
+    position: int
+    is_last: bool
+
+
+class GenerateStep(JobStep, frozen=True, kw_only=True):
+    """Generate some more licenses."""
+
+    generate: GenerateLicenses
+
+
+class ChangeStep(JobStep, frozen=True, kw_only=True):
+    """Change some more licenses, given by id, up to ``last_id``."""
+
+    changes: tuple[LicenseCommand, ...]
+    last_id: int
+
+    @property
+    def parts(self) -> Collection[Command]:
+        """The changes."""
+        return self.changes
+
+    @property
+    def locks(self) -> Collection[str | int]:
+        """The licenses to change."""
+        return [one.license for one in self.changes]
+
+
+class ExportStep(JobStep, frozen=True, kw_only=True):
+    """Store another chunk of a file, with ``amount`` licenses up to ``last_id``."""
+
+    chunk: bytes
+    amount: int
+    last_id: int
+
+
+class ImportStep(JobStep, frozen=True, kw_only=True):
+    """Bring some more licenses of a table; ``reasons`` tell why others of these lines cannot be used, and
+    ``rejects`` are those lines, to be mended. ``next_position`` is the last part of the table in this step.
+    """
+
+    brought: ImportLicenses
+    reasons: tuple[str, ...]
+    rejects: bytes
+    next_position: int
+
+    @property
+    def locks(self) -> Collection[str | int]:
+        """The licenses to bring."""
+        return self.brought.locks
+
+
+class FetchFile(Command, frozen=True, kw_only=True):
+    """Record that a user downloads the file of a job, with all its license keys."""
+
+    job_id: int
+
+
+class FetchKeys(Command, frozen=True, kw_only=True):
+    """Record that the user who ordered a job downloads the license keys that it made."""
+
+    job_id: int
+
+
+class PurgeJobFile(Command, frozen=True, kw_only=True):
+    """Delete some chunks of the file of a job."""
+
+    job_id: int
+
+
+class PurgeJobs(Command, frozen=True, kw_only=True):
+    """Delete some of the jobs that ended before this moment."""
+
+    before: datetime

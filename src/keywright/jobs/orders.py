@@ -1,4 +1,4 @@
-"""The orders that jobs carry out: generate, change, export and import licenses."""
+"""The orders that jobs carry out, and why a license is not changed, in words."""
 
 from enum import StrEnum
 from typing import Annotated, Any, TypeAlias
@@ -7,11 +7,25 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from keywright.core.command import Origin
-from keywright.core.errors import InvalidParameters
+from keywright.core.errors import (
+    CannotUndo,
+    ChangedSince,
+    ExpiresLater,
+    InvalidParameters,
+    LicenseKeyTaken,
+    LimitReached,
+    NeverExpires,
+    NoLimit,
+    NothingActive,
+    NothingToChange,
+    OrderLineTaken,
+    Refusal,
+    SetByHand,
+    UnknownLicenseId,
+)
 from keywright.core.parsing import MAX_COUNT, MAX_ID, IpAddresses
 from keywright.identity.model import Right
-from keywright.jobs.commands import StartJob
-from keywright.jobs.model import Job
+from keywright.jobs.model import Job, StartJob
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.importers.uploads import Format
 from keywright.search.filters import Search
@@ -229,3 +243,27 @@ def _require_valid(order: Change | Export) -> None:
         raise InvalidParameters({"amount": "must be given"})
     if order.what is What.SET_STATUS and order.amount not in list(Status):
         raise InvalidParameters({"amount": "must be the number of a status"})
+
+
+_REASONS: dict[type[Refusal], str] = {
+    CannotUndo: "the history does not hold what there was before",
+    ExpiresLater: "it is good for longer already",
+    InvalidParameters: "the limit would be too large",
+    LicenseKeyTaken: "another license has its key now",
+    LimitReached: "too few places are free",
+    NeverExpires: "it has no expiry that could be put off",
+    NoLimit: "it has no limit",
+    NothingActive: "no place is taken",
+    NothingToChange: "it is like that already",
+    OrderLineTaken: "another license is of its order line now",
+    UnknownLicenseId: "it is not there any more",
+}
+
+
+def reason_of(refusal: Refusal) -> str:
+    """Why the license is not changed."""
+    if isinstance(refusal, SetByHand):
+        return refusal.say("it was set by hand ({fields_in_words})")
+    if isinstance(refusal, ChangedSince):
+        return refusal.say("it has been changed since ({fields_in_words})")
+    return _REASONS.get(type(refusal), refusal.code)

@@ -1,30 +1,132 @@
-"""Plan the next step of a job, outside the desk: reads take time, and the desk has only to decide."""
+"""Plan the next step of a job, outside the desk; show what an order would change."""
 
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Collection, Set
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from keywright.core.command import Context
-from keywright.db import ReadTransaction
-from keywright.jobs import files, matching, orders, tables
-from keywright.jobs.commands import ChangeStep, ExportStep, GenerateStep, JobStep
-from keywright.jobs.model import Job
-from keywright.jobs.orders import Apply, Change, Export, Generate, Import, TakeBack, What
+from keywright.core.errors import NothingActive, NothingToChange, Refusal
+from keywright.db.rows import to_seconds
+from keywright.db.transaction import ReadTransaction
+from keywright.events.store import list_events
+from keywright.jobs import files, orders
+from keywright.jobs.model import ChangeStep, ExportStep, GenerateStep, Job, JobStep
+from keywright.jobs.orders import Apply, Change, Export, Generate, Import, TakeBack, What, reason_of
 from keywright.jobs.store import list_job_licenses
 from keywright.licensing.activations.model import DeactivateAll
 from keywright.licensing.licenses.model import (
     ApplyTerms,
     DeleteLicense,
     ExtendLicense,
+    License,
     LicenseCommand,
     RaiseLimit,
     Status,
     UpdateLicense,
+    order_of,
 )
+from keywright.licensing.licenses.rules import expiry_after, extended, raised_limit, require_later
 from keywright.licensing.licenses.store import find_licenses_by_id
-from keywright.licensing.undo.rules import EnableLicense, RevertChanges
+from keywright.licensing.undo.rules import UNUSABLE, EnableLicense, RevertChanges, status_before
 from keywright.provisioning.policies.model import GenerateLicenses
+from keywright.search.filters import Search, sources_of
 from keywright.search.license_pages import find_matching_ids
+from keywright.search.scan_store import find_among
+from keywright.search.terms_store import list_states
+
+#: The field of a license that must equal each field of a search.
+_FIELDS = {
+    "license_id": "id",
+    "status": "status",
+    "product_id": "product_id",
+    "order_id": "order_id",
+    "customer_id": "customer_id",
+    "policy_id": "policy_id",
+    "made_by": "created_by",
+    "external_id": "external_id",
+}
+#: The fields of a search that are no condition, or that are ignored (see ``find_unmatched``).
+NOT_COMPARED = frozenset({"order", "term", "is_prefix"})
+
+
+def find_unmatched(
+    tx: ReadTransaction, search: Search, licenses: Collection[License], now: datetime
+) -> set[int]:
+    """The ids of those licenses, found earlier, that no longer match the search. ``now`` is the moment from
+    which an expiry is counted.
+
+    This compares the fields as given, and whether there is any record of an activation. What other tables say
+    (tags, when a license was seen, what a job has changed, which user made it) is read again. The terms of a
+    search (a token, a label, an address) are ignored: a license has them for as long as it has its
+    activations, and one that was deleted in the last seconds is no reason to leave the license out.
+    """
+    used = _find_used(tx, licenses) if search.is_unused else frozenset[int]()
+    recorded = _find_recorded(tx, search, licenses, now)
+    return {
+        one.id
+        for one in licenses
+        if one.id in used or one.id not in recorded or not _matches(search, one, now)
+    }
+
+
+def _find_recorded(
+    tx: ReadTransaction, search: Search, licenses: Collection[License], now: datetime
+) -> Set[int]:
+    """Those for which other tables have what the search asks for. What they say is never waiting in memory to
+    be written.
+    """
+    numbers = {one.id for one in licenses}
+    asked = Search(
+        tag=search.tag,
+        unseen_for_days=search.unseen_for_days,
+        job_id=search.job_id,
+        made_by_user=search.made_by_user,
+    )
+    return numbers if asked == Search() else find_among(tx, numbers, sources_of(asked, now))
+
+
+def _find_used(tx: ReadTransaction, licenses: Collection[License]) -> Set[int]:
+    """Those that were ever activated; the counter includes activations that are not written yet."""
+    states = list_states(tx, [one.id for one in licenses])
+    recorded = {number for number, state in states.items() if state.is_used}
+    return recorded | {one.id for one in licenses if one.times_activated}
+
+
+def _matches(search: Search, license: License, now: datetime) -> bool:
+    for asked, name in _FIELDS.items():
+        value = getattr(search, asked)
+        if value is not None and getattr(license, name) != value:
+            return False
+    limit = license.times_activated_max
+    if search.is_full and (limit is None or license.times_activated < limit):
+        return False
+    return _has_order_ref(search, license) and _matches_times(search, license, now)
+
+
+def _has_order_ref(search: Search, license: License) -> bool:
+    order = order_of(license)
+    return search.order_ref is None or (order.number is None and order.id == search.order_ref)
+
+
+def _matches_times(search: Search, license: License, now: datetime) -> bool:
+    expires_at, days = license.expires_at, search.expiring_within_days
+    if days is not None and (expires_at is None or not now < expires_at <= expiry_after(now, days)):
+        return False
+    if search.is_expired and (expires_at is None or expires_at > now):
+        return False
+    spans = (expires_at, search.expires), (license.created_at, search.created)
+    return all(_is_between(*one) for one in (*spans, (license.updated_at, search.updated)))
+
+
+def _is_between(time: datetime | None, span: tuple[datetime | None, datetime | None] | None) -> bool:
+    """Whether a time, in whole seconds, is between two moments; no time is, where there is no bound."""
+    first, last = (None if one is None else to_seconds(one) for one in span or (None, None))
+    if time is None:
+        return first is None and last is None
+    seconds = to_seconds(time)
+    return (first is None or seconds > first) and (last is None or seconds < last)
+
 
 #: The sizes of steps: some milliseconds of work, because other calls wait that long (see decision 019).
 KEYS_PER_STEP = 25
@@ -78,7 +180,7 @@ class Plan:
             case Export():
                 return self._export_step(tx, self._order, fields)
             case Import():
-                return tables.build_step(tx, self._order, job, fields, self._size(PARTS_PER_STEP))
+                return files.build_step(tx, self._order, job, fields, self._size(PARTS_PER_STEP))
 
     def _size(self, usual: int) -> int:
         return max(1, usual >> self._halvings)
@@ -94,7 +196,7 @@ class Plan:
     def _export_step(self, tx: ReadTransaction, order: Export, fields: dict[str, Any]) -> ExportStep:
         found = find_licenses_by_id(tx, self._next_ids(tx, order, fields, self._size(ROWS_PER_STEP)))
         if order.search is not None:
-            lost = matching.find_unmatched(tx, order.search, found.values(), self._ordered_at)
+            lost = find_unmatched(tx, order.search, found.values(), self._ordered_at)
             found = {number: one for number, one in found.items() if number not in lost}
         licenses = sorted(found.values(), key=lambda one: one.id)
         return ExportStep(**fields, chunk=files.rows_of(tx, licenses), amount=len(licenses))
@@ -174,3 +276,103 @@ def _change_command(order: Change, fields: dict[str, Any]) -> LicenseCommand:
             return UpdateLicense(**fields, changes={"status": _NEW_STATUS.get(order.what, amount)})
         case _:
             return _PLAIN[order.what](**fields)
+
+
+#: The most licenses that are looked at, and that are shown.
+MAX_LOOKED_AT, MAX_SHOWN = 1_000, 8
+#: The number of latest events of a license in which its former status is looked for.
+_MAX_EVENTS = 50
+#: The time budget for finding them, in seconds.
+_PREVIEW_BUDGET = 0.08
+
+#: A field of a license in its event, and its value before and after; None is none.
+Value = datetime | int | None
+
+
+class Line(NamedTuple):
+    """A license that would change: the field by its name in events, before and after. ``field`` is "" for one
+    that would be deleted.
+    """
+
+    license: License
+    field: str
+    before: Value
+    after: Value
+
+
+class Preview(NamedTuple):
+    """Of the first ``looked_at`` licenses, how many would change, the first of them, and how many would not,
+    by the reason; ``stay_expired`` of those that would be extended would still be expired.
+    """
+
+    lines: list[Line]
+    changed: int
+    unchanged: dict[str, int]
+    looked_at: int
+    stay_expired: int = 0
+
+
+def preview(tx: ReadTransaction, order: Change, now: datetime) -> Preview:
+    """What the order would change now."""
+    lines: list[Line] = []
+    changed, stay_expired, reasons = 0, 0, Counter[str]()
+    licenses = find_licenses_by_id(tx, _first_ids(tx, order, now))
+    for license in licenses.values():
+        try:
+            line = _predict(order, license, now)
+        except Refusal as refusal:
+            reasons[reason_of(refusal)] += 1
+            continue
+        changed += 1
+        stay_expired += isinstance(line.after, datetime) and line.after <= now
+        if len(lines) < MAX_SHOWN:
+            lines.append(_with_former_status(tx, line) if order.what is What.ENABLE else line)
+    return Preview(lines, changed, dict(reasons), len(licenses), stay_expired)
+
+
+def _first_ids(tx: ReadTransaction, order: Change, now: datetime) -> list[int]:
+    if order.search is None:
+        return sorted(set(order.license_ids or ()))[:MAX_LOOKED_AT]
+    found = find_matching_ids(
+        tx, order.search, after_id=0, limit=MAX_LOOKED_AT, now=now, budget=_PREVIEW_BUDGET
+    )
+    return list(found.ids)
+
+
+def _predict(order: Change, license: License, now: datetime) -> Line:
+    """The change of one license. Raises what the change would raise."""
+    amount = order.amount or 0
+    match order.what:
+        case What.EXTEND:
+            later = require_later(license, extended(license, now, **order.extension()))
+            return Line(license, "expires_at", license.expires_at, later)
+        case What.RAISE_LIMIT:
+            return _limit_line(license, raised_limit(license, amount))
+        case What.SET_LIMIT:
+            return _limit_line(license, order.amount)
+        case What.DEACTIVATE_ALL:
+            if not license.times_activated:
+                raise NothingActive(license.key)
+            return Line(license, "times_activated", license.times_activated, 0)
+        case What.DELETE:
+            return Line(license, "", None, None)
+        case What.SET_STATUS | What.DISABLE | What.ENABLE:
+            return _status_line(order, license)
+
+
+def _limit_line(license: License, limit: int | None) -> Line:
+    if license.times_activated_max == limit:
+        raise NothingToChange
+    return Line(license, "times_activated_max", license.times_activated_max, limit)
+
+
+def _status_line(order: Change, license: License) -> Line:
+    status = Status.DISABLED if order.what is What.DISABLE else Status(order.amount or Status.ACTIVE)
+    is_like_that = license.status not in UNUSABLE if order.what is What.ENABLE else license.status == status
+    if is_like_that:
+        raise NothingToChange
+    return Line(license, "status", license.status, status)
+
+
+def _with_former_status(tx: ReadTransaction, line: Line) -> Line:
+    return line._replace(after=status_before(list_events(tx, line.license.id, limit=_MAX_EVENTS)))

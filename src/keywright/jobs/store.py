@@ -1,4 +1,4 @@
-"""Statements about jobs and the chunks of their files.
+"""Jobs and the chunks of their files in the database.
 
 Workers find jobs through one partial index, which has only the unfinished ones.
 """
@@ -25,6 +25,7 @@ from sqlalchemy import (
     update,
 )
 
+from keywright.core.errors import UnknownJob
 from keywright.db import rows
 from keywright.db.bulk import Values, bulk_upsert
 from keywright.db.rows import NOW, to_seconds
@@ -32,7 +33,8 @@ from keywright.db.schema import job_file_chunks, job_licenses, jobs
 from keywright.db.sealed_columns import chunk_associated_data
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.engine.queue import Kind
-from keywright.jobs.model import Job, JobState
+from keywright.jobs import orders
+from keywright.jobs.model import GetJob, Job, JobState
 from keywright.licensing.undo.rules import PastChange
 
 _JOB = [jobs.c[name] for name in Job.__struct_fields__]
@@ -257,3 +259,14 @@ def _old_jobs(
 
 def _values_of(job: Job) -> Values:
     return rows.to_columns(job) | {"parameters": rows.to_json(job.parameters)}
+
+
+def get_job(read: Any, query: GetJob) -> Job:
+    """One job. Raises ``UnknownJob``."""
+    job = find_job(read.tx, query.job_id)
+    if job is None or job.state is JobState.DRAFT:
+        raise UnknownJob(query.job_id)
+    search = orders.search_of(job)
+    if query.only_product_id is not None and (search is None or search.product_id != query.only_product_id):
+        raise UnknownJob(query.job_id)
+    return job

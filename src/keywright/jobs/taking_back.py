@@ -16,8 +16,7 @@ from keywright.core.errors import (
 )
 from keywright.jobs import orders
 from keywright.jobs import store as job_store
-from keywright.jobs.commands import FetchKeys
-from keywright.jobs.model import Job, JobState
+from keywright.jobs.model import FetchKeys, Job, JobState
 from keywright.jobs.orders import Apply, Change, Generate, TakeBack
 from keywright.licensing.unit_of_work import LicenseWork
 

@@ -8,7 +8,7 @@ from keywright.core.command import Command, Query
 from keywright.core.errors import ChangedSince, NotFound, UnknownLicenseId
 from keywright.db.rows import to_seconds
 from keywright.db.transaction import ReadTransaction
-from keywright.events.outbox import MailTemplate, QueuedMail, Subject
+from keywright.events.model import MailTemplate, QueuedMail, Subject
 from keywright.events.outbox_store import queue_mail
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing import moments, refusals, removals

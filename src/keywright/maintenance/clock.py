@@ -15,7 +15,7 @@ from keywright.db.schema import idempotency_records, shop_events
 from keywright.db.transaction import ReadTransaction
 from keywright.events.store import find_checkpoint, find_newest_moment
 from keywright.events.unit_of_work import UnitOfWork
-from keywright.maintenance.commands import BelieveClock, FindBelieved
+from keywright.maintenance.tasks import BelieveClock, FindBelieved
 
 #: Since the last moment that was believed, so much may have passed without a server; and so far may a clock
 #: be set back.

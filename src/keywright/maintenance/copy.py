@@ -20,7 +20,7 @@ from keywright.db.schema import (
     sessions,
     signing_keys,
 )
-from keywright.db.secret_ids import find_secret_ids
+from keywright.db.sealed_columns import find_secret_ids
 from keywright.db.sqlite import SqliteStorage
 from keywright.maintenance.inspection import last_number
 

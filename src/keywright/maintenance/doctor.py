@@ -25,7 +25,7 @@ from keywright.maintenance import inspection
 from keywright.maintenance.inspection import OTHERS, Inspected
 from keywright.provisioning.releases.files import list_stored, path_of, read_digest
 from keywright.search import reports
-from keywright.search.daily_counts_store import FORWARDED_BLINDLY, day_of
+from keywright.search.counters_store import FORWARDED_BLINDLY, day_of
 from keywright.search.store import list_daily_counts
 from keywright.signing.keys import list_unsound
 

@@ -11,7 +11,7 @@ from keywright.core.crypto import KeyRing
 from keywright.db import rows
 from keywright.db.migrate import read_size
 from keywright.db.schema import activations, events, lease_counters, leases, licenses, sequences, sessions
-from keywright.db.secret_ids import find_secret_ids
+from keywright.db.sealed_columns import find_secret_ids
 from keywright.db.transaction import ReadTransaction
 from keywright.events import store as event_store
 from keywright.maintenance import old_events

@@ -4,9 +4,11 @@ Only events that have been projected are deleted, so that the projection misses 
 hundred events, or those of one license.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
+from typing import Any
 
+import msgspec
 from sqlalchemy import (
     BigInteger,
     Text,
@@ -21,12 +23,17 @@ from sqlalchemy import (
     select,
 )
 
+from keywright.core.command import Command
 from keywright.db import rows
 from keywright.db.bulk import Lookup
 from keywright.db.schema import api_keys, events
 from keywright.db.transaction import ReadTransaction, WriteTransaction
-from keywright.events.store import DELETED_BEFORE, advance_checkpoint, find_checkpoint
+from keywright.events.store import DELETED_BEFORE, advance_checkpoint, find_checkpoint, find_newest_moment
+from keywright.events.unit_of_work import UnitOfWork
 from keywright.identity.model import Permissions
+from keywright.licensing.undo.store import delete_old
+from keywright.licensing.usage import store as usage_store
+from keywright.maintenance.tasks import PurgeDeletedLicenses, PurgeEvents, PurgeUsage
 from keywright.search.terms_store import Checkpoints, find_checkpoints
 
 #: Of the events of calls that need no more than a license key, a license keeps so many of one day (of UTC),
@@ -83,7 +90,7 @@ _TOO_MANY = (
 _DELETE_TOO_MANY = delete(events).where(events.c.id.in_(_TOO_MANY))
 
 
-def delete_old(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
+def delete_old_events(tx: WriteTransaction, before: datetime, *, limit: int) -> int:
     """Delete those of the first ``limit`` events that happened before this moment; returns how many."""
     first = tx.connection.execute(_NEXT, {"after": 0, "until": _last_projected_id(tx), "most": limit}).all()
     moment = rows.to_seconds(before)
@@ -120,3 +127,50 @@ def are_all_kept(names: Iterable[tuple[str, int]]) -> bool:
 def _last_projected_id(tx: ReadTransaction) -> int:
     at = find_checkpoints(tx) or Checkpoints()
     return at.events if 0 <= at.past_until <= at.past_events else max(0, at.past_events)
+
+
+#: How many events are looked at in one transaction: to find old ones, and licenses that have too many.
+_OLD_AT_ONCE, _AT_ONCE = 1_000, 200
+#: How many deleted licenses are forgotten in one transaction.
+_SNAPSHOTS_AT_ONCE = 50
+
+
+class PurgeResult(msgspec.Struct, frozen=True):
+    """A step of deleting events; after the last one, only the ``crowded`` licenses are left to do."""
+
+    is_last: bool
+    crowded: tuple[int, ...] = ()
+
+
+def purge_events(work: UnitOfWork, command: PurgeEvents) -> PurgeResult | None:
+    """Delete some of the events that are not kept any more. None, and all are left, when even the newest
+    would have to go: nothing has happened for long, or the clock has jumped.
+    """
+    tx = work.tx
+    if command.license_id is not None:
+        return PurgeResult(is_last=not delete_too_many(tx, command.license_id))
+    if command.before is not None:
+        newest = find_newest_moment(tx)
+        if newest is not None and newest < command.before:
+            return None
+        if delete_old_events(tx, command.before, limit=_OLD_AT_ONCE):
+            return PurgeResult(is_last=False)
+    looked_at, crowded = find_crowded(tx, limit=_AT_ONCE)
+    return PurgeResult(is_last=looked_at < _AT_ONCE, crowded=tuple(crowded))
+
+
+def purge_deleted_licenses(work: UnitOfWork, command: PurgeDeletedLicenses) -> int:
+    """Delete some of what is kept of deleted licenses; returns of how many."""
+    return delete_old(work.tx, command.before, limit=_SNAPSHOTS_AT_ONCE)
+
+
+def purge_usage(work: UnitOfWork, command: PurgeUsage) -> int:
+    """Delete some usage of old periods; returns of how many."""
+    return usage_store.delete_old(work.tx, command.before)
+
+
+HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
+    PurgeEvents: purge_events,
+    PurgeDeletedLicenses: purge_deleted_licenses,
+    PurgeUsage: purge_usage,
+}

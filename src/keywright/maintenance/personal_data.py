@@ -26,12 +26,12 @@ from keywright.licensing.undo.store import (
 )
 from keywright.maintenance import personal_data_store
 from keywright.maintenance import personal_data_store as store
-from keywright.maintenance.commands import EraseCustomer, ExportCustomer, PurgeAddresses, RequireCustomerData
 from keywright.maintenance.personal_data_store import OF_VENDOR, Erasure
+from keywright.maintenance.tasks import EraseCustomer, ExportCustomer, PurgeAddresses, RequireCustomerData
 from keywright.provisioning.customers import Customer, CustomerFields, change_note
 from keywright.provisioning.portal.store import end_all
 from keywright.provisioning.shops.commands import FindShopEventsNaming
-from keywright.provisioning.shops.forgetting_store import forget_customer, forget_events
+from keywright.provisioning.shops.later_store import forget_customer, forget_events
 from keywright.provisioning.shops.model import Naming
 from keywright.provisioning.shops.store import find_payload
 from keywright.provisioning.store import CUSTOMERS

@@ -24,8 +24,7 @@ from keywright.db import Storage, database_path
 from keywright.db.bulk import Values, bulk_update
 from keywright.db.retry import run_read, run_write
 from keywright.db.schema import installation
-from keywright.db.sealed_columns import SEALED_COLUMNS, SealedColumn
-from keywright.db.secret_ids import QUERY, SecretIds, find_secret_ids
+from keywright.db.sealed_columns import QUERY, SEALED_COLUMNS, SealedColumn, SecretIds, find_secret_ids
 from keywright.db.sqlite import SqliteStorage
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.db.urls import without_password

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from keywright.core.command import Command, Query
 from keywright.db.stored_settings import list_stored, save_stored
 from keywright.events.unit_of_work import UnitOfWork
-from keywright.maintenance.commands import ListSettings, SaveSettings
+from keywright.maintenance.tasks import ListSettings, SaveSettings
 
 
 def save_settings(work: UnitOfWork, command: SaveSettings) -> None:

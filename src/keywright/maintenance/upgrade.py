@@ -19,7 +19,7 @@ from keywright.core.parsing import format_count, write_time
 from keywright.db import ReadTransaction, database_path, look_at
 from keywright.db.migrate import OLDEST_COMPATIBLE, list_pending, read_usable_state
 from keywright.db.schema import jobs, mail_outbox, shop_events, webhook_deliveries
-from keywright.events.outbox import MailState
+from keywright.events.model import MailState
 from keywright.maintenance.backup import find_backup_time
 from keywright.maintenance.inspection import measure
 

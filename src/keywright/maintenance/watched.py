@@ -25,10 +25,10 @@ from keywright.db.schema import (
     webhook_deliveries,
     webhook_endpoints,
 )
-from keywright.db.secret_ids import find_secret_ids
+from keywright.db.sealed_columns import find_secret_ids
 from keywright.db.transaction import ReadTransaction
 from keywright.db.urls import find_certificate_end
-from keywright.events.outbox import MailState
+from keywright.events.model import MailState
 from keywright.maintenance.backup import find_backup_time
 from keywright.provisioning.shops.model import EventState
 from keywright.search.feed import find_visible_id

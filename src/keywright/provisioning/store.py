@@ -22,8 +22,7 @@ from sqlalchemy import (
 from keywright.core.errors import UnknownReference
 from keywright.core.words import terms_of
 from keywright.db.bulk import Lookup, Values, bulk_delete, bulk_upsert
-from keywright.db.records import Model, Records
-from keywright.db.rows import to_seconds
+from keywright.db.rows import Model, Records, to_seconds
 from keywright.db.schema import brand as brand_table
 from keywright.db.schema import customers, licenses, name_terms, policies, products
 from keywright.db.transaction import ReadTransaction, WriteTransaction

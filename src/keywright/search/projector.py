@@ -18,9 +18,9 @@ from keywright.licensing import moments
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License
 from keywright.licensing.store import delete_old_refusals, mark
-from keywright.search import counters_store, daily_counts_store, reports, terms_store
+from keywright.search import counters_store, reports, terms_store
 from keywright.search import store as search_store
-from keywright.search.commands import CountDevices, ProjectEvents, PurgeRefusals, SaveCounters
+from keywright.search.statistics import CountDevices, ProjectEvents, PurgeRefusals, SaveCounters
 from keywright.search.terms_store import END, Checkpoints
 
 #: The most events in one transaction.
@@ -157,11 +157,11 @@ def _project(tx: WriteTransaction, events: list[Any]) -> None:
     terms_store.save_activation_terms(tx, terms_store.list_activations_by_id(tx, activated))
     for some in terms_store.list_activations_of(tx, imported):
         terms_store.save_activation_terms(tx, some)
-    counts = [(event.license_id, *daily_counts_store.count_as(event)) for event in events]
-    daily_counts_store.save_counts(tx, Counter((day, name) for _, day, name in counts))
+    counts = [(event.license_id, *counters_store.count_as(event)) for event in events]
+    counters_store.save_counts(tx, Counter((day, name) for _, day, name in counts))
     products = search_store.list_products_of(tx, touched)
     counted = Counter((products.get(license_id), day, name) for license_id, day, name in counts)
-    daily_counts_store.save_product_counts(
+    counters_store.save_product_counts(
         tx, {(one[0], one[1], one[2]): n for one, n in counted.items() if one[0] is not None}
     )
 
@@ -183,9 +183,7 @@ def _project_past(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
 
 def _count_past(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
     until = min(at.past_until, at.past_events + limit)
-    daily_counts_store.save_counts(
-        tx, daily_counts_store.count_per_day(tx, after_id=at.past_events, until_id=until)
-    )
+    counters_store.save_counts(tx, counters_store.count_per_day(tx, after_id=at.past_events, until_id=until))
     at.past_events = until
     return limit
 
@@ -195,8 +193,8 @@ def _count_past_of_products(tx: WriteTransaction, at: Checkpoints, limit: int) -
     if at.is_past_of_products_done or at.products_until < 0:
         return 0
     until = min(at.products_until, at.products_past + limit * _COUNTED_BY_PRODUCT)
-    counts = daily_counts_store.count_by_product(tx, after_id=at.products_past, until_id=until)
-    daily_counts_store.save_product_counts(tx, counts)
+    counts = counters_store.count_by_product(tx, after_id=at.products_past, until_id=until)
+    counters_store.save_product_counts(tx, counts)
     at.products_past = until
     return limit
 
@@ -248,16 +246,16 @@ def save_counters(work: UnitOfWork, command: SaveCounters) -> None:
             _record_limit(work, command, license)
     counted = {
         VALIDATED: command.validations,
-        daily_counts_store.FORWARDED_BLINDLY: command.forwarded_blindly,
+        counters_store.FORWARDED_BLINDLY: command.forwarded_blindly,
         REFUSED: sum(refused.values()),
     }
-    day = daily_counts_store.day_of(int(now.timestamp()))
+    day = counters_store.day_of(int(now.timestamp()))
     if counts := {(day, name): amount for name, amount in counted.items() if amount}:
-        daily_counts_store.save_counts(tx, counts)
+        counters_store.save_counts(tx, counts)
     of_products = {(one, day, VALIDATED): amount for one, amount in command.product_validations.items()}
     of_products |= {(one, day, REFUSED): amount for one, amount in refused.items() if one is not None}
     if of_products:
-        daily_counts_store.save_product_counts(tx, of_products)
+        counters_store.save_product_counts(tx, of_products)
     counters_store.save_last_used(tx, command.used_api_keys)
 
 

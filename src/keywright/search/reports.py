@@ -19,14 +19,8 @@ from keywright.provisioning.store import is_product_taken
 from keywright.search import reports_rules as rules
 from keywright.search import reports_store as store
 from keywright.search import terms_store
-from keywright.search.commands import (
-    CountDevices,
-    ListVersions,
-    VersionInUse,
-    VersionOnDay,
-    VersionsInUse,
-)
 from keywright.search.reports_rules import LICENSE, MONTH, NORM, VERSION, History, Key
+from keywright.search.statistics import CountDevices, ListVersions, VersionInUse, VersionOnDay, VersionsInUse
 from keywright.search.store import list_products_of
 from keywright.search.terms_store import Checkpoints
 

@@ -28,7 +28,7 @@ from keywright.db.schema import (
     search_terms,
 )
 from keywright.db.transaction import ReadTransaction, WriteTransaction
-from keywright.search.daily_counts_store import IMPORTED
+from keywright.search.counters_store import IMPORTED
 
 #: The terms of licenses that have no free place, and of those that were never activated.
 FULL, UNUSED = "full", "unused"

@@ -1,12 +1,116 @@
-"""Explain a license file, and write what is pasted into programs. Pure."""
+"""What programs see of a license, and the explanation of a license file. Pure."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
 
+from keywright.core.parsing import MAX_ID
+from keywright.licensing.activations import model
+from keywright.licensing.activations.model import Activation, LicenseView
+from keywright.licensing.licenses import rules as license_rules
+from keywright.licensing.licenses.model import State
 from keywright.signing.jws import decode_base64url, read_signed
-from keywright.signing.rules import read_license_file
+from keywright.signing.rules import hash_key, read_license_file
+
+_EXAMPLE_TIME = "2026-11-22T08:54:00Z"
+_Id = Annotated[int, Meta(ge=1, le=MAX_ID, extra_json_schema={"format": "int64"})]
+
+
+def _about(description: str, *examples: object) -> Meta:
+    return Meta(description=description, examples=list(examples) or None)
+
+
+class NamedProduct(Struct):
+    """A product."""
+
+    id: Annotated[_Id, _about("The product's number.", 17)]
+    code: Annotated[str | None, _about("Its code, if it has one.", "photo-editor")]
+    name: Annotated[str | None, _about("Its name, if it has one.", "Photo Editor")]
+
+
+class NamedPolicy(Struct):
+    """A policy."""
+
+    id: Annotated[_Id, _about("The policy's number.", 3)]
+    name: Annotated[str | None, _about("Its name.", "Yearly")]
+
+
+class RemovedDevice(Struct):
+    """A device that gave its place to another one."""
+
+    id: Annotated[_Id, _about("The activation's number.", 90)]
+    name: Annotated[str | None, _about("The device's name.", "Anna's laptop")]
+    offline_until: Annotated[
+        datetime | None, _about("Until when it may run on; null where nothing was signed for it.")
+    ]
+
+
+def show_removed(removed: Activation | None) -> RemovedDevice | None:
+    """A device that gave its place, as programs see it."""
+    return None if removed is None else RemovedDevice(removed.id, removed.label, removed.runs_until)
+
+
+class ClientLicense(Struct):
+    """A license as programs see it: no customer, no order."""
+
+    id: Annotated[_Id, _about("The license's number.", 4711)]
+    product: Annotated[NamedProduct | None, _about("What it is for.")]
+    policy: Annotated[NamedPolicy | None, _about("What it was made by.")]
+    state: Annotated[State, _about("Whether it can be used now.", "valid")]
+    expires_at: Annotated[datetime | None, _about("When it expires; null is never.", _EXAMPLE_TIME)]
+    grace_until: Annotated[datetime | None, _about("The expiry with the days of grace.", _EXAMPLE_TIME)]
+    max_activations: Annotated[int | None, _about("How many places it has; null is no limit.", 3)]
+    activations: Annotated[int, _about("How many are taken.", 1)]
+    max_leases: Annotated[int | None, _about("How many may hold it at once; null: it is not floating.", None)]
+    usage: Annotated[Mapping[str, int], _about("What is used of each meter.", {"exports": 12})]
+    metadata: Annotated[Any, _about("The member `public` of its metadata.", {})]
+    leases: Annotated[int | UnsetType, _about("How many hold it now; only in answers about leases.")] = UNSET
+    key_hash: Annotated[
+        str | UnsetType, _about("The hash of its key; only in signed answers, which fit only this key.")
+    ] = UNSET
+
+
+def show_license(view: LicenseView, now: datetime) -> ClientLicense:
+    """The license as it is at that time."""
+    license, product, policy = view.license, view.product, view.policy
+    return ClientLicense(
+        license.id,
+        None if product is None else _show_product(product),
+        None if policy is None else _show_policy(policy),
+        license_rules.state(license, now),
+        license.expires_at,
+        None if license.expires_at is None else license_rules.grace_until(license),
+        license.times_activated_max,
+        license.times_activated,
+        None if license.terms is None else license_rules.terms_of(license).max_leases,
+        view.usage,
+        {} if license.metadata is None else _public_part(license.metadata),
+    )
+
+
+def show_signed_license(view: LicenseView, now: datetime) -> ClientLicense:
+    """The same, for an answer that fits only the license's key."""
+    shown = show_license(view, now)
+    shown.key_hash = hash_key(view.license.key)
+    return shown
+
+
+def _show_product(one: model.NamedProduct) -> NamedProduct:
+    return NamedProduct(one.id, one.code, one.name)
+
+
+def _show_policy(one: model.NamedPolicy) -> NamedPolicy:
+    return NamedPolicy(one.id, one.name)
+
+
+@lru_cache(maxsize=1024)
+def _public_part(metadata: str) -> Any:
+    return msgspec.json.decode(metadata).get("public", {})
+
 
 _ARMORED = b"-----BEGIN"
 

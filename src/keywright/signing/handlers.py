@@ -14,8 +14,8 @@ from keywright.licensing.licenses.rules import allows_files, terms_of
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.licensing.validation import Facts, next_check_at, validate
 from keywright.signing import keys, rules, store
-from keywright.signing.client_license import show_signed_license
 from keywright.signing.commands import ActivateForFile, MakeLicenseFile
+from keywright.signing.explanation import show_signed_license
 from keywright.signing.jws import Signer
 from keywright.signing.model import FileWithPlace, LicenseFile
 from keywright.signing.rules import Said, write_license_file

@@ -6,7 +6,7 @@ An indented line is a license key or a code; a line that ends in a colon, and an
 from pathlib import Path
 from typing import NamedTuple
 
-from keywright.events.outbox import MailTemplate
+from keywright.events.model import MailTemplate
 from keywright.languages import ENGLISH, Language
 
 CATALOGS = Path(__file__).parent / "locale"

@@ -22,7 +22,7 @@ from keywright.delivery.mail.model import (
     SendAgain,
     Unsubscribe,
 )
-from keywright.events.outbox import MailState, OutboxMail, QueuedMail, Subject
+from keywright.events.model import MailState, OutboxMail, QueuedMail, Subject
 from keywright.events.outbox_store import queue_mail
 from keywright.events.unit_of_work import UnitOfWork
 

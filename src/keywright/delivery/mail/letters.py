@@ -14,7 +14,7 @@ from keywright.delivery.mail.store import find_template, is_unsubscribed
 from keywright.delivery.webhooks.model import DisabledReason
 from keywright.delivery.webhooks.rules import short_url
 from keywright.delivery.webhooks.store import find_endpoint
-from keywright.events.outbox import MailTemplate, OutboxMail
+from keywright.events.model import MailTemplate, OutboxMail
 from keywright.identity import passwords
 from keywright.identity.store import find_user_by_id
 from keywright.languages import ENGLISH, Language

@@ -6,7 +6,7 @@ from enum import Enum, auto
 import msgspec
 
 from keywright.core.command import Command
-from keywright.events.outbox import MailTemplate
+from keywright.events.model import MailTemplate
 
 #: The product of a template that is for every product that has none of its own.
 EVERY_PRODUCT = 0

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from keywright.delivery.mail.model import AttemptOutcome, Fate
-from keywright.events.outbox import MailState, MailTemplate, OutboxMail
+from keywright.events.model import MailState, MailTemplate, OutboxMail
 
 _FIRST_PAUSE, MAX_PAUSE = timedelta(seconds=15), timedelta(hours=2)
 #: For how long a mail is tried; a code is worth nothing after its time.

@@ -14,7 +14,7 @@ from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.delivery.mail.model import EVERY_PRODUCT, OwnTemplate
 from keywright.delivery.mail.rules import MAX_PAUSE, mask_address
 from keywright.engine.queue import Kind
-from keywright.events.outbox import MailState, MailTemplate, OutboxMail, Subject
+from keywright.events.model import MailState, MailTemplate, OutboxMail, Subject
 
 _COLUMNS = mail_outbox.c
 _MAIL = select(*(_COLUMNS[name] for name in OutboxMail.__struct_fields__))

@@ -5,8 +5,7 @@ from datetime import datetime
 from msgspec import field
 
 from keywright.core.command import Command, Cost, Query
-from keywright.core.nouns import Create, Delete, Get, List, Noun, Update
-from keywright.core.paging import Paging
+from keywright.core.nouns import Create, Delete, Get, List, Noun, Paging, Update
 from keywright.delivery.webhooks.fields import NewWebhook, WebhookFields, WebhookQuery
 from keywright.delivery.webhooks.model import Attempt, Endpoint, State
 from keywright.engine.queue import Item

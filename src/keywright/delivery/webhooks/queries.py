@@ -6,7 +6,7 @@ from typing import Any
 
 from keywright.core.command import Query
 from keywright.core.errors import NotFound
-from keywright.core.paging import ItemPage
+from keywright.core.nouns import ItemPage
 from keywright.db.transaction import ReadTransaction
 from keywright.delivery.webhooks import store
 from keywright.delivery.webhooks.commands import (
@@ -17,7 +17,7 @@ from keywright.delivery.webhooks.commands import (
     ListEndpoints,
 )
 from keywright.delivery.webhooks.model import Delivery, Due, Endpoint, Payload
-from keywright.delivery.webhooks.payloads import body_of, show_license
+from keywright.delivery.webhooks.rules import body_of, show_license
 from keywright.events.model import Event
 from keywright.events.store import find_event
 from keywright.licensing.licenses.store import find_licenses_by_id

@@ -21,7 +21,7 @@ from sqlalchemy import (
     update,
 )
 
-from keywright.core.paging import ItemPage
+from keywright.core.nouns import ItemPage
 from keywright.core.retry_after import MAX_RETRY_AFTER
 from keywright.db.bulk import Lookup, Values, bulk_insert, bulk_update
 from keywright.db.rows import (

@@ -23,8 +23,7 @@ from keywright.delivery.webhooks.queries import show_due
 from keywright.engine.queue import claim_item
 from keywright.events import store as event_store
 from keywright.events.feed import FeedEvent
-from keywright.events.model import Event
-from keywright.events.outbox import MailTemplate, Subject
+from keywright.events.model import Event, MailTemplate, Subject
 from keywright.events.outbox_store import queue_notices
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.search.feed import find_visible_id, select_of_product

@@ -6,8 +6,8 @@ from datetime import date, timedelta
 from typing import Any, NamedTuple
 
 from keywright.db import ReadTransaction
-from keywright.http.pages.inputs import parse_number
-from keywright.http.pages.languages import _
+from keywright.http.pages.formats import _
+from keywright.http.pages.forms import parse_number
 from keywright.http.pages.request import PageRequest
 from keywright.search.daily import list_days
 from keywright.search.projector import REFUSED, VALIDATED

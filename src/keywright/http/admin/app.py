@@ -14,26 +14,23 @@ from starlette.types import ASGIApp
 from keywright.background.counters import Counters
 from keywright.config import Settings
 from keywright.core.errors import MethodNotAllowed, NoSuchAddress
-from keywright.http.admin.sections.account import Account
+from keywright.http.admin.sections.account import Account, SecondFactors, redirect_to_enrollment
 from keywright.http.admin.sections.api_keys import ApiKeys
 from keywright.http.admin.sections.brand import PortalAndBrand
 from keywright.http.admin.sections.connections import Connections
 from keywright.http.admin.sections.customers import Customers
 from keywright.http.admin.sections.events import Events
-from keywright.http.admin.sections.find.section import Find
-from keywright.http.admin.sections.invitation import Invitation
+from keywright.http.admin.sections.find import Find
 from keywright.http.admin.sections.jobs import Jobs
 from keywright.http.admin.sections.licenses.section import Licenses
-from keywright.http.admin.sections.mail_templates import MailTemplates
-from keywright.http.admin.sections.mails import Mails
+from keywright.http.admin.sections.mails import Mails, MailTemplates
 from keywright.http.admin.sections.old_addresses import OldAddresses
 from keywright.http.admin.sections.overview import Overview, Start
 from keywright.http.admin.sections.policies import Policies
 from keywright.http.admin.sections.products import Products
 from keywright.http.admin.sections.reports import Reports
-from keywright.http.admin.sections.second_factor import SecondFactors, redirect_to_enrollment
 from keywright.http.admin.sections.settings import SettingsPages
-from keywright.http.admin.sections.sign_in import SignIn, redirect_to_sign_in
+from keywright.http.admin.sections.sign_in import Invitation, SignIn, redirect_to_sign_in
 from keywright.http.admin.sections.signing_keys import SigningKeys
 from keywright.http.admin.sections.system import System
 from keywright.http.admin.sections.users import Users
@@ -42,9 +39,9 @@ from keywright.http.admin.site import AdminSite
 from keywright.http.admin.texts import FUNCTIONS, ROLE_TEXTS
 from keywright.http.middleware.body import BodyReader
 from keywright.http.pages.error_messages import NOT_ALLOWED, Message
-from keywright.http.pages.kept_form import KeptForm, read_unsent
-from keywright.http.pages.languages import Languages, _
+from keywright.http.pages.formats import Languages, _
 from keywright.http.pages.middleware import SessionMiddleware
+from keywright.http.pages.once import KeptForm, read_unsent
 from keywright.http.pages.page import Section
 from keywright.http.pages.render import BASE, StaticFiles, build_environment
 from keywright.http.pages.request import PageRequest

@@ -10,12 +10,12 @@ from keywright.core.command import Command
 from keywright.core.errors import AlreadyExists, NoSuchAddress, Refusal, StillInUse
 from keywright.core.fields import Fields, build_finish
 from keywright.core.nouns import Create, Member, Noun, Update, list_members
-from keywright.db.records import Records
+from keywright.db.rows import Records
 from keywright.http.admin.periods import ListPage, read_page
-from keywright.http.admin.undo_forms import Past, read_past, refuse_undo, say_whether_undone, undo_form
+from keywright.http.admin.undo import Past, read_past, refuse_undo, say_whether_undone, undo_form
 from keywright.http.pages.error_messages import message_for
-from keywright.http.pages.inputs import Inputs, require_id
-from keywright.http.pages.languages import _
+from keywright.http.pages.formats import _
+from keywright.http.pages.forms import Inputs, require_id
 from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest

@@ -1,4 +1,4 @@
-"""Events as pages show them.
+"""Events on pages: as lists, filtered, and as a file.
 
 A page reads events from ``keywright.search``, finds the names that they refer to, and makes views of them:
 
@@ -6,33 +6,46 @@ A page reads events from ``keywright.search``, finds the names that they refer t
     views = event_views.to_views(page.events, names, request.user)
 """
 
+import codecs
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
+from zoneinfo import ZoneInfo
 
 from markupsafe import Markup
 
 from keywright.core.crypto import mask
-from keywright.db import ReadTransaction
+from keywright.db.transaction import ReadTransaction
 from keywright.events.model import Event
-from keywright.http.admin.event_changes import FieldChange, list_changes
+from keywright.http.admin import event_text
 from keywright.http.admin.event_text import (
     NO_NAMES,
     PEOPLE,
     EventNames,
+    FieldChange,
+    describe,
     describe_actor,
     describe_in_html,
     hidden_prefix,
+    list_changes,
 )
+from keywright.http.admin.name_suggestions import read_number
+from keywright.http.admin.periods import PRESETS, Period, read_period
+from keywright.http.pages.error_messages import explain
+from keywright.http.pages.formats import UTC_NAME, zone_of
+from keywright.http.pages.forms import parse_number
 from keywright.http.pages.render import has_right
+from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right, User
 from keywright.identity.store import list_api_keys, list_users
 from keywright.licensing.licenses.store import find_licenses_by_id
+from keywright.provisioning.exporters import EVENT, event_row, to_csv
 from keywright.provisioning.products import NameKind
 from keywright.provisioning.store import find_titles, names_of
-from keywright.search import terms_store
-from keywright.search.store import EventRecord, Owner
+from keywright.search import feed, terms_store
+from keywright.search.feed import EventPage
+from keywright.search.store import EventFilter, EventRecord, Owner
 
 #: The pages of numbers in the details of events, and the rights that these pages need.
 _DETAIL_PAGES = {"job_id": ("/jobs", Right.LOOK), "user_id": ("/users", Right.ADMINISTER)}
@@ -208,3 +221,113 @@ def _numbers_of(events: Iterable[Event], field: str) -> set[int | None]:
         elif field == "customer_id" and one.name.startswith("customer."):
             found.add(details.get("number"))
     return found - {None}
+
+
+_MAX_FILTER_LENGTH = 80
+
+
+class Filter(NamedTuple):
+    """A filter of events: its conditions, its period, and its fields as the address has them."""
+
+    where: EventFilter
+    period: Period
+    fields: Mapping[str, str]
+    #: Messages about fields that are wrong.
+    errors: Mapping[str, str]
+
+    @property
+    def query(self) -> dict[str, str | None]:
+        """The parameters of the address."""
+        return {**self.fields, **self.period.query}
+
+    @property
+    def is_narrowing(self) -> bool:
+        """Whether it excludes any events."""
+        return any(self.query.values())
+
+
+def read_filter(tx: ReadTransaction, request: PageRequest, **fixed: str) -> Filter:
+    """The filter in the query of a request, without what the user may not see; ``fixed`` are fields that the
+    page sets.
+    """
+    query, errors = {**request.query, **fixed}, dict[str, str]()
+    period = read_period(query, request.now, reader_zone(request))
+    numbers: dict[str, int | None] = {}
+    for name, kind in (("customer", NameKind.CUSTOMER), ("product", NameKind.PRODUCT)):
+        try:
+            text = query.get(name, "")
+            numbers[f"{name}_id"] = read_number(tx, kind, text) if text else None
+        except ValueError as reason:
+            errors[name] = explain(reason)
+    where = EventFilter(
+        name=query.get("what", "")[:_MAX_FILTER_LENGTH] or None,
+        actor=query.get("who", "")[:_MAX_FILTER_LENGTH] or None,
+        license_id=parse_number(query.get("license", "")),
+        since=period.since,
+        until=period.until,
+        without=event_text.hidden_prefix(request.user),
+        **numbers,
+    )
+    fields = {
+        "what": where.name or "",
+        "who": where.actor or "",
+        "customer": query.get("customer", "")[:_MAX_FILTER_LENGTH],
+        "product": query.get("product", "")[:_MAX_FILTER_LENGTH],
+        "license": "" if where.license_id is None else str(where.license_id),
+        "zone": UTC_NAME if query.get("zone", "") == UTC_NAME else "",
+    }
+    return Filter(where, period, fields, errors)
+
+
+def reader_zone(request: PageRequest) -> ZoneInfo:
+    """The time zone in which the user counts days."""
+    return zone_of(request.browser.cookies, request.site.settings.time_zone)
+
+
+def list_filtered(tx: ReadTransaction, filter_: Filter, before_id: int | None, limit: int) -> EventPage:
+    """The newest events that match before the one with this id; none where the filter is wrong."""
+    if filter_.errors:
+        return EventPage((), None, is_incomplete=False)
+    return feed.list_events(tx, filter_.where, before_id=before_id, limit=limit)
+
+
+#: The number of events that are read at once.
+_AT_ONCE = 500
+_COLUMNS = (*EVENT, "event", "by", "customer_id", "customer", "product_id", "product", "device")
+
+
+def to_file(request: PageRequest, filter_: Filter) -> Iterator[bytes]:
+    """The matching events as CSV in UTF-8, newest first; each piece is read when it is sent."""
+    yield codecs.BOM_UTF8 + to_csv([_COLUMNS])
+    before_id: int | None = None
+    while True:
+        found = request.ask(lambda tx, before=before_id: list_filtered(tx, filter_, before, _AT_ONCE))  # type: ignore[misc]
+        names = request.ask(lambda tx, events=found.events: find_names(tx, events))  # type: ignore[misc]
+        yield to_csv([_row(one, names, request.user) for one in found.events])
+        before_id = found.before_id
+        if before_id is None:
+            return
+
+
+def _row(record: EventRecord, names: EventNames, reader: User) -> list[Any]:
+    event, view = record.event, to_view(record, names, reader)
+    row = dict(zip(EVENT, event_row(record.id, event), strict=True)) | {"ip_address": view.address}
+    owners = [part for one in (view.customer, view.product) for part in (one or (None, None))]
+    device = names.devices.get((event.license_id, event.activation_id))
+    return [*row.values(), describe(event, names), describe_actor(event.actor, names), *owners, device]
+
+
+_EVENTS = 20
+
+
+def read_timeline(tx: ReadTransaction, request: PageRequest, **owner: str) -> dict[str, Any]:
+    """The newest events of a customer or a product, in the period that the query names."""
+    filter_ = read_filter(tx, request, **owner)
+    found = list_filtered(tx, filter_, None, _EVENTS)
+    names = find_names(tx, found.events)
+    return {
+        "filter": filter_,
+        "presets": PRESETS,
+        "events": to_views(found.events, names, request.user),
+        "has_more_events": found.before_id is not None,
+    }

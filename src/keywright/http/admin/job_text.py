@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping
 
 from keywright.db import ReadTransaction
 from keywright.http.pages.error_messages import explain
-from keywright.http.pages.formats import write_moment, write_number
-from keywright.http.pages.languages import N_, _, ngettext
+from keywright.http.pages.formats import N_, _, ngettext, write_moment, write_number
 from keywright.jobs import orders
 from keywright.jobs.model import Job
 from keywright.jobs.orders import Apply, Change, Export, Generate, Import, Order, TakeBack, What

@@ -5,11 +5,10 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from keywright.core.paging import ItemPage, Paging, Position
+from keywright.core.nouns import ItemPage, Paging, Position
 from keywright.db import ReadTransaction
-from keywright.http.pages.formats import UTC_NAME, find_zone
-from keywright.http.pages.inputs import parse_number
-from keywright.http.pages.languages import N_
+from keywright.http.pages.formats import N_, UTC_NAME, find_zone
+from keywright.http.pages.forms import parse_number
 from keywright.http.pages.request import PageRequest
 
 _DAY = timedelta(days=1)

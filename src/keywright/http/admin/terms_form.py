@@ -11,9 +11,8 @@ from keywright.core.errors import InvalidTerms
 from keywright.core.nouns import list_members
 from keywright.db import ReadTransaction
 from keywright.http.pages.error_messages import explain
-from keywright.http.pages.forms import Form
-from keywright.http.pages.inputs import Inputs, parse_positive
-from keywright.http.pages.languages import N_, _
+from keywright.http.pages.formats import N_, _
+from keywright.http.pages.forms import Form, Inputs, parse_positive
 from keywright.licensing.terms.model import (
     AfterExpiry,
     Allowance,

@@ -1,13 +1,20 @@
-"""Words for roles and for the states of licenses, marked for ``_``."""
+"""Words for roles and states of licenses, codes of second factors, and sealed texts for addresses."""
 
+import base64
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
 
 from keywright.config import Settings
-from keywright.events.outbox import MailState, MailTemplate
-from keywright.http.pages.languages import N_, _
-from keywright.identity.model import Role
+from keywright.db.transaction import ReadTransaction
+from keywright.events.model import MailState, MailTemplate
+from keywright.http.pages.formats import N_, _
+from keywright.http.pages.request import PageRequest
+from keywright.identity import store
+from keywright.identity.model import Role, User
+from keywright.identity.second_factors import MAX_FAILURES
 from keywright.licensing.licenses.model import License, State, Status, order_of
 from keywright.licensing.licenses.rules import state
 
@@ -150,3 +157,36 @@ def system_gaps(settings: Settings) -> list[Gap]:
         sentence = _("The server makes no backup by itself.")
         gaps.append(Gap(_("No daily backup."), sentence, "/settings#backups"))
     return gaps
+
+
+WRONG_CODE = N_("This code is wrong, or was used before. Wait for the next one.")
+_ONLY_RECOVERY = N_(
+    "Too many codes were wrong. Use a recovery code, or ask an administrator to turn your second factor off."
+)
+
+
+def is_recovery_code(code: str) -> bool:
+    """Whether the text is longer than the code that an app shows."""
+    return len(code) > len("123 456")
+
+
+def wrong_code_message(request: PageRequest, user: User) -> str:
+    """The message about a wrong code."""
+    factor = request.ask(lambda tx: store.find_factor(tx, user.id))
+    is_locked = factor is not None and factor.failed_attempts >= MAX_FAILURES
+    return _(_ONLY_RECOVERY if is_locked else WRONG_CODE)
+
+
+Value = TypeVar("Value")
+
+
+def seal_text(tx: ReadTransaction, value: Any, purpose: bytes) -> str:
+    """A value as a text for an address, which only ``unseal_text`` with the same purpose reads."""
+    sealed = tx.key_ring.seal(msgspec.msgpack.encode(value), purpose)
+    return base64.urlsafe_b64encode(sealed).decode().rstrip("=")
+
+
+def unseal_text(tx: ReadTransaction, text: str, type: type[Value], purpose: bytes) -> Value:
+    """The value of a sealed text. Raises ``ValueError`` for any other text."""
+    sealed = base64.urlsafe_b64decode(f"{text}===")
+    return msgspec.msgpack.decode(tx.key_ring.unseal(sealed, purpose), type=type)

@@ -26,8 +26,7 @@ from keywright.http.middleware.routing import Action, Right
 from keywright.http.server.peers import source_of
 from keywright.identity import api_keys
 from keywright.identity.api_keys import split_token
-from keywright.identity.commands import FindApiKey
-from keywright.identity.model import ApiKey, Caller, Permissions
+from keywright.identity.model import ApiKey, Caller, FindApiKey, Permissions
 
 NAMES = ("consumer_key", "consumer_secret")
 

@@ -1,9 +1,10 @@
-"""The rate limits of calls: unknown license keys, malformed requests, activations, trials.
+"""The rate limits of calls, and the headers that state them.
 
 A call takes tokens before it is answered, and gets those back that it did not use up: so calls at the same
 moment cannot pass a limit. Each server process counts for itself.
 """
 
+from collections.abc import Mapping
 from time import monotonic
 
 from keywright.config import Settings
@@ -16,9 +17,12 @@ from keywright.core.errors import (
     TooManyTrials,
     UnknownLicense,
 )
+from keywright.http.answer import Headers
 from keywright.http.middleware.attempts import Attempt, Attempts, digest
+from keywright.http.middleware.authentication import Authentication
 from keywright.http.middleware.call import Call, Charge, Token
 from keywright.http.middleware.rate_limits import RateLimit
+from keywright.http.middleware.routing import Right
 from keywright.http.server.peers import source_of
 from keywright.identity.model import Permissions
 
@@ -152,3 +156,54 @@ def _sources(call: Call) -> tuple[str, ...]:
 
 def _is_shop(call: Call) -> bool:
     return call.caller is not None and call.caller.permissions is Permissions.READ_WRITE
+
+
+class _Group:
+    """Limits that the same calls are under, by name."""
+
+    def __init__(self, limits: Mapping[str, RateLimit]) -> None:
+        shown = {name: limit for name, limit in limits.items() if limit.is_on}
+        policies = (f'"{name}";q={one.burst};w={one.window}' for name, one in shown.items())
+        self._policy = (b"ratelimit-policy", ", ".join(policies).encode())
+        #: Each limit with what is told while its bucket is full; most are.
+        self._limits = [(name, one, f'"{name}";r={one.burst};t=0') for name, one in shown.items()]
+        all_full = (b"ratelimit", ", ".join(full for _, _, full in self._limits).encode())
+        self._all_full: Headers = (self._policy, all_full) if shown else ()
+        #: The sources whose bucket may not be full; None where they are not only addresses.
+        self._sources = None if _OF_LICENSE in shown else [one.sources for one in shown.values()]
+
+    def headers(self, source: str, key: str) -> Headers:
+        """The headers for an address; ``key`` is the license key."""
+        if self._sources is not None and not any([source in one for one in self._sources]):
+            return self._all_full
+        now = monotonic()
+        told = []
+        for name, one, full in self._limits:
+            state = one.find_state(now, digest(key) if name == _OF_LICENSE else source)
+            told.append(full if state is None else f'"{name}";r={state[0]};t={state[1]}')
+        return self._policy, (b"ratelimit", ", ".join(told).encode())
+
+
+_OF_LICENSE = "license-activations"
+
+
+class LimitHeaders:
+    """The headers about the limits of a call. They do not show how much each of them counts itself: those of
+    failures count failures only.
+    """
+
+    def __init__(self, limits: CallLimits, authentication: Authentication) -> None:
+        failures = {"malformed-requests": limits.malformed}
+        client = {"unknown-keys": limits.keys.limit, **failures}
+        activation = {_OF_LICENSE: limits.license_changes, "address-activations": limits.address_changes}
+        self._management = _Group({"wrong-credentials": authentication.attempts.limit, **failures})
+        self._client = _Group(client)
+        trial = {"trials": limits.trials, **failures}
+        self._of_operation = {"activate": _Group(client | activation), "start_trial": _Group(trial)}
+
+    def headers(self, call: Call) -> Headers:
+        """The headers of the call's answer; none where its limits are off."""
+        group = self._management
+        if call.action is not None and call.action.right is Right.CORE:
+            group = self._of_operation.get(call.operation, self._client)
+        return group.headers(source_of(call.client_address), call.key)

@@ -18,10 +18,9 @@ from keywright.http.middleware.access_log import AccessLog
 from keywright.http.middleware.authentication import ApiKeyCache, Authentication, check_right
 from keywright.http.middleware.body import BodyReader, take_small_body
 from keywright.http.middleware.call import Call, Interface
-from keywright.http.middleware.call_limits import CallLimits
+from keywright.http.middleware.call_limits import CallLimits, LimitHeaders
 from keywright.http.middleware.client_address import ClientAddresses
 from keywright.http.middleware.cors import Cors
-from keywright.http.middleware.limit_headers import LimitHeaders
 from keywright.http.middleware.routing import Right
 from keywright.http.middleware.sending import RefusalDelay, send_answer, to_keywright_error
 from keywright.licensing.refusals import RefusedCall

@@ -20,8 +20,7 @@ from keywright.config import Settings
 from keywright.core.errors import NotFound
 from keywright.core.errors.problems import PROBLEMS
 from keywright.http.answer import to_response
-from keywright.http.v3.answers import is_admitted
-from keywright.http.v3.problems import describe_problem, write_problem
+from keywright.http.v3.answers import describe_problem, is_admitted, write_problem
 
 _JSON = "application/json; charset=UTF-8"
 #: What every reader gets alike may be kept for a while.

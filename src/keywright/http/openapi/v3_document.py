@@ -16,7 +16,7 @@ from keywright.core.errors.problems import PROBLEMS
 from keywright.http.middleware.routing import Right
 from keywright.http.openapi import schemas
 from keywright.http.openapi.schemas import Schema
-from keywright.http.v3.problems import PAGES
+from keywright.http.v3.answers import PAGES
 from keywright.http.v3.route import JSON_TYPE, Route
 from keywright.http.v3.routes import ROUTES
 from keywright.http.v3.schemas import Problem

@@ -9,8 +9,7 @@ from functools import cache
 from typing import NamedTuple
 
 from keywright.core import errors as e
-from keywright.http.pages.formats import write_number
-from keywright.http.pages.languages import N_, _, ngettext
+from keywright.http.pages.formats import N_, _, ngettext, write_number
 
 #: Every sentence that a form can need; ``%(name)s`` stands for anything.
 SENTENCES = (

@@ -1,13 +1,24 @@
-"""Numbers, days and times as the reader's language writes them, and the reader's time zone."""
+"""The reader's language, and how numbers, days and times are written in it.
 
-from collections.abc import Mapping
+Code and templates say their texts in English, inside ``_()``, ``ngettext()`` or, where the text is not shown
+at once, ``N_()``; ``python -m tools.texts`` collects them. A site has a folder of catalogs, one file for each
+language. The language of a request is known to everything that is called for it.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
+from markupsafe import Markup, escape
+
 from keywright.core.parsing import format_size
-from keywright.http.pages.languages import _, current_language
+from keywright.languages import ENGLISH, Language
 
 if TYPE_CHECKING:
     from babel import Locale
@@ -129,3 +140,120 @@ def write_clock(moment: datetime) -> str:
     from babel.dates import format_time
 
     return format_time(moment, "short", tzinfo=UTC, locale=current_language().locale)
+
+
+#: The catalogs of the portal, and of other pages for customers.
+PORTAL_CATALOGS = Path(__file__).parent.parent / "portal" / "locale"
+#: The tags that a text may have; one with others is no HTML.
+_TAG = re.compile(r"</?(b|code|em|kbd|a|span)( (class|href)='[^'<>]*')*>")
+#: More languages than this in a header are not looked at.
+_MAX_ACCEPTED = 20
+#: A page has hundreds of texts, most of them again and again.
+_KEPT_LANGUAGE = 10_000
+
+
+class Languages:
+    """The languages of a site: English, and one for each catalog in the folder."""
+
+    def __init__(self, folder: Path) -> None:
+        catalogs = {one.stem.replace("_", "-"): one for one in sorted(folder.glob("*.po"))}
+        self._languages = {ENGLISH: _ENGLISH} | {code: Language(code, at) for code, at in catalogs.items()}
+
+    def __iter__(self) -> Iterator[Language]:
+        return iter(self._languages.values())
+
+    def __contains__(self, code: object) -> bool:
+        return code in self._languages
+
+    def choose(self, chosen: str | None, accepted: str) -> Language:
+        """The language that was chosen; otherwise, the first that an ``Accept-Language`` header asks for."""
+        for code in (chosen or "", *_parse_accepted(accepted)):
+            language = code.partition("-")[0]
+            others = [one for one in self._languages if language and one.startswith(f"{language}-")]
+            for known in (code, language, *others):
+                if known in self._languages:
+                    return self._languages[known]
+        return self._languages[ENGLISH]
+
+
+def _parse_accepted(header: str) -> Sequence[str]:
+    """The languages in an ``Accept-Language`` header, the most wanted first: ``de``, ``pt-BR``."""
+    found: list[tuple[float, str]] = []
+    for one in header.split(",")[:_MAX_ACCEPTED]:
+        code, _, quality = one.partition(";")
+        language, _, region = code.strip().partition("-")
+        try:
+            weight = float(quality.strip().removeprefix("q=") or 1)
+        except ValueError:
+            weight = 0.0
+        if 0 < weight <= 1:
+            found.append((weight, f"{language.lower()}-{region.upper()}" if region else language.lower()))
+    return [code for _, code in sorted(found, key=lambda one: -one[0])]
+
+
+_ENGLISH = Language(ENGLISH)
+_current: ContextVar[Language] = ContextVar("language", default=_ENGLISH)
+
+
+@contextmanager
+def speaking(language: Language) -> Iterator[None]:
+    """Say everything in this language."""
+    token = _current.set(language)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def current_language() -> Language:
+    """The language of the request in progress; otherwise English."""
+    return _current.get()
+
+
+def N_(text: str) -> str:
+    """The same text; a mark that it is to be translated, by ``_`` where it is shown."""
+    return text
+
+
+def gettext(text: str, /, **values: Any) -> str:
+    """The text in the reader's language, with values in the place of ``%(name)s``; ``%`` is written ``%%``.
+
+    A text with simple tags, or with a value that is HTML, is HTML; all other values are escaped in it.
+    """
+    language = _current.get()
+    if not values:
+        return _translate(language, text)
+    return _fill(text, language.translations.gettext(text), values)
+
+
+@lru_cache(maxsize=_KEPT_LANGUAGE)
+def _translate(language: Language, text: str) -> str:
+    return _fill(text, language.translations.gettext(text), {})
+
+
+def pgettext(context: str, text: str, /, **values: Any) -> str:
+    """Like ``gettext``, for an English text that stands for several in other languages."""
+    return _fill(text, current_language().translations.pgettext(context, text), values)
+
+
+def ngettext(singular: str, plural: str, number: int, /, **values: Any) -> str:
+    """The text for this number, which is ``%(num)s`` in it, written as the language does."""
+    from babel.numbers import format_decimal
+
+    language = current_language()
+    values.setdefault("num", format_decimal(number, locale=language.locale))
+    return _fill(singular, language.translations.ngettext(singular, plural, number), values)
+
+
+_ = gettext
+
+
+def _fill(original: str, text: str, values: dict[str, Any]) -> str:
+    """``original`` decides what is HTML: a catalog cannot."""
+    if "<" in original and "<" not in _TAG.sub("", original):
+        return Markup(text) % values  # noqa: S704
+    # Not any(): a generator is called once more for each value, and a page has hundreds.
+    for one in values.values():
+        if hasattr(one, "__html__"):
+            return escape(text) % values
+    return text % values

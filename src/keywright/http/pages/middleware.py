@@ -8,7 +8,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from keywright.core.errors import KeywrightError, QueueFull
 from keywright.http.pages.error_messages import message_for
-from keywright.http.pages.languages import speaking
+from keywright.http.pages.formats import speaking
 from keywright.http.pages.render import BASE
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.session import BrowserSession

@@ -1,23 +1,29 @@
-"""Forms that take effect once, however often they are sent: by a double click, or again after an error that
-left it open whether they took effect.
+"""Forms that take effect once, and forms that are kept where the session had ended.
 
 Such a form contains a random value (``templates/once.html``). Its outcome is stored like the answer to a call
 with an ``Idempotency-Key`` (docs/decisions/004), and by the same means.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from functools import partial
 from hashlib import sha256
 from time import monotonic, sleep
 from typing import Any, NamedTuple
 
 import msgspec
+from starlette.requests import Request
 from starlette.responses import Response
 
 from keywright.core.command import Command, IdempotentCall
 from keywright.core.errors import IdempotencyKeyBusy, KeywrightError
 from keywright.engine.idempotency import IdempotencyRecord
+from keywright.http.pages import forms
+from keywright.http.pages.forms import Form
+from keywright.http.pages.render import BASE
 from keywright.http.pages.request import PageRequest
+from keywright.http.pages.session import BrowserSession, is_own_form
+from keywright.http.pages.site import Site
 
 #: The field with the form's random value.
 FIELD = "once"
@@ -83,3 +89,61 @@ def _change(request: PageRequest, command: Command) -> Any:
                 raise
         with request.release_lock():
             sleep(_INTERVAL)
+
+
+#: The field of the sign-in with the form.
+KEPT_FORM = "kept"
+#: The longest form that is kept, in bytes: with room for the rest of the sign-in.
+_MAX_BYTES = 8 * 1024
+_MAX_BODY = 16 * 1024
+#: Pages whose forms are kept; those about passwords, codes and signing in are not.
+_PATH = re.compile(rf"{BASE}(/[A-Za-z0-9_~-]+)+")
+_NOT_KEPT = re.compile(rf"{BASE}/(sign-|setup|theme|account|second-factor)")
+_SECRET = re.compile("password|code|secret")
+
+
+class KeptForm(msgspec.Struct, frozen=True):
+    """The path that a form was sent to, and its fields."""
+
+    path: str
+    fields: tuple[tuple[str, str], ...]
+
+
+_decode = msgspec.json.Decoder(KeptForm).decode
+
+
+async def read_unsent(request: Request, site: Site, browser: BrowserSession) -> KeptForm | None:
+    """The form in a request without a session, if one of these pages in this browser has sent it."""
+    if request.method != "POST" or not browser.token:
+        return None
+    try:
+        form = await forms.read_form(
+            request, site.body_reader, _MAX_BODY, address=browser.address, is_anonymous=True
+        )
+    except KeywrightError:
+        return None
+    if not is_own_form(request, browser, form.get("csrf_token", "")):
+        return None
+    return _build(request.url.path, [(name, one) for name in form for one in form.all(name)])
+
+
+def parse_kept(form: Form) -> KeptForm | None:
+    """The form that the page of the sign-in has kept."""
+    try:
+        kept = _decode(form.raw(KEPT_FORM))
+    except msgspec.DecodeError:
+        return None
+    return _build(kept.path, kept.fields)
+
+
+def write_kept(kept: KeptForm | None) -> str:
+    """The form as a text for the field; "" is none."""
+    return "" if kept is None else msgspec.json.encode(kept).decode()
+
+
+def _build(path: str, fields: Iterable[tuple[str, str]]) -> KeptForm | None:
+    shown = tuple((name, value) for name, value in fields if name != "csrf_token")
+    if not _PATH.fullmatch(path) or _NOT_KEPT.match(path) or any(_SECRET.search(name) for name, _ in shown):
+        return None
+    kept = KeptForm(path, shown)
+    return kept if len(write_kept(kept).encode()) <= _MAX_BYTES else None

@@ -13,8 +13,8 @@ from starlette.routing import Route
 from keywright.core.errors import Fault, KeywrightError
 from keywright.http.pages import forms
 from keywright.http.pages.error_messages import Message
+from keywright.http.pages.formats import _
 from keywright.http.pages.forms import Form
-from keywright.http.pages.languages import _
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.rights import PUBLIC, PageRight, may_open
 from keywright.http.pages.session import BrowserSession, is_own_form

@@ -1,12 +1,15 @@
-"""Passwords in forms."""
+"""Passwords that users set, and attempts to sign in, which are counted."""
 
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from threading import Lock
+from time import monotonic
 
-from keywright.http.pages.formats import write_number
+from keywright.core.errors import RateLimited
+from keywright.http.middleware.rate_limits import RateLimit
+from keywright.http.pages.formats import _, write_number
 from keywright.http.pages.forms import Form
-from keywright.http.pages.languages import _
 from keywright.http.pages.request import PageRequest
+from keywright.http.server.peers import site_of, source_of
 from keywright.identity import passwords
 from keywright.identity.model import User
 from keywright.identity.passwords import MAX_PASSWORD_LENGTH, MIN_PASSWORD_LENGTH
@@ -41,3 +44,40 @@ def read_new_password(form: Form, errors: MutableMapping[str, str]) -> str:
     elif password != form.raw("repeated"):
         errors["repeated"] = _("The two passwords are not the same.")
     return password
+
+
+#: How many sign-ins may fail in a minute: from one address, from the network around it, and for one name.
+#: From a browser that is known for a user, ``known`` replaces these. ``code`` is for the codes of one user,
+#: ``known_code`` for those from such a browser.
+SIGN_IN_LIMITS = {"address": 10, "site": 30, "name": 20, "known": 10, "code": 10, "known_code": 10}
+
+
+def sources_of(address: str, name: str) -> dict[str, str]:
+    """The sources for which a sign-in from an unknown browser is counted."""
+    return {"address": source_of(address), "site": site_of(address), "name": name.casefold()}
+
+
+class Attempts:
+    """Counts attempts per minute for each kind of source (``address``, ``name``). It is thread-safe."""
+
+    def __init__(self, **limits: int) -> None:
+        self._limits = {kind: RateLimit(per_minute) for kind, per_minute in limits.items()}
+        self._lock = Lock()
+
+    def begin(self, sources: Mapping[str, str]) -> None:
+        """Count an attempt; raises ``RateLimited`` when one of these sources must wait."""
+        taken: dict[str, str] = {}
+        try:
+            for kind, source in sources.items():
+                with self._lock:
+                    self._limits[kind].take(monotonic(), source)
+                taken[kind] = source
+        except RateLimited:
+            self.undo(taken)
+            raise
+
+    def undo(self, sources: Mapping[str, str]) -> None:
+        """Do not count the attempt: it was right."""
+        with self._lock:
+            for kind, source in sources.items():
+                self._limits[kind].give_back(monotonic(), source)

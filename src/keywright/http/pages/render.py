@@ -18,9 +18,8 @@ from starlette.responses import Response
 from keywright import __version__
 from keywright.core import crypto
 from keywright.core.parsing import write_time
-from keywright.http.pages import formats, languages
-from keywright.http.pages.formats import last_second
-from keywright.http.pages.languages import _
+from keywright.http.pages import formats
+from keywright.http.pages.formats import _, last_second
 from keywright.identity.model import Right, User, may
 
 if TYPE_CHECKING:
@@ -108,11 +107,11 @@ def open_templates(folder: Path) -> "Environment":
     environment.policies["ext.i18n.trimmed"] = True
     vars(environment).update(newstyle_gettext=True)
     environment.globals.update(
-        _=languages.gettext,
-        gettext=languages.gettext,
-        ngettext=languages.ngettext,
-        pgettext=languages.pgettext,
-        language=languages.current_language,
+        _=formats.gettext,
+        gettext=formats.gettext,
+        ngettext=formats.ngettext,
+        pgettext=formats.pgettext,
+        language=formats.current_language,
     )
     return environment
 

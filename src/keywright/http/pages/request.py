@@ -22,8 +22,8 @@ from keywright.db import ReadTransaction
 from keywright.http.answer import error_headers
 from keywright.http.pages import session as flash
 from keywright.http.pages.error_messages import Message, message_for
+from keywright.http.pages.formats import _
 from keywright.http.pages.forms import Form
-from keywright.http.pages.languages import _
 from keywright.http.pages.render import BASE, theme_of
 from keywright.http.pages.rights import has_right, may_open
 from keywright.http.pages.session import SCRIPT, BrowserSession, Flash

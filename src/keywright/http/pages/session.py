@@ -27,8 +27,7 @@ from keywright.http.pages.render import BASE
 from keywright.http.pages.runner import Runner
 from keywright.http.server.peers import is_trusted
 from keywright.identity import sessions
-from keywright.identity.commands import SeeSession
-from keywright.identity.model import Role, User
+from keywright.identity.model import Role, SeeSession, User
 from keywright.identity.sessions import SignedIn
 
 #: The longest ``Cookie`` header that is read, in bytes; those of the pages take a few hundred.

@@ -8,7 +8,7 @@ from jinja2 import Environment
 
 from keywright.config import Settings
 from keywright.http.middleware.body import BodyReader
-from keywright.http.pages.languages import Languages
+from keywright.http.pages.formats import Languages
 from keywright.http.pages.rights import PageRight
 from keywright.http.pages.runner import Runner
 

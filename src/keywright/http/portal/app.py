@@ -13,15 +13,15 @@ from starlette.types import ASGIApp
 from keywright.config import Settings
 from keywright.http.middleware.body import BodyReader
 from keywright.http.pages import formats
-from keywright.http.pages.languages import PORTAL_CATALOGS, Languages
+from keywright.http.pages.formats import PORTAL_CATALOGS, Languages
 from keywright.http.pages.render import PORTAL, StaticFiles, open_templates
 from keywright.http.pages.runner import Runner
-from keywright.http.portal import account, licenses, owning, sign_in, with_key
+from keywright.http.portal import licenses, owning, sign_in
 from keywright.http.portal.page import refuse, route_of
-from keywright.http.portal.site import PortalSite
+from keywright.http.portal.request import PortalSite
 from keywright.http.portal.texts import write_duration
 
-PAGES = (*licenses.PAGES, *owning.PAGES, *sign_in.PAGES, *with_key.PAGES, *account.PAGES)
+PAGES = (*licenses.PAGES, *owning.PAGES, *sign_in.PAGES, *licenses.PAGES_WITH_KEY, *sign_in.ACCOUNT_PAGES)
 
 _HERE = Path(__file__).parent
 STATIC_FOLDER = _HERE / "static"

@@ -1,30 +1,38 @@
-"""The licenses of a customer who has proved the e-mail address: their devices, files and keys."""
+"""Licenses and their devices in the portal; licenses that are found by their key."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
-from keywright.core.errors import NoSuchAddress, Refusal
-from keywright.db import ReadTransaction
-from keywright.http.pages.inputs import parse_number
-from keywright.http.portal.devices import free_device, make_file
+from keywright.core.errors import InvalidLicenseKey, NoSuchAddress, NotFound, Refusal
+from keywright.core.parsing import MAX_ID
+from keywright.db.transaction import ReadTransaction
+from keywright.http.pages.formats import _, write_moment
+from keywright.http.pages.forms import parse_number
 from keywright.http.portal.page import Needs, Page
 from keywright.http.portal.request import PortalRequest
 from keywright.http.portal.sign_in import render_start
 from keywright.http.portal.views import (
     ShownLicense,
     ShownOffer,
+    device_name,
     find_own,
     show_leases,
     show_licenses,
     show_offer,
     show_pending,
 )
+from keywright.licensing.activations.model import Activation
+from keywright.licensing.activations.store import find_by_id
 from keywright.licensing.licenses.model import License, LicenseFilter, ShowKey
-from keywright.licensing.licenses.store import find_licenses_by_id, list_licenses
+from keywright.licensing.licenses.store import find_licenses, find_licenses_by_id, list_licenses
+from keywright.licensing.removals import RemoveByCustomer
 from keywright.provisioning.licenses import RotateKey
 from keywright.provisioning.ownership.store import list_offered_to
+from keywright.signing.commands import MakeLicenseFile
+from keywright.signing.model import LicenseFile
 
 #: How many licenses a page shows, with how many devices each; and how many devices the page of a license.
 _LICENSES, _FEW_DEVICES, _DEVICES = 10, 5, 200
@@ -145,4 +153,118 @@ PAGES = (
     Page(f"{_DEVICE}/file", make_own_file, Needs.CUSTOMER, _POST),
     Page(f"{_ONE}/key", show_key, Needs.CUSTOMER, _POST),
     Page(f"{_ONE}/new-key", rotate_key, Needs.CUSTOMER, ("GET", "POST")),
+)
+
+
+def free_device(
+    request: PortalRequest, license: License, back: str, customer_id: int | None = None
+) -> Response:
+    """Ask whether the device in the address is to be removed; remove it, as often as the terms allow."""
+    if not request.is_post:
+        try:
+            device = _find_device(request, license)
+        except NotFound as error:
+            return request.refuse(back, error)
+        return request.render("remove.html", name=device_name(device), until=device.runs_until, back=back)
+    device_id = min(request.path_params["device"], MAX_ID)
+    command = RemoveByCustomer(
+        context=request.context, license=license.id, activation_id=device_id, customer_id=customer_id
+    )
+    try:
+        device = request.change(command)
+    except Refusal as error:
+        return request.refuse(back, error)
+    freed = _("“%(device)s” is removed. You can activate another device now.", device=device_name(device))
+    if device.runs_until is not None and device.runs_until > request.now:
+        until = write_moment(device.runs_until)
+        freed += " " + _("Without internet, the program may still run there until %(time)s.", time=until)
+    return request.redirect(back, freed)
+
+
+def make_file(request: PortalRequest, license: License, back: str) -> Response:
+    """The license file for the device in the address; for that device alone."""
+    request.take("file", str(license.id))
+    try:
+        device = _find_device(request, license)
+        file: LicenseFile = request.change(
+            MakeLicenseFile(
+                context=request.context,
+                license=license.id,
+                token=device.token,
+                alg=request.site.settings.signature_alg,
+                is_recorded=True,
+            )
+        )
+    except Refusal as error:
+        return request.refuse(back, error)
+    name = re.sub(r"[^A-Za-z0-9]+", "-", device.label or "").strip("-").lower()
+    return request.download(f"license-{name or device.id}.txt", file.content, "text/plain")
+
+
+def _find_device(request: PortalRequest, license: License) -> Activation:
+    """The device in the address. Raises ``NotFound``."""
+    place = (license.id, min(request.path_params["device"], MAX_ID))
+    found = request.ask(lambda tx: find_by_id(tx, [place]))
+    if not found or found[0].deactivated_at is not None:
+        raise NotFound(f"activation {place[1]}")
+    return found[0]
+
+
+_DEVICES_OF_KEY = 100
+_HERE = "/license"
+
+
+def enter_key(request: PortalRequest) -> Response:
+    """Ask for a license key; show its license."""
+    if request.is_post:
+        return _check_key(request)
+    request.browser.find_license(request.site.runner)
+    license = request.browser.license
+    if license is None:
+        return request.render("enter_key.html", is_wrong=False)
+    [shown] = request.ask(lambda tx: show_licenses(tx, [license], request.now, devices=_DEVICES_OF_KEY))
+    return request.render("with_key.html", license=shown)
+
+
+def free_with_key(request: PortalRequest) -> Response:
+    """Free a device of the license."""
+    return free_device(request, request.license, _HERE)
+
+
+def make_file_with_key(request: PortalRequest) -> Response:
+    """The license file for a device."""
+    return make_file(request, request.license, _HERE)
+
+
+def forget_key(request: PortalRequest) -> Response:
+    """Let another key be typed."""
+    request.browser.forget_license()
+    return request.redirect(_HERE)
+
+
+def _check_key(request: PortalRequest) -> Response:
+    try:
+        taken = request.take("key", request.form.get("key", ""))
+        key = request.read_key()
+    except InvalidLicenseKey:
+        return _refuse_key(request)
+    license = request.ask(lambda tx: find_licenses(tx, [key]).get(key))
+    if license is None:
+        return _refuse_key(request)
+    request.site.limits.give_back(taken)
+    request.browser.ensure_token()
+    request.ask(lambda tx: request.browser.set_license(tx, license))
+    return request.redirect(_HERE)
+
+
+def _refuse_key(request: PortalRequest) -> Response:
+    return request.render("enter_key.html", status=403, is_wrong=True)
+
+
+_POST_KEY = ("POST",)
+PAGES_WITH_KEY = (
+    Page(_HERE, enter_key, methods=("GET", "POST")),
+    Page(f"{_HERE}/forget", forget_key, methods=_POST_KEY),
+    Page(f"{_HERE}/devices/{{device:number}}/free", free_with_key, Needs.KEY, ("GET", "POST")),
+    Page(f"{_HERE}/devices/{{device:number}}/file", make_file_with_key, Needs.KEY, _POST_KEY),
 )

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from keywright.core.errors import InvalidLicenseKey, NoSuchAddress, NotClaimable, NotFound, Refusal
 from keywright.core.parsing import MAX_ID
-from keywright.http.pages.languages import _
+from keywright.http.pages.formats import _
 from keywright.http.portal.page import Needs, Page
 from keywright.http.portal.request import PortalRequest
 from keywright.http.portal.views import find_own, show_offer

@@ -13,13 +13,12 @@ from starlette.routing import Route
 
 from keywright.core.errors import Fault, KeywrightError, QueueFull
 from keywright.http.pages import forms
+from keywright.http.pages.formats import _, speaking
 from keywright.http.pages.forms import Form
-from keywright.http.pages.languages import _, speaking
 from keywright.http.pages.render import PORTAL
 from keywright.http.pages.session import is_own_form
 from keywright.http.portal.browser import PortalBrowser
-from keywright.http.portal.request import PortalRequest
-from keywright.http.portal.site import PortalSite
+from keywright.http.portal.request import PortalRequest, PortalSite
 from keywright.http.portal.texts import Message, message_for, message_of
 
 #: The longest form, in bytes.

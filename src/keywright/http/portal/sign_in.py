@@ -1,4 +1,4 @@
-"""Sign in with a code or a link that was mailed, or with a link of the vendor; sign out.
+"""Sign in to the portal, and the account of the customer.
 
 Every address gets the same answer. A link that is opened uses nothing up: it leads to a button, for programs
 that look for harmful mails open links.
@@ -7,17 +7,27 @@ that look for harmful mails open links.
 import secrets
 from typing import Any
 
+import msgspec
 from starlette.responses import Response
 
-from keywright.core.errors import CustomerSignInOver, InvalidLicenseKey, KeywrightError, NotClaimable
-from keywright.http.pages.languages import _
+from keywright.core.errors import (
+    CustomerSignInOver,
+    InvalidLicenseKey,
+    KeywrightError,
+    NotClaimable,
+    Refusal,
+    TooMuchStored,
+)
+from keywright.core.parsing import parse_name
+from keywright.http.pages.formats import _
 from keywright.http.portal.page import Needs, Page
 from keywright.http.portal.request import PortalRequest
 from keywright.identity.passwords import is_link_token
 from keywright.identity.sessions import hash_session_token, new_session_token
 from keywright.licensing.licenses.keys import MAX_KEY_LENGTH
 from keywright.licensing.licenses.model import License
-from keywright.provisioning.customers import parse_email
+from keywright.maintenance.personal_data import find_customer_data
+from keywright.provisioning.customers import CustomerFields, UpdateCustomer, parse_email
 from keywright.provisioning.portal.model import (
     AskToSignIn,
     ClaimWithCode,
@@ -26,6 +36,7 @@ from keywright.provisioning.portal.model import (
     FollowMailedLink,
     FollowPortalLink,
     MailKeys,
+    RequestErasure,
 )
 from keywright.provisioning.portal.store import browser_mark, find_marked
 
@@ -237,4 +248,92 @@ PAGES = (
     Page("/sign-out", sign_out, methods=_POST),
     Page("/lost-keys", mail_lost_keys, methods=_BOTH),
     Page("/language", choose_language, Needs.NOTHING, _POST),
+)
+
+
+_HERE = "/account"
+
+
+def show_account(request: PortalRequest) -> Response:
+    """Name, language and personal data."""
+    return _render(request, request.customer.name or "")
+
+
+def save_account(request: PortalRequest) -> Response:
+    """Change name and language."""
+    name, language = request.form.get("name", ""), request.form.get("language", "")
+    changes: dict[str, Any] = {}
+    try:
+        changes["name"] = parse_name(name) if name else None
+    except ValueError:
+        return _render(request, name, has_error=True)
+    if language in request.site.languages:
+        changes["language"] = language
+        request.browser.set_language(language)
+    # Every change, and every key that is shown, is an event.
+    request.take("change", str(request.customer.id))
+    change = UpdateCustomer(context=request.context, id=request.customer.id, fields=CustomerFields(**changes))
+    try:
+        request.change(change)
+    except Refusal as error:
+        return request.refuse(_HERE, error)
+    return request.redirect(_HERE, _("Saved."))
+
+
+def mail_keys(request: PortalRequest) -> Response:
+    """Mail the license keys to the customer."""
+    email = request.customer.email
+    if email is None:
+        return request.redirect(_HERE, _("We do not have an e-mail address for you."), is_error=True)
+    request.take("mail", email)
+    command = MailKeys(context=request.context, email=email, language=request.language.code)
+    request.change(command)
+    return request.redirect(_HERE, _("Your license keys are on their way to %(email)s.", email=email))
+
+
+def export(request: PortalRequest) -> Response:
+    """All that is stored about the customer, as JSON."""
+    number = request.customer.id
+    request.take("export", str(number))
+    try:
+        found = request.ask(lambda tx: find_customer_data(tx, number, for_customer=True))
+    except TooMuchStored as error:
+        return request.refuse(_HERE, error)
+    content = msgspec.json.format(msgspec.json.encode(found), indent=2)
+    return request.download("my-data.json", content, "application/json")
+
+
+def ask_for_erasure(request: PortalRequest) -> Response:
+    """Ask whether the data are to be erased; note that."""
+    if not request.is_post:
+        return request.render("erase.html")
+    request.take("erase", str(request.customer.id))
+    request.change(RequestErasure(context=request.context, customer_id=request.customer.id))
+    return request.redirect(
+        _HERE, _("Your request has been passed on. You will hear from us within a month.")
+    )
+
+
+def withdraw_erasure(request: PortalRequest) -> Response:
+    """Keep the data after all."""
+    request.take("erase", str(request.customer.id))
+    command = RequestErasure(context=request.context, customer_id=request.customer.id, is_withdrawn=True)
+    request.change(command)
+    return request.redirect(_HERE, _("Your data will be kept."))
+
+
+def _render(request: PortalRequest, name: str, *, has_error: bool = False) -> Response:
+    chosen = request.language.code
+    status = 422 if has_error else 200
+    return request.render("account.html", status=status, name=name, chosen=chosen, has_error=has_error)
+
+
+_POST_ACCOUNT = ("POST",)
+ACCOUNT_PAGES = (
+    Page(_HERE, show_account, Needs.CUSTOMER),
+    Page(f"{_HERE}/save", save_account, Needs.CUSTOMER, _POST_ACCOUNT),
+    Page(f"{_HERE}/mail-keys", mail_keys, Needs.CUSTOMER, _POST_ACCOUNT),
+    Page(f"{_HERE}/export", export, Needs.CUSTOMER, _POST_ACCOUNT),
+    Page(f"{_HERE}/erase", ask_for_erasure, Needs.CUSTOMER, ("GET", "POST")),
+    Page(f"{_HERE}/keep", withdraw_erasure, Needs.CUSTOMER, _POST_ACCOUNT),
 )

@@ -3,8 +3,7 @@
 from typing import NamedTuple
 
 from keywright.core import errors as e
-from keywright.http.pages.formats import write_day
-from keywright.http.pages.languages import N_, _, ngettext
+from keywright.http.pages.formats import N_, _, ngettext, write_day
 from keywright.licensing.licenses.model import State
 
 STATES = {

@@ -8,7 +8,7 @@ from keywright.core.crypto import mask
 from keywright.core.errors import NoSuchAddress
 from keywright.core.parsing import MAX_ID
 from keywright.db import ReadTransaction
-from keywright.http.pages.languages import _
+from keywright.http.pages.formats import _
 from keywright.http.portal.request import PortalRequest
 from keywright.http.portal.texts import STATES
 from keywright.licensing.activations.model import Activation

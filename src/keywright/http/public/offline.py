@@ -24,7 +24,7 @@ from keywright.http.middleware.call import Call
 from keywright.http.middleware.cors import CorsNames
 from keywright.http.middleware.routing import Address, Right
 from keywright.http.pages.error_messages import message_for
-from keywright.http.pages.languages import N_, PORTAL_CATALOGS, Languages, ngettext, speaking
+from keywright.http.pages.formats import N_, PORTAL_CATALOGS, Languages, ngettext, speaking
 from keywright.http.pages.render import LOOK
 from keywright.http.signatures import Signatures
 from keywright.languages import Language

@@ -8,7 +8,7 @@ from keywright.core import parsing
 from keywright.http.answer import Answer
 from keywright.http.middleware.call import Call
 from keywright.http.v2 import parameters, wire
-from keywright.http.v2.schemas import MAX_GENERATED, MAX_TEXT_LENGTH
+from keywright.http.v2.parameters import MAX_GENERATED, MAX_TEXT_LENGTH
 from keywright.licensing.licenses.model import Status, parse_status
 from keywright.provisioning.policies.model import (
     CreatePolicy,

@@ -13,7 +13,7 @@ from keywright.core import parsing
 from keywright.http.answer import Answer
 from keywright.http.middleware.call import Call
 from keywright.http.v2 import parameters, wire
-from keywright.http.v2.schemas import LICENSE_PARAMETERS, MAX_PER_PAGE
+from keywright.http.v2.parameters import LICENSE_PARAMETERS, MAX_PER_PAGE
 from keywright.licensing.activations.model import (
     Activate,
     Deactivate,

@@ -9,7 +9,7 @@ from keywright.http.answer import Answer
 from keywright.http.middleware import routing
 from keywright.http.middleware.call import Call
 from keywright.http.middleware.routing import Right
-from keywright.http.v2 import generators, licenses, schemas
+from keywright.http.v2 import generators, licenses, parameters
 from keywright.http.v2.wire import NO_SAYINGS, Sayings
 
 
@@ -94,13 +94,13 @@ _LIST = Action(
     Right.READ,
     licenses.list_licenses,
     changes=False,
-    takes=schemas.LIST_PARAMETERS,
+    takes=parameters.LIST_PARAMETERS,
 )
 _CREATE = Action(
     "create_license",
     Right.WRITE,
     licenses.create_license,
-    takes=schemas.LICENSE_PARAMETERS,
+    takes=parameters.LICENSE_PARAMETERS,
 )
 _GET = Action(
     "get_license",
@@ -112,7 +112,7 @@ _UPDATE = Action(
     "update_license",
     Right.WRITE,
     licenses.update_license,
-    takes=schemas.LICENSE_PARAMETERS,
+    takes=parameters.LICENSE_PARAMETERS,
     # The contract's refusal of an empty body.
     unreadable=e.NothingToChange,
 )
@@ -132,7 +132,7 @@ _CREATE_GENERATOR = Action(
     "create_generator",
     Right.WRITE,
     generators.create_generator,
-    takes=schemas.GENERATOR_PARAMETERS,
+    takes=parameters.GENERATOR_PARAMETERS,
 )
 _GET_GENERATOR = Action(
     "get_generator",
@@ -144,7 +144,7 @@ _UPDATE_GENERATOR = Action(
     "update_generator",
     Right.WRITE,
     generators.update_generator,
-    takes=schemas.GENERATOR_PARAMETERS,
+    takes=parameters.GENERATOR_PARAMETERS,
     sayings={e.UnknownPolicy: "The generator could not be updated."},
 )
 _DELETE_GENERATOR = Action(
@@ -157,7 +157,7 @@ _GENERATE = Action(
     "generate",
     Right.WRITE,
     generators.generate,
-    takes=schemas.GENERATION_PARAMETERS,
+    takes=parameters.GENERATION_PARAMETERS,
 )
 
 ADDRESSES: list[Address] = [

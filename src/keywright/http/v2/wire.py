@@ -15,7 +15,7 @@ import msgspec
 from keywright.core import errors as e
 from keywright.core.parsing import write_time
 from keywright.http.answer import Answer, error_headers
-from keywright.http.v2 import schemas
+from keywright.http.v2 import parameters
 from keywright.licensing.activations.model import Activation, LicenseRecord
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.rules import remaining_activations
@@ -69,13 +69,13 @@ def success(data: object) -> bytes:
 def one_activation(record: LicenseRecord) -> bytes:
     """The answer to activate, reactivate, and deactivate with a token."""
     one, activation = record.license, _activation(record.activations[0])
-    return success(_license(schemas.ActivatedLicense, one, _text(one.updated_at), activation))
+    return success(_license(parameters.ActivatedLicense, one, _text(one.updated_at), activation))
 
 
 def many_activations(record: LicenseRecord) -> bytes:
     """The answer to deactivate without a token."""
     one = record.license
-    return success(_license(schemas.DeactivatedLicense, one, _text(one.updated_at), _activations(record)))
+    return success(_license(parameters.DeactivatedLicense, one, _text(one.updated_at), _activations(record)))
 
 
 def validation(record: LicenseRecord) -> bytes:
@@ -83,7 +83,7 @@ def validation(record: LicenseRecord) -> bytes:
     one = record.license
     return success(
         _license(
-            schemas.ValidatedLicense, one, *_authors(one), remaining_activations(one), _activations(record)
+            parameters.ValidatedLicense, one, *_authors(one), remaining_activations(one), _activations(record)
         )
     )
 
@@ -145,13 +145,13 @@ def _digits(number: int | None) -> str | None:
     return None if number is None else str(number)
 
 
-def _license_alone(one: License) -> schemas.License:
-    return _license(schemas.License, one, *_authors(one))
+def _license_alone(one: License) -> parameters.License:
+    return _license(parameters.License, one, *_authors(one))
 
 
-def _with_activations(record: LicenseRecord) -> schemas.LicenseWithActivations:
+def _with_activations(record: LicenseRecord) -> parameters.LicenseWithActivations:
     one = record.license
-    return _license(schemas.LicenseWithActivations, one, *_authors(one), _activations(record))
+    return _license(parameters.LicenseWithActivations, one, *_authors(one), _activations(record))
 
 
 def _license(record: Callable[..., _Record], one: License, *others: object) -> _Record:
@@ -178,12 +178,12 @@ def _authors(one: License) -> tuple[int, str, int | None]:
     return one.created_by or 0, _text(one.updated_at), one.updated_by
 
 
-def _activations(record: LicenseRecord) -> list[schemas.Activation]:
+def _activations(record: LicenseRecord) -> list[parameters.Activation]:
     return list(map(_activation, record.activations))
 
 
-def _activation(one: Activation) -> schemas.Activation:
-    return schemas.Activation(
+def _activation(one: Activation) -> parameters.Activation:
+    return parameters.Activation(
         one.id,
         one.token,
         one.license_id,
@@ -205,8 +205,8 @@ def _meta_data(one: Activation) -> Mapping[str, str] | None:
     return one.meta_data if all(isinstance(value, str) for value in one.meta_data.values()) else None
 
 
-def _generator(one: Policy) -> schemas.Generator:
-    return schemas.Generator(
+def _generator(one: Policy) -> parameters.Generator:
+    return parameters.Generator(
         one.id,
         one.name,
         one.charset,

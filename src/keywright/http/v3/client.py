@@ -1,4 +1,4 @@
-"""The calls of programs about the place of their device: validate, activate, deactivate."""
+"""The calls of programs."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,7 +11,6 @@ from keywright.http.middleware.routing import Right
 from keywright.http.v3 import client_schemas as schemas
 from keywright.http.v3.answers import encode
 from keywright.http.v3.call import Call
-from keywright.http.v3.client_views import entitlements_of, show_activation
 from keywright.http.v3.route import JSON_TYPE, JWT_TYPE, Route
 from keywright.http.v3.signed import change, say_granted, sign
 from keywright.identity.model import Permissions
@@ -23,14 +22,16 @@ from keywright.licensing.activations.model import (
     Device,
     DevicePlace,
     KeepOffline,
+    LicenseView,
     PlaceChange,
     ProgramCommand,
     ReleasedPlace,
 )
+from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.rules import CHECK_SECONDS, terms_of
 from keywright.licensing.validation import Code, Validated, ValidateLicense
 from keywright.signing import rules
-from keywright.signing.client_license import show_license, show_removed, show_signed_license
+from keywright.signing.explanation import show_license, show_removed, show_signed_license
 from keywright.signing.rules import Said
 
 _READING = (Permissions.READ, Permissions.READ_WRITE)
@@ -296,3 +297,24 @@ ROUTES = (
         example=_DEVICE,
     ),
 )
+
+
+def show_activation(one: Activation, now: datetime) -> schemas.ClientActivation:
+    """The record of the device that calls."""
+    return schemas.ClientActivation(
+        one.id,
+        one.token,
+        one.fingerprint,
+        one.label,
+        one.platform,
+        one.app_version,
+        one.meta_data or {},
+        one.created_at,
+        now,
+        one.deactivated_at,
+    )
+
+
+def entitlements_of(view: LicenseView) -> tuple[str, ...]:
+    """The features that the license includes."""
+    return () if view.license.terms is None else license_rules.terms_of(view.license).entitlements

@@ -21,13 +21,7 @@ from keywright.provisioning.shops.commands import (
     TakeOverSales,
     UpdateConnection,
 )
-from keywright.provisioning.shops.connection_rules import (
-    MAX_MAPPED,
-    MAX_NAME,
-    MAX_NAMES,
-    MAX_POLICIES,
-    MAX_STATES,
-)
+from keywright.provisioning.shops.event_rules import MAX_MAPPED, MAX_NAME, MAX_NAMES, MAX_POLICIES, MAX_STATES
 from keywright.provisioning.shops.model import (
     Does,
     Mode,

@@ -10,16 +10,16 @@ from keywright.core.nouns import ListQuery
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
 from keywright.http.pages.render import PORTAL
-from keywright.http.v3 import catalog_schemas, lists, schemas
+from keywright.http.v3 import lists, schemas
 from keywright.http.v3.answers import ok
 from keywright.http.v3.call import Call
 from keywright.http.v3.crud import Shown, Texts, crud_routes
 from keywright.http.v3.fields import Body
 from keywright.http.v3.route import Route
 from keywright.identity.sessions import new_session_token
-from keywright.maintenance.commands import EraseCustomer, ExportCustomer, RequireCustomerData
 from keywright.maintenance.personal_data import CustomerData, LicenseData
 from keywright.maintenance.personal_data_store import Erasure
+from keywright.maintenance.tasks import EraseCustomer, ExportCustomer, RequireCustomerData
 from keywright.provisioning.customers import CUSTOMER, Customer, CustomerFilter, Email, ListCustomers
 from keywright.provisioning.portal.model import MakePortalLink, PortalLink
 from keywright.provisioning.shops.commands import FindShopEventsNaming
@@ -41,7 +41,7 @@ class CustomerPage(ListQuery):
 class CustomerExport(Struct):
     """Everything stored about a customer."""
 
-    customer: Annotated[catalog_schemas.Customer | None, about("The customer; null where there is none.")]
+    customer: Annotated[schemas.Customer | None, about("The customer; null where there is none.")]
     events: Annotated[list[dict[str, Any]], about("The events about the customer.", [])]
     licenses: Annotated[
         list[dict[str, Any]], about("Each license with its activations, events and other rows.", [])
@@ -52,9 +52,9 @@ class CustomerExport(Struct):
     ]
 
 
-def show(customer: Customer) -> catalog_schemas.Customer:
+def show(customer: Customer) -> schemas.Customer:
     """The customer as its answer."""
-    return convert(customer, catalog_schemas.Customer, from_attributes=True)
+    return convert(customer, schemas.Customer, from_attributes=True)
 
 
 async def search_customers(call: Call, body: CustomerSearch, query: CustomerPage) -> Answer:
@@ -103,9 +103,9 @@ async def erase_customer(call: Call) -> Answer:
     def write(last: Erasure) -> Answer:
         counts = {
             name: sum(getattr(one, name) for one in (*steps, last))
-            for name in catalog_schemas.Erased.__struct_fields__
+            for name in schemas.Erased.__struct_fields__
         }
-        return ok(catalog_schemas.Erased(**counts))
+        return ok(schemas.Erased(**counts))
 
     return await call.change(command, write)
 
@@ -123,7 +123,7 @@ async def make_portal_link(call: Call) -> Answer:
 
     def write(link: PortalLink) -> Answer:
         url = f"{base}{PORTAL}/link/{link.token}"
-        return ok(catalog_schemas.CustomerLink(url, link.expires_at), status=201)
+        return ok(schemas.CustomerLink(url, link.expires_at), status=201)
 
     return await call.change(command, write)
 
@@ -171,7 +171,7 @@ ROUTES = (
             "PATCH": ("already_exists", "changed_meanwhile"),
             "DELETE": ("still_in_use", "changed_meanwhile"),
         },
-        shown=Shown(catalog_schemas.Customer, show),
+        shown=Shown(schemas.Customer, show),
     ),
     Route(
         "POST",
@@ -181,7 +181,7 @@ ROUTES = (
         search_customers,
         body=CustomerSearch,
         query=CustomerPage,
-        gives=schemas.Page[catalog_schemas.Customer],
+        gives=schemas.Page[schemas.Customer],
         example={"email": "ada@example.com"},
         is_read=True,
         needs_all_products=True,
@@ -202,7 +202,7 @@ ROUTES = (
         "erase_customer",
         Right.WRITE,
         erase_customer,
-        gives=catalog_schemas.Erased,
+        gives=schemas.Erased,
         needs_all_products=True,
     ),
     Route(
@@ -211,7 +211,7 @@ ROUTES = (
         "make_portal_link",
         Right.WRITE,
         make_portal_link,
-        gives=catalog_schemas.CustomerLink,
+        gives=schemas.CustomerLink,
         status=201,
         needs_all_products=True,
     ),

@@ -1,15 +1,19 @@
-"""Decode bodies, queries and idempotency keys into their types, with all that is wrong in them."""
+"""Decode bodies, queries and idempotency keys into their types, and find everything that is wrong in them.
+
+msgspec stops at the first wrong value, and is fast: these functions run only after it has refused something.
+"""
 
 import re
 from collections import Counter
-from collections.abc import Iterable
-from functools import cached_property
-from typing import Any, Generic, TypeVar, get_origin
+from collections.abc import Callable, Collection, Iterable, Sequence
+from difflib import get_close_matches
+from functools import cache, cached_property
+from typing import Any, Generic, TypeVar, get_args, get_origin
 from urllib.parse import parse_qsl
 
 import msgspec
-from msgspec import Struct
-from msgspec.structs import fields
+from msgspec import Struct, inspect
+from msgspec.structs import FieldInfo, fields
 
 from keywright.core.errors import (
     BodyUnreadable,
@@ -18,11 +22,12 @@ from keywright.core.errors import (
     InvalidFields,
     InvalidQuery,
     UnknownParameters,
+    ValueCode,
     ValueRefusal,
 )
 from keywright.core.fields import Finish, build_finish, is_struct, split_type, strip_annotations
 from keywright.http.v3.fields import join_pointer
-from keywright.http.v3.wrong_values import MAX_ERRORS, describe_unknown, list_wrong_values
+from keywright.licensing.terms.model import Terms
 
 _MAX_LENGTH = 255
 _BARE = re.compile(rb"[!#-~][!-~]*")
@@ -174,3 +179,199 @@ def _as_places(errors: list[FieldError], error: type[InvalidFields]) -> list[Fie
         one._replace(pointer=one.pointer.removeprefix("/"), detail=one.detail.removesuffix(" or null"))
         for one in errors
     ]
+
+
+_SEARCH = '; license keys are never in an address: POST …/licenses/search {"key": "…"}'
+_SEARCH_EMAIL = '; addresses are never in a URL: POST …/licenses/search or …/customers/search {"email": "…"}'
+#: By the noun that is followed by what is no number.
+_OF_PATHS = {
+    "licenses": f"A license is addressed by its id{_SEARCH}.",
+    "customers": f"A customer is addressed by the id{_SEARCH_EMAIL}.",
+}
+_CLIENT_CALLS = frozenset({"validate", "activate", "deactivate"})
+#: By the name of a member or parameter, where no member has it.
+_OF_NAMES = {
+    "key": _SEARCH,
+    "license_key": _SEARCH,
+    "email": _SEARCH_EMAIL,
+    "state": "; it is derived from the time: use status, expires_before and expires_after",
+    "months": "; send days, or until",
+    "years": "; send days, or until",
+}
+
+
+def of_path(words: Sequence[str]) -> str:
+    """A sentence about the words of a path at which nothing is; empty where none is known."""
+    if words and words[-1] in _CLIENT_CALLS:
+        return f" Programs send POST …/{words[-1]}, with the license key in the body."
+    is_guessed = len(words) > 1 and not words[1].isdigit()
+    return f" {_OF_PATHS[words[0]]}" if is_guessed and words[0] in _OF_PATHS else ""
+
+
+def of_name(name: str, known: Collection[str]) -> str:
+    """What follows "is unknown" about a name beside these known ones; empty where nothing is known."""
+    if "terms" in known and name in Terms.__struct_fields__:
+        return f'; it is a member of terms: {{"terms": {{"{name}": …}}}}'
+    return _OF_NAMES.get(name, "")
+
+
+#: The most errors that are listed, and the longest name that is compared with known ones.
+MAX_ERRORS, _MAX_COMPARED = 100, 64
+_encode = msgspec.json.Encoder().encode
+
+
+def list_wrong_values(
+    kind: Any, value: Any, pointer: str = "", *, is_strict: bool = True
+) -> list[FieldError]:
+    """Every error of a value of this type, at most ``MAX_ERRORS``. Without ``is_strict``, texts stand for
+    numbers and the like, as in a form.
+    """
+    errors: list[FieldError] = []
+    _Search(errors, is_strict=is_strict).search(kind, value, pointer)
+    return errors
+
+
+def describe_unknown(name: str, known: list[str]) -> str:
+    """The sentence about an unknown name, with what is meant or the nearest known one."""
+    if hint := of_name(name, known):
+        return f"is unknown{hint}"
+    nearest = get_close_matches(name[:_MAX_COMPARED], known, n=1)
+    return f"is unknown; the nearest known name is {nearest[0]}" if nearest else "is unknown"
+
+
+class _Search:
+    def __init__(self, errors: list[FieldError], *, is_strict: bool) -> None:
+        self._errors = errors
+        self._is_strict = is_strict
+
+    def search(self, kind: Any, value: Any, pointer: str) -> None:
+        """Add the errors of a value."""
+        if len(self._errors) >= MAX_ERRORS:
+            return
+        single, is_nullable = split_type(kind)
+        if value is None and is_nullable:
+            return
+        bare = strip_annotations(single)
+        before = len(self._errors)
+        if is_struct(bare) and isinstance(value, dict):
+            self._search_members(bare, value, pointer)
+            self._check_whole(single, value, pointer, before)
+        elif _is_too_long(single, value):
+            # Nothing of it would be used; looking at every item costs more than the call is worth.
+            self._errors.append(FieldError(pointer, "too_long", f"must be {describe(kind)}"))
+        elif get_origin(bare) is list and isinstance(value, list):
+            self._search_items(bare, dict(enumerate(value)), pointer)
+            self._check_whole(single, value, pointer, before)
+        elif get_origin(bare) is dict and isinstance(value, dict) and get_args(bare)[1] is not Any:
+            self._search_items(bare, value, pointer)
+            self._check_whole(single, value, pointer, before)
+        else:
+            self._check(kind, value, pointer)
+
+    def _search_members(self, struct: type[msgspec.Struct], value: dict[str, Any], pointer: str) -> None:
+        known = _fields_of(struct)
+        is_closed = struct.__struct_config__.forbid_unknown_fields
+        for name, one in value.items():
+            if name in known:
+                self.search(known[name].type, one, join_pointer(pointer, name))
+            elif is_closed and len(self._errors) < MAX_ERRORS:
+                detail = describe_unknown(name, list(known))
+                self._errors.append(FieldError(join_pointer(pointer, name[:200]), "unknown", detail))
+        for name, field in known.items():
+            if field.required and name not in value:
+                self._errors.append(FieldError(join_pointer(pointer, name), "missing", "is missing"))
+
+    def _search_items(self, kind: Any, items: dict[Any, Any], pointer: str) -> None:
+        for place, one in items.items():
+            self.search(get_args(kind)[-1], one, join_pointer(pointer, place))
+
+    def _check_whole(self, kind: Any, value: Any, pointer: str, before: int) -> None:
+        """Check the limits of a value whose parts are right: there were so many errors before them."""
+        if len(self._errors) == before:
+            self._check(kind, value, pointer)
+
+    def _check(self, kind: Any, value: Any, pointer: str) -> None:
+        try:
+            converted = msgspec.convert(value, kind, strict=self._is_strict)
+        except msgspec.ValidationError as problem:
+            self._errors.append(FieldError(pointer, _code_of(str(problem)), f"must be {describe(kind)}"))
+            return
+        if b"\\u0000" in _encode(value):
+            self._errors.append(FieldError(pointer, "invalid", "must have no null characters"))
+        # In a form, the text null is None.
+        elif converted is not None and (finish := build_finish(kind)) is not None:
+            try:
+                finish(converted)
+            except ValueError as reason:
+                self._errors.append(FieldError(pointer, "invalid", str(reason)))
+            except ValueRefusal as refusal:
+                detail = f"is refused: {refusal.say(refusal.sentence)}"
+                self._errors.append(FieldError(pointer, "invalid", detail))
+
+
+def _is_too_long(kind: Any, value: Any) -> bool:
+    """Whether a list or an object has more items than the type allows."""
+    limits = [one.max_length for one in getattr(kind, "__metadata__", ()) if isinstance(one, msgspec.Meta)]
+    return isinstance(value, list | dict) and any(one is not None and len(value) > one for one in limits)
+
+
+@cache
+def _fields_of(struct: type[msgspec.Struct]) -> dict[str, FieldInfo]:
+    return {one.encode_name: one for one in fields(struct)}
+
+
+def _code_of(message: str) -> ValueCode:
+    """The kind of an error from msgspec's message."""
+    if ", got `" in message:
+        return "wrong_type"
+    if "of length" in message:
+        return "too_short" if ">" in message else "too_long"
+    if "` >" in message:
+        return "too_small"
+    return "too_large" if "` <" in message or "out of range" in message else "invalid"
+
+
+def describe(kind: Any) -> str:
+    """The values that a type allows, in words: ``an integer from 1 to 200``."""
+    return _describe(inspect.type_info(kind))
+
+
+def _describe(node: inspect.Type) -> str:
+    in_words = _IN_WORDS.get(type(node))
+    return "something else" if in_words is None else in_words(node)
+
+
+_IN_WORDS: dict[type[inspect.Type], Callable[[Any], str]] = {
+    inspect.BoolType: lambda _: "true or false",
+    inspect.DateTimeType: lambda _: "a time such as 2026-11-22T08:54:00Z",
+    inspect.DictType: lambda node: "an object" + _describe_length(node, "members"),
+    inspect.EnumType: lambda node: "one of " + ", ".join(str(one.value) for one in node.cls),
+    inspect.FloatType: lambda _: "a number",
+    inspect.IntType: lambda node: "an integer" + _describe_range(node.ge, node.le),
+    inspect.ListType: lambda node: "a list" + _describe_length(node, "items"),
+    inspect.LiteralType: lambda node: "one of " + ", ".join(map(str, node.values)),
+    inspect.Metadata: lambda node: _describe(node.type),
+    inspect.NoneType: lambda _: "null",
+    inspect.StrType: lambda node: "a text" + _describe_length(node, "characters"),
+    inspect.StructType: lambda _: "an object",
+    inspect.UnionType: lambda node: " or ".join(map(_describe, node.types)),
+}
+
+
+def _describe_range(least: int | None, most: int | None) -> str:
+    if least is None and most is None:
+        return ""
+    if most is None:
+        return f" of at least {least}"
+    return f" of at most {most}" if least is None else f" from {least} to {most}"
+
+
+def _describe_length(node: inspect.StrType | inspect.ListType | inspect.DictType, unit: str) -> str:
+    pattern = getattr(node, "pattern", None)
+    matching = f" that matches {pattern}" if pattern else ""
+    if node.min_length is None and node.max_length is None:
+        return matching
+    if node.max_length is None:
+        return f" of at least {node.min_length} {unit}{matching}"
+    least = f"{node.min_length} to " if node.min_length else "at most "
+    return f" of {least}{node.max_length} {unit}{matching}"

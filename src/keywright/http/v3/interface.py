@@ -14,11 +14,10 @@ from keywright.http.answer import Answer
 from keywright.http.middleware.call import Call as AnyCall
 from keywright.http.middleware.cors import CorsNames
 from keywright.http.signatures import Signatures
-from keywright.http.v3 import answers, wrong_values
-from keywright.http.v3.answers import encode
+from keywright.http.v3 import answers, decoding
+from keywright.http.v3.answers import encode, write_problem
 from keywright.http.v3.call import Call
 from keywright.http.v3.decoding import require_known, split_query
-from keywright.http.v3.problems import write_problem
 from keywright.http.v3.route import Address, Route
 from keywright.http.v3.routes import ROUTES
 from keywright.http.v3.waiting import Waiters
@@ -154,7 +153,7 @@ class V3:
         if type(error) is not e.NoSuchAddress or call is None:
             return write_problem(error)
         path = call.scope["raw_path"].decode("latin-1").removeprefix(self.root)
-        return write_problem(error, wrong_values.of_path(path.strip("/").split("/")))
+        return write_problem(error, decoding.of_path(path.strip("/").split("/")))
 
     def _find_address(self, words: list[str]) -> tuple[Address | None, dict[str, Any]]:
         """The address with these words, and its parameters; None where there is none."""

@@ -11,8 +11,7 @@ from keywright.http.v3.answers import ok
 from keywright.http.v3.call import Call
 from keywright.http.v3.route import Route
 from keywright.jobs import model
-from keywright.jobs.commands import GetJob
-from keywright.jobs.model import JobState
+from keywright.jobs.model import GetJob, JobState
 
 
 class JobResult(Struct):

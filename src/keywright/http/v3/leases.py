@@ -7,8 +7,7 @@ from typing import Any
 from keywright.core.nouns import ListQuery
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
-from keywright.http.v3 import lease_schemas as schemas
-from keywright.http.v3 import lists
+from keywright.http.v3 import client_schemas, lists
 from keywright.http.v3.answers import encode, no_content
 from keywright.http.v3.call import Call
 from keywright.http.v3.client_schemas import ProgramCall
@@ -27,14 +26,14 @@ from keywright.licensing.leases.model import (
     RenewLease,
     TakeLease,
 )
-from keywright.signing.client_license import ClientLicense, show_license
+from keywright.signing.explanation import ClientLicense, show_license
 from keywright.signing.rules import Said, hash_key
 
 
-def show(lease: Lease, now: datetime) -> schemas.Lease:
+def show(lease: Lease, now: datetime) -> client_schemas.Lease:
     """A lease as vendors see it."""
     number = lease.activation_id
-    return schemas.Lease(
+    return client_schemas.Lease(
         lease.lease_id,
         lease.holder,
         None if number is None or number < 0 else number,
@@ -45,7 +44,7 @@ def show(lease: Lease, now: datetime) -> schemas.Lease:
     )
 
 
-async def take_lease(call: Call, body: schemas.TakeLease) -> Answer:
+async def take_lease(call: Call, body: client_schemas.TakeLease) -> Answer:
     """Take a lease.
 
     Takes one of the license's `max_leases` for a `holder`, until it is released or ends. Renew it at
@@ -56,13 +55,13 @@ async def take_lease(call: Call, body: schemas.TakeLease) -> Answer:
     command = TakeLease(**_named(call, body), holder=body.holder, seconds=body.seconds)
 
     def write(granted: GrantedLease) -> Answer:
-        shown = schemas.TakenLease(_show(granted), _show_license(call, granted), body.nonce)
+        shown = client_schemas.TakenLease(_show(granted), _show_license(call, granted), body.nonce)
         return _answer(shown, granted, status=201 if granted.leased.is_new else 200)
 
     return await change(call, command, write, partial(_say, call))
 
 
-async def renew_lease(call: Call, body: schemas.RenewLease) -> Answer:
+async def renew_lease(call: Call, body: client_schemas.RenewLease) -> Answer:
     """Renew a lease.
 
     The lease is held for `seconds` more, from now on. A lease that has ended is taken again if one is free:
@@ -72,12 +71,12 @@ async def renew_lease(call: Call, body: schemas.RenewLease) -> Answer:
 
     def write(granted: GrantedLease) -> Answer:
         license, was_lost = _show_license(call, granted), granted.leased.was_lost
-        return _answer(schemas.RenewedLease(_show(granted), was_lost, license, body.nonce), granted)
+        return _answer(client_schemas.RenewedLease(_show(granted), was_lost, license, body.nonce), granted)
 
     return await change(call, command, write, partial(_say, call))
 
 
-async def release_lease(call: Call, body: schemas.ReleaseLease) -> Answer:
+async def release_lease(call: Call, body: client_schemas.ReleaseLease) -> Answer:
     """Release a lease.
 
     It is free at once, whatever the state of the license. A lease that was released before, or that has
@@ -87,7 +86,7 @@ async def release_lease(call: Call, body: schemas.ReleaseLease) -> Answer:
 
     def write(released: ReleasedLease) -> Answer:
         license = _show_counted(call, released.view, released.count)
-        shown = schemas.ReleasedLease(released.was_held, license, body.nonce)
+        shown = client_schemas.ReleasedLease(released.was_held, license, body.nonce)
         is_unchanged = not released.was_held
         return Answer(200, encode(shown), license_id=released.view.license.id, is_unchanged=is_unchanged)
 
@@ -101,7 +100,7 @@ async def list_leases(call: Call, query: ListQuery) -> Answer:
     """
     asked = ListLeases(
         license_id=call.path["license_id"],
-        before=lists.read_cursor(call, tuple[lists.Number, schemas.LeaseId]),
+        before=lists.read_cursor(call, tuple[lists.Number, client_schemas.LeaseId]),
         limit=query.limit + 1,
         only_product_id=call.only_product_id,
         is_counted=query.count,
@@ -147,9 +146,9 @@ def _named(call: Call, body: ProgramCall) -> dict[str, Any]:
     }
 
 
-def _show(granted: GrantedLease) -> schemas.ClientLease:
+def _show(granted: GrantedLease) -> client_schemas.ClientLease:
     lease = granted.leased.lease
-    return schemas.ClientLease(lease.lease_id, lease.expires_at, rules.renew_at(lease))
+    return client_schemas.ClientLease(lease.lease_id, lease.expires_at, rules.renew_at(lease))
 
 
 def _say(call: Call, granted: GrantedLease) -> Said:
@@ -179,7 +178,7 @@ def _answer(shown: Any, granted: GrantedLease, *, status: int = 200) -> Answer:
     )
 
 
-_HELD = {"license_key": "KEY-1", "lease_id": schemas.EXAMPLE_LEASE}
+_HELD = {"license_key": "KEY-1", "lease_id": client_schemas.EXAMPLE_LEASE}
 _UNUSABLE = ("unknown_license", "product_mismatch", "key_rotated")
 _NOT_LEASABLE = (
     *_UNUSABLE,
@@ -198,8 +197,8 @@ ROUTES = (
         "take_lease",
         Right.CORE,
         take_lease,
-        body=schemas.TakeLease,
-        gives=schemas.TakenLease,
+        body=client_schemas.TakeLease,
+        gives=client_schemas.TakenLease,
         status=201,
         also=(200,),
         refusals=_NOT_LEASABLE,
@@ -212,8 +211,8 @@ ROUTES = (
         "renew_lease",
         Right.CORE,
         renew_lease,
-        body=schemas.RenewLease,
-        gives=schemas.RenewedLease,
+        body=client_schemas.RenewLease,
+        gives=client_schemas.RenewedLease,
         refusals=(*_NOT_LEASABLE, "not_found"),
         example=_HELD,
         produces=(JSON_TYPE, JWT_TYPE),
@@ -224,8 +223,8 @@ ROUTES = (
         "release_lease",
         Right.CORE,
         release_lease,
-        body=schemas.ReleaseLease,
-        gives=schemas.ReleasedLease,
+        body=client_schemas.ReleaseLease,
+        gives=client_schemas.ReleasedLease,
         refusals=_UNUSABLE,
         example=_HELD,
     ),
@@ -236,7 +235,7 @@ ROUTES = (
         Right.READ,
         list_leases,
         query=ListQuery,
-        gives=Page[schemas.Lease],
+        gives=Page[client_schemas.Lease],
         refusals=("not_found",),
     ),
     Route(
@@ -247,6 +246,6 @@ ROUTES = (
         end_lease,
         status=204,
         refusals=("not_found",),
-        example_path={"lease_id": schemas.EXAMPLE_LEASE},
+        example_path={"lease_id": client_schemas.EXAMPLE_LEASE},
     ),
 )

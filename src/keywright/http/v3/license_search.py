@@ -18,7 +18,7 @@ from keywright.http.v3.licenses import write_page
 from keywright.http.v3.route import Route
 from keywright.http.v3.schemas import Page
 from keywright.provisioning.customers import Email
-from keywright.search.licenses import SearchManaged
+from keywright.search.license_pages import SearchManaged
 
 _LEAST, _MOST = 4, 8
 _WAYS = ("key", "key_end", "token", "fingerprint", "email", "text")

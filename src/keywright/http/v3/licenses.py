@@ -14,15 +14,18 @@ from keywright.http.middleware.routing import Right
 from keywright.http.v3 import lists
 from keywright.http.v3.answers import created, no_content, ok
 from keywright.http.v3.call import Call
-from keywright.http.v3.license_bodies import (
+from keywright.http.v3.license_schemas import (
     CustomerBody,
+    License,
     LicenseChanges,
     LicenseQuery,
+    Licenses,
     NewLicense,
     OrderBody,
     Renewal,
+    etag_of_license,
+    show_license,
 )
-from keywright.http.v3.license_schemas import License, Licenses, etag_of_license, show_license
 from keywright.http.v3.route import Route
 from keywright.http.v3.schemas import Page
 from keywright.licensing.licenses.model import (
@@ -37,7 +40,7 @@ from keywright.licensing.management import ChangeAndShow, GetLicense, ManagedLic
 from keywright.provisioning.licenses import CustomerReference, Issued, IssueLicenses, MoveLicense, RotateKey
 from keywright.search.filters import Order as ListOrder
 from keywright.search.filters import Search
-from keywright.search.licenses import ListManaged, ManagedPage
+from keywright.search.license_pages import ListManaged, ManagedPage
 
 _ORDERS: Mapping[str, tuple[ListOrder, bool]] = {
     "created_at": (ListOrder.CREATED, False),

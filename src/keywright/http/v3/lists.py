@@ -11,8 +11,7 @@ import msgspec
 from msgspec import UNSET, Meta
 
 from keywright.core.errors import FieldError, InvalidBody, InvalidQuery
-from keywright.core.nouns import ListQuery
-from keywright.core.paging import MAX_COUNTED, ItemPage, Paging, position_of
+from keywright.core.nouns import MAX_COUNTED, ItemPage, ListQuery, Paging, position_of
 from keywright.http.answer import Answer
 from keywright.http.v3.answers import encode
 from keywright.http.v3.call import Call

@@ -7,13 +7,13 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from keywright.core.fields import Id, Parse, about, list_changes
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
-from keywright.http.v3 import catalog_schemas, jobs, lists, schemas
+from keywright.http.v3 import jobs, lists, schemas
 from keywright.http.v3.answers import accepted, created, etag_of, no_content, ok
 from keywright.http.v3.call import Call
 from keywright.http.v3.fields import Body
 from keywright.http.v3.route import Route
 from keywright.jobs import model
-from keywright.jobs.commands import ApplyPolicy
+from keywright.jobs.model import ApplyPolicy
 from keywright.licensing.terms.model import Terms
 from keywright.licensing.terms.rules import parse_term_name
 from keywright.provisioning.policies.model import (
@@ -66,13 +66,13 @@ class Applied(Struct):
     examples: Annotated[list[TermsExample] | UnsetType, about("Some that would change.")] = UNSET
 
 
-def show(policy: Policy) -> catalog_schemas.Policy:
+def show(policy: Policy) -> schemas.Policy:
     """The policy as its answer."""
-    return catalog_schemas.Policy(
+    return schemas.Policy(
         policy.id,
         policy.name,
         policy.product_id,
-        catalog_schemas.KeyFormat(
+        schemas.KeyFormat(
             policy.charset,
             policy.chunks,
             policy.chunk_length,
@@ -230,7 +230,7 @@ ROUTES = (
         Right.WRITE,
         create_policy,
         body=NewPolicy,
-        gives=catalog_schemas.Policy,
+        gives=schemas.Policy,
         status=201,
         example=_EXAMPLE,
     ),
@@ -241,9 +241,9 @@ ROUTES = (
         Right.READ,
         list_policies,
         query=PolicyQuery,
-        gives=schemas.Page[catalog_schemas.Policy],
+        gives=schemas.Page[schemas.Policy],
     ),
-    Route("GET", _ONE, "get_policy", Right.READ, get_policy, gives=catalog_schemas.Policy),
+    Route("GET", _ONE, "get_policy", Right.READ, get_policy, gives=schemas.Policy),
     Route(
         "PATCH",
         _ONE,
@@ -251,7 +251,7 @@ ROUTES = (
         Right.WRITE,
         update_policy,
         body=PolicyFields,
-        gives=catalog_schemas.Policy,
+        gives=schemas.Policy,
         refusals=("changed_meanwhile",),
         example={"terms": {"grace_days": 30}},
     ),

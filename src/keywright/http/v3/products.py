@@ -14,7 +14,7 @@ from keywright.http.v3.crud import Texts, crud_routes
 from keywright.http.v3.fields import Query
 from keywright.http.v3.route import Route
 from keywright.provisioning.products import PRODUCT
-from keywright.search.commands import MAX_VERSION_DAYS, ListVersions, VersionsInUse
+from keywright.search.statistics import MAX_VERSION_DAYS, ListVersions, VersionsInUse
 
 _TEXTS = Texts(
     create="Licenses and policies may name a product by its number before there is a product: giving its "

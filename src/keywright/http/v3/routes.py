@@ -26,9 +26,8 @@ from keywright.http.v3 import (
     usage,
     webhooks,
 )
-from keywright.http.v3.answers import ok
+from keywright.http.v3.answers import PAGES, ok
 from keywright.http.v3.call import Call
-from keywright.http.v3.problems import PAGES
 from keywright.http.v3.route import Route
 
 _DOCUMENTS = schemas.Documents("/openapi/v3.json", "/openapi/v3", PAGES)

@@ -11,7 +11,7 @@ from keywright.http.middleware.routing import Right
 from keywright.http.v3.answers import created, no_content, ok
 from keywright.http.v3.call import Call
 from keywright.http.v3.fields import Body, LicenseKey, Query
-from keywright.http.v3.license_bodies import OrderText
+from keywright.http.v3.license_schemas import OrderText
 from keywright.http.v3.route import Route
 from keywright.http.v3.schemas import Page
 from keywright.licensing.licenses.model import License

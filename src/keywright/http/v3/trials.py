@@ -11,15 +11,15 @@ from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
 from keywright.http.v3.answers import encode
 from keywright.http.v3.call import Call
+from keywright.http.v3.client import entitlements_of, show_activation
 from keywright.http.v3.client_schemas import ClientActivation, ProductName, Text
-from keywright.http.v3.client_views import entitlements_of, show_activation
 from keywright.http.v3.fields import ClientBody
 from keywright.http.v3.route import Route
 from keywright.licensing.activations.model import Device
 from keywright.provisioning.customers import Email
 from keywright.provisioning.trials import HasTrial, StartTrial
 from keywright.provisioning.trials import StartedTrial as Outcome
-from keywright.signing.client_license import ClientLicense, show_license
+from keywright.signing.explanation import ClientLicense, show_license
 
 _FINGERPRINT, _TIME, _KEY = "device-7f3a9c0e12b4", "2026-11-22T08:54:00Z", "TRIAL-7Q2M-94TB-VH3C"
 _MAX_FINGERPRINT = 256

@@ -5,11 +5,10 @@ from operator import attrgetter
 
 from msgspec.structs import replace
 
-from keywright.core.paging import ItemPage
+from keywright.core.nouns import ItemPage
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
-from keywright.http.v3 import lease_schemas as schemas
-from keywright.http.v3 import lists
+from keywright.http.v3 import client_schemas, lists
 from keywright.http.v3.answers import ok
 from keywright.http.v3.call import Call
 from keywright.http.v3.route import JSON_TYPE, JWT_TYPE, Route
@@ -20,7 +19,7 @@ from keywright.licensing.usage.model import ListPeriods, MeterUsage, PeriodFilte
 from keywright.licensing.usage.rules import resets_at
 
 
-async def record_usage(call: Call, body: schemas.RecordUsage) -> Answer:
+async def record_usage(call: Call, body: client_schemas.RecordUsage) -> Answer:
     """Count usage.
 
     Counts an `amount` of a meter of the license's terms. Where the meter has `overage: refuse` and the amount
@@ -41,13 +40,13 @@ async def record_usage(call: Call, body: schemas.RecordUsage) -> Answer:
 
     def write(recorded: RecordedUsage) -> Answer:
         usage = recorded.usage
-        shown = schemas.Usage(usage.meter, usage.used, recorded.limit, recorded.resets_at)
+        shown = client_schemas.Usage(usage.meter, usage.used, recorded.limit, recorded.resets_at)
         return ok(shown, license_id=usage.license_id)
 
     return await call.change(command, write)
 
 
-async def list_license_usage(call: Call, query: schemas.UsageQuery) -> Answer:
+async def list_license_usage(call: Call, query: client_schemas.UsageQuery) -> Answer:
     """List the usage of a license.
 
     Its periods by meter, the oldest first: those that are closed, which nothing changes any more, and those
@@ -74,7 +73,7 @@ async def list_license_usage(call: Call, query: schemas.UsageQuery) -> Answer:
     return await sign_statement(call, answer, statement)
 
 
-async def list_usage(call: Call, query: schemas.AllUsageQuery) -> Answer:
+async def list_usage(call: Call, query: client_schemas.AllUsageQuery) -> Answer:
     """List usage.
 
     The periods of all licenses, also of deleted ones, by license and meter, the oldest first. With
@@ -95,7 +94,7 @@ async def list_usage(call: Call, query: schemas.AllUsageQuery) -> Answer:
 async def _list(call: Call, where: PeriodFilter) -> Answer:
     asked = ListPeriods(
         where=replace(where, only_product_id=call.only_product_id),
-        after=lists.read_cursor(call, tuple[lists.Number, schemas.MeterName, lists.Number]),
+        after=lists.read_cursor(call, tuple[lists.Number, client_schemas.MeterName, lists.Number]),
         limit=call.asked.limit + 1,
         is_counted=call.asked.count,
     )
@@ -106,9 +105,9 @@ async def _list(call: Call, where: PeriodFilter) -> Answer:
     return await call.ask(asked, write)
 
 
-def show_period(one: MeterUsage) -> schemas.UsagePeriod:
+def show_period(one: MeterUsage) -> client_schemas.UsagePeriod:
     """A period as vendors see it."""
-    return schemas.UsagePeriod(
+    return client_schemas.UsagePeriod(
         one.license_id,
         one.meter,
         one.period_start,
@@ -127,8 +126,8 @@ ROUTES = (
         "list_usage",
         Right.READ,
         list_usage,
-        query=schemas.AllUsageQuery,
-        gives=Page[schemas.UsagePeriod],
+        query=client_schemas.AllUsageQuery,
+        gives=Page[client_schemas.UsagePeriod],
         example={"is_closed": "true", "limit": "50"},
     ),
     Route(
@@ -137,8 +136,8 @@ ROUTES = (
         "list_license_usage",
         Right.READ,
         list_license_usage,
-        query=schemas.UsageQuery,
-        gives=Page[schemas.UsagePeriod],
+        query=client_schemas.UsageQuery,
+        gives=Page[client_schemas.UsagePeriod],
         refusals=("not_found",),
         produces=(JSON_TYPE, JWT_TYPE),
     ),
@@ -148,8 +147,8 @@ ROUTES = (
         "record_usage",
         Right.CORE,
         record_usage,
-        body=schemas.RecordUsage,
-        gives=schemas.Usage,
+        body=client_schemas.RecordUsage,
+        gives=client_schemas.Usage,
         refusals=(
             "unknown_license",
             "product_mismatch",

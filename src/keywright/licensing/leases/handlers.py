@@ -7,7 +7,7 @@ from typing import Any
 
 from keywright.core.command import Command
 from keywright.core.errors import UnknownLease, UnknownLicenseId
-from keywright.core.paging import ItemPage
+from keywright.core.nouns import ItemPage
 from keywright.events.model import Event
 from keywright.licensing.activations.device_handlers import find_activation, get_license, note_answer
 from keywright.licensing.activations.model import Activation, ProgramCommand

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, delete, func, select, update
 
-from keywright.core.paging import MAX_COUNTED
+from keywright.core.nouns import MAX_COUNTED
 from keywright.db.bulk import Lookup, Values, bulk_delete, bulk_insert, bulk_update
 from keywright.db.rows import to_datetime, to_optional_seconds, to_seconds
 from keywright.db.schema import lease_counters, leases

@@ -9,8 +9,7 @@ from msgspec import Struct
 from sqlalchemy import delete, func, select, update
 
 from keywright.db.bulk import Lookup, Values, bulk_delete
-from keywright.db.records import Records
-from keywright.db.rows import to_columns, to_seconds, with_datetimes
+from keywright.db.rows import Records, to_columns, to_seconds, with_datetimes
 from keywright.db.schema import products, release_files, releases, update_tokens
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.licensing.activations import store as activation_store

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from keywright.core.command import Command, Query
-from keywright.core.paging import ItemPage
+from keywright.core.nouns import ItemPage
 from keywright.licensing.activations.device_handlers import get_license
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.moments import passed_threshold

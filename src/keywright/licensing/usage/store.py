@@ -22,7 +22,7 @@ from sqlalchemy import (
     update,
 )
 
-from keywright.core.paging import MAX_COUNTED, ItemPage
+from keywright.core.nouns import MAX_COUNTED, ItemPage
 from keywright.db.bulk import Lookup, Values, bulk_delete, bulk_insert, bulk_update
 from keywright.db.rows import to_columns, to_datetime, to_seconds
 from keywright.db.schema import licenses, meter_usage, past_usage

@@ -24,7 +24,7 @@ from keywright.db.locks import new_file, private_folder, rename_durably
 from keywright.db.migrate import HEAD, DatabaseState, list_pending, read_state
 from keywright.db.rows import to_datetime, to_seconds
 from keywright.db.schema import checkpoints
-from keywright.db.secret_ids import SecretIds, describe_missing_secrets, is_rotation_due
+from keywright.db.sealed_columns import SecretIds, describe_missing_secrets, is_rotation_due
 from keywright.events.store import find_checkpoint
 from keywright.maintenance.backup import archive, sqlite
 from keywright.maintenance.backup.archive import Backup, Progress, unpack

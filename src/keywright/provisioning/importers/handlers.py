@@ -10,8 +10,7 @@ from keywright.core.crypto import mask
 from keywright.core.errors import AlreadyExists
 from keywright.db.transaction import ReadTransaction
 from keywright.identity.api_keys import issue
-from keywright.identity.commands import IssueApiKey
-from keywright.identity.model import Permissions
+from keywright.identity.model import IssueApiKey, Permissions
 from keywright.licensing.activations.store import find_by_fingerprint
 from keywright.licensing.licenses.model import License, order_line_hash, order_of
 from keywright.licensing.licenses.store import find_by_order_lines

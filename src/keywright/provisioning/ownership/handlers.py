@@ -20,7 +20,7 @@ from keywright.core.errors import (
     TransferPending,
     UnknownLicenseId,
 )
-from keywright.events.outbox import MailTemplate, QueuedMail, Subject
+from keywright.events.model import MailTemplate, QueuedMail, Subject
 from keywright.events.outbox_store import queue_mail
 from keywright.licensing.activations.store import delete_places
 from keywright.licensing.leases.store import recount_leases

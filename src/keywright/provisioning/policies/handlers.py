@@ -16,7 +16,7 @@ from keywright.core.errors import (
     UnknownPolicy,
     UnknownReference,
 )
-from keywright.core.paging import ItemPage
+from keywright.core.nouns import ItemPage
 from keywright.db.transaction import ReadTransaction
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import keys

@@ -9,8 +9,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from keywright.core.command import Command, Cost, Query
 from keywright.core.fields import Fields, Id, Name, Parse, Time, about
-from keywright.core.nouns import ListQuery
-from keywright.core.paging import Paging
+from keywright.core.nouns import ListQuery, Paging
 from keywright.licensing.licenses.keys import MAX_KEY_LENGTH, UNAMBIGUOUS
 from keywright.licensing.licenses.model import NewLicenseCommand
 from keywright.licensing.terms.model import Terms

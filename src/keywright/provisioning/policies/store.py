@@ -17,7 +17,7 @@ from sqlalchemy import (
     update,
 )
 
-from keywright.core.paging import ItemPage
+from keywright.core.nouns import ItemPage
 from keywright.db import rows
 from keywright.db.bulk import Values
 from keywright.db.rows import read_page, to_seconds, with_datetimes

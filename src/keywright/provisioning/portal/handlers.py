@@ -13,7 +13,7 @@ from keywright.core.command import Command
 from keywright.core.errors import CustomerSignInOver, NotClaimable, NotFound
 from keywright.db.transaction import WriteTransaction
 from keywright.events import nouns
-from keywright.events.outbox import MailTemplate, QueuedMail, Subject
+from keywright.events.model import MailTemplate, QueuedMail, Subject
 from keywright.events.outbox_store import queue_mail
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.identity import passwords

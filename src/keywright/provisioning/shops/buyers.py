@@ -4,7 +4,7 @@ from keywright.events.unit_of_work import UnitOfWork
 from keywright.provisioning.customers import parse_email
 from keywright.provisioning.handlers import claim_external_id
 from keywright.provisioning.shops.commands import WorkShopEvent
-from keywright.provisioning.shops.connection_rules import find_external_id
+from keywright.provisioning.shops.event_rules import find_external_id
 from keywright.provisioning.shops.model import Connection, EventState, Reason, Sale, ShopEvent
 from keywright.provisioning.shops.outcome_rules import Outcome
 from keywright.provisioning.store import CUSTOMERS

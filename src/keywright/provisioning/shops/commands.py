@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from keywright.core.command import Command, Cost, Query
-from keywright.core.paging import Paging
+from keywright.core.nouns import Paging
 from keywright.provisioning.shops.model import (
     Connection,
     EventState,

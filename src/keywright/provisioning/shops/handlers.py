@@ -18,7 +18,7 @@ from keywright.core.standard_webhooks import new_secret
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning.policies.store import find_policy
-from keywright.provisioning.shops import buyers, event_rules, looking_store, sold_store, store
+from keywright.provisioning.shops import buyers, event_rules, later_store, sold_store, store
 from keywright.provisioning.shops.commands import (
     AddConnection,
     ClaimLook,
@@ -34,10 +34,7 @@ from keywright.provisioning.shops.commands import (
     WorkShopEvent,
     WorkShopEventAlone,
 )
-from keywright.provisioning.shops.connection_rules import (
-    require_usable_connection,
-    require_usable_secret,
-)
+from keywright.provisioning.shops.event_rules import require_usable_connection, require_usable_secret
 from keywright.provisioning.shops.model import (
     Again,
     Connection,
@@ -184,12 +181,12 @@ def store_event(work: UnitOfWork, command: StoreShopEvent) -> int | None:
 
 def claim_look(work: UnitOfWork, command: ClaimLook) -> bool:
     """Whether the look at the shop is this process's."""
-    return looking_store.claim_look(work.tx, command.connection_id, command.before, command.context.now)
+    return later_store.claim_look(work.tx, command.connection_id, command.before, command.context.now)
 
 
 def save_topics(work: UnitOfWork, command: SaveTopics) -> None:
     """Keep which events are missing."""
-    looking_store.save_topics(work.tx, command.connection_id, command.missing)
+    later_store.save_topics(work.tx, command.connection_id, command.missing)
 
 
 def work_event(work: LicenseWork, command: WorkShopEvent) -> Outcome | Unfinished | None:

@@ -1,15 +1,27 @@
-"""Statements about later purchases, which renew or upgrade a license."""
+"""Statements about later purchases, about what shops are asked every night, and of erasing a customer.
 
+An event belongs to a customer from when its sale is done or its buyer is known. Others may name the customer
+all the same: one that cannot be read, or a shop's word of a sign-up. These are found by reading them.
+"""
+
+import re
+from collections.abc import Collection
+from datetime import datetime
 from typing import Any
+from urllib.parse import unquote_plus
 
 import msgspec
-from sqlalchemy import Row, false, insert, or_, select
+from sqlalchemy import ColumnElement, Row, false, insert, or_, select, update
 
-from keywright.db.schema import later_purchases, payments
+from keywright.db.rows import to_seconds
+from keywright.db.schema import connections, later_purchases, payments, shop_events
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.licensing.licenses.keys import read_license_ref
-from keywright.provisioning.shops.model import Change, Does, Sale
+from keywright.provisioning.customers import fold_email
+from keywright.provisioning.shops import store
+from keywright.provisioning.shops.model import Change, Does, EventState, Naming, Payload, Reason, Sale
 from keywright.provisioning.shops.sold_model import LaterPurchase, LicenseBefore
+from keywright.provisioning.shops.store import topics_to_text
 
 #: The most later purchases of a license that count.
 _MAX_PURCHASES = 1_000
@@ -65,3 +77,74 @@ def _purchase_of(row: Row[Any]) -> LaterPurchase:
         quantity=row.quantity,
         before=_decode_before(row.before),
     )
+
+
+def claim_look(tx: WriteTransaction, connection_id: int, before: datetime, now: datetime) -> bool:
+    """Note that the connection's shop is asked now, if it was not since then; a time to come is of a clock
+    that was wrong.
+    """
+    looked_at = connections.c.looked_at
+    is_due = or_(looked_at.is_(None), looked_at < to_seconds(before), looked_at > to_seconds(now))
+    query = update(connections).where(connections.c.id == connection_id, is_due)
+    return tx.connection.execute(query.values(looked_at=to_seconds(now))).rowcount == 1
+
+
+def save_topics(tx: WriteTransaction, connection_id: int, topics: tuple[str, ...] | None) -> None:
+    """Update the events that the shop was not asked to send."""
+    query = update(connections).where(connections.c.id == connection_id)
+    tx.connection.execute(query.values(missing_topics=topics_to_text(topics)))
+
+
+#: The most payloads that a question reads.
+_AT_ONCE = 200
+_OVER = (EventState.DONE.value, EventState.IGNORED.value)
+#: An escaped line break before an address is no part of it.
+_ESCAPED = re.compile(r"\\+[nrt]")
+
+
+def forget_customer(tx: WriteTransaction, customer_id: int) -> None:
+    """Empty the payloads of a customer's events; what waits cannot be worked off any more."""
+    _forget(tx, shop_events.c.customer_id == customer_id)
+
+
+def forget_events(tx: WriteTransaction, event_ids: Collection[int]) -> None:
+    """The same for these events."""
+    if event_ids:
+        _forget(tx, shop_events.c.id.in_(event_ids))
+
+
+def find_naming(tx: ReadTransaction, email: str, after_id: int) -> Naming:
+    """Of the next events that belong to no customer, those that have this e-mail address in them."""
+    column = shop_events.c
+    query = select(column.id, column.sealed_payload).where(column.id > after_id, column.customer_id.is_(None))
+    found = tx.connection.execute(query.order_by(column.id).limit(_AT_ONCE)).all()
+    pattern = _pattern_of(email)
+    naming = tuple(
+        row.id
+        for row in found
+        if (payload := store.unseal_payload(tx, row.id, row.sealed_payload)) is not None
+        and _is_in(payload, pattern)
+    )
+    return Naming(naming, found[-1].id if len(found) == _AT_ONCE else None)
+
+
+def _forget(tx: WriteTransaction, which: ColumnElement[bool]) -> None:
+    for row in tx.connection.execute(select(shop_events.c.id, shop_events.c.state).where(which)).all():
+        store.forget_payload(tx, row.id)
+        if row.state not in _OVER:
+            store.save_outcome(tx, row.id, EventState.UNMATCHED, Reason.FORGOTTEN)
+
+
+def _pattern_of(email: str) -> re.Pattern[str]:
+    """The address, not as a part of a longer one."""
+    return re.compile(rf"(?<![\w.+-]){re.escape(fold_email(email))}(?![\w-]|\.\w)")
+
+
+def _is_in(payload: Payload, pattern: re.Pattern[str]) -> bool:
+    """Whether the address is in the body, in any case, and however it is escaped."""
+    try:
+        text = msgspec.json.encode(msgspec.json.decode(payload.body)).decode()
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        raw = payload.body.decode(errors="replace")
+        text = f"{raw} {unquote_plus(raw)}"
+    return pattern.search(_ESCAPED.sub(" ", fold_email(text))) is not None

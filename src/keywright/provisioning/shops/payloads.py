@@ -1,4 +1,4 @@
-"""What is kept of a shop's event: the body as it came, and the headers that its module reads."""
+"""The modules of the shops, and what is kept of an event: the body, and the headers that its module reads."""
 
 import hashlib
 from collections.abc import Mapping
@@ -6,9 +6,19 @@ from collections.abc import Mapping
 import msgspec
 
 from keywright.core.errors import UnreadableEvent
+from keywright.provisioning.shops import generic, lemonsqueezy, paddle, stripe, woocommerce
 from keywright.provisioning.shops.event_rules import require_usable
-from keywright.provisioning.shops.model import Connection, Payload, ShopEvent
-from keywright.provisioning.shops.modules import MODULES
+from keywright.provisioning.shops.model import Connection, Payload, Shop, ShopEvent
+from keywright.provisioning.shops.shop_module import ShopModule
+
+MODULES: Mapping[Shop, ShopModule] = {
+    Shop.STRIPE: stripe,
+    Shop.PADDLE: paddle,
+    Shop.WOOCOMMERCE: woocommerce,
+    Shop.LEMONSQUEEZY: lemonsqueezy,
+    Shop.GENERIC: generic,
+}
+
 
 #: The headers that say what an event is, not who sent it. Signatures are not kept.
 _KEPT_HEADERS = frozenset({"webhook-id", "x-event-name"})

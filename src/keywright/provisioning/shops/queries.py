@@ -7,16 +7,9 @@ from msgspec.structs import replace
 
 from keywright.core.command import Query
 from keywright.core.errors import UnknownConnection
-from keywright.core.paging import ItemPage
+from keywright.core.nouns import ItemPage
 from keywright.db import ReadTransaction
-from keywright.provisioning.shops import (
-    event_rules,
-    forgetting_store,
-    later_store,
-    rules,
-    sold_store,
-    store,
-)
+from keywright.provisioning.shops import event_rules, later_store, rules, sold_store, store
 from keywright.provisioning.shops.commands import (
     FindDifference,
     FindShopEventsNaming,
@@ -28,7 +21,7 @@ from keywright.provisioning.shops.commands import (
     OpenConnection,
     OpenShopEvent,
 )
-from keywright.provisioning.shops.holding import Holding
+from keywright.provisioning.shops.later_purchases import Holding
 from keywright.provisioning.shops.line_rules import list_lines
 from keywright.provisioning.shops.model import (
     Connection,
@@ -127,7 +120,7 @@ def find_naming_in(tx: ReadTransaction, query: FindShopEventsNaming) -> Naming:
     customer = CUSTOMERS.find(tx, query.customer_id)
     if customer is None or customer.email is None:
         return Naming((), None)
-    return forgetting_store.find_naming(tx, customer.email, query.after_id)
+    return later_store.find_naming(tx, customer.email, query.after_id)
 
 
 QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from keywright.core.command import Context
 from keywright.core.errors import ConnectionFieldInvalid, ShopRefused, UnreadableEvent
-from keywright.provisioning.shops.client import open_api
 from keywright.provisioning.shops.commands import StoreShopEvent
 from keywright.provisioning.shops.event_rules import require_usable
 from keywright.provisioning.shops.model import (
@@ -22,9 +21,8 @@ from keywright.provisioning.shops.model import (
     ShopEvent,
     UnreadableOrder,
 )
-from keywright.provisioning.shops.modules import MODULES
-from keywright.provisioning.shops.payloads import payload_of, unreadable_id
-from keywright.provisioning.shops.shop_module import ApiAccess
+from keywright.provisioning.shops.payloads import MODULES, payload_of, unreadable_id
+from keywright.provisioning.shops.shop_module import ApiAccess, open_api
 
 
 def find_access(opened: OpenedConnection) -> ApiAccess:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 
-from keywright.events.outbox import MAX_LICENSES, MailTemplate, QueuedMail, Subject
+from keywright.events.model import MAX_LICENSES, MailTemplate, QueuedMail, Subject
 from keywright.events.outbox_store import queue_mail
 from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.unit_of_work import LicenseWork

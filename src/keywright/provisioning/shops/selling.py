@@ -17,9 +17,8 @@ from keywright.provisioning.licenses import CustomerReference, IssueLicenses, ma
 from keywright.provisioning.policies.model import Policy
 from keywright.provisioning.shops import event_rules, outcome_rules, rules, sold_store
 from keywright.provisioning.shops.commands import WorkShopEvent
-from keywright.provisioning.shops.connection_rules import take_metadata
-from keywright.provisioning.shops.holding import Holding
-from keywright.provisioning.shops.later_purchases import LaterPurchases
+from keywright.provisioning.shops.event_rules import take_metadata
+from keywright.provisioning.shops.later_purchases import Holding, LaterPurchases
 from keywright.provisioning.shops.line_rules import Resolve, list_lines
 from keywright.provisioning.shops.model import (
     Again,

@@ -18,7 +18,7 @@ from sqlalchemy import (
     update,
 )
 
-from keywright.core.paging import ItemPage
+from keywright.core.nouns import ItemPage
 from keywright.db.bulk import Values, insert_or
 from keywright.db.rows import is_due, read_page, to_datetime, to_optional_seconds, to_seconds, with_datetimes
 from keywright.db.schema import connections, shop_events

@@ -1,18 +1,28 @@
-"""The account of the user who is signed in."""
+"""The account of the user who is signed in, and the second factor."""
 
+from collections.abc import Mapping
+from typing import Any
+
+from markupsafe import Markup
 from starlette.responses import Response
 
-from keywright.http.admin.texts import ROLE_TEXTS
-from keywright.http.pages.attempts import Attempts
-from keywright.http.pages.inputs import Inputs
-from keywright.http.pages.languages import N_, _, speaking
+from keywright.http.admin.texts import ROLE_TEXTS, WRONG_CODE, wrong_code_message
+from keywright.http.pages.formats import N_, _, speaking
+from keywright.http.pages.forms import Inputs
 from keywright.http.pages.page import Section, page
-from keywright.http.pages.passwords import check_password, hash_password, read_new_password
+from keywright.http.pages.passwords import Attempts, check_password, hash_password, read_new_password
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.site import Site
-from keywright.identity import sessions
-from keywright.identity.commands import ChangeUser, EndSession
-from keywright.identity.model import Right, Session
+from keywright.identity import second_factors, sessions, store
+from keywright.identity.model import (
+    ChangeUser,
+    DisableSecondFactor,
+    EnableSecondFactor,
+    EndSession,
+    RenewRecoveryCodes,
+    Right,
+    Session,
+)
 from keywright.identity.passwords import MIN_PASSWORD_LENGTH
 from keywright.provisioning.customers import parse_email
 
@@ -109,3 +119,151 @@ def _render(request: PageRequest, errors: dict[str, str]) -> Response:
         has_factor=request.browser.signed_in is not None and request.browser.signed_in.has_factor,
         min_length=MIN_PASSWORD_LENGTH,
     )
+
+
+#: How many wrong passwords and codes a user may send in a minute.
+_MAX_CODES = 10
+_PATH = "/account/second-factor"
+
+
+class SecondFactors(Section):
+    """The second factor of the user who is signed in."""
+
+    label = N_("My second factor")
+    path = _PATH
+    in_menu = False
+    right = Right.LOOK
+    is_for_enrolling = True
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self._attempts = Attempts(user=_MAX_CODES)
+
+    @page("")
+    def show(self, request: PageRequest) -> Response:
+        """The second factor, or how to set it up."""
+        return _render_second_factor(request)
+
+    @page("/enable", methods=("POST",))
+    def enable(self, request: PageRequest) -> Response:
+        """Turn the second factor on, after the app has shown a right code."""
+        secret = request.form.get("secret", "")
+        if _has_factor(request) or not second_factors.is_secret(secret):
+            return request.redirect(_PATH)
+        codes = second_factors.new_recovery_codes()
+        command = EnableSecondFactor(
+            **self._begin_change(request),
+            secret=secret,
+            code_hashes=_hash_codes(codes),
+            **_session_fields(request, token := sessions.new_session_token()),
+        )
+        if not request.change(command):
+            return _render_second_factor(request, {"code": _(WRONG_CODE)}, secret)
+        self._end_change(request)
+        _replace_token(request, token)
+        return _render_codes(request, codes, _("Your second factor is set up"))
+
+    @page("/codes", methods=("POST",))
+    def renew_codes(self, request: PageRequest) -> Response:
+        """Replace the recovery codes."""
+        codes = second_factors.new_recovery_codes()
+        command = RenewRecoveryCodes(**self._begin_change(request), code_hashes=_hash_codes(codes))
+        if not request.change(command):
+            return _render_second_factor(
+                request, {"renewing_code": wrong_code_message(request, request.user)}
+            )
+        self._end_change(request)
+        return _render_codes(request, codes, _("Your new recovery codes"))
+
+    @page("/disable", methods=("POST",))
+    def disable(self, request: PageRequest) -> Response:
+        """Turn the second factor off."""
+        fields = self._begin_change(request)
+        if not check_password(request, request.user, request.form.raw("password")):
+            return _render_second_factor(request, {"password": _("This is not your password.")})
+        token = sessions.new_session_token()
+        if not request.change(DisableSecondFactor(**fields, **_session_fields(request, token))):
+            return _render_second_factor(
+                request, {"disabling_code": wrong_code_message(request, request.user)}
+            )
+        self._end_change(request)
+        _replace_token(request, token)
+        return request.redirect(
+            "/account", _("Your second factor is turned off. You are signed out everywhere else.")
+        )
+
+    def _begin_change(self, request: PageRequest) -> dict[str, Any]:
+        """Count an attempt; returns the fields that every command here has. Raises ``RateLimited``."""
+        self._attempts.begin({"user": str(request.user.id)})
+        return {
+            "context": request.context,
+            "user_id": request.user.id,
+            "code": request.form.get("code", ""),
+        }
+
+    def _end_change(self, request: PageRequest) -> None:
+        """Do not count the attempt: password and code were right."""
+        self._attempts.undo({"user": str(request.user.id)})
+
+
+def redirect_to_enrollment(request: PageRequest) -> Response:
+    """Send a user who must have a second factor to the page that sets it up."""
+    if request.is_from_script:
+        return request.text(_("Set up your second factor first."), status=403)
+    return request.redirect(_PATH)
+
+
+def _has_factor(request: PageRequest) -> bool:
+    return request.ask(lambda tx: store.has_factor(tx, request.user.id))
+
+
+def _hash_codes(codes: list[str]) -> tuple[bytes, ...]:
+    return tuple(map(second_factors.hash_recovery_code, codes))
+
+
+def _session_fields(request: PageRequest, token: str) -> dict[str, Any]:
+    """The fields of a command that ends all sessions of the user but continues this one with a new token."""
+    return {"session": request.session.token_hash, "new_session": sessions.hash_session_token(token)}
+
+
+def _replace_token(request: PageRequest, token: str) -> None:
+    request.browser.set_token(token)
+    request.browser.find_user(request.site.runner)
+
+
+def _render_codes(request: PageRequest, codes: list[str], title: str) -> Response:
+    # The codes are in this answer only: no redirect, no cookie, no log.
+    return request.render("second_factor/codes.html", title=title, codes=codes)
+
+
+def _render_second_factor(request: PageRequest, errors: Mapping[str, str] = {}, secret: str = "") -> Response:
+    user = request.user
+    factor = request.ask(lambda tx: store.find_factor(tx, user.id))
+    if factor is not None:
+        left = request.ask(lambda tx: store.count_codes(tx, user.id))
+        return request.render("second_factor/show.html", factor=factor, left=left, errors=errors)
+    secret = secret or second_factors.new_secret()
+    uri = second_factors.provisioning_uri(secret, user.name, _issuer(request))
+    return request.render(
+        "second_factor/enable.html",
+        secret=secret,
+        uri=uri,
+        picture=_draw_qr_code(uri),
+        errors=errors,
+        is_required=request.browser.must_enroll,
+    )
+
+
+def _issuer(request: PageRequest) -> str:
+    """The name of this installation in the app."""
+    return f"Keywright {request.http.url.hostname or ''}".strip()
+
+
+def _draw_qr_code(text: str) -> Markup:
+    """A QR code, dark on light in every theme: cameras need that."""
+    import segno
+
+    svg = segno.make(text, error="m", micro=False).svg_inline(
+        border=4, dark="#000", light="#fff", svgclass=None, lineclass=None, omitsize=True
+    )
+    return Markup(svg)  # noqa: S704

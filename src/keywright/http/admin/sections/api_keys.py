@@ -7,16 +7,14 @@ from starlette.responses import Response
 
 from keywright.core import parsing
 from keywright.core.errors import UnknownApiKey
-from keywright.http.admin.event_filter import reader_zone
+from keywright.http.admin.event_views import reader_zone
 from keywright.http.admin.name_suggestions import number_parser, suggest_names
-from keywright.http.pages.formats import write_moment
-from keywright.http.pages.inputs import Inputs, parse_choice, require_id
-from keywright.http.pages.languages import N_, _
+from keywright.http.pages.formats import N_, _, write_moment
+from keywright.http.pages.forms import Inputs, parse_choice, require_id
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity import api_keys as access
-from keywright.identity.commands import IssueApiKey, RevokeApiKey
-from keywright.identity.model import ApiKey, Permissions, Right
+from keywright.identity.model import ApiKey, IssueApiKey, Permissions, RevokeApiKey, Right
 from keywright.identity.store import list_api_keys
 from keywright.provisioning.products import NameKind
 from keywright.provisioning.store import names_of

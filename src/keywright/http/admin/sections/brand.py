@@ -8,8 +8,8 @@ from starlette.responses import Response
 from keywright.core.parsing import parse_name
 from keywright.http.admin.texts import portal_gaps
 from keywright.http.pages.error_messages import explain
-from keywright.http.pages.inputs import Inputs
-from keywright.http.pages.languages import N_, _
+from keywright.http.pages.formats import N_, _
+from keywright.http.pages.forms import Inputs
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.render import PORTAL
 from keywright.http.pages.request import PageRequest

@@ -8,11 +8,11 @@ from starlette.responses import Response
 
 from keywright.core import parsing
 from keywright.core.errors import ConnectionFieldInvalid, NoSuchAddress, UnknownPolicy
-from keywright.core.paging import Paging
+from keywright.core.nouns import Paging
 from keywright.db import ReadTransaction
 from keywright.http.pages.error_messages import message_for
-from keywright.http.pages.inputs import Inputs, parse_choice, parse_number, require_id
-from keywright.http.pages.languages import N_, _, ngettext
+from keywright.http.pages.formats import N_, _, ngettext
+from keywright.http.pages.forms import Inputs, parse_choice, parse_number, require_id
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right

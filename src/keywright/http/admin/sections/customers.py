@@ -12,18 +12,18 @@ from keywright.core.errors import Refusal
 from keywright.core.fields import Fields
 from keywright.core.nouns import Create
 from keywright.http.admin.crud import CrudSection, FormField
-from keywright.http.admin.customer_page import read_customer
+from keywright.http.admin.noun_pages import read_customer
 from keywright.http.pages.error_messages import message_for
-from keywright.http.pages.inputs import Inputs, parse_number
-from keywright.http.pages.languages import N_, _
+from keywright.http.pages.formats import N_, _
+from keywright.http.pages.forms import Inputs, parse_number
 from keywright.http.pages.page import page
 from keywright.http.pages.render import PORTAL
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right
 from keywright.identity.sessions import new_session_token
 from keywright.licensing.activations.model import Deactivate
-from keywright.maintenance.commands import EraseCustomer
 from keywright.maintenance.personal_data import erase_all
+from keywright.maintenance.tasks import EraseCustomer
 from keywright.provisioning.customers import CUSTOMER, Customer, change_note, read_note
 from keywright.provisioning.portal.model import MakePortalLink
 from keywright.provisioning.shops.queries import find_naming_in

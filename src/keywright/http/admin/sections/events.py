@@ -7,11 +7,11 @@ from starlette.responses import Response
 from keywright.db import ReadTransaction
 from keywright.events.prose import PROSE
 from keywright.http.admin import event_text, event_views
-from keywright.http.admin.event_filter import list_filtered, read_filter, to_file
+from keywright.http.admin.event_views import list_filtered, read_filter, to_file
 from keywright.http.admin.name_suggestions import suggest_names
 from keywright.http.admin.periods import PRESETS
-from keywright.http.pages.inputs import parse_number
-from keywright.http.pages.languages import N_, _
+from keywright.http.pages.formats import N_, _
+from keywright.http.pages.forms import parse_number
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import ApiKey, Right, User

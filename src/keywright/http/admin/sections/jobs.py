@@ -5,14 +5,14 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from keywright.background.job_clean_up import FILES_KEPT, JOBS_KEPT
+from keywright.background.clean_up import FILES_KEPT, JOBS_KEPT
 from keywright.core.errors import Refusal, UnknownJob
 from keywright.db import ReadTransaction
 from keywright.http.admin.job_text import describe_outcomes, scope_of, title_of, translate_message
-from keywright.http.admin.undo_forms import ONLY_ADMINISTRATORS, may_undo
+from keywright.http.admin.undo import ONLY_ADMINISTRATORS, may_undo
 from keywright.http.pages.error_messages import message_for
-from keywright.http.pages.inputs import parse_number, require_id
-from keywright.http.pages.languages import N_, _
+from keywright.http.pages.formats import N_, _
+from keywright.http.pages.forms import parse_number, require_id
 from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.render import url
@@ -22,8 +22,7 @@ from keywright.identity.store import find_user_by_id
 from keywright.jobs import files as job_files
 from keywright.jobs import orders
 from keywright.jobs import store as job_store
-from keywright.jobs.commands import CancelJob, FetchFile, FetchKeys
-from keywright.jobs.model import Job, JobState
+from keywright.jobs.model import CancelJob, FetchFile, FetchKeys, Job, JobState
 from keywright.jobs.orders import Change, Export, Import, Order, TakeBack, What
 from keywright.jobs.taking_back import can_be_taken_back, has_keys_for
 from keywright.provisioning.importers.model import Verdict

@@ -1,23 +1,40 @@
-"""The outbox: mails that wait, and those of the last weeks."""
+"""The outbox, and the templates of mails: the built-in ones, and the vendor's own."""
 
-from starlette.responses import Response
+from typing import NamedTuple
 
+from starlette.responses import HTMLResponse, Response
+
+from keywright.background.mailer import mail_settings_of
 from keywright.core.errors import NoSuchAddress
-from keywright.delivery.mail import store
-from keywright.delivery.mail.model import DecideHeld, SendAgain
-from keywright.events.outbox import MailState
+from keywright.db.transaction import ReadTransaction
+from keywright.delivery.mail import letters, store
+from keywright.delivery.mail.defaults import CODES, Source, built_in, choose_language
+from keywright.delivery.mail.html import LOGO
+from keywright.delivery.mail.message import Composed, render_source
+from keywright.delivery.mail.model import (
+    EVERY_PRODUCT,
+    DecideHeld,
+    DeleteTemplate,
+    OwnTemplate,
+    QueueSample,
+    SaveTemplate,
+    SendAgain,
+)
+from keywright.delivery.mail.sandbox import MAX_SOURCE, BadTemplate
+from keywright.events.model import MailState, MailTemplate
 from keywright.http.admin.name_suggestions import read_number
 from keywright.http.admin.periods import PAGE_SIZE
 from keywright.http.admin.texts import MAIL_STATES, MAIL_TEXTS, mail_gaps
 from keywright.http.pages.error_messages import explain
-from keywright.http.pages.inputs import parse_number, require_id
-from keywright.http.pages.languages import N_, _, ngettext
+from keywright.http.pages.formats import N_, _, ngettext
+from keywright.http.pages.forms import parse_number, require_id
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right
+from keywright.provisioning.brand import Brand
 from keywright.provisioning.customers import fold_email
 from keywright.provisioning.products import NameKind
-from keywright.provisioning.store import find_by_emails
+from keywright.provisioning.store import find_brand, find_by_emails, list_names
 
 #: No mail goes to this customer.
 _NOBODY = -(2**62)
@@ -115,3 +132,171 @@ class Mails(Section):
         else:
             text = ngettext("%(num)s mail is dropped.", "%(num)s mails are dropped.", decided)
         return request.redirect(self.path, text)
+
+
+#: The most products that can be chosen from.
+_MAX_PRODUCTS = 500
+_MAX_SUBJECT = 500
+#: For the preview of a mail alone: its styles are inside it, and nothing else may be.
+_PREVIEW_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox; base-uri 'none'; "
+    "frame-ancestors 'none'"
+)
+
+
+class _Place(NamedTuple):
+    """A template's name, product and language."""
+
+    name: MailTemplate
+    product_id: int
+    language: str
+
+    @property
+    def path(self) -> str:
+        return f"/mail-templates/{self.name}?language={self.language}&product={self.product_id}"
+
+
+class MailTemplates(Section):
+    """The templates; the page of mails leads here."""
+
+    label = N_("Mail templates")
+    path = "/mail-templates"
+    in_menu = False
+    right = Right.ADMINISTER
+
+    @page("")
+    def list_all(self, request: PageRequest) -> Response:
+        """Every template, and the vendor's own ones."""
+        own = request.ask(store.list_templates)
+        products = request.ask(_list_products)
+        return request.render(
+            "mail_templates/list.html",
+            templates=MAIL_TEXTS,
+            own=own,
+            products=products,
+            languages=_languages(),
+            gaps=mail_gaps(self.site.settings),
+        )
+
+    @page("/{name}", methods=("GET", "POST"))
+    def edit(self, request: PageRequest) -> Response:
+        """Write a template, see it with plausible values, save it."""
+        place = _place_of(request)
+        own = request.ask(lambda tx: _find_own(tx, place))
+        language = choose_language(place.language, "en")
+        source = built_in(place.name, language) if own is None else Source(own.subject, own.text, own.html)
+        errors: dict[str, str] = {}
+        if request.is_post:
+            source = Source(
+                request.form.get("subject", ""),
+                request.form.raw("text").replace("\r\n", "\n"),
+                request.form.raw("html").replace("\r\n", "\n"),
+            )
+            composed = self._compose(request, place, source, errors)
+            if composed is not None and request.form.get("do") == "html":
+                return _preview_page(composed, request.ask(find_brand))
+            if composed is not None and request.form.get("do") != "preview":
+                save = SaveTemplate(context=request.context, **place._asdict(), **source._asdict())
+                request.change(save)
+                return request.redirect(place.path, _("The template is saved."))
+        else:
+            composed = self._compose(request, place, source, errors)
+        return request.render(
+            "mail_templates/edit.html",
+            place=place,
+            source=source,
+            own=own,
+            composed=composed,
+            errors=errors if request.is_post else {},
+            template_label=MAIL_TEXTS[place.name],
+            products=request.ask(_list_products),
+            languages=_languages(),
+            max_source=MAX_SOURCE,
+            gaps=mail_gaps(self.site.settings),
+        )
+
+    @page("/{name}/test", methods=("POST",))
+    def send_sample(self, request: PageRequest) -> Response:
+        """Send a test mail with sample values to the user."""
+        place = _place_of(request)
+        if request.user.email is None:
+            message = _("Set your e-mail address under “My account” first.")
+            return request.redirect(place.path, message, is_error=True)
+        sample = QueueSample(
+            context=request.context,
+            user_id=request.user.id,
+            template=place.name,
+            product_id=place.product_id or None,
+            language=place.language,
+        )
+        request.change(sample)
+        if self.site.settings.smtp_server is None:
+            return request.redirect(place.path, _("The test mail waits: there is no mail server."))
+        return request.redirect(place.path, _("The test mail is on its way."))
+
+    @page("/{name}/delete", methods=("POST",))
+    def delete(self, request: PageRequest) -> Response:
+        """Use the built-in template again."""
+        place = _place_of(request)
+        request.change(DeleteTemplate(context=request.context, **place._asdict()))
+        return request.redirect(place.path, _("The built-in template is used again."))
+
+    def _compose(
+        self, request: PageRequest, place: _Place, source: Source, errors: dict[str, str]
+    ) -> Composed | None:
+        """The mail with sample values; None, and the errors of the fields, where it cannot be rendered."""
+        brand = request.ask(find_brand)
+        mail_settings = mail_settings_of(self.site.settings)
+        vendor = brand.name or mail_settings.vendor or _("Your company")
+        mail_settings = mail_settings._replace(vendor=vendor)
+        values = letters.sample_values(mail_settings, request.now)
+        if not source.subject.strip() or len(source.subject) > _MAX_SUBJECT:
+            errors["subject"] = _("Write a subject of at most %(number)s characters.", number=_MAX_SUBJECT)
+        if not source.text.strip():
+            errors["text"] = _("This field is required.")
+        for field, part in (
+            ("subject", Source(source.subject, "-")),
+            ("text", Source("-", source.text)),
+            ("html", Source("-", "-", source.html)),
+        ):
+            try:
+                render_source(part, values, choose_language(place.language, "en"), Brand(), is_strict=True)
+            except BadTemplate as problem:
+                errors.setdefault(field, _sentence_of(problem))
+        if errors:
+            return None
+        return render_source(source, values, choose_language(place.language, "en"), brand, is_strict=True)
+
+
+def _sentence_of(problem: BadTemplate) -> str:
+    if problem.line is None:
+        return problem.sentence
+    return _("Line %(line)s: %(problem)s", line=problem.line, problem=problem.sentence)
+
+
+def _place_of(request: PageRequest) -> _Place:
+    """The template in the address. Raises ``NoSuchAddress``."""
+    name = next((one for one in MailTemplate if one == request.path_params["name"]), None)
+    language = request.query.get("language", CODES[0])
+    product_id = parse_number(request.query.get("product", "")) or EVERY_PRODUCT
+    if name is None or language not in CODES:
+        raise NoSuchAddress
+    return _Place(name, product_id, language)
+
+
+def _find_own(tx: ReadTransaction, place: _Place) -> OwnTemplate | None:
+    own = store.find_template(tx, place.name, place.product_id, place.language)
+    return own if own is not None and own.product_id == place.product_id else None
+
+
+def _list_products(tx: ReadTransaction) -> dict[int, str]:
+    return list_names(tx, NameKind.PRODUCT, after=0, limit=_MAX_PRODUCTS)
+
+
+def _languages() -> dict[str, str]:
+    return {code: choose_language(code, "en").name for code in CODES}
+
+
+def _preview_page(composed: Composed, brand: Brand) -> Response:
+    page = composed.html.replace(LOGO, f"data:{brand.logo_type};base64,{brand.logo}")
+    return HTMLResponse(page, headers={"content-security-policy": _PREVIEW_POLICY})

@@ -10,8 +10,8 @@ from keywright.db import ReadTransaction
 from keywright.http.admin import event_text, event_views
 from keywright.http.admin.activity import read_activity
 from keywright.http.admin.site import AdminSite
-from keywright.http.pages.inputs import parse_number
-from keywright.http.pages.languages import N_, _
+from keywright.http.pages.formats import N_, _
+from keywright.http.pages.forms import parse_number
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right

@@ -14,7 +14,6 @@ from keywright.core import parsing
 from keywright.core.errors import InvalidParameters, PolicyArchived, PolicyTooWeak, Refusal
 from keywright.core.nouns import list_members
 from keywright.http.admin.name_suggestions import number_parser, suggest, suggest_names, write_number
-from keywright.http.admin.policy_undo import fields_of, to_undo
 from keywright.http.admin.terms_form import (
     BEGINNINGS,
     DEFAULT_BEGINNING,
@@ -26,11 +25,18 @@ from keywright.http.admin.terms_form import (
     translate_choices,
     write_terms,
 )
-from keywright.http.admin.undo_forms import read_past, refuse_undo, say_whether_undone, undo_form
-from keywright.http.pages import languages
+from keywright.http.admin.undo import (
+    fields_of,
+    read_past,
+    refuse_undo,
+    say_whether_undone,
+    to_undo,
+    undo_form,
+)
+from keywright.http.pages import formats
 from keywright.http.pages.error_messages import explain, message_for
-from keywright.http.pages.inputs import Inputs, parse_number, parse_positive, require_id
-from keywright.http.pages.languages import N_, _, ngettext
+from keywright.http.pages.formats import N_, _, ngettext
+from keywright.http.pages.forms import Inputs, parse_number, parse_positive, require_id
 from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.render import url
@@ -222,7 +228,7 @@ class Policies(Section):
             errors=inputs.errors,
             statuses=[(one.name.lower(), _(one.name.lower()).capitalize()) for one in Status],
             max_amount=MAX_GENERATED,
-            terms=describe_terms(policy.terms, languages),
+            terms=describe_terms(policy.terms, formats),
             suggestions=request.ask(suggest_names),
         )
 

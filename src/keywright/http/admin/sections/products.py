@@ -7,10 +7,10 @@ from starlette.responses import Response
 
 from keywright.core.errors import NoSuchAddress, NotFound
 from keywright.http.admin.crud import CrudSection
-from keywright.http.admin.product_page import read_product, read_release
+from keywright.http.admin.noun_pages import read_product, read_release
 from keywright.http.admin.signing import list_signing_keys
-from keywright.http.pages.inputs import Inputs, parse_positive, require_id
-from keywright.http.pages.languages import N_, _
+from keywright.http.pages.formats import N_, _
+from keywright.http.pages.forms import Inputs, parse_positive, require_id
 from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right

@@ -10,8 +10,8 @@ from starlette.responses import Response
 from keywright.core.crypto import mask
 from keywright.core.errors import NoSuchAddress
 from keywright.db import ReadTransaction
-from keywright.http.pages.inputs import parse_number
-from keywright.http.pages.languages import N_
+from keywright.http.pages.formats import N_
+from keywright.http.pages.forms import parse_number
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right

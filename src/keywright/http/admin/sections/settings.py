@@ -14,12 +14,12 @@ from keywright.core.errors import ConfigurationError, NoSuchAddress
 from keywright.db.stored_settings import list_stored
 from keywright.delivery.mail.defaults import choose_language
 from keywright.delivery.mail.model import Fate
+from keywright.http.pages.formats import N_, _
 from keywright.http.pages.forms import Form
-from keywright.http.pages.languages import N_, _
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right
-from keywright.maintenance.commands import SaveSettings
+from keywright.maintenance.tasks import SaveSettings
 
 #: The groups of settings: the title of each and the settings, in the order of the page.
 _GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {

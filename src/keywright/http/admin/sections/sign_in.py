@@ -1,4 +1,4 @@
-"""Sign in, sign out, and create the first administrator."""
+"""Sign in and out; set the first password, and that of an invitation."""
 
 import hmac
 import re
@@ -8,26 +8,39 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from keywright.core.command import Context
-from keywright.core.errors import SetupOver, UnknownUser
+from keywright.core.errors import InvitationOver, SetupOver, UnknownUser
 from keywright.core.parsing import MAX_NAME_LENGTH, parse_name
-from keywright.db import ReadTransaction
-from keywright.http.admin.codes import is_recovery_code, wrong_code_message
-from keywright.http.pages.attempts import SIGN_IN_LIMITS, Attempts, sources_of
+from keywright.db.transaction import ReadTransaction
+from keywright.http.admin.texts import is_recovery_code, wrong_code_message
 from keywright.http.pages.error_messages import explain
-from keywright.http.pages.kept_form import KeptForm, parse_kept, write_kept
-from keywright.http.pages.languages import N_, _, ngettext
+from keywright.http.pages.formats import N_, _, ngettext
+from keywright.http.pages.once import KeptForm, parse_kept, write_kept
 from keywright.http.pages.page import Section, page
-from keywright.http.pages.passwords import check_password, hash_password, read_new_password
+from keywright.http.pages.passwords import (
+    SIGN_IN_LIMITS,
+    Attempts,
+    check_password,
+    hash_password,
+    read_new_password,
+    sources_of,
+)
 from keywright.http.pages.render import BASE, save_theme
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.rights import PUBLIC
 from keywright.http.pages.site import Site
-from keywright.identity import second_factors, sessions
-from keywright.identity.commands import CreateUser, EndSession, RefuseSignIn, StartSession
-from keywright.identity.model import Role, User
+from keywright.identity import second_factors, sessions, users
+from keywright.identity.model import (
+    AcceptInvitation,
+    CreateUser,
+    EndSession,
+    RefuseSignIn,
+    Role,
+    StartSession,
+    User,
+)
 from keywright.identity.passwords import MIN_PASSWORD_LENGTH
-from keywright.identity.second_factor_store import count_codes, has_factor
-from keywright.identity.store import find_user, has_users
+from keywright.identity.sessions import hash_session_token
+from keywright.identity.store import count_codes, find_user, has_factor, has_users
 
 #: How long the thread for sign-ins pauses after a wrong password, in seconds: unknown browsers must not
 #: occupy a processor all the time.
@@ -291,3 +304,35 @@ def _path_after_sign_in(target: str) -> str:
     if _OWN_PAGE.fullmatch(target) is None or target.startswith((f"{BASE}/sign-", f"{BASE}/setup")):
         return "/"
     return target.removeprefix(BASE) or "/"
+
+
+class Invitation(Section):
+    """The page for those who are invited."""
+
+    label = N_("Invitation")
+    path = "/invitation"
+    in_menu = False
+
+    @page("", methods=("GET", "POST"), right=PUBLIC)
+    def accept(self, request: PageRequest) -> Response:
+        """Set the password of the user whom the token invites."""
+        token = request.form.get("token", request.query.get("token", ""))
+        user = request.ask(lambda tx: users.find_invited(tx, token, request.now))
+        if user is None:
+            raise InvitationOver
+        errors: dict[str, str] = {}
+        if request.is_post:
+            password = read_new_password(request.form, errors)
+            if not errors:
+                context = Context(request.now, request.browser.origin)
+                command = AcceptInvitation(
+                    context=context,
+                    token_hash=hash_session_token(token),
+                    password_hash=hash_password(request, password),
+                )
+                request.change(command)
+                return request.redirect("/sign-in", _("The password is set. Sign in with it."))
+        request.browser.ensure_token()
+        return request.render(
+            "invitation.html", token=token, invited=user, errors=errors, min_length=MIN_PASSWORD_LENGTH
+        )

@@ -4,7 +4,7 @@ from starlette.responses import Response
 
 from keywright.core.errors import UnknownSigningKey
 from keywright.http.admin.signing import list_signing_keys
-from keywright.http.pages.languages import N_, _
+from keywright.http.pages.formats import N_, _
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right

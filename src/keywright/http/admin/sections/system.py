@@ -22,16 +22,14 @@ from keywright.db import ReadTransaction, database_path, without_password
 from keywright.events.model import RecordEvent
 from keywright.http.admin.site import AdminSite
 from keywright.http.admin.texts import system_gaps
-from keywright.http.pages.formats import write_size
-from keywright.http.pages.languages import N_, _
+from keywright.http.pages.formats import N_, _, write_size
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.runner import Runner
 from keywright.identity.model import Right
 from keywright.maintenance import clock, inspection
-from keywright.maintenance.backup.folder import Backups, media_type_of, read_chunks, require_readable
-from keywright.maintenance.commands import BelieveClock
-from keywright.maintenance.tasks import PROGRAM, OnEnd, State, Task, TaskRunner, backup_event
+from keywright.maintenance.backup.manifest import Backups, media_type_of, read_chunks, require_readable
+from keywright.maintenance.tasks import PROGRAM, BelieveClock, OnEnd, State, Task, TaskRunner, backup_event
 from keywright.search import projector
 
 _BACKUP, _EXAMINATION = "backup", "examination"

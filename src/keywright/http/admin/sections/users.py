@@ -6,15 +6,23 @@ from keywright.core import parsing
 from keywright.core.errors import UnknownUser, UserExists
 from keywright.http.admin.texts import ROLE_TEXTS
 from keywright.http.pages.error_messages import Message, message_for
-from keywright.http.pages.inputs import Inputs, parse_choice, require_id
-from keywright.http.pages.languages import N_, _
+from keywright.http.pages.formats import N_, _
+from keywright.http.pages.forms import Inputs, parse_choice, require_id
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.passwords import hash_password, read_new_password
 from keywright.http.pages.render import BASE
 from keywright.http.pages.request import PageRequest
-from keywright.identity import model, second_factor_store, sessions
-from keywright.identity.commands import ChangeUser, CreateUser, DisableSecondFactor, EndSession, InviteUser
-from keywright.identity.model import Right, Role, User
+from keywright.identity import model, sessions, store
+from keywright.identity.model import (
+    ChangeUser,
+    CreateUser,
+    DisableSecondFactor,
+    EndSession,
+    InviteUser,
+    Right,
+    Role,
+    User,
+)
 from keywright.identity.passwords import MIN_PASSWORD_LENGTH
 from keywright.identity.store import find_invitation_end, find_user_by_id, list_users
 from keywright.identity.users import INVITATION_TIME
@@ -34,7 +42,7 @@ class Users(Section):
         """All users; disabled ones come last."""
         users = request.ask(list_users)
         users.sort(key=lambda one: (one.disabled_at is not None, one.name.casefold()))
-        with_factor = request.ask(second_factor_store.list_users_with_factor)
+        with_factor = request.ask(store.list_users_with_factor)
         return request.render("users/list.html", users=users, with_factor=with_factor)
 
     @page("/new", methods=("GET", "POST"))
@@ -193,7 +201,7 @@ def _render(request: PageRequest, user: User, errors: dict[str, str]) -> Respons
         shown_user=user,
         sessions=request.ask(lambda tx: sessions.list_sessions(tx, user.id, request.now)),
         current_session=request.session.token_hash,
-        has_factor=request.ask(lambda tx: second_factor_store.has_factor(tx, user.id)),
+        has_factor=request.ask(lambda tx: store.has_factor(tx, user.id)),
         invited_until=request.ask(lambda tx: find_invitation_end(tx, user.id)),
         errors=errors,
         roles=ROLE_TEXTS,

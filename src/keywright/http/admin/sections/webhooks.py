@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from keywright.core import parsing
 from keywright.core.errors import NotFound
-from keywright.core.paging import Paging, Position, position_of
+from keywright.core.nouns import Paging, Position, position_of
 from keywright.db import ReadTransaction
 from keywright.delivery.webhooks import queries, rules, store
 from keywright.delivery.webhooks.addresses import parse_url
@@ -29,10 +29,10 @@ from keywright.delivery.webhooks.commands import (
 )
 from keywright.delivery.webhooks.fields import NewWebhook, WebhookFields
 from keywright.delivery.webhooks.model import Endpoint, NewEndpoint, Payload, State
-from keywright.http.admin.event_filter import reader_zone
+from keywright.http.admin.event_views import reader_zone
 from keywright.http.admin.name_suggestions import number_parser, suggest_names, write_number
-from keywright.http.pages.inputs import Inputs, parse_choice, require_id
-from keywright.http.pages.languages import N_, _
+from keywright.http.pages.formats import N_, _
+from keywright.http.pages.forms import Inputs, parse_choice, require_id
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right

@@ -12,21 +12,21 @@ from starlette.responses import Response
 from keywright.core.errors import MalformedForm
 from keywright.core.parsing import MAX_ID, parse_limit
 from keywright.db import ReadTransaction
-from keywright.http.admin.event_changes import Shown, write_label, write_value
+from keywright.http.admin.event_text import Shown, write_label, write_value
 from keywright.http.admin.job_text import translate_reason
 from keywright.http.admin.sections.licenses import filter as license_filter
 from keywright.http.admin.sections.licenses.filter import Chip, Filter
 from keywright.http.admin.sections.licenses.forms import read_extension
 from keywright.http.pages.error_messages import explain
-from keywright.http.pages.inputs import parse_positive
-from keywright.http.pages.languages import N_, _
+from keywright.http.pages.formats import N_, _
+from keywright.http.pages.forms import parse_positive
 from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right
 from keywright.jobs import orders
 from keywright.jobs.orders import Change, Export, Order, What
-from keywright.jobs.preview import preview
+from keywright.jobs.planning import preview
 from keywright.licensing.licenses.model import License
 from keywright.search import license_pages
 from keywright.search.filters import Search

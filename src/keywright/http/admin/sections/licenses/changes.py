@@ -1,27 +1,36 @@
-"""Changes of one license: edit, extend, disable, delete, deactivate."""
+"""Change a license: its fields, its terms, its note and tags."""
 
 from functools import partial
 from typing import Any
 
-from msgspec import to_builtins
+from msgspec import convert, to_builtins
 from starlette.responses import Response
 
 from keywright.core import crypto
 from keywright.core.command import Command
 from keywright.core.errors import LicenseKeyTaken, NothingToChange, Refusal, UnknownLicense
-from keywright.http.admin.event_filter import reader_zone
+from keywright.http.admin.event_views import reader_zone
 from keywright.http.admin.name_suggestions import suggest_names
 from keywright.http.admin.sections.licenses import forms
 from keywright.http.admin.sections.licenses.forms import get_details, get_license, keeps_deleted, undo_path
-from keywright.http.admin.undo_forms import undo_form
+from keywright.http.admin.terms_form import (
+    find_changed,
+    list_features,
+    read_terms,
+    terms_patch,
+    texts_from,
+    translate_choices,
+    write_terms,
+)
+from keywright.http.admin.undo import read_past, undo_form
 from keywright.http.pages.error_messages import explain, message_for
-from keywright.http.pages.formats import write_moment, write_number
-from keywright.http.pages.inputs import parse_positive
-from keywright.http.pages.languages import N_, _, ngettext
+from keywright.http.pages.formats import N_, _, ngettext, write_moment, write_number
+from keywright.http.pages.forms import Inputs, parse_number, parse_positive
 from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right
+from keywright.licensing import notes as rules
 from keywright.licensing.activations.model import Deactivate, DeactivateAll, LicenseRecord
 from keywright.licensing.leases.model import EndLease
 from keywright.licensing.licenses.model import (
@@ -32,9 +41,14 @@ from keywright.licensing.licenses.model import (
     Status,
     UpdateLicense,
 )
+from keywright.licensing.licenses.rules import terms_of
+from keywright.licensing.notes import Notes, SaveNotes
+from keywright.licensing.store import find_notes
+from keywright.licensing.terms.rules import set_by_hand
 from keywright.licensing.undo.rules import EnableLicense
-from keywright.provisioning.licenses import RotateKey
-from keywright.search.license_details import LicenseDetails
+from keywright.provisioning.licenses import MoveLicense, RotateKey
+from keywright.provisioning.policies import store as policy_store
+from keywright.search.license_pages import LicenseDetails
 
 _UNCHANGED = N_("Nothing was changed.")
 _PLACES_CHANGED = N_("Its activations have changed meanwhile. Please check again.")
@@ -286,3 +300,87 @@ def _deletion_text(request: PageRequest, details: LicenseDetails) -> list[str]:
         sentences.append(_("Programs notice it at their next validation."))
     sentences.append(_("To keep it but refuse new activations, disable it instead."))
     return sentences
+
+
+class LicenseTerms:
+    """The page that changes the terms of a license."""
+
+    @page("/{id:number}/terms", methods=("GET", "POST"), right=Right.CHANGE)
+    def change_terms(self, request: PageRequest) -> Response:
+        """Change the terms; ``policy`` in the address fills the form with those of a policy."""
+        license, inputs = get_license(request), Inputs(request.form)
+        before = terms = terms_of(license)
+        policies = request.ask(policy_store.list_policies)
+        number = parse_number(request.query.get("policy", ""))
+        policy = next((one for one in policies if one.id == number), None)
+        if policy is not None:
+            terms = policy.terms
+        moved = parse_number(request.form.get("policy", ""))
+        if request.is_post and moved is not None:
+            overwrite = inputs.is_checked("overwrite")
+            request.change(
+                MoveLicense(context=request.context, license=license.id, policy_id=moved, overwrite=overwrite)
+            )
+            back = f"/licenses/{license.id}"
+            return request.redirect(back, _("The policy is changed."), undo_path(request, license.id))
+        kept = {*before.entitlements, *(() if policy is None else policy.terms.entitlements)}
+        features = request.ask(lambda tx: list_features(tx, license.product_id, sorted(kept)))
+        if request.is_post:
+            terms = read_terms(inputs, request.form, features)
+            back = f"/licenses/{license.id}"
+            if not inputs.errors:
+                patch = terms_patch(before, terms)
+                if not patch:
+                    return request.redirect(back, _("Nothing was changed."))
+                request.change(UpdateLicense(context=request.context, license=license.id, terms=patch))
+                return request.redirect(back, _("The terms are changed."), undo_path(request, license.id))
+        values = write_terms(terms)
+        if inputs.errors:
+            values = texts_from(request.form)
+        return request.render(
+            "licenses/terms.html",
+            license=license,
+            policies=policies,
+            policy=policy,
+            values=values,
+            changed=find_changed(values, inputs.errors),
+            features=features,
+            choices=translate_choices(),
+            kept=sorted(set_by_hand(license.rule_terms)),
+            errors=inputs.errors,
+        )
+
+
+class Noting:
+    """The page that changes what is written about a license."""
+
+    @page("/{id:number}/note", methods=("GET", "POST"), right=Right.CHANGE)
+    def write_note(self, request: PageRequest) -> Response:
+        """Change the note and the tags."""
+        license, inputs = get_license(request), Inputs(request.form)
+        notes = request.ask(lambda tx: find_notes(tx, [license.id]))[license.id]
+        if request.is_post:
+            note = inputs.read("note", rules.parse_note) or ""
+            tags = inputs.read("tags", rules.parse_tags) or ()
+            if not inputs.errors:
+                new = Notes(note, tags)
+                request.change(SaveNotes(context=request.context, license=license.id, notes=new))
+                path = f"/licenses/{license.id}/note"
+                undo = undo_form(request, path, to_builtins(notes), to_builtins(new))
+                return request.redirect(f"/licenses/{license.id}", _("The note is saved."), undo)
+        return request.render("licenses/note.html", license=license, notes=notes, errors=inputs.errors)
+
+    @page("/{id:number}/note/undo", methods=("POST",), right=Right.CHANGE)
+    def undo_note(self, request: PageRequest) -> Response:
+        """Give the license the note and the tags of before."""
+        id = get_license(request).id
+        back = f"/licenses/{id}"
+        notes = request.ask(lambda tx: find_notes(tx, [id]))[id]
+        try:
+            past = read_past(request, f"{back}/note")
+            past.require_unchanged(to_builtins(notes))
+            before = convert(to_builtins(notes) | past.fields, Notes)
+            request.change(SaveNotes(context=request.context, license=id, notes=before, instead_of=notes))
+        except Refusal as refusal:
+            return request.redirect(back, message_for(refusal).sentence, is_error=True)
+        return request.redirect(back, _("Undone: the note is as before."))

@@ -8,14 +8,14 @@ from starlette.responses import Response
 from keywright.core.command import Command
 from keywright.core.errors import LicenseKeyTaken
 from keywright.db import ReadTransaction
-from keywright.http.admin.event_filter import reader_zone
+from keywright.http.admin.event_views import reader_zone
 from keywright.http.admin.name_suggestions import suggest_names, write_number
 from keywright.http.admin.sections.licenses import forms
 from keywright.http.admin.sections.licenses.forms import list_statuses, undo_path
-from keywright.http.pages import languages
+from keywright.http.pages import formats
 from keywright.http.pages.error_messages import message_for
-from keywright.http.pages.inputs import parse_number
-from keywright.http.pages.languages import _
+from keywright.http.pages.formats import _
+from keywright.http.pages.forms import parse_number
 from keywright.http.pages.once import Redirect, change_once
 from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
@@ -106,7 +106,7 @@ def _render(
         "licenses/new.html",
         policies=policies,
         policy=policy,
-        terms_in_words=[] if policy is None else describe_terms(policy.terms, languages),
+        terms_in_words=[] if policy is None else describe_terms(policy.terms, formats),
         texts=texts,
         errors=errors,
         zone=reader_zone(request),

@@ -5,8 +5,8 @@ from starlette.responses import Response
 from keywright.core.errors import Refusal
 from keywright.http.admin.sections.licenses.forms import get_license
 from keywright.http.pages.error_messages import explain, message_for
-from keywright.http.pages.inputs import parse_positive
-from keywright.http.pages.languages import _
+from keywright.http.pages.formats import _
+from keywright.http.pages.forms import parse_positive
 from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right

@@ -1,4 +1,4 @@
-"""The filter of the list of licenses, as addresses and forms spell it.
+"""The filter of licenses, and the views of the list that a user has saved.
 
 Text from the search box is sealed there: a label, or the address of a customer's computer, must not appear in
 the history of a browser or the log of a proxy.
@@ -7,17 +7,23 @@ the history of a browser or the log of a proxy.
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, urlencode
 
 import msgspec
+from starlette.responses import Response
 
 from keywright.core import parsing
-from keywright.core.errors import InvalidStatus
-from keywright.db import ReadTransaction
+from keywright.core.errors import InvalidStatus, TooManyViews
+from keywright.db.transaction import ReadTransaction
 from keywright.http.admin.name_suggestions import read_number
-from keywright.http.admin.sealed_text import seal_text, unseal_text
-from keywright.http.pages.error_messages import explain
-from keywright.http.pages.languages import _, ngettext
+from keywright.http.admin.texts import seal_text, unseal_text
+from keywright.http.pages.error_messages import explain, message_for
+from keywright.http.pages.formats import _, ngettext
+from keywright.http.pages.page import page
 from keywright.http.pages.render import BASE, url
+from keywright.http.pages.request import PageRequest
+from keywright.identity.model import DeleteView, Right, SaveView
+from keywright.identity.store import list_views
 from keywright.licensing.licenses.model import License, Status, parse_status
 from keywright.licensing.notes import parse_tag
 from keywright.provisioning import store
@@ -286,3 +292,42 @@ def _days(number: int | None) -> str:
 def _name(number: int | None, names: Mapping[int, str]) -> str:
     name = None if number is None else names.get(number)
     return str(number) if name is None else f"{name} ({number})"
+
+
+#: The longest filter of a view, in characters.
+_MAX_QUERY = 2_000
+
+
+class Views:
+    """Pages that save and delete views."""
+
+    @page("/views", methods=("POST",), right=Right.LOOK)
+    def save_view(self, request: PageRequest) -> Response:
+        """Save the filter in the form under a name."""
+        texts = {one: request.form[one] for one in NAMES if request.form.get(one, "")}
+        query, back = urlencode(texts), path_of(texts)
+        try:
+            name = parsing.parse_name(request.form.get("name", ""))
+            if len(query) > _MAX_QUERY:
+                raise ValueError(f"must have at most {_MAX_QUERY:,} characters")
+        except ValueError:
+            return request.redirect(back, _("A view needs a name of 1 to 200 characters."), is_error=True)
+        command = SaveView(context=request.context, user_id=request.user.id, name=name, query=query)
+        try:
+            request.change(command)
+        except TooManyViews as refusal:
+            return request.redirect(back, message_for(refusal).sentence, is_error=True)
+        return request.redirect(back, _("The view %(name)s is saved.", name=name))
+
+    @page("/views/delete", methods=("POST",), right=Right.LOOK)
+    def delete_view(self, request: PageRequest) -> Response:
+        """Delete a view."""
+        name = request.form.get("name", "")
+        request.change(DeleteView(context=request.context, user_id=request.user.id, name=name))
+        return request.redirect("/licenses", _("The view %(name)s is deleted.", name=name))
+
+
+def list_view_links(request: PageRequest) -> list[tuple[str, str]]:
+    """The names of the user's views, each with the address of the list."""
+    views = request.ask(lambda tx: list_views(tx, request.user.id))
+    return [(one.name, url("/licenses", **dict(parse_qsl(one.query)))) for one in views]

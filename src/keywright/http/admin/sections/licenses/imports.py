@@ -10,20 +10,17 @@ from starlette.responses import Response
 from keywright.config import Settings
 from keywright.core.errors import MalformedForm, SourceUnusable, UnknownJob
 from keywright.db import ReadTransaction
-from keywright.http.admin.event_filter import reader_zone
+from keywright.http.admin.event_views import reader_zone
 from keywright.http.admin.job_text import explain_line
 from keywright.http.admin.sections.licenses.filter import Names
-from keywright.http.pages.formats import UTC_NAME, find_zone
-from keywright.http.pages.forms import UploadedFile
-from keywright.http.pages.inputs import require_id
-from keywright.http.pages.languages import N_, _
+from keywright.http.pages.formats import N_, UTC_NAME, _, find_zone
+from keywright.http.pages.forms import UploadedFile, require_id
 from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right
-from keywright.jobs import orders, tables
+from keywright.jobs import files, orders
 from keywright.jobs import store as job_store
-from keywright.jobs.commands import AddToUpload, StartImport, StartUpload
-from keywright.jobs.model import Job, JobState
+from keywright.jobs.model import AddToUpload, Job, JobState, StartImport, StartUpload
 from keywright.jobs.orders import Import
 from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.licenses.store import find_licenses
@@ -134,7 +131,7 @@ def _with_settings(order: Import, settings: Settings) -> Import:
 
 def _group(table: TableParts) -> Iterator[tuple[tuple[int, bytes], ...]]:
     """The chunks of a table, as many as one command stores."""
-    chunks = [(tables.HEADER, table.header)] if table.format is Format.CSV else []
+    chunks = [(files.HEADER, table.header)] if table.format is Format.CSV else []
     size = 0
     for part in table.parts:
         if size + len(part.text) > _COMMAND_BYTES:
@@ -159,7 +156,7 @@ def _read_draft(tx: ReadTransaction, request: PageRequest, job: Job) -> Draft:
     order = orders.order_of(job)
     if not isinstance(order, Import):
         raise UnknownJob(job.id)
-    columns = tables.list_columns(tx, job, order)[:_MAX_COLUMNS]
+    columns = files.list_columns(tx, job, order)[:_MAX_COLUMNS]
     zone = request.form.get("zone", order.zone)
     if find_zone(zone) is None:
         raise MalformedForm
@@ -182,10 +179,10 @@ def _read_draft(tx: ReadTransaction, request: PageRequest, job: Job) -> Draft:
 def _try(tx: ReadTransaction, job: Job, order: Import, columns: list[str]) -> Draft:
     """The table with the order's fields of its columns."""
     error = _find_error(order.fields)
-    part = tables.find_part(tx, job, order, after=0)
+    part = files.find_part(tx, job, order, after=0)
     if error or part is None:
         return Draft(job, order, columns, [], error)
-    options = tables.read_options(tx, job, order)
+    options = files.read_options(tx, job, order)
     try:
         rows = list(uploads.read_part(options, part.first_line, part.text, _SHOWN_ROWS))
     except SourceUnusable as refusal:

@@ -13,24 +13,28 @@ from keywright.db import ReadTransaction
 from keywright.http.admin import event_views
 from keywright.http.admin.name_suggestions import suggest_names
 from keywright.http.admin.sections.licenses import filter as license_filter
-from keywright.http.admin.sections.licenses import standing
+from keywright.http.admin.sections.licenses import forms
 from keywright.http.admin.sections.licenses.bulk import Bulk, list_operations
-from keywright.http.admin.sections.licenses.changes import Changes
+from keywright.http.admin.sections.licenses.changes import Changes, LicenseTerms, Noting
 from keywright.http.admin.sections.licenses.creation import Creation
 from keywright.http.admin.sections.licenses.files import Files
-from keywright.http.admin.sections.licenses.filter import EXPIRED, EXPIRY_DAYS, Filter, Names
+from keywright.http.admin.sections.licenses.filter import (
+    EXPIRED,
+    EXPIRY_DAYS,
+    Filter,
+    Names,
+    Views,
+    list_view_links,
+)
 from keywright.http.admin.sections.licenses.forms import get_license, read_details, was_just_made
 from keywright.http.admin.sections.licenses.imports import Imports
-from keywright.http.admin.sections.licenses.noting import Noting
-from keywright.http.admin.sections.licenses.terms import LicenseTerms
 from keywright.http.admin.sections.licenses.transferring import Transferring, read_transfers
 from keywright.http.admin.sections.licenses.undo import Undo
-from keywright.http.admin.sections.licenses.views import Views, list_view_links
 from keywright.http.admin.site import AdminSite
-from keywright.http.pages import languages
+from keywright.http.pages import formats
 from keywright.http.pages.error_messages import explain
-from keywright.http.pages.inputs import Inputs, parse_number
-from keywright.http.pages.languages import N_, _, ngettext
+from keywright.http.pages.formats import N_, _, ngettext
+from keywright.http.pages.forms import Inputs, parse_number
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.http.terms_in_words import describe_meter, describe_terms
@@ -47,10 +51,9 @@ from keywright.licensing.usage.model import ListPeriods, PeriodFilter
 from keywright.licensing.usage.store import list_periods
 from keywright.licensing.views_store import list_managed
 from keywright.provisioning.policies import store as policy_store
-from keywright.search import event_pages, license_pages, projector
+from keywright.search import feed, license_pages, projector
 from keywright.search.filters import SORTED, Order, Search
-from keywright.search.license_details import LicenseDetails
-from keywright.search.license_pages import Page
+from keywright.search.license_pages import LicenseDetails, Page
 from keywright.search.projector import Lag
 from keywright.search.scan import MAX_COUNTED
 from keywright.search.statistics import RecentFigures
@@ -125,9 +128,7 @@ class Licenses(
         fingerprint = inputs.read("fingerprint", _parse_fingerprint) or ""
         if not inputs.errors:
             license = values["license"]
-            values["trial"] = request.ask(
-                lambda tx: standing.try_device(tx, license, fingerprint, request.now)
-            )
+            values["trial"] = request.ask(lambda tx: forms.try_device(tx, license, fingerprint, request.now))
         return request.render("licenses/show.html", **values, new_key="", errors=inputs.errors)
 
     @page("/{id:number}/key", methods=("POST",), right=Right.CHANGE)
@@ -166,11 +167,11 @@ def _read_license(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
         "names": names,
         "notes": find_notes(tx, [license.id])[license.id],
         "seen_at": find_last_seen(tx, details.activations),
-        "standing": standing.read_standing(tx, details, request.now),
+        "standing": forms.read_standing(tx, details, request.now),
         "trial": None,
         "policy": policy,
         "terms": terms,
-        "terms_in_words": describe_terms(terms, languages),
+        "terms_in_words": describe_terms(terms, formats),
         "kept_terms": sorted(set_by_hand(license.rule_terms)),
         "managed": list_managed(tx, [license], request.now)[0],
         "leases": [one for one in leases if one.ended_at is None and one.expires_at > request.now],
@@ -183,7 +184,7 @@ def _read_license(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
             ),
         ).items,
         "transfers": read_transfers(tx, request, license),
-        "meters": {name: describe_meter(meter, languages) for name, meter in terms.meters.items()},
+        "meters": {name: describe_meter(meter, formats) for name, meter in terms.meters.items()},
     }
 
 
@@ -194,7 +195,7 @@ def _parse_fingerprint(text: str) -> str | None:
 def _read_history(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
     details, license_names = _get_details(tx, request.path_params["id"])
     before_id = parse_number(request.query.get("before", ""))
-    records = event_pages.list_events(
+    records = feed.list_events(
         tx, EventFilter(license_id=details.license.id), before_id=before_id, limit=_PAGE_SIZE
     )
     names = event_views.find_names(tx, records.events)

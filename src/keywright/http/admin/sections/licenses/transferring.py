@@ -8,8 +8,8 @@ from keywright.core.errors import Refusal
 from keywright.db import ReadTransaction
 from keywright.http.admin.sections.licenses.forms import get_license
 from keywright.http.pages.error_messages import message_for
-from keywright.http.pages.inputs import require_id
-from keywright.http.pages.languages import N_, _
+from keywright.http.pages.formats import N_, _
+from keywright.http.pages.forms import require_id
 from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right

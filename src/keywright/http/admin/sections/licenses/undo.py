@@ -14,10 +14,10 @@ from keywright.events.model import Event
 from keywright.events.store import find_event, list_events
 from keywright.http.admin.sections.licenses import filter as license_filter
 from keywright.http.admin.sections.licenses.forms import undo_path
-from keywright.http.admin.undo_forms import ONLY_ADMINISTRATORS, Past, may_undo, read_past
+from keywright.http.admin.undo import ONLY_ADMINISTRATORS, Past, may_undo, read_past
 from keywright.http.pages.error_messages import message_for
-from keywright.http.pages.inputs import parse_number, require_id
-from keywright.http.pages.languages import _
+from keywright.http.pages.formats import _
+from keywright.http.pages.forms import parse_number, require_id
 from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right

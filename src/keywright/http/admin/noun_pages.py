@@ -1,31 +1,39 @@
-"""The page of a product: its policies and API keys, and what happened to its licenses."""
+"""The pages of a product and of a customer: what is theirs, and what happened to it."""
 
+import re
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from typing import Any
 
 from keywright.core.errors import NoSuchAddress
-from keywright.core.paging import Paging
-from keywright.db import ReadTransaction
+from keywright.core.nouns import Paging
+from keywright.db.transaction import ReadTransaction
+from keywright.delivery.mail.store import list_of_customer
+from keywright.http.admin import event_views
 from keywright.http.admin.activity import Series, build_chart, read_activity
-from keywright.http.admin.texts import version_text
-from keywright.http.admin.timeline import read_timeline
-from keywright.http.pages.inputs import require_id
-from keywright.http.pages.languages import N_, _
+from keywright.http.admin.event_views import read_timeline
+from keywright.http.admin.texts import MAIL_STATES, MAIL_TEXTS, version_text
+from keywright.http.pages.formats import N_, _
+from keywright.http.pages.forms import require_id
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import ApiKey, Right
 from keywright.identity.store import list_api_keys
+from keywright.licensing.activations.records import find_last_seen
 from keywright.licensing.updates.model import Release
 from keywright.licensing.updates.queries import ExplainRelease, explain_release
 from keywright.licensing.updates.rules import UpdateCode
 from keywright.licensing.updates.store import RELEASES, list_files
+from keywright.provisioning.customers import read_note
 from keywright.provisioning.policies import store as policy_store
+from keywright.provisioning.products import NameKind
 from keywright.provisioning.releases.commands import ListReleases
 from keywright.provisioning.releases.fields import ReleaseQuery
-from keywright.provisioning.store import PRODUCTS
-from keywright.search import reports
-from keywright.search.commands import ListVersions
-from keywright.search.owned_store import MAX_COUNTED, count_expiries, count_licenses
+from keywright.provisioning.store import CUSTOMERS, PRODUCTS, names_of
+from keywright.provisioning.store import customer_has_licenses as has_licenses
+from keywright.search import license_pages, reports
+from keywright.search.filters import Search
+from keywright.search.owned_store import MAX_COUNTED, Place, count_expiries, count_licenses, list_devices
+from keywright.search.statistics import ListVersions
 
 #: The most policies that are shown.
 _MAX_POLICIES = 100
@@ -140,3 +148,53 @@ def _list_releases(tx: ReadTransaction, product_id: int) -> Sequence[Release]:
     """The newest releases of a product, by their creation."""
     where, paging = ReleaseQuery(product_id=product_id), Paging("-created_at", None, _MAX_RELEASES)
     return RELEASES.list_page(tx, ListReleases(paging=paging, where=where)).items[:_MAX_RELEASES]
+
+
+#: How many of each are shown at once.
+_LICENSES, _DEVICES, _MAILS = 10, 20, 10
+_PLACE = re.compile(r"([0-9]{1,18})-([0-9a-f]{12})")
+
+
+def read_customer(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
+    """The values of the page. Raises ``NoSuchAddress`` for a number that no customer and no license has."""
+    number = require_id(request.path_params["id"])
+    customer = CUSTOMERS.find(tx, number)
+    if customer is None and not has_licenses(tx, number):
+        raise NoSuchAddress
+    licenses = license_pages.find_page(
+        tx,
+        Search(customer_id=number),
+        cursor=request.query.get("cursor"),
+        limit=_LICENSES,
+        now=request.now,
+    )
+    devices, next_place = list_devices(
+        tx, number, after=_parse_place(request.query.get("devices", "")), limit=_DEVICES
+    )
+    products = {one.product_id for one in licenses.licenses if one.product_id is not None}
+    return {
+        "number": number,
+        "customer": customer,
+        "note": "" if customer is None else read_note(customer),
+        "shop_link": _shop_link(request, number),
+        "has_portal": request.site.settings.portal,
+        "licenses": licenses,
+        "names": {"product": names_of(tx, NameKind.PRODUCT, products)},
+        "devices": [(one, event_views.device_name(one)) for one in devices],
+        "seen_at": find_last_seen(tx, devices),
+        "more_devices": None if next_place is None else f"{next_place.license_id}-{next_place.token}",
+        "mails": [] if customer is None else list_of_customer(tx, number, limit=_MAILS),
+        "mail_texts": MAIL_TEXTS,
+        "mail_states": MAIL_STATES,
+        **read_timeline(tx, request, customer=str(number)),
+    }
+
+
+def _parse_place(text: str) -> Place | None:
+    found = _PLACE.fullmatch(text)
+    return None if found is None else Place(int(found[1]), found[2])
+
+
+def _shop_link(request: PageRequest, number: int) -> str:
+    template = request.site.settings.customer_link
+    return "" if template is None else template.replace("{id}", str(number))

@@ -1,4 +1,4 @@
-"""The address to which shops send their events, as the middlewares see it.
+"""Take the webhooks of shops.
 
 The signature is the credential. What is accepted is stored before it is answered, and worked on afterwards.
 """
@@ -24,8 +24,7 @@ from keywright.http.middleware.routing import Address, Right
 from keywright.licensing.refusals import NamedDevice
 from keywright.provisioning.shops.commands import OpenConnection, StoreShopEvent
 from keywright.provisioning.shops.model import OpenedConnection, Shop
-from keywright.provisioning.shops.modules import MODULES
-from keywright.provisioning.shops.payloads import find_events, keep_payload
+from keywright.provisioning.shops.payloads import MODULES, find_events, keep_payload
 from keywright.provisioning.shops.store import EVENTS
 
 ROOT = b"/in/"

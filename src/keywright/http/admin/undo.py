@@ -1,6 +1,4 @@
-"""Undo of changes whose events do not hold what was before: a whole key, a note, the name of a customer must
-not be there. The values are sealed in the address of the form that undoes the change.
-"""
+"""Forms that undo changes of licenses, policies and deletions."""
 
 import zlib
 from collections.abc import Mapping
@@ -8,16 +6,22 @@ from hashlib import sha256
 from typing import Any
 
 import msgspec
+from msgspec import to_builtins
 from starlette.responses import Response
 
 from keywright.core.errors import AlreadyExists, CannotUndo, ChangedSince, NotFound, Refusal
-from keywright.http.admin.sealed_text import seal_text, unseal_text
+from keywright.http.admin.terms_form import terms_patch
+from keywright.http.admin.texts import seal_text, unseal_text
 from keywright.http.pages.error_messages import message_for
-from keywright.http.pages.languages import N_, _
+from keywright.http.pages.formats import N_, _
 from keywright.http.pages.request import PageRequest
 from keywright.identity import model
 from keywright.identity.model import Right, Role
 from keywright.identity.store import find_user_by_id
+from keywright.licensing.terms.model import Terms
+from keywright.licensing.terms.rules import copy_terms
+from keywright.provisioning.policies.handlers import get_policy
+from keywright.provisioning.policies.model import CreatePolicy, Policy, UpdatePolicy
 
 _PURPOSE = b"the values before a change in the pages: "
 #: The right that undoing a change of such a user needs.
@@ -98,3 +102,43 @@ def _purpose(path: str) -> bytes:
 
 def _digest(fields: Mapping[str, Any]) -> bytes:
     return sha256(msgspec.json.encode(fields, order="sorted")).digest()
+
+
+#: What can be changed beside the terms, by the names of the fields of ``Policy``.
+FIELDS = ("name", "charset", "chunks", "chunk_length", "separator", "prefix", "suffix", "product_id")
+
+
+def fields_of(policy: Policy) -> dict[str, Any]:
+    """The fields of a policy that can be changed, as JSON."""
+    fields: dict[str, Any] = {name: getattr(policy, name) for name in FIELDS}
+    terms: dict[str, Any] = to_builtins(policy.terms)
+    return fields | {"is_archived": policy.archived_at is not None} | terms
+
+
+def to_undo(request: PageRequest, number: int, past: Past) -> CreatePolicy | UpdatePolicy:
+    """The command that gives a policy its values of before, or brings it back with its id; its keys may be as
+    weak as they were. Raises ``UnknownPolicy``.
+    """
+    fields = past.fields
+    before = Terms() if past.is_deletion else request.ask(lambda tx: get_policy(tx, number)).terms
+    members = {name: fields[name] for name in to_builtins(before).keys() & fields}
+    terms = terms_patch(before, copy_terms(before, members))
+    values = {name: fields[name] for name in fields.keys() & {*FIELDS}}
+    if past.is_deletion:
+        return CreatePolicy(
+            context=request.context,
+            id=number,
+            terms=terms,
+            is_archived=fields["is_archived"],
+            is_weak_allowed=True,
+            **values,
+        )
+    return UpdatePolicy(
+        context=request.context,
+        policy_id=number,
+        changes=values,
+        terms=terms,
+        is_archived=fields.get("is_archived"),
+        is_weak_allowed=True,
+        precondition=lambda one: past.require_unchanged(fields_of(one)),
+    )

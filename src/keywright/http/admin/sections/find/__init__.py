@@ -1,1 +1,0 @@
-"""Find anything: what a text from the top bar may mean, in groups."""

@@ -1,1 +1,0 @@
-"""What shops send: `POST /in/{shop}/{connection}`."""
