@@ -60,7 +60,8 @@ def test_keys_are_rotated_listed_and_withdrawn(keywright: Keywright) -> None:
     assert "signing-key rotate" in keywright.refused("signing-key", "withdraw", newest, "--yes")
     assert "is withdrawn" in keywright("signing-key", "withdraw", first["kid"], "--yes")
     assert [one["state"] for one in keywright.json("signing-key", "show")["keys"]] == ["signs", "withdrawn"]
-    assert "there is no signing key" in keywright.refused("signing-key", "withdraw", "unknown", "--yes")
+    for kid in ("unknown", "-h".ljust(43, "y"), "--".ljust(43, "h")):
+        assert "there is no signing key" in keywright.refused("signing-key", "withdraw", kid, "--yes")
 
 
 def test_the_line_that_pins_the_key_is_printed_for_each_language(keywright: Keywright) -> None:

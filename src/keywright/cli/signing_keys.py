@@ -1,6 +1,7 @@
 """``keywright signing-key …``"""
 
-from typing import TYPE_CHECKING, Annotated
+import re
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from keywright.signing.model import LoadedKeys, SigningKey
 
 app = typer.Typer(no_args_is_help=True)
+
+#: A thumbprint (RFC 7638: base64url of a SHA-256) that begins with a dash.
+_LIKE_AN_OPTION = re.compile(r"-[A-Za-z0-9_-]{42}")
 
 _Kid = Annotated[
     str, typer.Argument(metavar="KID", help="The key, as `keywright signing-key show` lists it.")
@@ -77,7 +81,11 @@ def export_public(here: Installation, *, language: _Language = None, as_json: As
 class _TakesDashes(TyperCommand):
     """A command whose argument may begin with a dash, as one name of a key in 64 does."""
 
-    ignore_unknown_options = True
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse names of keys as arguments, whatever letters follow their dash."""
+        kids = [one for one in args if _LIKE_AN_OPTION.fullmatch(one)]
+        others = [one for one in args if one not in kids and one != "--"]
+        return super().parse_args(ctx, [*others, "--", *kids] if kids else args)
 
 
 @command(app, "keywright signing-key withdraw kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k", cls=_TakesDashes)
