@@ -65,6 +65,8 @@ def test_every_command_that_was_promised_is_there() -> None:
         *("transfer offer", "transfer list", "transfer undo", "transfer accept", "transfer claims"),
         "transfer cancel",
         *("mail list", "mail show", "mail retry", "mail templates", "mail test"),
+        *("release create", "release upload", "release publish", "release yank", "release list"),
+        *("release explain", "product versions"),
         *("signing-key show", "signing-key rotate", "signing-key export-public", "signing-key withdraw"),
     }
     assert {" ".join(path) for path, one in COMMANDS.items() if not hasattr(one, "commands")} == promised
@@ -191,6 +193,9 @@ def test_only_serve_init_and_create_make_an_installation(nowhere: Keywright) -> 
         "REMOVED": ["2"],
         "TRANSFER": ["1"],
         "EMAIL": ["ada@larch.example"],
+        "PRODUCT": ["paint"],
+        "VERSION": ["1.0"],
+        "FILE…": [file],
     }
     missing = {"copy": "nothing to copy", "backup": "nothing to back up"}
     extra = {"generate": ["--amount", "1"], "update": ["--name", "x"], "deactivate": ["--all"]}

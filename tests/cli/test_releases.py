@@ -22,7 +22,14 @@ def test_a_build_script_publishes_a_release_for_three_platforms(keywright: Keywr
     (build / "paint.zip.minisig").write_text(minisign(CONTENT))
     script = [
         ("create", "paint", "3.2.1", "--rollout", "50"),
-        ("upload", "paint", "3.2.1", *(str(build / one) for one in names)),
+        (
+            "upload",
+            "paint",
+            "3.2.1",
+            f"windows/x86_64={build / 'paint.msi'}",
+            f"macos={build / 'paint.dmg'}",
+            str(build / "paint.AppImage"),
+        ),
         (
             "upload",
             "paint",
@@ -47,8 +54,13 @@ def test_a_build_script_publishes_a_release_for_three_platforms(keywright: Keywr
     rules = keywright("release", "explain", "paint", "3.2.1", "--platform", "windows")
     assert "unknown_license" in rules
     (build / "paint.msi").write_bytes(b"other")
-    refused = keywright.refused("release", "upload", "paint", "3.2.1", str(build / "paint.msi"))
+    altered = f"windows/x86_64={build / 'paint.msi'}"
+    refused = keywright.refused("release", "upload", "paint", "3.2.1", altered)
     assert "paint.msi" in refused
+    for target, reason in (("Win 11", "must be a word"), ("linux", "another platform")):
+        given = f"{target}={build / 'paint.dmg'}"
+        assert reason in keywright.refused("release", "upload", "paint", "3.2.1", given, status=2)
+    assert "there is no file" in keywright.refused("release", "upload", "paint", "3.2.1", str(build), status=2)
     assert "no release 9" in keywright.refused("release", "publish", "paint", "9", status=2)
     assert "no product has the code x" in keywright.refused("release", "list", "x", status=2)
     keywright("release", "yank", "paint", "3.2.1")

@@ -32,7 +32,7 @@ from keywright.provisioning.releases.files import check_files, store_file
 app = typer.Typer(no_args_is_help=True)
 _Product = Annotated[str, typer.Argument(metavar="PRODUCT", help="The product, by its code or number.")]
 _Version = Annotated[str, typer.Argument(metavar="VERSION", help="The version.")]
-_COLUMNS = ("id", "product", "version", "channel", "state", "released at", "rollout")
+_COLUMNS = ("id", "version", "channel", "state", "released at", "rollout")
 
 
 def _find(here: Installation, noun: Noun, where: Any) -> Any:
@@ -107,17 +107,26 @@ def create(
     _print(made, "is drafted.", as_json=as_json)
 
 
-@command(app, "keywright release upload paint 3.2.1 paint-3.2.1.msi --platform windows --arch x86_64")
+@command(
+    app,
+    "keywright release upload paint 3.2.1 windows/x86_64=paint.msi macos/arm64=paint.dmg",
+    "keywright release upload paint 3.2.1 paint.msi --platform windows --arch x86_64",
+)
 @with_installation
 def upload(
     here: Installation,
     product: _Product,
     version: _Version,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="The files.")],
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE…", help="The files; PLATFORM=FILE or PLATFORM/ARCH=FILE names its own."),
+    ],
     *,
     kind: Annotated[FileKind, typer.Option(help="What they are.")] = FileKind.INSTALLER,
-    platform: Annotated[str | None, typer.Option(metavar="NAME", parser=parse_word)] = None,
-    arch: Annotated[str | None, typer.Option(metavar="NAME", parser=parse_word)] = None,
+    platform: Annotated[
+        str | None, typer.Option(metavar="NAME", parser=parse_word, help="Their operating system.")
+    ] = None,
+    arch: Annotated[str | None, typer.Option(metavar="NAME", parser=parse_word, help="Their processor.")] = None,
     signature: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Your signature of the one file: .sig or .minisig.")
     ] = None,
@@ -127,12 +136,31 @@ def upload(
     if signature is not None and len(files) > 1:
         raise WrongUsage("--signature belongs to one file")
     text = None if signature is None else _read_signature(signature)
-    for path in files:
+    for path, its_platform, its_arch in list(map(_read_target, files)):
         fields = NewFile(
-            name=parse_file_name(path.name), kind=kind, platform=platform, arch=arch, signature=text
+            name=parse_file_name(path.name),
+            kind=kind,
+            platform=its_platform or platform,
+            arch=its_arch or arch,
+            signature=text,
         )
         _upload(here, release, path, fields)
         output.print_line(f"{path.name} is in release {release.version}.")
+
+
+def _read_target(text: str) -> tuple[Path, str | None, str | None]:
+    """The file, and the platform and architecture before its ``=``. A file of this very name is just that."""
+    target, equals, name = text.rpartition("=")
+    path = Path(name if equals and not Path(text).exists() else text)
+    if not path.is_file():
+        raise WrongUsage(f"there is no file {path}")
+    if str(path) == text:
+        return path, None, None
+    platform, _, arch = target.partition("/")
+    try:
+        return path, parse_word(platform), parse_word(arch) if arch else None
+    except ValueError as problem:
+        raise WrongUsage(f"the platform in {text} {problem}") from None
 
 
 def _read_signature(path: Path) -> str:
@@ -147,6 +175,8 @@ def _upload(here: Installation, release: Release, path: Path, fields: NewFile) -
     if file is None:
         add = commands.AddFile(context=here.context, release_id=release.id, fields=fields)
         file = here.change(add)
+    elif (file.kind, file.platform, file.arch) != (fields.kind, fields.platform, fields.arch):
+        raise WrongUsage(f"{file.name} is in release {release.version} as another kind or for another platform")
     digests = store_file(here.settings.files_folder, path, file, here.settings.max_file_bytes)
     here.change(commands.StoreContent(context=here.context, file_id=file.id, digests=digests))
 
@@ -207,7 +237,7 @@ def list_releases(
 def _row(one: Release) -> list[object]:
     released = None if one.released_at is None else output.format_time(one.released_at)
     rollout = f"{one.rollout.percent} %"
-    return [one.id, one.product_id, one.version, one.channel, one.state, released, rollout]
+    return [one.id, one.version, one.channel, one.state, released, rollout]
 
 
 @command(app, "keywright release explain paint 3.2.1 --license 17 --platform windows")

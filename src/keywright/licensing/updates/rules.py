@@ -253,7 +253,8 @@ def _of_release(facts: UpdateFacts, known: Known) -> Iterator[Verdict]:
     unmet = ", ".join(_find_unmet(facts, release)) if release.requires else ""
     yield Verdict(code.REQUIREMENTS_NOT_MET, not unmet, unmet or "What it runs on is new enough.")
     can_follow = _can_follow(facts, release)
-    detail = f"It can follow version {release.min_from_version or asked.app_version or 'any'}."
+    step = release.min_from_version
+    detail = "It can follow any version." if step is None else f"Version {step} comes before it."
     yield Verdict(code.MUST_UPDATE_FIRST, can_follow, detail)
     detail = f"Its rollout of {release.rollout.percent} % has reached the device."
     yield Verdict(code.HELD_BACK_BY_ROLLOUT, _is_reached(facts, release), detail)
