@@ -60,7 +60,9 @@ def test_a_build_script_publishes_a_release_for_three_platforms(keywright: Keywr
     for target, reason in (("Win 11", "must be a word"), ("linux", "another platform")):
         given = f"{target}={build / 'paint.dmg'}"
         assert reason in keywright.refused("release", "upload", "paint", "3.2.1", given, status=2)
-    assert "there is no file" in keywright.refused("release", "upload", "paint", "3.2.1", str(build), status=2)
+    assert "there is no file" in keywright.refused(
+        "release", "upload", "paint", "3.2.1", str(build), status=2
+    )
     assert "no release 9" in keywright.refused("release", "publish", "paint", "9", status=2)
     assert "no product has the code x" in keywright.refused("release", "list", "x", status=2)
     keywright("release", "yank", "paint", "3.2.1")

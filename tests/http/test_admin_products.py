@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from keywright.provisioning.products import CreateProduct, NameKind, NewFeature,
 from keywright.provisioning.releases.commands import AddFile, CreateRelease, PublishRelease
 from keywright.provisioning.releases.fields import NewFile, NewRelease
 from keywright.registry import open_executor
+from keywright.search.statistics import SaveCounters
 from tests.databases import KINDS
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said, title
 from tests.http.admin_licenses import a_number, activate, make
@@ -342,11 +343,15 @@ def test_a_release_is_shown_explained_and_yanked(bob: Visitor, server: RunningSe
         at: dict[str, Any] = {"url": "https://example.com/a", "size": 7, "sha256": "0" * 64}
         file = do(AddFile(context=context, release_id=release.id, fields=NewFile(name="brush.msi", **at)))
         do(PublishRelease(context=context, release_id=release.id, checked=[file]))
+        counted = {(release.id, "offers"): 3, (release.id, "downloads"): 2}
+        for counts in (counted, {(release.id, "checks"): 1234}):
+            do(SaveCounters(context=Context(datetime.now(UTC), context.origin), releases=counts))
     assert "3.2.1 stable published" in said(bob.get("/products/61"))
     path = f"/products/releases/{release.id}"
     page = bob.get(path)
     assert "brush.msi" in said(page)
     assert "<b>New</b>" not in page.text
+    assert "offered 3 times, downloaded 2 times; programs that have it asked 1,234 times" in said(page)
     assert "no unknown_license A license is named." in said(page)
     license_id = make(server, product_id=61).id
     assert "no unknown_license" not in said(bob.get(f"{path}?license={license_id}"))

@@ -63,9 +63,11 @@ def download(app: App, url: str, method: str = "GET", **headers: str) -> Reply:
 
 def test_a_program_is_offered_the_newest_release_and_downloads_it(app: App) -> None:
     license = a_license(app)
-    for version in ("1.0", "1.1", "1.10"):
-        a_published(app, version, notes=f"New in {version}.")
-    found = check(app, nonce="n-1", platform="Windows")
+    oldest, _, newest = [
+        a_published(app, version, notes=f"New in {version}.") for version in ("1.0", "1.1", "1.10")
+    ]
+    found = check(app, nonce="n-1", platform="Windows", app_version="1.0")
+    assert app.counters.releases == {(oldest, "checks"): 1, (newest, "offers"): 1}
     assert (found["available"], found["code"], found["codes"]) == (
         True,
         "update_available",
@@ -84,11 +86,13 @@ def test_a_program_is_offered_the_newest_release_and_downloads_it(app: App) -> N
     assert file["url"].startswith("http://localhost/d/")
     got = download(app, file["url"])
     assert (got.status, got.body) == (200, CONTENT)
+    assert app.counters.releases == {(newest, "downloads"): 1}
     assert got.headers["etag"] == f'"{file["sha256"]}"'
     assert got.headers["content-disposition"] == "attachment; filename*=UTF-8''paint-1.10.msi"
     assert got.headers["content-length"] == str(len(CONTENT))
     part = download(app, file["url"], Range="bytes=4-8")
     assert (part.status, part.body) == (206, CONTENT[4:9])
+    assert app.counters.releases == {}, "each download is counted once"
     several = download(app, file["url"], Range="bytes=0-1,4-5")
     assert several.headers["content-type"].startswith("multipart/byteranges")
     rest = {"Range": "bytes=4-", "If-Range": f'"{file["sha256"]}"'}
@@ -285,5 +289,8 @@ def test_update_tokens_ask_for_updates_and_nothing_else(app: App) -> None:
     assert app.ask("GET", path).json["items"] == [], "a disabled license has none"
     app.ask("PATCH", f"/licenses/{license['id']}", {"status": "active"})
     text = app.ask("POST", path, {}).json["token"]
+    ticket = check(app)["file"]["url"]
+    assert download(app, ticket).status == 200
     app.ask("POST", f"/licenses/{license['id']}/rotate-key")
     assert ask(text) == "unknown_license", "a new key ends them"
+    assert download(app, ticket).status == 403, "and tickets"

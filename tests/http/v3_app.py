@@ -286,6 +286,8 @@ class App:
         executor = open_executor(self.storage.clone())
         desk = Desk(executor, most_waiting=100)
         body_reader, counters = BodyReader(), Counters()
+        #: Those of the latest requests that were made together.
+        self.counters = counters
         steps = Middlewares(
             self.settings,
             counters,

@@ -22,9 +22,11 @@ def test_counts_are_taken_once() -> None:
     counters.count_refusal("a")
     counters.count_refusal("a")
     counters.used_api_keys[7] = NOW
+    counters.count_release(3, "offers")
     command = counters.take()
     assert command is not None
     assert (command.validations, command.refused, command.used_api_keys) == (2, {"a": 2}, {7: NOW})
+    assert command.releases == {(3, "offers"): 1}
     assert counters.take() is None
 
 
@@ -33,17 +35,20 @@ def test_counts_that_could_not_be_saved_are_added_to_the_new_ones() -> None:
     counters.validations += 2
     counters.count_refusal("a")
     counters.used_api_keys |= {7: NOW, 8: NOW}
+    counters.count_release(3, "offers")
     first = counters.take()
     assert first is not None
     counters.validations += 3
     counters.count_refusal("a")
     counters.count_refusal("b")
     counters.used_api_keys[7] = LATER
+    counters.count_release(3, "offers")
     counters.give_back(first)
     command = counters.take()
     assert command is not None
     assert (command.validations, command.refused) == (5, {"a": 2, "b": 1})
     assert command.used_api_keys == {7: LATER, 8: NOW}
+    assert command.releases == {(3, "offers"): 2}
 
 
 @pytest.mark.parametrize(("fault", "validations"), [(FateUnknown("cut"), 0), (StoreUnavailable("away"), 2)])

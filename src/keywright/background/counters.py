@@ -15,6 +15,8 @@ from keywright.search.statistics import SaveCounters
 _MAX_KEYS = 1_000
 #: The most products of which validations are counted between two saves.
 _MAX_PRODUCTS = 1_000
+#: The most releases of which something is counted between two saves.
+_MAX_RELEASES = 1_000
 #: The time between two saves, in seconds.
 _SAVE_INTERVAL = 10.0
 
@@ -29,6 +31,7 @@ class Counters:
         "product_validations",
         "refusals",
         "refused",
+        "releases",
         "used_api_keys",
         "validations",
     )
@@ -44,6 +47,8 @@ class Counters:
         self.product_validations: dict[int, int] = {}
         #: Activations and reactivations that were refused at the limit, by license key.
         self.refused: dict[str, int] = {}
+        #: Checks by programs that have a release, offers of it, and downloads, by number and what it was.
+        self.releases: dict[tuple[int, str], int] = {}
         #: The last use of each API key, by number.
         self.used_api_keys: dict[int, datetime] = {}
         #: Saved by itself, less often.
@@ -68,20 +73,28 @@ class Counters:
         if before or len(self.refused) < _MAX_KEYS:
             self.refused[key] = before + times
 
+    def count_release(self, release_id: int, what: str, times: int = 1) -> None:
+        """Count a check, an offer or a download. After 1,000 releases, new ones are not counted."""
+        counts, key = self.releases, (release_id, what)
+        if key in counts or len(counts) < _MAX_RELEASES:
+            counts[key] = counts.get(key, 0) + times
+
     def take(self) -> SaveCounters | None:
         """Return the counts, and start again from zero; None when nothing was counted."""
-        if not (self.validations or self.refused or self.used_api_keys or self.forwarded_blindly):
+        counted = (self.validations, self.refused, self.releases, self.used_api_keys, self.forwarded_blindly)
+        if not any(counted):
             return None
         command = SaveCounters(
             context=Context(read_clock(), ORIGIN),
             validations=self.validations,
             product_validations=self.product_validations,
             refused=self.refused,
+            releases=self.releases,
             used_api_keys=self.used_api_keys,
             forwarded_blindly=self.forwarded_blindly,
         )
         self.validations, self.product_validations, self.refused = 0, {}, {}
-        self.used_api_keys, self.forwarded_blindly = {}, 0
+        self.releases, self.used_api_keys, self.forwarded_blindly = {}, {}, 0
         return command
 
     def give_back(self, command: SaveCounters) -> None:
@@ -92,6 +105,8 @@ class Counters:
         self.forwarded_blindly += command.forwarded_blindly
         for key, times in command.refused.items():
             self.count_refusal(key, times)
+        for (release_id, what), times in command.releases.items():
+            self.count_release(release_id, what, times)
         self.used_api_keys = {**command.used_api_keys, **self.used_api_keys}
 
 

@@ -126,7 +126,9 @@ def upload(
     platform: Annotated[
         str | None, typer.Option(metavar="NAME", parser=parse_word, help="Their operating system.")
     ] = None,
-    arch: Annotated[str | None, typer.Option(metavar="NAME", parser=parse_word, help="Their processor.")] = None,
+    arch: Annotated[
+        str | None, typer.Option(metavar="NAME", parser=parse_word, help="Their processor.")
+    ] = None,
     signature: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Your signature of the one file: .sig or .minisig.")
     ] = None,
@@ -176,7 +178,9 @@ def _upload(here: Installation, release: Release, path: Path, fields: NewFile) -
         add = commands.AddFile(context=here.context, release_id=release.id, fields=fields)
         file = here.change(add)
     elif (file.kind, file.platform, file.arch) != (fields.kind, fields.platform, fields.arch):
-        raise WrongUsage(f"{file.name} is in release {release.version} as another kind or for another platform")
+        raise WrongUsage(
+            f"{file.name} is in release {release.version} as another kind or for another platform"
+        )
     digests = store_file(here.settings.files_folder, path, file, here.settings.max_file_bytes)
     here.change(commands.StoreContent(context=here.context, file_id=file.id, digests=digests))
 

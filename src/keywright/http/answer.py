@@ -22,7 +22,8 @@ class Answer(msgspec.Struct):
     """A status and a body, whole or in ``pieces``. ``license_id`` is for the access log; ``activation_id`` is
     the activation of the device that called; ``is_unchanged`` says that a change was not needed;
     ``product_id`` is the product of the license, where it is counted; ``app_version`` the device's, where it
-    is another one than is stored.
+    is another one than is stored. ``releases`` are those that are counted, by number: which were "checks",
+    "offers" or "downloads".
     """
 
     status: int
@@ -37,6 +38,7 @@ class Answer(msgspec.Struct):
     #: Sends the whole answer in place of this one, such as a file with its ranges.
     app: ASGIApp | None = None
     app_version: str | None = None
+    releases: tuple[tuple[int, str], ...] = ()
 
 
 #: Makes the answer for an error, in the form of one interface.

@@ -10,7 +10,15 @@ from sqlalchemy import BigInteger, bindparam, delete, func, literal_column, or_,
 
 from keywright.db import rows
 from keywright.db.bulk import bulk_upsert
-from keywright.db.schema import api_keys, daily_counts, daily_product_counts, events, licenses, limit_refusals
+from keywright.db.schema import (
+    api_keys,
+    daily_counts,
+    daily_product_counts,
+    events,
+    licenses,
+    limit_refusals,
+    release_counts,
+)
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 
 _MAX_DELETED = 1_000
@@ -86,6 +94,9 @@ _IMPORTS = (
     .where(events.c.id > bindparam("after"), events.c.id <= bindparam("until"), events.c.name == IMPORTED)
 )
 _ADD_COUNTS = bulk_upsert(daily_counts, ["day", "name"], sums=["amount"])
+_ADD_RELEASE_COUNTS = bulk_upsert(
+    release_counts, ["release_id", "day"], sums=["checks", "offers", "downloads"]
+)
 _ADD_PRODUCT_COUNTS = bulk_upsert(daily_product_counts, ["product_id", "day", "name"], sums=["amount"])
 
 
@@ -134,3 +145,12 @@ def save_counts(tx: WriteTransaction, amounts: Mapping[tuple[int, str], int]) ->
     """Add to the daily counts, by day and name."""
     values = [{"day": day, "name": name, "amount": amount} for (day, name), amount in sorted(amounts.items())]
     _ADD_COUNTS.execute(tx.connection, values)
+
+
+def save_release_counts(tx: WriteTransaction, day: int, amounts: Mapping[tuple[int, str], int]) -> None:
+    """Add to what is counted of releases on a day: "checks", "offers" and "downloads", by release."""
+    none = {"checks": 0, "offers": 0, "downloads": 0}
+    values: dict[int, dict[str, int]] = {}
+    for (release_id, what), amount in sorted(amounts.items()):
+        values.setdefault(release_id, {"release_id": release_id, "day": day, **none})[what] = amount
+    _ADD_RELEASE_COUNTS.execute(tx.connection, list(values.values()))

@@ -256,6 +256,8 @@ def save_counters(work: UnitOfWork, command: SaveCounters) -> None:
     of_products |= {(one, day, REFUSED): amount for one, amount in refused.items() if one is not None}
     if of_products:
         counters_store.save_product_counts(tx, of_products)
+    if command.releases:
+        counters_store.save_release_counts(tx, day, command.releases)
     counters_store.save_last_used(tx, command.used_api_keys)
 
 

@@ -205,7 +205,7 @@ class PurgeRefusals(Command, frozen=True, kw_only=True):
 
 class SaveCounters(Command, frozen=True, kw_only=True):
     """Store the counters since the last time: validations, also by product, refusals at the limit by license
-    key, the last use of API keys, and calls through a proxy that is not trusted.
+    key, uses of releases, the last use of API keys, and calls through a proxy that is not trusted.
     """
 
     cost = Cost.ALONE
@@ -215,4 +215,5 @@ class SaveCounters(Command, frozen=True, kw_only=True):
     product_validations: Mapping[int, int] = {}
     forwarded_blindly: int = 0
     refused: Mapping[str, int] = {}
+    releases: Mapping[tuple[int, str], int] = {}
     used_api_keys: Mapping[int, datetime] = {}

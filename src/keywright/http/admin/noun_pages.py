@@ -22,7 +22,7 @@ from keywright.licensing.activations.records import find_last_seen
 from keywright.licensing.updates.model import Release
 from keywright.licensing.updates.queries import ExplainRelease, explain_release
 from keywright.licensing.updates.rules import UpdateCode
-from keywright.licensing.updates.store import RELEASES, list_files
+from keywright.licensing.updates.store import RELEASES, count_uses, list_files
 from keywright.provisioning.customers import read_note
 from keywright.provisioning.policies import store as policy_store
 from keywright.provisioning.products import NameKind
@@ -141,6 +141,7 @@ def read_release(tx: ReadTransaction, id: int, license_id: int | None, now: date
         "files": list_files(tx, [id]).get(id, []),
         "rules": [(one.code, one.passed, _(_RULES[one.code])) for one in rules],
         "states": translate_states(),
+        "uses": count_uses(tx, id, int(now.timestamp()) // 86_400 - 29),
     }
 
 

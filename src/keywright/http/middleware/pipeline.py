@@ -169,6 +169,8 @@ class Pipeline:
     def _count(self, answer: Answer, *, is_core: bool, is_validation: bool) -> None:
         """Count a validation, and remember when the license was seen."""
         counters = self._middlewares.counters
+        for release_id, what in answer.releases:
+            counters.count_release(release_id, what)
         if is_validation:
             counters.count_validation(answer.product_id)
         if is_core and answer.license_id is not None:

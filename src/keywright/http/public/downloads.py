@@ -110,6 +110,9 @@ class Downloads:
             raise e.NoSuchAddress
         answer = self._send(call, found.file)
         answer.license_id = found.license_id
+        if call.method == "GET" and call.headers.get(b"range", b"bytes=0-").startswith(b"bytes=0-"):
+            # Once for each download, however many pieces it has.
+            answer.releases = ((found.release.id, "downloads"),)
         return answer
 
     def _send(self, call: Call, file: ReleaseFile) -> Answer:

@@ -174,7 +174,15 @@ def _write(call: Call, body: CheckUpdate, found: CheckedUpdate) -> Answer:
         encode(shown),
         license_id=None if license is None else license.id,
         activation_id=None if activation is None else activation.id,
+        releases=_list_counted(found),
     )
+
+
+def _list_counted(found: CheckedUpdate) -> tuple[tuple[int, str], ...]:
+    """What is counted: a check by a program that has a release, and the offer of one."""
+    of_check = () if found.current is None else ((found.current.release.id, "checks"),)
+    offered = found.decision.offered
+    return of_check if offered is None else (*of_check, (offered.release.id, "offers"))
 
 
 def _show_release(known: Known) -> OfferedRelease:

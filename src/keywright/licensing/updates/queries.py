@@ -28,7 +28,7 @@ from keywright.licensing.updates.rules import (
     explain,
     may_download,
 )
-from keywright.licensing.updates.tickets import Ticket, write_ticket
+from keywright.licensing.updates.tickets import Ticket, is_of_key, write_ticket
 from keywright.licensing.views_store import Names, Views
 
 
@@ -225,6 +225,8 @@ def find_download(tx: ReadTransaction, query: FindDownload) -> Download:
     facts = find_facts(tx, release, (ticket.license_id, ticket.activation_id), query.now)
     if facts is None:
         raise DownloadRefused(UpdateCode.UNKNOWN_LICENSE)
+    if facts.license is not None and not is_of_key(tx.key_ring, ticket, facts.license):
+        raise DownloadRefused(UpdateCode.KEY_ROTATED)
     code = may_download(facts, store.to_known(tx, release, facts.scheme))
     if code is not None:
         raise DownloadRefused(code)

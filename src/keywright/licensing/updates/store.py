@@ -10,7 +10,7 @@ from sqlalchemy import delete, func, select, update
 
 from keywright.db.bulk import Lookup, Values, bulk_delete
 from keywright.db.rows import Records, to_columns, to_seconds, with_datetimes
-from keywright.db.schema import products, release_files, releases, update_tokens
+from keywright.db.schema import products, release_counts, release_files, releases, update_tokens
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.licenses import store as license_store
@@ -182,9 +182,21 @@ def end_tokens(tx: WriteTransaction, license_ids: Iterable[int]) -> None:
     _END_TOKENS.execute(tx.connection, [{"where_license_id": one} for one in license_ids])
 
 
+def count_uses(tx: ReadTransaction, release_id: int, since_day: int) -> tuple[int, int, int]:
+    """How often programs that have a release asked for updates, it was offered, and it was downloaded, since
+    a day (the number of days since 1970).
+    """
+    counts = release_counts.c
+    sums = [func.coalesce(func.sum(one), 0) for one in (counts.checks, counts.offers, counts.downloads)]
+    query = select(*sums).where(counts.release_id == release_id, counts.day >= since_day)
+    checks, offers, downloads = tx.connection.execute(query).one()
+    return int(checks), int(offers), int(downloads)
+
+
 def delete_files(tx: WriteTransaction, release_id: int) -> None:
-    """Delete the files of a release."""
+    """Delete the files of a release, and what was counted of it."""
     tx.connection.execute(delete(release_files).where(release_files.c.release_id == release_id))
+    tx.connection.execute(delete(release_counts).where(release_counts.c.release_id == release_id))
 
 
 def list_stored_files(tx: ReadTransaction) -> list[ReleaseFile]:

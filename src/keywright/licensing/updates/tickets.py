@@ -17,9 +17,10 @@ from keywright.licensing.licenses.model import License
 from keywright.licensing.updates.rules import ticket_end
 
 _PURPOSE = "keywright v1 download"
-#: The file, the license and the activation (0: none), and the end in seconds.
-_FIELDS = struct.Struct(">QQQI")
+#: The file, the license and the activation (0: none), the end in seconds, and the mark of the license's key.
+_FIELDS = struct.Struct(">QQQI4s")
 _MAC_BYTES = 16
+_NO_MARK = b"\0" * 4
 LENGTH = -(-(_FIELDS.size + _MAC_BYTES) * 8 // 5)
 
 
@@ -30,6 +31,7 @@ class Ticket(Struct, frozen=True, gc=False):
     license_id: int | None
     activation_id: int | None
     ends_at: int
+    key_mark: bytes
 
 
 def write_ticket(
@@ -37,7 +39,8 @@ def write_ticket(
 ) -> str:
     """A ticket for a file, which lasts at least seven days."""
     license_id, activation_id = (0 if one is None else one.id for one in (license, activation))
-    plain = _FIELDS.pack(file_id, license_id, activation_id, ticket_end(now))
+    mark = _NO_MARK if license is None else _mark(ring, license)
+    plain = _FIELDS.pack(file_id, license_id, activation_id, ticket_end(now), mark)
     return base64.b32encode(plain + _mac(ring, plain)).decode().rstrip("=").lower()
 
 
@@ -52,10 +55,19 @@ def read_ticket(ring: KeyRing, text: str, now: datetime) -> Ticket | None:
     plain, mac = raw[: _FIELDS.size], raw[_FIELDS.size :]
     if not any([hmac.compare_digest(_mac(one, plain), mac) for one in ring.rings]):
         return None
-    file_id, license_id, activation_id, ends_at = _FIELDS.unpack(plain)
+    file_id, license_id, activation_id, ends_at, mark = _FIELDS.unpack(plain)
     if now.timestamp() >= ends_at:
         return None
-    return Ticket(file_id, license_id or None, activation_id or None, ends_at)
+    return Ticket(file_id, license_id or None, activation_id or None, ends_at, mark)
+
+
+def is_of_key(ring: KeyRing, ticket: Ticket, license: License) -> bool:
+    """Whether the license has the key that it had when the ticket was written: a new key ends tickets."""
+    return any([hmac.compare_digest(_mark(one, license), ticket.key_mark) for one in ring.rings])
+
+
+def _mark(ring: KeyRing, license: License) -> bytes:
+    return hmac.digest(_key_of(ring), b"key:" + license.key.encode(), "sha256")[: len(_NO_MARK)]
 
 
 def _mac(ring: KeyRing, plain: bytes) -> bytes:
