@@ -86,6 +86,7 @@ EVERY_TERM = {
     "when_full": "replace_unseen",
     "unseen_days": 90,
     "devices_visible": True,
+    "channels": ["stable", "beta"],
 }
 
 
@@ -100,6 +101,7 @@ def test_every_term_has_an_option(keywright: Keywright) -> None:
         *("--claimable", "--transferable", "once", "--transfer-after-days", "7"),
         *("--meter", "exports=100/month", "--meter", "minutes=9/license:allow"),
         *("--when-full", "replace_unseen", "--unseen-days", "90", "--devices-visible"),
+        *("--channel", "stable", "--channel", "beta"),
     )
     assert (made["id"], made["name"], made["product_id"], made["archived_at"]) == (1, "All", 7, None)
     assert made["terms"] == EVERY_TERM

@@ -360,6 +360,7 @@ def test_a_device_takes_one_place_keeps_it_and_takes_it_back(app: App) -> None:
         "entitlements": [],
         "is_new": True,
         "removed": None,
+        "update_token": None,
         "nonce": "n",
     }
     assert (first.status, without_times(first)) == (201, shown)

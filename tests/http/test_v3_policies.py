@@ -46,6 +46,7 @@ TERMS: dict[str, Any] = {
     "when_full": "refuse",
     "unseen_days": None,
     "devices_visible": False,
+    "channels": ["stable"],
 }
 
 

@@ -108,14 +108,14 @@ def test_a_license_is_brought_back_as_it_was(storage: Storage, executor: Executo
 
 
 def test_every_table_with_rows_of_a_license_is_kept_or_known_not_to_be() -> None:
-    """Leases last for minutes, refused calls are of the license that is gone; what a shop sold and what was
-    used in periods that are over stay as they are.
+    """Leases last for minutes, refused calls are of the license that is gone, which ended its update tokens;
+    what a shop sold and what was used in periods that are over stay as they are.
     """
     of_licenses = {name for name, table in metadata.tables.items() if "license_id" in table.c}
     made_anew = {"rotated_keys", "trials", "search_terms", "pruned_activations", "limit_refusals"}
     made_anew |= {"license_updates"}
     not_kept = {"leases", "lease_counters", "refusals", "events", "job_licenses", "deleted_licenses"}
-    not_kept |= {"webhook_deliveries", "sold_licenses", "later_purchases", "past_usage"}
+    not_kept |= {"webhook_deliveries", "sold_licenses", "later_purchases", "past_usage", "update_tokens"}
     assert of_licenses - made_anew - not_kept == {table.name for table in KEPT_TABLES}
 
 
@@ -203,7 +203,8 @@ def test_a_snapshot_is_sealed_and_the_doctor_sees_damage(storage: Storage, execu
 
     def damage(tx: Any) -> bytes:
         sealed: bytes = tx.connection.execute(select(deleted_licenses.c.sealed_snapshot)).scalar_one()
-        tx.connection.execute(update_rows(deleted_licenses).values(sealed_snapshot=sealed[:-1] + b"?"))
+        other = sealed[:-1] + bytes([sealed[-1] ^ 1])
+        tx.connection.execute(update_rows(deleted_licenses).values(sealed_snapshot=other))
         return sealed
 
     assert b"CANARY" not in run_write(storage, damage)

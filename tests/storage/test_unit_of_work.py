@@ -205,6 +205,7 @@ def test_statements_are_sent_in_the_order_that_sets_keys_free_first(
         "INSERT INTO rotated_keys",
         "UPDATE licenses",
         "INSERT INTO licenses",
+        "DELETE FROM update_tokens",
         "UPDATE activations",
         "INSERT INTO activations",
         "INSERT INTO events",
