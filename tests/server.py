@@ -231,7 +231,8 @@ class RunningServer:
         records and within its limit, nothing is an orphan, the events tell the story, the file is sound.
         """
         with self.storage() as storage:
-            assert list(examine(storage, lambda _: None)) == []
+            found = list(examine(storage, lambda _: None))
+        assert found == [], found
         if database_path(self.database_url) is not None:
             assert self.sql("PRAGMA integrity_check") == [("ok",)]
 

@@ -14,7 +14,7 @@ from keywright.core.command import Command, Context, Query
 from keywright.core.fields import Fields
 from keywright.core.nouns import ListQuery
 from keywright.identity.model import Permissions, Role
-from keywright.jobs.model import JobState
+from keywright.jobs.model import ChangeStep, ImportStep, JobState
 from keywright.licensing.activations.model import (
     ActivationSource,
     DeactivateDevice,
@@ -34,6 +34,7 @@ from keywright.licensing.licenses.model import (
     find_renames,
     with_former_names,
 )
+from keywright.provisioning.importers.model import ImportLicenses
 from keywright.provisioning.products import NameKind
 from tests.makers import (
     a_license,
@@ -165,6 +166,15 @@ def test_a_product_has_an_address_where_its_licenses_are_renewed() -> None:
     assert (
         NamedProduct(1, renew_url="https://a.test/{license_ref}").link_to_renew("r1") == "https://a.test/r1"
     )
+
+
+def test_a_step_of_a_job_locks_the_licenses_that_it_changes_or_imports() -> None:
+    step: dict[str, Any] = {"context": CONTEXT, "job_id": 1, "claimed_by": "w", "position": 0, "is_last": True}
+    changes = (UpdateLicense(context=CONTEXT, license=7, changes={}),)
+    assert ChangeStep(changes=changes, last_id=7, **step).locks == [7]
+    imported = ImportLicenses(context=CONTEXT, source="csv", licenses=())
+    given: dict[str, Any] = {"brought": imported, "reasons": (), "rejects": b"", "next_position": 1}
+    assert ImportStep(**given, **step).locks == imported.locks
 
 
 def test_a_validation_names_a_device_by_its_fingerprint_or_its_token() -> None:

@@ -68,6 +68,8 @@ def test_what_an_event_adds_to_the_figures_of_a_month() -> None:
 def test_a_figure_is_of_the_product_that_the_license_had_then() -> None:
     history = History(product_id=9, updates={50: {"product_id": [7, 8]}, 150: {"product_id": [8, 9]}})
     assert [history.product_at(id) for id in (1, 50, 100, 150, 200)] == [7, 8, 8, 9, 9]
+    late = History(product_id=7, updates={50: {"status": [1, 2]}, 150: {"product_id": [None, 7]}})
+    assert [late.product_at(id) for id in (1, 50, 100, 150, 200)] == [None, None, None, 7, 7]
     found = rules.count_months({ID: happened("license.created")}, {1: history})
     assert sorted((key[1], key[3], amount) for key, amount in found.items()) == [
         (0, "made", 1),

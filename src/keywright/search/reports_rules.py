@@ -60,9 +60,13 @@ class History(msgspec.Struct):
         return self.is_trial and not any(is_bought(one) for other, one in self.updates.items() if other < id)
 
     def product_at(self, id: int) -> int | None:
-        """Its product at this event: what a later move states, or the present one."""
-        moves = (_pair(one, "product_id")[0] for other, one in self.updates.items() if other > id)
-        return next((before for before in moves if before is not None), self.product_id)
+        """Its product at this event: what a later move states, even none, or the present one."""
+        moves = (
+            _pair(one, "product_id")[0]
+            for other, one in self.updates.items()
+            if other > id and "product_id" in one
+        )
+        return next(moves, self.product_id)
 
 
 def day_of(moment: datetime) -> int:
