@@ -29,7 +29,9 @@ def test_a_device_is_freed_and_given_back_in_three_clicks(
     page.goto(f"/admin/licenses/{license.id}")
     box = page.get_by_role("region", name="New devices are refused")
     # One look: above everything else, without a click.
-    refused = r"1 of 1 are taken\.\s+Last refused 3 minutes ago, \d\d:\d\d\s[AP]M · jane-desktop · 203\.0\.113\.7"
+    refused = (
+        r"1 of 1 are taken\.\s+Last refused 3 minutes ago, \d\d:\d\d\s[AP]M · jane-desktop · 203\.0\.113\.7"
+    )
     expect(box).to_contain_text(re.compile(refused))
     axe.check(page)
     camera.take(page, "refused")

@@ -169,7 +169,13 @@ def test_a_product_has_an_address_where_its_licenses_are_renewed() -> None:
 
 
 def test_a_step_of_a_job_locks_the_licenses_that_it_changes_or_imports() -> None:
-    step: dict[str, Any] = {"context": CONTEXT, "job_id": 1, "claimed_by": "w", "position": 0, "is_last": True}
+    step: dict[str, Any] = {
+        "context": CONTEXT,
+        "job_id": 1,
+        "claimed_by": "w",
+        "position": 0,
+        "is_last": True,
+    }
     changes = (UpdateLicense(context=CONTEXT, license=7, changes={}),)
     assert ChangeStep(changes=changes, last_id=7, **step).locks == [7]
     imported = ImportLicenses(context=CONTEXT, source="csv", licenses=())
