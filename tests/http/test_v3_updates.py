@@ -175,7 +175,7 @@ def test_expired_licenses_are_told_what_they_do_not_cover(app: App) -> None:
     assert (found["code"], found["codes"]) == ("update_available", ["update_available", "newer_not_covered"])
     assert found["release"]["version"] == "1.1"
     assert found["not_covered"]["version"] == "1.2"
-    assert found["not_covered"]["renew_url"] == f"https://r/{license['id']}"
+    assert found["not_covered"]["renew_url"] == f"https://r/{license['license_ref']}"
     app.ask("PATCH", f"/licenses/{license['id']}", {"terms": {"after_expiry": "refuse"}})
     refused = check(app)
     assert (refused["code"], refused["codes"], refused["file"]) == (

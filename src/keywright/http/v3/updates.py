@@ -196,10 +196,7 @@ def _show_file(call: Call, file: ReleaseFile, ticket: str) -> OfferedFile:
 
 
 def _show_not_covered(found: CheckedUpdate, known: Known) -> NotCovered:
-    product, license = found.product, found.license
-    is_known = product is not None and license is not None
-    url = product.link_to_renew(str(license.id)) if product and license and is_known else None
-    return NotCovered(known.release.version, known.release.released_at, url)
+    return NotCovered(known.release.version, known.release.released_at, found.renew_url)
 
 
 async def explain_release(call: Call, query: ExplainQuery) -> Answer:

@@ -14,6 +14,7 @@ from keywright.licensing.activations import devices, records
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.model import Activation, NamedProduct
 from keywright.licensing.licenses import store as license_store
+from keywright.licensing.licenses.keys import make_license_ref
 from keywright.licensing.licenses.model import License
 from keywright.licensing.updates import store
 from keywright.licensing.updates.model import Known, Release, ReleaseFile
@@ -49,12 +50,14 @@ class CheckForUpdate(Query, frozen=True, kw_only=True):
 
 
 class CheckedUpdate(Struct, frozen=True, gc=False):
-    """The answer: what was decided, the ticket for the offered file, and whom it was decided about."""
+    """The answer: what was decided, the ticket for the offered file, whom it was decided about, and where a
+    license is renewed that does not cover all.
+    """
 
     decision: Decision
     license: License | None
     activation: Activation | None
-    product: NamedProduct | None
+    renew_url: str | None
     ticket: str | None
     next_check_at: datetime | None
     current: Known | None = None
@@ -132,11 +135,16 @@ class LoadedUpdates:
             decision,
             None if is_hidden else license,
             None if is_hidden else subject.activation,
-            product,
+            self._link_to_renew(product, license) if decision.not_covered is not None else None,
             ticket,
             validation.next_check_at(found),
             facts.releases.find(query.asked.app_version),
         )
+
+    def _link_to_renew(self, product: NamedProduct | None, license: License | None) -> str | None:
+        if product is None or license is None:
+            return None
+        return product.link_to_renew(make_license_ref(self._tx.key_ring, license.id))
 
     def _find_subject(self, query: CheckForUpdate) -> Subject:
         if query.update_token is not None:
