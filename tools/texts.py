@@ -26,6 +26,7 @@ from keywright.events.prose import PROSE
 from keywright.http.admin.event_text import NOUNS
 from keywright.http.pages import error_messages
 from keywright.http.pages.formats import PORTAL_CATALOGS
+from keywright.licensing.licenses.model import LicenseFields
 from keywright.licensing.terms.model import Terms
 from keywright.provisioning.importers.run import ODDITIES, VERDICTS
 from keywright.provisioning.policies.model import KeyFormatFields
@@ -100,7 +101,7 @@ def _texts_of_errors(kind: type[KeywrightError]) -> Iterator[str]:
 
 def _texts_of_fields() -> Iterator[str]:
     """The labels and hints of the fields that forms and the history show."""
-    for fields in (*(noun.new for noun in NOUNS), KeyFormatFields, Terms):
+    for fields in (*(noun.new for noun in NOUNS), LicenseFields, KeyFormatFields, Terms):
         for member in list_members(fields):
             yield from filter(None, (member.form.get("label"), member.form.get("none")))
     for name, label in LABELS.items():
@@ -108,8 +109,8 @@ def _texts_of_fields() -> Iterator[str]:
         if not name.startswith("smtp_"):
             # The form of the mail server has fields of its own.
             yield from (Settings.model_fields[name].description or "", describe_values(name))
-    for noun in NOUNS:
-        yield from (member.form["hint"] for member in list_members(noun.new) if member.form.get("hint"))
+    for fields in (*(noun.new for noun in NOUNS), LicenseFields):
+        yield from (member.form["hint"] for member in list_members(fields) if member.form.get("hint"))
 
 
 def load(path: Path) -> Catalog:

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from inspect import Parameter
+from functools import wraps
+from inspect import Parameter, signature
 from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple
 
@@ -165,6 +166,22 @@ def _option(member: Member, *, is_new: bool) -> Any:
     read = changing(member.read) if member.is_nullable else lambda value: Change(member.read(value))
     option = typer.Option(f"--{name}", metavar=metavar, parser=read, help=text)
     return Annotated[Change if member.is_required else Change | None, option]
+
+
+def with_fields(struct: type[msgspec.Struct], *, is_new: bool) -> Callable[..., Any]:
+    """Give a command an option for each member of the struct; what they set is its argument ``fields``."""
+    added = _options_of(struct, is_new=is_new)
+
+    def add(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def run(*positional: Any, **given: Any) -> None:
+            fields = _values(struct, {name: given.pop(name) for name in added})
+            command(*positional, fields=fields, **given)
+
+        own = [one for one in signature(command).parameters.values() if one.name != "fields"]
+        return options.declare_options(run, own, added)
+
+    return add
 
 
 def _metavar(name: str) -> str:

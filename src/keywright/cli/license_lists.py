@@ -15,7 +15,6 @@ from keywright.cli.installation import Installation
 from keywright.cli.options import (
     AsJson,
     CustomerId,
-    ExternalId,
     OrderId,
     ProductId,
     StatusOption,
@@ -23,6 +22,7 @@ from keywright.cli.options import (
     with_installation,
 )
 from keywright.core import crypto
+from keywright.core.parsing import parse_external_id
 from keywright.licensing.activations.model import FindLicenses, LicensePage, LicenseRecord, ListLicenses
 from keywright.licensing.licenses.model import License, LicenseFilter
 from keywright.licensing.management import ManagedLicense
@@ -37,6 +37,10 @@ _LEAST_END, _MOST_END = 4, 8
 _OF_SHOP = ("product", "order", "customer")
 
 _PolicyId = Annotated[int | None, typer.Option(metavar="ID", min=1, help="Only those made from this policy.")]
+_ExternalId = Annotated[
+    str | None,
+    typer.Option(metavar="ID", parser=parse_external_id, help="Only those with this ID of yours."),
+]
 _Expired = Annotated[bool, typer.Option("--expired", help="Only those whose expiry is past.")]
 
 
@@ -85,7 +89,7 @@ def list_licenses(
     order_id: OrderId = None,
     customer_id: CustomerId = None,
     policy_id: _PolicyId = None,
-    external_id: ExternalId = None,
+    external_id: _ExternalId = None,
     is_expired: _Expired = False,
     sort: _SortOption = _Sort.ID,
     limit: _Limit = None,

@@ -1,20 +1,20 @@
 """``keywright license …``"""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from keywright.cli import output
+from keywright.cli.crud import with_fields
 from keywright.cli.installation import Installation
 from keywright.cli.options import (
     AsJson,
     Change,
     CustomerId,
-    ExternalId,
     IsSure,
     Key,
-    NewExternalId,
     NewStatus,
     OrderId,
     ProductId,
@@ -39,7 +39,14 @@ from keywright.licensing.activations.model import (
     Reactivate,
 )
 from keywright.licensing.licenses import keys
-from keywright.licensing.licenses.model import CreateLicense, DeleteLicense, Order, Status, UpdateLicense
+from keywright.licensing.licenses.model import (
+    CreateLicense,
+    DeleteLicense,
+    LicenseFields,
+    Order,
+    Status,
+    UpdateLicense,
+)
 from keywright.licensing.terms.model import Starts
 from keywright.provisioning.licenses import CustomerReference, IssueLicenses, MoveLicense, RotateKey
 
@@ -107,6 +114,7 @@ _NewNumber = Annotated[
     "keywright license create --policy 1 --customer-id 12",
 )
 @with_installation_made
+@with_fields(LicenseFields, is_new=True)
 def create(
     here: Installation,
     *,
@@ -122,7 +130,7 @@ def create(
         int | None,
         typer.Option("--policy", metavar="ID", min=1, help="Make it with the terms of this policy."),
     ] = None,
-    external_id: ExternalId = None,
+    fields: Mapping[str, Any],
     as_json: AsJson = False,
 ) -> None:
     """Make a license.
@@ -132,24 +140,24 @@ def create(
     With --policy it gets the policy's kind of key and terms; the other options take the place of single ones.
     """
     _refuse_two_ends(expires_at, valid_for)
-    fields: dict[str, Any] = {
+    given: dict[str, Any] = {
         "context": here.context,
         "status": status,
         "product_id": product_id,
         "expires_at": expires_at,
-        "external_id": external_id,
+        "fields": fields,
     }
     if policy_id is not None:
         terms = _own_terms(times_activated_max, valid_for)
         order = Order(id=None if order_id is None else str(order_id))
         customer = None if customer_id is None else CustomerReference(id=customer_id)
-        fields |= {"policy_id": policy_id, "key": key, "order": order, "terms": terms, "customer": customer}
-        issued: Issued = here.change(IssueLicenses(**fields, has_expiry=expires_at is not None))
+        given |= {"policy_id": policy_id, "key": key, "order": order, "terms": terms, "customer": customer}
+        issued: Issued = here.change(IssueLicenses(**given, has_expiry=expires_at is not None))
         record = LicenseRecord(issued.licenses[0].license)
     else:
-        fields |= {"order_id": order_id, "customer_id": customer_id, "valid_for_days": valid_for}
-        fields |= {"times_activated_max": times_activated_max, "key": key or keys.new_license_key()}
-        record = here.change(CreateLicense(**fields))
+        given |= {"order_id": order_id, "customer_id": customer_id, "valid_for_days": valid_for}
+        given |= {"times_activated_max": times_activated_max, "key": key or keys.new_license_key()}
+        record = here.change(CreateLicense(**given))
     _print_license(here, record, f"License {record.license.id} is made.", as_json=as_json)
 
 
@@ -191,6 +199,7 @@ def show(here: Installation, key: Key, *, as_json: AsJson = False) -> None:
     "keywright license update KEY --policy 2",
 )
 @with_installation
+@with_fields(LicenseFields, is_new=False)
 def update(
     here: Installation,
     key: Key,
@@ -205,7 +214,7 @@ def update(
     product_id: _NewNumber = None,
     order_id: _NewNumber = None,
     customer_id: _NewNumber = None,
-    external_id: NewExternalId = None,
+    fields: Mapping[str, Any],
     policy_id: Annotated[
         int | None, typer.Option("--policy", metavar="ID", help="Another policy, whose terms it gets.")
     ] = None,
@@ -228,19 +237,18 @@ def update(
         "product_id": product_id,
         "order_id": order_id,
         "customer_id": customer_id,
-        "external_id": external_id,
     }
-    changes = {name: change.value for name, change in given.items() if change is not None}
+    changes = {name: change.value for name, change in given.items() if change is not None} | {**fields}
     if not changes and policy_id is None:
         raise WrongUsage("Nothing to change: name at least one option, such as --max")
     _refuse_two_ends(changes.get("expires_at"), changes.get("valid_for_days"))
     if "expires_at" in changes:
         changes.setdefault("valid_for_days", None)
-    fields: dict[str, Any] = {"context": here.context, "license": key, "changes": changes}
+    change: dict[str, Any] = {"context": here.context, "license": key, "changes": changes}
     if policy_id is not None:
-        command: Command = MoveLicense(**fields, policy_id=policy_id, overwrite=overwrite)
+        command: Command = MoveLicense(**change, policy_id=policy_id, overwrite=overwrite)
     else:
-        command = UpdateLicense(**fields)
+        command = UpdateLicense(**change)
     record: LicenseRecord = here.change(command)
     _print_license(here, record, f"License {record.license.id} is changed.", as_json=as_json)
 

@@ -129,16 +129,6 @@ def changing(parse: Callable[[str], Any]) -> Callable[[str], Change]:
     return lambda text: Change(None if text.strip().lower() in ("", "none") else parse(text))
 
 
-_EXTERNAL = "What another system of yours calls it"
-ExternalId = Annotated[
-    str | None, typer.Option(metavar="TEXT", parser=parsing.parse_external_id, help=f"{_EXTERNAL}.")
-]
-NewExternalId = Annotated[
-    Change | None,
-    typer.Option(metavar="TEXT", parser=changing(parsing.parse_external_id), help=f"{_EXTERNAL}, or none."),
-]
-
-
 def parse_key(text: str) -> str:
     """A license key, as it is kept."""
     try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from keywright.core.nouns import list_members
 from keywright.core.parsing import write_time
 from keywright.events.feed import FeedEvent
 from keywright.events.model import Event
@@ -17,7 +18,7 @@ from keywright.http.v2 import wire
 from keywright.identity.model import ApiKey, User
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.leases.model import Lease
-from keywright.licensing.licenses.model import License, State, Status
+from keywright.licensing.licenses.model import License, LicenseFields, State, Status
 from keywright.licensing.licenses.rules import is_expired, state
 from keywright.licensing.management import ManagedActivation, ManagedLicense
 from keywright.provisioning.ownership.model import Transfer
@@ -239,11 +240,17 @@ def license_fields(license: License, now: datetime) -> list[tuple[str, object]]:
         ("activations", places(license)),
         ("expires at", expiry(license, now)),
         *((name, number) for name, number in of_shop.items() if number is not None),
-        *([("external ID", license.external_id)] if license.external_id else []),
+        *((name, value) for name, value in _own_fields(license) if value is not None),
         *([("quantity", license.quantity)] if license.quantity > 1 else []),
         ("created at", format_time(license.created_at)),
         ("updated at", format_time(license.updated_at)),
     ]
+
+
+def _own_fields(license: License) -> Iterator[tuple[str, object]]:
+    for one in list_members(LicenseFields):
+        label = one.form["label"]
+        yield label[0].lower() + label[1:], getattr(license, one.name)
 
 
 def status_name(license: License) -> str:

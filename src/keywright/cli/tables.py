@@ -91,8 +91,8 @@ def import_csv(
     Its first line names the columns: license_key, status, expires_at, valid_for, times_activated_max,
     product_id, order_id, customer_email, customer_name, customer_language, customer_id, created_at,
     updated_at, metadata (JSON) or metadata.NAME,
-    policy_id, terms (JSON), order_details (JSON), external_id,
-    sold_quantity, rule_terms (JSON), id. Capitals
+    policy_id, terms (JSON), order_details (JSON), sold_quantity, rule_terms (JSON), id, and fields of your
+    own, such as external_id. Capitals
     do not matter, and usual names such as Serial or Expiry Date are known. Only the license key is needed.
 
     Lines that cannot be used go to a file of errors, each with its reason; mend them there and import that

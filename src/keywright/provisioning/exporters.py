@@ -15,7 +15,7 @@ from keywright.db.transaction import ReadTransaction
 from keywright.events.model import Event
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.activations.store import list_activations as activations_of
-from keywright.licensing.licenses.model import License, LicenseFilter, Status
+from keywright.licensing.licenses.model import OWN_FIELDS, License, LicenseFilter, Status
 from keywright.licensing.licenses.store import list_licenses
 from keywright.licensing.notes import Notes
 from keywright.licensing.store import find_notes
@@ -29,11 +29,14 @@ from keywright.provisioning.store import names_of
 Row = Sequence[Any]
 
 #: The columns of a license, in their order; ``key`` is called ``license_key``.
-LICENSE = (
-    "id license_key status order_id product_id product customer_id customer times_activated "
-    "times_activated_max created_at expires_at valid_for_days updated_at tags note source created_by "
-    "updated_by metadata policy_id terms order_details external_id sold_quantity rule_terms"
-).split()
+LICENSE = [
+    *(
+        "id license_key status order_id product_id product customer_id customer times_activated "
+        "times_activated_max created_at expires_at valid_for_days updated_at tags note source created_by "
+        "updated_by metadata policy_id terms order_details sold_quantity rule_terms"
+    ).split(),
+    *OWN_FIELDS,
+]
 ACTIVATION = (
     "id license_id token label source ip_address user_agent meta_data created_at updated_at deactivated_at "
     "fingerprint platform app_version offline_until"

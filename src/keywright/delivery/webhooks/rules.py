@@ -16,7 +16,7 @@ from keywright.core.standard_webhooks import sign
 from keywright.delivery.webhooks.model import Attempt, Delivery, Due, Endpoint, Payload, State
 from keywright.events.feed import subject_of
 from keywright.events.model import Event
-from keywright.licensing.licenses.model import License, Status, order_of
+from keywright.licensing.licenses.model import License, Status, order_of, own_fields
 from keywright.licensing.licenses.rules import state
 from keywright.provisioning.customers import Customer
 
@@ -140,7 +140,7 @@ def show_license(license: License, now: datetime, customer: Customer | None = No
         "policy_id": license.policy_id,
         "customer_id": license.customer_id,
         "customer": customer and {name: getattr(customer, name) for name in _OF_CUSTOMER},
-        "external_id": license.external_id,
+        **own_fields(license),
         "order": {"source": order.source, "id": order.id, "line": order.line, "index": order.index},
         "status": Status(license.status).name.lower(),
         "state": state(license, now),

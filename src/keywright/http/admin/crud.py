@@ -205,7 +205,7 @@ class CrudSection(Section):
         form = request.form
         shown = {} if one is None else self.shown(one)
         fields = [
-            _show(
+            show_member(
                 member, form.raw(_input(member)) if request.is_post else member.write(shown.get(member.name))
             )
             for member in _members(self.noun.new if one is None else self.noun.fields)
@@ -230,7 +230,7 @@ def _members(struct: type[Fields]) -> list[Member]:
     return [one for one in list_members(struct) if one.form]
 
 
-def _show(member: Member, value: str) -> FormField:
+def show_member(member: Member, value: str) -> FormField:
     """The field of a member."""
     form = member.form
     label, hint = form["label"], form["hint"]

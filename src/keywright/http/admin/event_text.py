@@ -20,7 +20,7 @@ from keywright.http.pages.formats import N_, _, write_number
 from keywright.http.terms_in_words import describe_allowance, describe_meter
 from keywright.identity import model
 from keywright.identity.model import Right, User
-from keywright.licensing.licenses.model import Status
+from keywright.licensing.licenses.model import LicenseFields, Status
 from keywright.licensing.terms.model import Allowance, Meter, Terms
 from keywright.provisioning.customers import CUSTOMER
 from keywright.provisioning.policies.model import KeyFormatFields
@@ -201,7 +201,6 @@ NOUNS = (PRODUCT, CUSTOMER)
 #: The label of each field, and the text for no value; nouns declare those of theirs.
 _FIELDS: dict[str, tuple[str, str]] = {
     "key": (N_("Key"), N_("none")),
-    "external_id": (N_("External ID"), N_("none")),
     "order_id": (N_("Order"), N_("none")),
     "product_id": (N_("Product"), N_("none")),
     "customer_id": (N_("Customer"), N_("none")),
@@ -220,7 +219,7 @@ _FIELDS: dict[str, tuple[str, str]] = {
 
 _FIELDS |= {
     member.name: (member.form["label"], member.form.get("none", N_("none")))
-    for fields in (*(noun.fields for noun in NOUNS), KeyFormatFields, Terms)
+    for fields in (*(noun.fields for noun in NOUNS), LicenseFields, KeyFormatFields, Terms)
     for member in list_members(fields)
     if member.form and member.name not in _FIELDS
 }

@@ -7,14 +7,21 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from keywright.core.fields import ExternalId, Id, Metadata, Name, OwnId, Time, about
+from keywright.core.fields import Id, Metadata, Name, OwnId, Time, about
 from keywright.core.nouns import ListQuery
 from keywright.core.parsing import MAX_COUNT, MAX_ID
 from keywright.http.v3.answers import etag_of
 from keywright.http.v3.fields import Body, LicenseKey
 from keywright.licensing.licenses.model import License as StoredLicense
+from keywright.licensing.licenses.model import (
+    LicenseFields,
+    ShownFields,
+    State,
+    Status,
+    order_of,
+    own_fields,
+)
 from keywright.licensing.licenses.model import Order as StoredOrder
-from keywright.licensing.licenses.model import State, Status, order_of
 from keywright.licensing.licenses.rules import grace_until, state, terms_of
 from keywright.licensing.management import ManagedLicense
 from keywright.licensing.terms.model import MAX_DAYS, Terms
@@ -36,7 +43,7 @@ class Order(Struct):
     index: Annotated[int, about("Counts the licenses of a line, from 0.", 0)] = 0
 
 
-class License(Struct):
+class License(ShownFields, frozen=True):
     """A license, as vendors see it."""
 
     id: Annotated[Id, about("The license's number.", 17)]
@@ -50,7 +57,6 @@ class License(Struct):
     license_ref: Annotated[
         str, about("What names it in a shop's checkout, to renew or upgrade it; not its key.", _REF)
     ]
-    external_id: Annotated[str | None, about("What another system of yours calls it.", "crm-9001")]
     order: Annotated[Order, about("The order that it was sold with.")]
     status: Annotated[StatusName, about("What the vendor decided.", "active")]
     state: Annotated[
@@ -93,7 +99,7 @@ def show_license(managed: ManagedLicense, now: datetime) -> License:
         customer_id=one.customer_id,
         trial_email=managed.trial_email,
         license_ref=managed.license_ref,
-        external_id=one.external_id,
+        **own_fields(one),
         order=show_order(order_of(one)),
         status=Status(one.status).name.lower(),  # type: ignore[arg-type]
         state=state(one, now).value,
@@ -151,7 +157,7 @@ class CustomerBody(Body):
     language: Annotated[Language | None, about("The language of a new customer's mails.", "pt-BR")] = None
 
 
-class NewLicense(Body):
+class NewLicense(LicenseFields):
     """A license to make."""
 
     policy_id: Annotated[Id | None, about("The policy to make it from.", 5)] = None
@@ -165,11 +171,10 @@ class NewLicense(Body):
     )
     status: Annotated[StatusName, about("What the vendor decided.", "active")] = "active"
     expires_at: Annotated[Time | UnsetType | None, about("The expiry, if not the terms'.")] = UNSET
-    external_id: Annotated[ExternalId | None, about("Your own ID; not unique.", "crm-9001")] = None
     metadata: Annotated[Metadata | None, about("What you keep with it.", {"note": "gift"})] = None
 
 
-class LicenseChanges(Body):
+class LicenseChanges(LicenseFields):
     """Members to change; the others stay."""
 
     key: Annotated[LicenseKey | UnsetType, about("A new key; the old one is refused from now on.")] = UNSET
@@ -183,7 +188,6 @@ class LicenseChanges(Body):
     status: Annotated[StatusName | UnsetType, about("What the vendor decided.", "disabled")] = UNSET
     expires_at: Annotated[Time | UnsetType | None, about("The expiry; null is never.")] = UNSET
     terms: TermsPatch | UnsetType = UNSET
-    external_id: Annotated[ExternalId | UnsetType | None, about("Your own ID.")] = UNSET
     metadata: Annotated[Metadata | UnsetType | None, about("Merged; null removes all.")] = UNSET
 
 

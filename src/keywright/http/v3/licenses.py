@@ -29,6 +29,7 @@ from keywright.http.v3.license_schemas import (
 from keywright.http.v3.route import Route
 from keywright.http.v3.schemas import Page
 from keywright.licensing.licenses.model import (
+    OWN_FIELDS,
     DeleteLicense,
     ExtendLicense,
     LicenseCommand,
@@ -77,7 +78,7 @@ async def create_license(call: Call, body: NewLicense) -> Answer:
         expires_at=None if body.expires_at is UNSET else body.expires_at,
         has_expiry=body.expires_at is not UNSET,
         metadata=parse_metadata(body.metadata),
-        external_id=body.external_id,
+        fields={name: one for name, one in list_changes(body).items() if name in OWN_FIELDS},
         needs_known_product=True,
         only_product_id=call.only_product_id,
     )

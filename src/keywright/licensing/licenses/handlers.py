@@ -19,6 +19,7 @@ from keywright.core.metadata import merge_metadata
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import rules
 from keywright.licensing.licenses.model import (
+    OWN_FIELDS,
     ApplyTerms,
     CreateLicense,
     DeleteLicense,
@@ -42,7 +43,7 @@ from keywright.licensing.terms.rules import Written, merge_terms, to_text, write
 from keywright.licensing.unit_of_work import LicenseWork
 
 #: What the event of a deleted license keeps of it, beside its order and status.
-_KEPT = ("product_id", "policy_id", "customer_id", "external_id", "expires_at", "times_activated_max")
+_KEPT = ("product_id", "policy_id", "customer_id", *OWN_FIELDS, "expires_at", "times_activated_max")
 
 
 def show_key(work: LicenseWork, command: ShowKey) -> License:
@@ -87,7 +88,6 @@ def new_license(
         order_id=command.order_id if order_id is None else order_id,
         product_id=command.product_id,
         customer_id=command.customer_id,
-        external_id=command.external_id,
         source=source,
         status=command.status,
         times_activated=0,
@@ -95,7 +95,8 @@ def new_license(
         created_by=context.api_key_id,
         updated_at=context.now,
         updated_by=None,
-        **{"expires_at": None, "valid_for_days": None, "times_activated_max": None} | fields,
+        **{"expires_at": None, "valid_for_days": None, "times_activated_max": None, **command.fields}
+        | fields,
     )
     work.set_license(license)
     work.record_license_event("license.created", license, command)

@@ -9,13 +9,14 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, tzinfo
 from enum import IntEnum, StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from keywright.core.command import Command
 from keywright.core.errors import InvalidStatus
+from keywright.core.fields import ExternalId, Fields, about
 from keywright.core.parsing import MAX_ID
 
 #: A number as it is written everywhere: no two texts are the same number.
@@ -49,6 +50,36 @@ class LicenseSource(IntEnum):
     IMPORT = 2
     API = 3
     MIGRATION = 4
+
+
+class LicenseFields(Fields):
+    """What a vendor may set of a license and no rule decides. The API, the terminal, the pages, the history,
+    exports and imports read these members; ``License`` stores each by its name, and ``ShownFields`` shows it.
+    """
+
+    external_id: (
+        Annotated[
+            ExternalId,
+            about(
+                "Your own ID; not unique.",
+                "crm-9001",
+                label="External ID",
+                hint="What another system of yours calls it.",
+            ),
+        ]
+        | UnsetType
+        | None
+    ) = UNSET
+
+
+class ShownFields(msgspec.Struct, frozen=True, kw_only=True):
+    """The same as they are shown and imported."""
+
+    external_id: Annotated[str | None, about("What another system of yours calls it.", "crm-9001")] = None
+
+
+#: The names of these fields.
+OWN_FIELDS = LicenseFields.__struct_fields__
 
 
 class License(msgspec.Struct, frozen=True, gc=False):
@@ -117,6 +148,11 @@ class LicenseFilter(msgspec.Struct, frozen=True):
     external_id: str | None = None
 
 
+def own_fields(license: License) -> dict[str, Any]:
+    """The fields that ``LicenseFields`` declares."""
+    return {name: getattr(license, name) for name in OWN_FIELDS}
+
+
 _decode_order = msgspec.json.Decoder(Order).decode
 
 
@@ -176,13 +212,13 @@ class LicenseCommand(Command, frozen=True, kw_only=True):
 
 
 class NewLicenseCommand(Command, frozen=True, kw_only=True):
-    """A request to make licenses, with a status and numbers of the vendor's shop."""
+    """A request to make licenses, with a status, IDs of the vendor's shop, and ``LicenseFields``."""
 
     status: int
     order_id: int | None = None
     product_id: int | None = None
     customer_id: int | None = None
-    external_id: str | None = None
+    fields: Mapping[str, Any] = {}
 
 
 class CreateLicense(NewLicenseCommand, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 from sqlalchemy import ColumnElement, Row, Text, cast, column, func, literal_column, not_, select, table
 
 from keywright.core.crypto import fold_key
@@ -281,7 +281,8 @@ _NAMES = License.__struct_fields__
 LICENSE = [licenses.c["key_hmac" if name == "key" else name] for name in _NAMES]
 _SEALED = [*LICENSE, licenses.c.sealed_key]
 _ID, KEY_HASH = map(_NAMES.index, ("id", "key"))
-_EXPIRES, _CREATED, _UPDATED = map(_NAMES.index, ("expires_at", "created_at", "updated_at"))
+_TIMES = ("expires_at", "created_at", "updated_at")
+_EXPIRES, _CREATED, _UPDATED = map(_NAMES.index, _TIMES)
 
 
 def license_of(row: Sequence[Any], key: str) -> License:
@@ -296,29 +297,9 @@ def license_of(row: Sequence[Any], key: str) -> License:
 
 def license_values(license: License) -> Values:
     """The columns that a change of a license may touch, and what is in them now."""
-    return {
-        "order_id": license.order_id,
-        "product_id": license.product_id,
-        "customer_id": license.customer_id,
-        "expires_at": to_optional_seconds(license.expires_at),
-        "valid_for_days": license.valid_for_days,
-        "source": license.source,
-        "status": license.status,
-        "times_activated": license.times_activated,
-        "times_activated_max": license.times_activated_max,
-        "created_at": to_seconds(license.created_at),
-        "created_by": license.created_by,
-        "updated_at": to_seconds(license.updated_at),
-        "updated_by": license.updated_by,
-        "deactivated_count": license.deactivated_count,
-        "metadata": license.metadata,
-        "policy_id": license.policy_id,
-        "terms": license.terms,
-        "order_details": license.order_details,
-        "external_id": license.external_id,
-        "quantity": license.quantity,
-        "rule_terms": license.rule_terms,
-    } | _order_columns(license)
+    values = asdict(license) | {name: to_optional_seconds(getattr(license, name)) for name in _TIMES}
+    del values["id"], values["key"]
+    return values | _order_columns(license)
 
 
 def _order_columns(license: License) -> Values:

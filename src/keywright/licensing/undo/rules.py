@@ -10,7 +10,7 @@ from keywright.core.command import Cost
 from keywright.core.errors import CannotUndo, ChangedSince, Refusal
 from keywright.events.model import Event
 from keywright.licensing.activations.model import Activation
-from keywright.licensing.licenses.model import License, LicenseCommand, Status
+from keywright.licensing.licenses.model import License, LicenseCommand, ShownFields, Status
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.terms.rules import copy_terms, to_text, with_new_names
 
@@ -67,7 +67,7 @@ _BESIDE = ("license.renewed", "license.changed", "license.claimed")
 CREATED, DELETED, RESTORED = "license.created", "license.deleted", "license.restored"
 #: The fields of a license that an event has before and after, and that can be set back.
 _FIELDS: Mapping[str, Any] = {
-    "external_id": str | None,
+    **{one.name: one.type for one in msgspec.structs.fields(ShownFields)},
     "order_id": int | None,
     "product_id": int | None,
     "customer_id": int | None,

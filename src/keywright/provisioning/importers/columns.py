@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 from keywright.core import parsing
 from keywright.core.errors import InvalidLicenseKey, InvalidStatus
+from keywright.core.nouns import Member, list_members
 from keywright.licensing.licenses.keys import normalize_key
-from keywright.licensing.licenses.model import LicenseSource, Status, parse_status
+from keywright.licensing.licenses.model import OWN_FIELDS, LicenseFields, LicenseSource, Status, parse_status
 from keywright.provisioning.customers import parse_email, parse_language
 
 #: Larger ids cannot be told apart by programs that read JSON as JavaScript does.
@@ -50,7 +51,6 @@ _NAMES = {
     "customer_email": "customeremail email emailaddress useremail buyeremail purchaseemail",
     "customer_name": "customername buyername",
     "customer_language": "customerlanguage",
-    "external_id": "externalid",
     "created_at": "createdat created createdon datecreated purchasedate purchasedat orderdate",
     "created_by": "createdby",
     "updated_at": "updatedat updated updatedon dateupdated modified lastmodified",
@@ -63,7 +63,7 @@ _NAMES = {
     "quantity": "soldquantity",
     "rule_terms": "ruleterms",
     "activations": "activations activationdata",
-}
+} | {name: name.replace("_", "") for name in OWN_FIELDS}
 #: Names of columns that may have numbers, or something else.
 _LOOSE_NAMES = {"product": "product_id", "order": "order_id", "customer": "customer_id"}
 #: Names of columns that are a customer's, if anything.
@@ -215,8 +215,8 @@ def _parse_person(parse: Callable[[str], str]) -> Callable[[object], str | None]
     return parse_value
 
 
-def _parse_external_id(value: object) -> str | None:
-    return None if value is None else parsing.parse_external_id(str(value))
+def _parse_own(member: Member) -> Callable[[object], Any]:
+    return lambda value: None if value is None else member.read(str(value))
 
 
 def _parse_number(value: object) -> int | None:
@@ -253,14 +253,13 @@ PARSERS: dict[str, Callable[[object], Any]] = {
     "customer_name": _parse_person(parsing.parse_name),
     "customer_language": _parse_person(parse_language),
     "policy_id": _parse_id,
-    "external_id": _parse_external_id,
     "created_at": _parse_time,
     "created_by": _parse_number,
     "updated_at": _parse_time,
     "updated_by": _parse_number,
     "source": _parse_source,
     "quantity": lambda value: parsing.parse_integer(value, parsing.MAX_COUNT) or 1,
-}
+} | {one.name: _parse_own(one) for one in list_members(LicenseFields)}
 
 
 def parser_of(field: str) -> Callable[[object], Any]:

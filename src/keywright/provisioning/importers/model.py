@@ -7,6 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from keywright.core.command import Command, Cost
+from keywright.licensing.licenses.model import ShownFields
 
 
 class ImportedActivation(msgspec.Struct, frozen=True, gc=False):
@@ -27,7 +28,7 @@ class ImportedActivation(msgspec.Struct, frozen=True, gc=False):
     app_version: str | None = None
 
 
-class ImportedLicense(msgspec.Struct, frozen=True, gc=False):
+class ImportedLicense(ShownFields, frozen=True, gc=False):
     """A license there, with its activations; each token once. ``id`` is kept where it is free; None asks for
     a new one. ``metadata`` is that of ``parsing.parse_metadata``. ``place`` says where it stands in its
     source, for the report. A license with very many activations comes in pieces: ``is_rest`` says that
@@ -54,7 +55,6 @@ class ImportedLicense(msgspec.Struct, frozen=True, gc=False):
     policy_id: int | None = None
     terms: str | None = None
     order_details: str | None = None
-    external_id: str | None = None
     quantity: int = 1
     rule_terms: str | None = None
     activations: tuple[ImportedActivation, ...] = ()

@@ -10,7 +10,7 @@ from keywright.core.crypto import mask
 from keywright.licensing.activations import rules as activation_rules
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses import rules as license_rules
-from keywright.licensing.licenses.model import License
+from keywright.licensing.licenses.model import OWN_FIELDS, License
 from keywright.provisioning.importers.model import ImportedActivation, ImportedLicense, Notice, Verdict
 
 #: The fields of a license that the newer side decides.
@@ -19,7 +19,7 @@ _FIELDS = (
     *("times_activated_max", "metadata"),
 )
 #: The same, where the source says that it has them: other systems do not.
-_OWN_FIELDS = ("policy_id", "terms", "order_details", "external_id", "quantity", "rule_terms")
+_OWN_FIELDS = ("policy_id", "terms", "order_details", "quantity", "rule_terms", *OWN_FIELDS)
 #: The fields that come with a license.
 _COMING = {*License.__struct_fields__} & {*ImportedLicense.__struct_fields__}
 

@@ -224,6 +224,7 @@ def _render_form(
         "licenses/edit.html",
         license=license,
         texts=texts,
+        own=forms.list_own_fields(texts),
         before=before,
         errors=errors,
         zone=reader_zone(request),

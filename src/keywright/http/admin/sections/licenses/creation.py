@@ -23,7 +23,7 @@ from keywright.http.terms_in_words import describe_terms
 from keywright.identity.model import Right
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import keys
-from keywright.licensing.licenses.model import CreateLicense, Order
+from keywright.licensing.licenses.model import OWN_FIELDS, CreateLicense, Order
 from keywright.provisioning.licenses import Issued, IssueLicenses
 from keywright.provisioning.policies import rules as policy_rules
 from keywright.provisioning.policies import store as policy_store
@@ -72,6 +72,7 @@ def _first_texts(policy: Policy | None, tx: ReadTransaction) -> dict[str, str]:
 
 
 def _to_command(request: PageRequest, policy: Policy | None, values: dict[str, Any]) -> Command:
+    values["fields"] = {name: values.pop(name) for name in OWN_FIELDS}
     if policy is None:
         return CreateLicense(context=request.context, **values)
     limit, days = values.pop("times_activated_max"), values.pop("valid_for_days")
@@ -108,6 +109,7 @@ def _render(
         policy=policy,
         terms_in_words=[] if policy is None else describe_terms(policy.terms, formats),
         texts=texts,
+        own=forms.list_own_fields(texts),
         errors=errors,
         zone=reader_zone(request),
         suggestions=request.ask(suggest_names),

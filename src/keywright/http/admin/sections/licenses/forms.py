@@ -7,9 +7,11 @@ from zoneinfo import ZoneInfo
 
 from keywright.core import parsing
 from keywright.core.errors import Refusal, TooManyNewDevices, UnknownLicense
+from keywright.core.nouns import Member, list_members
 from keywright.db.transaction import ReadTransaction
 from keywright.events.model import Event
 from keywright.http.admin import event_text, event_views
+from keywright.http.admin.crud import FormField, show_member
 from keywright.http.admin.event_views import reader_zone
 from keywright.http.admin.name_suggestions import read_number, write_number
 from keywright.http.pages import session
@@ -22,7 +24,7 @@ from keywright.jobs.orders import Change, What
 from keywright.licensing.activations.device_checks import check_device
 from keywright.licensing.activations.model import PlaceChange
 from keywright.licensing.licenses import keys
-from keywright.licensing.licenses.model import License, Status, parse_status
+from keywright.licensing.licenses.model import OWN_FIELDS, License, LicenseFields, Status, parse_status
 from keywright.licensing.refusals import RefusedCall
 from keywright.licensing.store import list_refusals
 from keywright.licensing.undo.store import MAX_RECORDS
@@ -41,7 +43,7 @@ FIELDS = (
     "product_id",
     "customer_id",
     "order_id",
-    "external_id",
+    *OWN_FIELDS,
 )
 _BEFORE: Final = "before_"
 #: No license can be extended by more.
@@ -54,6 +56,11 @@ _REQUIRED = {
     "times_activated_max": N_("Type how many devices, or choose no limit."),
 }
 
+
+def _reader_of(member: Member) -> Callable[[ReadTransaction, str], Any]:
+    return lambda _tx, text: member.read(text)
+
+
 _PARSERS: dict[str, Callable[[ReadTransaction, str], Any]] = {
     "key": lambda _tx, text: keys.normalize_key(text),
     "status": lambda _tx, text: parse_status(text),
@@ -62,8 +69,7 @@ _PARSERS: dict[str, Callable[[ReadTransaction, str], Any]] = {
     "product_id": lambda tx, text: read_number(tx, NameKind.PRODUCT, text),
     "customer_id": lambda tx, text: read_number(tx, NameKind.CUSTOMER, text),
     "order_id": lambda _tx, text: parsing.parse_integer(text),
-    "external_id": lambda _tx, text: parsing.parse_external_id(text),
-}
+} | {one.name: _reader_of(one) for one in list_members(LicenseFields)}
 
 
 def list_statuses() -> list[tuple[str, str]]:
@@ -125,7 +131,7 @@ def new_texts(key: str) -> dict[str, str]:
 
 def texts_of(tx: ReadTransaction, license: License, zone: ZoneInfo) -> dict[str, str]:
     """The texts in the form for a license; its key is not shown."""
-    texts = {name: write(getattr(license, name)) for name in FIELDS}
+    texts = {name: write(getattr(license, name)) for name in FIELDS} | _write_own_fields(license)
     texts |= {"key": "", "status": Status(license.status).name.lower()}
     texts["times_activated_max"] = write_limit(license.times_activated_max)
     texts["product_id"] = write_number(tx, NameKind.PRODUCT, license.product_id)
@@ -135,6 +141,21 @@ def texts_of(tx: ReadTransaction, license: License, zone: ZoneInfo) -> dict[str,
         # Once the expiry is known, days from the first activation have no meaning.
         texts["valid_for_days"] = ""
     return texts
+
+
+def list_own_fields(texts: Mapping[str, str]) -> list[FormField]:
+    """The fields that ``LicenseFields`` declares, with these texts."""
+    return [show_member(one, texts[one.name]) for one in list_members(LicenseFields)]
+
+
+def _write_own_fields(license: License) -> dict[str, str]:
+    return {one.name: one.write(getattr(license, one.name)) for one in list_members(LicenseFields)}
+
+
+def list_own_facts(license: License) -> list[tuple[str, str]]:
+    """The labels and the texts of those that the license has."""
+    texts = _write_own_fields(license)
+    return [(one.label, one.value) for one in list_own_fields(texts) if one.value]
 
 
 def texts_from(form: Form) -> dict[str, str]:

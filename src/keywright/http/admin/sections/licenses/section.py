@@ -163,6 +163,7 @@ def _read_license(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
     leases = list_leases(tx, license.id, before=None, limit=_MAX_LEASES) if offers_leases else []
     return {
         "license": license,
+        "own": forms.list_own_facts(license),
         "details": details,
         "names": names,
         "notes": find_notes(tx, [license.id])[license.id],
