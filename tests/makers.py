@@ -95,6 +95,33 @@ def a_cheap_hash(password: str) -> str:
     return PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(password)
 
 
+#: Another value for each field of a license than that of ``a_license``.
+LICENSE_FIELDS: dict[str, Any] = {
+    "key": "another key",
+    "order_id": 7,
+    "product_id": 8,
+    "customer_id": 9,
+    "expires_at": LATER + timedelta(days=1),
+    "valid_for_days": 3,
+    "source": 4,
+    "status": 5,
+    "times_activated": 2,
+    "times_activated_max": 6,
+    "created_at": NOW - timedelta(days=1),
+    "created_by": 10,
+    "updated_at": LATER,
+    "updated_by": 11,
+    "deactivated_count": 1,
+    "metadata": '{"plan":"gold"}',
+    "policy_id": 13,
+    "terms": '{"grace_days":3}',
+    "order_details": '{"source":"shop","id":"7","line":"1"}',
+    "external_id": "crm-8",
+    "quantity": 3,
+    "rule_terms": '{"grace_days":7}',
+}
+
+
 def a_license(**fields: Any) -> License:
     """An active license without a limit that never expires."""
     defaults: dict[str, Any] = {

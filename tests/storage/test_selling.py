@@ -266,7 +266,8 @@ def test_a_license_is_moved_to_another_policy_once(executor: Executor, storage: 
 
 
 def test_the_event_of_a_deletion_states_what_was_deleted(executor: Executor, storage: Storage) -> None:
-    issued(executor, key=KEY, product_id=5, fields={"external_id": "deal 7"}, order=Order("shop", "1042", "7", 1))
+    order, fields = Order("shop", "1042", "7", 1), {"external_id": "deal 7"}
+    issued(executor, key=KEY, product_id=5, fields=fields, order=order)
     do(executor, delete(KEY))
     with storage.read() as tx:
         (event, *_) = event_store.list_events(tx, 1, limit=5)

@@ -21,6 +21,7 @@ from keywright.licensing.unit_of_work import LicenseWork
 from tests.makers import (
     KEY,
     LATER,
+    LICENSE_FIELDS,
     NOW,
     TOKEN,
     a_license,
@@ -38,31 +39,7 @@ from tests.makers import (
 
 BEFORE = a_license(times_activated=1, times_activated_max=5, expires_at=LATER)
 TAKEN = an_activation(license_id=BEFORE.id)
-#: Another value for each field of a license, and of an activation, that may ever change.
-LICENSE_FIELDS: dict[str, Any] = {
-    "key": "another key",
-    "order_id": 7,
-    "product_id": 8,
-    "customer_id": 9,
-    "expires_at": LATER + timedelta(days=1),
-    "valid_for_days": 3,
-    "source": 4,
-    "status": 5,
-    "times_activated": 2,
-    "times_activated_max": 6,
-    "created_at": NOW - timedelta(days=1),
-    "created_by": 10,
-    "updated_at": LATER,
-    "updated_by": 11,
-    "deactivated_count": 1,
-    "metadata": '{"plan":"gold"}',
-    "policy_id": 13,
-    "terms": '{"grace_days":3}',
-    "order_details": '{"source":"shop","id":"A-7","line":"1"}',
-    "external_id": "crm-8",
-    "quantity": 3,
-    "rule_terms": '{"grace_days":7}',
-}
+#: Another value for each field of an activation that may ever change.
 ACTIVATION_FIELDS: dict[str, Any] = {
     "id": 12,
     "label": "desk",

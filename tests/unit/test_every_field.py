@@ -13,7 +13,7 @@ from keywright.http.v3 import activations as v3_activations
 from keywright.http.v3 import client_schemas, license_schemas, schemas
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.activations.store import activation_values
-from keywright.licensing.licenses.model import License, LicenseSource, Status
+from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.store import license_values
 from keywright.licensing.notes import Notes
 from keywright.licensing.terms.model import Terms
@@ -26,7 +26,7 @@ from keywright.provisioning.importers.model import ImportedActivation, ImportedL
 from keywright.provisioning.importers.rows import Defaults, Rows
 from keywright.provisioning.policies.model import KeyFormatFields, Policy, PolicyFields
 from keywright.provisioning.products import Product, ProductFields
-from tests.makers import LATER, NOW, a_license, a_license_with, an_activation
+from tests.makers import LATER, LICENSE_FIELDS, NOW, a_license, an_activation
 
 
 class Place(NamedTuple):
@@ -227,26 +227,7 @@ def test_what_is_exported_and_imported_again_is_the_same_in_every_field() -> Non
         platform="macOS",
         app_version="4.2",
     )
-    license = a_license_with(
-        {"max_activations": 3, "valid_for_days": 30, "grace_days": 2},
-        id=8,
-        order_id=1042,
-        product_id=3,
-        customer_id=311,
-        expires_at=LATER,
-        source=LicenseSource.GENERATOR,
-        status=Status.SOLD,
-        created_by=2,
-        updated_at=LATER,
-        updated_by=4,
-        deactivated_count=1,
-        metadata='{"note":"gift"}',
-        policy_id=6,
-        order_details='{"source":"shop","id":"1042","line":"7"}',
-        external_id="crm-8",
-        quantity=3,
-        rule_terms='{"grace_days":7}',
-    )
+    license = a_license(**LICENSE_FIELDS | {"id": 8, "times_activated": 0})
     # A field that is not set above would be the same when it is lost.
     usual = (
         a_license(times_activated=None),
