@@ -45,8 +45,8 @@ help:
 	@echo '  make setup       make .venv with what the server needs (the others do this by themselves)'
 	@echo
 	@echo '  make quick       test rules, parsing and storage on SQLite (30 s); without their slow tests and PostgreSQL'
-	@echo '  make test        test all but what is below (6 min); on PostgreSQL: storage, and a few calls of each interface'
-	@echo '  make test-rest   test what make test leaves out (10 min): more of the interfaces on PostgreSQL, faults,'
+	@echo '  make test        test all but what is below; on PostgreSQL: locks, upserts, orders, and a few calls of each interface'
+	@echo '  make test-rest   test what make test leaves out (10 min): more on PostgreSQL, faults,'
 	@echo '                   histories, loss of power, fuzzing, the pages in a browser, deploy/, attacks, a short soak'
 	@echo '  make test-all    run all tests, and show the slowest twenty'
 	@echo '  make lint        check style, types and who imports whom'

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from keywright.identity import passwords
 from tests.databases import KINDS, keep_files_in_memory, stop_postgres
+from tests.makers import CHEAP
 from tests.proving import IS_LONG
 from tests.tiers import COLLECTED, OPTIONS, is_left_out, tier_of
 
@@ -180,6 +182,12 @@ def database(request: pytest.FixtureRequest) -> str:
     """The kind of database that the test runs on."""
     kind: str = request.param
     return kind
+
+
+@pytest.fixture
+def cheap_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passwords are hashed in this process without their price."""
+    monkeypatch.setattr(passwords, "_hasher", lambda: CHEAP)
 
 
 @pytest.hookimpl(tryfirst=True)

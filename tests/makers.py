@@ -89,10 +89,14 @@ SECRET = b"the tests' secret, 32 bytes long"
 KEY_RING = KeyRing(SECRET)
 
 
+#: It hashes passwords without their price.
+CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+
+
 @cache
 def a_cheap_hash(password: str) -> str:
     """A password's hash, as ``accounts`` makes them, but without their price: hundreds of tests sign in."""
-    return PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(password)
+    return CHEAP.hash(password)
 
 
 #: Another value for each field of a license than that of ``a_license``.

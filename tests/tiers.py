@@ -22,7 +22,7 @@ class Tier(StrEnum):
     QUICK = "quick"
     #: What else a change can break in ordinary use.
     ORDINARY = "ordinary"
-    #: More of the interfaces on PostgreSQL, faults, histories, power, fuzzing, browser, deploy, soak.
+    #: More of all that on PostgreSQL, faults, histories, power, fuzzing, browser, deploy, soak.
     REST = "rest"
 
 
@@ -44,16 +44,17 @@ ORDINARY_FOLDERS = ("http", "cli", "clients", "concurrency")
 def tier_of(item: pytest.Item) -> Tier:
     """The tier that the test's mark names; otherwise, that of its folder and its database."""
     folder, database = _folder(item.path), _database(item)
-    if database not in KINDS:
+    is_in_both = any(map(item.get_closest_marker, ("smoke", "of_the_database")))
+    if database not in KINDS or (folder == "storage" and database != "sqlite" and not is_in_both):
         return Tier.REST
     if mark := item.get_closest_marker("tier"):
         return Tier(mark.args[0])
     if folder == "clients" and _parameters(item) & OTHER_LANGUAGES:
         return Tier.REST
-    if folder in QUICK_FOLDERS:
-        return Tier.QUICK if database == "sqlite" else Tier.ORDINARY
-    is_smoke = item.get_closest_marker("smoke") is not None
-    return Tier.ORDINARY if folder in ORDINARY_FOLDERS and (is_smoke or database == "sqlite") else Tier.REST
+    if folder in QUICK_FOLDERS and database == "sqlite":
+        return Tier.QUICK
+    is_ordinary = folder in (*QUICK_FOLDERS, *ORDINARY_FOLDERS) and (is_in_both or database == "sqlite")
+    return Tier.ORDINARY if is_ordinary else Tier.REST
 
 
 def is_left_out(path: Path, option: str) -> bool:

@@ -28,6 +28,7 @@ from tests.makers import enable_second_factor
 from tests.server import KEYWRIGHT, wait_until
 
 DATABASES = ("sqlite",)
+pytestmark = pytest.mark.usefixtures("cheap_passwords")
 
 PASSWORD = "correct horse battery"
 ANOTHER = "another horse battery"

@@ -3,6 +3,8 @@
 
 A module whose rules no database can break has SQLite alone there. Those of its tests that are marked
 ``smoke`` run on PostgreSQL, too: together they execute each of its statements.
+
+``make test`` runs on PostgreSQL what is marked ``smoke`` or ``of_the_database``; ``make test-rest`` the rest.
 """
 
 import os

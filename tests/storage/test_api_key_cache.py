@@ -17,6 +17,8 @@ from keywright.registry import open_executor
 from tests.makers import LATER, IssuedApiKey, an_origin, issue_api_key, revoke_api_key
 from tests.storage.conftest import Opener
 
+pytestmark = pytest.mark.of_the_database
+
 JUST_BEFORE = LIFETIME * 0.99
 
 

@@ -17,6 +17,7 @@ from tests.storage.test_copy import contents
 from tools.postgres import binaries
 
 DATABASES = ("postgresql",)
+pytestmark = pytest.mark.of_the_database
 #: Any password will do: the server trusts every connection.
 PASSWORD = "CANARY-password"
 

@@ -31,6 +31,7 @@ from tests.makers import (
 from tests.storage.conftest import RUN_AGAIN, Opener
 
 DATABASES = RUN_AGAIN
+pytestmark = pytest.mark.of_the_database
 
 
 @pytest.fixture

@@ -51,6 +51,7 @@ from tests.makers import (
 from tests.storage.conftest import RUN_AGAIN
 
 DATABASES = RUN_AGAIN
+pytestmark = pytest.mark.of_the_database
 ANY = LicenseFilter()
 
 

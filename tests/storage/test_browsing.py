@@ -19,6 +19,7 @@ from keywright.licensing.licenses.model import License, Status
 from keywright.search import scan
 from keywright.search.filters import SORTED, Order, Search
 from keywright.search.license_pages import MatchingIds, Page, find_matching_ids, find_page
+from tests.databases import KINDS
 from tests.makers import NOW, a_license
 from tests.proving import size
 from tests.storage.browsed import (
@@ -143,7 +144,7 @@ def is_begun_again(forward: list[Page], backward: list[Page]) -> bool:
     return is_seen_before and backward[-1] == forward[0]
 
 
-@pytest.mark.smoke
+@pytest.mark.databases(*KINDS)
 @pytest.mark.tier("ordinary")
 @examples
 @given(search=searches(), limit=st.sampled_from((4, 20, 60)), sizes=SIZES)
@@ -167,7 +168,7 @@ def test_all_pages_together_are_what_matches_forward_and_backward(
     assert licenses_on([*backward[::-1], forward[-1]]) == expected
 
 
-@pytest.mark.smoke
+@pytest.mark.databases(*KINDS)
 @examples
 @given(search=searches(), sizes=SIZES)
 def test_a_total_is_what_matches_or_at_most_that(shelf: Shelf, search: Search, sizes: Sizes) -> None:
@@ -200,7 +201,7 @@ def test_counts_by_status_that_are_known_are_the_totals_of_long_lists(
     assert total(Search(license_id=10**6)) == (0, False)
 
 
-@pytest.mark.smoke
+@pytest.mark.databases(*KINDS)
 @examples
 @given(search=searches(), limit=st.sampled_from((10, 40, 200)), sizes=SIZES)
 def test_all_numbers_that_match_come_in_their_order_whatever_the_search_s_is(
@@ -261,14 +262,14 @@ def test_a_cursor_that_is_none_leads_to_the_first_page(shelf: Shelf, cursor: str
     assert shelf.find_page(Search(), cursor) == shelf.find_page(Search())
 
 
-@pytest.mark.smoke
+@pytest.mark.databases(*KINDS)
 @examples
 @given(search=searches(), cursor=st.text() | st.binary().map(lambda one: urlsafe_b64encode(one).decode()))
 def test_whatever_the_cursor_is_there_is_a_page(shelf: Shelf, search: Search, cursor: str) -> None:
     assert len(shelf.find_page(search, cursor, limit=5).licenses) <= 5
 
 
-@pytest.mark.smoke
+@pytest.mark.databases(*KINDS)
 @examples
 @given(
     search=searches(),
@@ -296,7 +297,7 @@ def test_a_cursor_tells_nothing_of_what_was_searched_for(shelf: Shelf) -> None:
 # --- while others change things -------------------------------------------------------------------
 
 
-@pytest.mark.smoke
+@pytest.mark.databases(*KINDS)
 @pytest.mark.parametrize("order", WALKED)
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_added_and_deleted_between_pages_neither_hides_nor_doubles_the_others(

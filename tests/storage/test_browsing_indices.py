@@ -26,6 +26,8 @@ from tests.makers import NOW, a_license, activate, create, deactivate, deactivat
 from tests.storage.browsed import many_licenses_with_terms
 from tests.storage.conftest import a_storage
 
+pytestmark = pytest.mark.of_the_database
+
 #: A statement and its parameters.
 Statement = tuple[str, Any]
 

@@ -16,6 +16,7 @@ from keywright.search import feed
 from keywright.search.feed import EventPage, list_events
 from keywright.search.license_pages import LicenseDetails, get_license
 from keywright.search.store import EventFilter
+from tests.databases import KINDS
 from tests.makers import NOW, a_license, an_activation, an_event, an_event_filter
 from tests.storage.conftest import a_storage
 
@@ -151,7 +152,7 @@ def all_pages(storage: Storage, limit: int, budget: float, **asked: Any) -> list
                 return found
 
 
-@pytest.mark.smoke
+@pytest.mark.databases(*KINDS)
 @pytest.mark.parametrize("budget", [0.0, 60.0])
 @pytest.mark.parametrize(
     "asked",

@@ -17,6 +17,8 @@ from tests.makers import NOW, a_license, activate, an_origin, create
 from tests.storage.browsed import LicenseWithTerms, insert, insert_terms
 from tests.storage.conftest import a_storage
 
+pytestmark = pytest.mark.of_the_database
+
 ADDRESS, LONG_ADDRESS = "203.0.113.9", "2001:db8::9"
 
 

@@ -123,6 +123,7 @@ def test_a_person_can_say_that_the_clock_is_right(executor: Executor, storage: S
     assert run_read(storage, lambda tx: list(clock.list_clock_warnings(tx, wall.now))) == []
 
 
+@pytest.mark.of_the_database
 @pytest.mark.databases("postgresql")
 @pytest.mark.usefixtures("clock_of_database")
 def test_the_clock_of_the_database_is_compared_with_the_one_here(

@@ -65,6 +65,7 @@ from tests.storage.unlucky import raise_error
 Pair = tuple[Executor, Executor]
 
 DATABASES = tuple(one for one in EVERY_ISOLATION if one != "sqlite")
+pytestmark = pytest.mark.of_the_database
 ANY = LicenseFilter()
 
 

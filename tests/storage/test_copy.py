@@ -50,7 +50,7 @@ from tests.makers import (
     validate,
 )
 
-pytestmark = pytest.mark.tier("ordinary")
+pytestmark = [pytest.mark.tier("ordinary"), pytest.mark.of_the_database]
 
 _NOT_COPIED = (
     *("installation", "sequences", "sessions"),

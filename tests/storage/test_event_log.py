@@ -17,6 +17,8 @@ from keywright.search.feed import EventPage
 from keywright.search.store import EventFilter, find_first_event_id
 from tests.makers import NOW, TOKEN, a_license, an_event, an_event_filter, create_user, start_session
 
+pytestmark = pytest.mark.of_the_database
+
 MIDNIGHT = datetime(2026, 1, 15, tzinfo=UTC)
 
 

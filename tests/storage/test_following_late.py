@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 import psycopg
+import pytest
 
 from keywright.core.command import Context
 from keywright.db import Storage
@@ -20,6 +21,7 @@ from tests.makers import NOW, activate, an_event, an_origin, create
 from tests.storage.projected import assert_followed, follow_all, lag, list_terms, project
 
 DATABASES = ("postgresql",)
+pytestmark = pytest.mark.of_the_database
 
 _EVENT = (
     "INSERT INTO events (occurred_at, name, license_id, activation_id, actor, ip_address) "

@@ -24,7 +24,7 @@ from tests.server import wait_until
 from tests.storage.conftest import Opener
 from tests.storage.projected import assert_followed, follow, follow_all, list_counts
 
-pytestmark = pytest.mark.tier("ordinary")
+pytestmark = [pytest.mark.tier("ordinary"), pytest.mark.of_the_database]
 
 
 def all_at_once(*works: Callable[[], None]) -> None:

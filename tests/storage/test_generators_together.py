@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from msgspec.structs import replace
 
 from keywright.core.errors import StillInUse, UnknownPolicy
@@ -13,6 +14,7 @@ from tests.server import wait_until
 from tests.storage.conftest import Opener
 
 DATABASES = ("postgresql",)
+pytestmark = pytest.mark.of_the_database
 
 
 def test_neither_change_is_lost(open_again: Opener) -> None:

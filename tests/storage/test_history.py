@@ -321,6 +321,7 @@ def test_a_license_with_very_many_records_is_reported_alone_only(storage: Storag
     assert len(found.activations) == 501
 
 
+@pytest.mark.of_the_database
 @pytest.mark.databases("postgresql")
 @pytest.mark.parametrize("question", [validate("KEY-2"), validate("KEY-1", "f" * 40)])
 def test_a_small_license_is_validated_without_its_large_neighbor(
@@ -335,6 +336,7 @@ def test_a_small_license_is_validated_without_its_large_neighbor(
     assert rows_read(storage, [question, validate("KEY-3"), validate("KEY-4")]) <= 10
 
 
+@pytest.mark.of_the_database
 @pytest.mark.databases("postgresql")
 @pytest.mark.parametrize("names", [("fingerprint",), ("token",), ("fingerprint", "token")])
 def test_a_device_of_a_large_license_is_validated_without_its_others(

@@ -44,6 +44,7 @@ from tests.makers import (
 )
 
 DATABASES = KINDS
+pytestmark = pytest.mark.of_the_database
 SECOND, MINUTES = timedelta(seconds=1), timedelta(minutes=10)
 END = NOW + MINUTES
 

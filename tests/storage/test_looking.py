@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Any
 
+import pytest
 from sqlalchemy import Engine, event
 
 from keywright.core.command import Context
@@ -24,6 +25,8 @@ from tests.jobs import a_change, make_orderer, start
 from tests.makers import NOW, create, create_endpoint, create_policy, find_items
 from tests.storage.projected import follow_all
 from tests.storage.webhooks import deliver
+
+pytestmark = pytest.mark.of_the_database
 
 KINDS = {
     "jobs": jobs.JOBS,

@@ -15,6 +15,8 @@ from keywright.db.migrate import HEAD, read_file_state
 from keywright.licensing.licenses import store as license_store
 from tests.makers import KEY, KEY_RING, a_license, open_or_make, url_of
 
+pytestmark = pytest.mark.of_the_database
+
 OTHER_RING = KeyRing(b"another secret, also 32 bytes ok")
 
 

@@ -10,6 +10,8 @@ from keywright.events.model import MailTemplate, QueuedMail, Subject
 from keywright.events.outbox_store import queue_mail
 from tests.makers import NOW
 
+pytestmark = pytest.mark.of_the_database
+
 MAIL = QueuedMail(
     template=MailTemplate.YOUR_LICENSE, unique="sale 1", customer_id=3, subject=Subject(license_ids=(1, 2))
 )

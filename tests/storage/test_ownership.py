@@ -88,7 +88,7 @@ from tests.makers import (
 from tests.shop_scene import Scene
 from tests.storage.conftest import Opener
 
-DATABASES = KINDS
+DATABASES = ("sqlite",)
 ADA, BOB, EVE = 7, 8, 9
 EMAILS = {ADA: "ada@example.com", BOB: "bob@example.com", EVE: "eve@example.com"}
 A_DAY = timedelta(days=1)
@@ -206,6 +206,7 @@ def test_what_cannot_be_claimed_costs_the_same_statements(executor: Executor, pe
     assert seen == [seen[0]] * 3
 
 
+@pytest.mark.databases(*KINDS)
 def test_a_person_who_is_no_customer_claims_with_the_code_of_a_mail(
     executor: Executor, storage: Storage, people: None
 ) -> None:
@@ -279,6 +280,7 @@ def read_mail(storage: Storage, sign_in_id: int) -> Any:
         return None if mail is None else read_letter(tx, mail, settings, NOW)
 
 
+@pytest.mark.databases(*KINDS)
 def test_batches_count_what_was_claimed_and_activated(executor: Executor, people: None) -> None:
     decide(executor, create_policy())
     batch = decide(executor, generate(1, 5, claimable=True, order_id=12))
@@ -297,6 +299,7 @@ def test_batches_count_what_was_claimed_and_activated(executor: Executor, people
 # --- offers ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_a_license_is_handed_on_with_a_new_key_and_all_places_free(
     executor: Executor, storage: Storage, owned: License
 ) -> None:
@@ -406,6 +409,7 @@ def test_a_customer_offers_three_licenses_a_day(executor: Executor, storage: Sto
     decide(executor, offer(now=MONTH + A_DAY, license=5))
 
 
+@pytest.mark.databases(*KINDS)
 def test_offers_that_are_over_are_deleted_and_transfers_stay(
     executor: Executor, storage: Storage, owned: License
 ) -> None:
@@ -419,6 +423,7 @@ def test_offers_that_are_over_are_deleted_and_transfers_stay(
     assert transfers(storage) == [2]
 
 
+@pytest.mark.databases(*KINDS)
 def test_customers_who_were_made_for_an_offer_alone_go_with_it(
     executor: Executor, storage: Storage, owned: License
 ) -> None:
@@ -448,6 +453,7 @@ def test_customers_who_were_made_for_an_offer_alone_go_with_it(
     assert number_of["offered again"] not in customer_emails(storage)
 
 
+@pytest.mark.databases(*KINDS)
 def test_data_and_erasure_keep_to_their_side_of_a_transfer(
     executor: Executor, storage: Storage, owned: License
 ) -> None:
@@ -503,6 +509,7 @@ def test_undo_gives_the_license_back_with_a_third_key(
     assert outcome(executor, undo(2)) is ChangedSince
 
 
+@pytest.mark.databases(*KINDS)
 def test_a_deleted_license_comes_back_with_its_transfers(
     executor: Executor, storage: Storage, owned: License
 ) -> None:
@@ -515,6 +522,8 @@ def test_a_deleted_license_comes_back_with_its_transfers(
     assert transfers(storage) == before
 
 
+@pytest.mark.databases(*KINDS)
+@pytest.mark.of_the_database
 def test_of_two_who_accept_at_once_one_does(
     executor: Executor, open_again: Opener, storage: Storage, owned: License
 ) -> None:

@@ -50,7 +50,7 @@ from tests.storage.test_migrations import (
 )
 from tools.postgres import free_port
 
-pytestmark = pytest.mark.tier("ordinary")
+pytestmark = [pytest.mark.tier("ordinary"), pytest.mark.of_the_database]
 
 DATABASES = ("postgresql",)
 ROOT = Path(__file__).parents[2]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import pytest
 from sqlalchemy import select, update
 
 from keywright.config import Settings
@@ -15,6 +16,8 @@ from keywright.maintenance.tasks import ListSettings, SaveSettings
 from keywright.registry import open_executor
 from tests.jobs import events_of
 from tests.makers import NOW, an_origin
+
+pytestmark = pytest.mark.of_the_database
 
 URL = "smtps://ada:geheim@mail.example.com"
 

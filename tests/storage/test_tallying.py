@@ -19,6 +19,7 @@ from tests.storage.conftest import EVERY_ISOLATION, RUN_AGAIN, Opener
 from tests.storage.projected import day, list_counts, tally
 
 DATABASES = RUN_AGAIN
+pytestmark = pytest.mark.of_the_database
 
 
 def refusals(storage: Storage) -> list[tuple[int, int, int]]:

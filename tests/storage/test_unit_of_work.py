@@ -37,6 +37,8 @@ from tests.makers import (
     update,
 )
 
+pytestmark = pytest.mark.of_the_database
+
 BEFORE = a_license(times_activated=1, times_activated_max=5, expires_at=LATER)
 TAKEN = an_activation(license_id=BEFORE.id)
 #: Another value for each field of an activation that may ever change.

@@ -5,6 +5,7 @@ from contextlib import closing, contextmanager
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from sqlalchemy import Engine, event
 
 from keywright.core.command import Context, Origin, Query
@@ -22,6 +23,8 @@ from keywright.provisioning.releases.commands import RELEASE, AddFile, PublishRe
 from keywright.provisioning.releases.fields import NewFile
 from keywright.registry import open_executor
 from tests.makers import KEY, NOW
+
+pytestmark = pytest.mark.of_the_database
 
 CONTEXT = Context(NOW, Origin("cli:root", "", ""))
 DEVICE = "device-7f3a9c0e12b4"

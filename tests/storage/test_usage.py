@@ -50,6 +50,7 @@ from tests.makers import (
 )
 
 DATABASES = KINDS
+pytestmark = pytest.mark.of_the_database
 TERMS: Mapping[str, Any] = {
     "meters": {
         "exports": {"limit": 10, "per": "day"},

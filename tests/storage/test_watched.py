@@ -32,6 +32,8 @@ from keywright.provisioning.shops.model import EventState, Payload, Reason, Stor
 from tests.connections import CONTEXT, connect, do
 from tests.makers import NOW, create_policy
 
+pytestmark = pytest.mark.of_the_database
+
 LATER = NOW + timedelta(hours=7)
 
 

@@ -10,7 +10,7 @@ from argon2.profiles import RFC_9106_LOW_MEMORY
 
 from keywright.identity import passwords, sessions
 from keywright.identity.model import Right, Role, User, may
-from tests.makers import NOW, a_session, a_user
+from tests.makers import NOW, a_cheap_hash, a_session, a_user
 
 PASSWORD = "correct horse battery"
 HASH = passwords.hash_password(PASSWORD)
@@ -48,9 +48,10 @@ def verified(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return hashes
 
 
+@pytest.mark.usefixtures("cheap_passwords")
 def test_a_password_too_long_for_anybody_is_wrong_at_once() -> None:
     costly = "\u0301" * 400_000 + "\u0316" * 400_000
-    assert not passwords.check_password(a_user(password_hash=HASH), costly)
+    assert not passwords.check_password(a_user(password_hash=a_cheap_hash(PASSWORD)), costly)
     assert not passwords.check_password(None, costly)
     with pytest.raises(ValueError, match="at most 1,024 characters"):
         passwords.hash_password(costly)
@@ -68,7 +69,7 @@ def test_a_password_is_kept_as_argon2id_with_a_salt_of_its_own() -> None:
 
 
 def test_only_the_password_lets_its_user_in() -> None:
-    alice = a_user(password_hash=HASH)
+    alice = a_user(password_hash=a_cheap_hash(PASSWORD))
     assert passwords.check_password(alice, PASSWORD)
     for wrong in ("", "correct horse batter", f"{PASSWORD} ", PASSWORD.upper()):
         assert not passwords.check_password(alice, wrong)
@@ -95,11 +96,13 @@ def test_a_hash_that_is_none_lets_nobody_in() -> None:
     assert not passwords.check_password(a_user(password_hash="$argon2id$"), PASSWORD)
 
 
+@pytest.mark.usefixtures("cheap_passwords")
 def test_it_does_not_matter_how_a_keyboard_composes_a_password() -> None:
     alice = a_user(password_hash=passwords.hash_password("Gru\u0308n ﬁndet Ruhe"))
     assert passwords.check_password(alice, "Gr\u00fcn findet Ruhe")
 
 
+@pytest.mark.usefixtures("cheap_passwords")
 def test_a_password_may_be_any_text() -> None:
     odd = "\udc80 and \0 and 🔑"
     assert passwords.check_password(a_user(password_hash=passwords.hash_password(odd)), odd)
