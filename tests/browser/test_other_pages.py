@@ -198,7 +198,7 @@ def test_products_and_customers_are_made_and_changed(signed_in: SignedIn, axe: A
     expect(page).to_have_url(re.compile(r"/admin/products/\d+$"))
     page.goto("/admin/customers")
     page.get_by_role("link", name="New customer").first.click()
-    page.get_by_label("Number").fill("31")
+    page.get_by_label("ID", exact=True).fill("31")
     page.get_by_label("E-mail").fill("larch@example.com")
     page.get_by_role("button", name="Save").click()
     said(page, "The customer is created.")

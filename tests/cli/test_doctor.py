@@ -125,7 +125,7 @@ def test_a_clock_that_looks_wrong_is_a_warning_until_a_person_says_that_it_is_ri
         connection.commit()
     warning, _ = used("doctor").splitlines()
     assert "the last moment known to be right was 2020-01-01 00:00:00 UTC" in warning
-    assert used("doctor", "--confirm-clock").startswith("Servers whose clocks say ")
+    assert used("doctor", "--confirm-clock").startswith("Servers whose clocks show ")
     assert used.json("doctor")["warnings"] == []
 
 

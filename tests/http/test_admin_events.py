@@ -250,7 +250,7 @@ def test_events_of_a_customer_or_a_product_are_found_by_number_or_name(
         assert f'href="/admin/events?customer={customer}&amp;period={preset}"' in page
     unknown = carol.get("/events?customer=Nobody")
     assert unknown.status_code == 422
-    assert "It is neither a number nor the name of one." in said(unknown)
+    assert "It is neither an ID nor a name." in said(unknown)
 
 
 def test_what_is_filtered_can_be_had_as_a_file(server: RunningServer, carol: Visitor, ada: Visitor) -> None:

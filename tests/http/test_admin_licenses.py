@@ -152,7 +152,7 @@ def test_a_filter_takes_the_name_for_the_number(server: RunningServer, bob: Visi
     ("query", "sentence"),
     [
         ("status=gone", "There is no such status."),
-        ("product=nobody+has+this", "It is neither a number nor the name of one."),
+        ("product=nobody+has+this", "It is neither an ID nor a name."),
         ("customer=9223372036854775808", "It must be an integer from 0 to 9223372036854775807."),
         ("expiring=-1", "It must be an integer from 0 to 2147483647."),
         ("places=some", "It must be full or unused."),

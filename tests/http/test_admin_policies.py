@@ -172,7 +172,7 @@ def test_without_a_program_in_the_browser_a_button_shows_the_keys(ada: Visitor) 
         (a_meter("exports", ""), "exports"),
         (two_meters("a", "a"), "a is there twice"),
         (a_meter("a", "1", "week"), "a per must be day or month or year or license_month"),
-        ({"product_id": "x"}, "It is neither a number nor the name of one."),
+        ({"product_id": "x"}, "It is neither an ID nor a name."),
         (WEAK, "These keys could be guessed: they have 32 bits, and need at least 64."),
     ],
 )

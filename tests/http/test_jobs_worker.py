@@ -269,7 +269,7 @@ async def test_a_job_that_meets_a_fault_again_and_again_is_given_up(
         failed, done = await house.ended(bad.id), await house.ended(good.id)
     assert (failed.state, failed.messages) == (
         JobState.FAILED,
-        "An unexpected error; the server's log says more.",
+        "An unexpected error; the server's log has more.",
     )
     assert (done.state, done.done) == (JobState.DONE, 120)
     logged = [record for record in caplog.records if record.levelno == logging.ERROR]

@@ -45,7 +45,7 @@ _TOO_SLOW = (
     "A step took too long again and again, even with a single license. Something blocks the database, or "
     "this license has too many records; the server's log says more. What was done stays done."
 )
-_FAILED = "An unexpected error; the server's log says more."
+_FAILED = "An unexpected error; the server's log has more."
 
 log = logging.getLogger(__name__)
 

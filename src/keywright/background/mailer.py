@@ -38,7 +38,7 @@ _PAUSE = 1.0
 _FIRST_PAUSE, _MAX_PAUSE = 1.0, 60.0
 #: How long a mail in progress may take while the process stops, in seconds.
 _LAST_TIMEOUT = 5.0
-_UNEXPECTED = AttemptOutcome(Fate.DELAYED, "An unexpected error; the server's log says more.")
+_UNEXPECTED = AttemptOutcome(Fate.DELAYED, "An unexpected error; the server's log has more.")
 
 log = logging.getLogger(__name__)
 

@@ -133,7 +133,7 @@ def _run_after(command: str, file: Path) -> None:
 
 @contextmanager
 def _opened(file: str) -> Iterator["Backup"]:
-    """Open a backup. One that comes from a pipe, or is compressed, is written to a temporary file first."""
+    """Open a backup. A piped or compressed backup is written to a temporary file first."""
     from keywright.db.locks import private_folder
     from keywright.maintenance.backup import Backup, unpack
 

@@ -63,7 +63,7 @@ def _read_secret(text: str) -> str:
     return sys.stdin.readline().strip() if text == "-" else text
 
 
-ConnectionId = Annotated[int, typer.Argument(metavar="ID", min=1, help="The connection's number.")]
+ConnectionId = Annotated[int, typer.Argument(metavar="ID", min=1, help="The connection's ID.")]
 _Name = Annotated[str | None, typer.Option(metavar="NAME", parser=parse_name, help="Its name in lists.")]
 _Maps = Annotated[
     list[Any] | None,
@@ -73,7 +73,7 @@ _Maps = Annotated[
         parser=_parse_mapped,
         help="A price, variation, product or SKU of the shop and the policy of its licenses. "
         "PRODUCT=3+4 makes one of each, PRODUCT=3:devices makes one license for more devices, "
-        "PRODUCT=3:renew and PRODUCT=3:upgrade change a license that there is, PRODUCT=none makes none; * is "
+        "PRODUCT=3:renew and PRODUCT=3:upgrade change an existing license, PRODUCT=none makes none; * is "
         "any other product. Repeat it.",
     ),
 ]

@@ -52,22 +52,22 @@ class Crud:
     ) -> None:
         """A list has these ``columns``; ``names`` are what fields are called in tables, or ``rows`` makes the
         names and values. ``show`` makes what is printed as JSON, and ``query`` has the filters. ``verbs`` are
-        other names of commands, or "" for one that is not wanted; ``check`` may refuse fields; with ``asks``,
-        a deletion is confirmed.
+        other names of commands, or "" for a command that is not wanted; ``check`` may refuse fields; with
+        ``asks``, a deletion is confirmed.
         """
         self.app = typer.Typer(no_args_is_help=True)
         self._noun, self._columns, self._names = noun, columns, names
         self._rows, self._verbs, self._check = rows or self._fields_of, verbs, check
         self._query = query or noun.query
         self._to_json: Callable[[Any], Any] = lambda one: msgspec.to_builtins(show(one))
-        number = typer.Argument(metavar="ID", parser=parse_integer, help=f"The {noun.name}'s number.")
+        number = typer.Argument(metavar="ID", parser=parse_integer, help=f"The {noun.name}'s ID.")
         id, json = {"id": Annotated[int, number]}, {"as_json": AsJson}
         new, fields = _options_of(noun.new, is_new=True), _options_of(noun.fields, is_new=False)
         filters = _filters_of(self._query) | {"limit": Limit}
         sure = {"is_sure": IsSure} if asks else {}
         changed = [f"17 {one}" for one in texts.update]
         self._add("create", f"Make a {noun.name}.", texts.create, new | json)
-        self._add("list", f"List the {noun.name}s, by their numbers.", texts.list, filters | json)
+        self._add("list", f"List the {noun.name}s, by their IDs.", texts.list, filters | json)
         self._add("show", f"Show a {noun.name}. {texts.show_more}", ["17"], id | json)
         self._add("update", "Change what the options name, and nothing else.", changed, id | fields | json)
         self._add("delete", texts.delete, ["17"], id | sure)

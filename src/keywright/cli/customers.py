@@ -49,7 +49,7 @@ app = Crud(
     query=CustomerFilter,
 ).app
 _Number = Annotated[
-    int, typer.Argument(metavar="ID", parser=parsing.parse_integer, help="The customer's number.")
+    int, typer.Argument(metavar="ID", parser=parsing.parse_integer, help="The customer's ID.")
 ]
 
 

@@ -83,7 +83,7 @@ def prepare(settings: Settings, kind: DemoKind) -> Demo | None:
 
 
 def _find(here: Installation, first: LicenseRecord | None, api_keys: Sequence[ApiKey]) -> Demo | None:
-    # A license does not say that it is for show, but this one says which API key it came with.
+    # No license is marked as one of the demo, but this one names the API key that it came with.
     ours = {one.id for one in api_keys if one.name == _API_KEY_NAME}
     if first is None or first.license.source != LicenseSource.GENERATOR:
         return None
@@ -127,7 +127,7 @@ def print_device_calls(demo: Demo, v3_url: str, curl: str) -> None:
 
 
 def print_sale(demo: Demo, base_url: str) -> None:
-    """Print the call with which a shop tells of a sale: signed when it is pasted, for a signature is good for
+    """Print the call with which a shop reports a sale: signed when it is pasted, for a signature is good for
     five minutes.
     """
     if demo.shop_secret is None:
@@ -305,7 +305,7 @@ class _Vendor:
         return {one: validations * n // len(self._activations) for one, n in products.items() if one}
 
     def project(self) -> None:
-        """Bring the search terms up to date."""
+        """Update the search terms."""
         rows = 1
         while rows:
             ((_, projected),) = self.do([ProjectEvents(context=Context(self._now, _SERVER), limit=500)])

@@ -49,7 +49,7 @@ def doctor(
         bool,
         typer.Option(
             "--confirm-clock",
-            help="Only say that the clock of this machine is right, where servers doubt theirs.",
+            help="Only confirm that the clock of this machine is right, where servers doubt theirs.",
         ),
     ] = False,
     as_json: AsJson = False,
@@ -71,7 +71,7 @@ def doctor(
     with open_here(options, is_made=False) as here:
         if is_clock_right:
             here.change(BelieveClock(context=here.context, is_confirmed=True))
-            output.print_line(f"Servers whose clocks say {output.format_time(here.now)} UTC believe them.")
+            output.print_line(f"Servers whose clocks show {output.format_time(here.now)} UTC trust them.")
             return
         examine_here(here, is_repairing=is_repairing, as_json=as_json)
 

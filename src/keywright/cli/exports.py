@@ -30,7 +30,7 @@ def open_output(path: Path | None) -> Iterator[BinaryIO]:
     try:
         yield from _open_file(path)
     except OSError as problem:
-        # The name of a temporary file says nothing, and the error of a full disk has none.
+        # The name of a temporary file helps nobody, and the error of a full disk has none.
         raise OSError(problem.errno, problem.strerror or str(problem), str(path)) from None
 
 
@@ -100,8 +100,8 @@ def export(
 ) -> None:
     """Write everything of a kind, with whole license keys and tokens, as CSV or JSON Lines.
 
-    Only its owner can read the file. `keywright import csv` and `keywright import jsonl` bring licenses back
-    as they were, with their numbers where these are free; with --with-activations, programs keep their
+    Only its owner can read the file. `keywright import csv` and `keywright import jsonl` import licenses
+    again as they were, with their IDs where these are free; with --with-activations, programs keep their
     tokens. In CSV, an apostrophe stands before what a spreadsheet could take for a formula; the import takes
     it away. The server may run meanwhile: licenses are written as they are when their turn comes.
     """

@@ -76,8 +76,8 @@ _Mysql = Annotated[
 
 def _password_option(variable: str) -> Any:
     """The option for the password of the database's user, or else the environment variable for it."""
-    said = f"Its user's password, or a file with it. Without it: the environment variable {variable}."
-    return typer.Option(metavar="FILE|TEXT", envvar=variable, show_envvar=False, help=said)
+    text = f"Its user's password, or a file with it. Without it: the environment variable {variable}."
+    return typer.Option(metavar="FILE|TEXT", envvar=variable, show_envvar=False, help=text)
 
 
 _IsDryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")]
@@ -115,7 +115,7 @@ def lmfwc(
     is_dry_run: _IsDryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring a shop's licenses from License Manager for WooCommerce: a dump of its database, with --mysql the
+    """Import a shop's licenses from License Manager for WooCommerce: a dump of its database, with --mysql the
     database itself, or with --url what its v2 interface answers.
 
     Licenses come with their numbers, keys, dates, limits and activations, generators, and API keys, whose
@@ -167,7 +167,7 @@ def dlm(
     is_dry_run: _IsDryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring a shop's licenses from Digital License Manager: a dump of its database, or with --mysql the
+    """Import a shop's licenses from Digital License Manager: a dump of its database, or with --mysql the
     database itself.
 
     It does the same as `keywright import lmfwc`. Programs that were written for this plugin speak another

@@ -57,7 +57,7 @@ def list_leases(here: Installation, key: Key, *, as_json: AsJson = False) -> Non
 def release(here: Installation, key: Key, lease_id: _LeaseId) -> None:
     """End a lease for its holder: it is free at once.
 
-    Its program is told that the lease is lost when it validates, and takes it again with its next renewal if
+    Its program learns that the lease is lost when it validates, and takes it again with its next renewal if
     one is free. To stop a program for good, release its activation or disable the license.
     """
     here.change(EndLease(context=here.context, license=key, lease_id=lease_id))

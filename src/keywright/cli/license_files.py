@@ -52,7 +52,7 @@ def _make_file(
     """Make a license file for a machine without a network.
 
     It fits only this key and, with --fingerprint, only that device. It is valid for as long as the term
-    offline_days says, or for fewer --days, and never longer than the license.
+    offline_days allows, or for fewer --days, and never longer than the license.
     """
     from keywright.licensing.activations.model import Device
     from keywright.signing.commands import MakeLicenseFile
@@ -82,7 +82,7 @@ def _explain(
     public_key: _PublicKey = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a license file says, and whether it holds: who signed it, for which device, until when.
+    """Show what a license file contains, and whether it is valid: its signer, its device, its end.
 
     It is verified with the keys of the installation. Where there is none, name a --public-key.
     """
@@ -129,7 +129,7 @@ def _judge(explained: "Explained", now: datetime) -> str:
         return f"it {explained.problem}"
     claims, seconds = explained.claims, now.timestamp()
     if not claims["valid"]:
-        return f"it says no: {claims['code']}"
+        return f"it refuses: {claims['code']}"
     if seconds >= claims["exp"]:
         return "it has ended"
     return _GOOD if seconds >= claims["nbf"] else "it begins later: the clock is behind"
@@ -139,7 +139,7 @@ def _fields(claims: dict[str, Any]) -> list[tuple[str, object]]:
     """The claims as names and texts. They may be of any type: the file may come from anywhere."""
     activation = claims.get("activation")
     return [
-        ("says", ", ".join(map(str, claims.get("codes") or [claims.get("code")]))),
+        ("codes", ", ".join(map(str, claims.get("codes") or [claims.get("code")]))),
         ("product", claims.get("aud")),
         ("license", claims.get("sub")),
         ("device", activation.get("fingerprint") if isinstance(activation, dict) else "any"),

@@ -129,7 +129,7 @@ def find(
     show_keys: _ShowKeys = False,
     as_json: AsJson = False,
 ) -> None:
-    """Find licenses by what a customer tells of theirs.
+    """Find licenses by what a customer knows of theirs.
 
     That is a key in any case, with or without dashes; its last 4 to 8 characters; the customer's e-mail
     address, number or name; an order; the token, fingerprint, label or IP address of a device. Devices are

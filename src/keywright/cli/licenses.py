@@ -136,7 +136,7 @@ def create(
     """Make a license.
 
     Without --key it gets a new one that cannot be guessed: 6 groups of 5 letters and digits (150 random
-    bits), without characters that are easily confused. Its status is active unless --status says otherwise.
+    bits), without characters that are easily confused. Its status is active unless --status is given.
     With --policy it gets the policy's kind of key and terms; the other options take the place of single ones.
     """
     _refuse_two_ends(expires_at, valid_for)
@@ -256,7 +256,7 @@ def update(
 @command(app)
 @with_installation
 def rotate_key(here: Installation, key: Key, *, is_sure: IsSure = False, as_json: AsJson = False) -> None:
-    """Give a license a new key, made as its policy says; its activations stay.
+    """Give a license a new key in the format of its policy; its activations stay.
 
     Programs that have the old key are refused from now on, until the customer enters the new one.
     """
@@ -278,7 +278,7 @@ def delete(
 ) -> None:
     """Delete a license and its activations; the events of both are kept.
 
-    Programs that use it find their license unknown from then on. The pages can bring it back for some days:
+    Programs that use it find their license unknown from then on. The pages can restore it for some days:
     the setting keep_deleted_days. To stop programs for a while, use `keywright license update KEY --status
     disabled`.
     """

@@ -65,7 +65,7 @@ def show(here: Installation, mail_id: _MailId, *, as_json: AsJson = False) -> No
 @command(app, "keywright mail retry 7")
 @with_installation
 def retry(here: Installation, mail_id: _MailId) -> None:
-    """Send a mail again: one that was given up or held, or a copy of one that was sent."""
+    """Send a mail again that was given up or held, or a copy of a sent mail."""
     from keywright.delivery.mail.model import SendAgain
 
     here.change(SendAgain(context=here.context, mail_id=mail_id))
@@ -75,7 +75,7 @@ def retry(here: Installation, mail_id: _MailId) -> None:
 @command(app, "keywright mail test ada@example.com")
 @with_installation
 def test(here: Installation, address: _Address) -> None:
-    """Send a test mail now, without the outbox, and say what the SMTP server answered."""
+    """Send a test mail now, without the outbox, and show what the SMTP server answered."""
     from keywright.background.mailer import send_test_mail
     from keywright.core.errors import ConfigurationError
     from keywright.delivery.mail.model import Fate

@@ -160,15 +160,15 @@ StatusOption = Annotated[Status | None, _STATUS]
 IsSure = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 OrderId = Annotated[
     int | None,
-    typer.Option(metavar="ID", parser=parsing.parse_integer, help="The order's number in your shop."),
+    typer.Option(metavar="ID", parser=parsing.parse_integer, help="The order's ID in your shop."),
 ]
 ProductId = Annotated[
     int | None,
-    typer.Option(metavar="ID", parser=parsing.parse_integer, help="The product's number in your shop."),
+    typer.Option(metavar="ID", parser=parsing.parse_integer, help="The product's ID in your shop."),
 ]
 CustomerId = Annotated[
     int | None,
-    typer.Option(metavar="ID", parser=parsing.parse_integer, help="The customer's number in your shop."),
+    typer.Option(metavar="ID", parser=parsing.parse_integer, help="The customer's ID in your shop."),
 ]
 
 

@@ -29,7 +29,7 @@ app = Crud(PRODUCT, _TEXTS, columns=("id", "code", "name", "url", "features")).a
 @with_installation
 def versions(
     here: Installation,
-    id: Annotated[int, typer.Argument(metavar="ID", parser=parse_integer, help="The product's number.")],
+    id: Annotated[int, typer.Argument(metavar="ID", parser=parse_integer, help="The product's ID.")],
     *,
     days: Annotated[
         int, typer.Option(min=1, max=MAX_VERSION_DAYS, help="With --json: how many days before, too.")

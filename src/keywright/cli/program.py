@@ -17,7 +17,7 @@ from keywright.cli.helptext import epilog, paragraphs, sentence
 if TYPE_CHECKING:
     pass
 
-#: Every command and group of commands: the module and the name in it, and what the help of the program says.
+#: Every command and group of commands: the module, the name in it, and the line in the program's help.
 _COMMANDS = {
     "serve": (
         "server.add_to",
@@ -25,7 +25,7 @@ _COMMANDS = {
     ),
     "init": (
         "server.add_to",
-        "Make the data directory, the secret and the database, and say what was made.",
+        "Make the data directory, the secret and the database, and list what was made.",
     ),
     "copy": (
         "server.add_to",
@@ -78,12 +78,12 @@ _COMMANDS = {
         "shop_events.app",
         "Shops that send their sales here, and what became of what they sent.",
     ),
-    "import": ("tables.app", "Bring licenses from other systems."),
+    "import": ("tables.app", "Import licenses from other systems."),
     "apikey": ("api_keys.app", "Give programs access to the API, or revoke it."),
     "user": ("users.app", "Manage who may sign in to the administration pages."),
     "secret": ("secret.app", "Change the secret."),
     "signing-key": ("signing_keys.app", "Show and change the keys that sign answers."),
-    "webhook": ("listening.app", "Tell your systems of events: make, show and change webhooks."),
+    "webhook": ("listening.app", "Notify your systems of events: make, show and change webhooks."),
     "mail": ("mails.app", "Show what was mailed, and try the SMTP server."),
     "generator": ("policies.generator_app", "The old name of `keywright policy`, with the JSON of v2."),
 }
@@ -212,7 +212,7 @@ def _wrong_usage(problem: typer.TyperException) -> _Failure:
 
 
 def _command_of(words: Sequence[str]) -> str:
-    """The command that was called, as far as the words before the first option tell."""
+    """The command that was called, found in the words before the first option."""
     command: Any = command_tree()
     path = ["keywright"]
     for word in words[1:]:

@@ -87,8 +87,8 @@ def serve(
 ) -> None:
     """Start the server; Ctrl-C or SIGTERM stops it, after it has answered what it has accepted.
 
-    It makes what is missing: the data directory, the secret, the database. After an update, it brings
-    the database up to date, and keeps a copy of what was there. Logs go to standard error.
+    It makes what is missing: the data directory, the secret, the database. After an update, it migrates
+    the database, and keeps a copy of what was there. Logs go to standard error.
     """
     from keywright.config import logs
     from keywright.config.installation import open_installation
@@ -142,21 +142,21 @@ def _say(settings: "Settings", text: str, **fields: object) -> None:
 
 
 def init(options: InstallationOptions) -> None:
-    """Make the data directory, the secret and the database, and say what was made.
+    """Make the data directory, the secret and the database, and list what was made.
 
     Nothing that exists is changed, except that the database is upgraded: `keywright doctor
-    --before-upgrade` says how. `keywright serve` does the same by itself.
+    --before-upgrade` shows how. `keywright serve` does the same by itself.
     """
     from keywright.config.installation import has_database, load_secret, make_data_dir, open_installation
 
     show_warnings()
     settings = options.read_settings()
     make_data_dir(settings)
-    said = {True: "was there already", False: "is made"}
-    has_secret, was_made = settings.secret_file.exists(), said[has_database(settings)]
+    states = {True: "was there already", False: "is made"}
+    has_secret, was_made = settings.secret_file.exists(), states[has_database(settings)]
     load_secret(settings)
     open_installation(settings).close()
-    secret = f"{settings.secret_file.absolute()}  {said[has_secret]}"
+    secret = f"{settings.secret_file.absolute()}  {states[has_secret]}"
     if settings.secret is not None:
         secret = f"given by {settings.source_of('secret')}"
     output.print_fields(

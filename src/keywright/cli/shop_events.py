@@ -60,7 +60,7 @@ def events(
 def retry(
     here: Installation,
     connection_id: ConnectionId,
-    event_id: Annotated[int, typer.Argument(metavar="EVENT", min=1, help="The event's number.")],
+    event_id: Annotated[int, typer.Argument(metavar="EVENT", min=1, help="The event's ID.")],
     *,
     is_forced: Annotated[
         bool, typer.Option("--overwrite", help="Undo what was done by hand, where the shop wants that.")

@@ -43,7 +43,7 @@ def status(here: Installation, *, as_json: AsJson = False) -> None:
     from keywright.config.values import web_address
 
     servers = find_servers(here.settings)
-    # Of several, the one that stands worst: it comes first in the alphabet, too.
+    # The worst of several states: it also comes first in the alphabet.
     server = min(map(_ask_server, servers), default="not running")
     addresses = ", ".join(web_address(*one) for one in servers) or None
     fields: _Fields = {"server": server, "address": addresses}
@@ -76,7 +76,7 @@ def _ask_server(address: tuple[str, int]) -> str:
 
 
 def list_versions(settings: "Settings") -> list[tuple[str, str | None]]:
-    """The addresses of the servers on this machine, and their versions; None for one that does not tell."""
+    """The addresses of the servers on this machine, and their versions; None where it is unknown."""
     from keywright.config.installation import find_servers
     from keywright.config.values import reachable_host, web_address
 

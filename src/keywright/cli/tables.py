@@ -43,7 +43,7 @@ _Map = Annotated[
     typer.Option(
         "--map",
         metavar="COLUMN=FIELD,…",
-        help="Which field a column is, where its name does not tell; nothing after = leaves it out.",
+        help="Which field a column is, where its name does not show it; nothing after = leaves it out.",
     ),
 ]
 _From = Annotated[
@@ -86,7 +86,7 @@ def import_csv(
     is_dry_run: _DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring licenses from a CSV file in UTF-8, with commas, semicolons or tabs.
+    """Import licenses from a CSV file in UTF-8, with commas, semicolons or tabs.
 
     Its first line names the columns: license_key, status, expires_at, valid_for, times_activated_max,
     product_id, order_id, customer_email, customer_name, customer_language, customer_id, created_at,
@@ -96,8 +96,8 @@ def import_csv(
     do not matter, and usual names such as Serial or Expiry Date are known. Only the license key is needed.
 
     Lines that cannot be used go to a file of errors, each with its reason; mend them there and import that
-    file. The exit status is 1 then; all other lines are imported. A license that is here already becomes as
-    the file says in the columns that it has, if it was not changed here after updated_at, or after the file.
+    file. The exit status is 1 then; all other lines are imported. A license that is here already gets the
+    values of the file in its columns, if it was not changed here after updated_at, or after the file.
     """
     _bring(here, _Order("csv", file, mapping or [], shop, errors, zone, is_dry_run, as_json))
 
@@ -120,7 +120,7 @@ def import_jsonl(
     is_dry_run: _DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring licenses from JSON Lines: an object in each line, with the names that columns of CSV have.
+    """Import licenses from JSON Lines: an object in each line, with the names that columns of CSV have.
 
     An object may have the license's activations, with their tokens, as an export writes them.
     """

@@ -123,7 +123,7 @@ class TermsGiven(msgspec.Struct, frozen=True):
 
 
 def with_terms(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options for terms, and what they say as the argument ``terms``."""
+    """Give a command the options for terms, and what they set as the argument ``terms``."""
 
     @wraps(command)
     def run(*positional: Any, **given: Any) -> None:

@@ -23,7 +23,7 @@ from keywright.provisioning.ownership.rules import state_of
 app = typer.Typer(no_args_is_help=True)
 
 _Transfer = Annotated[
-    int, typer.Argument(metavar="TRANSFER", help="Its number, as `keywright transfer list` shows it.")
+    int, typer.Argument(metavar="TRANSFER", help="Its ID, as `keywright transfer list` shows it.")
 ]
 
 

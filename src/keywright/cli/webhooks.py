@@ -93,7 +93,7 @@ _CRUD = Crud(
     asks=True,
 )
 app = _CRUD.app
-_Id = Annotated[int, typer.Argument(metavar="ID", parser=parsing.parse_integer, help="The webhook's number.")]
+_Id = Annotated[int, typer.Argument(metavar="ID", parser=parsing.parse_integer, help="The webhook's ID.")]
 _Url = Annotated[
     str, typer.Argument(metavar="ADDRESS", parser=parse_address, help="Where deliveries are sent.")
 ]
@@ -230,12 +230,12 @@ def _print_delivery(here: Installation, endpoint_id: int, delivery_id: int, *, a
         GetDelivery(endpoint_id=endpoint_id, delivery_id=delivery_id, now=here.now)
     )
     delivery, body = found
-    told = {"request": None if body is None else body.decode()}
+    delivered = {"request": None if body is None else body.decode()}
     if as_json:
-        output.print_json(_delivery_json(delivery) | told)
+        output.print_json(_delivery_json(delivery) | delivered)
     else:
         output.print_heading(f"Delivery {delivery.id}")
-        output.print_fields(list((_delivery_json(delivery) | told).items()))
+        output.print_fields(list((_delivery_json(delivery) | delivered).items()))
 
 
 def _delivery_row(one: Delivery) -> tuple[object, ...]:

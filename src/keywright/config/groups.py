@@ -218,7 +218,7 @@ class PageSettings(BaseModel):
         default=10,
         ge=1,
         le=168,
-        description="How many hours after the sign-in a session of the pages ends, also one that is used.",
+        description="How many hours after the sign-in a session of the pages ends, even while it is used.",
         json_schema_extra=in_pages("Hours of a session"),
     )
     time_zone: Annotated[str, BeforeValidator(parse_time_zone)] = Field(
@@ -232,7 +232,7 @@ class PageSettings(BaseModel):
     customer_link: Annotated[str | None, BeforeValidator(parse_link_template)] = Field(
         default=None,
         description=(
-            "The page of a customer in your shop, to which the pages link; {id} is the customer's number. "
+            "The page of a customer in your shop, to which the pages link; {id} is the customer's ID. "
             "Default: there is no link."
         ),
         json_schema_extra=in_pages(

@@ -225,8 +225,8 @@ class Settings(MailSettings, WebhookSettings, PageSettings, LimitSettings):
     keep_shop_events_days: Whole = Field(
         default=90,
         description=(
-            "For how many days the events of shops are kept, sealed; one that waits, for its turn or for a "
-            "decision, is kept until it is handled."
+            "For how many days the events of shops are kept, sealed; an event that waits, for its turn or "
+            "for a decision, is kept until it is handled."
         ),
         json_schema_extra=in_pages("Days that events of shops are kept"),
         ge=1,

@@ -111,7 +111,7 @@ PROSE: dict[str, dict[str, str]] = {
         "backup.fetched": "Backup {file} fetched",
         "backup.deleted": "Backup {file} deleted",
         "backup.kept": "Backup {file} could not be deleted",
-        "clock.confirmed": "Clock said to be right",
+        "clock.confirmed": "Clock confirmed to be right",
         "settings.changed": "Settings changed",
         "system.examined": "Database examined: {outcome}",
         "signing_key.rotated": "Signing key {kid} made; it signs from now on",

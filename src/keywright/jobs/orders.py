@@ -246,7 +246,7 @@ def _require_valid(order: Change | Export) -> None:
 
 
 _REASONS: dict[type[Refusal], str] = {
-    CannotUndo: "the history does not hold what there was before",
+    CannotUndo: "the history does not hold the state before",
     ExpiresLater: "it is good for longer already",
     InvalidParameters: "the limit would be too large",
     LicenseKeyTaken: "another license has its key now",

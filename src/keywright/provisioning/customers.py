@@ -55,9 +55,7 @@ OtherId = Annotated[
     ExternalId,
     about("What another system of yours calls them; unique.", "crm-311", label="External ID"),
 ]
-_OwnId = Annotated[
-    OwnId, about("The number in your shop. Without one, Keywright gives one.", 311, label="Number")
-]
+_OwnId = Annotated[OwnId, about("The ID in your shop. Without one, Keywright gives one.", 311, label="ID")]
 
 
 class CustomerFields(Fields):

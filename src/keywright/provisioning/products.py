@@ -183,9 +183,7 @@ Scheme = Annotated[
 OtherId = Annotated[
     ExternalId, about("What another system of yours calls it; unique.", "erp-7", label="External ID")
 ]
-_OwnId = Annotated[
-    OwnId, about("Its number in your shop. Without one, Keywright gives one.", 17, label="Number")
-]
+_OwnId = Annotated[OwnId, about("Its ID in your shop. Without one, Keywright gives one.", 17, label="ID")]
 
 
 class ProductFields(Fields):

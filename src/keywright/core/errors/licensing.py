@@ -176,7 +176,7 @@ class CannotUndo(Refusal):
     """The history does not hold what there was before, or no longer."""
 
     code = "license.cannot_undo"
-    sentence = "This cannot be undone: the history does not hold what there was before."
+    sentence = "This cannot be undone: the history does not hold the state before."
     v2 = None
 
 

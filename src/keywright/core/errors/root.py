@@ -56,7 +56,7 @@ class KeywrightError(Exception):
     #: The heading of the page; "" stands for the usual heading of the status.
     heading: ClassVar[str] = ""
     #: The sentence of the page: no license key, token or other secret.
-    sentence: ClassVar[str] = "This is a fault of the server, and nothing was changed. Its log says more."
+    sentence: ClassVar[str] = "This is a fault of the server, and nothing was changed. Its log has more."
     #: The sentence of the terminal, which says what to do; "" stands for the sentence of the page.
     hint: ClassVar[str] = ""
     #: The answer of v2; None for an error that no call of v2 meets.

@@ -13,7 +13,7 @@ from keywright.events.model import Event
 class Payload(StrEnum):
     """How much a delivery says."""
 
-    #: What happened, and the numbers of what it is about.
+    #: What happened, and the IDs of its subjects.
     THIN = "thin"
     #: The event with its details, and the license as it is when the delivery is sent.
     FULL = "full"

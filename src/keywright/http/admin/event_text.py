@@ -32,7 +32,7 @@ _WORDS = {name: words for texts in PROSE.values() for name, words in texts.items
 _DEFAULTS = {
     "device": N_("A device"),
     "user": N_("an unknown name"),
-    "kind": N_("Number"),
+    "kind": N_("ID"),
     "key": "",
     "role": "",
     "permissions": "",

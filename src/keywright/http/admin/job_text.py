@@ -19,7 +19,7 @@ from keywright.search.filters import Search
 
 #: Why a license is not changed: ``jobs.reasons``, and what a job finds by itself.
 REASONS = (
-    N_("the history does not hold what there was before"),
+    N_("the history does not hold the state before"),
     N_("it is good for longer already"),
     N_("the limit would be too large"),
     N_("another license has its key now"),

@@ -28,7 +28,7 @@ def read_number(tx: ReadTransaction, kind: NameKind, text: str) -> int | None:
         return parsing.parse_integer(text)
     numbers = find_numbers(tx, kind, text) or find_similar(tx, kind, text)
     if not numbers:
-        raise ValueError("is neither a number nor the name of one")
+        raise ValueError("is neither an ID nor a name")
     if len(numbers) > 1:
         raise ValueError(f"is the name of {numbers[0]} and of {numbers[1]}: type the number")
     return numbers[0]

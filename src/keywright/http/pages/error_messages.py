@@ -51,7 +51,7 @@ SENTENCES = (
     N_("It must be sold, delivered, active, inactive or disabled."),
     N_("It must be in UTF-8, without null characters."),
     N_("It must be a list of objects."),
-    N_("It is neither a number nor the name of one."),
+    N_("It is neither an ID nor a name."),
     N_("It is the name of %(one)s and of %(other)s: type the number."),
     N_("It is not valid here; search again."),
     N_("It is too long to be sorted so; narrow the search to at most %(most)s licenses."),

@@ -23,7 +23,7 @@ from keywright.licensing.management import ActivationPage, GetActivation, ListAc
 class Activation(Struct):
     """A place on a license, taken or given up."""
 
-    id: Annotated[Id, about("The activation's number.", 90)]
+    id: Annotated[Id, about("The activation's ID.", 90)]
     token: Annotated[str, about("The token by which programs name it.", EXAMPLE_TOKEN)]
     fingerprint: Annotated[
         str | None, about("The device; null where it was activated over v2.", "5b1f0c9a4e7d")
@@ -127,7 +127,7 @@ async def release_activation(call: Call) -> Answer:
 async def release_activations(call: Call) -> Answer:
     """Give up all places of a license.
 
-    The records stay. The answer says how many places were taken.
+    The records stay. The answer has the number of places that were taken.
     """
     return await call.change(ReleaseAll(**call.about_license()), lambda taken: ok(Released(taken)))
 

@@ -143,7 +143,7 @@ class Call(AnyCall):
         else:
             subject = ["caller", None if caller is None else caller.api_key_id]
         if subject[0] != "caller" and caller is not None and (self.has_secret_key or self.only_product_id):
-            # What such a caller is told of a license, others may not be told.
+            # Answers to such a caller are not for others.
             subject = [*subject, self.has_secret_key, self.only_product_id]
         scope = hashlib.sha256(_encode(["v3", route.operation, subject, key])).digest()
         asked = [self.path, self.body, self.asked]

@@ -40,11 +40,11 @@ _READING = (Permissions.READ, Permissions.READ_WRITE)
 async def validate(call: Call, body: schemas.Validate) -> Answer:
     """Validate a license.
 
-    Says whether the program may run, and everything that was found: `codes` has all findings in rank order,
-    `code` is the first, and `valid` says that none of them blocks. The answer is always 200: an unknown
-    license is a finding, too. Nothing is changed.
+    Answers whether the program may run, and everything that was found: `codes` has all findings in rank
+    order, `code` is the first, and `valid` is true where none of them blocks. The answer is always 200: an
+    unknown license is a finding, too. Nothing is changed.
 
-    With `Accept: application/jwt`, the answer is signed, whatever it says, and can be kept until its `exp`:
+    With `Accept: application/jwt`, the answer is signed, also a refusal, and can be kept until its `exp`:
     for `days`, at most for `offline_days` of the terms.
 
     Name the device by `fingerprint` or `token`: without one, only the license is judged. `license` and
@@ -81,7 +81,7 @@ async def validate(call: Call, body: schemas.Validate) -> Answer:
 async def _keep_offline(
     call: Call, found: Validated, activation: Activation, ends_at: datetime | None
 ) -> datetime | None:
-    """Record until when the answer is good, before it leaves; returns that moment. None where the device
+    """Record the end of the answer's validity before it leaves, and return it. None where the device
     holds no place any more.
     """
     assert found.view is not None  # noqa: S101
@@ -101,7 +101,7 @@ async def _keep_offline(
 
 
 def _say(call: Call, found: Validated) -> Said:
-    """What the signed answer to a validation says."""
+    """The contents of the signed answer to a validation."""
     view, body, now = found.view, call.body, call.now
     return Said(
         findings=found.findings,
@@ -164,7 +164,7 @@ async def activate(call: Call, body: schemas.Activate) -> Answer:
     device the place of one of them; where a place is free, nothing is removed.
 
     With `update_token: true`, the device gets an update token, which update frameworks send: it can only ask
-    for updates and download them. One that it had goes on for seven days.
+    for updates and download them. An earlier token stays valid for seven days.
     """
     caller = call.caller
     command = ActivateDevice(

@@ -93,7 +93,7 @@ class Deactivate(ProgramCall):
 class ClientActivation(Struct):
     """A device's place, as its program sees it."""
 
-    id: Annotated[Id, about("The activation's number.", 90)]
+    id: Annotated[Id, about("The activation's ID.", 90)]
     token: Annotated[str, about("Names this place in later calls.", EXAMPLE_TOKEN)]
     fingerprint: Annotated[str | None, about("The device.", _FINGERPRINT)]
     name: Annotated[str | None, about("The device's name.", "Anna's laptop")]
@@ -119,7 +119,7 @@ class Validation(Struct):
     next_check_at: Annotated[
         datetime | None, about("When to ask again; null for an unknown key.", _EXAMPLE_TIME)
     ]
-    nonce: Annotated[str | None, about("The one that was sent.", None)]
+    nonce: Annotated[str | None, about("The nonce that was sent.", None)]
 
 
 class Activated(Struct):
@@ -132,7 +132,7 @@ class Activated(Struct):
     removed: Annotated[
         RemovedDevice | None, about("The device that gave its place, where programs may see devices.", None)
     ]
-    nonce: Annotated[str | None, about("The one that was sent.", None)]
+    nonce: Annotated[str | None, about("The nonce that was sent.", None)]
     update_token: Annotated[
         str | None, about("What asks for updates, and downloads them; shown this once.", None)
     ] = None
@@ -144,7 +144,7 @@ class Deactivated(Struct):
     activation: ClientActivation
     license: ClientLicense
     was_active: Annotated[bool, about("Whether the device held its place until now.", True)]
-    nonce: Annotated[str | None, about("The one that was sent.", None)]
+    nonce: Annotated[str | None, about("The nonce that was sent.", None)]
 
 
 EXAMPLE_LEASE = "5b0e8c2f9d7a41e3b6c4d8f01a2b3c4d"
@@ -197,7 +197,7 @@ class TakenLease(Struct):
 
     lease: ClientLease
     license: ClientLicense
-    nonce: Annotated[str | None, about("The one that was sent.", None)]
+    nonce: Annotated[str | None, about("The nonce that was sent.", None)]
 
 
 class RenewedLease(Struct):
@@ -206,7 +206,7 @@ class RenewedLease(Struct):
     lease: ClientLease
     was_lost: Annotated[bool, about("Whether it had ended, and was taken again.", False)]
     license: ClientLicense
-    nonce: Annotated[str | None, about("The one that was sent.", None)]
+    nonce: Annotated[str | None, about("The nonce that was sent.", None)]
 
 
 class ReleasedLease(Struct):
@@ -214,16 +214,16 @@ class ReleasedLease(Struct):
 
     was_held: Annotated[bool, about("Whether it was held until now.", True)]
     license: ClientLicense
-    nonce: Annotated[str | None, about("The one that was sent.", None)]
+    nonce: Annotated[str | None, about("The nonce that was sent.", None)]
 
 
 class Lease(Struct):
     """A lease, as the vendor sees it."""
 
     id: Annotated[str, about("The lease's id.", EXAMPLE_LEASE)]
-    holder: Annotated[str, about("Who holds it, as the program says.", "anna@studio-3")]
+    holder: Annotated[str, about("Who holds it, as the program reports.", "anna@studio-3")]
     activation_id: Annotated[Id | None, about("The device's activation, if it has one.", 90)]
-    is_held: Annotated[bool, about("Whether it is held now; one that ended by itself is not.", True)]
+    is_held: Annotated[bool, about("Whether it is held now; an expired lease is not.", True)]
     created_at: Annotated[datetime, about("When it was taken.", _LEASE_TIME)]
     renewed_at: Annotated[datetime, about("When it was last renewed.", _LEASE_TIME)]
     expires_at: Annotated[datetime, about("When it ends, or ended.", _EXAMPLE_END)]
@@ -257,7 +257,7 @@ class AllUsageQuery(ListQuery):
 class UsagePeriod(Struct):
     """The usage of a meter in a period."""
 
-    license_id: Annotated[Id, about("The license, also one that was deleted.", 4711)]
+    license_id: Annotated[Id, about("The license, also a deleted one.", 4711)]
     meter: Annotated[str, about("The meter.", "exports")]
     period_start: Annotated[datetime, about("When it began.", "2026-11-01T00:00:00Z")]
     period_end: Annotated[

@@ -119,7 +119,7 @@ class MappedProduct(Struct):
 class Connection(Struct, kw_only=True):
     """A shop that sends its events here."""
 
-    id: Annotated[Id, about("Its number.", 1)]
+    id: Annotated[Id, about("Its ID.", 1)]
     shop: Annotated[Shop, about("The shop.", "stripe")]
     name: Annotated[str, about("What the pages call it.", "Stripe, Europe")]
     path: Annotated[str, about("Where the shop sends its events, on this server.", "/in/stripe/1")]
@@ -289,7 +289,7 @@ async def update_connection(call: Call, body: ConnectionChanges) -> Answer:
 async def remove_connection(call: Call) -> Answer:
     """Remove a connection.
 
-    With the events that it brought; the licenses stay.
+    With the events that it received; the licenses stay.
     """
     command = RemoveConnection(
         context=call.context,

@@ -154,7 +154,7 @@ def _show_license(found: LicenseData) -> dict[str, Any]:
 _ONE = "/customers/{customer_id}"
 
 _TEXTS = Texts(
-    create="Licenses may name a customer by its number before there is one: giving its `id` here makes the "
+    create="Licenses may name a customer by its ID before it is made: giving its `id` here makes the "
     "customer of that number.",
     update="What is not sent stays. Another e-mail address is not verified.",
     delete="Only one whom no license names; to remove personal data, erase it.",

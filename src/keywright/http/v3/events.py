@@ -30,13 +30,13 @@ class EventSubject(Struct):
     """The subject of an event."""
 
     type: Annotated[str, about("Its noun.", "license")]
-    id: Annotated[Id | None, about("Its number, if it has one.", 17)]
+    id: Annotated[Id | None, about("Its ID, if it has one.", 17)]
 
 
 class Event(Struct):
     """Something that happened."""
 
-    id: Annotated[Id, about("The event's number; later ones are larger.", 4711)]
+    id: Annotated[Id, about("The event's ID; later ones are larger.", 4711)]
     type: Annotated[str, about("What happened.", "license.activated")]
     at: Annotated[Time, about("When it happened.")]
     actor: Annotated[str, about("Who did it: a program, an API key, a user, the terminal.", "program")]

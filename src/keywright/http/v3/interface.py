@@ -32,7 +32,7 @@ _DOCUMENTS = (b"/openapi.json", b"/openapi.yaml")
 _DEVICE = ("fingerprint", "name", "token")
 #: In the tree of words, the name of the address that ends there; no word has a slash.
 _HERE = "/"
-#: The errors that say that a request could not be read, which the limiter counts.
+#: The errors of requests that could not be read, which the limiter counts.
 _MALFORMED = frozenset(
     kind
     for kind in e.CATALOG

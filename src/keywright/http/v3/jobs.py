@@ -25,7 +25,7 @@ class JobResult(Struct):
 class Job(Struct):
     """Long work in steps."""
 
-    id: Annotated[Id, about("Its number.", 7)]
+    id: Annotated[Id, about("Its ID.", 7)]
     kind: Annotated[str, about("What it does.", "apply")]
     state: Annotated[JobState, about("Where it stands.", "running")]
     done: Annotated[int, about("The licenses that it is through with.", 50)]

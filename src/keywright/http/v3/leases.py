@@ -50,7 +50,7 @@ async def take_lease(call: Call, body: client_schemas.TakeLease) -> Answer:
     Takes one of the license's `max_leases` for a `holder`, until it is released or ends. Renew it at
     `renew_at`. The same holder on the same device has one lease: it is prolonged, and the answer is 200.
 
-    When all are held, `retry_after_seconds` says when the next one ends at the latest.
+    When all are held, `retry_after_seconds` is the longest time until the next one ends.
     """
     command = TakeLease(**_named(call, body), holder=body.holder, seconds=body.seconds)
 
@@ -120,7 +120,7 @@ async def list_leases(call: Call, query: ListQuery) -> Answer:
 async def end_lease(call: Call) -> Answer:
     """End a lease.
 
-    It is free at once. Its program is told `lease_lost` when it validates, and a renewal takes the lease
+    It is free at once. Its program gets `lease_lost` when it validates, and a renewal takes the lease
     again if one is free. A lease that has ended before stays so.
     """
     command = EndLease(
@@ -152,7 +152,7 @@ def _show(granted: GrantedLease) -> client_schemas.ClientLease:
 
 
 def _say(call: Call, granted: GrantedLease) -> Said:
-    """What the signed answer about a lease says."""
+    """The contents of the signed answer about a lease."""
     shown = _show_license(call, granted)
     shown.key_hash = hash_key(granted.view.license.key)
     lease, activation = granted.leased.lease, granted.activation

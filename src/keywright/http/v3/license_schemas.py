@@ -46,13 +46,13 @@ class Order(Struct):
 class License(ShownFields, frozen=True):
     """A license, as vendors see it."""
 
-    id: Annotated[Id, about("The license's number.", 17)]
+    id: Annotated[Id, about("The license's ID.", 17)]
     key: Annotated[str, about("The license key.", "K7QX2-9MPRD-WT4HE-3BNVA-8LFZ6-YCJ5G")]
     product_id: Annotated[Id | None, about("The product that it is for.", 3)]
     policy_id: Annotated[Id | None, about("The policy that it was made from.", 5)]
-    customer_id: Annotated[int | None, about("The customer whose it is.", 1000000042)]
+    customer_id: Annotated[int | None, about("The customer who owns it.", 1000000042)]
     trial_email: Annotated[
-        str | None, about("The address that was given for a trial; nobody has proved it.", None)
+        str | None, about("The address that was given for a trial; it is not verified.", None)
     ]
     license_ref: Annotated[
         str, about("What names it in a shop's checkout, to renew or upgrade it; not its key.", _REF)
@@ -151,7 +151,7 @@ class OrderBody(Body):
 class CustomerBody(Body):
     """The customer with this id or, without one, this e-mail address; a new one if there is none."""
 
-    id: Annotated[OwnId | None, about("The customer's number.", 1000000042)] = None
+    id: Annotated[OwnId | None, about("The customer's ID.", 1000000042)] = None
     email: Annotated[Email | None, about("The customer's address.", "ada@example.com")] = None
     name: Annotated[Name | None, about("The name of a new customer.", "Ada")] = None
     language: Annotated[Language | None, about("The language of a new customer's mails.", "pt-BR")] = None
@@ -165,7 +165,7 @@ class NewLicense(LicenseFields):
     terms: TermsPatch = msgspec.field(default_factory=dict)
     quantity: Annotated[Quantity | None, about("How many; the answer is a list.", None)] = None
     product_id: Annotated[Id | None, about("The product, if not the policy's.", 3)] = None
-    customer: Annotated[CustomerBody | None, about("Whose it is.")] = None
+    customer: Annotated[CustomerBody | None, about("The customer who owns it.")] = None
     order: Annotated[OrderBody, about("The order; sent again, its licenses are returned.")] = msgspec.field(
         default_factory=OrderBody
     )
@@ -198,7 +198,7 @@ class Renewal(Body):
     until: Annotated[Time | None, about("The new expiry, instead of `days`.")] = None
     counted_from: Annotated[
         Literal["expiry", "now", "later_of_both"],
-        about("Where the days are counted from; `later_of_both` where it is not said.", "later_of_both"),
+        about("Where the days are counted from; `later_of_both` where it is missing.", "later_of_both"),
     ] = msgspec.field(default="later_of_both", name="from")
 
 

@@ -59,7 +59,7 @@ async def create_license(call: Call, body: NewLicense) -> Answer:
     """Make licenses.
 
     From a policy, whose terms and product are copied, or with a `key` and `terms` of its own; what is named
-    beside `policy_id` takes the place of what the policy says. With `quantity`, also 1, the answer is
+    beside `policy_id` takes the place of the policy's. With `quantity`, also 1, the answer is
     `{"items": […]}`, and `order.index` counts up. An order with a `line` is sold once: sent again, it is
     answered with 200 and the licenses of the first time.
     """
@@ -100,7 +100,7 @@ async def list_licenses(call: Call, query: LicenseQuery) -> Answer:
     """List licenses.
 
     The filters can be combined. A page may have fewer licenses than `limit`, even none, where few of very
-    many match: `next_cursor` says whether there are more.
+    many match: with a `next_cursor` there are more.
     """
     order, is_backward = _ORDERS[query.sort]
     number = _parse_number(query.order_id)
@@ -198,8 +198,9 @@ async def renew_license(call: Call, body: Renewal) -> Answer:
 async def rotate_license_key(call: Call) -> Answer:
     """Give a license a new key.
 
-    Made as its policy says. Activations and leases stay; the old key is refused with `key_rotated`, and is
-    unknown over v2. For 14 days after a customer claimed the license, only PATCH of `key` gives it another.
+    In the format of its policy. Activations and leases stay; the old key is refused with `key_rotated`, and
+    is unknown over v2. For 14 days after a customer claimed the license, only PATCH of `key` gives it
+    another.
     """
     return await _change(call, RotateKey(**call.about_license()))
 

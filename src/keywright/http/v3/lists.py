@@ -1,4 +1,4 @@
-"""Lists by keyset: a cursor says after which item the next page begins."""
+"""Lists by keyset: a cursor names the item after which the next page begins."""
 
 import base64
 import binascii
@@ -65,7 +65,7 @@ def answer_page(
 ) -> Answer:
     """A page of the list that ``call`` asks for.
 
-    ``found`` are up to ``limit + 1`` items: one too many says that there is a next page. ``position_of``
+    ``found`` are up to ``limit + 1`` items: one too many means that there is a next page. ``position_of``
     gives the position of an item for its cursor, ``show`` its record. ``total`` is the number of matches, of
     which at most ``MAX_COUNTED + 1`` need to be counted; None where it was not asked for.
     """
@@ -106,7 +106,7 @@ def answer_items(call: Call, page: ItemPage[Any], show: Callable[[Any], Any]) ->
 
 
 def _tag(call: Call) -> str:
-    """The list, its order, its filters and its search: a cursor of another one says another place."""
+    """The list, its order, its filters and its search: a cursor of another list names another place."""
     asked = msgspec.structs.asdict(call.asked)
     own = {name: value for name, value in asked.items() if name not in _OF_ANY_PLACE}
     searched = None if call.body is call.asked else call.body

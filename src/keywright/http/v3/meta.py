@@ -11,7 +11,7 @@ from keywright.http.v3.route import Route
 async def get_me(call: Call) -> Answer:
     """Get the calling API key.
 
-    Its number, name and permissions: programs call it to test their credentials.
+    Its ID, name and permissions: programs call it to test their credentials.
     """
     caller = call.caller
     assert caller is not None  # noqa: S101

@@ -42,13 +42,13 @@ class ApplyBody(Body):
         about("The members of the policy's terms.", ["grace_days"]),
     ]
     overwrite: Annotated[bool, about("Whether to change terms that were set by hand, too.")] = False
-    dry_run: Annotated[bool, about("Whether to change nothing and tell what would change.")] = False
+    dry_run: Annotated[bool, about("Whether to change nothing and report what would change.")] = False
 
 
 class TermsExample(Struct):
     """A license that would change."""
 
-    license_id: Annotated[Id, about("Its number.", 17)]
+    license_id: Annotated[Id, about("Its ID.", 17)]
     before: Annotated[dict[str, Any], about("Its terms now.", {"grace_days": 0})]
     after: Annotated[dict[str, Any], about("Its terms afterwards.", {"grace_days": 14})]
 
@@ -164,7 +164,7 @@ async def update_policy(call: Call, body: PolicyFields) -> Answer:
 async def delete_policy(call: Call) -> Answer:
     """Delete a policy.
 
-    Only one that no license names; others can be archived.
+    Only a policy that no license names; others can be archived.
     """
     command = DeletePolicy(
         context=call.context,
@@ -180,7 +180,7 @@ async def apply_policy(call: Call, body: ApplyBody) -> Answer:
     """Apply terms to existing licenses.
 
     Gives the licenses that were made with the policy these members of its present terms, as a job; with
-    `dry_run`, only tells how many would change. An `expires_at` that a license has does not move;
+    `dry_run`, only counts how many would change. An `expires_at` that a license has does not move;
     `valid_for_days` gives one to a license that has none, counted from its creation, if that is how the
     policy counts. Limits are multiplied by a license's `quantity`. Terms that were set by hand (`kept_terms`)
     stay, but with `overwrite`. Devices and leases that are over a lowered limit keep their places.

@@ -17,12 +17,12 @@ from keywright.provisioning.products import PRODUCT
 from keywright.search.statistics import MAX_VERSION_DAYS, ListVersions, VersionsInUse
 
 _TEXTS = Texts(
-    create="Licenses and policies may name a product by its number before there is a product: giving its "
+    create="Licenses and policies may name a product by its ID before it is made: giving its "
     "`id` here makes the product of that number.",
     list="The newest first. An API key for one product sees that one alone.",
     update="What is not sent stays. The code of a product that has licenses cannot be changed: programs may "
     "name the product by it.",
-    delete="Only one that no license and no policy names.",
+    delete="Only a product that no license and no policy names.",
 )
 
 

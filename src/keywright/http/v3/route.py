@@ -31,7 +31,7 @@ class Route:
     success. ``refusals`` are its own problem codes, beside those that any call may meet. ``example`` is the
     body, or the query, of an example call, and ``example_path`` has the words of its path. ``is_read`` is a
     POST that changes nothing; ``produces`` are the media types that the answer may have. A route that
-    ``needs_all_products`` does not exist for an API key of one product. One that ``streams`` receives the
+    ``needs_all_products`` does not exist for an API key of one product. A route that ``streams`` receives the
     bytes of the body itself.
     """
 

@@ -112,7 +112,7 @@ class KeyFormat(Struct):
 class Policy(Struct):
     """The recipe for licenses."""
 
-    id: Annotated[Id, about("Its number.", 3)]
+    id: Annotated[Id, about("Its ID.", 3)]
     name: model.PolicyName
     product_id: model.Product | None
     key: Annotated[KeyFormat, about("How its keys are made.")]

@@ -22,7 +22,7 @@ _EVENTS = "/connections/{connection_id}/events"
 class ShopEvent(Struct):
     """An event that a shop sent."""
 
-    id: Annotated[Id, about("Its number.", 12)]
+    id: Annotated[Id, about("Its ID.", 12)]
     connection_id: Annotated[Id, about("The connection.", 1)]
     event_id: Annotated[str, about("The shop's own ID of it.", "evt_1Pro")]
     name: Annotated[str, about("The shop's name of it.", "checkout.session.completed")]

@@ -26,7 +26,7 @@ _ID_BYTES = 16
 
 
 async def sign(call: Call, answer: Answer, said: Said, ends_at: datetime | None) -> Answer:
-    """The answer with a signed body, which says this and is good until ``ends_at``."""
+    """The answer with a signed body of these contents, valid until ``ends_at``."""
     context = call.context
     issuer = await call.signatures.find_issuer(context)
     claims = encode(build_claims(said, issuer, secrets.token_urlsafe(_ID_BYTES), ends_at))
@@ -113,7 +113,7 @@ def say_granted(
     lease: Lease | None = None,
     removed: Any = None,
 ) -> Said:
-    """What an answer says when the device got what it asked for. ``shown`` is the public view."""
+    """The contents of an answer to a device that got what it asked for. ``shown`` is the public view."""
     body = call.body
     has_place = activation is not None and activation.deactivated_at is None
     facts = Facts(

@@ -59,7 +59,7 @@ async def list_key_sets(call: Call) -> Answer:
     """List the signed key sets.
 
     A program trusts the public keys that it was shipped with. When the key was changed since, it finds here a
-    set of the present keys that was signed by the one that it knows: a token of the type
+    set of the present keys that was signed by the key that it knows: a token of the type
     `keywright-keys+jwt`, with `iss`, `iat`, `exp` and `keys`. There is one for each older key that was not
     withdrawn; once a key was, there is also one of the newest key.
     """

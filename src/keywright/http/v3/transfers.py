@@ -63,7 +63,7 @@ class NewTransfer(Body):
 class Transfer(Struct):
     """A license that one customer offers to another one, or has handed on."""
 
-    id: Annotated[Id, about("Its number.", 3)]
+    id: Annotated[Id, about("Its ID.", 3)]
     license_id: Annotated[Id, about("The license.", 17)]
     state: Annotated[TransferState, about("Where it stands.", "offered")]
     from_customer_id: Annotated[Id, about("The customer who offers it.", 1000000042)]
@@ -86,7 +86,7 @@ async def claim_license(call: Call, body: NewClaim) -> Answer:
     """Claim a license for a customer.
 
     For a page of your own in the place of the portal's *Add a license key*: the license must be `claimable`
-    and have no customer. A key that is unknown is refused as one that cannot be claimed. For 14 days, the
+    and have no customer. An unknown key is refused like a key that cannot be claimed. For 14 days, the
     license gets no new key and is not handed on; to undo the claim, set `customer_id` to null.
     """
     command = model.ClaimLicense(

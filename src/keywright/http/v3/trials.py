@@ -60,7 +60,7 @@ class StartedTrial(Struct):
     activation: Annotated[ClientActivation | None, about("null if the place is another device's now.")]
     entitlements: Annotated[tuple[str, ...], about("The features that the license includes.", ["export"])]
     is_new: Annotated[bool, about("Whether it has started now.", True)]
-    nonce: Annotated[str | None, about("The one that was sent.", None)]
+    nonce: Annotated[str | None, about("The nonce that was sent.", None)]
 
 
 async def start_trial(call: Call, body: StartTrialBody) -> Answer:

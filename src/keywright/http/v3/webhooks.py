@@ -25,14 +25,14 @@ from keywright.http.v3.schemas import Page
 
 
 class Webhook(Struct):
-    """An address that is told of events."""
+    """An address that is notified of events."""
 
-    id: Annotated[Id, about("Its number.", 1)]
+    id: Annotated[Id, about("Its ID.", 1)]
     url: Annotated[str, about("Where deliveries are sent.", "https://crm.example/keywright")]
     description: Annotated[str | None, about("What it is for.", "Our CRM")]
     events: Annotated[list[str], about(fields.TYPES, ["license.*"])]
-    product_id: Annotated[Id | None, about("The one product of whose events it is told.", None)]
-    payload: Annotated[Payload, about("How much a delivery says.", "full")]
+    product_id: Annotated[Id | None, about("The only product whose events it is notified of.", None)]
+    payload: Annotated[Payload, about("How much a delivery contains.", "full")]
     is_enabled: Annotated[bool, about("Whether deliveries are sent.", True)]
     disabled_reason: Annotated[
         DisabledReason | None,
@@ -47,7 +47,7 @@ class Webhook(Struct):
 class Delivery(Struct):
     """An event for a webhook."""
 
-    id: Annotated[Id, about("Its number.", 9)]
+    id: Annotated[Id, about("Its ID.", 9)]
     message_id: Annotated[str, about("The header `webhook-id`, the same for every attempt.", "msg_1_4711")]
     event_id: Annotated[Id, about("The event.", 4711)]
     type: Annotated[str, about("The event's type.", "license.activated")]
@@ -213,7 +213,7 @@ _ONE = "/webhooks/{webhook_id}"
 _DELIVERIES = f"{_ONE}/deliveries"
 _OF_ALL: dict[str, Any] = {"needs_all_products": True}
 _TEXTS = Texts(
-    create="It is told of events from now on; `secret` is shown in this answer alone. Deliveries follow "
+    create="It is notified of events from now on; `secret` is shown in this answer alone. Deliveries follow "
     "[Standard Webhooks](https://www.standardwebhooks.com): `webhook-id`, `webhook-timestamp`, "
     "`webhook-signature`.",
     get="One webhook, without its secret.",

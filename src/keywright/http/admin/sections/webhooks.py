@@ -49,7 +49,7 @@ PAYLOADS: dict[Payload, tuple[str, str]] = {
         N_("Everything, with addresses"),
         N_("The same, with the customer's name and e-mail address."),
     ),
-    Payload.THIN: (N_("Numbers alone"), N_("What happened, and the numbers of what it is about.")),
+    Payload.THIN: (N_("IDs alone"), N_("What happened, and the IDs of its subjects.")),
 }
 STATES = {
     State.WAITING: (N_("Waiting"), "warn"),
