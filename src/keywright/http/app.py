@@ -48,6 +48,7 @@ from keywright.http.public.downloads import Downloads
 from keywright.http.public.jwks import Jwks
 from keywright.http.public.offline import Offline
 from keywright.http.public.unsubscribe import UnsubscribePage
+from keywright.http.public.updates.interface import Updates
 from keywright.http.server.listening import Address
 from keywright.http.server.run import Application
 from keywright.http.signatures import Signatures
@@ -142,6 +143,7 @@ async def _open(
                 V2(settings, desk, relay),
                 Offline(desk, signatures),
                 Downloads(settings, desk, storage.key_ring),
+                Updates(settings, desk, storage.key_ring),
                 Inbound(desk, shops),
             )
             app = Pipeline(interfaces, middlewares, LoggedApp(pages, log, write_error))

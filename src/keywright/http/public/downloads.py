@@ -23,7 +23,6 @@ from keywright.licensing.updates.model import ReleaseFile
 from keywright.licensing.updates.queries import Download, FindDownload
 from keywright.licensing.updates.tickets import read_ticket
 
-_PATH = b"/d/"
 _TYPE = "application/octet-stream"
 #: The caller, of a request with an ``Authorization``.
 _WITH_CREDENTIALS = "program:with-credentials"
@@ -42,11 +41,14 @@ class _File(FileResponse):
     """A file in pieces of 256 KiB."""
 
     chunk_size = 256 * 1024
+    #: electron-updater asks for up to 500 pieces of a new version at once, and gets the others from the old.
+    max_ranges = 1000
 
 
 class Downloads:
     """The address of downloads, as an interface."""
 
+    path, operation, fewest_words, most_words = b"/d/", "download", 2, 2
     malformed = frozenset[type[e.KeywrightError]]()
     body_limit = untrusted_body_limit = 0
     has_own_credentials = True
@@ -58,15 +60,15 @@ class Downloads:
         self.desk = desk
         self._folder, self._accel = settings.files_folder, settings.files_accel_path
         self._ring = ring
-        action = _Action("download", Right.NONE, changes=False, answer=self._answer)
-        self._address = Address[_Action](("d", None, None), {"GET": action})
+        action = _Action(self.operation, Right.NONE, changes=False, answer=self._answer)
+        self._address = Address[_Action]((self.operation, None), {"GET": action})
 
     def open_call(self, scope: Scope, receive: Receive) -> Call | None:
         """The call that this request is; None for another address."""
         path: bytes = scope["raw_path"]
-        if not path.startswith(_PATH):
+        if not path.startswith(self.path):
             return None
-        is_file = path.count(b"/") == 3
+        is_file = self.fewest_words < path.count(b"/") <= self.most_words + 1
         call = Call(self, scope, receive, self._address if is_file else None)
         # Update clients send again what they sent to their feed; here, the ticket is the credential.
         if call.headers.pop(b"authorization", None) is not None:
@@ -108,14 +110,14 @@ class Downloads:
         found: Download = await self.desk.query(FindDownload(ticket=ticket, now=call.now), call)
         if unquote(name).lower() != found.file.name.lower():
             raise e.NoSuchAddress
-        answer = self._send(call, found.file)
+        answer = self.send(call, found.file)
         answer.license_id = found.license_id
-        if call.method == "GET" and call.headers.get(b"range", b"bytes=0-").startswith(b"bytes=0-"):
-            # Once for each download, however many pieces it has.
+        if begins(call):
             answer.releases = ((found.release.id, "downloads"),)
         return answer
 
-    def _send(self, call: Call, file: ReleaseFile) -> Answer:
+    def send(self, call: Call, file: ReleaseFile) -> Answer:
+        """The answer with the file. Raises ``CredentialsElsewhere`` and ``FilesUnavailable``."""
         headers = {**_headers_of(file), "Content-Type": file.content_type or _TYPE}
         if file.url is not None:
             if call.actor == _WITH_CREDENTIALS:
@@ -134,12 +136,18 @@ class Downloads:
         return answer
 
 
+def begins(call: Call) -> bool:
+    """Whether a call gets the first byte of a file: once for each download, however many pieces it has."""
+    return call.method == "GET" and call.headers.get(b"range", b"bytes=0-").startswith(b"bytes=0-")
+
+
 def _headers_of(file: ReleaseFile) -> dict[str, str]:
     return {
         "ETag": f'"{file.sha256}"',
         "Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name, safe='')}",
         "Accept-Ranges": "bytes",
         "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
     }
 
 

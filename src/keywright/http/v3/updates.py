@@ -151,7 +151,7 @@ async def find_update(call: Call, body: CheckUpdate) -> Answer:
 
 
 def _asked(program: Program) -> Asked:
-    asked = {name: getattr(program, name) for name in Asked.__struct_fields__}
+    asked = {name: getattr(program, name) for name in Program.__struct_fields__}
     words = {name: asked[name].lower() for name in ("platform", "arch") if asked[name]}
     return Asked(**asked | words)
 
@@ -174,11 +174,11 @@ def _write(call: Call, body: CheckUpdate, found: CheckedUpdate) -> Answer:
         encode(shown),
         license_id=None if license is None else license.id,
         activation_id=None if activation is None else activation.id,
-        releases=_list_counted(found),
+        releases=list_counted(found),
     )
 
 
-def _list_counted(found: CheckedUpdate) -> tuple[tuple[int, str], ...]:
+def list_counted(found: CheckedUpdate) -> tuple[tuple[int, str], ...]:
     """What is counted: a check by a program that has a release, and the offer of one."""
     of_check = () if found.current is None else ((found.current.release.id, "checks"),)
     offered = found.decision.offered

@@ -118,11 +118,14 @@ class ReleaseFile(Struct, frozen=True, kw_only=True):
 
 
 class Known(Struct, frozen=True, gc=False):
-    """A release that was published, with the key of its version and the files that are offered."""
+    """A release that was published, with the key of its version, the files that are offered, and its other
+    files, such as feeds.
+    """
 
     release: Release
     key: tuple[Any, ...]
     files: tuple[ReleaseFile, ...] = ()
+    others: tuple[ReleaseFile, ...] = ()
 
     @property
     def rank(self) -> int:
@@ -131,10 +134,13 @@ class Known(Struct, frozen=True, gc=False):
 
 
 class ProductReleases(Struct, frozen=True, gc=False):
-    """What a product offers: its releases that were published, the newest first."""
+    """What a product offers: its releases that were published, the newest first. The files have names in
+    lower case.
+    """
 
     releases: tuple[Known, ...] = ()
     by_version: dict[str, Known] = field(default_factory=dict)
+    by_file: dict[str, list[tuple[Known, ReleaseFile]]] = field(default_factory=dict)
 
     def find(self, version: str | None) -> Known | None:
         """The release of this version."""

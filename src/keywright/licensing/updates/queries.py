@@ -17,6 +17,7 @@ from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.keys import make_license_ref
 from keywright.licensing.licenses.model import License
 from keywright.licensing.updates import store
+from keywright.licensing.updates.feeds import find_file
 from keywright.licensing.updates.model import Known, Release, ReleaseFile
 from keywright.licensing.updates.rules import (
     Asked,
@@ -36,7 +37,8 @@ from keywright.licensing.views_store import Names, Views
 class CheckForUpdate(Query, frozen=True, kw_only=True):
     """What is newer, and may be had: with a license key, an update token, or neither where it is open.
 
-    ``product`` is its number or code.
+    ``product`` is its number or code. With ``file_name``, in lower case, the answer has that file, of the
+    newest release which has one and may be had.
     """
 
     now: datetime
@@ -47,6 +49,7 @@ class CheckForUpdate(Query, frozen=True, kw_only=True):
     product: int | str | None = None
     asked: Asked = Asked()
     only_product_id: int | None = None
+    file_name: str | None = None
 
 
 class CheckedUpdate(Struct, frozen=True, gc=False):
@@ -125,9 +128,9 @@ class LoadedUpdates:
             asked=query.asked,
             releases=self._views.releases_of(product),
         )
-        decision = decide(facts)
+        decision = decide(facts) if query.file_name is None else find_file(facts, query.file_name)
         ticket = None
-        if decision.file is not None:
+        if decision.file is not None and query.file_name is None:
             ticket = write_ticket(self._tx.key_ring, decision.file.id, license, subject.activation, query.now)
         is_hidden = decision.code in (UpdateCode.KEY_ROTATED, UpdateCode.PRODUCT_MISMATCH)
         found = validation.Facts(license=license, now=query.now, activation=subject.activation)

@@ -53,7 +53,9 @@ class UpdateCode(StrEnum):
 
 
 class Asked(Struct, frozen=True, kw_only=True, gc=False):
-    """What a program says of itself; what it does not say passes."""
+    """What a program says of itself; what it does not say passes. With ``needs_signature``, it installs
+    nothing without a signature of the vendor's.
+    """
 
     app_version: str | None = None
     platform: str | None = None
@@ -63,6 +65,7 @@ class Asked(Struct, frozen=True, kw_only=True, gc=False):
     php_version: str | None = None
     wp_version: str | None = None
     by_hand: bool = False
+    needs_signature: bool = False
 
 
 class Subject(Struct, frozen=True, gc=False):
@@ -111,12 +114,15 @@ class Verdict(NamedTuple):
 
 
 class Decision(Struct, frozen=True, gc=False):
-    """The answer to a check: all findings, the newest covered release, and the newest that is not covered."""
+    """The answer to a check: all findings, the newest covered release, and the newest that is not covered.
+    ``is_refused``: the product, the license or the device says no, whatever is published.
+    """
 
     codes: tuple[UpdateCode, ...]
     offered: Known | None = None
     file: ReleaseFile | None = None
     not_covered: Known | None = None
+    is_refused: bool = False
 
     @property
     def code(self) -> UpdateCode:
@@ -128,9 +134,9 @@ def decide(facts: UpdateFacts) -> Decision:
     """What is offered to a program. A current version that is unknown, yanked or newer than everything is
     answered all the same.
     """
-    refused = next((one for one in _of_caller(facts) if not one.passed), None)
+    refused = find_refusal_of_caller(facts)
     if refused is not None:
-        return Decision((refused.code,))
+        return Decision((refused,), is_refused=True)
     newer = _newer(facts)
     if not newer:
         return Decision((UpdateCode.UP_TO_DATE,))
@@ -145,8 +151,13 @@ def decide(facts: UpdateFacts) -> Decision:
     codes = () if offered is newer[0] else _list_refusals(facts, newer[0])
     if offered is None:
         return Decision(codes, not_covered=not_covered)
-    file = choose_file(offered.files, facts.asked.platform, facts.asked.arch)
+    file = choose_file(_list_fitting(facts, offered), facts.asked.platform, facts.asked.arch)
     return Decision((UpdateCode.UPDATE_AVAILABLE, *codes), offered, file, not_covered)
+
+
+def find_refusal_of_caller(facts: UpdateFacts) -> UpdateCode | None:
+    """The first no that is about the product, the license or the device."""
+    return next((one.code for one in _of_caller(facts) if not one.passed), None)
 
 
 def _list_refusals(facts: UpdateFacts, newest: Known) -> tuple[UpdateCode, ...]:
@@ -173,7 +184,7 @@ def choose_file(files: Sequence[ReleaseFile], platform: str | None, arch: str | 
     """The file for a platform: the one that names it and its processor goes before one for any. None where
     there is none, or where the platform is not known and the files are for several.
     """
-    fitting = [one for one in files if _fits(one, platform, arch)]
+    fitting = [one for one in files if _is_word(platform, one.platform) and _is_word(arch, one.arch)]
     if platform is not None:
         fitting = [one for one in fitting if one.platform is not None] or fitting
     if arch is not None:
@@ -183,8 +194,30 @@ def choose_file(files: Sequence[ReleaseFile], platform: str | None, arch: str | 
     return fitting[0] if fitting else None
 
 
-def _fits(file: ReleaseFile, platform: str | None, arch: str | None) -> bool:
-    return platform in (None, file.platform or platform) and arch in (None, file.arch or arch)
+#: Other words for the same platform or processor: those of update frameworks and of languages.
+_SAME = {
+    **dict.fromkeys(("darwin", "mac", "osx"), "macos"),
+    **dict.fromkeys(("win", "win32"), "windows"),
+    **dict.fromkeys(("amd64", "x64"), "x86_64"),
+    **dict.fromkeys(("i386", "i686", "ia32"), "x86"),
+    "aarch64": "arm64",
+}
+
+
+def _is_word(asked: str | None, of_file: str | None) -> bool:
+    """Whether a file is for the platform or processor that was asked for; None is any."""
+    return asked is None or of_file is None or _SAME.get(asked, asked) == _SAME.get(of_file, of_file)
+
+
+def _list_fitting(facts: UpdateFacts, known: Known) -> list[ReleaseFile]:
+    asked = facts.asked
+    return [
+        one
+        for one in known.files
+        if _is_word(asked.platform, one.platform)
+        and _is_word(asked.arch, one.arch)
+        and (one.signature is not None or not asked.needs_signature)
+    ]
 
 
 def list_channels(facts: UpdateFacts, channel: str) -> tuple[str, ...]:
@@ -238,7 +271,7 @@ def _of_caller(facts: UpdateFacts) -> Iterator[Verdict]:
 
 def _of_release(facts: UpdateFacts, known: Known) -> Iterator[Verdict]:
     """The rules about a release."""
-    code, release, asked = UpdateCode, known.release, facts.asked
+    code, release = UpdateCode, known.release
     is_published = release.state is ReleaseState.PUBLISHED
     yield Verdict(code.NOT_PUBLISHED, is_published, "The release is published.")
     allowed = _has_channel(facts, release.channel)
@@ -248,7 +281,7 @@ def _of_release(facts: UpdateFacts, known: Known) -> Iterator[Verdict]:
     detail = ", ".join(missing) if missing else "The license has the features that it needs."
     yield Verdict(code.ENTITLEMENT_MISSING, not missing, detail)
     yield Verdict(code.NEWER_NOT_COVERED, _is_covered(facts, release), "The license covers it.")
-    has_file = any(_fits(one, asked.platform, asked.arch) for one in known.files)
+    has_file = bool(_list_fitting(facts, known))
     yield Verdict(code.NO_FILE_FOR_PLATFORM, has_file, "It has a file for the platform.")
     unmet = ", ".join(_find_unmet(facts, release)) if release.requires else ""
     yield Verdict(code.REQUIREMENTS_NOT_MET, not unmet, unmet or "What it runs on is new enough.")

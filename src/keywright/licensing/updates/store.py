@@ -39,28 +39,36 @@ _FILES_OF = Lookup(FILES.all, release_files.c.release_id)
 def load_releases(
     tx: ReadTransaction, schemes: Iterable[tuple[int, VersionScheme]]
 ) -> dict[int, ProductReleases]:
-    """The releases of these products that were published, by product, with the files that are offered."""
+    """The releases of these products that were published, by product, with their files."""
     wanted = dict(schemes)
     found = [RELEASES.of_row(row) for row in _OF_PRODUCTS.find_rows(tx.connection, wanted)]
     files = list_files(tx, [one.id for one in found if one.state is ReleaseState.PUBLISHED])
     by_product: dict[int, list[Known]] = {number: [] for number in wanted}
     for one in found:
-        offered = tuple(file for file in files.get(one.id, ()) if file.kind in INSTALLED)
-        key = find_key(wanted[one.product_id], one.version) or ()
-        by_product[one.product_id].append(Known(one, key, offered))
+        known = _to_known(one, wanted[one.product_id], files.get(one.id, ()))
+        by_product[one.product_id].append(known)
     return {number: order_releases(some) for number, some in by_product.items()}
 
 
 def to_known(tx: ReadTransaction, release: Release, scheme: VersionScheme) -> Known:
-    """A release with the files that are offered."""
-    files = [one for one in list_files(tx, [release.id]).get(release.id, ()) if one.kind in INSTALLED]
-    return Known(release, find_key(scheme, release.version) or (), tuple(files))
+    """A release with its files."""
+    return _to_known(release, scheme, list_files(tx, [release.id]).get(release.id, ()))
+
+
+def _to_known(release: Release, scheme: VersionScheme, files: Sequence[ReleaseFile]) -> Known:
+    offered = tuple(one for one in files if one.kind in INSTALLED)
+    others = tuple(one for one in files if one.kind not in INSTALLED)
+    return Known(release, find_key(scheme, release.version) or (), offered, others)
 
 
 def order_releases(found: Iterable[Known]) -> ProductReleases:
     """These releases of a product, the newest first."""
     ordered = tuple(sorted(found, key=lambda one: -one.rank))
-    return ProductReleases(ordered, {one.release.version: one for one in ordered})
+    by_file: dict[str, list[tuple[Known, ReleaseFile]]] = {}
+    for one in ordered:
+        for file in (*one.files, *one.others):
+            by_file.setdefault(file.name.lower(), []).append((one, file))
+    return ProductReleases(ordered, {one.release.version: one for one in ordered}, by_file)
 
 
 def list_files(tx: ReadTransaction, release_ids: Collection[int]) -> dict[int, list[ReleaseFile]]:

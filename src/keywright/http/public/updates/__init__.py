@@ -1,0 +1,1 @@
+"""What update frameworks ask for, in their own formats."""

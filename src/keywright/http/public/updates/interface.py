@@ -1,0 +1,63 @@
+"""The addresses of update frameworks: ``/u/{token}/{product}/…``, where the token is the credential, and
+``/u/open/{product}/…`` for products whose updates are open.
+"""
+
+from urllib.parse import unquote
+
+from keywright.config import Settings
+from keywright.core import errors as e
+from keywright.core.crypto import KeyRing
+from keywright.engine.desk import Desk
+from keywright.http.answer import Answer
+from keywright.http.middleware.call import Call
+from keywright.http.public.downloads import Downloads
+from keywright.http.public.updates.formats import list_formats
+from keywright.http.public.updates.model import UpdateRequest
+from keywright.licensing.updates.model import STABLE
+
+#: In the place of a token: the product's updates are open.
+OPEN = "open"
+#: Before the words of a format: a person asks, and a rollout does not hold back.
+BY_HAND = "by-hand"
+
+
+class Updates(Downloads):
+    """The addresses of update frameworks, as an interface."""
+
+    path, operation, fewest_words, most_words = b"/u/", "update_feed", 3, 8
+
+    def __init__(self, settings: Settings, desk: Desk, ring: KeyRing) -> None:
+        super().__init__(settings, desk, ring)
+        self._settings = settings
+
+    async def _answer(self, call: Call) -> Answer:
+        """The answer in the format of the address. Raises ``NoSuchAddress``, and what the format raises."""
+        path = call.scope["raw_path"].decode("latin-1")
+        token, product, *rest = [unquote(one) for one in path.split("/")[2:]]
+        words = tuple(rest)
+        format = next((one for one in list_formats() if one.fits(words)), None)
+        if format is None or not all((token, product, *words)):
+            raise e.NoSuchAddress
+        options = [one.lower() for one in words[: -format.words]]
+        channels = [one for one in options if one != BY_HAND]
+        if len(options) > 2 or len(channels) > 1:
+            raise e.NoSuchAddress
+        request = UpdateRequest(
+            call,
+            self.send,
+            self._settings.public_url,
+            None if token.lower() == OPEN else token,
+            product.lower(),
+            channels[0] if channels else STABLE,
+            BY_HAND in options,
+            words[-format.words :],
+        )
+        return await format.answer(request)
+
+    def write_error(self, error: e.KeywrightError, call: Call | None = None) -> Answer:
+        """The answer for an error, in one sentence, with the reason of a refusal in a header as well."""
+        answer = super().write_error(error, call)
+        answer.headers += ((b"referrer-policy", b"no-referrer"),)
+        if isinstance(error, e.DownloadRefused):
+            answer.headers += ((b"keywright-update", str(error.reason).encode()),)
+        return answer

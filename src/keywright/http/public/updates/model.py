@@ -1,0 +1,73 @@
+"""What a format knows of a request, and what it can ask."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from keywright.core.errors import DownloadRefused
+from keywright.http.answer import Answer, Headers
+from keywright.http.middleware.call import Call
+from keywright.http.server.listening import base_of_links
+from keywright.http.v3.updates import DOWNLOADS
+from keywright.licensing.updates.model import ReleaseFile
+from keywright.licensing.updates.queries import CheckedUpdate, CheckForUpdate
+from keywright.licensing.updates.rules import Asked, Decision
+
+
+class UpdateRequest(NamedTuple):
+    """A request of an update framework. ``token`` is None where the address is the open one; ``words`` are
+    the format's own, without percent signs. ``send`` makes the answer with a file.
+    """
+
+    call: Call
+    send: Callable[[Call, ReleaseFile], Answer]
+    public_url: str | None
+    token: str | None
+    product: str
+    channel: str
+    by_hand: bool
+    words: tuple[str, ...]
+
+    async def check(self, file_name: str | None = None, **asked: Any) -> CheckedUpdate:
+        """What may be had: the newest release, or a file by its name. Raises ``DownloadRefused`` for a
+        license, device or product that gets nothing.
+        """
+        query = CheckForUpdate(
+            now=self.call.now,
+            update_token=self.token,
+            product=self.product,
+            asked=Asked(channel=self.channel, by_hand=self.by_hand, **asked),
+            file_name=file_name,
+        )
+        found: CheckedUpdate = await self.call.desk.query(query, self.call)
+        if found.decision.is_refused:
+            raise DownloadRefused(found.decision.code)
+        return found
+
+    def link(self, found: CheckedUpdate) -> str:
+        """The address of the file that was found. Raises ``PublicUrlMissing``."""
+        host = self.call.headers.get(b"host", b"").decode("latin-1")
+        base = base_of_links(self.public_url, self.call.scope["scheme"], host)
+        assert found.decision.file is not None  # noqa: S101
+        return f"{base}{DOWNLOADS}/{found.ticket}/{quote(found.decision.file.name)}"
+
+
+class Format(NamedTuple):
+    """A format: its frameworks, with what follows the address of a product for each, how many words its
+    addresses have, and the first of them; None is any.
+    """
+
+    addresses: Mapping[str, str]
+    words: int
+    first: str | None
+    answer: Callable[[UpdateRequest], Awaitable[Answer]]
+
+    def fits(self, words: tuple[str, ...]) -> bool:
+        """Whether these words end as its addresses do."""
+        return len(words) >= self.words and self.first in (None, words[-self.words])
+
+
+def header_of(decision: Decision) -> Headers:
+    """The header that states why nothing, or nothing newer, is offered."""
+    codes = [one for one in decision.codes if decision.file is None or one is not decision.code]
+    return ((b"keywright-update", ", ".join(codes).encode()),) if codes else ()
