@@ -65,11 +65,14 @@ def test_a_check_reads_what_a_validation_reads(storage: Storage) -> None:
     check = CheckForUpdate(key=KEY, now=NOW, fingerprint=DEVICE, asked=Asked(app_version="1.0"))
 
     def count(executor: Any, query: Query) -> int:
-        executor.query([query])
-        with counting() as seen:
-            (answer,) = executor.query([query])
-        assert not isinstance(answer, Exception)
-        return len(seen)
+        # Names are read again each second, which may be one of these.
+        counts = []
+        for _ in range(4):
+            with counting() as seen:
+                (answer,) = executor.query([query])
+            assert not isinstance(answer, Exception)
+            counts.append(len(seen))
+        return min(counts)
 
     with closing(open_executor(storage.clone())) as executor:
         license: dict[str, Any] = {"key": KEY, "status": Status.ACTIVE, "product_id": 17}
