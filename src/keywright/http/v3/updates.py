@@ -2,7 +2,6 @@
 
 from datetime import datetime
 from typing import Annotated
-from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -22,8 +21,6 @@ from keywright.licensing.updates.model import STABLE, Known, ReleaseFile
 from keywright.licensing.updates.queries import CheckedUpdate, CheckForUpdate, ExplainRelease
 from keywright.licensing.updates.rules import Asked, UpdateCode, Verdict
 
-#: The path of downloads.
-DOWNLOADS = "/d"
 _TIME = "2026-11-22T08:54:00Z"
 
 
@@ -163,7 +160,7 @@ def _write(call: Call, body: CheckUpdate, found: CheckedUpdate) -> Answer:
         decision.code,
         decision.codes,
         None if decision.offered is None else _show_release(decision.offered),
-        None if decision.file is None else _show_file(call, decision.file, found.ticket or ""),
+        None if decision.file is None else _show_file(call, decision.file, found),
         None if decision.not_covered is None else _show_not_covered(found, decision.not_covered),
         call.now,
         found.next_check_at,
@@ -174,15 +171,8 @@ def _write(call: Call, body: CheckUpdate, found: CheckedUpdate) -> Answer:
         encode(shown),
         license_id=None if license is None else license.id,
         activation_id=None if activation is None else activation.id,
-        releases=list_counted(found),
+        releases=found.counted,
     )
-
-
-def list_counted(found: CheckedUpdate) -> tuple[tuple[int, str], ...]:
-    """What is counted: a check by a program that has a release, and the offer of one."""
-    of_check = () if found.current is None else ((found.current.release.id, "checks"),)
-    offered = found.decision.offered
-    return of_check if offered is None else (*of_check, (offered.release.id, "offers"))
 
 
 def _show_release(known: Known) -> OfferedRelease:
@@ -190,8 +180,8 @@ def _show_release(known: Known) -> OfferedRelease:
     return OfferedRelease(one.version, one.channel, one.released_at, one.notes, one.is_critical)
 
 
-def _show_file(call: Call, file: ReleaseFile, ticket: str) -> OfferedFile:
-    url = f"{call.base_of_links()}{DOWNLOADS}/{ticket}/{quote(file.name)}"
+def _show_file(call: Call, file: ReleaseFile, found: CheckedUpdate) -> OfferedFile:
+    url = f"{call.base_of_links()}{found.path_of_file}"
     return OfferedFile(file.name, url, file.size, file.sha256, file.signature)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from urllib.parse import quote
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -64,6 +65,19 @@ class CheckedUpdate(Struct, frozen=True, gc=False):
     ticket: str | None
     next_check_at: datetime | None
     current: Known | None = None
+
+    @property
+    def path_of_file(self) -> str | None:
+        """Where the offered file is downloaded; None without one."""
+        file = self.decision.file
+        return None if file is None else f"/d/{self.ticket}/{quote(file.name)}"
+
+    @property
+    def counted(self) -> tuple[tuple[int, str], ...]:
+        """What is counted: a check by a program that has a release, and the offer of one."""
+        of_check = () if self.current is None else ((self.current.release.id, "checks"),)
+        offered = self.decision.offered
+        return of_check if offered is None else (*of_check, (offered.release.id, "offers"))
 
 
 class ExplainRelease(Query, frozen=True, kw_only=True):

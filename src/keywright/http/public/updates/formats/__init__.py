@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 
-from keywright.http.public.updates.model import Format
+from keywright.http.public.updates.asking import Format
 
 
 @cache

@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 
 from keywright.http.answer import Answer
-from keywright.http.public.updates.model import Format, UpdateRequest, header_of
-from keywright.http.v3.updates import list_counted
+from keywright.http.public.updates.asking import Format, UpdateRequest, header_of
 
 
 async def answer(asked: UpdateRequest) -> Answer:
@@ -23,7 +22,7 @@ async def answer(asked: UpdateRequest) -> Answer:
     license_id = None if found.license is None else found.license.id
     headers = (*header_of(decision), (b"referrer-policy", b"no-referrer"))
     if decision.offered is None or decision.file is None:
-        return Answer(204, b"", headers, license_id=license_id, releases=list_counted(found))
+        return Answer(204, b"", headers, license_id=license_id, releases=found.counted)
     release = decision.offered.release
     body: dict[str, Any] = {
         "version": release.version.removeprefix("v"),
@@ -35,7 +34,7 @@ async def answer(asked: UpdateRequest) -> Answer:
     if release.notes is not None:
         body["notes"] = release.notes
     content = msgspec.json.encode(body)
-    return Answer(200, content, headers, license_id=license_id, releases=list_counted(found))
+    return Answer(200, content, headers, license_id=license_id, releases=found.counted)
 
 
 def _wrap(signature: str) -> str:

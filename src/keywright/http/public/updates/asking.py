@@ -2,13 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 from keywright.core.errors import DownloadRefused
 from keywright.http.answer import Answer, Headers
 from keywright.http.middleware.call import Call
 from keywright.http.server.listening import base_of_links
-from keywright.http.v3.updates import DOWNLOADS
 from keywright.licensing.updates.model import ReleaseFile
 from keywright.licensing.updates.queries import CheckedUpdate, CheckForUpdate
 from keywright.licensing.updates.rules import Asked, Decision
@@ -47,9 +45,7 @@ class UpdateRequest(NamedTuple):
     def link(self, found: CheckedUpdate) -> str:
         """The address of the file that was found. Raises ``PublicUrlMissing``."""
         host = self.call.headers.get(b"host", b"").decode("latin-1")
-        base = base_of_links(self.public_url, self.call.scope["scheme"], host)
-        assert found.decision.file is not None  # noqa: S101
-        return f"{base}{DOWNLOADS}/{found.ticket}/{quote(found.decision.file.name)}"
+        return f"{base_of_links(self.public_url, self.call.scope['scheme'], host)}{found.path_of_file}"
 
 
 class Format(NamedTuple):
