@@ -27,6 +27,7 @@ from keywright.licensing import handlers as licensing_handlers
 from keywright.licensing import queries as licensing_queries
 from keywright.licensing.activations import device_handlers as devices
 from keywright.licensing.activations import handlers as activations
+from keywright.licensing.activations import site_handlers
 from keywright.licensing.activations.model import (
     FindLicenses,
     ListLicenses,
@@ -67,6 +68,7 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
     licenses.HANDLERS
     | activations.HANDLERS
     | devices.HANDLERS
+    | site_handlers.HANDLERS
     | licensing_handlers.REFUSAL_HANDLERS
     | licensing_handlers.REMOVAL_HANDLERS
     | licensing_handlers.MOMENT_HANDLERS
@@ -121,6 +123,7 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     ExplainRelease: licensing_queries.explain_release,
     FindDownload: licensing_queries.find_download,
     **update_tokens.QUERY_HANDLERS,
+    **site_handlers.QUERY_HANDLERS,
     FindLicenses: licensing_queries.find_licenses,
     ListLicenses: licensing_queries.list_licenses,
     ListLeases: leases_handlers.list_leases,
@@ -159,6 +162,7 @@ SINGLE_MOMENT: frozenset[type[Query]] = frozenset(
         ValidateAlone,
         ValidateLicense,
         CheckForUpdate,
+        site_handlers.CheckSite,
         GetPolicy,
         ListPolicies,
         FindApiKey,

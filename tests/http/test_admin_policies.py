@@ -237,6 +237,8 @@ EVERY_TERM = {
     "next_check_seconds": "3600",
     "entitlements": ["pro", "export"],
     "channels": "beta nightly",
+    "uncounted_hosts": "localhost *.test",
+    "max_uncounted": "3",
     "meter_name": ["exports", "minutes", ""],
     "meter_limit": ["100", "9", ""],
     "meter_per": ["month", "license", "month"],
@@ -254,6 +256,7 @@ def test_a_policy_has_every_term(ada: Visitor) -> None:
     assert terms["portal_removals"] == {"count": 2, "per_days": 7}
     assert terms["entitlements"] == ["pro", "export"]
     assert terms["channels"] == ["beta", "nightly"]
+    assert (terms["uncounted_hosts"], terms["max_uncounted"]) == (["localhost", "*.test"], 3)
     assert terms["meters"]["minutes"] == {"limit": 9, "per": "license", "overage": "allow"}
     form = ada.get(f"/policies/{number}/edit").text
     for shown in (

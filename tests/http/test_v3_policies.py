@@ -46,6 +46,8 @@ TERMS: dict[str, Any] = {
     "when_full": "refuse",
     "unseen_days": None,
     "devices_visible": False,
+    "uncounted_hosts": [],
+    "max_uncounted": 10,
     "channels": ["stable"],
 }
 

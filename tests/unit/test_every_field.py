@@ -65,7 +65,7 @@ PLACES = [
         undo._FIELDS,
         reasons(
             never_changes="id source created_at created_by",
-            counted="times_activated deactivated_count",
+            counted="times_activated deactivated_count uncounted_count",
             written_by_every_change="updated_at updated_by",
             masked_in_events="key",
             not_in_events="metadata order_details",
@@ -78,15 +78,20 @@ PLACES = [
         "exported columns",
         License,
         exporters.LICENSE,
-        reasons(counted_from_the_activations="deactivated_count"),
+        reasons(counted_from_the_activations="deactivated_count uncounted_count"),
         {"key": "license_key", "quantity": "sold_quantity"},
     ),
-    Place("imported columns", License, columns._NAMES, reasons(counted="times_activated deactivated_count")),
+    Place(
+        "imported columns",
+        License,
+        columns._NAMES,
+        reasons(counted="times_activated deactivated_count uncounted_count"),
+    ),
     Place(
         "imported licenses",
         License,
         fields(ImportedLicense),
-        reasons(counted="times_activated deactivated_count"),
+        reasons(counted="times_activated deactivated_count uncounted_count"),
     ),
     Place(
         "what the newer side of an import decides",
@@ -94,7 +99,7 @@ PLACES = [
         {*importing._FIELDS, *importing._OWN_FIELDS},
         reasons(
             never_changes="id source created_at created_by",
-            counted="times_activated deactivated_count",
+            counted="times_activated deactivated_count uncounted_count",
             says_which_is_newer="updated_at updated_by",
         ),
     ),
@@ -104,7 +109,7 @@ PLACES = [
         event_text._FIELDS,
         reasons(
             never_changes="id source created_at created_by",
-            not_in_events="metadata order_details updated_at updated_by deactivated_count",
+            not_in_events="metadata order_details updated_at updated_by deactivated_count uncounted_count",
             written_by_rules="quantity rule_terms",
             term_by_term="terms",
         ),
@@ -113,7 +118,9 @@ PLACES = [
         "answers of v3",
         License,
         fields(license_schemas.License),
-        reasons(for_support="source created_by updated_by", shown_in_the_list="deactivated_count"),
+        reasons(
+            for_support="source created_by updated_by", shown_in_the_list="deactivated_count uncounted_count"
+        ),
         V3_LICENSE | V3_TERMS | {"rule_terms": "kept_terms"},
     ),
     Place(
@@ -122,7 +129,7 @@ PLACES = [
         fields(license_schemas.LicenseChanges),
         reasons(
             never_changes="id source created_at created_by",
-            counted="times_activated deactivated_count",
+            counted="times_activated deactivated_count uncounted_count",
             written_by_every_change="updated_at updated_by",
             written_by_rules="quantity rule_terms",
         ),
@@ -134,7 +141,7 @@ PLACES = [
         fields(license_schemas.NewLicense),
         reasons(
             given="id source created_at created_by updated_at updated_by",
-            counted="times_activated deactivated_count",
+            counted="times_activated deactivated_count uncounted_count",
             written_by_rules="rule_terms",
         ),
         V3_LICENSE | V3_TERMS | {"customer_id": "customer"},
@@ -159,7 +166,9 @@ PLACES = [
         "answers to programs",
         Activation,
         fields(client_schemas.ClientActivation),
-        reasons(personal="ip_address user_agent", internal="license_id source updated_at offline_until"),
+        reasons(
+            personal="ip_address user_agent", internal="license_id source updated_at offline_until is_counted"
+        ),
         {"label": "name", "meta_data": "metadata"},
     ),
     Place(
@@ -226,11 +235,12 @@ def test_what_is_exported_and_imported_again_is_the_same_in_every_field() -> Non
         fingerprint="device-1",
         platform="macOS",
         app_version="4.2",
+        is_counted=False,
     )
     license = a_license(**LICENSE_FIELDS | {"id": 8, "times_activated": 0})
     # A field that is not set above would be the same when it is lost.
     usual = (
-        a_license(times_activated=None),
+        a_license(times_activated=None, uncounted_count=None),
         an_activation(source=None, license_id=None, token="", ip_address=""),
     )
     for noun, default in zip((license, activation), usual, strict=True):

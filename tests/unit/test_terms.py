@@ -115,6 +115,8 @@ def test_members_and_defaults_are_those_of_the_contract() -> None:
         "when_full": "refuse",
         "unseen_days": None,
         "devices_visible": False,
+        "uncounted_hosts": [],
+        "max_uncounted": 10,
     }
 
 

@@ -285,9 +285,8 @@ def delete(
     if not is_sure:
         license = here.get_license(key).license
         what = f"license {license.id} ({crypto.mask(key)})"
-        records = license.times_activated + license.deactivated_count
-        active = f"{license.times_activated} of them active"
-        question = f"Delete {what} and its {records} activations, {active}?"
+        active = f"{license.active_count} of them active"
+        question = f"Delete {what} and its {license.record_count} activations, {active}?"
         typer.confirm(question, abort=True, err=True)
     here.change(DeleteLicense(context=here.context, license=key))
     output.print_line("The license and its activations are deleted.")

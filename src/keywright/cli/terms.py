@@ -68,6 +68,15 @@ _LISTS: Mapping[str, Any] = {
             "--channel", metavar="CHANNEL", help="A channel of updates; repeat it for more. none: stable."
         ),
     ],
+    "uncounted_hosts": Annotated[
+        list[str] | None,
+        _plain(
+            "--uncounted-host",
+            metavar="HOST",
+            help="A host whose WordPress sites take no place, such as staging.*; repeat it for more. none: "
+            "every site takes one.",
+        ),
+    ],
     "meters": Annotated[
         list[Any] | None,
         _plain(
@@ -96,7 +105,12 @@ _OPTIONS: Mapping[str, Any] = {
     one.name: _LISTS.get(one.name) or _option_of(one) for one in list_members(Terms)
 } | _MORE
 #: The option to name where it is not the term's name.
-_NAMES = {"entitlements": "--entitlement", "channels": "--channel", "meters": "--meter"}
+_NAMES = {
+    "entitlements": "--entitlement",
+    "channels": "--channel",
+    "meters": "--meter",
+    "uncounted_hosts": "--uncounted-host",
+}
 
 
 class TermsGiven(msgspec.Struct, frozen=True):
@@ -144,7 +158,7 @@ def _read(options: dict[str, Any]) -> TermsGiven:
         if {"valid_for_days", "starts"} & patch.keys():
             raise WrongUsage("Give either --expires-in, or --valid-for-days and --starts")
         patch |= {"valid_for_days": patch.pop("expires_in"), "starts": Starts.FIRST_ACTIVATION.value}
-    for name in {"entitlements", "channels"} & patch.keys():
+    for name in {"entitlements", "channels", "uncounted_hosts"} & patch.keys():
         if any(map(_is_none, patch[name])):
             patch[name] = None
     if "meters" in patch:

@@ -127,6 +127,12 @@ def _describe_use(terms: Terms, texts: Texts) -> Iterator[str]:
         yield texts.gettext("entitlements: %(codes)s", codes=", ".join(terms.entitlements))
     if terms.channels != Terms().channels:
         yield texts.gettext("channels of updates: %(codes)s", codes=", ".join(terms.channels) or "—")
+    if terms.uncounted_hosts:
+        yield texts.gettext(
+            "up to %(num)s sites take no place: %(hosts)s",
+            num=terms.max_uncounted,
+            hosts=", ".join(terms.uncounted_hosts),
+        )
     for name, meter in terms.meters.items():
         yield f"{name}: {describe_meter(meter, texts)}"
     if terms.trial:

@@ -90,7 +90,7 @@ def _find_used(tx: ReadTransaction, licenses: Collection[License]) -> Set[int]:
     """Those that were ever activated; the counter includes activations that are not written yet."""
     states = list_states(tx, [one.id for one in licenses])
     recorded = {number for number, state in states.items() if state.is_used}
-    return recorded | {one.id for one in licenses if one.times_activated}
+    return recorded | {one.id for one in licenses if one.active_count}
 
 
 def _matches(search: Search, license: License, now: datetime) -> bool:
@@ -351,9 +351,9 @@ def _predict(order: Change, license: License, now: datetime) -> Line:
         case What.SET_LIMIT:
             return _limit_line(license, order.amount)
         case What.DEACTIVATE_ALL:
-            if not license.times_activated:
+            if not license.active_count:
                 raise NothingActive(license.key)
-            return Line(license, "times_activated", license.times_activated, 0)
+            return Line(license, "times_activated", license.active_count, 0)
         case What.DELETE:
             return Line(license, "", None, None)
         case What.SET_STATUS | What.DISABLE | What.ENABLE:

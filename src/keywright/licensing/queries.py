@@ -142,6 +142,7 @@ class QueryContext:
         self.tx = tx
         self.limits = limits
         self.pages = pages
+        self.names = names
         keys: set[str] = set()
         tokens: set[tuple[str, str]] = set()
         most: int | None = MAX_TOGETHER
@@ -241,7 +242,7 @@ def list_activations(read: Any, query: ListActivations) -> ActivationPage:
     license = require_license(read.tx, query.license_id, query.only_product_id)
     total = None
     if query.is_counted:
-        active, ended = license.times_activated, license.deactivated_count
+        active, ended = license.active_count, license.deactivated_count
         total = {None: active + ended, True: active, False: ended}[query.is_active]
     return ActivationPage(_show(read.tx, find_activations(read.tx, query)), total)
 

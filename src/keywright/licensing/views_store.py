@@ -200,6 +200,6 @@ def find_activations(tx: ReadTransaction, query: ListActivations) -> list[Activa
 
 
 def _named_product(row: Any) -> NamedProduct:
-    id, code, name, renew_url, updates, channels, scheme, changed = row
+    id, code, name, renew_url, updates, channels, scheme, *others = row
     listed = () if channels == "[]" else decode(channels, type=tuple[str, ...])
-    return NamedProduct(id, code, name, renew_url, Updates(updates), listed, VersionScheme(scheme), changed)
+    return NamedProduct(id, code, name, renew_url, Updates(updates), listed, VersionScheme(scheme), *others)

@@ -189,10 +189,16 @@ def _check_license(license: Inspected) -> Iterator[Finding]:
     if not license.is_key_sound:
         what = f"the key of license {number} cannot be read, or is found under another name"
         yield Finding("key.unsound", what, _RESTORE, number)
-    if license.times_activated != license.active:
+    if license.times_activated != (counted := license.active - license.uncounted):
         what = (
-            f"license {number} counts {license.times_activated} active places, and has {license.active} "
+            f"license {number} counts {license.times_activated} active places, and has {counted} "
             "active activations"
+        )
+        yield Finding("counter.wrong", what, "Run `keywright doctor --repair`.", number, is_repairable=True)
+    elif license.uncounted_count != license.uncounted:
+        what = (
+            f"license {number} counts {license.uncounted_count} active activations that take no place, and "
+            f"has {license.uncounted}"
         )
         yield Finding("counter.wrong", what, "Run `keywright doctor --repair`.", number, is_repairable=True)
     elif license.deactivated_count != (ended := license.records - license.active):

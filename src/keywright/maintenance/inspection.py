@@ -48,13 +48,16 @@ def count_sessions(tx: ReadTransaction, now: datetime) -> int:
 _LICENSES = select(
     *(
         licenses.c[name]
-        for name in "id key_hmac sealed_key times_activated places deactivated_count created_at".split()
+        for name in (
+            "id key_hmac sealed_key times_activated uncounted_count places deactivated_count created_at"
+        ).split()
     )
 ).order_by(licenses.c.id)
 _COUNTS = select(
     activations.c.license_id,
     func.count(),
     func.count().filter(activations.c.deactivated_at.is_(None)),
+    func.count().filter(activations.c.deactivated_at.is_(None), activations.c.is_counted == 0),
 ).group_by(activations.c.license_id)
 #: Counts the events of places that were given up together.
 OTHERS = "license.deactivated, others"
@@ -74,11 +77,13 @@ class Inspected(msgspec.Struct, frozen=True):
     id: int
     is_key_sound: bool
     times_activated: int
+    uncounted_count: int
     places: int | None
     deactivated_count: int
-    #: The numbers of its activations, and of those that are active.
+    #: The numbers of its activations, of those that are active, and of these that take no place.
     records: int
     active: int
+    uncounted: int
     #: The number of its leases by their counter, and of those that have not ended.
     leases_counted: int
     leases: int
@@ -104,7 +109,7 @@ def inspect_licenses(tx: ReadTransaction, *, after_id: int, limit: int) -> Step:
     is_last = len(rows) < limit
     last_id = 2**63 - 1 if is_last else int(rows[-1].id)
     counts = {
-        row[0]: (row[1], row[2])
+        row[0]: (row[1], row[2], row[3])
         for row in connection.execute(_within(_COUNTS, activations, after_id, last_id))
     }
     event_counts: dict[int, dict[str, int]] = defaultdict(dict)
@@ -122,9 +127,10 @@ def inspect_licenses(tx: ReadTransaction, *, after_id: int, limit: int) -> Step:
             row.id,
             any(_is_sound(ring, row) for ring in rings),
             row.times_activated,
+            row.uncounted_count,
             row.places,
             row.deactivated_count,
-            *counts.get(row.id, (0, 0)),
+            *counts.get(row.id, (0, 0, 0)),
             counters.get(row.id, 0),
             held.get(row.id, 0),
             event_counts[row.id],

@@ -39,7 +39,7 @@ LICENSE = [
 ]
 ACTIVATION = (
     "id license_id token label source ip_address user_agent meta_data created_at updated_at deactivated_at "
-    "fingerprint platform app_version offline_until"
+    "fingerprint platform app_version offline_until is_counted"
 ).split()
 #: The fields that are texts of JSON objects.
 _JSON = ("metadata", "terms", "order_details", "rule_terms")

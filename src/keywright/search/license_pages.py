@@ -56,12 +56,12 @@ def get_license(tx: ReadTransaction, license_id: int, first: int = 0) -> License
     license = record.license
     latest = sorted(record.activations, key=rules.by_age, reverse=True)
     ordered = sorted(latest, key=lambda one: one.deactivated_at is not None)
-    total = license.times_activated + license.deactivated_count
+    total = license.record_count
     return LicenseDetails(
         license,
         tuple(ordered[first : first + _PAGE_SIZE]),
         total,
-        license.times_activated,
+        license.active_count,
         previous=max(0, first - _PAGE_SIZE) if first else None,
         next=first + _PAGE_SIZE if first + _PAGE_SIZE < len(ordered) else None,
     )

@@ -63,6 +63,8 @@ licenses = Table(
     Column("rule_terms", Text),
     # A blind index of the key's first eight characters; NULL until the projection has come by.
     Column("key_start", BigInteger),
+    # The number of its active activations that take no place.
+    Column("uncounted_count", BigInteger, nullable=False, server_default=text("0")),
     CheckConstraint("times_activated >= 0 AND times_activated <= places", name="within_places"),
     # For the pages. No index may have a column that an activation writes (times_activated, updated_at): on
     # PostgreSQL, every activation would then write to every index.
@@ -117,6 +119,8 @@ activations = Table(
     Column("app_version", String(255)),
     # What was signed for the device is good no longer than this; NULL until it has called over v3.
     Column("offline_until", BigInteger),
+    # Whether it takes a place; a site on a host that the terms do not count takes none.
+    Column("is_counted", SmallInteger, nullable=False, server_default=text("1")),
     PrimaryKeyConstraint("license_id", "token"),
     # The oldest deactivated activations are deleted first. Activating does not write to this index.
     partial_index(

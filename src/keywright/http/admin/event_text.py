@@ -313,6 +313,7 @@ _TEXTS: dict[str, Callable[[Any], Shown]] = {
     "device": _words,
     "entitlements": _words,
     "channels": _words,
+    "uncounted_hosts": _words,
     "meters": _meters,
     "new_devices": _allowance,
     "portal_removals": _allowance,

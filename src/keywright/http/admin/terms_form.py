@@ -90,6 +90,7 @@ _NUMBERS, _CHECKS, _ALLOWANCES = (
     [one.name for one in _MEMBERS if one.kind is kind] for kind in (int, bool, Allowance)
 )
 _SELECTS = [name for name in CHOICES if name not in _METER]
+_WORDS = ("channels", "uncounted_hosts")
 #: Where 0 stands for none, as in other forms.
 _ZERO_IS_NONE = [one.name for one in _MEMBERS if one.kind is int and one.is_nullable]
 
@@ -100,7 +101,8 @@ def write_terms(terms: Terms) -> dict[str, Any]:
     values[_DEVICES] = UNLIMITED if terms.max_activations is None else str(terms.max_activations)
     for name in _ALLOWANCES:
         values |= {f"{name}_{part}": getattr(getattr(terms, name), part, "") for part in _ALLOWANCE}
-    values["entitlements"], values["channels"] = list(terms.entitlements), " ".join(terms.channels)
+    values["entitlements"] = list(terms.entitlements)
+    values |= {name: " ".join(getattr(terms, name)) for name in _WORDS}
     meters = [{"name": name} | msgspec.to_builtins(one) for name, one in terms.meters.items()]
     values["meters"] = [*meters, _EMPTY_METER]
     return values
@@ -140,7 +142,7 @@ def read_terms(inputs: Inputs, form: Form, features: Collection[str]) -> Terms:
     patch[_DEVICES] = _read_devices(inputs)
     patch |= {name: _read_allowance(inputs, name) for name in _ALLOWANCES}
     patch |= {name: inputs.read(name, str) for name in _SELECTS}
-    patch["channels"] = inputs.read("channels", str.split)
+    patch |= {name: inputs.read(name, str.split) for name in _WORDS}
     patch["entitlements"] = form.all("entitlements")
     unknown = [one for one in patch["entitlements"] if one not in features]
     if unknown:

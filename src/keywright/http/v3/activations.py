@@ -35,6 +35,9 @@ class Activation(Struct):
     user_agent: Annotated[str, about("The program that activated it.", "Photo Editor/4.2")]
     metadata: Annotated[dict[str, Any], about("What the program keeps here.", {})]
     is_active: Annotated[bool, about("Whether it holds a place.", True)]
+    is_counted: Annotated[
+        bool, about("False for a site that takes no place, by the terms' `uncounted_hosts`.", True)
+    ]
     created_at: Annotated[Time, about("When the place was first taken.")]
     last_seen_at: Annotated[Time, about("When the device last called, some minutes late.")]
     offline_until: Annotated[
@@ -70,6 +73,7 @@ def show(managed: ManagedActivation) -> Activation:
         user_agent=one.user_agent,
         metadata=dict(one.meta_data or {}),
         is_active=one.deactivated_at is None,
+        is_counted=one.is_counted,
         created_at=one.created_at,
         last_seen_at=managed.last_seen_at or one.created_at,
         offline_until=one.runs_until,

@@ -24,6 +24,7 @@ from keywright.licensing.activations.model import (
     SaveLastSeen,
     SeenDevice,
 )
+from keywright.licensing.activations.sites import find_moved
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import License
 from keywright.licensing.removals import require_removal
@@ -79,17 +80,18 @@ def activate_device(work: LicenseWork, command: ActivateDevice) -> DevicePlace:
             built_at=command.built_at,
             now=now,
             find_room=lambda: _find_room(work, command, license),
+            is_site=command.is_site,
         )
     except LimitReached as refusal:
         if command.lists_devices or license_rules.terms_of(license).devices_visible:
             refusal.devices = _list_devices(work, license)
         raise
-    activation = placement.activation or _new_activation(work, license, command)
+    activation = placement.activation or _new_activation(work, placement, command)
     activation = note_answer(placement.license, activation, command)
     if placement.is_new_device:
         seen = SeenDevice(now, command.device.fingerprint or activation.token)
         work.devices.add_seen(license, seen)
-    _save(work, command, placement, activation, replaced)
+    _save(work, command, placement, activation, replaced or own)
     is_shown = placement.change in _EVENTS and license_rules.terms_of(license).devices_visible
     removed = placement.released if is_shown else None
     view, token = work.devices.views.show(placement.license, now), None
@@ -142,12 +144,12 @@ def save_last_seen(work: LicenseWork, command: SaveLastSeen) -> None:
     store.save_versions(work.tx, command.versions)
 
 
-def _new_activation(work: LicenseWork, license: License, command: ActivateDevice) -> Activation:
+def _new_activation(work: LicenseWork, placement: Placement, command: ActivateDevice) -> Activation:
     device, context = command.device, command.context
     return Activation(
         id=work.tx.ids.next("activation"),
         token=crypto.new_token(),
-        license_id=license.id,
+        license_id=placement.license.id,
         label=device.name,
         source=ActivationSource.API,
         ip_address=context.origin.ip_address,
@@ -160,6 +162,7 @@ def _new_activation(work: LicenseWork, license: License, command: ActivateDevice
         platform=device.platform,
         app_version=device.app_version,
         offline_until=context.now,
+        is_counted=placement.is_counted,
     )
 
 
@@ -216,10 +219,14 @@ def _find_room(work: LicenseWork, command: ActivateDevice, license: License) -> 
         if chosen is not None and chosen.deactivated_at is None:
             require_removal(terms, work.removals.list_removals(license), now)
             return chosen
-    unseen = find_unseen(work.tx, license, work.known_activations(license), now)
-    if unseen is not None:
-        work.add_activations([unseen])
-    return unseen
+    loaded = work.known_activations(license)
+    found = find_unseen(work.tx, license, loaded, now)
+    if found is None and command.is_site:
+        holders = records.list_holders(work.tx, license, loaded)
+        found = find_moved((one.activation for one in holders), command.device.fingerprint)
+    if found is not None:
+        work.add_activations([found])
+    return found
 
 
 def _list_devices(work: LicenseWork, license: License) -> list[dict[str, Any]]:

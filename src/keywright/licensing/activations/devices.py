@@ -16,6 +16,7 @@ from keywright.licensing.activations.model import (
     Placement,
     SeenDevice,
 )
+from keywright.licensing.activations.sites import is_uncounted
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import License
 from keywright.licensing.terms.model import DeviceRule, Terms, WhenFull
@@ -37,10 +38,12 @@ def activate_device(
     built_at: datetime | None,
     now: datetime,
     find_room: Callable[[], Activation | None] = _find_no_room,
+    is_site: bool = False,
 ) -> Placement:
     """Give a device its place: the one it has, the one it gave up, that of the device which it replaces, or a
     new one; what is not said again is kept. ``seen`` has the new devices of as many days as the terms name.
-    ``find_room`` is asked on a full license for the device that gives its place.
+    ``find_room`` is asked on a full license for the device that gives its place. A site on a host that the
+    terms do not count takes no place, while there are not too many; a program of another kind never does so.
 
     Raises what ``require_activatable`` does, ``FingerprintRequired``, ``LimitReached`` and
     ``TooManyNewDevices``.
@@ -50,18 +53,39 @@ def activate_device(
     own, replaced = known.own, _find_replaced(device, known)
     _require_fingerprint(terms, device, own)
     if own is not None and own.deactivated_at is None:
-        return _keep(license, own, replaced, device, now)
+        if own.is_counted or is_site:
+            return _keep(license, own, replaced, device, now)
+        return _count(license, own, device, now)
+    if is_site and is_uncounted(terms, device.fingerprint) and license.uncounted_count < terms.max_uncounted:
+        return _place(license, own, device, now, is_counted=False)
     released = None
     if replaced is None:
         license, released = _make_room(license, find_room, now)
     is_new = own is None and _is_new(terms, device, seen, now)
     if replaced is not None:
         return _move(license, own, replaced, device, now, is_new=is_new)
+    return replace(_place(license, own, device, now), released=released, is_new_device=is_new)
+
+
+def _place(
+    license: License, own: Activation | None, device: Device, now: datetime, *, is_counted: bool = True
+) -> Placement:
+    """A new place for a device, or the one that it gave up; the caller knows that it is free."""
     if own is None:
-        taken = activation_rules.with_place_taken(license, now)
-        return Placement(taken, PlaceChange.NEW, None, released, is_new_device=is_new)
+        taken = activation_rules.with_place_taken(license, now, is_counted=is_counted)
+        return Placement(taken, PlaceChange.NEW, is_counted=is_counted)
+    license, own = activation_rules.take_back(license, own, now, is_counted=is_counted)
+    return Placement(license, PlaceChange.TAKEN_BACK, describe(own, device, now))
+
+
+def _count(license: License, own: Activation, device: Device, now: datetime) -> Placement:
+    """A site that took no place takes one, as a program of another kind activates it. Raises
+    ``LimitReached``.
+    """
+    license_rules.require_free_place(license)
+    license, own = activation_rules.deactivate(license, own, now)
     license, own = activation_rules.take_back(license, own, now)
-    return Placement(license, PlaceChange.TAKEN_BACK, describe(own, device, now), released)
+    return Placement(license, PlaceChange.MOVED, describe(own, device, now))
 
 
 def find_own(records: Iterable[Activation], fingerprint: str | None, token: str | None) -> Activation | None:
@@ -164,7 +188,7 @@ def _make_room(
 def _find_replaced(device: Device, known: KnownRecords) -> Activation | None:
     """The record of another device that holds a place, which this device can take over."""
     own, replaced = known.own, known.replaced
-    if replaced is None or replaced.deactivated_at is not None:
+    if replaced is None or replaced.deactivated_at is not None or not replaced.is_counted:
         return None
     if own is None:
         return replaced if device.fingerprint is not None else None

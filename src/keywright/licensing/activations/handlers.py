@@ -79,15 +79,15 @@ def deactivate_all(work: LicenseWork, command: DeactivateAll) -> LicenseRecord:
     _count_removals(work, command, license, listed)
     for activation in listed:
         work.record_license_event("license.deactivated", license, command, activation)
-    others = before.times_activated - len(listed)
+    others = before.active_count - len(listed)
     if others > 0:
         work.record_license_event("license.deactivated", license, command, details={"others": others})
     return LicenseRecord(license, tuple(listed))
 
 
 def release_all(work: LicenseWork, command: ReleaseAll) -> int:
-    """Give up every place; returns how many were taken."""
-    taken = work.get_license(command).times_activated
+    """Give up every place; returns how many activations were active."""
+    taken = work.get_license(command).active_count
     if taken:
         deactivate_all(work, command)
     return taken

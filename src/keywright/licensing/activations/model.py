@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import IntEnum, StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -25,6 +25,10 @@ class NamedProduct(msgspec.Struct, frozen=True, gc=False):
     version_scheme: VersionScheme = VersionScheme.LOOSE
     #: Differs whenever what its releases offer does; None while none was published.
     releases_changed: int | None = None
+    external_id: str | None = None
+    url: str | None = None
+    #: The text of a JSON object.
+    metadata: str | None = None
 
     def link_to_renew(self, license_ref: str) -> str | None:
         """Where the license with this ref is renewed."""
@@ -60,7 +64,8 @@ class Activation(msgspec.Struct, frozen=True, gc=False):
 
     Within a license, no two have the same ``fingerprint``; activations over v2 have none, and the values of
     their ``meta_data`` are texts. What was signed for the device is good until ``offline_until`` at the
-    latest; None until it has called over v3, ``created_at`` where nothing was signed.
+    latest; None until it has called over v3, ``created_at`` where nothing was signed. A site on a host that
+    the terms did not count when it was activated takes no place: it is not ``is_counted``.
     """
 
     id: int
@@ -78,6 +83,7 @@ class Activation(msgspec.Struct, frozen=True, gc=False):
     platform: str | None = None
     app_version: str | None = None
     offline_until: datetime | None = None
+    is_counted: bool = True
 
     @property
     def runs_until(self) -> datetime | None:
@@ -142,6 +148,8 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
     activation: Activation | None = None
     released: Activation | None = None
     is_new_device: bool = False
+    #: Whether a new record takes a place.
+    is_counted: bool = True
 
 
 class DevicePlace(msgspec.Struct, frozen=True, gc=False):
@@ -261,6 +269,7 @@ class ActivateDevice(ProgramCommand, frozen=True, kw_only=True):
     remove: int | None = None
     lists_devices: bool = False
     wants_update_token: bool = False
+    is_site: ClassVar[bool] = False
 
 
 class DeactivateDevice(ProgramCommand, frozen=True, kw_only=True):

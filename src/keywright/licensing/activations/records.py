@@ -108,7 +108,7 @@ def find_records(
     found: dict[str, LicenseRecord | None] = {}
     for key, license in licenses.items():
         if not _has_few(license):
-            if most_read is not None and license.times_activated + license.deactivated_count > most_read:
+            if most_read is not None and license.record_count > most_read:
                 found[key] = None
             elif (record := find_some(tx, license, most, rules.MAX_LISTED_BYTES)) is not None:
                 found[key] = record
@@ -168,7 +168,7 @@ def find_some(tx: ReadTransaction, license: License, most: int, most_bytes: int)
     if not tx.is_postgres:
         # The counters are of the same moment as the records: when all of the active ones are found, nothing
         # more is looked at. On PostgreSQL there may be others by now.
-        active = min(most, license.times_activated)
+        active = min(most, license.active_count)
         deactivated = most - active
     values = {"where_id": license.id, "most_active": active, "most_deactivated": deactivated}
     found = tx.connection.execute(SOME_RECORDS, values).all()
@@ -214,7 +214,7 @@ def list_holders(tx: ReadTransaction, license: License, known: Mapping[str, Acti
     """The devices that hold the places of a license, at most ``MAX_HOLDERS``: of more, a random choice.
     ``known`` are the records, by token, that this transaction may have changed.
     """
-    start = "" if license.times_activated <= MAX_HOLDERS else new_token()
+    start = "" if license.active_count <= MAX_HOLDERS else new_token()
     found_rows = list[Any]()
     for first in dict.fromkeys((start, "")):
         values = {"where_id": license.id, "start": first, "most": MAX_HOLDERS - len(found_rows)}
@@ -242,7 +242,7 @@ def find_licenses_last_seen(tx: ReadTransaction, license_ids: Iterable[int]) -> 
 
 
 def _has_few(license: License) -> bool:
-    return license.times_activated + license.deactivated_count <= FEW_RECORDS
+    return license.record_count <= FEW_RECORDS
 
 
 def _by_key(

@@ -1,7 +1,7 @@
 """The rules of activations. Pure: all that is known comes in; the new state goes out, or a refusal is raised.
 
-One sentence holds over every sequence of these calls: ``times_activated`` is the number of active
-records, and it never rises above the limit that held when the rise was decided.
+One sentence holds over every sequence of these calls: ``times_activated`` is the number of active records
+that take a place, and it never rises above the limit that held when the rise was decided.
 """
 
 from collections.abc import Iterable
@@ -44,7 +44,8 @@ def deactivate(license: License, activation: Activation, now: datetime) -> tuple
     """Give up one place. Raises ``TokenNotActive``; never looks at status or expiry."""
     if activation.deactivated_at is not None:
         raise TokenNotActive(activation.token)
-    return _with_places_given_up(license, 1, now), _end(activation, now)
+    counted = int(activation.is_counted)
+    return _with_places_given_up(license, counted, 1 - counted, now), _end(activation, now)
 
 
 def deactivate_all(
@@ -53,10 +54,10 @@ def deactivate_all(
     """Give up every place; returns those of these records that this call ended. The license may have more
     records than these: its counter says how many places it gives up. Raises ``NothingActive``.
     """
-    if not license.times_activated:
+    if not license.active_count:
         raise NothingActive(license.key)
     ended = tuple(_end(one, now) for one in activations if one.deactivated_at is None)
-    return _with_places_given_up(license, license.times_activated, now), ended
+    return _with_places_given_up(license, license.times_activated, license.uncounted_count, now), ended
 
 
 def validate(activations: Iterable[Activation], token: str | None) -> tuple[Activation, ...]:
@@ -98,25 +99,36 @@ def limit_listed(records: Iterable[Activation], most: int, most_bytes: int) -> l
     return sorted(chosen, key=by_age)
 
 
-def take_back(license: License, activation: Activation, now: datetime) -> tuple[License, Activation]:
-    """Count the place of a record that was given up again; the caller knows that it is free."""
+def take_back(
+    license: License, activation: Activation, now: datetime, *, is_counted: bool = True
+) -> tuple[License, Activation]:
+    """Activate a record that was given up again; the caller knows that its place is free."""
     kept = max(0, license.deactivated_count - 1)
     return (
-        replace(with_place_taken(license, now), deactivated_count=kept),
-        replace(activation, deactivated_at=None, updated_at=now),
+        replace(with_place_taken(license, now, is_counted=is_counted), deactivated_count=kept),
+        replace(activation, deactivated_at=None, updated_at=now, is_counted=is_counted),
     )
 
 
-def with_place_taken(license: License, now: datetime) -> License:
-    """Count one place more; the caller knows that it is free."""
-    expires_at = license_rules.expiry_of_activated(license, now)
-    taken = license.times_activated + 1
-    return replace(license, times_activated=taken, expires_at=expires_at, updated_at=now)
+def with_place_taken(license: License, now: datetime, *, is_counted: bool = True) -> License:
+    """Count one active record more; the caller knows that its place is free."""
+    return replace(
+        license,
+        times_activated=license.times_activated + is_counted,
+        uncounted_count=license.uncounted_count + (not is_counted),
+        expires_at=license_rules.expiry_of_activated(license, now),
+        updated_at=now,
+    )
 
 
-def _with_places_given_up(license: License, places: int, now: datetime) -> License:
-    remaining, kept = license.times_activated - places, license.deactivated_count + places
-    return replace(license, times_activated=remaining, deactivated_count=kept, updated_at=now)
+def _with_places_given_up(license: License, counted: int, uncounted: int, now: datetime) -> License:
+    return replace(
+        license,
+        times_activated=license.times_activated - counted,
+        uncounted_count=license.uncounted_count - uncounted,
+        deactivated_count=license.deactivated_count + counted + uncounted,
+        updated_at=now,
+    )
 
 
 def _end(activation: Activation, now: datetime) -> Activation:

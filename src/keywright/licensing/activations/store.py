@@ -105,13 +105,15 @@ def recount(tx: WriteTransaction, license_id: int) -> dict[str, list[int]] | Non
     row = tx.connection.execute(COUNTERS_LOCKED, {"where_id": license_id}).first()
     if row is None:
         return None
-    active, ended = tx.connection.execute(RECORDS_COUNTED, {"where_id": license_id}).one()
+    counts = tx.connection.execute(RECORDS_COUNTED, {"where_id": license_id}).one()
+    active, uncounted, ended = counts
     limit = row.times_activated_max
     room = None if limit is None else max(limit, active)
-    values = {"where_id": license_id, "taken": active, "ended": ended, "room": room}
+    values = {"where_id": license_id, "taken": active, "free": uncounted, "ended": ended, "room": room}
     tx.connection.execute(RECOUNT, values)
     pairs = {
         "times_activated": [row.times_activated, active],
+        "uncounted_count": [row.uncounted_count, uncounted],
         "deactivated_count": [row.deactivated_count, ended],
     }
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
@@ -209,7 +211,7 @@ _decode_meta = msgspec.json.Decoder(dict[str, Any]).decode
 _NAMES = Activation.__struct_fields__
 #: The columns that ``activation_of`` reads: one for each field, in their order.
 ACTIVATION = [activations.c[name] for name in _NAMES]
-_META, _CREATED = map(_NAMES.index, ("meta_data", "created_at"))
+_META, _CREATED, _COUNTED = map(_NAMES.index, ("meta_data", "created_at", "is_counted"))
 #: What changes when a place is given up or taken back, or something is signed for its device.
 _PLACE = ("updated_at", "deactivated_at", "offline_until")
 _OPTIONAL_TIMES = tuple(map(_NAMES.index, _PLACE))
@@ -224,6 +226,7 @@ def activation_of(row: Sequence[Any]) -> Activation:
             values[place] = to_datetime(values[place])
     if values[_META] is not None:
         values[_META] = _decode_meta(values[_META])
+    values[_COUNTED] = bool(values[_COUNTED])
     return Activation(*values)
 
 
@@ -245,6 +248,7 @@ def activation_values(activation: Activation) -> Values:
         "platform": activation.platform,
         "app_version": activation.app_version,
         "offline_until": to_optional_seconds(activation.offline_until),
+        "is_counted": int(activation.is_counted),
     }
 
 
@@ -288,7 +292,7 @@ def records_lookup() -> Lookup:
     # Sorted and limited, so that PostgreSQL goes through the index of each license whatever it believes of
     # how many records a license has; a plan for the largest one would serve all.
     most = literal_column(str(FEW_RECORDS), Integer)
-    have_few = licenses.c.times_activated + licenses.c.deactivated_count <= most
+    have_few = licenses.c.times_activated + licenses.c.uncounted_count + licenses.c.deactivated_count <= most
     own = ACTIVATIONS.where(_IS_ITS, have_few).order_by(activations.c.token).limit(most)
     few = own.correlate(licenses).lateral("few")
     return Lookup(select(*LICENSE, *few.c).select_from(licenses.outerjoin(few, true())), licenses.c.key_hmac)
@@ -376,13 +380,21 @@ DELETE_OLD_DEVICES = delete(new_devices).where(
 )
 
 COUNTERS_LOCKED = (
-    select(licenses.c.times_activated, licenses.c.times_activated_max, licenses.c.deactivated_count)
+    select(
+        *(licenses.c[name] for name in ("times_activated", "times_activated_max")),
+        *(licenses.c[name] for name in ("uncounted_count", "deactivated_count")),
+    )
     .where(licenses.c.id == bindparam("where_id"))
     .with_for_update()
 )
-#: How many of a license's activations are active, and how many were given up.
+IS_COUNTED = activations.c.is_counted != 0
+#: How many of a license's activations take places, are active without one, and were given up.
 RECORDS_COUNTED = (
-    select(func.count().filter(IS_ACTIVE), func.count().filter(~IS_ACTIVE))
+    select(
+        func.count().filter(IS_ACTIVE, IS_COUNTED),
+        func.count().filter(IS_ACTIVE, ~IS_COUNTED),
+        func.count().filter(~IS_ACTIVE),
+    )
     .select_from(activations)
     .where(_AT_LICENSE)
 )
@@ -390,6 +402,9 @@ RECOUNT = (
     update(licenses)
     .where(licenses.c.id == bindparam("where_id"))
     .values(
-        times_activated=bindparam("taken"), deactivated_count=bindparam("ended"), places=bindparam("room")
+        times_activated=bindparam("taken"),
+        uncounted_count=bindparam("free"),
+        deactivated_count=bindparam("ended"),
+        places=bindparam("room"),
     )
 )

@@ -85,12 +85,13 @@ OWN_FIELDS = LicenseFields.__struct_fields__
 class License(msgspec.Struct, frozen=True, gc=False):
     """The right to run a program in ``times_activated_max`` places; None is no limit.
 
-    ``times_activated`` counts its active records, ``deactivated_count`` those that were given up and are
-    still kept. ``metadata``, ``terms`` and ``order_details`` are the texts of JSON objects: ``terms`` has
-    those that are not the default and have no field (see ``terms.rules.parse_terms``), ``order_details`` is
-    set for orders that are more than a number (see ``order_of``). ``quantity`` is how many units it was sold
-    for; ``rule_terms`` is the text of a JSON object, too: of terms that were set by hand, the values that a
-    rule (a sale, its policy) last wrote. ``external_id`` is the ID of another system
+    ``times_activated`` counts its active records that take a place, ``uncounted_count`` those that take
+    none, and ``deactivated_count`` those that were given up and are still kept. ``metadata``, ``terms`` and
+    ``order_details`` are the texts of JSON objects: ``terms`` has those that are not the default and have
+    no field (see ``terms.rules.parse_terms``), ``order_details`` is set for orders that are more than a
+    number (see ``order_of``). ``quantity`` is how many units it was sold for; ``rule_terms`` is the text of
+    a JSON object, too: of terms that were set by hand, the values that a rule (a sale, its policy) last
+    wrote. ``external_id`` is the ID of another system
     of the vendor.
     """
 
@@ -117,6 +118,17 @@ class License(msgspec.Struct, frozen=True, gc=False):
     external_id: str | None = None
     quantity: int = 1
     rule_terms: str | None = None
+    uncounted_count: int = 0
+
+    @property
+    def active_count(self) -> int:
+        """Its active records, also those that take no place."""
+        return self.times_activated + self.uncounted_count
+
+    @property
+    def record_count(self) -> int:
+        """All of its records."""
+        return self.active_count + self.deactivated_count
 
 
 class Order(msgspec.Struct, frozen=True, omit_defaults=True):

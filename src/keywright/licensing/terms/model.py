@@ -19,6 +19,8 @@ MAX_UNSEEN_DAYS = 3_650
 #: A year.
 MAX_SECONDS = 31_536_000
 MIN_LEASE_SECONDS, MAX_LEASES = 10, 10_000
+#: The most activations of a license that take no place.
+MAX_UNCOUNTED = 50
 
 
 class Starts(StrEnum):
@@ -259,6 +261,18 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
             option=("--devices-visible/--no-devices-visible",),
         ),
     ] = False
+    uncounted_hosts: Annotated[
+        tuple[str, ...],
+        about(
+            "The hosts of WordPress sites that take no place; `*` stands for anything.",
+            ["localhost", "*.local", "*.test", "staging.*"],
+            label="Hosts that take no place",
+        ),
+    ] = ()
+    max_uncounted: Annotated[
+        int,
+        about("The most such sites at a time.", 10, label="Most such sites", bounds=(0, MAX_UNCOUNTED)),
+    ] = 10
 
 
 _METER = re.compile(r"([^=\s]+)\s*=\s*(\d+)\s*/\s*(\w+)(?:\s*:\s*(allow|refuse))?")

@@ -33,6 +33,13 @@ LIMITS = ("max_activations", "max_leases")
 _CODE = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 _CODE_IN_WORDS = "must have 1 to 64 of a-z, 0-9, '_', '.', '-', and begin with a letter or a digit"
 
+MAX_HOSTS, MAX_STARS = 50, 3
+_HOST = re.compile(r"(?=[^a-z0-9]{0,9}[a-z0-9])[a-z0-9.*:_\[\]-]{1,253}")
+_HOST_IN_WORDS = (
+    "must be a host such as staging.example.com, localhost or *.test: letters, digits, '-', '.', and at most "
+    "three '*'; other letters as punycode"
+)
+
 #: Only so many faults are named, and only so much of an unknown name.
 MAX_ERRORS, MAX_NAME = 100, 200
 
@@ -304,6 +311,18 @@ def _entitlements(value: Any, pointer: str, errors: list[FieldError]) -> Any:
     return tuple(value)
 
 
+def _hosts(value: Any, pointer: str, errors: list[FieldError]) -> Any:
+    if not isinstance(value, list | tuple):
+        return _add(errors, pointer, "wrong_type", "must be an array of hosts")
+    if len(value) > MAX_HOSTS:
+        return _add(errors, pointer, "too_long", f"must have at most {MAX_HOSTS} hosts")
+    hosts = [one.strip().lower() if isinstance(one, str) else "" for one in value]
+    for index, host in enumerate(hosts):
+        if not _HOST.fullmatch(host) or host.count("*") > MAX_STARS:
+            _add(errors, _point(pointer, index), "invalid", _HOST_IN_WORDS)
+    return tuple(dict.fromkeys(hosts))
+
+
 def _meters(value: Any, pointer: str, errors: list[FieldError]) -> Any:
     if not isinstance(value, Mapping):
         return _add(errors, pointer, "wrong_type", "must be an object of meters")
@@ -340,6 +359,7 @@ _OWN: Mapping[str, _Reader] = {
     "entitlements": _entitlements,
     "channels": _entitlements,
     "meters": _meters,
+    "uncounted_hosts": _hosts,
 }
 _TERMS: Mapping[str, _Reader] = {
     one.name: _OWN.get(one.name) or _build_reader(one) for one in list_members(Terms)

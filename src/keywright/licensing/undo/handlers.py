@@ -146,8 +146,11 @@ def _plan_giving_back(
     for activation in _list_of(work, license, change):
         if activation.deactivated_at != change.changed_at:
             raise ChangedSince(("activations",))
-        license_rules.require_free_place(license)
-        license, given = activation_rules.take_back(license, activation, command.context.now)
+        if activation.is_counted:
+            license_rules.require_free_place(license)
+        license, given = activation_rules.take_back(
+            license, activation, command.context.now, is_counted=activation.is_counted
+        )
         steps.append(partial(_save, work, command, rules.GIVEN_BACK, license, given))
     return license, steps
 

@@ -136,7 +136,7 @@ def fields_before(license: License, details: Mapping[str, Any] | None) -> dict[s
 
 def require_untouched(license: License, *, has_leases: bool, has_usage: bool) -> None:
     """Raise ``ChangedSince`` for a license that was changed or used after it was made."""
-    if license.times_activated or license.deactivated_count:
+    if license.record_count:
         raise ChangedSince(("activations",))
     if has_leases:
         raise ChangedSince(("leases",))

@@ -59,7 +59,7 @@ _Rows = Mapping[int, list[Values]]
 
 def is_kept(license: License) -> bool:
     """Whether a snapshot of the license is kept when it is deleted."""
-    return license.times_activated + license.deactivated_count <= MAX_RECORDS
+    return license.record_count <= MAX_RECORDS
 
 
 def keep_snapshots(tx: WriteTransaction, deleted: Collection[Deleted]) -> None:
@@ -122,8 +122,13 @@ def license_of(snapshot: Snapshot, license_id: int) -> License:
     for name in ("created_at", "updated_at", "expires_at"):
         if values[name] is not None:
             values[name] = to_datetime(values[name])
-    ended = [one["deactivated_at"] is not None for one in snapshot.rows.get("activations", [])]
-    counters = {"times_activated": ended.count(False), "deactivated_count": ended.count(True)}
+    kept = snapshot.rows.get("activations", [])
+    active = [one.get("is_counted", 1) for one in kept if one["deactivated_at"] is None]
+    counters = {
+        "times_activated": len(active) - active.count(0),
+        "uncounted_count": active.count(0),
+        "deactivated_count": len(kept) - len(active),
+    }
     values["quantity"] = values["quantity"] or 1
     return License(**values | counters | {"id": license_id, "key": snapshot.key})
 

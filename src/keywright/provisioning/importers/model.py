@@ -26,6 +26,7 @@ class ImportedActivation(msgspec.Struct, frozen=True, gc=False):
     fingerprint: str | None = None
     platform: str | None = None
     app_version: str | None = None
+    is_counted: bool = True
 
 
 class ImportedLicense(ShownFields, frozen=True, gc=False):

@@ -152,6 +152,7 @@ class Rows:
             meta_data=_parse_meta(values.get("meta_data"), has_device=any(device.values())),
             updated_at=times["updated_at"],
             deactivated_at=times["deactivated_at"],
+            is_counted=str(values.get("is_counted")).lower() not in ("false", "0"),
             **device,
         )
 

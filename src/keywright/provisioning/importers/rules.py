@@ -1,5 +1,6 @@
 """Decide what an import does with each license. Pure, as all rules are."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -132,6 +133,7 @@ def _merge_activation(
         platform=new.platform,
         app_version=new.app_version,
         offline_until=None if here is None else here.offline_until,
+        is_counted=new.is_counted,
     )
     if here is not None and (after == here or _stamp(after) <= _stamp(here)):
         return None
@@ -164,14 +166,23 @@ def _drop_surplus(
 
 
 def _with_counters(license: License, changes: Iterable[tuple[Activation | None, Activation]]) -> License:
-    active, ended = license.times_activated, license.deactivated_count
+    counts = Counter(
+        times_activated=license.times_activated,
+        uncounted_count=license.uncounted_count,
+        deactivated_count=license.deactivated_count,
+    )
     for before, after in changes:
+        counts[_counter_of(after)] += 1
         if before is not None:
-            active -= before.deactivated_at is None
-            ended -= before.deactivated_at is not None
-        active += after.deactivated_at is None
-        ended += after.deactivated_at is not None
-    return replace(license, times_activated=active, deactivated_count=ended)
+            counts[_counter_of(before)] -= 1
+    return replace(license, **counts)
+
+
+def _counter_of(one: Activation) -> str:
+    """The field of a license that counts an activation."""
+    if one.deactivated_at is not None:
+        return "deactivated_count"
+    return "times_activated" if one.is_counted else "uncounted_count"
 
 
 def _odd(new: ImportedLicense, before: License, after: License) -> Iterable[Notice]:

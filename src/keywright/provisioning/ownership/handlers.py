@@ -166,9 +166,9 @@ def _hand_over(work: LicenseWork, command: TransferCommand, license: License, tr
     store.save_transfer(work.tx, transfer)
     delete_places(work.tx, license.id)
     recount_leases(work.tx, license.id, terms_of(license).max_leases)
-    freed = replace(license, times_activated=0, deactivated_count=0)
-    if license.times_activated:
-        details = {"others": license.times_activated}
+    freed = replace(license, times_activated=0, uncounted_count=0, deactivated_count=0)
+    if license.active_count:
+        details = {"others": license.active_count}
         work.record_license_event("license.deactivated", freed, command, details=details)
     changes = {"key": draw_key_of(work, license), "customer_id": after}
     changed = licenses.apply_changes(work, command, freed, changes).license

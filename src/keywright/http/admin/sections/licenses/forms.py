@@ -120,8 +120,7 @@ def was_just_made(request: PageRequest, license: License) -> bool:
 
 def keeps_deleted(request: PageRequest, license: License) -> bool:
     """Whether a license can be restored after it was deleted."""
-    records = license.times_activated + license.deactivated_count
-    return request.site.settings.keep_deleted_days > 0 and records <= MAX_RECORDS
+    return request.site.settings.keep_deleted_days > 0 and license.record_count <= MAX_RECORDS
 
 
 def new_texts(key: str) -> dict[str, str]:

@@ -1,0 +1,77 @@
+"""Sites of WordPress as devices: a site is its host and path, wherever its address was written. Pure."""
+
+import hashlib
+import re
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from urllib.parse import unquote
+
+import idna
+
+from keywright.licensing.activations.model import Activation
+from keywright.licensing.terms.model import Terms
+
+#: What the fingerprint of a site begins with.
+SITE = "site:"
+#: The longest address that is read, and the longest site as a fingerprint; the end of a longer one is hashed.
+_MAX_ADDRESS, _MAX_SITE = 2_000, 200
+_SCHEME = re.compile(r"\A(?:[a-z][a-z0-9+.-]*:)?//+")
+_PORT = re.compile(r":[0-9]*$")
+_AGENT = re.compile(r"WordPress/[^;]*;\s*([^;\s]+)")
+
+
+def parse_site(address: str) -> str | None:
+    """The site at an address, such as ``example.com/shop``: in lower case, without scheme, user, ``www.``,
+    port, query and last slash, its host in ASCII. An address may be encoded twice, and need not be one:
+    programs that are no sites send a name. None where nothing is left of it.
+    """
+    text = address[:_MAX_ADDRESS]
+    for _ in range(2):
+        text = unquote(text) if "%" in text else text
+    text = "".join(filter(str.isprintable, text)).strip().lower().replace("\\", "/")
+    text = re.split(r"[?#]", _SCHEME.sub("", text), maxsplit=1)[0]
+    host, _, path = text.partition("/")
+    host = _to_ascii(_PORT.sub("", host.rpartition("@")[2]).rstrip(".").removeprefix("www."))
+    folders = [one for one in path.split("/") if one not in ("", ".")]
+    site = "/".join([host, *folders])
+    if len(site) > _MAX_SITE:
+        digest = hashlib.sha256(site.encode(errors="surrogatepass")).hexdigest()[:32]
+        site = f"{site[: _MAX_SITE - 33]}~{digest}"
+    return site if host else None
+
+
+def site_of_agent(agent: str) -> str:
+    """The address in the ``User-Agent`` that WordPress sends; "" in another."""
+    found = _AGENT.match(agent)
+    return "" if found is None else found[1]
+
+
+def host_of(fingerprint: str | None) -> str | None:
+    """The host of a site, by its fingerprint; None of another device."""
+    if fingerprint is None or not fingerprint.startswith(SITE):
+        return None
+    return fingerprint[len(SITE) :].partition("/")[0]
+
+
+def is_uncounted(terms: Terms, fingerprint: str | None) -> bool:
+    """Whether a site takes no place, by its host."""
+    host = host_of(fingerprint)
+    return host is not None and any(fnmatchcase(host, one) for one in terms.uncounted_hosts)
+
+
+def find_moved(known: Iterable[Activation], fingerprint: str | None) -> Activation | None:
+    """The site that gives its place to one on the same host: the one that was activated first."""
+    host = host_of(fingerprint)
+    held = [one for one in known if one.deactivated_at is None and one.is_counted]
+    moved = [one for one in held if host is not None and host_of(one.fingerprint) == host]
+    return min(moved, key=lambda one: (one.created_at, one.id), default=None)
+
+
+def _to_ascii(host: str) -> str:
+    """The host as punycode; as it is where it is none."""
+    if host.isascii():
+        return host
+    try:
+        return idna.encode(host, uts46=True).decode()
+    except (idna.IDNAError, UnicodeError):
+        return host
