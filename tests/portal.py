@@ -16,6 +16,8 @@ from keywright.licensing.licenses.model import Status
 from keywright.provisioning.customers import CreateCustomer, NewCustomer
 from keywright.provisioning.licenses import CustomerReference, IssueLicenses
 from keywright.provisioning.products import CreateProduct, NewProduct
+from keywright.provisioning.releases.commands import AddFile, CreateRelease, PublishRelease
+from keywright.provisioning.releases.fields import NewFile, NewRelease
 from tests.http.admin_browser import asked, decide, look_up
 from tests.server import RunningServer
 
@@ -25,6 +27,21 @@ _TOKEN = re.compile(r'name="csrf_token" value="([0-9a-f]+)"')
 def make_product(server: RunningServer, name: str = "Photo Editor") -> int:
     """A product; returns its ID."""
     return int(decide(server, CreateProduct(**asked(fields=NewProduct(name=name))))[0].id)
+
+
+def publish_release(
+    server: RunningServer, product_id: int, version: str, *, how: dict[str, Any] | None = None, **members: Any
+) -> int:
+    """A release with a file for Windows and one for macOS, at the vendor's place; returns its ID."""
+    fields = NewRelease(product_id=product_id, version=version, **members)
+    release = decide(server, CreateRelease(**asked(fields=fields)))[0]
+    files = []
+    for platform, name in (("macos", f"app-{version}.dmg"), ("windows", f"app-{version}.msi")):
+        url = f"https://files.example.com/{name}"
+        file = NewFile(name=name, platform=platform, url=url, size=1_500_000, sha256=version[0] * 64)
+        files += decide(server, AddFile(**asked(release_id=release.id, fields=file)))
+    decide(server, PublishRelease(**asked(release_id=release.id, checked=files, **how or {})))
+    return int(release.id)
 
 
 def make_customer(server: RunningServer, email: str, **fields: Any) -> int:

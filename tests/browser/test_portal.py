@@ -17,6 +17,7 @@ from tests.portal import (
     make_customer,
     make_license,
     make_product,
+    publish_release,
 )
 from tests.server import RunningServer, wait_until
 
@@ -29,6 +30,8 @@ TERMS = {"max_activations": 2, "portal_removals": {"count": 2, "per_days": 365}}
 def customer(server: RunningServer) -> int:
     """Ada, who has two licenses."""
     editor = make_product(server)
+    for version in ("1.0", "2.0"):
+        publish_release(server, editor, version, notes="Faster exports.\nDarker dark mode.")
     number = make_customer(server, EMAIL, name="Ada Lovelace")
     make_license(
         server, KEY, number, devices=("Ada's old laptop", "Studio iMac"), terms=TERMS, product_id=editor
@@ -73,6 +76,12 @@ def test_every_page_is_accessible_and_fits(
     look("licenses")
     page.get_by_role("link", name="License key and more Photo Editor").click()
     look("license")
+    page.get_by_role("link", name="All versions").click()
+    look("downloads")
+    page.get_by_role("button", name="Make a token").click()
+    look("update-token")
+    page.get_by_role("link", name="Back to the downloads").click()
+    page.get_by_role("link", name="Back to the license").click()
     page.get_by_role("link", name="Remove Ada's old laptop").click()
     look("remove")
     page.get_by_role("link", name="Cancel").click()

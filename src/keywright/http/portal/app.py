@@ -16,12 +16,15 @@ from keywright.http.pages import formats
 from keywright.http.pages.formats import PORTAL_CATALOGS, Languages
 from keywright.http.pages.render import PORTAL, StaticFiles, open_templates
 from keywright.http.pages.runner import Runner
-from keywright.http.portal import licenses, owning, sign_in
+from keywright.http.portal import downloads, licenses, owning, sign_in
 from keywright.http.portal.page import refuse, route_of
 from keywright.http.portal.request import PortalSite
 from keywright.http.portal.texts import write_duration
 
-PAGES = (*licenses.PAGES, *owning.PAGES, *sign_in.PAGES, *licenses.PAGES_WITH_KEY, *sign_in.ACCOUNT_PAGES)
+PAGES = (
+    *(*licenses.PAGES, *owning.PAGES, *downloads.PAGES, *sign_in.PAGES),
+    *(*licenses.PAGES_WITH_KEY, *sign_in.ACCOUNT_PAGES),
+)
 
 _HERE = Path(__file__).parent
 STATIC_FOLDER = _HERE / "static"
@@ -37,6 +40,7 @@ def build_app(settings: Settings, runner: Runner, body_reader: BodyReader) -> AS
     templates.filters.update(
         iso=lambda moment: moment.strftime("%Y-%m-%dT%H:%M:%SZ"),
         number=formats.write_number,
+        size=formats.write_size,
         moment=formats.write_moment,
         day=formats.write_day,
         ago=formats.write_ago,

@@ -1,16 +1,17 @@
 """Licenses and their devices in the portal; licenses that are found by their key."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
-from keywright.core.errors import InvalidLicenseKey, NoSuchAddress, NotFound, Refusal
+from keywright.core.errors import InvalidLicenseKey, NotFound, Refusal
 from keywright.core.parsing import MAX_ID
 from keywright.db.transaction import ReadTransaction
 from keywright.http.pages.formats import _, write_moment
 from keywright.http.pages.forms import parse_number
+from keywright.http.portal.downloads import show_downloads
 from keywright.http.portal.page import Needs, Page
 from keywright.http.portal.request import PortalRequest
 from keywright.http.portal.sign_in import render_start
@@ -19,6 +20,7 @@ from keywright.http.portal.views import (
     ShownOffer,
     device_name,
     find_own,
+    require_own,
     show_leases,
     show_licenses,
     show_offer,
@@ -65,6 +67,7 @@ def _render_one(
         return {
             "leases": show_leases(tx, one.id, request.now),
             "pending": show_pending(tx, license, request.now),
+            "newest": show_downloads(tx, license, request, 1)[0],
         }
 
     return request.render("license.html", license=one, offers=offers, is_only=is_only, **request.ask(read))
@@ -94,7 +97,7 @@ def show_key(request: PortalRequest) -> Response:
     """The whole key of a license."""
     license = request.ask(lambda tx: find_own(tx, request))
     request.take("change", str(request.customer.id))
-    show = ShowKey(context=request.context, license=license.id, precondition=_require_own(request))
+    show = ShowKey(context=request.context, license=license.id, precondition=require_own(request))
     shown = request.change(show)
     return request.render("key.html", license_id=license.id, key=shown.key, is_new=False)
 
@@ -106,22 +109,11 @@ def rotate_key(request: PortalRequest) -> Response:
         return request.render("rotate.html", license_id=license.id)
     request.site.limits.take_rotation(license.id)
     try:
-        rotate = RotateKey(context=request.context, license=license.id, precondition=_require_own(request))
+        rotate = RotateKey(context=request.context, license=license.id, precondition=require_own(request))
         record = request.change(rotate)
     except Refusal as error:
         return request.refuse(f"/licenses/{license.id}", error)
     return request.render("key.html", license_id=license.id, key=record.license.key, is_new=True)
-
-
-def _require_own(request: PortalRequest) -> Callable[[License], None]:
-    """Refuses a license that is another customer's by now."""
-    number = request.customer.id
-
-    def require(license: License) -> None:
-        if license.customer_id != number:
-            raise NoSuchAddress
-
-    return require
 
 
 class _Own(NamedTuple):
@@ -223,7 +215,8 @@ def enter_key(request: PortalRequest) -> Response:
     if license is None:
         return request.render("enter_key.html", is_wrong=False)
     [shown] = request.ask(lambda tx: show_licenses(tx, [license], request.now, devices=_DEVICES_OF_KEY))
-    return request.render("with_key.html", license=shown)
+    newest = request.ask(lambda tx: show_downloads(tx, license, request, 1)[0])
+    return request.render("with_key.html", license=shown, newest=newest)
 
 
 def free_with_key(request: PortalRequest) -> Response:

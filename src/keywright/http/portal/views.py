@@ -1,6 +1,6 @@
 """What pages show of licenses and their devices."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -128,6 +128,17 @@ def find_own(tx: ReadTransaction, request: PortalRequest) -> License:
     if found is None or found.customer_id != request.customer.id:
         raise NoSuchAddress
     return found
+
+
+def require_own(request: PortalRequest) -> Callable[[License], None]:
+    """Refuses a license that is another customer's by now."""
+    number = request.customer.id
+
+    def require(license: License) -> None:
+        if license.customer_id != number:
+            raise NoSuchAddress
+
+    return require
 
 
 def show_leases(tx: ReadTransaction, license_id: int, now: datetime) -> list[ShownLease]:

@@ -226,6 +226,14 @@ def find_facts(
     return replace(facts, is_other_product=is_other, is_device_named=activation_id is not None)
 
 
+def list_covered(tx: ReadTransaction, license: License, now: datetime) -> list[Known]:
+    """The releases that the customer of a license may download, the newest first."""
+    views = Views(tx)
+    product = views.product_of(license)
+    facts = facts_about(product, Subject(license), now)
+    return [one for one in views.releases_of(product).releases if may_download(facts, one) is None]
+
+
 def explain_release(tx: ReadTransaction, query: ExplainRelease) -> list[Verdict]:
     """Every rule, with its answer. Raises ``NotFound``."""
     release = store.RELEASES.find(tx, query.release_id)

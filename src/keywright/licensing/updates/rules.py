@@ -174,8 +174,15 @@ def explain(facts: UpdateFacts, known: Known) -> list[Verdict]:
 
 
 def may_download(facts: UpdateFacts, known: Known) -> UpdateCode | None:
-    """The first no to a download; the rollout and the step that must come first are not asked again."""
-    later = (UpdateCode.HELD_BACK_BY_ROLLOUT, UpdateCode.MUST_UPDATE_FIRST, UpdateCode.NO_FILE_FOR_PLATFORM)
+    """The first no to a download; the rollout and the step that must come first are not asked again. Without
+    a device, it is the download of a customer, whose device may be new.
+    """
+    later = (
+        UpdateCode.FINGERPRINT_REQUIRED,
+        UpdateCode.HELD_BACK_BY_ROLLOUT,
+        UpdateCode.MUST_UPDATE_FIRST,
+        UpdateCode.NO_FILE_FOR_PLATFORM,
+    )
     found = (one.code for one in explain(facts, known) if not one.passed and one.code not in later)
     return next(found, None)
 

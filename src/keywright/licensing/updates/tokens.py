@@ -83,7 +83,7 @@ def issue(
     if activation is not None and activation.deactivated_at is not None:
         raise NotActivated
     now, number = command.context.now, None if activation is None else activation.id
-    known = _list_live(work.tx, license.id, now)
+    known = list_live(work.tx, license.id, now)
     own = [] if number is None else [one for one in known if one.activation_id == number]
     over = own[: max(0, len(own) + 1 - MAX_OF_ACTIVATION)]
     left = [one for one in known if one not in over]
@@ -100,7 +100,7 @@ def issue(
 def end(work: LicenseWork, command: EndUpdateToken) -> None:
     """End a token. Raises ``NotFound``."""
     license = work.get_license(command)
-    known = {one.id: one for one in _list_live(work.tx, license.id, command.context.now)}
+    known = {one.id: one for one in list_live(work.tx, license.id, command.context.now)}
     if command.token_id not in known:
         raise NotFound(f"update token {command.token_id}")
     store.delete_tokens(work.tx, [command.token_id])
@@ -111,10 +111,11 @@ def end(work: LicenseWork, command: EndUpdateToken) -> None:
 def list_tokens(read: Any, query: ListUpdateTokens) -> list[UpdateToken]:
     """The tokens of a license, the oldest first. Raises ``UnknownLicenseId``."""
     require_license(read.tx, query.license_id, query.only_product_id)
-    return _list_live(read.tx, query.license_id, query.now)
+    return list_live(read.tx, query.license_id, query.now)
 
 
-def _list_live(tx: Any, license_id: int, now: datetime) -> list[UpdateToken]:
+def list_live(tx: Any, license_id: int, now: datetime) -> list[UpdateToken]:
+    """The tokens of a license that have not ended, the oldest first."""
     found = (UpdateToken(**one) for one in store.list_tokens(tx, license_id))
     return [one for one in found if one.ends_at is None or one.ends_at > now]
 
