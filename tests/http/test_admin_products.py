@@ -2,30 +2,27 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from html import unescape
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from keywright.core.command import Context, Origin
 from keywright.core.crypto import mask
 from keywright.identity.model import Permissions
 from keywright.licensing.licenses.model import CreateLicense
+from keywright.licensing.updates.model import Rollout
 from keywright.provisioning.customers import CreateCustomer, NewCustomer
 from keywright.provisioning.policies.model import CreatePolicy
 from keywright.provisioning.products import CreateProduct, NameKind, NewFeature, NewProduct, SaveName
-from keywright.provisioning.releases.commands import AddFile, CreateRelease, PublishRelease
+from keywright.provisioning.releases.commands import AddFile, CreateRelease
 from keywright.provisioning.releases.fields import NewFile, NewRelease
-from keywright.registry import open_executor
 from keywright.search.statistics import SaveCounters
 from tests.databases import KINDS
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said, title
 from tests.http.admin_licenses import a_number, activate, make
 from tests.http.conftest import assert_clean
-from tests.makers import NOW
+from tests.portal import make_product, publish_release
 from tests.server import NO_LIMITS, RunningServer, running
 
 DATABASES = ("sqlite",)
@@ -328,36 +325,72 @@ def test_what_is_typed_is_shown_as_the_text_that_it_is(bob: Visitor) -> None:
 
 
 def test_a_release_is_shown_explained_and_yanked(bob: Visitor, server: RunningServer) -> None:
-    with server.storage() as storage, closing(open_executor(storage)) as executor:
-
-        def do(command: Any) -> Any:
-            (outcome,) = executor.execute([command])
-            assert not isinstance(outcome, Exception)
-            return outcome
-
-        context = Context(NOW, Origin("cli:root", "", ""))
-        product = NewProduct(id=61, name="Brush")
-        do(CreateProduct(context=context, fields=product))
-        fields = NewRelease(product_id=61, version="3.2.1", notes="<b>New</b>")
-        release = do(CreateRelease(context=context, fields=fields))
-        at: dict[str, Any] = {"url": "https://example.com/a", "size": 7, "sha256": "0" * 64}
-        file = do(AddFile(context=context, release_id=release.id, fields=NewFile(name="brush.msi", **at)))
-        do(PublishRelease(context=context, release_id=release.id, checked=[file]))
-        counted = {(release.id, "offers"): 3, (release.id, "downloads"): 2}
-        for counts in (counted, {(release.id, "checks"): 1234}):
-            do(SaveCounters(context=Context(datetime.now(UTC), context.origin), releases=counts))
-    assert "3.2.1 stable published" in said(bob.get("/products/61"))
-    path = f"/products/releases/{release.id}"
+    product = make_product(server, "Brush")
+    number = publish_release(server, product, "3.2.1", notes="<b>New</b>")
+    for counts in ({(number, "offers"): 3, (number, "downloads"): 2}, {(number, "checks"): 1234}):
+        decide(server, SaveCounters(context=asked()["context"], releases=counts))
+    assert "3.2.1 stable published" in said(bob.get(f"/products/{product}"))
+    path = f"/products/releases/{number}"
     page = bob.get(path)
-    assert "brush.msi" in said(page)
+    assert "app-3.2.1.msi" in said(page)
     assert "<b>New</b>" not in page.text
     assert "offered 3 times, downloaded 2 times; programs that have it asked 1,234 times" in said(page)
     assert "no unknown_license A license is named." in said(page)
-    license_id = make(server, product_id=61).id
+    license_id = make(server, product_id=product).id
     assert "no unknown_license" not in said(bob.get(f"{path}?license={license_id}"))
     assert "There is no such license." in said(bob.get(f"{path}?license=999999"))
     assert bob.get("/products/releases/99").status_code == 404
     assert "Yank release 3.2.1?" in said(bob.get(f"{path}/yank"))
     bob.post(f"{path}/yank")
     assert "The release 3.2.1 is yanked." in said(bob.get(path))
-    assert "3.2.1 stable yanked" in said(bob.get("/products/61"))
+    assert "3.2.1 stable yanked" in said(bob.get(f"/products/{product}"))
+
+
+def test_a_license_shows_why_it_is_offered_a_release_or_is_not(bob: Visitor, server: RunningServer) -> None:
+    product = make_product(server, "Chisel")
+    first, second = (
+        publish_release(server, product, version, entitlements=codes)
+        for version, codes in (("1.0", []), ("2.0", ["pro"]))
+    )
+    license_id = make(server, product_id=product).id
+    newest = said(bob.get(f"/licenses/{license_id}"))
+    assert "Why the license is offered 2.0, or is not:" in newest
+    assert "no entitlement_missing" in newest
+    assert "yes newer_not_covered" in newest
+    older = said(bob.get(f"/licenses/{license_id}?release={first}"))
+    assert "Why the license is offered 1.0, or is not:" in older
+    assert "no entitlement_missing" not in older
+    for chosen in ("x", "999999", str(second)):
+        assert "offered 2.0" in said(bob.get(f"/licenses/{license_id}?release={chosen}&for=7"))
+    assert "Why the license is offered" not in said(bob.get(f"/licenses/{make(server).id}"))
+
+
+def test_a_release_is_published_and_its_rollout_raised_on_its_page(
+    bob: Visitor, server: RunningServer
+) -> None:
+    product = make_product(server, "Plane")
+    drafts = []
+    for version, members in (
+        ("1.0", {"url": "https://example.com/a", "size": 7, "sha256": "0" * 64}),
+        ("2.0", {}),
+    ):
+        fields = NewRelease(product_id=product, version=version, rollout=Rollout(10))
+        drafts.append(decide(server, CreateRelease(**asked(fields=fields)))[0].id)
+        file = NewFile(name="plane.msi", **members)  # type: ignore[arg-type]
+        decide(server, AddFile(**asked(release_id=drafts[-1], fields=file)))
+    path, other = (f"/products/releases/{one}" for one in drafts)
+
+    def post(address: str, **form: str) -> str:
+        bob.post(address, **form)
+        return said(bob.get(address.rpartition("/")[0]))
+
+    assert "Publish release 1.0?" in said(bob.get(f"{path}/publish"))
+    assert "The release 1.0 is published." in post(f"{path}/publish")
+    assert "The release is not ready: the bytes of plane.msi were not uploaded." in post(f"{other}/publish")
+    assert "1.0 stable 10 % published" in said(bob.get(f"/products/{product}"))
+    wrong = "A rollout only grows: type a number from 10 to 100."
+    said_of = {one: post(f"{path}/rollout", percent=one) for one in ("101", "x", "", "9", "50", "100")}
+    assert [one for one, text in said_of.items() if wrong in text] == ["101", "x", "", "9"]
+    assert "The rollout is 50 %." in said_of["50"]
+    assert "Rollout in percent" not in said_of["100"]
+    assert "The rollout is 5 %." in post(f"{other}/rollout", percent="5"), "a draft's may shrink"

@@ -18,8 +18,10 @@ from keywright.http.pages.forms import require_id
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import ApiKey, Right
 from keywright.identity.store import list_api_keys
+from keywright.licensing.activations.model import Activation
 from keywright.licensing.activations.records import find_last_seen
-from keywright.licensing.updates.model import Release
+from keywright.licensing.licenses.model import License
+from keywright.licensing.updates.model import Release, ReleaseState
 from keywright.licensing.updates.queries import ExplainRelease, explain_release
 from keywright.licensing.updates.rules import UpdateCode
 from keywright.licensing.updates.store import RELEASES, count_uses, list_files
@@ -134,15 +136,39 @@ def read_release(tx: ReadTransaction, id: int, license_id: int | None, now: date
     release = RELEASES.find(tx, id)
     if release is None:
         raise NoSuchAddress
-    rules = explain_release(tx, ExplainRelease(release_id=id, now=now, license_id=license_id))
+    query = ExplainRelease(release_id=id, now=now, license_id=license_id)
     return {
         "release": release,
         "product": PRODUCTS.find(tx, release.product_id),
         "files": list_files(tx, [id]).get(id, []),
-        "rules": [(one.code, one.passed, _(_RULES[one.code])) for one in rules],
+        "rules": _explain(tx, query),
         "states": translate_states(),
         "uses": count_uses(tx, id, int(now.timestamp()) // 86_400 - 29),
     }
+
+
+def _explain(tx: ReadTransaction, query: ExplainRelease) -> list[tuple[UpdateCode, bool, str]]:
+    """The code, the answer and the words of each rule."""
+    return [(one.code, one.passed, _(_RULES[one.code])) for one in explain_release(tx, query)]
+
+
+def explain_updates(
+    tx: ReadTransaction, request: PageRequest, license: License, devices: Sequence[Activation]
+) -> dict[str, Any]:
+    """What a license's page shows of releases: the newest of its product, and every rule about the one that
+    the address names, else the newest that is published; for a device, where one holds a place.
+    """
+    releases = [] if license.product_id is None else _list_releases(tx, license.product_id)
+    chosen, numbers = request.query.get("release", ""), [one.id for one in devices]
+    published = [one for one in releases if one.state is not ReleaseState.DRAFT]
+    release = next((one for one in releases if str(one.id) == chosen), next(iter(published), None))
+    device = next((one for one in numbers if str(one) == request.query.get("for", "")), None)
+    device = device or next(iter(numbers), None)
+    rules: Sequence[Any] = ()
+    if release is not None:
+        at = {"license_id": license.id, "activation_id": device, "now": request.now}
+        rules = _explain(tx, ExplainRelease(release_id=release.id, **at))
+    return {"releases": releases, "release": release, "rules": rules, "explained_device": device}
 
 
 def _list_releases(tx: ReadTransaction, product_id: int) -> Sequence[Release]:

@@ -267,11 +267,16 @@ def get_file(read: Any, query: GetFile) -> tuple[Release, ReleaseFile]:
 
 def list_files(read: Any, query: ListFiles) -> ReleaseWithFiles:
     """A release with its files. Raises ``NotFound``."""
-    release = RELEASES.find(read.tx, query.release_id)
-    if release is None or query.only_product_id not in (None, release.product_id):
-        raise NotFound(f"release {query.release_id}")
-    product = PRODUCTS.find(read.tx, release.product_id)
-    files = store.list_files(read.tx, [release.id]).get(release.id, [])
+    return find_with_files(read.tx, query.release_id, query.only_product_id)
+
+
+def find_with_files(tx: Any, release_id: int, only_product_id: int | None = None) -> ReleaseWithFiles:
+    """A release with its files. Raises ``NotFound``."""
+    release = RELEASES.find(tx, release_id)
+    if release is None or only_product_id not in (None, release.product_id):
+        raise NotFound(f"release {release_id}")
+    product = PRODUCTS.find(tx, release.product_id)
+    files = store.list_files(tx, [release.id]).get(release.id, [])
     return ReleaseWithFiles(release, tuple(files), tuple(product.public_keys if product else ()))
 
 

@@ -5,18 +5,24 @@ from typing import Any
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from keywright.core.errors import NoSuchAddress, NotFound
+from keywright.core.errors import InvalidRelease, NoSuchAddress, NotFound, ReleaseNotReady
+from keywright.core.parsing import parse_integer
 from keywright.http.admin.crud import CrudSection
 from keywright.http.admin.noun_pages import read_product, read_release
 from keywright.http.admin.signing import list_signing_keys
+from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.formats import N_, _
 from keywright.http.pages.forms import Inputs, parse_positive, require_id
 from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right
+from keywright.licensing.updates.model import Release, Rollout
 from keywright.licensing.updates.store import RELEASES
 from keywright.provisioning.products import PRODUCT
-from keywright.provisioning.releases.commands import YankRelease
+from keywright.provisioning.releases.commands import PublishRelease, UpdateRelease, YankRelease
+from keywright.provisioning.releases.fields import ReleaseFields
+from keywright.provisioning.releases.files import check_files
+from keywright.provisioning.releases.handlers import find_with_files
 from keywright.provisioning.store import PRODUCTS
 from keywright.signing.explanation import programs_to_paste
 
@@ -74,16 +80,55 @@ class Products(CrudSection):
         error, license = inputs.errors.get("license"), request.query.raw("license")
         return request.render("products/release.html", **values, error=error, license=license)
 
-    @page("/releases/{id:number}/yank", methods=("GET", "POST"), right=Right.CHANGE)
-    def yank_release(self, request: PageRequest) -> Response:
-        """Offer a release no more."""
+    @page("/releases/{id:number}/rollout", methods=("POST",), right=Right.CHANGE)
+    def raise_rollout(self, request: PageRequest) -> Response:
+        """Offer a release to more devices."""
+        release, back = self._get_release(request)
+        try:
+            rollout = Rollout(parse_integer(request.form.get("percent", ""), 100) or 0)
+            fields = ReleaseFields(rollout=rollout)
+            request.change(UpdateRelease(context=request.context, id=release.id, fields=fields))
+        except (ValueError, InvalidRelease):
+            least = release.rollout.percent if release.rank is not None else 0
+            sentence = _("A rollout only grows: type a number from %(least)s to 100.", least=least)
+            return request.redirect(back, sentence, is_error=True)
+        return request.redirect(back, _("The rollout is %(percent)s %%.", percent=rollout.percent))
+
+    @page("/releases/{id:number}/publish", methods=("GET", "POST"), right=Right.CHANGE)
+    def publish_release(self, request: PageRequest) -> Response:
+        """Publish a draft, after the bytes and signatures of its files were verified."""
+        release, back = self._get_release(request)
+        if request.is_post:
+            try:
+                found = request.ask(lambda tx: find_with_files(tx, release.id))
+                checked = check_files(request.site.settings.files_folder, found)
+                request.change(
+                    PublishRelease(context=request.context, release_id=release.id, checked=checked)
+                )
+            except ReleaseNotReady as refusal:
+                return request.redirect(back, message_for(refusal).sentence, is_error=True)
+            return request.redirect(back, _("The release %(version)s is published.", version=release.version))
+        sentences = [
+            _("Licenses that cover it are offered it from now on, as far as its rollout reaches."),
+            _("Its files, version and channel stay as they are from then on."),
+        ]
+        question = _("Publish release %(version)s?", version=release.version)
+        return request.confirm(question, sentences, button=_("Publish"), back=back, is_danger=False)
+
+    def _get_release(self, request: PageRequest) -> tuple[Release, str]:
+        """The release in the address, and the path of its page. Raises ``NoSuchAddress``."""
         number = require_id(request.path_params["id"])
-        back = f"{self.path}/releases/{number}"
         release = request.ask(lambda tx: RELEASES.find(tx, number))
         if release is None:
             raise NoSuchAddress
+        return release, f"{self.path}/releases/{number}"
+
+    @page("/releases/{id:number}/yank", methods=("GET", "POST"), right=Right.CHANGE)
+    def yank_release(self, request: PageRequest) -> Response:
+        """Offer a release no more."""
+        release, back = self._get_release(request)
         if request.is_post:
-            request.change(YankRelease(context=request.context, release_id=number))
+            request.change(YankRelease(context=request.context, release_id=release.id))
             return request.redirect(back, _("The release %(version)s is yanked.", version=release.version))
         sentences = [
             _("It is offered no more, and its downloads end."),

@@ -12,6 +12,7 @@ from keywright.core.parsing import parse_text
 from keywright.db import ReadTransaction
 from keywright.http.admin import event_views
 from keywright.http.admin.name_suggestions import suggest_names
+from keywright.http.admin.noun_pages import explain_updates
 from keywright.http.admin.sections.licenses import filter as license_filter
 from keywright.http.admin.sections.licenses import forms
 from keywright.http.admin.sections.licenses.bulk import Bulk, list_operations
@@ -184,6 +185,9 @@ def _read_license(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
                 is_newest_first=True,
             ),
         ).items,
+        "updates": explain_updates(
+            tx, request, license, [one for one in details.activations if one.deactivated_at is None]
+        ),
         "transfers": read_transfers(tx, request, license),
         "meters": {name: describe_meter(meter, formats) for name, meter in terms.meters.items()},
     }
