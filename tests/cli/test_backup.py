@@ -133,3 +133,36 @@ def test_a_backup_can_go_to_standard_output(used: Keywright, elsewhere: tuple[st
     Path(FILE).write_bytes(done.stdout)
     assert done.stderr.decode().startswith("this is a backup of ")
     assert used.run("restore", FILE, *elsewhere).status == 0
+
+
+def test_a_backup_has_the_files_of_releases_or_names_them(
+    used: Keywright, elsewhere: tuple[str, ...], tmp_path: Path
+) -> None:
+    used("product", "create", "--name", "Paint", "--code", "paint")
+    used("release", "create", "paint", "1.0")
+    places = []
+    for number in range(12):
+        (tmp_path / f"paint-{number:02}.msi").write_bytes(b"bytes %d" % number * 300_000)
+        places.append(str(tmp_path / f"paint-{number:02}.msi"))
+    used("release", "upload", "paint", "1.0", *places)
+    plain = used("backup", FILE)
+    assert "It does not have the 12 files of releases (paint-00.msi, paint-01.msi," in plain
+    assert "paint-09.msi, …): copy the folder " in plain
+    assert "It has the 12 files of releases." in used("backup", FILE, "--with-files", "--overwrite")
+    assert re.search(r"files +12\n", used("restore", FILE, "--check"))
+    folder = tmp_path / "new" / "files"
+    done = used.run("restore", FILE, *elsewhere)
+    assert (done.status, done.err) == (0, ""), done.out
+    assert f"Its 12 files of releases are in {folder}." in done.out
+    assert done.out.endswith(": everything is as it has to be.\n"), "the doctor reads them all"
+    stored = {one.name: one for one in (used.data_dir / "files").glob("??/*")}
+    assert {one.name for one in folder.glob("??/*")} == stored.keys()
+    altered = next(iter(stored.values()))
+    altered.write_bytes(altered.read_bytes()[:-1] + b"!")
+    assert "altered on the disk" in used.refused("backup", "other.tar", "--with-files")
+    assert not Path("other.tar").exists()
+    whole = Path(FILE).read_bytes()
+    at = whole.index(b"bytes 7")
+    Path(FILE).write_bytes(whole[:at] + b"B" + whole[at + 1 :])
+    for options in ((), ("--unsigned",)):
+        assert "damaged" in used.refused("restore", FILE, "--overwrite", *options)

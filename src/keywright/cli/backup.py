@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: Seconds between two progress lines.
 _INTERVAL = 0.2
+#: So many files that a backup does not have are named.
+_NAMED = 10
 #: The first bytes of what gzip has compressed.
 _GZIP = b"\x1f\x8b"
 _KINDS = {"sqlite": "an SQLite database", "postgresql": "a PostgreSQL database"}
@@ -66,20 +68,23 @@ def backup(
             "and sign backups.",
         ),
     ] = False,
+    is_with_files: Annotated[
+        bool, typer.Option("--with-files", help="Include the files of releases, too.")
+    ] = False,
 ) -> None:
     """Back up the database as it is at this moment into one file, from which `keywright restore` restores
     everything. The server keeps running.
 
-    Everything that is in the database is in it. The secret that license keys are sealed with is not, unless
-    you ask for it: keep it elsewhere. The file gets its name only when it is complete and on the disk; until
-    then, there is a copy of the database beside it. The backup is signed with the secret, so that `keywright
-    restore` notices when it was altered. Then the setting backup_command runs.
+    Everything that is in the database is in it; the files of releases are with --with-files. The secret
+    that license keys are sealed with is not, unless you ask for it: keep it elsewhere. The file gets its
+    name only when it is complete and on the disk; until then, there is a copy of the database beside it.
+    The backup is signed with the secret, so that `keywright restore` notices when it was altered. Then
+    the setting backup_command runs.
 
     A PostgreSQL database needs pg_dump, at least of the server's version.
     """
     from keywright.config.installation import find_secret, has_database, load_key_ring, load_secret
     from keywright.maintenance.backup import make_backup, note_backup
-    from keywright.provisioning.releases.files import list_stored
 
     began = monotonic()
     settings = options.read_settings()
@@ -102,6 +107,7 @@ def backup(
             made_by=f"Keywright {__version__}",
             key_ring=key_ring,
             secret=secret.decode() if secret is not None and is_with_secret else None,
+            files_folder=settings.files_folder if is_with_files else None,
             is_overwriting=is_overwriting,
             progress=progress,
         )
@@ -113,11 +119,8 @@ def backup(
         f"{format_size(new.size)} and took {monotonic() - began:.1f} s."
     )
     print_line(_secret_advice(settings, new.manifest))
-    if names := [name for name, _ in list_stored(settings.files_folder)]:
-        print_line(
-            f"It does not have the {format_count(len(names), 'file')} of releases: copy the folder "
-            f"{settings.files_folder.absolute()}, too; its files never change."
-        )
+    if advice := _files_advice(settings, new.manifest):
+        print_line(advice)
     if file != "-" and settings.backup_command is not None:
         _run_after(settings.backup_command, Path(file))
     if key_ring is not None:
@@ -201,9 +204,10 @@ def restore(
         key_ring, secret = _find_secret(opened_backup, settings, is_unsigned=is_unsigned)
         make_data_dir(settings)
 
-        def save_secret() -> None:
+        def save_others() -> None:
             if secret is not None:
                 write_secret(settings.secret_file, secret, is_overwriting=False)
+            backups.restore_files(opened_backup, settings.files_folder)
 
         with _Progress() as progress:
             kept = backups.restore(
@@ -212,13 +216,16 @@ def restore(
                 key_ring,
                 is_unsigned=is_unsigned,
                 is_overwriting=is_overwriting,
-                before_replacing=save_secret,
+                before_replacing=save_others,
                 progress=progress,
             )
         output.print_line(f"{describe_database(settings)} is restored {_summary(manifest)}.")
         output.print_line("The server can be started.")
         if secret is not None:
             output.print_line(f"The secret, which was in the backup, is in {settings.secret_file}.")
+        if manifest.files:
+            count = format_count(manifest.files, "file")
+            output.print_line(f"Its {count} of releases are in {settings.files_folder.absolute()}.")
         if kept is not None:
             output.print_line(f"What was there before is kept in {kept}.")
     _examine(options)
@@ -243,6 +250,7 @@ def _check(backup: "Backup", settings: "Settings", *, is_unsigned: bool) -> None
             ("policies", f"{contents.policies:,}"),
             ("API keys", f"{contents.api_keys:,}"),
             ("users", f"{contents.users:,}"),
+            ("files", f"{manifest.files:,}"),
             ("the secret", "is in it" if manifest.has_secret else "is not in it"),
         ]
     )
@@ -324,6 +332,26 @@ def _summary(manifest: "Manifest") -> str:
     from keywright.maintenance.backup import summarize
 
     return f"as it was at {write_time(manifest.made_at)} (UTC): {summarize(manifest.contents)}"
+
+
+def _files_advice(settings: "Settings", manifest: "Manifest") -> str:
+    """Whether the files of releases are in the backup; those that are not, by their names."""
+    from keywright.maintenance.backup import list_file_names
+    from keywright.provisioning.releases.files import list_stored
+
+    if manifest.files:
+        return f"It has the {format_count(manifest.files, 'file')} of releases."
+    stored = list(list_stored(settings.files_folder))
+    if not stored:
+        return ""
+    names = list_file_names(settings.database_url_in_force, _NAMED + 1)
+    named = ", ".join([*names[:_NAMED], *(["…"] if len(names) > _NAMED else [])])
+    count = format_count(len(stored), "file")
+    return (
+        f"It does not have the {count} of releases{f' ({named})' if named else ''}: "
+        f"copy the folder {settings.files_folder.absolute()}, too, whose files never change; or use "
+        "--with-files."
+    )
 
 
 def _secret_advice(settings: "Settings", manifest: "Manifest") -> str:

@@ -14,7 +14,8 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import BinaryIO, NamedTuple
 
-from sqlalchemy import delete, insert
+from msgspec.structs import replace
+from sqlalchemy import Connection, delete, insert, select
 from sqlalchemy.exc import DBAPIError
 
 from keywright.core.crypto import KeyRing
@@ -23,12 +24,13 @@ from keywright.db import ReadTransaction, WriteTransaction, database_path, look_
 from keywright.db.locks import new_file, private_folder, rename_durably
 from keywright.db.migrate import HEAD, DatabaseState, list_pending, read_state
 from keywright.db.rows import to_datetime, to_seconds
-from keywright.db.schema import checkpoints
+from keywright.db.schema import checkpoints, release_files
 from keywright.db.sealed_columns import SecretIds, describe_missing_secrets, is_rotation_due
 from keywright.events.store import find_checkpoint
 from keywright.maintenance.backup import archive, sqlite
 from keywright.maintenance.backup.archive import Backup, Progress, unpack
-from keywright.maintenance.backup.manifest import Manifest, summarize
+from keywright.maintenance.backup.manifest import Manifest, list_tables, summarize
+from keywright.provisioning.releases.files import list_stored, restore_file
 
 __all__ = [
     "Backup",
@@ -36,10 +38,12 @@ __all__ = [
     "NewBackup",
     "Progress",
     "find_backup_time",
+    "list_file_names",
     "make_backup",
     "note_backup",
     "require_compatible",
     "restore",
+    "restore_files",
     "summarize",
     "unpack",
 ]
@@ -73,11 +77,12 @@ def make_backup(
     made_by: str,
     key_ring: KeyRing | None,
     secret: str | None = None,
+    files_folder: Path | None = None,
     is_overwriting: bool,
     progress: Progress,
 ) -> NewBackup:
     """Back up the database that the URL names, as it is now, signed by the key ring; unsigned without one.
-    The secret is included if it is given.
+    The secret is included if it is given, and the files of releases if their folder is.
 
     A file gets its name only when it is complete and on the disk; nothing is left when that fails. Until then
     there is a copy of the database beside it, or, when ``to`` is not a file, where temporary files are.
@@ -91,7 +96,10 @@ def make_backup(
     with _explain_errors(parent), private_folder(parent) as folder:
         payload, draft = folder / "payload", folder / "backup"
         manifest = _dump(url, payload, made_by, key_ring, progress, has_secret=secret is not None)
-        write = partial(archive.write, signed_by=key_ring, progress=progress)
+        # Listed after the dump: a file is stored before the database names it.
+        files = [] if files_folder is None else [path for _, path in list_stored(files_folder)]
+        manifest = replace(manifest, files=len(files))
+        write = partial(archive.write, files=files, signed_by=key_ring, progress=progress)
         if not isinstance(to, Path):
             return NewBackup(manifest, write(to, manifest, payload, secret))
         with new_file(draft) as file:
@@ -149,6 +157,13 @@ def restore(
             before_replacing=before_replacing,
             progress=progress,
         )
+
+
+def restore_files(backup: Backup, folder: Path) -> None:
+    """Put the files of releases that a backup holds into the folder of files. Raises ``StoreError``."""
+    with _explain_errors(folder):
+        for part in backup.files:
+            restore_file(folder, part.sha256, backup.read_file(part))
 
 
 def _require_free(file: Path, *, is_overwriting: bool) -> None:
@@ -220,6 +235,18 @@ def note_backup(url: str, key_ring: KeyRing, made_at: datetime) -> None:
         if not list_pending(look_at(url, read_state).revision or ""):
             with closing(open_storage(url, key_ring)) as storage:
                 run_write(storage, partial(_note_backup, made_at=made_at))
+
+
+def list_file_names(url: str, limit: int) -> list[str]:
+    """The names of the first files of releases whose bytes are stored; none of a schema without releases."""
+    column = release_files.c
+    query = select(column.name).where(column.stored_at.is_not(None)).distinct().order_by(column.name)
+
+    def read(connection: Connection, _name: str) -> list[str]:
+        has_files = release_files.name in list_tables(connection)
+        return list(connection.execute(query.limit(limit)).scalars()) if has_files else []
+
+    return look_at(url, read)
 
 
 def find_backup_time(tx: ReadTransaction) -> datetime | None:

@@ -1,7 +1,8 @@
 """The file of a backup: a tar archive.
 
 In this order: ``manifest.json``, which describes it; ``secret``, if it was asked for; ``keywright.db`` (an
-SQLite database) or ``keywright.dump`` (a PostgreSQL database, in pg_dump's custom format); ``signature``.
+SQLite database) or ``keywright.dump`` (a PostgreSQL database, in pg_dump's custom format); files of releases,
+if they were asked for, each as ``files/`` and its SHA-256; ``signature``.
 
 The first line of ``signature`` is the SHA-256 of every byte before that part. It finds accidents: anyone can
 compute it again. The second line is an HMAC-SHA-256 of the first, by a key that derives from the
@@ -12,15 +13,16 @@ every byte that has changed.
 
 import hmac
 import os
+import re
 import tarfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from gzip import BadGzipFile, GzipFile
 from hashlib import sha256
 from io import BufferedIOBase, BytesIO
 from pathlib import Path
 from shutil import copyfileobj
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import msgspec
 
@@ -36,6 +38,8 @@ _MANIFEST, _SECRET, _SIGNATURE = "manifest.json", "secret", "signature"
 _PURPOSE = "a backup"
 #: The name of the part that holds the database.
 _PARTS: Final = {"sqlite": "keywright.db", "postgresql": "keywright.dump"}
+_FILES = "files/"
+_FILE_NAME = re.compile(f"{_FILES}[0-9a-f]{{64}}")
 CHUNK = 1 << 20
 #: The manifest, the secret and the signature are small, in bytes; a file that says otherwise is no backup.
 _MAX_SMALL_PART = 1 << 16
@@ -58,26 +62,55 @@ def write(
     payload: Path,
     secret: str | None,
     *,
+    files: Sequence[Path],
     signed_by: KeyRing | None,
     progress: Progress,
 ) -> int:
-    """Write a backup of the database in the file ``payload``; return its size in bytes.
+    """Write a backup of the database in the file ``payload``, with these files, which are named by their
+    SHA-256; return its size in bytes. Raises ``StoreError`` for a file that was altered.
 
     Without ``signed_by``, the backup is not signed.
     """
     size = payload.stat().st_size
-    target = _Output(output, lambda done: progress("written", done, size))
+    total = size + sum(one.stat().st_size for one in files)
+    target = _Output(output, lambda done: progress("written", done, total))
     archive = tarfile.TarFile(fileobj=target, mode="w", format=tarfile.GNU_FORMAT)
     _add(archive, _MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n", manifest)
     if secret is not None:
         _add(archive, _SECRET, f"{secret}\n".encode(), manifest)
     with payload.open("rb") as file:
         archive.addfile(_entry(_PARTS[manifest.database], size, manifest), file)
+    for path in files:
+        _add_file(archive, path, manifest)
     lines = [target.digest.hexdigest()]
     if signed_by is not None:
         lines.append(_sign(signed_by, manifest, lines[0]))
     target.write(_signature_part(lines, manifest))
     return target.tell()
+
+
+def _add_file(archive: tarfile.TarFile, path: Path, manifest: Manifest) -> None:
+    with path.open("rb") as file:
+        reader = _Hashed(file)
+        archive.addfile(_entry(f"{_FILES}{path.name}", os.fstat(file.fileno()).st_size, manifest), reader)
+    if reader.digest.hexdigest() != path.name:
+        raise StoreError(
+            f"the file {path} was altered on the disk: `keywright doctor` names its release. Put it back as "
+            "it was, or make the backup without --with-files."
+        )
+
+
+class _Hashed(BufferedIOBase):
+    """Reads a file, and hashes what was read."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.digest = sha256()
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        piece = self._file.read(-1 if size is None else size)
+        self.digest.update(piece)
+        return piece
 
 
 class _Output(BufferedIOBase):
@@ -106,6 +139,14 @@ class _Output(BufferedIOBase):
         return self._size
 
 
+class FilePart(NamedTuple):
+    """A file of a release in a backup: its SHA-256, and where its bytes are."""
+
+    sha256: str
+    offset: int
+    size: int
+
+
 class Backup:
     """An open backup. Its ``manifest`` and ``secret`` must not be trusted before ``read`` has returned."""
 
@@ -113,6 +154,7 @@ class Backup:
     secret: str | None
     #: The bytes of the database.
     size: int
+    files: list[FilePart]
 
     def __init__(self, path: Path, name: str = "") -> None:
         """``name`` stands for it in messages, where the path says nothing. Raises ``StoreError`` for no
@@ -136,6 +178,8 @@ class Backup:
         self.size = self._read_header(_PARTS[self.manifest.database])
         self._payload_at, head = self._file.tell(), self._digest.copy()
         self._file.seek(self.size + _padding(self.size), os.SEEK_CUR)
+        self.files = [self._read_file_header() for _ in range(self.manifest.files)]
+        self._signature_at = self._file.tell()
         self._signature = self._read_small_part(_SIGNATURE).splitlines()[1:]
         self._digest = head
 
@@ -148,18 +192,13 @@ class Backup:
         """
         if signed_by is not None and not self._signature:
             raise _no_signature_error(self.path)
-        digest, left = self._digest.copy(), self.size
-        self._file.seek(self._payload_at)
-        while left:
-            chunk = self._file.read(min(left, CHUNK))
-            if not chunk:
-                raise _damage_error(self.path)
+        digest, done, total = self._digest.copy(), 0, self._signature_at - self._payload_at
+        for chunk in self._read_pieces(self._payload_at, total):
             digest.update(chunk)
             if into is not None:
-                into.write(chunk)
-            left -= len(chunk)
-            progress("read", self.size - left, self.size)
-        digest.update(self._file.read(_padding(self.size)))
+                into.write(chunk[: max(0, self.size - done)])
+            done += len(chunk)
+            progress("read", done, total)
         expected = _signature_part([digest.hexdigest(), *self._signature], self.manifest)
         if self._file.read(len(expected) + 1) != expected:
             raise _damage_error(self.path)
@@ -168,9 +207,22 @@ class Backup:
             if not hmac.compare_digest("".join(self._signature).encode(), signature.encode()):
                 raise _wrong_signature_error(self.path)
 
+    def read_file(self, part: FilePart) -> Iterator[bytes]:
+        """The bytes of a file of a release."""
+        return self._read_pieces(part.offset, part.size)
+
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+    def _read_pieces(self, offset: int, size: int) -> Iterator[bytes]:
+        self._file.seek(offset)
+        while size:
+            piece = self._file.read(min(size, CHUNK))
+            if not piece:
+                raise _damage_error(self.path)
+            size -= len(piece)
+            yield piece
 
     def _read_small_part(self, name: str) -> str:
         size = self._read_header(name)
@@ -181,17 +233,32 @@ class Backup:
         except UnicodeDecodeError:
             raise _damage_error(self.path) from None
 
+    def _read_file_header(self) -> FilePart:
+        name, size = self._read_next_header()
+        if not _FILE_NAME.fullmatch(name):
+            raise _damage_error(self.path)
+        offset = self._file.tell()
+        self._file.seek(size + _padding(size), os.SEEK_CUR)
+        return FilePart(name.removeprefix(_FILES), offset, size)
+
     def _read_header(self, name: str) -> int:
         """Read the header of the next part, which must have this name; return the part's size."""
+        found, size = self._read_next_header()
+        if found != name:
+            raise _damage_error(self.path)
+        return size
+
+    def _read_next_header(self) -> tuple[str, int]:
+        """The name and the size of the next part."""
         # Header by header: tarfile.TarFile would follow whatever extensions of tar an unknown file has.
         try:
             header = tarfile.TarInfo.frombuf(self._take(tarfile.BLOCKSIZE), "ascii", "strict")
         except (tarfile.HeaderError, ValueError):
             raise _damage_error(self.path) from None
-        is_known = header.name == name and header.type == tarfile.REGTYPE
-        if not is_known or not 0 <= header.size <= os.fstat(self._file.fileno()).st_size:
+        is_file = header.type == tarfile.REGTYPE
+        if not is_file or not 0 <= header.size <= os.fstat(self._file.fileno()).st_size:
             raise _damage_error(self.path)
-        return header.size
+        return header.name, header.size
 
     def _take(self, size: int) -> bytes:
         content = self._file.read(size)

@@ -75,6 +75,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     #: While the secret is rotated: the secret that some of them are still sealed with.
     previous_secret_id: str | None = None
     has_secret: bool
+    #: How many files of releases are in it.
+    files: int = 0
     installed_at: Moment
     contents: Contents
 

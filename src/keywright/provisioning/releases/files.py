@@ -7,14 +7,15 @@ import base64
 import hashlib
 import mmap
 import os
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO
 
-from keywright.core.errors import BodyTooLarge, ContentMismatch, FilesUnavailable, ReleaseNotReady
+from keywright.core.errors import BodyTooLarge, ContentMismatch, FilesUnavailable, ReleaseNotReady, StoreError
 from keywright.core.file_signatures import is_signed_by
 from keywright.db.locks import rename_durably, sync_folder
 from keywright.licensing.updates.model import ReleaseFile
@@ -59,13 +60,22 @@ class Upload:
         if not self._size:
             raise ContentMismatch(expected.name, "size", "1 or more", "0")
         require_same(expected, digests)
+        self.keep(digests.sha256)
+        return digests
+
+    def keep(self, sha256: str) -> None:
+        """Keep the bytes, on the disk, under this name."""
         self._file.flush()
         os.fsync(self._file.fileno())
-        place = path_of(self._folder, digests.sha256)
+        place = path_of(self._folder, sha256)
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         rename_durably(Path(self._file.name), place, is_overwriting=True)
         sync_folder(place.parent.parent)
-        return digests
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of the bytes up to now."""
+        return self._hashes[0].hexdigest()
 
 
 def require_same(file: ReleaseFile, digests: Digests) -> None:
@@ -105,6 +115,16 @@ def store_file(folder: Path, path: Path, expected: ReleaseFile, max_bytes: int) 
                 return upload.finish(expected)
         except OSError as problem:
             raise FilesUnavailable(str(problem)) from problem
+
+
+def restore_file(folder: Path, sha256: str, pieces: Iterable[bytes]) -> None:
+    """Put bytes back under their SHA-256. Raises ``StoreError`` for other bytes."""
+    with receiving(folder, sys.maxsize) as upload:
+        for piece in pieces:
+            upload.write(piece)
+        if upload.sha256 != sha256:
+            raise StoreError(f"the backup does not hold the file {sha256} as it was.")
+        upload.keep(sha256)
 
 
 def check_files(folder: Path, found: ReleaseWithFiles) -> list[ReleaseFile]:
