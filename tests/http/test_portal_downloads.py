@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from keywright.http.portal.downloads import read_system
+from keywright.licensing.updates.model import Updates
 from keywright.provisioning.products import ProductFields, UpdateProduct
 from keywright.provisioning.releases.commands import YankRelease
 from tests.http.admin_browser import asked, decide
@@ -131,7 +132,7 @@ def test_a_product_that_is_closed_and_a_release_that_was_yanked_have_no_download
         decide(server, YankRelease(**asked(release_id=second)))
         assert versions_of(visitor.get(f"/licenses/{number}/downloads")) == ["1.0"]
         assert visitor.http.get(url).status_code == 403
-        decide(server, UpdateProduct(**asked(id=product, fields=ProductFields(updates="closed"))))
+        decide(server, UpdateProduct(**asked(id=product, fields=ProductFields(updates=Updates.CLOSED))))
         assert versions_of(visitor.get(f"/licenses/{number}/downloads")) == []
     assert first
 

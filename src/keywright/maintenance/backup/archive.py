@@ -62,7 +62,7 @@ def write(
     payload: Path,
     secret: str | None,
     *,
-    files: Sequence[Path],
+    files: Sequence[Path] = (),
     signed_by: KeyRing | None,
     progress: Progress,
 ) -> int:
