@@ -183,7 +183,7 @@ def test_the_reference_is_what_the_code_says(page: str) -> None:
 
 
 def test_licenses_are_brought_as_the_page_says(server: RunningServer) -> None:
-    page = ROOT / "docs" / "how-to" / "bring-your-licenses.md"
+    page = ROOT / "docs" / "how-to" / "import-your-licenses.md"
     table, mended, moved = (run(server, one) for one in blocks(page, "sh"))
     assert table.count("licenses: 2 new, 1 left out") == 2
     assert "licenses: 1 new" in mended
