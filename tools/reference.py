@@ -214,7 +214,7 @@ def _every_problem() -> set[V2]:
         wire.PROBLEMS[error]._replace(sentence=sentence)
         for address in routes.ADDRESSES
         for action in address.actions.values()
-        for error, sentence in action.sayings.items()
+        for error, sentence in action.sentences.items()
     }
     return set(wire.PROBLEMS.values()) | own_words
 

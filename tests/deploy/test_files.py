@@ -72,7 +72,7 @@ def test_the_caddyfile_is_formatted_as_caddy_does_it() -> None:
 def test_the_proxies_refuse_in_keywrights_words(file: str) -> None:
     text = (DEPLOY / file).read_text()
     for error in (e.StoreUnavailable(), e.BodyTooLarge()):
-        _, body = wire.write(error, wire.NO_SAYINGS)
+        _, body = wire.write(error, wire.NO_SENTENCES)
         assert body.decode() in text
 
 

@@ -64,8 +64,8 @@ def fails_at_some_labels() -> None:
 def complains_in_html() -> None:
     right = wire.write
 
-    def write(error: KeywrightError, sayings: wire.Sayings) -> tuple[int, bytes]:
-        status, body = right(error, sayings)
+    def write(error: KeywrightError, sentences: wire.Sentences) -> tuple[int, bytes]:
+        status, body = right(error, sentences)
         is_rare = isinstance(error, InvalidParameters) and len(error.reasons) > 1
         return status, b"<h1>Bad request</h1>" if is_rare else body
 

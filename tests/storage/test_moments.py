@@ -158,18 +158,18 @@ def test_a_process_looks_before_it_writes(executor: Executor) -> None:
 def test_customers_are_told_where_the_setting_says_so(executor: Executor, storage: Storage) -> None:
     do(executor, create("A", expires_at=NOW + 10 * DAY, customer_id=7))
     do(executor, create("B", expires_at=NOW + 10 * DAY))
-    pass_moments(executor, NOW + 3 * DAY, tells_customers=True)
-    pass_moments(executor, NOW + 10 * DAY, tells_customers=True)
+    pass_moments(executor, NOW + 3 * DAY, notifies_customers=True)
+    pass_moments(executor, NOW + 10 * DAY, notifies_customers=True)
     queued = run_read(storage, lambda tx: tx.connection.execute(mail_outbox.select()).all())
     assert [(one.template, one.customer_id) for one in queued] == [("expiring", 7), ("expired", 7)]
 
 
 def test_a_moment_that_a_wrong_clock_has_passed_comes_again(executor: Executor, storage: Storage) -> None:
     do(executor, create(KEY, expires_at=NOW + 10 * DAY, customer_id=7))
-    pass_moments(executor, NOW + 400 * DAY, tells_customers=True)
+    pass_moments(executor, NOW + 400 * DAY, notifies_customers=True)
     assert moments(storage) == [("expired", None)]
     for days in (1, 3, 9, 10, 11):
-        pass_moments(executor, NOW + days * DAY, tells_customers=True)
+        pass_moments(executor, NOW + days * DAY, notifies_customers=True)
     assert moments(storage)[1:] == [("expiring", 7), ("expiring", 1), ("expired", None)]
     queued = run_read(storage, lambda tx: tx.connection.execute(mail_outbox.select()).all())
     assert [one.template for one in queued] == ["expired", "expiring", "expiring", "expired"]

@@ -94,7 +94,7 @@ def test_what_was_changed_since_is_not_overwritten(storage: Storage, executor: E
     do(executor, update(license.id, times_activated_max=9))
     refusal = do(executor, undo(license, event))
     assert isinstance(refusal, ChangedSince)
-    assert refusal.say(refusal.sentence) == (
+    assert refusal.fill(refusal.sentence) == (
         "Nothing was undone: it has been changed since (times activated max)."
     )
     assert found(storage, license).times_activated_max == 9

@@ -105,7 +105,7 @@ def test_an_actor_is_described_by_name(actor: str, words: str) -> None:
 
 def test_what_the_server_does_by_itself_is_by_nobody() -> None:
     views = [to_view(EventRecord(1, an_event(actor=actor)), NAMES) for actor in ("keywright", "user:1")]
-    assert [one.is_by_somebody for one in views] == [False, True]
+    assert [one.is_by_person for one in views] == [False, True]
 
 
 def test_a_change_is_shown_with_the_values_before_and_after() -> None:

@@ -203,7 +203,7 @@ def test_no_more_new_devices_come_than_the_terms_allow(replaced: Activation | No
         activate(license, replaced=replaced, seen=seen(2, 1))
     assert (refusal.value.count, refusal.value.per_days) == (2, 30)
     assert refusal.value.problem_members() == {"retry_after_seconds": 28 * 86_400}
-    assert refusal.value.say("{days}") == "30 days"
+    assert refusal.value.fill("{days}") == "30 days"
 
 
 @pytest.mark.parametrize(

@@ -46,11 +46,11 @@ def described(kind: type[KeywrightError]) -> dict[str, object]:
         "code": kind.code,
         "status": kind.status,
         "heading": kind.heading,
-        "sentence": error.say(kind.sentence),
-        "hint": error.say(kind.hint),
-        "v2": kind.v2 and [kind.v2.status, kind.v2.code, error.say(kind.v2.sentence)],
+        "sentence": error.fill(kind.sentence),
+        "hint": error.fill(kind.hint),
+        "v2": kind.v2 and [kind.v2.status, kind.v2.code, error.fill(kind.v2.sentence)],
         "problem": kind.problem,
-        "problem_detail": error.say(kind.problem_detail),
+        "problem_detail": error.fill(kind.problem_detail),
         "problem_members": error.problem_members(),
         "retry_after": getattr(kind, "retry_after", None),
         "example": kind.example and repr(kind.example),
@@ -236,22 +236,22 @@ def test_the_reasons_of_a_refusal_do_not_change_with_what_they_were_made_from() 
 
 
 def test_sentences_have_the_facts_in_words() -> None:
-    assert [errors.RateLimited(seconds).say("{seconds}") for seconds in (1, 1200)] == [
+    assert [errors.RateLimited(seconds).fill("{seconds}") for seconds in (1, 1200)] == [
         "1 second",
         "1,200 seconds",
     ]
-    assert errors.FieldNotWritable("chunk_length").say("{field} {field_in_words}") == (
+    assert errors.FieldNotWritable("chunk_length").fill("{field} {field_in_words}") == (
         "chunk_length chunk length"
     )
     wrong = errors.InvalidParameters({"a_b": "is odd", "c": "is new"})
-    assert wrong.say("{names}|{reasons_by_name}|{reasons_in_words}") == (
+    assert wrong.fill("{names}|{reasons_by_name}|{reasons_in_words}") == (
         "a_b, c|a_b: is odd; c: is new|a b is odd; c is new"
     )
     expired = errors.LicenseExpired(datetime(2024, 1, 2, tzinfo=UTC))
-    assert expired.say("{expires_at} {code} {detail}") == (
+    assert expired.fill("{expires_at} {code} {detail}") == (
         "2024-01-02 00:00:00 license.expired 2024-01-02 00:00:00+00:00"
     )
-    assert errors.Fault().say("{detail}") == "fault.internal"
+    assert errors.Fault().fill("{detail}") == "fault.internal"
 
 
 def test_a_caller_may_ask_an_unavailable_server_again_after_a_second() -> None:

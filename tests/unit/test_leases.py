@@ -102,7 +102,7 @@ def test_a_refusal_tells_when_the_next_lease_ends(next_end: Any, seconds: int) -
     with pytest.raises(NoFreeLease) as refusal:
         rules.take(a_lease(), None, HeldLeases(3, next_end), TERMS, None)
     assert refusal.value.problem_members() == {"retry_after_seconds": seconds}
-    assert refusal.value.say("{leases} {seconds}") == f"2 leases {refusal.value.facts()['seconds']}"
+    assert refusal.value.fill("{leases} {seconds}") == f"2 leases {refusal.value.facts()['seconds']}"
 
 
 def test_without_an_offer_nothing_is_free() -> None:

@@ -56,16 +56,16 @@ def test_every_failure_in_it_is_what_the_server_says() -> None:
     met = set()
     for path, method, operation in operations():
         action = ACTIONS[path, method]
-        sayings = wire.NO_SAYINGS if action is None else action.sayings
+        sentences = wire.NO_SENTENCES if action is None else action.sentences
         for status, response in operation["responses"].items():
             for content in resolve(response)["content"].values():
                 for name, example in content["examples"].items() if status != "200" else ():
                     kind = getattr(e, name)
-                    answer = wire.write(kind(*kind.example), sayings)
+                    answer = wire.write(kind(*kind.example), sentences)
                     assert (int(status), example["value"]) == (answer[0], json.loads(answer[1])), (path, name)
                     met.add(answer[1])
     for kind in wire.PROBLEMS.keys() - NEVER:
-        assert wire.write(kind(*kind.example), wire.NO_SAYINGS)[1] in met, kind
+        assert wire.write(kind(*kind.example), wire.NO_SENTENCES)[1] in met, kind
 
 
 def test_the_records_in_it_have_the_fields_of_those_that_are_written() -> None:

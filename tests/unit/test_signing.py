@@ -26,7 +26,7 @@ from keywright.signing.jws import (
 from keywright.signing.model import Claims, TokenType
 from keywright.signing.rules import (
     MAX_FILE,
-    Said,
+    SignedContent,
     build_claims,
     ends_at,
     hash_key,
@@ -56,14 +56,16 @@ REFUSED = r"is longer|does not have three|was signed with another|was altered|is
 A_SIGNER = Signer(decode_base64url(RFC_PRIVATE.encode()), "EdDSA")
 
 
-def said(terms: dict[str, Any] | None = None, *, of: dict[str, Any] | None = None, **values: Any) -> Said:
+def said(
+    terms: dict[str, Any] | None = None, *, of: dict[str, Any] | None = None, **values: Any
+) -> SignedContent:
     """An answer about a license with these terms, and other fields (``of``)."""
     view = LicenseView(a_license_with(terms or {}, **of or {}), NamedProduct(17, "editor", "Editor"))
     defaults: dict[str, Any] = {"findings": VALID, "now": NOW, "view": view}
-    return Said(**defaults | values)
+    return SignedContent(**defaults | values)
 
 
-def payload(one: Said) -> Any:
+def payload(one: SignedContent) -> Any:
     return json.loads(msgspec.json.encode(build_claims(one, "keywright:1", "id")))
 
 
@@ -111,7 +113,7 @@ def test_claims_say_what_the_answer_says() -> None:
 
 def test_an_answer_that_hides_the_license_names_nothing_of_it() -> None:
     unknown = Findings((Code.UNKNOWN_LICENSE,), "No license has this key.")
-    claims = payload(Said(findings=unknown, now=NOW, nonce="n-1"))
+    claims = payload(SignedContent(findings=unknown, now=NOW, nonce="n-1"))
     absent = {"aud", "sub", "activation", "lease", "removed", "built_at", "update_token"}
     assert sorted(claims) == sorted(set(Claims.__struct_fields__) - absent)
     assert (claims["valid"], claims["code"], claims["license"], claims["entitlements"]) == (
@@ -125,7 +127,7 @@ def test_an_answer_that_hides_the_license_names_nothing_of_it() -> None:
 def test_a_product_without_a_code_is_no_audience_and_a_place_given_up_no_activation() -> None:
     license = a_license_with({})
     for product in (None, NamedProduct(17)):
-        one = Said(
+        one = SignedContent(
             findings=VALID,
             now=NOW,
             view=LicenseView(license, product),
@@ -194,7 +196,7 @@ def test_a_key_hash_is_that_of_the_contract() -> None:
         (said({"offline_days": 36_500}), 36_500 * DAY),
     ],
 )
-def test_an_answer_ends_with_what_ends_first(one: Said, life: timedelta) -> None:
+def test_an_answer_ends_with_what_ends_first(one: SignedContent, life: timedelta) -> None:
     assert ends_at(one) - NOW == life
 
 

@@ -308,7 +308,7 @@ def test_an_object_of_any_depth_is_refused_like_another_wrong_value() -> None:
 
 def test_faults_of_terms_are_told_in_one_sentence() -> None:
     errors = (FieldError("/terms/trial", "wrong_type", "must be true or false"),) * 2
-    assert InvalidTerms(errors).say("{errors_in_words}") == (
+    assert InvalidTerms(errors).fill("{errors_in_words}") == (
         "trial must be true or false; trial must be true or false"
     )
 

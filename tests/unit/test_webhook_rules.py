@@ -117,15 +117,15 @@ def test_an_endpoint_is_told_of_the_events_that_it_names() -> None:
     endpoint = an_endpoint(events=("license.*", "job.started"))
     told = ("license.created", "job.started")
     not_told = ("job.finished", "licenses.created", "user.created")
-    assert all(rules.is_told_of(endpoint, an_event(name=one)) for one in told)
-    assert not any(rules.is_told_of(endpoint, an_event(name=one)) for one in not_told)
-    assert rules.is_told_of(an_endpoint(events=("*",)), an_event(name="user.created"))
+    assert all(rules.is_notified_of(endpoint, an_event(name=one)) for one in told)
+    assert not any(rules.is_notified_of(endpoint, an_event(name=one)) for one in not_told)
+    assert rules.is_notified_of(an_endpoint(events=("*",)), an_event(name="user.created"))
 
 
 def test_only_the_tested_endpoint_is_told_of_a_test() -> None:
     test = an_event(name="webhook.tested", details={"endpoint_id": 1})
-    assert rules.is_told_of(an_endpoint(id=1, events=("license.*",)), test)
-    assert not rules.is_told_of(an_endpoint(id=2, events=("*",)), test)
+    assert rules.is_notified_of(an_endpoint(id=1, events=("license.*",)), test)
+    assert not rules.is_notified_of(an_endpoint(id=2, events=("*",)), test)
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ class _Turns:
 
     def pause_after(self, fault: KeywrightError) -> float:
         """The pause after a turn that ended with this fault, in seconds; logs the fault."""
-        reason = str(fault) or fault.say(fault.sentence)
+        reason = str(fault) or fault.fill(fault.sentence)
         if not isinstance(fault, Unavailable):
             log.warning("old answers and events could not be deleted: %s", reason)
             return _INTERVAL.total_seconds()

@@ -119,7 +119,7 @@ class Waits:
             elif now < self._warns_from:
                 return
             self._warns_from = now + _USUAL_WAIT
-        log.log(level, "%s: %s", self._sentence, str(fault) or fault.say(fault.sentence))
+        log.log(level, "%s: %s", self._sentence, str(fault) or fault.fill(fault.sentence))
 
     def _log_unexpected(self, problem: Exception) -> None:
         """A turn met an error that nobody expects: one a minute, as turns that all meet it fill the disk."""

@@ -31,7 +31,7 @@ async def pass_moments(desk: Desk, settings: Settings, is_clock_right: IsClockRi
         step = PassMoments(
             context=Context(now, ORIGIN),
             days=settings.expiry_notice_days,
-            tells_customers=settings.expiry_mails,
+            notifies_customers=settings.expiry_mails,
         )
         try:
             if is_clock_right():

@@ -92,7 +92,7 @@ class Crud:
         fields = self._noun.new(**_values(self._noun.new, given))
         self._check(here, fields)
         made = here.change(self._noun.create(context=here.context, fields=fields))
-        self.print_one(made, self._say(made.id, "is made."), as_json=as_json)
+        self.print_one(made, self._heading(made.id, "is made."), as_json=as_json)
 
     def _list(self, here: Installation, *, limit: int | None, as_json: bool, **filters: Any) -> None:
         where = self._query(**{name: one for name, one in filters.items() if one is not None})
@@ -107,7 +107,7 @@ class Crud:
         )
 
     def _show(self, here: Installation, *, id: int, as_json: bool) -> None:
-        self.print_one(here.ask(self._noun.get(id=id)), self._say(id, ""), as_json=as_json)
+        self.print_one(here.ask(self._noun.get(id=id)), self._heading(id, ""), as_json=as_json)
 
     def _update(self, here: Installation, *, id: int, as_json: bool, **given: Any) -> None:
         changes = _values(self._noun.fields, given)
@@ -116,13 +116,13 @@ class Crud:
         fields = self._noun.fields(**changes)
         self._check(here, fields)
         changed = here.change(self._noun.update(context=here.context, id=id, fields=fields))
-        self.print_one(changed, self._say(id, "is changed."), as_json=as_json)
+        self.print_one(changed, self._heading(id, "is changed."), as_json=as_json)
 
     def _delete(self, here: Installation, *, id: int, is_sure: bool = True) -> None:
         if not is_sure:
             typer.confirm(f"Delete {self._noun.name} {id}?", abort=True, err=True)
         here.change(self._noun.delete(context=here.context, id=id))
-        output.print_line(self._say(id, "is deleted."))
+        output.print_line(self._heading(id, "is deleted."))
 
     def print_one(self, one: Any, heading: str, *, as_json: bool) -> None:
         """Print one, below this heading or as JSON."""
@@ -132,7 +132,7 @@ class Crud:
         output.print_heading(heading)
         output.print_fields([(name, _cell(value)) for name, value in self._rows(one).items()])
 
-    def _say(self, id: int, what: str) -> str:
+    def _heading(self, id: int, what: str) -> str:
         return f"{self._noun.name.capitalize()} {id} {what}".rstrip()
 
     def _row_of(self, one: Any) -> list[object]:

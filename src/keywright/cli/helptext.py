@@ -23,5 +23,5 @@ def sentence(problem: "KeywrightError | OSError") -> str:
     if isinstance(problem, OSError):
         where = f"{problem.filename}: " if problem.filename else ""
         return f"{where}{problem.strerror or problem}."
-    text = problem.say(problem.hint or problem.sentence)
+    text = problem.fill(problem.hint or problem.sentence)
     return text if problem.hint else text[:1].lower() + text[1:]

@@ -260,7 +260,7 @@ def _import(
     with closing(source):
         with output.progress_bar(what, None) as progress:
             source.load(progress)
-        _bring(here, source, report, is_dry_run=is_dry_run)
+        _run(here, source, report, is_dry_run=is_dry_run)
     if as_json:
         output.print_json({"is_dry_run": is_dry_run} | report.as_json())
         return
@@ -269,7 +269,7 @@ def _import(
         output.print_line(output.printable(line))
 
 
-def _bring(here: Installation, source: "SpooledSource", report: "Report", *, is_dry_run: bool) -> None:
+def _run(here: Installation, source: "SpooledSource", report: "Report", *, is_dry_run: bool) -> None:
     from keywright.provisioning.importers.rows import Defaults, address_keeper
     from keywright.provisioning.importers.run import run_import
     from keywright.provisioning.importers.tables import About, ConvertedLines, Rejects

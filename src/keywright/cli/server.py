@@ -101,13 +101,13 @@ def serve(
     logs.configure(
         level=settings.log_level, is_json=logs.uses_json(settings, is_terminal=sys.stderr.isatty())
     )
-    say_ready = partial(print_ready, settings, options.command_line, demo)
+    report_ready = partial(print_ready, settings, options.command_line, demo)
     with _failing_in_the_log(settings):
         with closing(open_installation(settings)) as storage:
             for risk in risks(settings):
                 log.warning("%s", risk)
             if settings.workers == 1:
-                serve_until_stopped(settings, storage, APPLICATION, when_ready=say_ready)
+                serve_until_stopped(settings, storage, APPLICATION, when_ready=report_ready)
             elif storage.is_local:
                 raise ConfigurationError(
                     f"{settings.workers} workers (from {settings.source_of('workers')}) need PostgreSQL: an "
@@ -116,8 +116,8 @@ def serve(
                 )
         if settings.workers > 1:
             open_storage = partial(open_installation, settings)
-            serve_with_workers(settings, open_storage, APPLICATION, when_ready=say_ready)
-    _say(settings, "Keywright has stopped.")
+            serve_with_workers(settings, open_storage, APPLICATION, when_ready=report_ready)
+    _report(settings, "Keywright has stopped.")
 
 
 @contextmanager
@@ -132,7 +132,7 @@ def _failing_in_the_log(settings: "Settings") -> Iterator[None]:
         raise typer.Exit(1) from problem
 
 
-def _say(settings: "Settings", text: str, **fields: object) -> None:
+def _report(settings: "Settings", text: str, **fields: object) -> None:
     """Print a line; where the log is JSON, write it there, whatever its level is."""
     if settings.log_format == "json":
         log.setLevel(logging.INFO)
@@ -269,7 +269,9 @@ def print_ready(
     if settings.log_format == "json":
         setup = {} if token is None else {"setup_link": output.setup_link(admin_url, token)}
         shown = {} if demo is None else {"license_key": demo.license_key, "api_key": demo.credentials}
-        _say(settings, heading, **{name.replace(" ", "_"): value for name, value in fields}, **setup, **shown)
+        _report(
+            settings, heading, **{name.replace(" ", "_"): value for name, value in fields}, **setup, **shown
+        )
         return
     output.print_heading(heading)
     output.print_fields(fields)

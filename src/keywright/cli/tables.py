@@ -99,7 +99,7 @@ def import_csv(
     file. The exit status is 1 then; all other lines are imported. A license that is here already gets the
     values of the file in its columns, if it was not changed here after updated_at, or after the file.
     """
-    _bring(here, _Order("csv", file, mapping or [], shop, errors, zone, is_dry_run, as_json))
+    _import(here, _Order("csv", file, mapping or [], shop, errors, zone, is_dry_run, as_json))
 
 
 @command(
@@ -124,7 +124,7 @@ def import_jsonl(
 
     An object may have the license's activations, with their tokens, as an export writes them.
     """
-    _bring(here, _Order("jsonl", file, mapping or [], shop, errors, zone, is_dry_run, as_json))
+    _import(here, _Order("jsonl", file, mapping or [], shop, errors, zone, is_dry_run, as_json))
 
 
 class _Order(NamedTuple):
@@ -148,7 +148,7 @@ class _Order(NamedTuple):
         return self.file.with_name(f"{name}.errors.{self.kind}")
 
 
-def _bring(here: Installation, order: _Order) -> None:
+def _import(here: Installation, order: _Order) -> None:
     from keywright.provisioning.importers.run import Report, run_import
     from keywright.provisioning.importers.tables import Rejects
 

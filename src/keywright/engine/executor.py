@@ -266,7 +266,7 @@ class Executor:
         try:
             outcomes = run_write(self._storage, partial(self._decide, commands), wait=wait)
             if self._has_queued:
-                self._tell_queued()
+                self._notify_queued()
             return outcomes
         except (StoreBusy, StoreConflict):
             raise
@@ -290,7 +290,7 @@ class Executor:
         self._has_queued = self._has_queued or tx.has_queued
         return outcomes
 
-    def _tell_queued(self) -> None:
+    def _notify_queued(self) -> None:
         self._has_queued = False
         if self._on_queued is not None:
             self._on_queued()

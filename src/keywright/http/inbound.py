@@ -52,8 +52,8 @@ class Inbound:
     body_limit = untrusted_body_limit = MAX_BODY
     has_own_credentials = True
     has_keys_in_body = True
-    tells_limits = False
-    cors_names = CorsNames(b"", b"", b"", is_always_told=False)
+    states_limits = False
+    cors_names = CorsNames(b"", b"", b"", is_always_sent=False)
 
     def __init__(self, desk: Desk, runner: ShopRunner) -> None:
         self.desk = desk
@@ -94,7 +94,7 @@ class Inbound:
     def write_error(self, error: e.KeywrightError, _call: Call | None = None) -> Answer:
         """The error's code, and a sentence for the shop's log of deliveries."""
         problem = PROBLEMS[error.problem]
-        detail = error.say(error.problem_detail or problem.detail or error.sentence)
+        detail = error.fill(error.problem_detail or problem.detail or error.sentence)
         body = msgspec.json.encode({"code": error.problem, "detail": detail})
         return Answer(problem.status, body, error_headers(error))
 

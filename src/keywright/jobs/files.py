@@ -210,7 +210,7 @@ def build_step(
     context: Context = fields["context"]
     return ImportStep(
         **fields,
-        brought=ImportLicenses(context=context, source=order.format.value, licenses=tuple(licenses)),
+        command=ImportLicenses(context=context, source=order.format.value, licenses=tuple(licenses)),
         reasons=tuple(f"Line {one.line}: {one.reason}." for one in rejects),
         rejects=uploads.write_rejects(rejects, has_header=job.refused > 0),
         next_position=position,

@@ -84,12 +84,12 @@ def import_step(work: LicenseWork, step: ImportStep) -> Job:
     job = lock_step(work, step)
     if job.finished_at is not None:
         return job
-    licenses = step.brought.licenses
+    licenses = step.command.licenses
     seen = len(work.events)
-    imported = import_licenses(work, step.brought) if licenses else Imported(())
-    brought = dict.fromkeys(one.license_id for one in work.events[seen:] if one.name == IMPORTED)
+    imported = import_licenses(work, step.command) if licenses else Imported(())
+    imported_ids = dict.fromkeys(one.license_id for one in work.events[seen:] if one.name == IMPORTED)
     note = (PastChange(IMPORTED, step.context.now),)
-    job_store.save_job_licenses(work.tx, job.id, [(license_id, note) for license_id in brought])
+    job_store.save_job_licenses(work.tx, job.id, [(license_id, note) for license_id in imported_ids])
     job = _count_outcomes(job, imported, step)
     job_store.save_parameters(work.tx, job)
     if step.rejects:

@@ -169,7 +169,7 @@ class ImportStep(JobStep, frozen=True, kw_only=True):
     ``rejects`` are those lines, to be mended. ``next_position`` is the last part of the table in this step.
     """
 
-    brought: ImportLicenses
+    command: ImportLicenses
     reasons: tuple[str, ...]
     rejects: bytes
     next_position: int
@@ -177,7 +177,7 @@ class ImportStep(JobStep, frozen=True, kw_only=True):
     @property
     def locks(self) -> Collection[str | int]:
         """The licenses to bring."""
-        return self.brought.locks
+        return self.command.locks
 
 
 class FetchFile(Command, frozen=True, kw_only=True):

@@ -263,7 +263,7 @@ _REASONS: dict[type[Refusal], str] = {
 def reason_of(refusal: Refusal) -> str:
     """Why the license is not changed."""
     if isinstance(refusal, SetByHand):
-        return refusal.say("it was set by hand ({fields_in_words})")
+        return refusal.fill("it was set by hand ({fields_in_words})")
     if isinstance(refusal, ChangedSince):
-        return refusal.say("it has been changed since ({fields_in_words})")
+        return refusal.fill("it has been changed since ({fields_in_words})")
     return _REASONS.get(type(refusal), refusal.code)

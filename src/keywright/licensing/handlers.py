@@ -155,7 +155,7 @@ def _record(work: UnitOfWork, command: PassMoments, one: Expiring, days: int, ag
         work.record_event("license.expiring", command, details | {"days": days}, license_id=one.id)
     else:
         work.record_event("license.expired", command, details, license_id=one.id)
-    if command.tells_customers and one.customer_id is not None:
+    if command.notifies_customers and one.customer_id is not None:
         mail = QueuedMail(
             template=MailTemplate.EXPIRING if days else MailTemplate.EXPIRED,
             unique=f"license {one.id} {moments.kind_of(days)} {to_seconds(one.expires_at)}{again}",

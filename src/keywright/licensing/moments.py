@@ -53,7 +53,7 @@ class Place(NamedTuple):
 
 class PassMoments(Command, frozen=True, kw_only=True):
     """Make events of the moments that have come since the last time, of some licenses. ``days`` are those
-    before the expiry, 0 is the expiry itself; with ``tells_customers``, their customers get mails.
+    before the expiry, 0 is the expiry itself; with ``notifies_customers``, their customers get mails.
 
     With ``after``, look again at the licenses after that place, whose expiry may have been changed.
     """
@@ -62,7 +62,7 @@ class PassMoments(Command, frozen=True, kw_only=True):
     is_internal = True
 
     days: tuple[int, ...]
-    tells_customers: bool = False
+    notifies_customers: bool = False
     after: Place | None = None
 
 

@@ -273,8 +273,8 @@ def erase_some(tx: WriteTransaction, customer_id: int, now: datetime, *, limit: 
     that are over, and trials of the customer, each. Who holds a lease now is needed to go on with it.
     """
     own = select(licenses.c.id).where(licenses.c.customer_id == customer_id)
-    telling = or_(*(_is_set(name) for name in OF_ACTIVATIONS))
-    query = select(*_PLACE).where(activations.c.license_id.in_(own), telling).limit(limit)
+    personal = or_(*(_is_set(name) for name in OF_ACTIVATIONS))
+    query = select(*_PLACE).where(activations.c.license_id.in_(own), personal).limit(limit)
     places = [(row.license_id, row.token) for row in tx.connection.execute(query)]
     if places:
         _erase_activations(tx, places)

@@ -37,7 +37,7 @@ from keywright.search.terms_store import find_time_after
 
 #: After so long, what should have gone out at once, or was tried again some times, is a trouble.
 _LATE = timedelta(hours=1)
-#: The same for what the pages find, and for what programs and webhooks are told of.
+#: The same for what the pages find, and for what programs and webhooks are notified of.
 _SEARCH_LATE, _FEED_LATE = timedelta(minutes=15), timedelta(minutes=1)
 #: Backups are made daily, and take a while.
 _BACKUP_LATE = timedelta(hours=26)
@@ -205,14 +205,15 @@ def _watch_webhooks(tx: ReadTransaction, now: datetime) -> Iterator[Figure]:
 
 def _watch_events(tx: ReadTransaction, now: datetime) -> Iterator[Figure]:
     """What follows the events, some seconds later."""
-    found, told = lag(tx).oldest_at or now, find_time_after(tx, find_visible_id(tx, 0)) or now
+    found, listed_until = lag(tx).oldest_at or now, find_time_after(tx, find_visible_id(tx, 0)) or now
     sentence = f"the search of the pages knows no event since {_at(found)}. Check that a server runs."
     yield _late("search_lag_seconds", now - found, _SEARCH_LATE, sentence)
     sentence = (
-        f"events since {_at(told)} can be neither listed nor delivered yet. Look for a transaction on "
+        f"events since {_at(listed_until)} can be neither listed nor delivered yet. Look for a transaction "
+        f"on "
         "PostgreSQL that stays open (pg_stat_activity), and end it."
     )
-    yield _late("feed_lag_seconds", now - told, _FEED_LATE, sentence)
+    yield _late("feed_lag_seconds", now - listed_until, _FEED_LATE, sentence)
 
 
 def _watch_installation(

@@ -18,7 +18,7 @@ from keywright.signing.commands import ActivateForFile, MakeLicenseFile
 from keywright.signing.explanation import show_signed_license
 from keywright.signing.jws import Signer
 from keywright.signing.model import FileWithPlace, LicenseFile
-from keywright.signing.rules import Said, write_license_file
+from keywright.signing.rules import SignedContent, write_license_file
 
 _encode = msgspec.json.Encoder().encode
 
@@ -42,7 +42,7 @@ def make_license_file(work: LicenseWork, command: MakeLicenseFile) -> LicenseFil
     rules.require_valid(findings, license)
     if not allows_files(terms):
         raise OfflineNotAllowed
-    said = Said(
+    content = SignedContent(
         findings=findings,
         now=now,
         view=view,
@@ -55,8 +55,8 @@ def make_license_file(work: LicenseWork, command: MakeLicenseFile) -> LicenseFil
         days=command.days,
         is_file=True,
     )
-    token = _sign(work, command, said)
-    ends_at = rules.ends_at(said)
+    token = _sign(work, command, content)
+    ends_at = rules.ends_at(content)
     if activation is not None and activation.deactivated_at is None:
         activation = devices.keep_offline(activation, terms, ends_at, now)
         work.set_activation(activation)
@@ -84,11 +84,11 @@ def activate_for_file(work: LicenseWork, command: ActivateForFile) -> FileWithPl
     return FileWithPlace(make_license_file(work, making), place)
 
 
-def _sign(work: LicenseWork, command: MakeLicenseFile, said: Said) -> bytes:
-    loaded, ends_at = keys.make_first(work, command), rules.ends_at(said)
+def _sign(work: LicenseWork, command: MakeLicenseFile, content: SignedContent) -> bytes:
+    loaded, ends_at = keys.make_first(work, command), rules.ends_at(content)
     if ends_at > loaded.newest.signed_until:
         store.extend_key(work.tx, loaded.newest.id, rules.extended(ends_at))
-    claims = rules.build_claims(said, rules.issuer_of(loaded.oldest.kid), secrets.token_urlsafe(16))
+    claims = rules.build_claims(content, rules.issuer_of(loaded.oldest.kid), secrets.token_urlsafe(16))
     return Signer(loaded.private_key, command.alg).sign(_encode(claims))
 
 

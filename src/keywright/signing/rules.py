@@ -131,12 +131,12 @@ def hash_key(key: str) -> str:
     return encode_base64url(digest).decode()
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What an answer says. ``view`` is None where it may not show the license, and ``shown`` is the public
-    view of it; ``activation`` is the record of the device that was named, ``lease`` the lease that it holds.
-    ``days`` is the life that was asked for; None is all that the terms give. ``asked_product`` is the product
-    that the program named, by number or code. ``removed`` is a ``RemovedDevice``. ``is_file`` is for a
-    license file, whose device holds no lease.
+class SignedContent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The contents of a signed answer. ``view`` is None where it may not show the license, and ``shown`` is
+    the public view of it; ``activation`` is the record of the device that was named, ``lease`` the lease that
+    it holds. ``days`` is the life that was asked for; None is all that the terms give. ``asked_product`` is
+    the product that the program named, by number or code. ``removed`` is a ``RemovedDevice``. ``is_file`` is
+    for a license file, whose device holds no lease.
     """
 
     findings: Findings
@@ -156,15 +156,20 @@ class Said(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     update_token: str | None = None
 
 
-def build_claims(said: Said, issuer: str, token_id: str, ends: datetime | None = None) -> Claims:
+def build_claims(content: SignedContent, issuer: str, token_id: str, ends: datetime | None = None) -> Claims:
     """The claims of an answer; ``token_id`` are 128 random bits as text. ``ends`` is when it is good no more,
     where that is known.
     """
-    now, view, activation, lease = int(said.now.timestamp()), said.view, said.activation, said.lease
+    now, view, activation, lease = (
+        int(content.now.timestamp()),
+        content.view,
+        content.activation,
+        content.lease,
+    )
     optional: dict[str, Any] = {}
-    if view is None and isinstance(said.asked_product, str):
-        # The answer is for the program that asked; nothing is told of the license.
-        optional["aud"] = said.asked_product
+    if view is None and isinstance(content.asked_product, str):
+        # The answer is for the program that asked; it reveals nothing of the license.
+        optional["aud"] = content.asked_product
     if view is not None:
         optional["sub"] = f"license:{view.license.id}"
         if view.product is not None and view.product.code is not None:
@@ -173,41 +178,41 @@ def build_claims(said: Said, issuer: str, token_id: str, ends: datetime | None =
             optional["activation"] = SignedActivation(activation.id, activation.fingerprint)
         if lease is not None:
             optional["lease"] = SignedLease(lease.lease_id, lease.holder, lease.expires_at)
-    given = {name: getattr(said, name) for name in ("removed", "update_token")}
+    given = {name: getattr(content, name) for name in ("removed", "update_token")}
     optional |= {name: value for name, value in given.items() if value is not None}
-    ends = ends or ends_at(said)
-    if said.built_at is not None and ends > ends_at(msgspec.structs.replace(said, built_at=None)):
+    ends = ends or ends_at(content)
+    if content.built_at is not None and ends > ends_at(msgspec.structs.replace(content, built_at=None)):
         # A newer build would get an earlier end, or a no.
-        optional["built_at"] = said.built_at
+        optional["built_at"] = content.built_at
     return Claims(
         iss=issuer,
         jti=token_id,
         iat=now,
         nbf=now - _EARLY_SECONDS,
         exp=int(ends.timestamp()),
-        valid=said.findings.is_valid,
-        code=said.findings.code,
-        codes=said.findings.codes,
-        license=said.shown,
-        entitlements=said.entitlements,
-        nonce=said.nonce,
-        next_check_at=said.next_check_at,
+        valid=content.findings.is_valid,
+        code=content.findings.code,
+        codes=content.findings.codes,
+        license=content.shown,
+        entitlements=content.entitlements,
+        nonce=content.nonce,
+        next_check_at=content.next_check_at,
         **optional,
     )
 
 
-def ends_at(said: Said) -> datetime:
+def ends_at(content: SignedContent) -> datetime:
     """The moment from which the answer is good no more."""
-    view, now = said.view, said.now
-    if view is None or not said.findings.is_valid:
+    view, now = content.view, content.now
+    if view is None or not content.findings.is_valid:
         return now + timedelta(seconds=license_rules.CHECK_SECONDS)
     return license_rules.signed_until(
         view.license,
         now,
-        days=said.days,
-        built_at=said.built_at,
-        lease_ends_at=None if said.lease is None else said.lease.expires_at,
-        is_file=said.is_file,
+        days=content.days,
+        built_at=content.built_at,
+        lease_ends_at=None if content.lease is None else content.lease.expires_at,
+        is_file=content.is_file,
     )
 
 

@@ -103,7 +103,7 @@ class KeywrightError(Exception):
         """More members of the problem details of v3, such as ``limit``; JSON values, None is left out."""
         return {}
 
-    def say(self, sentence: str) -> str:
+    def fill(self, sentence: str) -> str:
         """The sentence with the facts of this error."""
         return sentence.format(**self.facts())
 

@@ -129,8 +129,8 @@ class SmtpClient:
                 return smtplib.SMTP_SSL(server.host, server.port, timeout=self._timeout, context=context)
             return smtplib.SMTP(server.host, server.port, timeout=self._timeout)
         except ConnectionRefusedError:
-            said = "The server cannot be reached: nothing listens at its port."
-            raise _Trouble(_server_fault(said)) from None
+            sentence = "The server cannot be reached: nothing listens at its port."
+            raise _Trouble(_server_fault(sentence)) from None
 
     def _offer(self, smtp: smtplib.SMTP, envelope: "Envelope") -> AttemptOutcome | None:
         """Name the addresses; an outcome when they are refused."""

@@ -30,7 +30,7 @@ JITTER = 0.1
 LONGEST_PAUSE = max(SCHEDULE[-1] * (1 + JITTER), MAX_RETRY_AFTER)
 #: After so long without a success, a delivery is given up, and an endpoint disabled.
 GIVE_UP_AFTER = timedelta(days=5)
-#: How long deliveries are kept, and how old an event can be that an endpoint is told of.
+#: How long deliveries are kept, and how old an event can be that an endpoint is notified of.
 KEPT = timedelta(days=30)
 #: How long a secret is good beside the one that has replaced it.
 SECRET_OVERLAP = timedelta(hours=24)
@@ -55,8 +55,8 @@ def parse_event_type(text: str) -> str:
     return text
 
 
-def is_told_of(endpoint: Endpoint, event: Event) -> bool:
-    """Whether the endpoint is told of this event; of a test only where the test is its own."""
+def is_notified_of(endpoint: Endpoint, event: Event) -> bool:
+    """Whether the endpoint is notified of this event; of a test only where the test is its own."""
     name = event.name
     if name == TESTED:
         return (event.details or {}).get("endpoint_id") == endpoint.id
@@ -154,19 +154,19 @@ def show_license(license: License, now: datetime, customer: Customer | None = No
 def write_body(event_id: int, event: Event, license: Mapping[str, Any] | None, payload: Payload) -> bytes:
     """``{type, timestamp, data}`` as JSON, smaller than 20 kB: what is too large is left out."""
     subject = subject_of(event)
-    told: dict[str, Any] = {
+    content: dict[str, Any] = {
         "event_id": event_id,
         "subject": {"type": subject.kind, "id": subject.id},
         "license_id": event.license_id or None,
     }
     if payload is Payload.THIN:
-        return _write(event, told)
+        return _write(event, content)
     of_place = {} if event.activation_id is None else {"activation_id": event.activation_id}
-    told |= {"actor": event.actor, "details": of_place | dict(event.details or {}), "license": license}
-    body = _write(event, told)
+    content |= {"actor": event.actor, "details": of_place | dict(event.details or {}), "license": license}
+    body = _write(event, content)
     if len(body) >= MAX_BODY and license is not None:
-        body = _write(event, told | {"license": {**license, "metadata": None}})
-    return body if len(body) < MAX_BODY else _write(event, told | {"details": {}, "license": None})
+        body = _write(event, content | {"license": {**license, "metadata": None}})
+    return body if len(body) < MAX_BODY else _write(event, content | {"details": {}, "license": None})
 
 
 def write_headers(
@@ -194,5 +194,5 @@ def body_of(due: Due, payload: Payload) -> bytes | None:
     return write_body(due.delivery.event_id, due.event, due.license, payload)
 
 
-def _write(event: Event, told: Mapping[str, Any]) -> bytes:
-    return _encode({"type": event.name, "timestamp": event.occurred_at, "data": told})
+def _write(event: Event, content: Mapping[str, Any]) -> bytes:
+    return _encode({"type": event.name, "timestamp": event.occurred_at, "data": content})

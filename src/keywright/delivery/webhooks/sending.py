@@ -44,7 +44,7 @@ async def resolve(host: str, port: int) -> Sequence[str]:
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[list[str]] = loop.create_future()
 
-    def tell(found: list[str] | OSError) -> None:
+    def resolve_with(found: list[str] | OSError) -> None:
         if answer.done():
             return
         if isinstance(found, OSError):
@@ -61,7 +61,7 @@ async def resolve(host: str, port: int) -> Sequence[str]:
         except UnicodeError:
             found = OSError("this is no name of a host")
         with suppress(RuntimeError):  # The loop may be closed by now.
-            loop.call_soon_threadsafe(tell, found)
+            loop.call_soon_threadsafe(resolve_with, found)
 
     # A name server that does not answer must not hold up the end of the program, as the loop's threads would.
     threading.Thread(target=ask, name="webhooks-resolve", daemon=True).start()

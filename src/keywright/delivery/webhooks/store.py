@@ -306,7 +306,7 @@ def begin_next(tx: WriteTransaction, endpoint_id: int, licenses_done: Iterable[i
     _BEGIN.execute(tx.connection, [{"where_id": one, "next_attempt_at": to_seconds(now)} for one in new])
 
 
-def bring_forward(tx: WriteTransaction, endpoint_id: int, now: datetime) -> None:
+def attempt_now(tx: WriteTransaction, endpoint_id: int, now: datetime) -> None:
     """Let all deliveries that wait for another attempt have it now."""
     query = update(webhook_deliveries).where(
         _column.endpoint_id == endpoint_id, _column.next_attempt_at > to_seconds(now)
@@ -318,7 +318,7 @@ def begin_again(tx: WriteTransaction, endpoint_id: int, now: datetime) -> None:
     """Forget the attempts of all deliveries that wait; those that had one next have it now."""
     waiting = update(webhook_deliveries).where(_column.endpoint_id == endpoint_id, _IS_WAITING)
     tx.connection.execute(waiting.values(attempts=0, first_attempt_at=None))
-    bring_forward(tx, endpoint_id, now)
+    attempt_now(tx, endpoint_id, now)
 
 
 def delete_finished(tx: WriteTransaction, before: datetime, *, limit: int) -> int:

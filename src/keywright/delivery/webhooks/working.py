@@ -79,7 +79,7 @@ def _save_attempts(work: UnitOfWork, command: WorkOnEndpoint, endpoint: Endpoint
     store.begin_next(work.tx, endpoint.id, done, now)
     began = endpoint.failing_at
     if has_delivered and not has_failed and began is not None and now - began >= _OUTAGE:
-        store.bring_forward(work.tx, endpoint.id, now)
+        store.attempt_now(work.tx, endpoint.id, now)
     return changed
 
 
@@ -197,8 +197,8 @@ def _look_for_events(
             tx, after_id=position, until_id=until_id, license_id=None, limit=size, names=names
         )
         recent = [one for one in some if is_recent or one.event.occurred_at >= oldest]
-        told = [one for one in recent if rules.is_told_of(endpoint, one.event)]
-        wanted += select_of_product(tx, told, endpoint.product_id)
+        wanted = [one for one in recent if rules.is_notified_of(endpoint, one.event)]
+        wanted += select_of_product(tx, wanted, endpoint.product_id)
         position = some[-1].id if len(some) == size else until_id
         if len(wanted) >= _MAX_EVENTS or position == until_id:
             break

@@ -12,7 +12,7 @@ from keywright.core.fields import Fields, build_finish
 from keywright.core.nouns import Create, Member, Noun, Update, list_members
 from keywright.db.rows import Records
 from keywright.http.admin.periods import ListPage, read_page
-from keywright.http.admin.undo import Past, read_past, refuse_undo, say_whether_undone, undo_form
+from keywright.http.admin.undo import Past, explain_undo, read_past, refuse_undo, undo_form
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.formats import _
 from keywright.http.pages.forms import Inputs, require_id
@@ -128,7 +128,7 @@ class CrudSection(Section):
         if request.is_post:
             request.change(self.noun.delete(context=request.context, id=one.id))
             return request.redirect(self.path, _(self.deleted, **named), undo)
-        sentences = [*(_(text, **named) for text in self.warnings), say_whether_undone(undo)]
+        sentences = [*(_(text, **named) for text in self.warnings), explain_undo(undo)]
         return request.confirm(_(self.question, **named), sentences, button=_("Delete"), back=self.path)
 
     @page("/{id:number}/undo", methods=("POST",), right=Right.CHANGE)

@@ -89,7 +89,7 @@ class EventView(NamedTuple):
     changes: tuple[FieldChange, ...]
     actor: str
     #: Whether it was not the server by itself.
-    is_by_somebody: bool
+    is_by_person: bool
     address: str
     license_id: int | None
     #: The customer and the product of the license.
@@ -122,7 +122,7 @@ def to_view(record: EventRecord, names: EventNames = NO_NAMES, reader: User | No
         text=describe_in_html(event, names),
         changes=list_changes(event, names.products, names.customers),
         actor=describe_actor(event.actor, names),
-        is_by_somebody=event.actor != _ITSELF,
+        is_by_person=event.actor != _ITSELF,
         address="" if is_address_hidden(event, reader) else event.ip_address,
         license_id=event.license_id or None,
         customer=None if owner is None else _name(owner.customer_id, names.customers),

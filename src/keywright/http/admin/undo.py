@@ -85,7 +85,7 @@ def may_undo(request: PageRequest, user_id: int | None) -> bool:
     return made_by is None or model.may(request.user.role, _RIGHT_OF[made_by.role])
 
 
-def say_whether_undone(undo: str) -> str:
+def explain_undo(undo: str) -> str:
     """A sentence for the page that asks before a deletion; ``undo`` is what ``undo_form`` returned."""
     return _("You can undo this right afterwards.") if undo else _("This cannot be undone.")
 

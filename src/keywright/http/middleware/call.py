@@ -54,7 +54,7 @@ class Interface(Protocol):
         """Whether a client call has its license key in the body."""
 
     @property
-    def tells_limits(self) -> bool:
+    def states_limits(self) -> bool:
         """Whether answers have the headers ``RateLimit`` and ``RateLimit-Policy``."""
 
     @property

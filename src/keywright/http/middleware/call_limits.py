@@ -165,7 +165,7 @@ class _Group:
         shown = {name: limit for name, limit in limits.items() if limit.is_on}
         policies = (f'"{name}";q={one.burst};w={one.window}' for name, one in shown.items())
         self._policy = (b"ratelimit-policy", ", ".join(policies).encode())
-        #: Each limit with what is told while its bucket is full; most are.
+        #: Each limit with its header while its bucket is full; most are.
         self._limits = [(name, one, f'"{name}";r={one.burst};t=0') for name, one in shown.items()]
         all_full = (b"ratelimit", ", ".join(full for _, _, full in self._limits).encode())
         self._all_full: Headers = (self._policy, all_full) if shown else ()
@@ -177,11 +177,11 @@ class _Group:
         if self._sources is not None and not any([source in one for one in self._sources]):
             return self._all_full
         now = monotonic()
-        told = []
+        items = []
         for name, one, full in self._limits:
             state = one.find_state(now, digest(key) if name == _OF_LICENSE else source)
-            told.append(full if state is None else f'"{name}";r={state[0]};t={state[1]}')
-        return self._policy, (b"ratelimit", ", ".join(told).encode())
+            items.append(full if state is None else f'"{name}";r={state[0]};t={state[1]}')
+        return self._policy, (b"ratelimit", ", ".join(items).encode())
 
 
 _OF_LICENSE = "license-activations"

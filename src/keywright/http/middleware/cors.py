@@ -20,7 +20,7 @@ class CorsNames(NamedTuple):
     seen_openly: bytes
     seen: bytes
     #: Whether open addresses allow every origin in answers to requests that name none, too.
-    is_always_told: bool = True
+    is_always_sent: bool = True
 
 
 class Cors:
@@ -29,7 +29,7 @@ class Cors:
     def __init__(self, allowed_origins: Collection[str], names: CorsNames) -> None:
         self._origins = frozenset(origin.encode() for origin in allowed_origins)
         self._sent = names.sent
-        self._is_always_told = names.is_always_told
+        self._is_always_sent = names.is_always_sent
         self._any_origin: Headers = (
             (b"access-control-allow-origin", b"*"),
             (b"access-control-expose-headers", names.seen_openly),
@@ -39,7 +39,7 @@ class Cors:
     def headers(self, address: Address[Any] | None, origin: bytes) -> Headers:
         """The headers of an answer; ``origin`` is empty where the request names none."""
         if address is not None and address.is_open:
-            return self._any_origin if origin or self._is_always_told else ()
+            return self._any_origin if origin or self._is_always_sent else ()
         if not self._origins:
             return ()
         if origin not in self._origins:

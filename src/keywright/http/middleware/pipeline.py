@@ -127,7 +127,7 @@ class Pipeline:
             error = limits.end(call, error) or error
             call.error_code = error.code
             answer = call.interface.write_error(error, call)
-        if call.interface.tells_limits:
+        if call.interface.states_limits:
             answer.headers += self._middlewares.limit_headers.headers(call)
         cors = self._cors[call.interface]
         answer.headers += cors.headers(call.address, call.headers.get(b"origin", b""))

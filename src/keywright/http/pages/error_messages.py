@@ -75,18 +75,18 @@ _LARGE_NUMBER = re.compile(r"\d{1,3}(,\d{3})+")
 
 def explain(reason: object, subject: str = "It") -> str:
     """The sentence about a value that a parser refused: ``It must be an e-mail address.``"""
-    said = f"{subject} {reason}."
-    found = find_sentence(said)
+    text = f"{subject} {reason}."
+    found = find_sentence(text)
     if found is None:
-        return said
+        return text
     sentence, values = found
     return _(sentence, **{name: _localize(value) for name, value in values.items()})
 
 
-def find_sentence(said: str) -> tuple[str, dict[str, str]] | None:
+def find_sentence(text: str) -> tuple[str, dict[str, str]] | None:
     """The one of ``SENTENCES`` that says this, and its values."""
     for sentence, pattern in _patterns():
-        if (found := pattern.fullmatch(said)) is not None:
+        if (found := pattern.fullmatch(text)) is not None:
             return sentence, found.groupdict()
     return None
 

@@ -53,8 +53,8 @@ class Downloads:
     body_limit = untrusted_body_limit = 0
     has_own_credentials = True
     has_keys_in_body = False
-    tells_limits = False
-    cors_names = CorsNames(b"", b"", b"", is_always_told=False)
+    states_limits = False
+    cors_names = CorsNames(b"", b"", b"", is_always_sent=False)
 
     def __init__(self, settings: Settings, desk: Desk, ring: KeyRing) -> None:
         self.desk = desk
@@ -97,7 +97,7 @@ class Downloads:
 
     def write_error(self, error: e.KeywrightError, _call: Call | None = None) -> Answer:
         """The answer for an error, in one sentence: people see it in their browsers."""
-        text = error.say(error.sentence)
+        text = error.fill(error.sentence)
         kind = (b"content-type", b"text/plain; charset=utf-8")
         return Answer(error.status, text.encode(), error_headers(error), content_type=kind)
 

@@ -87,8 +87,8 @@ class Offline:
     body_limit = untrusted_body_limit = _MAX_BODY
     has_own_credentials = True
     has_keys_in_body = True
-    tells_limits = False
-    cors_names = CorsNames(b"", b"", b"", is_always_told=False)
+    states_limits = False
+    cors_names = CorsNames(b"", b"", b"", is_always_sent=False)
 
     def __init__(self, desk: Desk, signatures: Signatures) -> None:
         self.desk = desk

@@ -162,8 +162,8 @@ def serve(settings: Settings, storage: Storage, application: Application, *, whe
     address cannot be used.
     """
     with closing(ListeningSockets.open(settings)) as listening:
-        say_ready = partial(when_ready, listening.url, listening.admin_url)
-        _run(settings, storage, application, listening, when_ready=say_ready)
+        report_ready = partial(when_ready, listening.url, listening.admin_url)
+        _run(settings, storage, application, listening, when_ready=report_ready)
 
 
 def serve_with_workers(

@@ -41,7 +41,7 @@ class V2:
     malformed = wire.MALFORMED
     has_own_credentials = False
     has_keys_in_body = False
-    tells_limits = False
+    states_limits = False
     cors_names = CorsNames(
         b"Authorization, Content-Type, Idempotency-Key",
         b"Idempotency-Replayed, Retry-After",
@@ -131,8 +131,8 @@ class V2:
 
     def write_error(self, error: e.KeywrightError, call: Call) -> Answer:
         """The answer for an error, in the words of the action."""
-        sayings = call.action.sayings if isinstance(call.action, Action) else wire.NO_SAYINGS
-        return wire.write_error(error, sayings)
+        sentences = call.action.sentences if isinstance(call.action, Action) else wire.NO_SENTENCES
+        return wire.write_error(error, sentences)
 
     def _change_action(self, call: Call, method: str) -> Action:
         """The action of another method at the call's address."""

@@ -88,11 +88,11 @@ class Relay:
         except UnknownLicense:
             # Nothing has been decided for this call.
             call.is_begun = False
-            if not await self._bring(call):
+            if not await self._find_there(call):
                 raise
         return await answer(call)
 
-    async def _bring(self, call: Call) -> bool:
+    async def _find_there(self, call: Call) -> bool:
         """Whether the license of this call has come. Raises ``OldSystemUnavailable`` or
         ``RateLimited``.
         """

@@ -10,7 +10,7 @@ from keywright.http.middleware import routing
 from keywright.http.middleware.call import Call
 from keywright.http.middleware.routing import Right
 from keywright.http.v2 import generators, licenses, parameters
-from keywright.http.v2.wire import NO_SAYINGS, Sayings
+from keywright.http.v2.wire import NO_SENTENCES, Sentences
 
 
 def parse_setting(setting: str) -> list[str]:
@@ -53,7 +53,7 @@ def join_key(words: list[str]) -> list[str]:
 class Action(NamedTuple):
     """The action of a method at an address.
 
-    ``takes`` names its parameters; ``sayings`` are its own words for some refusals. ``unreadable`` is the
+    ``takes`` names its parameters; ``sentences`` are its own words for some refusals. ``unreadable`` is the
     refusal of a body that is neither a form nor an object.
     """
 
@@ -62,7 +62,7 @@ class Action(NamedTuple):
     answer: Callable[[Call], Awaitable[Answer]]
     changes: bool = True
     takes: tuple[str, ...] = ()
-    sayings: Sayings = NO_SAYINGS
+    sentences: Sentences = NO_SENTENCES
     unreadable: type[e.KeywrightError] | None = None
 
 
@@ -87,7 +87,7 @@ _DEACTIVATE = Action(
     Right.CORE,
     licenses.deactivate,
     takes=("token",),
-    sayings={e.UnknownLicense: "License Key: {key} could not be found or is deactivated."},
+    sentences={e.UnknownLicense: "License Key: {key} could not be found or is deactivated."},
 )
 _LIST = Action(
     "list_licenses",
@@ -120,7 +120,7 @@ _DELETE = Action(
     "delete_license",
     Right.WRITE,
     licenses.delete_license,
-    sayings={e.UnknownLicense: "The license key could not be found or deleted."},
+    sentences={e.UnknownLicense: "The license key could not be found or deleted."},
 )
 _LIST_GENERATORS = Action(
     "list_generators",
@@ -145,13 +145,13 @@ _UPDATE_GENERATOR = Action(
     Right.WRITE,
     generators.update_generator,
     takes=parameters.GENERATOR_PARAMETERS,
-    sayings={e.UnknownPolicy: "The generator could not be updated."},
+    sentences={e.UnknownPolicy: "The generator could not be updated."},
 )
 _DELETE_GENERATOR = Action(
     "delete_generator",
     Right.WRITE,
     generators.delete_generator,
-    sayings={e.UnknownPolicy: "The generator key could not be found or deleted."},
+    sentences={e.UnknownPolicy: "The generator key could not be found or deleted."},
 )
 _GENERATE = Action(
     "generate",

@@ -22,9 +22,9 @@ from keywright.licensing.licenses.rules import remaining_activations
 from keywright.provisioning.policies.model import Policy
 
 #: Another sentence for an error, where an operation says it in its own words.
-Sayings = Mapping[type[e.KeywrightError], str]
+Sentences = Mapping[type[e.KeywrightError], str]
 
-NO_SAYINGS: Sayings = MappingProxyType({})
+NO_SENTENCES: Sentences = MappingProxyType({})
 
 #: The answers to the errors that calls of v2 meet, in the catalog's order. ``Unavailable`` is a group.
 PROBLEMS: dict[type[e.KeywrightError], e.V2] = {
@@ -35,15 +35,15 @@ PROBLEMS: dict[type[e.KeywrightError], e.V2] = {
 MALFORMED = frozenset(kind for kind, problem in PROBLEMS.items() if problem.status == 400)
 
 
-def write_error(error: e.KeywrightError, sayings: Sayings = NO_SAYINGS) -> Answer:
+def write_error(error: e.KeywrightError, sentences: Sentences = NO_SENTENCES) -> Answer:
     """The answer for an error."""
-    return Answer(*write(error, sayings), error_headers(error))
+    return Answer(*write(error, sentences), error_headers(error))
 
 
-def write(error: e.KeywrightError, sayings: Sayings) -> tuple[int, bytes]:
+def write(error: e.KeywrightError, sentences: Sentences) -> tuple[int, bytes]:
     """The status and the body that say this error."""
     status, code, sentence = error.v2 or PROBLEMS[e.Fault]
-    message = error.say(sayings.get(type(error), sentence))
+    message = error.fill(sentences.get(type(error), sentence))
     data: dict[str, Any] = {"status": status}
     if isinstance(error, e.InvalidParameters):
         data["params"] = error.reasons

@@ -168,7 +168,7 @@ def write_problem(error: e.KeywrightError, hint: str = "") -> Answer:
 
 def describe(error: e.KeywrightError) -> str:
     """The sentence about an error."""
-    return error.say(error.problem_detail or PROBLEMS[error.problem].detail or error.sentence)
+    return error.fill(error.problem_detail or PROBLEMS[error.problem].detail or error.sentence)
 
 
 def describe_problem(code: str) -> dict[str, Any]:

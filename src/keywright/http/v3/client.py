@@ -12,7 +12,7 @@ from keywright.http.v3 import client_schemas as schemas
 from keywright.http.v3.answers import encode
 from keywright.http.v3.call import Call
 from keywright.http.v3.route import JSON_TYPE, JWT_TYPE, Route
-from keywright.http.v3.signed import change, say_granted, sign
+from keywright.http.v3.signed import change, content_of_granted, sign
 from keywright.identity.model import Permissions
 from keywright.licensing.activations import devices
 from keywright.licensing.activations.model import (
@@ -32,7 +32,7 @@ from keywright.licensing.licenses.rules import CHECK_SECONDS, terms_of
 from keywright.licensing.validation import Code, Validated, ValidateLicense
 from keywright.signing import rules
 from keywright.signing.explanation import show_license, show_removed, show_signed_license
-from keywright.signing.rules import Said
+from keywright.signing.rules import SignedContent
 
 _READING = (Permissions.READ, Permissions.READ_WRITE)
 
@@ -66,16 +66,16 @@ async def validate(call: Call, body: schemas.Validate) -> Answer:
     call.is_key_unknown = found.findings.code is Code.UNKNOWN_LICENSE
     if query.is_device_named and not (found.findings.is_valid or call.is_key_unknown):
         call.finding = found.findings.code
-    said = _say(call, found) if call.is_signed else None
-    ends_at = None if said is None else rules.ends_at(said)
+    content = _content_of(call, found) if call.is_signed else None
+    ends_at = None if content is None else rules.ends_at(content)
     if found.findings.is_valid and found.activation is not None:
         kept = await _keep_offline(call, found, found.activation, ends_at)
         if kept is None:
             # The device has lost its place since then.
             return await validate(call, body)
-        ends_at = None if said is None else kept
+        ends_at = None if content is None else kept
     answer = _write_validation(call, found)
-    return answer if said is None else await sign(call, answer, said, ends_at)
+    return answer if content is None else await sign(call, answer, content, ends_at)
 
 
 async def _keep_offline(
@@ -100,10 +100,10 @@ async def _keep_offline(
     return None if kept is None else ends_at or now
 
 
-def _say(call: Call, found: Validated) -> Said:
+def _content_of(call: Call, found: Validated) -> SignedContent:
     """The contents of the signed answer to a validation."""
     view, body, now = found.view, call.body, call.now
-    return Said(
+    return SignedContent(
         findings=found.findings,
         now=now,
         view=view,
@@ -198,13 +198,15 @@ async def activate(call: Call, body: schemas.Activate) -> Answer:
         answer.is_unchanged = place.change is PlaceChange.KEPT and place.update_token is None
         return answer
 
-    def say(place: DevicePlace) -> Said:
+    def build_content(place: DevicePlace) -> SignedContent:
         shown = show_signed_license(place.view, now)
         removed = show_removed(place.removed)
-        said = say_granted(call, place.view, shown, activation=place.activation, now=now, removed=removed)
-        return replace(said, update_token=place.update_token)
+        content = content_of_granted(
+            call, place.view, shown, activation=place.activation, now=now, removed=removed
+        )
+        return replace(content, update_token=place.update_token)
 
-    return await change(call, command, write, say)
+    return await change(call, command, write, build_content)
 
 
 async def deactivate(call: Call, body: schemas.Deactivate) -> Answer:

@@ -305,7 +305,7 @@ class _Search:
             except ValueError as reason:
                 self._errors.append(FieldError(pointer, "invalid", str(reason)))
             except ValueRefusal as refusal:
-                detail = f"is refused: {refusal.say(refusal.sentence)}"
+                detail = f"is refused: {refusal.fill(refusal.sentence)}"
                 self._errors.append(FieldError(pointer, "invalid", detail))
 
 

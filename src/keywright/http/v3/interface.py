@@ -48,9 +48,9 @@ class V3:
     body_limit = untrusted_body_limit = MAX_BODY
     has_own_credentials = True
     has_keys_in_body = True
-    tells_limits = True
+    states_limits = True
     cors_names = CorsNames(
-        b"Authorization, Content-Type, Idempotency-Key, If-Match", _SEEN, _SEEN, is_always_told=False
+        b"Authorization, Content-Type, Idempotency-Key, If-Match", _SEEN, _SEEN, is_always_sent=False
     )
 
     def __init__(

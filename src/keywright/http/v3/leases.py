@@ -13,7 +13,7 @@ from keywright.http.v3.call import Call
 from keywright.http.v3.client_schemas import ProgramCall
 from keywright.http.v3.route import JSON_TYPE, JWT_TYPE, Route
 from keywright.http.v3.schemas import Page
-from keywright.http.v3.signed import change, say_granted
+from keywright.http.v3.signed import change, content_of_granted
 from keywright.licensing.activations.model import Device, LicenseView
 from keywright.licensing.leases import rules
 from keywright.licensing.leases.model import (
@@ -27,7 +27,7 @@ from keywright.licensing.leases.model import (
     TakeLease,
 )
 from keywright.signing.explanation import ClientLicense, show_license
-from keywright.signing.rules import Said, hash_key
+from keywright.signing.rules import SignedContent, hash_key
 
 
 def show(lease: Lease, now: datetime) -> client_schemas.Lease:
@@ -58,7 +58,7 @@ async def take_lease(call: Call, body: client_schemas.TakeLease) -> Answer:
         shown = client_schemas.TakenLease(_show(granted), _show_license(call, granted), body.nonce)
         return _answer(shown, granted, status=201 if granted.leased.is_new else 200)
 
-    return await change(call, command, write, partial(_say, call))
+    return await change(call, command, write, partial(_content_of, call))
 
 
 async def renew_lease(call: Call, body: client_schemas.RenewLease) -> Answer:
@@ -73,7 +73,7 @@ async def renew_lease(call: Call, body: client_schemas.RenewLease) -> Answer:
         license, was_lost = _show_license(call, granted), granted.leased.was_lost
         return _answer(client_schemas.RenewedLease(_show(granted), was_lost, license, body.nonce), granted)
 
-    return await change(call, command, write, partial(_say, call))
+    return await change(call, command, write, partial(_content_of, call))
 
 
 async def release_lease(call: Call, body: client_schemas.ReleaseLease) -> Answer:
@@ -151,12 +151,12 @@ def _show(granted: GrantedLease) -> client_schemas.ClientLease:
     return client_schemas.ClientLease(lease.lease_id, lease.expires_at, rules.renew_at(lease))
 
 
-def _say(call: Call, granted: GrantedLease) -> Said:
+def _content_of(call: Call, granted: GrantedLease) -> SignedContent:
     """The contents of the signed answer about a lease."""
     shown = _show_license(call, granted)
     shown.key_hash = hash_key(granted.view.license.key)
     lease, activation = granted.leased.lease, granted.activation
-    return say_granted(call, granted.view, shown, activation=activation, now=call.now, lease=lease)
+    return content_of_granted(call, granted.view, shown, activation=activation, now=call.now, lease=lease)
 
 
 def _show_license(call: Call, granted: GrantedLease) -> ClientLicense:

@@ -19,17 +19,17 @@ from keywright.licensing.licenses.rules import CHECK_SECONDS, terms_of
 from keywright.licensing.validation import Facts, next_check_at, validate
 from keywright.signing.jws import encode_base64url
 from keywright.signing.model import TokenType
-from keywright.signing.rules import Said, build_claims
+from keywright.signing.rules import SignedContent, build_claims
 
 _JWT = (b"content-type", JWT_TYPE.encode())
 _ID_BYTES = 16
 
 
-async def sign(call: Call, answer: Answer, said: Said, ends_at: datetime | None) -> Answer:
+async def sign(call: Call, answer: Answer, content: SignedContent, ends_at: datetime | None) -> Answer:
     """The answer with a signed body of these contents, valid until ``ends_at``."""
     context = call.context
     issuer = await call.signatures.find_issuer(context)
-    claims = encode(build_claims(said, issuer, secrets.token_urlsafe(_ID_BYTES), ends_at))
+    claims = encode(build_claims(content, issuer, secrets.token_urlsafe(_ID_BYTES), ends_at))
     answer.body = await call.signatures.sign(_with_question(call, claims), context)
     answer.content_type = _JWT
     return answer
@@ -67,10 +67,13 @@ async def sign_update(call: Call, answer: Answer) -> Answer:
 
 
 async def change(
-    call: Call, command: Command, write: Callable[[Any], Answer], say: Callable[[Any], Said]
+    call: Call,
+    command: Command,
+    write: Callable[[Any], Answer],
+    build_content: Callable[[Any], SignedContent],
 ) -> Answer:
     """Submit the command. ``write`` makes the answer from its outcome; one that is to be signed says what
-    ``say`` returns instead.
+    ``build_content`` returns instead.
 
     What is kept for a repeated call are the claims: the answer to it has the same end.
     """
@@ -81,7 +84,7 @@ async def change(
 
     def write_claims(outcome: Any) -> Answer:
         answer = write(outcome)
-        answer.body = encode(build_claims(say(outcome), issuer, token_id))
+        answer.body = encode(build_claims(build_content(outcome), issuer, token_id))
         answer.content_type = _JWT
         return answer
 
@@ -103,7 +106,7 @@ def _with_question(call: Call, claims: bytes) -> bytes:
     return b'%b,"asked":"%b"}' % (claims[:-1], encode_base64url(asked))
 
 
-def say_granted(
+def content_of_granted(
     call: Call,
     view: LicenseView,
     shown: Any,
@@ -112,7 +115,7 @@ def say_granted(
     now: datetime,
     lease: Lease | None = None,
     removed: Any = None,
-) -> Said:
+) -> SignedContent:
     """The contents of an answer to a device that got what it asked for. ``shown`` is the public view."""
     body = call.body
     has_place = activation is not None and activation.deactivated_at is None
@@ -125,7 +128,7 @@ def say_granted(
         usage=view.usage,
         built_at=body.built_at,
     )
-    return Said(
+    return SignedContent(
         findings=validate(facts),
         now=now,
         view=view,

@@ -149,7 +149,9 @@ def subscription_of(known: Known) -> Subscription | None:
     found = known.subscription
     for one in known.payments.values():
         if one.subscription is not None and one.paid_at is not None:
-            found = _with_state(found or Subscription(ref=one.subscription), SaleState.ACTIVE, _said_at(one))
+            found = _with_state(
+                found or Subscription(ref=one.subscription), SaleState.ACTIVE, _reported_at(one)
+            )
     return found
 
 
@@ -162,7 +164,7 @@ def adopt(known: Known, ref: str, other: Known) -> Known:
         return known
     for one in other.payments.values():
         if _is_period(one) and one.until is not None:
-            known = learn(known, Renewal(subscription=ref, until=one.until), _said_at(one))
+            known = learn(known, Renewal(subscription=ref, until=one.until), _reported_at(one))
     found = _with_state(known.subscription or Subscription(ref=ref), new.state, new.state_at)
     found = replace(found, ended_at=max(found.ended_at, new.ended_at))
     return known._replace(subscription=replace(found, snapshots={**new.snapshots, **found.snapshots}))
@@ -188,7 +190,7 @@ def _is_period(payment: Payment) -> bool:
     return subscription is not None and until is not None and payment.order == period_ref(subscription, until)
 
 
-def _said_at(payment: Payment) -> int:
+def _reported_at(payment: Payment) -> int:
     return payment.state_at if _is_period(payment) else payment.paid_at or 0
 
 
@@ -199,7 +201,7 @@ def is_proration(payment: Payment) -> bool:
 
 def place_of(payment: Payment) -> tuple[int, datetime, str]:
     """Its place among others: of two at the same moment, the one for the later period is last."""
-    return _said_at(payment), payment.until or datetime.min.replace(tzinfo=UTC), payment.order
+    return _reported_at(payment), payment.until or datetime.min.replace(tzinfo=UTC), payment.order
 
 
 class _Paid(NamedTuple):
@@ -250,7 +252,7 @@ def list_good(known: Known, order: str) -> list[int]:
     good = [one for one in paid.good if _state_of(one) in (SaleState.ACTIVE, SaleState.GRACE)]
     # The first period is that of the order.
     later = sorted(paid.periods, key=place_of)[1:] if len(paid.named) == 1 else []
-    return [*(one.paid_at for one in good if one.paid_at is not None), *map(_said_at, later)]
+    return [*(one.paid_at for one in good if one.paid_at is not None), *map(_reported_at, later)]
 
 
 def _resumed(want: Wanted, subscription: Subscription | None) -> Wanted:
@@ -301,11 +303,13 @@ def _paid_until(paid: _Paid) -> datetime | Unset:
     """Until when is paid, as the newest payment or period says. Where none does, until the next payment
     after the last one that is good, which was refunded; or as a refunded one says.
     """
-    said = [(_said_at(one), one.until) for one in (*paid.good, *paid.periods) if one.until is not None]
-    if said:
-        return max(said)[1]
+    reported = [
+        (_reported_at(one), one.until) for one in (*paid.good, *paid.periods) if one.until is not None
+    ]
+    if reported:
+        return max(reported)[1]
     refunded = [one for one in paid.named if one not in paid.good]
-    later = [one.paid_at for one in refunded if one.paid_at and one.paid_at > _said_at(paid.good[-1])]
+    later = [one.paid_at for one in refunded if one.paid_at and one.paid_at > _reported_at(paid.good[-1])]
     if later:
         return to_moment(min(later))
     return max((one.until for one in refunded if one.until is not None), default=UNSET)

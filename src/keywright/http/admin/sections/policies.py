@@ -26,10 +26,10 @@ from keywright.http.admin.terms_form import (
     write_terms,
 )
 from keywright.http.admin.undo import (
+    explain_undo,
     fields_of,
     read_past,
     refuse_undo,
-    say_whether_undone,
     to_undo,
     undo_form,
 )
@@ -180,7 +180,7 @@ class Policies(Section):
                 _("Licenses that it has made stay valid."),
                 _("A job that still uses it will fail."),
                 _("To let it make no more licenses, archive it instead."),
-                say_whether_undone(undo),
+                explain_undo(undo),
             ],
             button=_("Delete"),
             back="/policies",

@@ -141,8 +141,10 @@ class Webhooks(Section):
                 context=request.context, id=endpoint.id, fields=WebhookFields(is_enabled=is_enabled)
             )
         )
-        said = _("The webhook continues where it stopped.") if is_enabled else _("The webhook is disabled.")
-        return request.redirect(_path(endpoint), said)
+        message = (
+            _("The webhook continues where it stopped.") if is_enabled else _("The webhook is disabled.")
+        )
+        return request.redirect(_path(endpoint), message)
 
     @page("/{id:number}/test", methods=("POST",))
     def test(self, request: PageRequest) -> Response:
