@@ -72,7 +72,7 @@ class LicenseFields(Fields):
     ) = UNSET
 
 
-class ShownFields(msgspec.Struct, frozen=True, kw_only=True):
+class ShownFields(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The same as they are shown and imported."""
 
     external_id: Annotated[str | None, about("What another system of yours calls it.", "crm-9001")] = None
