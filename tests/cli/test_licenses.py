@@ -15,6 +15,7 @@ from keywright.http.v2 import wire
 from keywright.licensing.activations.model import LicenseRecord, Validate
 from keywright.registry import open_executor
 from tests.cli.conftest import Keywright
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 
@@ -88,7 +89,7 @@ def test_a_key_that_is_taken_is_refused(keywright: Keywright) -> None:
     assert "another license already has this key" in keywright.refused("license", "create", "--key", KEY)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("option", "value", "reason"),
     [
         ("--max", "-1", "must be an integer from 0 to 2147483647"),

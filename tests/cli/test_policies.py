@@ -12,6 +12,7 @@ from keywright.licensing.terms.model import Terms
 from keywright.provisioning.policies.model import Policy
 from tests.cli.conftest import Keywright
 from tests.makers import NOW
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 
@@ -174,7 +175,7 @@ def test_keys_that_could_be_guessed_are_refused_unless_forced(keywright: Keywrig
     keywright(*weak, "--force")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "options",
     [
         ("--chunks", "0"),

@@ -20,6 +20,7 @@ from keywright.identity import store
 from tests import forking
 from tests.cli.conftest import Keywright, run
 from tests.server import environment
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 KEY = "ABCDE-FGHIJ-12345"
@@ -72,7 +73,7 @@ def test_every_command_that_was_promised_is_there() -> None:
     assert {" ".join(path) for path, one in COMMANDS.items() if not hasattr(one, "commands")} == promised
 
 
-@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+@each_row("path", COMMANDS, ids=" ".join)
 def test_every_command_explains_itself_and_each_of_its_options(
     path: tuple[str, ...], nowhere: Keywright
 ) -> None:

@@ -19,6 +19,7 @@ from tests.http.asking import (
     raw,
 )
 from tests.server import NO_LIMITS, RunningServer, running
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 
@@ -30,7 +31,7 @@ def key(vendor: Client) -> str:
     return vendor.license()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "path",
     [
         "/wp-json/lmfwc/v2/licenses/validate/{key}/",
@@ -77,8 +78,8 @@ def rest_route(path: str, how: str) -> str:
     return "rest_route=" + (quote(path, safe="") if how == ENCODED else path)
 
 
-@pytest.mark.parametrize("site", ["/", "/index.php", "//index.php", "/index.php/"])
-@pytest.mark.parametrize("how", [PLAIN, ENCODED])
+@each_row("site", ["/", "/index.php", "//index.php", "/index.php/"])
+@each_row("how", [PLAIN, ENCODED])
 def test_rest_route_is_the_path_of_sites_without_pretty_permalinks(
     program: Client, vendor: Client, site: str, how: str
 ) -> None:
@@ -102,18 +103,18 @@ def test_rest_route_is_the_path_of_sites_without_pretty_permalinks(
     assert program.get(site, query=f"a=b&{query}&c=d").body == program.validate(key).body
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     ["/lmfwc/v2/licenses//validate/{}/", "//lmfwc//v2/licenses/validate/{}", "lmfwc/v2/licenses/validate/{}"],
 )
-@pytest.mark.parametrize("how", [PLAIN, ENCODED])
+@each_row("how", [PLAIN, ENCODED])
 def test_slashes_too_many_are_ignored_in_rest_route(program: Client, key: str, value: str, how: str) -> None:
     reply = program.get("/", query=rest_route(value.format(key), how))
     assert reply.body == program.validate(key).body
 
 
-@pytest.mark.parametrize("how", [PLAIN, ENCODED])
-@pytest.mark.parametrize("odd", ["A/B", "A B", "A+B", "A&B", "A%2FB", "A%41", "ключ", "A=B#C?D", "A/B/C"])
+@each_row("how", [PLAIN, ENCODED])
+@each_row("odd", ["A/B", "A B", "A+B", "A&B", "A%2FB", "A%41", "ключ", "A=B#C?D", "A/B/C"])
 def test_keys_in_rest_route_are_decoded_once(vendor: Client, program: Client, how: str, odd: str) -> None:
     key = vendor.license(license_key=f"CANARY-{odd}-{how}")
     below = "/lmfwc/v2/licenses/validate/"
@@ -182,7 +183,7 @@ INDEX = {
 }
 
 
-@pytest.mark.parametrize(
+@each_row(
     "path",
     [
         "/wp-json",
@@ -213,16 +214,14 @@ def test_the_index_names_the_namespace_and_the_routes_with_their_methods(
     assert_refused(program.post(path), NO_ROUTE, code="rest_no_route", status=405)
 
 
-@pytest.mark.parametrize("path", ["/index.php", "/wp-login.php", "/index.php/lmfwc/v2/licenses"])
-@pytest.mark.parametrize("query", ["", "rest_route=/wp/v2/posts", "route=/lmfwc/v2/licenses"])
+@each_row("path", ["/index.php", "/wp-login.php", "/index.php/lmfwc/v2/licenses"])
+@each_row("query", ["", "rest_route=/wp/v2/posts", "route=/lmfwc/v2/licenses"])
 def test_other_addresses_are_nowhere(program: Client, path: str, query: str) -> None:
     assert_refused(program.get(path, query=query), NO_ROUTE, code="rest_no_route")
 
 
-@pytest.mark.parametrize("site", ["/", "/index.php"])
-@pytest.mark.parametrize(
-    "route", ["", "/wp/v2/posts", "/lmfwc", "/lmfwc/v3/licenses", "/wp-json/lmfwc/v2/licenses"]
-)
+@each_row("site", ["/", "/index.php"])
+@each_row("route", ["", "/wp/v2/posts", "/lmfwc", "/lmfwc/v3/licenses", "/wp-json/lmfwc/v2/licenses"])
 def test_other_routes_are_nowhere(program: Client, site: str, route: str) -> None:
     for method in ("GET", "POST", "DELETE"):
         for how in (PLAIN, ENCODED):

@@ -11,6 +11,7 @@ from keywright.provisioning.products import NameKind, SaveName
 from keywright.search.statistics import SaveCounters
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said, title
 from tests.server import RunningServer
+from tests.tables import each_row
 
 _SECRETS = re.compile(r"c[ks]_[0-9a-f]{40}")
 
@@ -91,7 +92,7 @@ def test_an_api_key_can_expire(ada: Visitor) -> None:
     assert "expires Feb 4, 2101" in page
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "complaint"),
     [
         ({"name": "", "permissions": "read"}, "This field is required."),

@@ -18,6 +18,7 @@ from keywright.provisioning.products import NameKind, SaveName
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said
 from tests.http.admin_licenses import a_number, activate, make
 from tests.server import RunningServer, running
+from tests.tables import each_row
 
 #: What the tests of this module write down happened on these days.
 DAY = datetime(2024, 2, 28, 23, 59, 59, tzinfo=UTC)
@@ -71,7 +72,7 @@ def test_the_newest_is_said_first_and_in_words(ada: Visitor) -> None:
     assert any("License …0002 deleted license 2 root at the terminal local" in row for row in rows)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "expected"),
     [
         ("?what=license.activated", ["activated (1)"]),
@@ -120,7 +121,7 @@ def test_whom_a_colon_ends_is_everybody_who_begins_so(carol: Visitor) -> None:
     assert rows_of(carol, "?what=%25.") == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "query",
     ["?license=x", "?license=-1", "?day=yesterday", "?day=9999-12-31", "?day=0001-01-01", "?before=x"],
 )

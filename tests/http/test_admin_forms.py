@@ -9,6 +9,7 @@ from tests.http.admin_browser import Visitor, make_users, said, title
 from tests.http.admin_odd import PROGRAM
 from tests.http.conftest import assert_clean
 from tests.server import NO_LIMITS, RunningServer, running
+from tests.tables import each_row
 
 NOT_FROM_HERE = "This form was not sent from here"
 NOT_READABLE = "The request is not valid"
@@ -45,7 +46,7 @@ def test_a_program_of_our_page_may_say_the_token_in_a_header(bob: Visitor) -> No
     assert bob.http.post("/admin/odd/form", data={"text": "x"}, headers=wrong).status_code == 403
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("headers", "is_ours"),
     [
         ({"Origin": "http://evil.example"}, False),
@@ -89,7 +90,7 @@ def test_signing_in_is_guarded_in_the_same_way(server: RunningServer) -> None:
         assert title(without_cookie) == NOT_FROM_HERE
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "kind", "status"),
     [
         (b"text=%FF", "application/x-www-form-urlencoded", 400),

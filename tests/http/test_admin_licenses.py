@@ -28,6 +28,7 @@ from tests.http.admin_licenses import (
 from tests.http.asking import CANARY
 from tests.makers import set_terms
 from tests.server import RunningServer
+from tests.tables import each_row
 
 SCRIPT = "<script>alert(1)</script>'\"&"
 
@@ -148,7 +149,7 @@ def test_a_filter_takes_the_name_for_the_number(server: RunningServer, bob: Visi
     assert f"It is the name of {product} and of {another}: type the number." in said(answer)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "sentence"),
     [
         ("status=gone", "There is no such status."),

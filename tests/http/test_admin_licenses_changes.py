@@ -18,6 +18,7 @@ from tests.http.admin_licenses import a_key, a_number, activate, events, found, 
 from tests.http.asking import Client
 from tests.portal import make_product
 from tests.server import RunningServer
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 
@@ -110,7 +111,7 @@ def test_a_name_stands_for_a_number_in_the_form(server: RunningServer, bob: Visi
     assert found_by(server, key).product_id == product
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("field", "text", "sentence"),
     [
         ("key", "", "A license needs a key."),

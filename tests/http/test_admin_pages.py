@@ -23,6 +23,7 @@ from tests.http.admin_odd import PROGRAM
 from tests.http.asking import Client
 from tests.makers import all_errors
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
+from tests.tables import each_row
 from tests.unit.test_errors import an_error
 
 POLICY = (
@@ -58,7 +59,7 @@ def assert_page(answer: httpx.Response) -> None:
     assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?! src=\"/admin/static/)", answer.text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "status", "heading"),
     [
         ("/account", 200, "My account"),

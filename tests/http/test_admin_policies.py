@@ -16,6 +16,7 @@ from tests.databases import KINDS
 from tests.http.admin_browser import Visitor, asked, decide, said, title
 from tests.http.admin_licenses import a_number
 from tests.server import wait_until
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 
@@ -120,7 +121,7 @@ def test_keys_are_shown_while_they_are_described(ada: Visitor, chunks: int, leng
     assert f"{word} random bits" in said(answer)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "fields",
     [{"chunks": ""}, {"chunks": "x"}, {"chunk_length": "2000000000"}, {"charset": ""}, {"suffix": " "}, {}],
 )
@@ -143,7 +144,7 @@ def test_without_a_program_in_the_browser_a_button_shows_the_keys(ada: Visitor) 
     assert ada.server.count("policies") == before + 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "complaint"),
     [
         ({"name": ""}, "This field is required."),
@@ -368,7 +369,7 @@ def test_support_has_licenses_made_by_a_job(bob: Visitor) -> None:
     assert '"kind":"generate","total":60' in last_event(bob, "job.started")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "complaint"),
     [
         ({"amount": ""}, "This field is required."),
@@ -416,8 +417,8 @@ def test_old_addresses_lead_to_the_new_ones(bob: Visitor, old: str, new: str) ->
 
 
 @pytest.mark.databases(*KINDS)
-@pytest.mark.parametrize("number", [0, 999_999, 2**63, 10**40])
-@pytest.mark.parametrize("path", ["edit", "delete", "generate"])
+@each_row("number", [0, 999_999, 2**63, 10**40])
+@each_row("path", ["edit", "delete", "generate"])
 def test_there_is_no_page_for_a_policy_that_is_not(ada: Visitor, number: int, path: str) -> None:
     assert ada.get(f"/policies/{number}/{path}").status_code == 404
 

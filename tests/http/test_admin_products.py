@@ -24,6 +24,7 @@ from tests.http.admin_licenses import a_number, activate, make
 from tests.http.conftest import assert_clean
 from tests.portal import make_product, publish_release
 from tests.server import NO_LIMITS, RunningServer, running
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 
@@ -107,7 +108,7 @@ def test_a_form_without_a_number_makes_one_thing(bob: Visitor) -> None:
         assert rows[0][0] >= 1_000_000_000
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "fields", "complaint"),
     [
         ("/products/new", {"number": "-1"}, "It must be an integer"),
@@ -153,8 +154,8 @@ def test_what_is_wrong_is_said_beside_its_field(
 
 
 @pytest.mark.databases(*KINDS)
-@pytest.mark.parametrize("area", ["products", "customers"])
-@pytest.mark.parametrize("rest", ["77", "77/delete", str(2**63)])
+@each_row("area", ["products", "customers"])
+@each_row("rest", ["77", "77/delete", str(2**63)])
 def test_there_is_no_page_for_what_is_unknown(bob: Visitor, area: str, rest: str) -> None:
     assert bob.get(f"/{area}/{rest}").status_code == 404
 

@@ -15,6 +15,7 @@ from keywright.http.pages.rights import PUBLIC
 from keywright.identity.model import Right, may
 from tests.http.admin_browser import ROLES, Visitor, make_users, title
 from tests.server import NO_LIMITS, RunningServer, running
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 
@@ -72,7 +73,7 @@ def test_the_pages_are_found() -> None:
 
 
 @pytest.mark.parametrize("who", [SIGNED_OUT, *ROLES])
-@pytest.mark.parametrize("address", ALL, ids=str)
+@each_row("address", ALL, ids=str)
 def test_a_page_is_open_to_its_rights_alone(visitors: dict[str, Visitor], address: Address, who: str) -> None:
     visitor = visitors[who]
     # Without the form's token nothing is done, but rights are looked at before that.

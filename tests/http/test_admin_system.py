@@ -27,6 +27,7 @@ from tests.http import admin_altered
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said
 from tests.http.conftest import assert_clean
 from tests.server import RunningServer, running, wait_until
+from tests.tables import each_row
 from tools.postgres import binaries
 
 _FILE = re.compile(r"keywright-\d{8}-\d{6}\.tar")
@@ -174,8 +175,8 @@ def test_the_doctor_looks_at_everything(ada: Visitor) -> None:
     assert events_of(ada, "system.examined")[-1][1] == '{"outcome":"everything is in order"}'
 
 
-@pytest.mark.parametrize("path", ["/system/backup", "/system/examine", "/system/backups/x/fetch"])
-@pytest.mark.parametrize("name", ["bob", "carol"])
+@each_row("path", ["/system/backup", "/system/examine", "/system/backups/x/fetch"])
+@each_row("name", ["bob", "carol"])
 def test_nobody_but_an_administrator_has_to_do_with_the_system(
     server: RunningServer, name: str, path: str
 ) -> None:

@@ -23,6 +23,7 @@ from tests.http.asking import (
     license_path,
 )
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 
@@ -129,8 +130,8 @@ def assert_denied(reply: Reply, message: str, *, is_head: bool = False) -> None:
         assert challenge is None
 
 
-@pytest.mark.parametrize("way", ["query", "Basic"])
-@pytest.mark.parametrize("caller", CALLERS)
+@each_row("way", ["query", "Basic"])
+@each_row("caller", CALLERS)
 def test_every_route_lets_through_whom_it_should(
     *, vendor: Client, program: Client, keys: Keys, key: str, caller: str, way: str
 ) -> None:
@@ -170,8 +171,8 @@ def test_every_route_is_among_these() -> None:
     assert asked == served
 
 
-@pytest.mark.parametrize("call", ["activate", "validate", "deactivate"])
-@pytest.mark.parametrize("with_token", [False, True])
+@each_row("call", ["activate", "validate", "deactivate"])
+@each_row("with_token", [False, True])
 def test_a_client_of_another_product_gets_the_answer_for_an_unknown_key(
     vendor: Client, program: Client, keys: Keys, call: str, with_token: bool
 ) -> None:
@@ -200,8 +201,8 @@ def test_a_client_makes_all_the_core_calls(vendor: Client, program: Client, keys
         assert program.deactivate(key, **given).data["timesActivated"] == 0
 
 
-@pytest.mark.parametrize("path", ["nothing", "licenses/a/b/c", "generators/1/2/3", "licenses/activate/K/L"])
-@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+@each_row("path", ["nothing", "licenses/a/b/c", "generators/1/2/3", "licenses/activate/K/L"])
+@each_row("method", ["GET", "POST", "DELETE"])
 def test_an_unknown_management_address_needs_credentials_first(
     vendor: Client, program: Client, path: str, method: str
 ) -> None:
@@ -255,7 +256,7 @@ def test_credentials_in_a_body_are_none(program: Client, keys: Keys) -> None:
     assert_denied(program.post("licenses", form={"license_key": a_key(), **good}), MISSING)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "header",
     [
         "Basic",

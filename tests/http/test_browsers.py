@@ -6,6 +6,7 @@ import pytest
 
 from tests.http.asking import Client, Reply, assert_common_headers, core, in_query, license_path, raw
 from tests.server import NO_LIMITS, RunningServer, running
+from tests.tables import each_row
 
 SHOP = "https://shop.example"
 EVIL = "https://evil.example"
@@ -36,8 +37,8 @@ def allowed(reply: Reply) -> str | None:
     return reply.header("access-control-allow-origin")
 
 
-@pytest.mark.parametrize("origin", [SHOP, EVIL, "null", "app://program"])
-@pytest.mark.parametrize("call", ["activate", "validate", "deactivate"])
+@each_row("origin", [SHOP, EVIL, "null", "app://program"])
+@each_row("call", ["activate", "validate", "deactivate"])
 def test_core_calls_may_come_from_any_origin(web: RunningServer, key: str, call: str, origin: str) -> None:
     headers = {"Origin": origin}
     with Client(web) as program:

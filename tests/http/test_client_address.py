@@ -10,6 +10,7 @@ import pytest
 from tests.http.admin_browser import Visitor, make_users
 from tests.http.asking import Client, core, read_reply
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
+from tests.tables import each_row
 
 PEER = "127.0.0.1"
 
@@ -35,7 +36,7 @@ def address(server: RunningServer, key: str, *headers: tuple[str, str]) -> objec
         ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("header", "expected"),
     [
         ("203.0.113.9", "203.0.113.9"),
@@ -100,7 +101,7 @@ def test_several_headers_are_one_list(behind: RunningServer, key: str) -> None:
     assert address(behind, key, *reversed(lines)) == "203.0.113.9"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name", ["Forwarded", "X-Real-IP", "X-Client-IP", "CF-Connecting-IP", "True-Client-IP", "X-Forwarded"]
 )
 def test_other_headers_say_nothing(behind: RunningServer, key: str, name: str) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from tests.http.asking import Client, a_key, assert_invalid, license_path
 from tests.server import RunningServer
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 
@@ -25,8 +26,8 @@ def updated(vendor: Client, **fields: Any) -> dict[str, Any]:
     return license
 
 
-@pytest.mark.parametrize("value", [0, 1, MAX_ID, "0", "007", str(MAX_ID), None])
-@pytest.mark.parametrize(("name", "field"), NUMBERS.items())
+@each_row("value", [0, 1, MAX_ID, "0", "007", str(MAX_ID), None])
+@each_row(("name", "field"), NUMBERS.items())
 def test_numbers_of_the_shop_may_be_any_integer(vendor: Client, name: str, field: str, value: object) -> None:
     expected = None if value is None else int(str(value))
     assert created(vendor, **{name: value})[field] == expected
@@ -34,8 +35,8 @@ def test_numbers_of_the_shop_may_be_any_integer(vendor: Client, name: str, field
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("value", [1, MAX_COUNT, "1", str(MAX_COUNT), None])
-@pytest.mark.parametrize(("name", "field"), COUNTS.items())
+@each_row("value", [1, MAX_COUNT, "1", str(MAX_COUNT), None])
+@each_row(("name", "field"), COUNTS.items())
 def test_counts_may_be_any_integer(vendor: Client, name: str, field: str, value: object) -> None:
     expected = None if value is None else int(str(value))
     assert created(vendor, **{name: value})[field] == expected
@@ -65,7 +66,7 @@ NO_INTEGERS = [
 ]
 
 
-@pytest.mark.parametrize("value", [*NO_INTEGERS, MAX_ID + 1, str(MAX_ID + 1), 10**30, "9" * 300], ids=repr)
+@each_row("value", [*NO_INTEGERS, MAX_ID + 1, str(MAX_ID + 1), 10**30, "9" * 300], ids=repr)
 def test_what_is_no_integer_is_refused(vendor: Client, value: object) -> None:
     path = license_path(vendor.license())
     before = vendor.get(path).body
@@ -77,8 +78,8 @@ def test_what_is_no_integer_is_refused(vendor: Client, value: object) -> None:
         assert vendor.get(path).body == before
 
 
-@pytest.mark.parametrize("value", [MAX_COUNT + 1, str(MAX_COUNT + 1), MAX_ID])
-@pytest.mark.parametrize("name", COUNTS)
+@each_row("value", [MAX_COUNT + 1, str(MAX_COUNT + 1), MAX_ID])
+@each_row("name", COUNTS)
 def test_counts_end_at_2_to_the_31(vendor: Client, name: str, value: object) -> None:
     assert_invalid(vendor.post("licenses", json_body={"license_key": a_key(), name: value}), name)
     assert_invalid(vendor.put(license_path(vendor.license()), json_body={name: value}), name)
@@ -92,7 +93,7 @@ def test_a_limit_of_zero_and_zero_days_are_stored_as_none(vendor: Client, name: 
         assert vendor.put(path, json_body={name: zero}).data[field] is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "number"),
     [("sold", 1), ("DELIVERED", 2), ("Active", 3), ("inActive", 4), ("disabled", 5)]
     + [(one, one) for one in range(1, 6)]
@@ -109,7 +110,7 @@ def test_the_default_status_is_active(vendor: Client) -> None:
     assert vendor.put(path, json_body={"order_id": 1}).data["status"] == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sent", "stored"),
     [
         ("2099-12-31 23:59:59", "2099-12-31 23:59:59"),
@@ -140,7 +141,7 @@ def test_an_end_may_be_written_in_these_ways(vendor: Client, sent: str | None, s
     assert vendor.get(path).data["expiresAt"] == stored
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         "tomorrow",
@@ -235,7 +236,7 @@ def test_update_changes_the_given_fields_only(vendor: Client, program: Client) -
         before = after
 
 
-@pytest.mark.parametrize("number", ["{}", "-{}", "{}00000000000000000000", "{}.50", "{}e3", "{}e999"])
+@each_row("number", ["{}", "-{}", "{}00000000000000000000", "{}.50", "{}e3", "{}e999"])
 def test_a_key_that_is_a_number_in_json_is_taken_as_its_text(vendor: Client, number: str) -> None:
     first, second = (number.format(secrets.randbits(60)) for _ in range(2))
     headers = {"Content-Type": "application/json"}
@@ -266,7 +267,7 @@ def test_the_same_key_is_made_once_however_often_it_is_asked_for(vendor: Client)
     assert statuses == [200, 404, 404, 404]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "field",
     ["id", "hash", "times_activated", "source", "created_at", "created_by", "updated_at", "updated_by"],
 )

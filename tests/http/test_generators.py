@@ -19,6 +19,7 @@ from tests.http.asking import (
 )
 from tests.http.conftest import assert_clean
 from tests.server import NO_LIMITS, RunningServer, running
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 
@@ -92,7 +93,7 @@ def test_get_and_list_answer_with_the_same(vendor: Client) -> None:
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("method", ["PUT", "PATCH", "POST"])
+@each_row("method", ["PUT", "PATCH", "POST"])
 def test_update_changes_the_given_fields(vendor: Client, method: str) -> None:
     path = new(vendor, prefix=None)
     reply = vendor.ask(method, path, json_body={"name": "new", "chunks": "6", "expires_in": 5})
@@ -113,11 +114,11 @@ def test_delete_answers_with_an_empty_array(vendor: Client) -> None:
 # --- refusals -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("field", "words"),
     [("name", "name"), ("charset", "charset"), ("chunks", "chunks"), ("chunk_length", "chunk length")],
 )
-@pytest.mark.parametrize("absent", ["left out", "", None])
+@each_row("absent", ["left out", "", None])
 def test_create_without_a_required_field_is_refused(
     vendor: Client, field: str, words: str, absent: str | None
 ) -> None:
@@ -128,7 +129,7 @@ def test_create_without_a_required_field_is_refused(
     assert_refused(reply, f"The Generator {words} is missing from the request.")
 
 
-@pytest.mark.parametrize("number", ["987654321", "0", "x", "-1", "1.5", "9" * 30, "1x", "%20", "%C2%B2"])
+@each_row("number", ["987654321", "0", "x", "-1", "1.5", "9" * 30, "1x", "%20", "%C2%B2"])
 def test_an_unknown_generator_is_refused(vendor: Client, number: str) -> None:
     path = f"generators/{number}"
     shown = {"%20": " ", "%C2%B2": "²"}.get(number, number)
@@ -141,15 +142,15 @@ def test_an_unknown_generator_is_refused(vendor: Client, number: str) -> None:
         assert_refused(reply, "The generator could not be updated.")
 
 
-@pytest.mark.parametrize("field", ["name", "charset"])
-@pytest.mark.parametrize("value", ["", " ", None, True, "x" * 256, "a\0b"], ids=repr)
+@each_row("field", ["name", "charset"])
+@each_row("value", ["", " ", None, True, "x" * 256, "a\0b"], ids=repr)
 def test_update_with_a_bad_text_is_refused(vendor: Client, field: str, value: object) -> None:
     reply = vendor.put(new(vendor), json_body={field: value})
     assert_refused(reply, f"Generator {field} is invalid.")
 
 
-@pytest.mark.parametrize("field", ["chunks", "chunk_length", "times_activated_max"])
-@pytest.mark.parametrize("value", ["x", -1, "-1", 1.5, True, 2**31, "9" * 30, 10**30], ids=repr)
+@each_row("field", ["chunks", "chunk_length", "times_activated_max"])
+@each_row("value", ["x", -1, "-1", 1.5, True, 2**31, "9" * 30, 10**30], ids=repr)
 def test_update_with_a_bad_integer_is_refused(vendor: Client, field: str, value: object) -> None:
     path = new(vendor)
     before = vendor.get(path).body
@@ -258,9 +259,7 @@ def test_ten_thousand_licenses_are_made_at_once(tmp_path: Path, database: str) -
         assert_clean(server)
 
 
-@pytest.mark.parametrize(
-    "amount", [10_001, 0, -1, "x", "", None, 1.5, True, "10001", [], 2**63, 10**30], ids=repr
-)
+@each_row("amount", [10_001, 0, -1, "x", "", None, 1.5, True, "10001", [], 2**63, 10**30], ids=repr)
 def test_other_amounts_are_refused(server: RunningServer, vendor: Client, amount: object) -> None:
     path = new(vendor)
     before = server.count("licenses")

@@ -22,6 +22,7 @@ from tests.http.asking import (
 from tests.http.shape import Answers, assert_in_shape
 from tests.proving import size
 from tests.server import RunningServer
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 
@@ -51,7 +52,7 @@ FIELDS = [
 ]
 
 
-@pytest.mark.parametrize("number", HUGE, ids=lambda number: number[:9])
+@each_row("number", HUGE, ids=lambda number: number[:9])
 def test_huge_numbers_are_answered(vendor: Client, program: Client, number: str) -> None:
     key = vendor.license()
     path = f"generators/{vendor.post('generators', json_body=GENERATOR).data['id']}"
@@ -100,7 +101,7 @@ ODD_TEXTS = [
 ]
 
 
-@pytest.mark.parametrize("value", ODD_TEXTS, ids=lambda value: repr(value[:12]))
+@each_row("value", ODD_TEXTS, ids=lambda value: repr(value[:12]))
 def test_odd_values_of_every_parameter_are_answered(vendor: Client, program: Client, value: bytes) -> None:
     key = vendor.license()
     number = vendor.post("generators", json_body=GENERATOR).data["id"]
@@ -138,7 +139,7 @@ def test_names_of_parameters_may_be_anything(vendor: Client, program: Client) ->
         assert_refused(reply, "The license key could not be updated.")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "query",
     [
         "%",
@@ -169,7 +170,7 @@ def test_odd_queries_are_answered(vendor: Client, program: Client, query: str) -
     assert_in_shape(vendor.get("licenses", query=f"{query}&per_page=1"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "body"),
     [
         ("multipart/form-data", b"x"),

@@ -24,6 +24,7 @@ from tests.http.asking import (
     license_path,
 )
 from tests.server import NO_LIMITS, RunningServer, running
+from tests.tables import each_row
 
 REUSED = "This Idempotency-Key was used before with other parameters. Use a new one."
 
@@ -244,14 +245,14 @@ def test_calls_that_change_nothing_ignore_it(vendor: Client, program: Client) ->
 GOOD = ["x", "!", "~", "#\"'{}", "x" * 255, "550e8400-e29b-41d4-a716-446655440000"]
 
 
-@pytest.mark.parametrize("name", GOOD)
+@each_row("name", GOOD)
 def test_1_to_255_visible_characters_are_good(vendor: Client, program: Client, name: str) -> None:
     key = vendor.license()
     first = program.activate(key, **once(name))
     assert_replayed(program.activate(key, **once(name)), first)
 
 
-@pytest.mark.parametrize("name", ["", "x" * 256, "a b", "a\tb", "ü", "\xff", "a\x80b"])
+@each_row("name", ["", "x" * 256, "a b", "a\tb", "ü", "\xff", "a\x80b"])
 def test_anything_else_is_refused(vendor: Client, program: Client, name: str) -> None:
     key = vendor.license()
     headers: dict[str, Any] = {"headers": {"Idempotency-Key": name}}

@@ -25,6 +25,7 @@ from tests.databases import KINDS
 from tests.http.admin_browser import Visitor, asked, decide, look_up, make_users, said, title
 from tests.jobs import ALL, a_change, a_generation
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 
@@ -232,7 +233,7 @@ def test_what_is_not_there_is_said(server: RunningServer, bob: Visitor) -> None:
 
 
 @pytest.mark.databases(*KINDS)
-@pytest.mark.parametrize("number", [2**63 - 1, 2**63, 10**18, 10**19, 10**30, "9" * 5_000])
+@each_row("number", [2**63 - 1, 2**63, 10**18, 10**19, 10**30, "9" * 5_000])
 def test_there_is_no_job_with_a_number_that_no_database_has(bob: Visitor, number: object) -> None:
     for path in ("", "/progress"):
         assert bob.get(f"/jobs/{number}{path}").status_code == 404
@@ -286,7 +287,7 @@ def test_the_list_says_when_jobs_are_forgotten(ada: Visitor) -> None:
     assert "deleted 90 days after they finish" in said(ada.get("/jobs"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("what", "words"),
     [
         (a_change("extend", 1, license_ids=(999_999,)), "Extend by 1 day"),

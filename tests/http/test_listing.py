@@ -10,6 +10,7 @@ import pytest
 
 from tests.http.asking import Client, Reply, assert_common_headers, assert_invalid, assert_refused, in_query
 from tests.server import NO_LIMITS, RunningServer, running
+from tests.tables import each_row
 
 MANY = 2345
 
@@ -114,7 +115,7 @@ def test_other_calls_are_answered_while_a_list_is_read_slowly(shop: RunningServe
         assert len(rest["data"]) == MANY
 
 
-@pytest.mark.parametrize(("query", "expected"), [
+@each_row(("query", "expected"), [
     ("page=1&per_page=100", range(1, 101)),
     ("page=2&per_page=100", range(101, 201)),
     ("page=24&per_page=100", range(2301, MANY + 1)),
@@ -142,7 +143,7 @@ def test_a_page_has_some_size_when_none_is_given(keeper: Keeper) -> None:
     assert keeper.listed(reply) == list(range(size + 1, 2 * size + 1))
 
 
-@pytest.mark.parametrize(("name", "value"), [
+@each_row(("name", "value"), [
     *(("page", value) for value in ("0", "-1", "x", "1.5", "", "9" * 30)),
     *(("per_page", value) for value in ("0", "-1", "x", "1001", "", "9" * 30)),
 ])  # fmt: skip
@@ -185,7 +186,7 @@ def test_links_never_hold_credentials(shop: RunningServer, keeper: Keeper) -> No
     assert "consumer" not in (reply.header("link") or "")
 
 
-@pytest.mark.parametrize(("query", "expected"), [
+@each_row(("query", "expected"), [
     ("product_id=2", range(MANY - 99, MANY + 1)),
     ("product_id=1", range(1, MANY - 99)),
     ("order_id=5", range(MANY - 99, MANY + 1)),
@@ -206,16 +207,14 @@ def test_filters_narrow_the_total_too(keeper: Keeper) -> None:
     assert (reply.header("x-wp-total"), reply.header("x-wp-totalpages")) == ("100", "4")
 
 
-@pytest.mark.parametrize(
-    "query", ["status=sold&product_id=2", "product_id=3", "status=disabled", "user_id=0"]
-)
-@pytest.mark.parametrize("page", ["", "&page=1"])
+@each_row("query", ["status=sold&product_id=2", "product_id=3", "status=disabled", "user_id=0"])
+@each_row("page", ["", "&page=1"])
 def test_a_list_that_the_filter_empties_is_refused(keeper: Keeper, query: str, page: str) -> None:
     assert_refused(keeper.get("licenses", query=query + page), "No License Keys available")
 
 
-@pytest.mark.parametrize("name", ["status", "product_id", "order_id", "user_id"])
-@pytest.mark.parametrize("value", ["x", "-1", "9" * 30, ""])
+@each_row("name", ["status", "product_id", "order_id", "user_id"])
+@each_row("value", ["x", "-1", "9" * 30, ""])
 def test_impossible_filters_are_refused(keeper: Keeper, name: str, value: str) -> None:
     for more in ("", "&page=1"):
         assert_invalid(keeper.get("licenses", query=f"{name}={value}{more}"), name)

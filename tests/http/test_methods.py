@@ -16,6 +16,7 @@ from tests.http.asking import (
     raw,
 )
 from tests.server import RunningServer
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 
@@ -41,7 +42,7 @@ def allowed_by(reply: Reply) -> set[str]:
     return set((reply.header("allow") or "").split(", "))
 
 
-@pytest.mark.parametrize(("path", "method"), WRONG)
+@each_row(("path", "method"), WRONG)
 def test_wrong_methods_are_refused_and_told_what_is_allowed(vendor: Client, path: str, method: str) -> None:
     key = vendor.license()
     before = vendor.get(license_path(key)).body
@@ -93,9 +94,9 @@ PREFETCHES = [
 ]
 
 
-@pytest.mark.parametrize("headers", PREFETCHES)
-@pytest.mark.parametrize("call", ["activate", "deactivate"])
-@pytest.mark.parametrize("with_token", [False, True])
+@each_row("headers", PREFETCHES)
+@each_row("call", ["activate", "deactivate"])
+@each_row("with_token", [False, True])
 def test_a_prefetch_changes_nothing(
     vendor: Client, program: Client, call: str, with_token: bool, headers: dict[str, str]
 ) -> None:
@@ -120,7 +121,7 @@ def test_other_purposes_are_no_prefetch(vendor: Client, program: Client) -> None
     assert program.validate(key, headers={"Purpose": "prefetch"}).status == 200
 
 
-@pytest.mark.parametrize("path", ADDRESSES)
+@each_row("path", ADDRESSES)
 def test_options_answers_without_credentials(vendor: Client, program: Client, path: str) -> None:
     key = vendor.license()
     reply = program.ask("OPTIONS", path.format(key=key))
@@ -165,8 +166,8 @@ def test_a_post_that_means_delete_deletes(vendor: Client, where: str) -> None:
     assert vendor.get(path).status == 404
 
 
-@pytest.mark.parametrize("where", ["header", "query"])
-@pytest.mark.parametrize("method", ["PUT", "PATCH", "POST", "put"])
+@each_row("where", ["header", "query"])
+@each_row("method", ["PUT", "PATCH", "POST", "put"])
 def test_a_post_that_means_an_update_updates(vendor: Client, where: str, method: str) -> None:
     path = license_path(vendor.license())
     updated = vendor.post(path, **meaning(method, where), form={"order_id": "7"})
@@ -205,8 +206,8 @@ def test_a_post_that_means_two_methods_is_refused(vendor: Client) -> None:
     assert vendor.get(path).data["orderId"] is None
 
 
-@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH"])
-@pytest.mark.parametrize("where", ["header", "query"])
+@each_row("method", ["GET", "PUT", "PATCH"])
+@each_row("where", ["header", "query"])
 def test_only_a_post_means_another_method(vendor: Client, method: str, where: str) -> None:
     path = license_path(vendor.license())
     vendor.ask(method, path, **meaning("DELETE", where))

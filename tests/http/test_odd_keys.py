@@ -5,6 +5,7 @@ from urllib.parse import quote, unquote
 import pytest
 
 from tests.http.asking import CANARY, Client, assert_refused, core, license_path
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 
@@ -25,7 +26,7 @@ def test_there_are_a_hundred_of_them() -> None:
     assert len(ODD) == len(set(ODD)) >= 100
 
 
-@pytest.mark.parametrize("odd", ODD, ids=ascii)
+@each_row("odd", ODD, ids=ascii)
 def test_an_odd_key_goes_through_every_call_unchanged(vendor: Client, program: Client, odd: str) -> None:
     key = f"{odd}{CANARY}{odd}"
     created = vendor.post("licenses", json_body={"license_key": key, "times_activated_max": 2})

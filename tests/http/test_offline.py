@@ -22,6 +22,7 @@ from tests.http.admin_licenses import make
 from tests.makers import set_terms
 from tests.portal import PortalVisitor
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
+from tests.tables import each_row
 
 DEVICE = "device-without-a-network"
 
@@ -138,7 +139,7 @@ def test_what_stands_against_it_is_said_to_the_customer(server: RunningServer) -
         assert part in error_of(answer)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.http.asking import Client, a_key, assert_invalid, assert_refused, core, license_path
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 
@@ -40,8 +41,8 @@ def test_create_takes_parameters_in_every_way(vendor: Client, way: str) -> None:
     assert (license["orderId"], license["status"], license["timesActivatedMax"]) == (7, 1, 3)
 
 
-@pytest.mark.parametrize("method", ["PUT", "PATCH", "POST"])
-@pytest.mark.parametrize("way", WAYS)
+@each_row("method", ["PUT", "PATCH", "POST"])
+@each_row("way", WAYS)
 def test_update_takes_parameters_in_every_way(vendor: Client, method: str, way: str) -> None:
     path = license_path(vendor.license())
     license = vendor.ask(method, path, **way_to_send(way, order_id="7", status="Sold")).data
@@ -116,9 +117,9 @@ LISTS = [
 ]
 
 
-@pytest.mark.parametrize("method", ["GET", "POST"])
-@pytest.mark.parametrize("call", ["activate", "validate", "deactivate"])
-@pytest.mark.parametrize("way", LISTS, ids=str)
+@each_row("method", ["GET", "POST"])
+@each_row("call", ["activate", "validate", "deactivate"])
+@each_row("way", LISTS, ids=str)
 def test_a_token_that_comes_as_a_list_or_twice_is_refused(
     vendor: Client, program: Client, method: str, call: str, way: dict[str, Any]
 ) -> None:
@@ -147,9 +148,9 @@ def test_a_token_that_comes_as_a_file_is_refused(vendor: Client, program: Client
     assert program.counter(key) == 1
 
 
-@pytest.mark.parametrize("method", ["GET", "POST"])
-@pytest.mark.parametrize("call", ["activate", "validate", "deactivate"])
-@pytest.mark.parametrize("body", [b'[{"token":"T"}]', b'"T"', b"7", b"true", b'["token"]', b"[[]]", b'""'])
+@each_row("method", ["GET", "POST"])
+@each_row("call", ["activate", "validate", "deactivate"])
+@each_row("body", [b'[{"token":"T"}]', b'"T"', b"7", b"true", b'["token"]', b"[[]]", b'""'])
 def test_json_that_is_no_object_is_refused(
     vendor: Client, program: Client, method: str, call: str, body: bytes
 ) -> None:
@@ -180,8 +181,8 @@ def test_json_that_is_no_object_is_refused_by_management_calls(vendor: Client) -
         assert_invalid(vendor.ask(method, path, body=b'["x"]', headers=JSON), "body")
 
 
-@pytest.mark.parametrize("method", ["GET", "POST"])
-@pytest.mark.parametrize("body", [b"", b" ", b"{}", b"[]", b"null"])
+@each_row("method", ["GET", "POST"])
+@each_row("body", [b"", b" ", b"{}", b"[]", b"null"])
 def test_an_empty_body_carries_no_parameters(
     vendor: Client, program: Client, method: str, body: bytes
 ) -> None:
@@ -191,8 +192,8 @@ def test_an_empty_body_carries_no_parameters(
     assert len(given_up.data["activationData"]) == 1
 
 
-@pytest.mark.parametrize("field", ["license_key", "order_id", "status", "expires_at", "times_activated_max"])
-@pytest.mark.parametrize("value", ["[]", "[1]", "{}", '{"a": 1}'])
+@each_row("field", ["license_key", "order_id", "status", "expires_at", "times_activated_max"])
+@each_row("value", ["[]", "[1]", "{}", '{"a": 1}'])
 def test_a_field_that_comes_as_a_list_or_a_map_is_refused(vendor: Client, field: str, value: str) -> None:
     body = f'{{"license_key": "{a_key()}", "{field}": {value}}}'.encode()
     assert_invalid(vendor.post("licenses", body=body, headers=JSON), field)
@@ -200,7 +201,7 @@ def test_a_field_that_comes_as_a_list_or_a_map_is_refused(vendor: Client, field:
     assert_invalid(vendor.put(path, body=f'{{"{field}": {value}}}'.encode(), headers=JSON), field)
 
 
-@pytest.mark.parametrize("name", ["name", "charset", "chunks", "times_activated_max", "prefix", "expires_in"])
+@each_row("name", ["name", "charset", "chunks", "times_activated_max", "prefix", "expires_in"])
 def test_a_field_of_a_generator_that_comes_as_a_list_is_refused(vendor: Client, name: str) -> None:
     sent = {"name": "g", "charset": "ABCDEFGH01234567", "chunks": 4, "chunk_length": 8, name: ["1"]}
     assert_invalid(vendor.post("generators", json_body=sent), name)
@@ -283,8 +284,8 @@ def test_unknown_parameters_in_the_address_of_an_update_are_ignored(vendor: Clie
     assert_refused(vendor.put(path, query="_=1"), "No parameters were provided.")
 
 
-@pytest.mark.parametrize("call", ["activate", "validate", "deactivate"])
-@pytest.mark.parametrize("way", WAYS)
+@each_row("call", ["activate", "validate", "deactivate"])
+@each_row("way", WAYS)
 def test_a_license_key_elsewhere_never_replaces_the_one_in_the_path(
     vendor: Client, program: Client, call: str, way: str
 ) -> None:
@@ -308,7 +309,7 @@ def test_a_license_key_in_the_query_never_replaces_the_one_in_the_path(
     assert program.validate(other).data["activationData"] == []
 
 
-@pytest.mark.parametrize("given", [
+@each_row("given", [
     {"query": "meta[os]=linux&meta[cpu]=x86"},
     {"query": "meta%5Bos%5D=linux&meta%5Bcpu%5D=x86"},
     {"query": {"meta": '{"os": "linux", "cpu": "x86"}'}},
@@ -355,8 +356,8 @@ def test_an_empty_token_is_no_token(vendor: Client, program: Client, given: dict
     assert program.post(core("deactivate", key), **given).data["timesActivated"] == 0
 
 
-@pytest.mark.parametrize("token", [5, True, ["a"], {"a": "b"}, 1.5])
-@pytest.mark.parametrize("call", ["activate", "validate", "deactivate"])
+@each_row("token", [5, True, ["a"], {"a": "b"}, 1.5])
+@each_row("call", ["activate", "validate", "deactivate"])
 def test_a_token_that_is_no_text_is_refused(
     vendor: Client, program: Client, call: str, token: object
 ) -> None:

@@ -28,6 +28,7 @@ from tests.portal import (
     said,
 )
 from tests.server import MAIL_WAITS, RunningServer, running, wait_until
+from tests.tables import each_row
 
 #: A key that no log may have.
 KEY = "PORTAL-CANARY-KEY-1"
@@ -510,7 +511,7 @@ def test_name_and_language_are_changed(server: RunningServer, with_mail: PortalV
     with_mail.post("/account/save", name="Ada Lovelace", language="en")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("accepted", "language"),
     [
         ("de-AT,en;q=0.5", "de"),

@@ -17,6 +17,7 @@ from tests.http.asking import (
     moment,
     written,
 )
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 
@@ -99,7 +100,7 @@ def test_create_needs_nothing_but_a_key(vendor: Client) -> None:
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("method", ["PUT", "PATCH", "POST"])
+@each_row("method", ["PUT", "PATCH", "POST"])
 def test_update_answers_with_the_license(vendor: Client, method: str) -> None:
     key = vendor.license()
     reply = vendor.ask(method, license_path(key), json_body=FIELDS)

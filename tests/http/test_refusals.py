@@ -17,6 +17,7 @@ from tests.http.asking import (
     written,
 )
 from tests.server import NO_LIMITS, running
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 
@@ -24,9 +25,9 @@ UNKNOWN_TOKEN = "0" * 40
 UNUSABLE = [4, 5]
 
 
-@pytest.mark.parametrize("method", ["GET", "POST"])
-@pytest.mark.parametrize("call", ["activate", "validate"])
-@pytest.mark.parametrize("query", ["", f"token={UNKNOWN_TOKEN}", "token="])
+@each_row("method", ["GET", "POST"])
+@each_row("call", ["activate", "validate"])
+@each_row("query", ["", f"token={UNKNOWN_TOKEN}", "token="])
 def test_activate_and_validate_of_an_unknown_key_is_refused(
     program: Client, method: str, call: str, query: str
 ) -> None:
@@ -104,7 +105,7 @@ def test_activate_at_the_limit_is_refused(vendor: Client, program: Client, metho
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("token", [UNKNOWN_TOKEN, 'odd "token" {e} \\ ü', "x" * 500, "\0"])
+@each_row("token", [UNKNOWN_TOKEN, 'odd "token" {e} \\ ü', "x" * 500, "\0"])
 def test_an_unknown_token_is_refused(vendor: Client, program: Client, token: str) -> None:
     key = vendor.license()
     program.activate(key)
@@ -204,7 +205,7 @@ def test_expired_and_inactive_come_before_the_limit(vendor: Client, program: Cli
 # --- create, update, list -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     "fields",
     [
         {},
@@ -224,7 +225,7 @@ def test_create_without_a_usable_key_is_refused(vendor: Client, fields: dict[str
     assert_refused(reply, "License key is invalid.")
 
 
-@pytest.mark.parametrize("key", ["", " ", None, True, "x" * 256, "a\nb"])
+@each_row("key", ["", " ", None, True, "x" * 256, "a\nb"])
 def test_update_to_an_unusable_key_is_refused(vendor: Client, key: object) -> None:
     before = vendor.license()
     reply = vendor.put(license_path(before), json_body={"license_key": key})
@@ -251,7 +252,7 @@ def test_update_to_its_own_key_is_allowed(vendor: Client) -> None:
     assert vendor.put(license_path(key), json_body={"license_key": key}).data["licenseKey"] == key
 
 
-@pytest.mark.parametrize("status", ["", "good", "0", 0, 6, -1, True, None, 3.0, "33", "3.0"])
+@each_row("status", ["", "good", "0", 0, 6, -1, True, None, 3.0, "33", "3.0"])
 def test_create_and_update_with_a_status_that_is_none_is_refused(vendor: Client, status: object) -> None:
     created = vendor.post("licenses", json_body={"license_key": a_key(), "status": status})
     assert_refused(created, "License Key status is invalid")
@@ -259,15 +260,15 @@ def test_create_and_update_with_a_status_that_is_none_is_refused(vendor: Client,
     assert_refused(updated, "License Key status is invalid")
 
 
-@pytest.mark.parametrize("method", ["PUT", "PATCH", "POST"])
-@pytest.mark.parametrize("body", [None, b"", b"{}", b"[]", b'["status"]', b"null", b'"status"', b"7"])
+@each_row("method", ["PUT", "PATCH", "POST"])
+@each_row("body", [None, b"", b"{}", b"[]", b'["status"]', b"null", b'"status"', b"7"])
 def test_update_with_nothing_is_refused(vendor: Client, method: str, body: bytes | None) -> None:
     path = license_path(vendor.license())
     reply = vendor.ask(method, path, body=body, headers={"Content-Type": "application/json"})
     assert_refused(reply, "No parameters were provided.")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "field",
     [
         "id",
@@ -283,7 +284,7 @@ def test_update_with_nothing_is_refused(vendor: Client, method: str, body: bytes
         "activation_data",
     ],
 )
-@pytest.mark.parametrize("method", ["PUT", "PATCH", "POST"])
+@each_row("method", ["PUT", "PATCH", "POST"])
 def test_update_of_a_field_that_may_not_be_written_is_refused(
     vendor: Client, method: str, field: str
 ) -> None:
@@ -304,7 +305,7 @@ def test_list_without_any_license_is_refused(vendor: Client, query: str) -> None
 BAD_JSON = [b"{", b'{"status": }', b"{'a': 1}", b'{"a": 1} x', b"nonsense", b'{"a": NaN}', b'{"a": "\xff"}']
 
 
-@pytest.mark.parametrize("body", BAD_JSON)
+@each_row("body", BAD_JSON)
 def test_malformed_json_is_refused(vendor: Client, program: Client, body: bytes) -> None:
     key = vendor.license()
     json_type = {"Content-Type": "application/json"}
@@ -328,7 +329,7 @@ def test_a_label_may_have_255_characters(vendor: Client, program: Client) -> Non
     assert program.counter(key) == 2
 
 
-@pytest.mark.parametrize("meta", ["x", "[]", '["a"]', '{"a": 1}', '{"a": {"b": "c"}}', '{"a": null}', "{"])
+@each_row("meta", ["x", "[]", '["a"]', '{"a": 1}', '{"a": {"b": "c"}}', '{"a": null}', "{"])
 def test_meta_that_is_no_object_of_texts_is_refused(vendor: Client, program: Client, meta: str) -> None:
     key = vendor.license()
     assert_invalid(program.activate(key, query={"meta": meta}), "meta")
@@ -362,8 +363,8 @@ def test_an_address_that_is_not_there_is_refused(vendor: Client, path: str) -> N
     assert_refused(reply, message, code="rest_no_route")
 
 
-@pytest.mark.parametrize("path", ["/nothing", "/wp-json/lmfwc", "/wp-json/lmfwc/v3/licenses", "/.."])
-@pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "PROPFIND"])
+@each_row("path", ["/nothing", "/wp-json/lmfwc", "/wp-json/lmfwc/v3/licenses", "/.."])
+@each_row("method", ["GET", "POST", "DELETE", "PROPFIND"])
 def test_an_address_outside_the_interface_is_refused_in_the_same_shape(
     program: Client, path: str, method: str
 ) -> None:

@@ -23,6 +23,7 @@ from tests.http.asking import (
     read_reply,
 )
 from tests.server import RunningServer
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 
@@ -34,10 +35,8 @@ JSON = {"Content-Type": "application/json"}
 # --- the address ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("where", ["path", "query"])
-@pytest.mark.parametrize(
-    ("size", "status"), [(MOST_ADDRESS, 404), (MOST_ADDRESS + 1, 414), (3 * MOST_ADDRESS, 414)]
-)
+@each_row("where", ["path", "query"])
+@each_row(("size", "status"), [(MOST_ADDRESS, 404), (MOST_ADDRESS + 1, 414), (3 * MOST_ADDRESS, 414)])
 def test_an_address_may_have_8_kib(program: Client, where: str, size: int, status: int) -> None:
     path = f"{V2}licenses/validate/x"
     filling = "x" * (size - len(path))
@@ -62,10 +61,8 @@ def with_headers(size: int, count: int = 1) -> bytes:
     return b"GET " + target + b" HTTP/1.1\r\n" + fixed + b"".join(filled) + b"\r\n"
 
 
-@pytest.mark.parametrize("count", [1, 7, 90])
-@pytest.mark.parametrize(
-    ("size", "status"), [(MOST_HEADERS, 404), (MOST_HEADERS + 1, 431), (3 * MOST_HEADERS, 431)]
-)
+@each_row("count", [1, 7, 90])
+@each_row(("size", "status"), [(MOST_HEADERS, 404), (MOST_HEADERS + 1, 431), (3 * MOST_HEADERS, 431)])
 def test_headers_may_have_32_kib(server: RunningServer, size: int, count: int, status: int) -> None:
     reply = raw(server, with_headers(size, count))
     assert reply.status == status
@@ -105,8 +102,8 @@ def an_update(size: int) -> bytes:
     return b'{"order_id": 5' + b" " * (size - 15) + b"}"
 
 
-@pytest.mark.parametrize(("size", "status"), [(MOST_BODY, 200), (MOST_BODY + 1, 413), (2 * MOST_BODY, 413)])
-@pytest.mark.parametrize("chunked", [False, True])
+@each_row(("size", "status"), [(MOST_BODY, 200), (MOST_BODY + 1, 413), (2 * MOST_BODY, 413)])
+@each_row("chunked", [False, True])
 def test_a_body_may_have_1_mib(vendor: Client, size: int, status: int, chunked: bool) -> None:
     path = f"licenses/{vendor.license()}"
     body = an_update(size)
@@ -121,9 +118,9 @@ def test_a_body_may_have_1_mib(vendor: Client, size: int, status: int, chunked: 
         assert_refused(reply, "The request body is too large.", code="rest_body_too_large", status=413)
 
 
-@pytest.mark.parametrize(("size", "status"), [(MOST_OF_STRANGERS, 200), (MOST_OF_STRANGERS + 1, 413)])
-@pytest.mark.parametrize("permissions", [None, Permissions.CLIENT])
-@pytest.mark.parametrize("method", ["GET", "POST"])
+@each_row(("size", "status"), [(MOST_OF_STRANGERS, 200), (MOST_OF_STRANGERS + 1, 413)])
+@each_row("permissions", [None, Permissions.CLIENT])
+@each_row("method", ["GET", "POST"])
 def test_a_body_may_have_64_kib_without_an_api_key_that_reads_or_writes(
     *,
     server: RunningServer,
@@ -171,9 +168,7 @@ def test_a_body_that_is_announced_as_too_large_is_not_waited_for(server: Running
     assert raw(server, request.encode(), "POST").status == 413
 
 
-@pytest.mark.parametrize(
-    "encoding", ["gzip", "deflate", "br", "zstd", "GZIP", "x-gzip", "gzip, identity", "nonsense"]
-)
+@each_row("encoding", ["gzip", "deflate", "br", "zstd", "GZIP", "x-gzip", "gzip, identity", "nonsense"])
 def test_a_compressed_body_is_not_taken(vendor: Client, program: Client, encoding: str) -> None:
     key = vendor.license()
     bomb = gzip.compress(json.dumps({"label": "x" * 10**6}).encode())
@@ -189,8 +184,8 @@ def test_a_body_that_says_it_is_not_compressed_is_taken(vendor: Client) -> None:
     assert vendor.post("licenses", json_body={"license_key": a_key()}, headers=headers).status == 200
 
 
-@pytest.mark.parametrize(("depth", "status"), [(32, 200), (33, 400), (100, 400), (10_000, 400)])
-@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
+@each_row(("depth", "status"), [(32, 200), (33, 400), (100, 400), (10_000, 400)])
+@each_row(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
 def test_json_may_be_32_levels_deep(
     *, vendor: Client, program: Client, depth: int, status: int, opening: str, closing: str
 ) -> None:
@@ -217,7 +212,7 @@ POST = f"POST {V2}licenses/validate/x HTTP/1.1\r\nHost: x\r\n".encode()
 GET = f"GET {V2}licenses/validate/x HTTP/1.1\r\n".encode()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "request_",
     [
         POST + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",

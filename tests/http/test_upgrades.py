@@ -13,6 +13,7 @@ import pytest
 
 from tests.http.asking import V2, Client, core
 from tests.server import RunningServer
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 
@@ -47,7 +48,7 @@ def wait_until_read(connection: socket.socket) -> None:
     time.sleep(0.02)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("method", "wish", "framing"),
     list(product(("GET", "POST"), ("websocket", "h2c", "foo"), ("length", "chunked", "none"))),
 )

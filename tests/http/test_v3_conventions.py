@@ -10,6 +10,7 @@ import pytest
 from keywright.http.v3.answers import etag_of
 from keywright.identity.model import Permissions
 from tests.http.v3_app import App, Thing, open_app
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 
@@ -63,10 +64,10 @@ def test_calls_of_v2_are_answered_beside_it(app: App) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     "path", ["/nothing", "/things/17/nothing", "/things/x", "/things/0", "/things/-1", "/things/1.0", "/me/"]
 )
-@pytest.mark.parametrize("token", ["", None])
+@each_row("token", ["", None])
 def test_an_unknown_path_is_not_found_also_without_credentials(
     app: App, path: str, token: str | None
 ) -> None:
@@ -106,7 +107,7 @@ def test_delete_answers_without_a_body(app: App) -> None:
 GOOD = {"key": "KEY-OF-A-THING"}
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"nonsense", b"\xff{}", b'{"key":"\xff"}', b"[" * 50_000])
+@each_row("body", [b"", b"{", b"nonsense", b"\xff{}", b'{"key":"\xff"}', b"[" * 50_000])
 def test_a_body_that_is_not_json_is_malformed(app: App, body: bytes) -> None:
     assert app.ask("POST", "/things", body).code == "malformed_body"
 
@@ -201,7 +202,7 @@ def test_a_client_call_may_be_a_form(app: App) -> None:
     assert as_json.status == 200
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("method", "path", "kind", "is_taken"),
     [
         ("POST", "/things", "application/json; charset=UTF-8", True),
@@ -231,7 +232,7 @@ def test_a_body_has_at_most_64_kib(app: App) -> None:
     assert app.ask("POST", "/things", b" " * 65_537).code == "body_too_large"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("accept", "is_admitted"),
     [
         ("*/*", True),

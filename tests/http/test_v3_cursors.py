@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from tests.http.v3_app import App, open_app
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 #: Every list that may be long, with two items in it.
@@ -54,7 +55,7 @@ def alter(cursor: str, place: int, value: Any) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(parts)).rstrip(b"=").decode()
 
 
-@pytest.mark.parametrize("path", LISTS)
+@each_row("path", LISTS)
 def test_an_altered_cursor_is_refused_or_names_some_place(app: App, path: str) -> None:
     page = f"{path}{'&' if '?' in path else '?'}limit=1"
     cursor = app.ask("GET", page).json["next_cursor"]

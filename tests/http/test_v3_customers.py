@@ -16,6 +16,7 @@ from keywright.provisioning.shops.payloads import payload_of
 from tests.connections import BUYER, CONTEXT, a_connection, a_sale, an_event
 from tests.http.v3_app import App, open_app
 from tests.makers import NOW, activate, an_origin, create, update
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 FIRST = 1_000_000_000
@@ -85,7 +86,7 @@ def test_an_email_is_unique_in_any_case(app: App) -> None:
     assert app.ask("PATCH", "/customers/8", {"email": "ADA@example.com"}).json["email"] == "ADA@example.com"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "places"),
     [
         ({"email": "ada"}, [("/email", "invalid")]),

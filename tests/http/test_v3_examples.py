@@ -15,6 +15,7 @@ from keywright.http.v3.routes import ROUTES
 from keywright.provisioning.customers import CreateCustomer, NewCustomer
 from tests.http.v3_app import App, Reply, open_app
 from tests.makers import NOW, an_origin, create_policy
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 #: The problems of a call that its example must not have, whatever is stored.
@@ -55,7 +56,7 @@ def carry_out(app: App, route: Route, made: dict[str, Any]) -> Reply:
     return app.ask(route.method, path, None if route.body is None else dict(route.example), token=token)
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda one: one.operation)
+@each_row("route", ROUTES, ids=lambda one: one.operation)
 def test_an_example_is_well_formed_and_its_answer_is_as_described(
     replies: dict[str, Reply], route: Route
 ) -> None:

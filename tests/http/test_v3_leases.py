@@ -12,6 +12,7 @@ from keywright.identity.model import Permissions
 from keywright.licensing.licenses.model import Status
 from tests.http.v3_app import App, Reply, open_app
 from tests.makers import KEY, activate_device, create, end_lease, set_terms, take_lease, update
+from tests.tables import each_row
 
 SECOND, MINUTES = timedelta(seconds=1), timedelta(minutes=10)
 FIRST = "5b0e8c2f9d7a41e3b6c4d8f01a2b3c4d"
@@ -231,7 +232,7 @@ def test_an_api_key_of_another_product_sees_no_lease(app: App) -> None:
     assert app.ask("GET", "/licenses/1/leases", token=None).code == "credentials_missing"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "body", "places"),
     [
         ("/leases", {}, [("/license_key", "missing"), ("/holder", "missing")]),

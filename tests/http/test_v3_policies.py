@@ -14,6 +14,7 @@ from keywright.registry import open_executor
 from tests.http.v3_app import App, open_app
 from tests.jobs import Work
 from tests.makers import activate, generate, revoke_api_key
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 KEY = {
@@ -139,7 +140,7 @@ def test_only_a_policy_without_licenses_is_deleted(app: App) -> None:
     assert app.ask("GET", "/policies/2").json["detail"] == "There is no policy 2."
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "places"),
     [
         ({}, [("/name", "missing")]),

@@ -9,6 +9,7 @@ from keywright.identity.model import Permissions
 from keywright.licensing.licenses.model import Status
 from tests.http.v3_app import App, open_app
 from tests.makers import NOW, create
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 FIRST = 1_000_000_000
@@ -130,7 +131,7 @@ def test_a_product_in_use_is_not_deleted(app: App) -> None:
     assert app.ask("GET", "/products/17").status == 200
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "places"),
     [
         ({}, [("/name", "missing")]),

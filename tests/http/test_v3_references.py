@@ -12,6 +12,7 @@ from keywright.http.v3.answers import write_problem
 from keywright.identity.model import Permissions
 from tests.http.v3_app import App, open_app
 from tests.makers import create
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 GENERIC = {"shop": "generic", "name": "Shop"}
@@ -80,7 +81,7 @@ def test_a_key_of_one_product_reaches_no_customer_of_others(app: App) -> None:
         assert app.ask("POST", "/licenses", body, token=own).status == 201, customer
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("method", "path", "body", "told"),
     [
         ("GET", "/licenses/KEY-A", None, "…/licenses/search"),

@@ -10,6 +10,7 @@ from keywright.http.v3.route import Route
 from keywright.http.v3.routes import ROUTES
 from keywright.identity.model import Permissions
 from tests.http.v3_app import App, open_app
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 #: The rights that each kind of API key has. A call without one has ``NONE`` and ``CORE``.
@@ -52,7 +53,7 @@ def label(route: Route) -> str:
     return route.operation
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=label)
+@each_row("route", ROUTES, ids=label)
 def test_a_call_needs_the_right_of_its_route(app: App, tokens: dict[Any, str | None], route: Route) -> None:
     for kind, rights in RIGHTS.items():
         code = code_of(app, route, tokens[kind])
@@ -62,7 +63,7 @@ def test_a_call_needs_the_right_of_its_route(app: App, tokens: dict[Any, str | N
             assert code == ("credentials_missing" if kind is None else "not_permitted"), kind
 
 
-@pytest.mark.parametrize("route", [one for one in ROUTES if one.needs_all_products], ids=label)
+@each_row("route", [one for one in ROUTES if one.needs_all_products], ids=label)
 def test_for_a_key_of_one_product_these_do_not_exist(
     app: App, tokens: dict[Any, str | None], route: Route
 ) -> None:

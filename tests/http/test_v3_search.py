@@ -10,6 +10,7 @@ from keywright.identity.model import Permissions
 from keywright.registry import open_executor
 from tests.http.v3_app import App, open_app
 from tests.storage.projected import follow_all
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 
@@ -34,7 +35,7 @@ def search(app: App, body: Any, caller: str = "") -> list[int]:
     return [one["id"] for one in reply.json["items"]]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "ids"),
     [
         ({"key": "ABCD-EFGH-1234"}, [1]),

@@ -10,6 +10,7 @@ from keywright.background.loops import read_clock
 from keywright.registry import open_executor
 from tests.http.v3_app import App, open_app
 from tests.storage.webhooks import deliver
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 URL = "https://crm.example/hooks"
@@ -50,7 +51,7 @@ def test_a_new_webhook_is_shown_whole_with_its_secret_this_once(app: App) -> Non
     assert app.ask("GET", "/webhooks").json["items"] == [made | {"secret": None}]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "pointer"),
     [
         ({"url": "http://example.com/"}, "/url"),

@@ -22,6 +22,7 @@ from cryptography.x509.oid import NameOID
 from keywright.delivery.webhooks import sending
 from keywright.delivery.webhooks.sending import Answer, Sender, SendingFailed
 from tests.receiver import Receiver, Reply, receiving
+from tests.tables import each_row
 
 ROOT = Path(__file__).parents[2]
 HERE = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
@@ -118,7 +119,7 @@ def test_a_receiver_that_is_not_there_is_a_failure() -> None:
 # --- addresses that are refused -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     "host",
     [
         *("127.0.0.1", "localhost", "127.1", "2130706433", "0x7f000001", "017700000001", "0177.0.0.1"),
@@ -132,7 +133,7 @@ def test_forms_of_this_machine_are_refused(host: str) -> None:
         assert receiver.connections == 0
 
 
-@pytest.mark.parametrize(
+@each_row(
     "found",
     [
         *(["10.0.0.1"], ["169.254.169.254"], ["fd00:ec2::254"], ["64:ff9b::a9fe:a9fe"], ["::ffff:10.0.0.1"]),

@@ -33,6 +33,7 @@ from tests.storage.browsed import (
     pages_back,
 )
 from tests.storage.conftest import a_storage
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 
@@ -257,7 +258,7 @@ ODD_CURSORS = [
 ]
 
 
-@pytest.mark.parametrize("cursor", ODD_CURSORS)
+@each_row("cursor", ODD_CURSORS)
 def test_a_cursor_that_is_none_leads_to_the_first_page(shelf: Shelf, cursor: str) -> None:
     assert shelf.find_page(Search(), cursor) == shelf.find_page(Search())
 

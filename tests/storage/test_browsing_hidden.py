@@ -14,6 +14,7 @@ from keywright.search.statistics import overview
 from keywright.search.store import EventRecord
 from tests.makers import NOW, an_event, an_event_filter
 from tests.storage.conftest import a_storage
+from tests.tables import each_row
 
 NAMES = ("user.signed_in", "license.created", "user.created", "users.no", "user_created", "user")
 HIDDEN = ("user.signed_in", "user.created")
@@ -54,10 +55,8 @@ def all_pages(storage: Storage, limit: int, budget: float, **where: Any) -> Iter
                 return
 
 
-@pytest.mark.parametrize(("step", "budget"), [(3, 0.0), (3, 60.0), (40, 0.0), (40, 60.0), (1_000, 60.0)])
-@pytest.mark.parametrize(
-    "asked", [{}, {"license_id": 1}, {"actor": "user:1"}, {"name": "user."}, {"day": NOW.date()}]
-)
+@each_row(("step", "budget"), [(3, 0.0), (3, 60.0), (40, 0.0), (40, 60.0), (1_000, 60.0)])
+@each_row("asked", [{}, {"license_id": 1}, {"actor": "user:1"}, {"name": "user."}, {"day": NOW.date()}])
 def test_all_pages_together_are_all_but_what_is_left_out(
     storage: Storage,
     happened: list[EventRecord],

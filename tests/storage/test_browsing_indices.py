@@ -25,6 +25,7 @@ from tests.databases import execute
 from tests.makers import NOW, a_license, activate, create, deactivate, deactivate_all, reactivate
 from tests.storage.browsed import many_licenses_with_terms
 from tests.storage.conftest import a_storage
+from tests.tables import each_row
 
 pytestmark = pytest.mark.of_the_database
 
@@ -74,7 +75,7 @@ def shelf(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         yield storage
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("asked", "index"),
     [
         ({"status": 3}, "ix_licenses_status"),
@@ -88,7 +89,7 @@ def shelf(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         ({"term": "llap", "is_prefix": True, "license_id": 5}, "ix_search_terms_license_id_activation_id"),
     ],
 )
-@pytest.mark.parametrize("order", Order)
+@each_row("order", Order)
 def test_every_search_has_its_index(
     shelf: Storage, asked: dict[str, Any], index: str, order: Order, database: str
 ) -> None:

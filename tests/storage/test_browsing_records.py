@@ -19,6 +19,7 @@ from keywright.search.store import EventFilter
 from tests.databases import KINDS
 from tests.makers import NOW, a_license, an_activation, an_event, an_event_filter
 from tests.storage.conftest import a_storage
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 
@@ -153,8 +154,8 @@ def all_pages(storage: Storage, limit: int, budget: float, **asked: Any) -> list
 
 
 @pytest.mark.databases(*KINDS)
-@pytest.mark.parametrize("budget", [0.0, 60.0])
-@pytest.mark.parametrize(
+@each_row("budget", [0.0, 60.0])
+@each_row(
     "asked",
     [
         {},
@@ -203,7 +204,7 @@ def test_all_pages_of_events_together_are_what_is_asked_for(
             assert len(found) == max(1, -(-len(expected) // limit))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "asked",
     [
         {"license_id": -1},

@@ -16,6 +16,7 @@ from keywright.search.query_parser import interpret
 from tests.makers import NOW, a_license, activate, an_origin, create
 from tests.storage.browsed import LicenseWithTerms, insert, insert_terms
 from tests.storage.conftest import a_storage
+from tests.tables import each_row
 
 pytestmark = pytest.mark.of_the_database
 
@@ -71,7 +72,7 @@ def meanings(storage: Storage, text: str) -> dict[str, list[int]]:
         }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("KEY 1", {"license_key": [1]}),

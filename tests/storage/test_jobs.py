@@ -68,6 +68,7 @@ from tests.makers import (
     rename,
     update,
 )
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 
@@ -118,7 +119,7 @@ def test_an_order_that_says_how_many_is_counted(executor: Executor) -> None:
     assert decide(executor, start(a_change("delete", license_ids=(3, 3, 4)), total=1)).total == 2
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "parameters", "field"),
     [
         ("repair", {}, "kind"),

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable
 
-import pytest
-
 from keywright.core.errors import RateLimited
 from keywright.http.pages.passwords import SIGN_IN_LIMITS, Attempts, sources_of
+from tests.tables import each_row
 
 
 def count_allowed(attempts: Attempts, sources: Iterable[dict[str, str]]) -> int:
@@ -20,7 +19,7 @@ def count_allowed(attempts: Attempts, sources: Iterable[dict[str, str]]) -> int:
     return allowed
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("address", "allowed"),
     [
         # One address, or one IPv6 /64.

@@ -5,6 +5,7 @@ from datetime import date, timedelta
 import pytest
 
 from keywright.http.admin.activity import HEIGHT, WIDTH, Series, build_chart, find_change
+from tests.tables import each_row
 
 LAST = date(2026, 1, 15)
 
@@ -22,7 +23,7 @@ def test_bars_are_as_high_as_their_amounts_and_small_ones_can_be_seen() -> None:
     assert chart.columns[-1].bar_x + chart.columns[-1].bar_width <= WIDTH
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("highest", "scale"),
     [
         (0, (1, 0)),

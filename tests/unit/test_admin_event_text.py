@@ -26,6 +26,7 @@ from keywright.jobs.model import JobState
 from keywright.licensing.licenses.rules import END_OF_TIME
 from keywright.search.store import EventRecord, Owner
 from tests.makers import a_user, an_event
+from tests.tables import each_row
 
 NAMES = EventNames(
     users={1: "ada"}, api_keys={3: "shop"}, products={7: "Lumen"}, customers={8: "Larch Street"}
@@ -44,7 +45,7 @@ def test_every_event_of_the_program_has_a_text() -> None:
     assert (found | ends) <= _KNOWN
 
 
-@pytest.mark.parametrize("name", sorted(_KNOWN))
+@each_row("name", sorted(_KNOWN))
 def test_a_text_is_complete_without_details(name: str) -> None:
     words = describe(an_event(name=name))
     assert words[0].isupper()
@@ -52,7 +53,7 @@ def test_a_text_is_complete_without_details(name: str) -> None:
     assert "{" not in words
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "details", "words"),
     [
         ("license.activated", None, "A device activated"),
@@ -83,7 +84,7 @@ def test_an_event_is_described_in_a_few_words(
     assert describe(an_event(name=name, details=details), NAMES) == words
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("actor", "words"),
     [
         ("user:1", "ada"),
@@ -166,8 +167,8 @@ def test_the_number_0_can_have_a_name() -> None:
     )
 
 
-@pytest.mark.parametrize("role", Role)
-@pytest.mark.parametrize(
+@each_row("role", Role)
+@each_row(
     ("actor", "is_colleague"),
     [("user:2", True), ("visitor", True), ("program", False), ("api_key:3", False), ("cli:root", False)],
 )
@@ -205,7 +206,7 @@ def test_an_event_says_what_happened_to_whom() -> None:
     assert (gone.customer, gone.text, gone.path) == (None, "<em>A device</em> activated", "")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "since", "until"),
     [
         ({}, None, None),

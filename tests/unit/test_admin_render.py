@@ -10,6 +10,7 @@ from keywright.http.pages.render import browser_name, build_environment, has_rig
 from keywright.identity.model import Right, Role
 from keywright.licensing.licenses.model import Status
 from tests.makers import LATER, NOW, a_license, a_user
+from tests.tables import each_row
 
 STATICS = dict.fromkeys(("look.css", "admin.css", "admin.js", "mark.svg"), "/x")
 
@@ -31,7 +32,7 @@ def test_an_address_leaves_out_what_is_not_given() -> None:
     assert url("/licenses", page=0, q="ü &/") == "/admin/licenses?page=0&q=%C3%BC+%26%2F"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "expires_at", "word"),
     [
         (Status.SOLD, None, "sold"),
@@ -62,7 +63,7 @@ def test_nobody_has_no_right() -> None:
     assert not has_right(a_user(role=Role.SUPPORT), Right.ADMINISTER)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("user_agent", "name"),
     [
         ("Mozilla/5.0 (Windows NT 10.0; rv:140.0) Gecko/20100101 Firefox/140.0", "Firefox on Windows"),
@@ -95,7 +96,7 @@ def test_a_field_is_tied_to_its_label_its_help_and_its_error() -> None:
     assert 'id="field-limit-error">No!<' in html
 
 
-@pytest.mark.parametrize(
+@each_row(
     "call",
     [
         "field('a', text, text, help=text, error=text, placeholder=text)",

@@ -13,6 +13,7 @@ from keywright.provisioning.brand import (
     parse_color,
     parse_links,
 )
+from tests.tables import each_row
 
 LIGHT, DARK = ("#ffffff", "#f5f7f5", "#eff2f0"), ("#111614", "#19201d", "#222a26")
 
@@ -41,7 +42,7 @@ def test_colors_are_read(text: str, color: str) -> None:
     assert parse_color(text) == color
 
 
-@pytest.mark.parametrize("text", ["", "red", "#12", "#1234567", "#12345g", "url(x)"])
+@each_row("text", ["", "red", "#12", "#1234567", "#12345g", "url(x)"])
 def test_other_texts_are_no_colors(text: str) -> None:
     with pytest.raises(ValueError, match="must be a color"):
         parse_color(text)

@@ -19,6 +19,7 @@ from keywright.http.middleware.call_limits import (
 )
 from keywright.http.v2.interface import V2
 from keywright.identity.model import Caller, Permissions
+from tests.tables import each_row
 
 NOTHING: Any = None
 INTERFACE = V2(Settings(), NOTHING)
@@ -162,7 +163,7 @@ def test_a_look_up_without_a_result_costs_nothing() -> None:
 KEYED: dict[str, Any] = {"headers": {b"idempotency-key": b"one"}, "is_change": True}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "is_limited"),
     [
         (KEYED, True),

@@ -27,9 +27,10 @@ from keywright.provisioning.products import (
     parse_url,
 )
 from tests.makers import KEY, LATER, NOW, a_license, a_license_with
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "code"),
     [
         ("Paint", "paint"),
@@ -45,7 +46,7 @@ def test_a_code_is_derived_from_a_name(name: str, code: str | None) -> None:
     assert code is None or parse_code(code) == code
 
 
-@pytest.mark.parametrize("text", ["", "17", "-a", "A", "a b", "x" * 65])
+@each_row("text", ["", "17", "-a", "A", "a b", "x" * 65])
 def test_no_other_text_is_the_code_of_a_product(text: str) -> None:
     with pytest.raises(ValueError, match="must"):
         parse_code(text)
@@ -62,7 +63,7 @@ def test_a_feature_may_be_a_number() -> None:
     assert parse_feature_code("17") == "17"
 
 
-@pytest.mark.parametrize("text", ["", "a", "a@", "@b", "a@b@c", "a b@c", "a@\u200bb", "a@" + "b" * 320])
+@each_row("text", ["", "a", "a@", "@b", "a@b@c", "a b@c", "a@\u200bb", "a@" + "b" * 320])
 def test_no_other_text_is_an_email_address(text: str) -> None:
     with pytest.raises(ValueError, match="e-mail"):
         parse_email(text)
@@ -79,7 +80,7 @@ def test_a_language_is_written_in_one_way(text: str, language: str) -> None:
     assert parse_language(text) == language
 
 
-@pytest.mark.parametrize("text", ["", "d", "german", "de-", "de DE", "dé"])
+@each_row("text", ["", "d", "german", "de-", "de DE", "dé"])
 def test_what_is_no_language_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="must be a language such as de or pt-BR"):
         parse_language(text)

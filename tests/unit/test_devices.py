@@ -33,6 +33,7 @@ from keywright.licensing.activations.model import (
 from keywright.licensing.licenses.model import License
 from keywright.licensing.terms.model import Terms, WhenFull
 from tests.makers import KEY, LATER, NOW, a_deactivated_activation, a_license, a_license_with, an_activation
+from tests.tables import each_row
 
 DAY, SECOND = timedelta(days=1), timedelta(seconds=1)
 LAPTOP = Device("laptop-1")
@@ -257,7 +258,7 @@ def test_a_device_that_never_had_a_place_cannot_give_it_up() -> None:
         deactivate_device(FULL, None, LATER)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fingerprint", "token", "found"),
     [
         ("laptop-1", None, ON_LAPTOP),

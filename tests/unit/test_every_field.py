@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
-import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -27,6 +26,7 @@ from keywright.provisioning.importers.rows import Defaults, Rows
 from keywright.provisioning.policies.model import KeyFormatFields, Policy, PolicyFields
 from keywright.provisioning.products import Product, ProductFields
 from tests.makers import LATER, LICENSE_FIELDS, NOW, a_license, an_activation
+from tests.tables import each_row
 
 
 class Place(NamedTuple):
@@ -206,7 +206,7 @@ PLACES = [
 ]
 
 
-@pytest.mark.parametrize("noun", [License, Terms, Activation, Customer, Product, Policy])
+@each_row("noun", [License, Terms, Activation, Customer, Product, Policy])
 def test_every_field_is_in_every_list_of_fields_or_has_a_reason(noun: type[Struct]) -> None:
     wrong = []
     for place in (one for one in PLACES if one.noun is noun):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from keywright.core import parsing
 from keywright.core.errors import InvalidStatus
 from keywright.licensing.licenses.model import Status, parse_status
+from tests.tables import each_row
 
 MOMENTS = st.datetimes(timezones=st.just(UTC)).map(lambda moment: moment.replace(microsecond=0))
 
@@ -27,14 +28,14 @@ def test_null_is_no_number_and_the_empty_text_is_refused(parse: Callable[[object
         parse("")
 
 
-@pytest.mark.parametrize("value", [2**63, str(2**63), -1, "-1", "9" * 19, "9" * 20])
+@each_row("value", [2**63, str(2**63), -1, "-1", "9" * 19, "9" * 20])
 def test_an_integer_is_from_0_to_what_a_64_bit_column_holds(value: object) -> None:
     assert parsing.parse_integer(2**63 - 1) == parsing.parse_integer(str(2**63 - 1)) == 2**63 - 1
     with pytest.raises(ValueError, match="must be an integer from 0 to 9223372036854775807"):
         parsing.parse_integer(value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         True,
@@ -87,7 +88,7 @@ def test_a_status_is_its_number_or_its_name_in_any_case(status: Status) -> None:
         assert parse_status(value) is status
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         0,
@@ -133,7 +134,7 @@ def test_a_time_is_written_without_an_offset_and_with_a_four_digit_year() -> Non
     assert parsing.write_time(datetime(99, 1, 2, 3, 4, 5, tzinfo=UTC)) == "0099-01-02 03:04:05"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "moment"),
     [
         ("2026-02-03 04:05:06", datetime(2026, 2, 3, 4, 5, 6)),
@@ -166,7 +167,7 @@ def test_a_time_may_be_left_out(value: object) -> None:
     assert parsing.parse_time(value) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         "2026-02-29",
@@ -221,7 +222,7 @@ def test_a_text_may_be_left_out_or_be_a_number(value: object, text: str | None) 
     assert parsing.parse_text(value, 255) == text
 
 
-@pytest.mark.parametrize("value", [True, 1.5, [], {}, ["a"], b"a", "a\x00b", "\ud800", 10**300])
+@each_row("value", [True, 1.5, [], {}, ["a"], b"a", "a\x00b", "\ud800", 10**300])
 def test_nothing_else_is_a_text(value: object) -> None:
     with pytest.raises(ValueError, match="must be a text"):
         parsing.parse_text(value, 255)
@@ -237,7 +238,7 @@ def test_meta_is_an_object_of_texts_or_the_json_of_one(value: object) -> None:
     assert parsing.parse_meta(value) == {"os": "linux", "": ""}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         {"os": 1},
@@ -286,7 +287,7 @@ def test_what_is_storable_is_what_utf_8_can_write_without_null_characters(text: 
     assert parsing.is_storable(text) == (is_utf_8 and "\x00" not in text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("address", "short"),
     [
         ("203.0.113.77", "203.0.113.0"),

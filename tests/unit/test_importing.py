@@ -23,6 +23,7 @@ from keywright_converter.mysqldump import DumpFile
 from keywright_converter.rows import find_local_midnight
 from tests.makers import KEY, LATER, NOW, TOKEN, a_license, an_activation
 from tests.shop import DEFUSE, DUMP, SECRET, SECRETS, a_row, an_activation_row, seal
+from tests.tables import each_row
 
 OTHER = "f" * 40
 EARLIER = NOW - timedelta(days=3)
@@ -113,7 +114,7 @@ def test_no_metadata_is_none(value: object) -> None:
     assert parse_metadata(value) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         "no JSON",
@@ -214,7 +215,7 @@ ODD: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("code", "fields", "kept"), ODD, ids=[one[0] for one in ODD])
+@each_row(("code", "fields", "kept"), ODD, ids=[one[0] for one in ODD])
 def test_what_is_odd_in_a_license_is_told(code: str, fields: dict[str, Any], kept: dict[str, Any]) -> None:
     license, notices = read(**fields)
     assert [one.code for one in notices] == [code]

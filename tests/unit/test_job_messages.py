@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-import pytest
-
 import keywright
 from keywright.http.admin.job_text import REASONS, SENTENCES, explain_line, translate_message
 from keywright.http.pages.formats import Languages, speaking
 from keywright.jobs import handlers, orders
+from tests.tables import each_row
 
 CATALOGS = Path(keywright.__file__).parent / "http" / "admin" / "locale"
 
@@ -16,7 +15,7 @@ def test_every_reason_for_which_a_job_leaves_a_license_alone_is_a_text() -> None
     assert {*REASONS} == {*orders._REASONS.values(), handlers._MATCHES_NO_LONGER}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         *SENTENCES,

@@ -22,6 +22,7 @@ from keywright.licensing.licenses import keys
 from keywright.provisioning.policies import rules
 from keywright.provisioning.policies.handlers import require_sound
 from tests.makers import KEY, KEY_RING, SECRET, a_policy
+from tests.tables import each_row
 
 #: Every text that can be stored: no lone surrogates.
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
@@ -149,7 +150,7 @@ def test_a_secret_has_at_least_16_bytes() -> None:
         KeyRing(bytes(15))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "key"),
     [
         ("A", "A"),
@@ -169,7 +170,7 @@ def test_a_key_is_trimmed_and_otherwise_kept_exactly(text: str, key: str) -> Non
     assert keys.normalize_key(text) == key
 
 
-@pytest.mark.parametrize("space", [one for one in SPACES if one not in SEPARATORS])
+@each_row("space", [one for one in SPACES if one not in SEPARATORS])
 def test_every_white_space_is_trimmed_at_both_ends(space: str) -> None:
     assert keys.normalize_key(f"{space}ab{space}") == "ab"
 
@@ -181,7 +182,7 @@ def test_control_characters_that_python_takes_for_white_space_are_refused(separa
             keys.normalize_key(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",
@@ -223,7 +224,7 @@ def test_a_mask_never_shows_more_than_a_quarter_of_a_key(key: str) -> None:
     assert shown.isprintable()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("key", "masked"),
     [
         ("", "…"),
@@ -276,7 +277,7 @@ def test_every_character_of_the_charset_comes_up() -> None:
     assert set(rules.generate_key(recipe)) == {"a", "b"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("charset", "chunks", "chunk_length", "bits"),
     [
         ("01", 1, 64, 64.0),
@@ -301,14 +302,14 @@ def test_keys_that_could_be_guessed_are_those_below_64_bits() -> None:
     assert refusal.value.bits == 63
 
 
-@pytest.mark.parametrize("field", ["charset", "separator", "prefix", "suffix"])
-@pytest.mark.parametrize("bad", ["\n", "a\x00", "\x9f", "\ud800"])
+@each_row("field", ["charset", "separator", "prefix", "suffix"])
+@each_row("bad", ["\n", "a\x00", "\x9f", "\ud800"])
 def test_a_recipe_with_control_characters_makes_no_keys(field: str, bad: str) -> None:
     assert rules.is_drawable(a_policy(**{field: bad})) is False
     assert rules.is_drawable(a_policy(**{field: "é🔑"})) is True
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "is_drawable"),
     [
         ({"charset": "a "}, False),

@@ -21,6 +21,7 @@ from keywright.licensing.leases.model import HeldLeases, Leased
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.terms.model import Terms
 from tests.makers import LATER, NOW, a_deactivated_activation, a_lease, a_license_with, an_activation
+from tests.tables import each_row
 
 SECOND, MINUTES = timedelta(seconds=1), timedelta(minutes=10)
 TERMS = Terms(max_leases=2)
@@ -172,7 +173,7 @@ def test_a_hundred_ended_leases_are_kept_or_as_many_as_the_limit(limit: int | No
     assert rules.kept_ended(Terms(max_leases=limit)) == kept
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("held", "limit", "held_before", "limit_before", "places"),
     [
         (1, 5, 0, 5, 5),

@@ -17,6 +17,7 @@ from keywright.licensing.licenses import rules
 from keywright.licensing.licenses.model import License, State, Status
 from keywright.licensing.terms.model import AfterExpiry, Starts, Terms
 from tests.makers import KEY, LATER, NOW, a_deactivated_activation, a_license, a_license_with
+from tests.tables import each_row
 
 DAY, SECOND = timedelta(days=1), timedelta(seconds=1)
 GRACE = {"grace_days": 7}
@@ -61,7 +62,7 @@ def test_grace_is_counted_from_the_expiry_up_to_the_end_of_time() -> None:
     assert rules.grace_until(a_license_with(GRACE, expires_at=last)) == rules.END_OF_TIME
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("terms", "now", "state"),
     [
         ({}, NOW - SECOND, State.VALID),
@@ -91,15 +92,13 @@ def test_a_license_that_never_expires_is_valid() -> None:
     assert rules.valid_until(a_license_with(OLDER), Terms(after_expiry=AfterExpiry.OLDER_VERSIONS)) is None
 
 
-@pytest.mark.parametrize(
-    ("status", "state"), [(Status.INACTIVE, State.INACTIVE), (Status.DISABLED, State.DISABLED)]
-)
-@pytest.mark.parametrize("license", [a_license(), expired(GRACE), expired({})])
+@each_row(("status", "state"), [(Status.INACTIVE, State.INACTIVE), (Status.DISABLED, State.DISABLED)])
+@each_row("license", [a_license(), expired(GRACE), expired({})])
 def test_a_status_comes_before_the_expiry_in_a_state(license: License, status: Status, state: State) -> None:
     assert rules.state(a_license(status=status, expires_at=license.expires_at), NOW) is state
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("terms", "built_at", "until"),
     [
         ({}, None, NOW),
@@ -149,7 +148,7 @@ def test_v2_looks_at_the_expiry_and_the_status_before_the_device() -> None:
     assert refusal_over_v2(a_license_with(terms, status=Status.DISABLED)) is LicenseDisabled
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("terms", "built_at", "refusal"),
     [
         ({}, None, LicenseExpired),

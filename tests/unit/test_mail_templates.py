@@ -16,6 +16,7 @@ from keywright.delivery.mail.sandbox import BadTemplate
 from keywright.events.model import MailState, MailTemplate, OutboxMail, Subject
 from keywright.provisioning.brand import Brand
 from tests.makers import NOW
+from tests.tables import each_row
 
 SETTINGS = MailSettings("Example & Söhne", "https://keys.example.com", "en")
 VALUES = letters.sample_values(SETTINGS, NOW)
@@ -27,8 +28,8 @@ def say(source: str, *, is_html: bool = False, language: str = "en", **values: o
     return sandbox.render(source, VALUES | values, language, is_html=is_html, is_strict=True)
 
 
-@pytest.mark.parametrize("name", MailTemplate)
-@pytest.mark.parametrize("code", CODES)
+@each_row("name", MailTemplate)
+@each_row("code", CODES)
 def test_every_built_in_template_renders_in_every_language(code: str, name: MailTemplate) -> None:
     language = choose_language(code, "en")
     composed = render_source(built_in(name, language), VALUES, language, Brand(), is_strict=True)
@@ -65,7 +66,7 @@ def test_a_line_of_tags_alone_says_nothing() -> None:
     assert say("a\n{% if vendor %}\nb\n{% endif %}\nc {% if vendor %}d{% endif %}\ne") == "a\nb\nc d\ne"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "source",
     [
         "{{ ''.__class__.__mro__ }}",

@@ -44,6 +44,7 @@ from tests.makers import (
     an_event,
     an_origin,
 )
+from tests.tables import each_row
 
 CONTEXT = Context(an_event().occurred_at, an_origin())
 _MODULES = {one.name for one in walk_packages(keywright.__path__, "keywright.")}
@@ -69,7 +70,7 @@ def structs_of(model: str, *, gc: bool | None = None) -> list[type[msgspec.Struc
     return [one for one in structs if gc is None or one.__struct_config__.gc is gc]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "model",
     [*MODELS, "keywright.core.command", "keywright.engine.idempotency"],
 )
@@ -97,7 +98,7 @@ def test_the_numbers_are_those_of_the_contract(kind: type[IntEnum], numbers: dic
     assert {one.name: one.value for one in kind} == numbers
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "words"),
     [
         (Permissions, ["read", "write", "read_write", "client"]),

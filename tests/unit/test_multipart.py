@@ -4,6 +4,7 @@ import pytest
 
 from keywright.core.errors import MalformedForm
 from keywright.http.pages.forms import UploadedFile, parse_multipart
+from tests.tables import each_row
 
 TYPE = "multipart/form-data; boundary=XyZ"
 
@@ -26,7 +27,7 @@ def test_a_file_that_was_not_chosen_is_left_out() -> None:
     assert parse_multipart(TYPE, a_part("t", b"", "") + b"--XyZ--\r\n") == ([], {})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content_type", "body"),
     [
         ("multipart/form-data", a_part("a", b"1") + b"--XyZ--\r\n"),

@@ -6,6 +6,7 @@ from keywright.core.nouns import differing, list_members
 from keywright.provisioning.policies.model import NewKeyFormat
 from keywright.provisioning.products import PRODUCT, Feature, NewProduct
 from tests.makers import NOW
+from tests.tables import each_row
 
 MEMBERS = {one.name: one for struct in (NewProduct, NewKeyFormat) for one in list_members(struct)}
 
@@ -24,7 +25,7 @@ def test_a_member_is_read_from_a_text(name: str, text: str, value: object) -> No
     assert MEMBERS[name].read(text) == value
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "text", "reason"),
     [
         ("url", "https://example.com/" + "x" * 2000, "must have at most 2000 characters"),

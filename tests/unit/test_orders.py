@@ -2,13 +2,13 @@
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from keywright.core.parsing import MAX_ID
 from keywright.licensing.licenses.model import Order, order_fields, order_line_hash, order_of
 from tests.makers import a_license
+from tests.tables import each_row
 
 TEXTS = st.none() | st.text(max_size=5) | st.integers(0, 2 * MAX_ID).map(str)
 POLICIES = st.none() | st.integers(1, 3)
@@ -21,7 +21,7 @@ def test_the_order_of_a_license_is_the_one_that_it_was_made_with(order: Order) -
     assert order_of(a_license(**fields)) == order
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("order", "number", "has_details"),
     [
         (Order(), None, False),

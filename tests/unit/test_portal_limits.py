@@ -4,6 +4,7 @@ import pytest
 
 from keywright.core.errors import RateLimited
 from keywright.http.portal.limits import Limits
+from tests.tables import each_row
 
 MANY = 200
 
@@ -31,7 +32,7 @@ def test_what_strangers_cannot_have_is_not_counted_by_address(kind: str) -> None
     assert count(limits, kind=kind, about="a mark") == count(Limits(), kind=kind, about="a mark") < MANY
 
 
-@pytest.mark.parametrize("kind", ["code", "key", "link", "file", "change", "export", "erase"])
+@each_row("kind", ["code", "key", "link", "file", "change", "export", "erase"])
 def test_what_is_asked_about_is_limited_before_the_address_and_that_before_its_network(kind: str) -> None:
     limits = Limits()
     about = count(limits, kind=kind, about="ada@example.com")

@@ -11,6 +11,7 @@ from proofs.promises import PROMISES, Bound, Promise
 from proofs.results import Record, Result
 from proofs.run import is_controlled
 from tests import proving
+from tests.tables import each_row
 
 ROOT = Path(__file__).parents[2]
 MACHINE = Machine("a processor", 2, "a system", "3.11", "3.40", "0.1", 0.1)
@@ -132,7 +133,7 @@ def test_the_page_is_what_the_results_say() -> None:
     )
 
 
-@pytest.mark.parametrize("promise", PROMISES, ids=lambda one: one.sign)
+@each_row("promise", PROMISES, ids=lambda one: one.sign)
 def test_every_promise_names_tests_that_are_there(promise: Promise) -> None:
     assert promise.shown
     assert [one for one in promise.shown if not (ROOT / one).exists()] == []

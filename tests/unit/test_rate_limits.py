@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from keywright.core.errors import RateLimited, TooManyChanges
 from keywright.http.middleware.rate_limits import RateLimit
 from keywright.http.server.peers import site_of, source_of
+from tests.tables import each_row
 
 NOW = 1_000_000.0
 
@@ -26,7 +27,7 @@ def may_take(limit: RateLimit, source: str = "a", now: float = NOW) -> bool:
     return True
 
 
-@pytest.mark.parametrize("per_minute", [1, 7, 60, 120, 600, 10_000])
+@each_row("per_minute", [1, 7, 60, 120, 600, 10_000])
 def test_as_many_as_a_minute_refills_are_allowed_at_once(per_minute: int) -> None:
     limit = RateLimit(per_minute)
     assert takes(limit, per_minute + 5) == per_minute
@@ -114,7 +115,7 @@ def test_a_debt_that_is_paid_is_forgotten_first() -> None:
     assert takes(limit, 70, "long ago", NOW + 61) == 60
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("address", "source", "site"),
     [
         ("203.0.113.9", "203.0.113.9", "203.0.113.0/24"),

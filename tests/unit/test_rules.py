@@ -24,6 +24,7 @@ from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import Status
 from tests.makers import KEY, LATER, NOW, TOKEN, a_deactivated_activation, a_license, an_activation
+from tests.tables import each_row
 
 SECOND = timedelta(seconds=1)
 
@@ -62,7 +63,7 @@ def test_a_limit_that_was_lowered_below_what_is_taken_has_no_free_place() -> Non
         activation_rules.activate(a_license(times_activated=5, times_activated_max=3), NOW)
 
 
-@pytest.mark.parametrize(("expired", "status", "full"), list(product((False, True), Status, (False, True))))
+@each_row(("expired", "status", "full"), list(product((False, True), Status, (False, True))))
 def test_activate_refuses_in_the_order_of_the_contract(expired: bool, status: Status, full: bool) -> None:
     license = a_license(
         expires_at=NOW if expired else LATER,
@@ -89,7 +90,7 @@ def test_a_refusal_of_a_license_names_its_key(
     assert refusal.value.key == KEY
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("expired", "status", "active", "full"),
     list(product((False, True), Status, (False, True), (False, True))),
 )
@@ -308,7 +309,7 @@ def test_records_are_kept_for_a_day_and_at_most_ten_thousand_and_a_mebibyte_is_l
     assert numbers == (timedelta(days=1), 10_000, 2**20)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("records", "limit", "surplus"),
     [
         (0, None, (0, 0)),

@@ -32,6 +32,7 @@ from keywright.provisioning.shops.reading import period_end
 from tests.connections import a_paid_order
 from tests.shop_apis import RecordedApi
 from tests.shop_events import names, recorded
+from tests.tables import each_row
 
 NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 SHOPS = [one for one in Shop if one is not Shop.GENERIC]
@@ -366,7 +367,7 @@ MEANINGS: dict[Shop, dict[str, Change]] = {
 EVENTS = [(shop, name) for shop in SHOPS for name in names(shop) if name != "ping"]
 
 
-@pytest.mark.parametrize(("shop", "name"), EVENTS)
+@each_row(("shop", "name"), EVENTS)
 def test_an_event_means_what_the_shop_documents(shop: Shop, name: str) -> None:
     change = read(shop, name).change
     if name in MEANINGS[shop]:
@@ -381,7 +382,7 @@ def test_every_meaning_has_its_file() -> None:
         assert meanings.keys() <= set(names(shop))
 
 
-@pytest.mark.parametrize(("shop", "name"), EVENTS)
+@each_row(("shop", "name"), EVENTS)
 def test_an_event_that_comes_twice_has_one_id(shop: Shop, name: str) -> None:
     first, second = read(shop, name), read(shop, name)
     assert first.id == second.id
@@ -559,8 +560,8 @@ class EndedApi(LateApi):
         return none | {"end_date_gmt": self.later, "ends_at": f"{self.later}Z"}
 
 
-@pytest.mark.parametrize("api", [LateApi, EndedApi, RecordedApi])
-@pytest.mark.parametrize(
+@each_row("api", [LateApi, EndedApi, RecordedApi])
+@each_row(
     ("shop", "name"),
     [(Shop.WOOCOMMERCE, "order_renewed"), (Shop.LEMONSQUEEZY, "subscription_payment_success")],
 )

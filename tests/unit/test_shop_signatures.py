@@ -8,6 +8,7 @@ from keywright.core.errors import BadSignature
 from keywright.provisioning.shops.model import Shop
 from keywright.provisioning.shops.payloads import MODULES
 from tests.shop_events import SECRETS, names, recorded, sent, sign
+from tests.tables import each_row
 
 NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 BODY = b'{"a": "\xc3\xa4 body"}'
@@ -44,8 +45,8 @@ def test_another_secret_is_not_believed(shop: Shop) -> None:
         verify(shop, sign(shop, BODY, other, NOW))
 
 
-@pytest.mark.parametrize("shop", Shop)
-@pytest.mark.parametrize("altered", [BODY + b" ", BODY[:-1], BODY.replace(b"a", b"b", 1), b""])
+@each_row("shop", Shop)
+@each_row("altered", [BODY + b" ", BODY[:-1], BODY.replace(b"a", b"b", 1), b""])
 def test_an_altered_body_is_not_believed(shop: Shop, altered: bytes) -> None:
     with pytest.raises(BadSignature):
         verify(shop, sign(shop, BODY, SECRETS[shop], NOW), altered)
@@ -59,8 +60,8 @@ def test_a_body_without_a_signature_is_not_believed(shop: Shop) -> None:
             verify(shop, {other: value for other, value in headers.items() if other != name})
 
 
-@pytest.mark.parametrize("shop", Shop)
-@pytest.mark.parametrize(
+@each_row("shop", Shop)
+@each_row(
     "value",
     ["", " ", "=", "v1", "v1=", "t=,v1=", "ts=;h1=", "t=1;h1=2", "é\udcff", ",;=" * 1000, "v1,", "0" * 64],
 )
@@ -70,15 +71,15 @@ def test_what_is_no_signature_is_refused_and_breaks_nothing(shop: Shop, value: s
         verify(shop, headers)
 
 
-@pytest.mark.parametrize("shop", TIMED)
-@pytest.mark.parametrize("seconds", [-301, 301, -86400])
+@each_row("shop", TIMED)
+@each_row("seconds", [-301, 301, -86400])
 def test_a_signature_from_another_time_is_not_believed(shop: Shop, seconds: int) -> None:
     with pytest.raises(BadSignature):
         verify(shop, sign(shop, BODY, SECRETS[shop], NOW + timedelta(seconds=seconds)))
 
 
-@pytest.mark.parametrize("shop", TIMED)
-@pytest.mark.parametrize("seconds", [-299, 299])
+@each_row("shop", TIMED)
+@each_row("seconds", [-299, 299])
 def test_a_clock_may_be_some_minutes_off(shop: Shop, seconds: int) -> None:
     verify(shop, sign(shop, BODY, SECRETS[shop], NOW + timedelta(seconds=seconds)))
 
@@ -117,9 +118,7 @@ def test_only_woocommerce_tries_an_address_without_a_signature() -> None:
     assert pinged == {Shop.WOOCOMMERCE}
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"webhook_id=", b"webhook_id=5&a=b", b"webhook_id=x", b"{}", b"webhook_id=5\n"]
-)
+@each_row("body", [b"", b"webhook_id=", b"webhook_id=5&a=b", b"webhook_id=x", b"{}", b"webhook_id=5\n"])
 def test_a_ping_is_a_number_and_nothing_else(body: bytes) -> None:
     assert not MODULES[Shop.WOOCOMMERCE].is_ping({}, body)
 

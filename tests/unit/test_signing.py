@@ -41,6 +41,7 @@ from tests.makers import (
     a_license_with,
     an_activation,
 )
+from tests.tables import each_row
 
 DAY, SECOND = timedelta(days=1), timedelta(seconds=1)
 VALID = Findings((Code.VALID,), "The license is valid.")
@@ -136,7 +137,7 @@ def test_a_product_without_a_code_is_no_audience_and_a_place_given_up_no_activat
         assert not {"aud", "activation", "lease"} & payload(one).keys()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("terms", "left", "values", "is_bound"),
     [
         ({"after_expiry": "older_versions"}, -DAY, {}, True),
@@ -175,7 +176,7 @@ def test_a_key_hash_is_that_of_the_contract() -> None:
 # --- until when ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("one", "life"),
     [
         (said(), 14 * DAY),
@@ -246,8 +247,8 @@ def test_a_key_has_the_thumbprint_of_rfc_8037() -> None:
     }
 
 
-@pytest.mark.parametrize("alg", SIGNATURE_ALGS)
-@pytest.mark.parametrize("typ", TokenType)
+@each_row("alg", SIGNATURE_ALGS)
+@each_row("typ", TokenType)
 def test_a_header_has_three_members_in_order_and_no_spaces(alg: Any, typ: TokenType) -> None:
     signer = Signer(decode_base64url(RFC_PRIVATE.encode()), alg)
     header, _, _ = signer.sign(b"{}", typ).split(b".")
@@ -289,7 +290,7 @@ def test_a_token_of_another_type_or_key_and_one_too_long_are_refused() -> None:
             read_signed(token, key)
 
 
-@pytest.mark.parametrize("text", [b"YQ==", b"YR", b"Y", b"Y Q", b"Y+Q", b"YQ\n"])
+@each_row("text", [b"YQ==", b"YR", b"Y", b"Y Q", b"Y+Q", b"YQ\n"])
 def test_base64url_is_canonical(text: bytes) -> None:
     with pytest.raises(ValueError, match="is not base64url"):
         decode_base64url(text)

@@ -1,19 +1,19 @@
 """No cell of a file is a formula to a spreadsheet, and every text can be read back from its cell."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from keywright.core.spreadsheets import escape_formulas, unescape_formulas
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize("first", ["=", "+", "-", "@", "\t", "\r"])
+@each_row("first", ["=", "+", "-", "@", "\t", "\r"])
 def test_a_text_that_begins_like_a_formula_is_defused(first: str) -> None:
     assert escape_formulas(f"{first}x") == f"'{first}x"
     assert escape_formulas(f"x{first}") == f"x{first}"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "shown"),
     [
         ("x;=1+1", "x;'=1+1"),
@@ -32,7 +32,7 @@ def test_a_text_is_defused_wherever_a_spreadsheet_may_split_it(text: str, shown:
     assert escape_formulas(text) == shown
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "AB-CD-EF",

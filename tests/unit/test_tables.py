@@ -23,6 +23,7 @@ from keywright.provisioning.importers.tables import (
     largest_activation_id,
 )
 from tests.makers import NOW, TOKEN
+from tests.tables import each_row
 
 DEFAULTS = Defaults(NOW, lambda address, _: address)
 PLACE = f'{{"token":"{TOKEN}"}}'
@@ -56,7 +57,7 @@ def keys(found: tuple[list[ImportedLicense], list[str]]) -> list[str]:
     return [one.key for one in found[0]]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "field"),
     [
         ("license_key", "key"),
@@ -137,7 +138,7 @@ def test_a_key_alone_is_a_license_of_the_file_s_time() -> None:
     assert one.fields == frozenset({"key"})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("row", "reason"),
     [
         (",,", "license_key is missing"),
@@ -195,7 +196,7 @@ def test_a_json_object_is_a_license_with_its_activations() -> None:
     assert (activation.token, activation.label, activation.ip_address) == (TOKEN, "desk", "192.0.2.1")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "reason"),
     [
         ("{", "it is no JSON"),

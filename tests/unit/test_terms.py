@@ -36,6 +36,7 @@ from keywright.licensing.terms.rules import (
     write_by_hand,
     write_by_rule,
 )
+from tests.tables import each_row
 
 CODES = st.from_regex(r"[a-z0-9][a-z0-9_.-]{0,63}", fullmatch=True)
 DAYS, SECONDS = st.integers(0, model.MAX_DAYS), st.integers(10, model.MAX_SECONDS)
@@ -173,7 +174,7 @@ def test_terms_of_the_same_columns_are_parsed_once() -> None:
     assert parse_terms('{"trial":true}', 1, 2) is parse_terms('{"trial":true}', 1, 2)
 
 
-@pytest.mark.parametrize(("name", "least", "most"), [(name, *pair) for name, pair in INTEGERS.items()])
+@each_row(("name", "least", "most"), [(name, *pair) for name, pair in INTEGERS.items()])
 def test_an_integer_of_terms_has_a_range(name: str, least: int, most: int) -> None:
     for value in (least, most):
         assert getattr(merge_terms(Terms(), {name: value}), name) == value
@@ -224,7 +225,7 @@ def test_an_entitlement_is_a_code(code: str) -> None:
     assert merge_terms(Terms(), {"entitlements": [code]}).entitlements == (code,)
 
 
-@pytest.mark.parametrize("code", ["", "A", "_a", "-", ".", "a b", "ä", "a" * 65, "a\n", 1, None, []])
+@each_row("code", ["", "A", "_a", "-", ".", "a b", "ä", "a" * 65, "a\n", 1, None, []])
 def test_what_is_no_code_cannot_be_an_entitlement(code: Any) -> None:
     assert errors_of({"entitlements": ["ok", code]}) == [("/entitlements/1", "invalid")]
 

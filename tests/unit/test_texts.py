@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from babel.messages.catalog import Catalog
 
+from tests.tables import each_row
 from tools import bare_texts, texts
 from tools.texts import DOMAINS, Domain
 
@@ -27,7 +28,7 @@ def test_no_text_of_a_page_is_bare() -> None:
     assert bare_texts.find_all(folders) == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "found"),
     [
         ("<p>Save</p>", ["Save"]),

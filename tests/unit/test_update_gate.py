@@ -3,7 +3,6 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -35,6 +34,7 @@ from keywright.licensing.updates.store import order_releases
 from keywright.licensing.updates.versions import VersionScheme, version_key
 from tests.makers import NOW, a_license_with, an_activation
 from tests.proving import size
+from tests.tables import each_row
 
 DAY = timedelta(days=1)
 CHANNELS = ("stable", "beta", "nightly")
@@ -254,7 +254,7 @@ def test_the_current_version_is_answered_though_it_was_yanked() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("files", "platform", "arch", "expected"),
     [
         ([("windows", "x86_64"), ("windows", "aarch64")], "windows", "aarch64", 1),

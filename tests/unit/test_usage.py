@@ -17,6 +17,7 @@ from keywright.licensing.terms.rules import to_text
 from keywright.licensing.usage import rules
 from keywright.licensing.usage.model import ClosePeriods, MeterUsage
 from tests.makers import NOW, a_license_with, an_origin
+from tests.tables import each_row
 
 MOMENTS = st.datetimes(datetime(1970, 1, 1), datetime(9998, 12, 31), timezones=st.just(UTC))
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
@@ -95,7 +96,7 @@ def test_periods_follow_each_other_without_a_gap(per: Period, made: datetime, no
     assert rules.period_of(per, created_at, start) == (start, end)
 
 
-@pytest.mark.parametrize("per", Period)
+@each_row("per", Period)
 def test_the_last_year_of_all_does_not_end(per: Period) -> None:
     assert rules.period_of(per, NOW, END_OF_TIME - timedelta(seconds=1))[1] == END_OF_TIME
 

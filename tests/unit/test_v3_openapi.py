@@ -24,6 +24,7 @@ from keywright.http.v3.routes import ROUTES
 from keywright.licensing.terms.model import Terms
 from keywright.licensing.terms.rules import merge_terms
 from tests.http.v3_app import OWN_ROUTES
+from tests.tables import each_row
 
 #: Those of the tests have everything that a route can have.
 ALL = (*ROUTES, *OWN_ROUTES)
@@ -48,7 +49,7 @@ def validator(schema: dict[str, Any]) -> Any:
     return jsonschema_rs.Draft202012Validator(whole)
 
 
-@pytest.mark.parametrize("route", ALL, ids=of)
+@each_row("route", ALL, ids=of)
 def test_a_route_is_in_the_document_whole(route: Route) -> None:
     operation = operation_of(route)
     statuses = {str(PROBLEMS[code].status) for code in problems_of(route)}
@@ -65,7 +66,7 @@ def test_no_two_routes_have_the_same_name_or_place() -> None:
     assert len({(one.method, one.words) for one in ROUTES}) == len(ROUTES)
 
 
-@pytest.mark.parametrize("route", [one for one in ALL if one.body or one.query], ids=of)
+@each_row("route", [one for one in ALL if one.body or one.query], ids=of)
 def test_the_example_of_a_route_is_one_that_it_takes(route: Route) -> None:
     if route.body is not None:
         example = dict(route.example)
@@ -78,7 +79,7 @@ def test_the_example_of_a_route_is_one_that_it_takes(route: Route) -> None:
         route.query.decode_query(query.encode(), is_closed=True)
 
 
-@pytest.mark.parametrize("route", [one for one in ALL if one.gives], ids=of)
+@each_row("route", [one for one in ALL if one.gives], ids=of)
 def test_the_example_of_an_answer_has_all_its_members(route: Route) -> None:
     msgspec.convert(example_of(route.gives), route.gives)
     content = operation_of(route)["responses"][str(route.status)]["content"]["application/json"]
@@ -92,7 +93,7 @@ def test_only_client_calls_the_index_and_public_keys_need_no_api_key() -> None:
     assert {} not in closed["paths"]["/check"]["post"]["security"]
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=of)
+@each_row("route", ROUTES, ids=of)
 def test_a_management_body_refuses_unknown_members_and_a_clients_ignores_them(route: Route) -> None:
     if route.body is not None:
         assert route.body.struct.__struct_config__.forbid_unknown_fields is not route.is_client

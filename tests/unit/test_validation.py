@@ -20,6 +20,7 @@ from tests.makers import (
     a_license_with,
     an_activation,
 )
+from tests.tables import each_row
 
 DAY, SECOND = timedelta(days=1), timedelta(seconds=1)
 FLOATING = {"max_leases": 2}
@@ -99,7 +100,7 @@ def test_a_rotated_key_is_told_nothing_else(of: dict[str, Any]) -> None:
     assert not findings.shows_license
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("terms", "built_at", "codes", "detail"),
     [
         ({}, None, ["expired"], "."),

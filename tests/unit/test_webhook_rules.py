@@ -17,6 +17,7 @@ from keywright.delivery.webhooks.addresses import find_allowed, is_allowed, pars
 from keywright.delivery.webhooks.model import Attempt, Payload
 from keywright.signing.jws import Signer, decode_base64url, new_private_key
 from tests.makers import KEY, NOW, a_delivery, a_license, an_endpoint, an_event
+from tests.tables import each_row
 
 PUBLIC = ("8.8.8.8", "1.1.1.1", "2606:4700:4700::1111", "2a00:1450:4001::1", "::ffff:8.8.8.8")
 REFUSED = (
@@ -33,7 +34,7 @@ def test_public_addresses_are_allowed(address: str) -> None:
     assert is_allowed(ip_address(address), ())
 
 
-@pytest.mark.parametrize("address", REFUSED)
+@each_row("address", REFUSED)
 def test_every_other_address_is_refused(address: str) -> None:
     assert not is_allowed(ip_address(address), ())
 
@@ -54,7 +55,7 @@ def test_one_private_address_among_public_ones_refuses_the_name() -> None:
         find_allowed(["fe80::1%eth0"], ())
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         *("ftp://example.com", "https://", "https:///path", "example.com", "//example.com", ""),
@@ -128,9 +129,7 @@ def test_only_the_tested_endpoint_is_told_of_a_test() -> None:
     assert not rules.is_notified_of(an_endpoint(id=2, events=("*",)), test)
 
 
-@pytest.mark.parametrize(
-    "text", ["license", "license.", "License.*", "license.*.x", "*.*", "a" * 41 + ".b", ""]
-)
+@each_row("text", ["license", "license.", "License.*", "license.*.x", "*.*", "a" * 41 + ".b", ""])
 def test_what_is_no_event_type_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="must be an event type"):
         rules.parse_event_type(text)

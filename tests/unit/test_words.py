@@ -5,11 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keywright.core.words import MAX_TERM_LENGTH, match_for, split_words, terms_for, terms_of
+from tests.tables import each_row
 
 NAME, EMAIL = "Élodie O'Neill-Müller GmbH", "e.oneill+shop@larch-street.example"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "typed",
     [
         "elodie",
