@@ -259,7 +259,7 @@ def test_the_last_administrator_stays(signed_in: SignedIn) -> None:
     page.get_by_role("link", name="ada", exact=True).first.click()
     choose(page, "Reader")
     page.get_by_role("button", name="Change role").click()
-    expect(page.get_by_text("There is no other administrator.")).to_be_visible()
+    expect(page.get_by_text("No other administrator has a password.")).to_be_visible()
 
 
 def test_events_are_searched(ada: Page, axe: Axe, camera: Camera, server: RunningServer) -> None:

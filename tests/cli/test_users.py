@@ -221,7 +221,7 @@ def test_a_user_s_role_can_be_changed_while_an_administrator_is_left(
 ) -> None:
     for typed in (("role", "ada", "reader"), ("disable", "ada")):
         said = keywright.refused("user", *typed)
-        assert said == "no administrator would be left. Make another administrator first."
+        assert said == "no administrator with a password would be left. Make another administrator first."
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{PASSWORD}\n"))
     keywright("user", "create", "bob", "--role", "reader", "--password-stdin")
     assert "bob has the role administrator now." in keywright("user", "role", "bob", "administrator")

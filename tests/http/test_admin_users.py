@@ -226,7 +226,7 @@ def test_the_last_administrator_cannot_be_lost(tmp_path_factory: pytest.TempPath
             ):
                 answer = ada.post(path, **fields)
                 assert answer.status_code == 409
-                assert "There is no other administrator." in said(answer)
+                assert "No other administrator has a password." in said(answer)
             assert ada.is_signed_in()
         assert server.sql("SELECT role, disabled_at FROM users WHERE id = ?", number) == [
             ("administrator", None)

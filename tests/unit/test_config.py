@@ -63,6 +63,15 @@ BAD_VALUES = {
     "unknown_key_limit": "-1",
     "bad_credentials_limit": "many",
     "require_second_factor": "some",
+    "oidc_issuer": "http://login.example.com",
+    "oidc_client_id": "",
+    "oidc_client_secret": "",
+    "oidc_scopes": "email",
+    "oidc_roles_claim": "",
+    "oidc_administrators": "x" * 256,
+    "oidc_support": "x" * 256,
+    "oidc_readers": "x" * 256,
+    "oidc_check_minutes": "4",
     "smtp_url": "http://mail.example.com",
     "smtp_tls": "perhaps",
     "smtp_ca_file": "",
@@ -174,7 +183,8 @@ def test_a_bad_value_is_refused_in_one_sentence_with_its_source(
 @pytest.mark.parametrize("name", Settings.model_fields)
 def test_an_empty_variable_is_a_value_like_any_other(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"KEYWRIGHT_{name.upper()}", "")
-    if name in ("trusted_proxies", "allowed_origins", "webhook_networks", "expiry_notice_days"):
+    names = "trusted_proxies allowed_origins webhook_networks expiry_notice_days".split()
+    if name in (*names, "oidc_administrators", "oidc_support", "oidc_readers"):
         assert getattr(read_settings(), name) == ()
     else:
         assert complaint().startswith(name)

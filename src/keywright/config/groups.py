@@ -12,12 +12,15 @@ from keywright.config.values import (
     lower,
     parse_address,
     parse_days,
+    parse_issuer,
     parse_link_template,
     parse_mail_address,
+    parse_names,
     parse_networks,
     parse_optional_path,
     parse_smtp_url,
     parse_time_zone,
+    trim,
 )
 from keywright.db.urls import is_local
 
@@ -244,6 +247,105 @@ class PageSettings(BaseModel):
         description="Whether the overview shows administrators the first steps until all are done.",
         json_schema_extra=in_pages("Getting started"),
     )
+
+
+class Provider(NamedTuple):
+    """The company's OpenID provider; ``roles``: names, the highest first, and the claim's values for each."""
+
+    issuer: str
+    client_id: str
+    client_secret: str | None
+    scopes: str
+    roles_claim: str
+    roles: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+_VALUES = "values of the claim, comma-separated, such as keywright-admins"
+
+
+class CompanySettings(BaseModel):
+    """The settings of the sign-in with the company's accounts."""
+
+    oidc_issuer: Annotated[str | None, BeforeValidator(parse_issuer)] = Field(
+        default=None,
+        description=(
+            "The OpenID provider with whose accounts users sign in to the pages, by its issuer address, "
+            "exactly as it names itself. Its configuration is read from there. Default: there is none."
+        ),
+        json_schema_extra=in_pages("Provider", "an https address such as https://login.example.com/realm"),
+    )
+    oidc_client_id: Annotated[str | None, BeforeValidator(trim)] = Field(
+        default=None,
+        min_length=1,
+        max_length=255,
+        description="The ID that the provider gave to Keywright. A provider needs it.",
+        json_schema_extra=in_pages("Client ID", "a text"),
+    )
+    oidc_client_secret: Annotated[SecretStr | None, BeforeValidator(trim)] = Field(
+        default=None,
+        min_length=1,
+        max_length=500,
+        description="The secret that belongs to it. Default: Keywright is a public client, with PKCE alone.",
+        json_schema_extra=in_pages("Client secret", "a text"),
+    )
+    oidc_scopes: Annotated[str, BeforeValidator(trim)] = Field(
+        default="openid profile email",
+        pattern=r"^openid( [\x21\x23-\x5b\x5d-\x7e]+)*$",
+        max_length=500,
+        description="What Keywright asks the provider for. Some need one more scope for the groups.",
+        json_schema_extra=in_pages("Scopes", "openid, and more names after spaces"),
+    )
+    oidc_roles_claim: Annotated[str, BeforeValidator(trim)] = Field(
+        default="groups",
+        min_length=1,
+        max_length=200,
+        description="The claim that gives roles; a.b is the member b of the claim a.",
+        json_schema_extra=in_pages("Claim of the roles", "the name of a claim such as groups"),
+    )
+    oidc_administrators: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = Field(
+        default=(),
+        description="The values that make an administrator, comma-separated.",
+        json_schema_extra=in_pages("Administrators", _VALUES),
+    )
+    oidc_support: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = Field(
+        default=(),
+        description="The values that give the role support, comma-separated.",
+        json_schema_extra=in_pages("Support", _VALUES),
+    )
+    oidc_readers: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = Field(
+        default=(),
+        description="The values that give the role reader, comma-separated. Without any value: no access.",
+        json_schema_extra=in_pages("Readers", _VALUES),
+    )
+    oidc_check_minutes: Whole = Field(
+        default=60,
+        ge=5,
+        le=1440,
+        description=(
+            "After how many minutes such a session ends, and the provider is asked again, without a password "
+            "where the user is signed in there. A user who has lost the group loses access then."
+        ),
+        json_schema_extra=in_pages("Minutes between checks"),
+    )
+
+    @property
+    def provider(self) -> Provider | None:
+        """The provider, if users sign in with one."""
+        if self.oidc_issuer is None or self.oidc_client_id is None:
+            return None
+        secret = self.oidc_client_secret
+        return Provider(
+            self.oidc_issuer,
+            self.oidc_client_id,
+            None if secret is None else secret.get_secret_value(),
+            self.oidc_scopes,
+            self.oidc_roles_claim,
+            (
+                ("administrator", self.oidc_administrators),
+                ("support", self.oidc_support),
+                ("reader", self.oidc_readers),
+            ),
+        )
 
 
 # Each ``allowed`` completes the sentence "it must be …"; numbers and choices have it in their types.

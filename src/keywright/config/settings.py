@@ -6,7 +6,14 @@ from urllib.parse import quote
 
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, SecretStr
 
-from keywright.config.groups import LimitSettings, MailSettings, PageSettings, WebhookSettings, in_pages
+from keywright.config.groups import (
+    CompanySettings,
+    LimitSettings,
+    MailSettings,
+    PageSettings,
+    WebhookSettings,
+    in_pages,
+)
 from keywright.config.values import (
     Network,
     UrlPath,
@@ -32,7 +39,7 @@ MIN_SECRET_LENGTH = 32
 _DATABASE_NAME = "keywright.db"
 
 
-class Settings(MailSettings, WebhookSettings, PageSettings, LimitSettings):
+class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, LimitSettings):
     """The settings of an installation. ``read_settings`` reads them; the class itself reads nothing."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, validate_default=True)

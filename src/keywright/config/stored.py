@@ -6,8 +6,9 @@ so that whatever reads a setting when it needs it has the new value.
 
 import logging
 from collections.abc import Iterable, Mapping
+from typing import get_args
 
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 
 from keywright.config.settings import Settings
 from keywright.config.sources import Values, build_settings, describe_values
@@ -33,6 +34,11 @@ LABELS = {name: label for name in Settings.model_fields if (label := label_of(na
 def is_fixed(settings: Settings, name: str) -> bool:
     """Whether the environment, a file or an option sets it."""
     return name in settings.model_fields_set
+
+
+def is_secret(name: str) -> bool:
+    """Whether the value is shown to nobody."""
+    return SecretStr in get_args(Settings.model_fields[name].annotation)
 
 
 def find_wrong(texts: Mapping[str, str]) -> dict[str, str]:

@@ -46,6 +46,7 @@ _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:\d{1,
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):([0-9]{1,5})")
 _MAIL_ADDRESS = re.compile(r"[^\s@<>,;:\"]+@[A-Za-z0-9.-]+")
 _MAX_PORT = 65535
+_MAX_NAME = 255
 _MAX_NOTICES, _MAX_NOTICE_DAYS = 5, 365
 _PATH = r"(?!\.{1,2}(/|$))[A-Za-z0-9._~-]+(/(?!\.{1,2}(/|$))[A-Za-z0-9._~-]+)*"
 
@@ -143,6 +144,26 @@ def parse_web_address(value: object) -> str | None:
     if not _ORIGIN.fullmatch(text) or not text.startswith(("http://", "https://")):
         raise ValueError
     return text
+
+
+def parse_issuer(value: object) -> str | None:
+    """Parse the address of a provider, ``https://HOST/PATH``, or None; http only for this machine."""
+    if value is None:
+        return None
+    text = value.strip() if isinstance(value, str) else ""
+    url = urlsplit(text)
+    is_safe = url.scheme == "https" or (url.scheme == "http" and is_this_machine(url.hostname or ""))
+    if not is_safe or not url.hostname or "@" in url.netloc or re.search(r"[\s?#\\]", text):
+        raise ValueError
+    return text
+
+
+def parse_names(value: object) -> tuple[str, ...]:
+    """Parse names of at most 255 characters, from a list or comma-separated."""
+    names = tuple(_parse_list(value))
+    if not all(len(one) <= _MAX_NAME and one.isprintable() for one in names):
+        raise ValueError
+    return names
 
 
 def parse_relay_url(value: object) -> str | None:

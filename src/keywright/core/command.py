@@ -9,11 +9,14 @@ import msgspec
 
 
 class Origin(msgspec.Struct, frozen=True, gc=False):
-    """The source of a command: ``actor`` is ``program``, ``api_key:7``, ``cli:root`` and the like."""
+    """The source of a command: ``actor`` is ``program``, ``api_key:7``, ``cli:root`` and the like;
+    ``subject`` is the account of a user who signs in with the company's provider.
+    """
 
     actor: str
     ip_address: str
     user_agent: str
+    subject: str | None = None
 
 
 class Context(msgspec.Struct, frozen=True, gc=False):

@@ -86,6 +86,7 @@ PROSE: dict[str, dict[str, str]] = {
     "Users": {
         "user.created": "User {user} created: {role}",
         "user.invited": "User {user} invited",
+        "user.linked": "User {user} linked to the company's account {subject}",
         "user.changed": "User {user} changed",
         "user.signed_in": "User {user} signed in",
         "user.signed_out": "User {user} signed out",

@@ -28,6 +28,8 @@ class UnitOfWork:
     ) -> None:
         """Record an event; ``license_id`` is 0 where it is not about a license."""
         now, origin = command.context.now, command.context.origin
+        if origin.subject is not None:
+            details = {**(details or {}), "by_subject": origin.subject}
         self.events.append(
             Event(now, name, license_id, activation_id, origin.actor, origin.ip_address, details)
         )

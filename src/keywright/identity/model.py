@@ -45,6 +45,7 @@ class ApiKey(msgspec.Struct, frozen=True):
 class User(msgspec.Struct, frozen=True):
     """A person who may sign in unless ``disabled_at`` is set; the password is kept as an argon2id hash.
     ``language`` is that of the pages (``de``, ``pt-BR``); None is the browser's. ``email`` gets notices.
+    A user with a ``subject`` signs in with that account of the provider ``issuer``, and with no password.
     """
 
     id: int
@@ -56,6 +57,8 @@ class User(msgspec.Struct, frozen=True):
     last_signed_in_at: datetime | None = None
     language: str | None = None
     email: str | None = None
+    issuer: str | None = None
+    subject: str | None = None
 
 
 class SecondFactor(msgspec.Struct, frozen=True):
@@ -134,7 +137,8 @@ class CreateUser(Command, frozen=True, kw_only=True):
 
 class ChangeUser(Command, frozen=True, kw_only=True):
     """Change what is not None. A new password, and being disabled, end the user's sessions, except that with
-    the hash ``but_session``. An empty ``language`` is the browser's, an empty ``email`` none.
+    the hash ``but_session``. An empty ``language`` is the browser's, an empty ``email`` none. With a new
+    password, the user does not sign in with the company's account any more.
     """
 
     user_id: int
@@ -158,6 +162,20 @@ class StartSession(Command, frozen=True, kw_only=True):
     password_hash: str | None = None
     code: str | None = None
     is_known: bool = False
+
+
+class StartCompanySession(Command, frozen=True, kw_only=True):
+    """Sign in the user of a provider's account with the role that its claims give, and make or find the user
+    first. Without a role, end the user's sessions. ``email`` is one that the provider has verified.
+    """
+
+    issuer: str
+    subject: str
+    name: str
+    email: str | None
+    role: Role | None
+    token_hash: bytes
+    minutes: int
 
 
 class InviteUser(Command, frozen=True, kw_only=True):
@@ -234,9 +252,10 @@ class EndSession(Command, frozen=True, kw_only=True):
 
 
 class RefuseSignIn(Command, frozen=True, kw_only=True):
-    """Record a failed attempt to sign in under this name."""
+    """Record a failed attempt to sign in under this name, or the ``reason`` not to believe a provider."""
 
     name: str
+    reason: str | None = None
 
 
 class IssueApiKey(Command, frozen=True, kw_only=True):

@@ -83,7 +83,9 @@ _SESSION_WITH_USER: Select[Any] = (
     .outerjoin(second_factors, second_factors.c.user_id == users.c.id)
     .where(sessions.c.token_hash == bindparam("token"))
 )
-_ADMINISTERS = and_(users.c.role == Role.ADMINISTRATOR, users.c.disabled_at.is_(None))
+_ADMINISTERS = and_(
+    users.c.role == Role.ADMINISTRATOR, users.c.disabled_at.is_(None), users.c.subject.is_(None)
+)
 
 
 def list_users(tx: ReadTransaction) -> list[User]:
@@ -100,6 +102,21 @@ def find_user(tx: ReadTransaction, name: str) -> User | None:
 def find_user_by_id(tx: ReadTransaction, user_id: int) -> User | None:
     """The user with this number."""
     return tx.first(select(*USER).where(users.c.id == user_id), user_of)
+
+
+def lock_linked_user(tx: WriteTransaction, issuer: str, subject: str) -> User | None:
+    """The user who signs in with this account of a provider, locked until the end."""
+    is_it = and_(users.c.issuer == issuer, users.c.subject == subject)
+    return tx.first(select(*USER).where(is_it).with_for_update(), user_of)
+
+
+def lock_users_to_link(tx: WriteTransaction, email: str) -> list[User]:
+    """The users with this address who may get a provider's account: no administrators, and none who has one.
+    Locked until the end.
+    """
+    may_get = and_(users.c.subject.is_(None), users.c.role != Role.ADMINISTRATOR)
+    query = select(*USER).where(may_get, func.lower(users.c.email) == email.lower()).order_by(users.c.id)
+    return [user_of(row) for row in tx.connection.execute(query.with_for_update())]
 
 
 def has_users(tx: ReadTransaction) -> bool:
@@ -126,7 +143,9 @@ def share_user(tx: WriteTransaction, user_id: int) -> User | None:
 
 
 def lock_user_and_administrators(tx: WriteTransaction, user_id: int) -> dict[int, User]:
-    """The user with this number, and all who may administer, by number; locked in id order until the end."""
+    """The user with this number, and all who may administer with a password, by number; locked in id order
+    until the end.
+    """
     query = select(*USER).where(or_(users.c.id == user_id, _ADMINISTERS)).order_by(users.c.id)
     found = tx.connection.execute(query.with_for_update())
     return {row.id: user_of(row) for row in found}

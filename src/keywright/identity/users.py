@@ -3,7 +3,8 @@
 The database holds argon2id hashes of passwords, and the SHA-256 of session tokens.
 """
 
-from collections.abc import Callable
+import secrets
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,6 +20,7 @@ from keywright.core.errors import (
     UnknownUser,
     UserExists,
 )
+from keywright.core.parsing import MAX_NAME_LENGTH
 from keywright.db import ReadTransaction
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.identity import second_factors, store
@@ -34,6 +36,7 @@ from keywright.identity.model import (
     SaveView,
     SeeSession,
     Session,
+    StartCompanySession,
     StartSession,
     User,
 )
@@ -71,7 +74,7 @@ def create_user(work: UnitOfWork, command: CreateUser) -> User:
 
 
 def change_user(work: UnitOfWork, command: ChangeUser) -> User:
-    """Change a user; at least one administrator has to be left."""
+    """Change a user; at least one administrator with a password has to be left."""
     locked = lock_user_and_administrators(work.tx, command.user_id)
     user = locked.pop(command.user_id, None)
     if user is None:
@@ -92,9 +95,9 @@ def change_user(work: UnitOfWork, command: ChangeUser) -> User:
 
 def start_session(work: UnitOfWork, command: StartSession) -> Session | None:
     """Sign a user in, and delete sessions that are over; None for a wrong code. Raises ``UnknownUser``."""
-    tx, now, origin = work.tx, command.context.now, command.context.origin
+    tx, origin = work.tx, command.context.origin
     user = lock_user(tx, command.user_id)
-    if user is None or user.disabled_at is not None:
+    if user is None or user.disabled_at is not None or user.subject is not None:
         raise UnknownUser
     if command.password_hash not in (None, user.password_hash):
         raise UnknownUser
@@ -107,13 +110,94 @@ def start_session(work: UnitOfWork, command: StartSession) -> Session | None:
         if taken is None:
             return None
         details["second_factor"] = taken
-    delete_old_sessions(tx, now)
-    ends_at = now + timedelta(hours=command.hours)
+    return _begin_session(work, command, user, timedelta(hours=command.hours), details)
+
+
+def _begin_session(
+    work: UnitOfWork,
+    command: StartSession | StartCompanySession,
+    user: User,
+    length: timedelta,
+    details: Mapping[str, Any],
+) -> Session:
+    now, origin = command.context.now, command.context.origin
+    delete_old_sessions(work.tx, now)
+    ends_at = now + length
     session = Session(command.token_hash, user.id, now, ends_at, now, origin.ip_address, origin.user_agent)
-    save_new_session(tx, session)
-    save_user(tx, replace(user, last_signed_in_at=now))
+    save_new_session(work.tx, session)
+    save_user(work.tx, replace(user, last_signed_in_at=now))
     work.record_event("user.signed_in", command, details)
     return session
+
+
+#: No password has this hash.
+_NO_HASH = "!"
+
+
+def start_company_session(work: UnitOfWork, command: StartCompanySession) -> Session | None:
+    """Sign the user of a provider's account in; None without a role. Raises ``UnknownUser`` for a user who is
+    disabled, and before there is an administrator with a password.
+    """
+    user = _lock_linked(work, command)
+    if command.role is None:
+        if user is not None:
+            delete_sessions_of(work.tx, user.id, but=None)
+        details = {"issuer": command.issuer, "subject": command.subject, "reason": "no role"}
+        work.record_event("user.sign_in_refused", command, (_of(user) if user else {}) | details)
+        return None
+    if user is None:
+        user = _make_linked(work, command, command.role)
+    if user.disabled_at is not None:
+        raise UnknownUser
+    if user.role is not command.role:
+        changed = replace(user, role=command.role)
+        work.record_event("user.changed", command, _of(user) | _differences(user, changed))
+        user = changed
+    origin = replace(command.context.origin, actor=f"user:{user.id}", subject=user.subject)
+    command = replace(command, context=replace(command.context, origin=origin, by=user.id))
+    return _begin_session(work, command, user, timedelta(minutes=command.minutes), _of(user))
+
+
+def _lock_linked(work: UnitOfWork, command: StartCompanySession) -> User | None:
+    return store.lock_linked_user(work.tx, command.issuer, command.subject)
+
+
+def _make_linked(work: UnitOfWork, command: StartCompanySession, role: Role) -> User:
+    """The user of an account that comes for the first time: the one with its verified address, or a new
+    one.
+    """
+    hold_users(work.tx)
+    if not has_users(work.tx):
+        raise UnknownUser
+    user = _lock_linked(work, command)
+    if user is not None:
+        # Another server was faster.
+        return user
+    candidates = store.lock_users_to_link(work.tx, command.email) if command.email else []
+    if len(candidates) == 1:
+        if candidates[0].disabled_at is not None:
+            raise UnknownUser
+        # What this user could sign in with before is worthless from now on.
+        user = replace(candidates[0], password_hash=_NO_HASH, issuer=command.issuer, subject=command.subject)
+        delete_sessions_of(work.tx, user.id, but=None)
+        delete_invitation(work.tx, user.id)
+        store.delete_factor(work.tx, user.id)
+        work.record_event("user.linked", command, _of(user))
+        return user
+    name, now = _find_free_name(work.tx, command.name, command.subject), command.context.now
+    user = User(
+        0, name, role, _NO_HASH, now, None, None, None, command.email, command.issuer, command.subject
+    )
+    user = replace(user, id=save_new_user(work.tx, user))
+    work.record_event("user.created", command, _of(user) | {"role": role})
+    return user
+
+
+def _find_free_name(tx: ReadTransaction, name: str, subject: str) -> str:
+    """The name, or with the subject behind it where another user has it."""
+    name = name[:MAX_NAME_LENGTH].strip()
+    candidates = (name, f"{name[:100]} ({subject[:90]})", f"{name[:100]} {secrets.token_hex(16)}")
+    return next(one for one in candidates if find_user(tx, one) is None)
 
 
 def see_session(work: UnitOfWork, command: SeeSession) -> Session | None:
@@ -138,7 +222,8 @@ def end_session(work: UnitOfWork, command: EndSession) -> None:
 def refuse_sign_in(work: UnitOfWork, command: RefuseSignIn) -> None:
     """Record a failed sign-in; the name only if it is a user's: people type passwords in the wrong field."""
     user = find_user(work.tx, command.name)
-    work.record_event("user.sign_in_refused", command, None if user is None else _of(user))
+    details = {"reason": command.reason} if command.reason else None
+    work.record_event("user.sign_in_refused", command, details if user is None else _of(user))
 
 
 def _apply_changes(user: User, command: ChangeUser) -> User:
@@ -146,7 +231,7 @@ def _apply_changes(user: User, command: ChangeUser) -> User:
     if command.role is not None:
         changes["role"] = command.role
     if command.password_hash is not None:
-        changes["password_hash"] = command.password_hash
+        changes |= {"password_hash": command.password_hash, "issuer": None, "subject": None}
     if command.is_disabled is not None and command.is_disabled != (user.disabled_at is not None):
         changes["disabled_at"] = command.context.now if command.is_disabled else None
     if command.language is not None:
@@ -157,11 +242,13 @@ def _apply_changes(user: User, command: ChangeUser) -> User:
 
 
 def _administers(user: User) -> bool:
-    return user.role is Role.ADMINISTRATOR and user.disabled_at is None
+    """Whether this is an administrator who signs in with a password."""
+    return user.role is Role.ADMINISTRATOR and user.disabled_at is None and user.subject is None
 
 
 def _of(user: User) -> dict[str, Any]:
-    return {"user_id": user.id, "user": user.name}
+    linked = {} if user.subject is None else {"issuer": user.issuer, "subject": user.subject}
+    return {"user_id": user.id, "user": user.name} | linked
 
 
 def _differences(before: User, after: User) -> dict[str, Any]:
@@ -184,6 +271,7 @@ HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
     CreateUser: create_user,
     ChangeUser: change_user,
     StartSession: start_session,
+    StartCompanySession: start_company_session,
     SeeSession: see_session,
     EndSession: end_session,
     RefuseSignIn: refuse_sign_in,

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
+from keywright.config.stored import is_secret
 from keywright.core.command import Command, Query
 from keywright.db.stored_settings import list_stored, save_stored
 from keywright.events.unit_of_work import UnitOfWork
@@ -21,7 +22,9 @@ def save_settings(work: UnitOfWork, command: SaveSettings) -> None:
 
 
 def _show(name: str, text: str | None) -> str | None:
-    return urlsplit(text).hostname if name == "smtp_url" and text is not None else text
+    if name == "smtp_url" and text is not None:
+        return urlsplit(text).hostname
+    return "********" if is_secret(name) and text is not None else text
 
 
 HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {SaveSettings: save_settings}

@@ -32,8 +32,8 @@ class LastAdministrator(Refusal):
     """No administrator would be left."""
 
     code = "user.last_administrator"
-    sentence = "There is no other administrator. Make another user one first."
-    hint = "no administrator would be left. Make another administrator first."
+    sentence = "No other administrator has a password. Make another user an administrator first."
+    hint = "no administrator with a password would be left. Make another administrator first."
     v2 = None
 
 

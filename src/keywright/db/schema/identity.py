@@ -33,6 +33,10 @@ users = Table(
     Column("last_signed_in_at", BigInteger),
     Column("language", String(35)),
     Column("email", String(320)),
+    # The account at the company's provider with which the user signs in.
+    Column("issuer", String(500)),
+    Column("subject", String(255)),
+    Index(None, "issuer", "subject", unique=True),
     sqlite_autoincrement=True,
 )
 

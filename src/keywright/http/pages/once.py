@@ -129,8 +129,13 @@ async def read_unsent(request: Request, site: Site, browser: BrowserSession) -> 
 
 def parse_kept(form: Form) -> KeptForm | None:
     """The form that the page of the sign-in has kept."""
+    return decode_kept(form.raw(KEPT_FORM))
+
+
+def decode_kept(text: str) -> KeptForm | None:
+    """The form that ``write_kept`` wrote."""
     try:
-        kept = _decode(form.raw(KEPT_FORM))
+        kept = _decode(text)
     except msgspec.DecodeError:
         return None
     return _build(kept.path, kept.fields)

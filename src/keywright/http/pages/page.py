@@ -37,6 +37,7 @@ class Page(NamedTuple):
     """A page of a section: its path below the section's, and the right that it needs. ``checks_passwords`` if
     a browser without a user can make the server check a password: such forms wait in a queue of their own.
     ``max_upload`` is the size of the largest file in its form, in bytes; with 0, the form has no files.
+    ``asks_provider`` if it waits for the company's provider: such pages have a queue of their own, too.
     """
 
     method: Method
@@ -45,6 +46,7 @@ class Page(NamedTuple):
     right: PageRight
     checks_passwords: bool
     max_upload: int = 0
+    asks_provider: bool = False
 
 
 def page(
@@ -54,6 +56,7 @@ def page(
     right: PageRight | None = None,
     checks_passwords: bool = False,
     max_upload: int = 0,
+    asks_provider: bool = False,
 ) -> Callable[[Method], Method]:
     """Make a method of a ``Section`` the page at this path below the section's own.
 
@@ -65,7 +68,7 @@ def page(
             needed = right or section.right
             if needed is None:
                 raise TypeError(f"{section.__name__}.{method.__name__} is a page without a right")
-            return Page(method, path, tuple(methods), needed, checks_passwords, max_upload)
+            return Page(method, path, tuple(methods), needed, checks_passwords, max_upload, asks_provider)
 
         setattr(method, _BUILD_PAGE, build)
         return method
@@ -151,6 +154,8 @@ async def _answer(section: Section, page: Page, http: Request) -> Response:
             return await runner.run(partial(_refuse_form, request))
     request = PageRequest(section.site, http, section.path, query=query, form=form)
     work = partial(_run, section, page, request)
+    if page.asks_provider:
+        return await runner.run_company_sign_in(work)
     if not (request.is_post and page.checks_passwords):
         return await runner.run(work)
     # Only a browser with a mark can be known; a flood without marks causes no queries.

@@ -104,6 +104,7 @@ class Runner:
         self._pages = ThreadPool(_THREADS, _MAX_WAITING, "pages")
         self._sign_ins = ThreadPool(1, _MAX_SIGN_INS, "sign-ins")
         self._known_sign_ins = ThreadPool(1, _MAX_KNOWN_SIGN_INS, "known-sign-ins")
+        self._company_sign_ins = ThreadPool(1, _MAX_SIGN_INS, "company-sign-ins")
         self._local = threading.local()
         self._opened: list[Storage] = []
         self.lock = PageLock(count_calls)
@@ -130,6 +131,12 @@ class Runner:
         """
         pool = self._known_sign_ins if is_known else self._sign_ins
         return await pool.run(self._carry(work))
+
+    async def run_company_sign_in(self, work: Callable[[], Result]) -> Result:
+        """Run ``work`` in the thread that waits for the company's provider: one that hangs delays no other
+        page, and no password. Raises ``QueueFull``.
+        """
+        return await self._company_sign_ins.run(self._carry(work))
 
     def ask(self, question: Callable[[ReadTransaction], Result]) -> Result:
         """Read from one snapshot of the database. Only in a thread."""
@@ -181,7 +188,7 @@ class Runner:
     async def close(self) -> None:
         """Wait for the pages in progress, then close their database connections."""
         # Pages may still need the desk, so the event loop must go on.
-        for pool in (self._pages, self._sign_ins, self._known_sign_ins):
+        for pool in (self._pages, self._sign_ins, self._known_sign_ins, self._company_sign_ins):
             await asyncio.to_thread(pool.executor.shutdown, cancel_futures=True)
         for storage in self._opened:
             storage.close()

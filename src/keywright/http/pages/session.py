@@ -100,9 +100,9 @@ class Browser:
         if self._is_token_new:
             self.write_cookie(response, self.cookie, self.token)
 
-    def read_cookie(self, name: str) -> str:
+    def read_cookie(self, name: str, max_length: int = _MAX_TOKEN_LENGTH) -> str:
         """The value of a cookie of this site."""
-        return self.cookies.get(self._name_of(name), "")[:_MAX_TOKEN_LENGTH]
+        return self.cookies.get(self._name_of(name), "")[:max_length]
 
     def write_cookie(self, response: Response, name: str, value: str, max_age: int | None = None) -> None:
         """Set a cookie of this site, until the browser is closed or for so many seconds."""
@@ -158,6 +158,9 @@ class BrowserSession(Browser):
         """Whether the user must set up a second factor before anything else."""
         if self.signed_in is None or self.signed_in.has_factor:
             return False
+        if self.signed_in.user.subject is not None:
+            # The provider asks for it.
+            return False
         return self._requirement == "all" or (
             self._requirement == "administrators" and self.role is Role.ADMINISTRATOR
         )
@@ -171,7 +174,7 @@ class BrowserSession(Browser):
 
     def origin_of(self, user: User) -> Origin:
         """The origin of commands of a user who is about to be signed in."""
-        return Origin(f"user:{user.id}", self.kept_address, self.user_agent)
+        return Origin(f"user:{user.id}", self.kept_address, self.user_agent, user.subject)
 
     def set_token(self, token: str | None = None) -> None:
         """Replace the token. No user is signed in until ``find_user`` is called again."""

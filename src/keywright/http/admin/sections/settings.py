@@ -9,15 +9,18 @@ from starlette.responses import Response
 from keywright.background.mailer import send_test_mail
 from keywright.config import Settings
 from keywright.config.groups import SmtpServer
-from keywright.config.stored import LABELS, apply, choose_usable, find_wrong, is_fixed, layer
+from keywright.config.stored import LABELS, apply, choose_usable, find_wrong, is_fixed, is_secret, layer
 from keywright.core.errors import ConfigurationError, NoSuchAddress
 from keywright.db.stored_settings import list_stored
 from keywright.delivery.mail.defaults import choose_language
 from keywright.delivery.mail.model import Fate
+from keywright.http.admin import company
 from keywright.http.pages.formats import N_, _
 from keywright.http.pages.forms import Form
 from keywright.http.pages.page import Section, page
+from keywright.http.pages.render import BASE
 from keywright.http.pages.request import PageRequest
+from keywright.identity import oidc
 from keywright.identity.model import Right
 from keywright.maintenance.tasks import SaveSettings
 
@@ -26,6 +29,20 @@ _GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "address": (N_("Address and time"), ("public_url", "time_zone", "customer_link")),
     "mail": (N_("Mails"), ("mail_from", "mail_language", "keep_mails_days")),
     "sign-in": (N_("Sign-in of users"), ("session_hours", "require_second_factor")),
+    "company": (
+        N_("Sign-in with your company's accounts"),
+        (
+            "oidc_issuer",
+            "oidc_client_id",
+            "oidc_client_secret",
+            "oidc_scopes",
+            "oidc_roles_claim",
+            "oidc_administrators",
+            "oidc_support",
+            "oidc_readers",
+            "oidc_check_minutes",
+        ),
+    ),
     "portal": (N_("Portal"), ("portal",)),
     "backups": (N_("Backups"), ("backup_daily_at", "backup_keep")),
     "notices": (N_("Notices of expiries"), ("expiry_notice_days", "expiry_mails")),
@@ -59,6 +76,7 @@ class SettingField(NamedTuple):
     help: str
     is_check: bool
     is_number: bool
+    is_secret: bool
     options: list[tuple[str, str]] | None
     source: str | None
 
@@ -85,15 +103,15 @@ class SettingsPages(Section):
             raise NoSuchAddress
         stored = request.ask(list_stored)
         apply(settings, stored)
-        texts, errors = _read(request.form, settings, group)
+        texts, errors = _read(request.form, settings, group, stored)
         if group == "mail" and not is_fixed(settings, "smtp_url"):
             texts |= _read_mail_server(request.form, settings, errors)
             if find_wrong({"smtp_url": texts["smtp_url"] or "smtp://localhost"}):
                 texts["smtp_url"] = None
                 errors["smtp_host"] = _("It must be a server such as smtp.example.com; its port is a number.")
         changes = {name: _to_stored(name, text, errors) for name, text in texts.items()}
-        if group == "mail":
-            _check_together(settings, stored | changes, errors)
+        if group in _CHECKED_TOGETHER:
+            _CHECKED_TOGETHER[group](request, stored | changes, errors)
         if "test" in request.form and not request.form.get("to", ""):
             errors["to"] = _("This field is required.")
         if errors:
@@ -139,6 +157,8 @@ class SettingsPages(Section):
             server_source=settings.source_of("smtp_url") if is_fixed(settings, "smtp_url") else None,
             has_password=settings.smtp_server is not None and settings.smtp_server.password is not None,
             to=request.form.get("to", "") or request.user.email,
+            callback=f"{request.base_url}{BASE}{company.CALLBACK}",
+            has_client_secret=settings.oidc_client_secret is not None,
         )
 
 
@@ -149,10 +169,15 @@ def _field(settings: Settings, name: str, texts: Mapping[str, str | None]) -> Se
     return SettingField(
         name,
         _(LABELS[name]),
-        texts.get(name) or "" if name in texts else _write(getattr(settings, name)),
+        ""
+        if is_secret(name)
+        else texts.get(name) or ""
+        if name in texts
+        else _write(getattr(settings, name)),
         _(str(declared.description)),
         kind is bool,
         kind is int,
+        is_secret(name),
         [(one, _write_choice(one)) for one in get_args(kind)] if is_choice else None,
         settings.source_of(name) if is_fixed(settings, name) else None,
     )
@@ -169,11 +194,16 @@ def _write(value: Any) -> str:
     return "" if value is None else ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def _read(form: Form, settings: Settings, group: str) -> tuple[dict[str, str | None], dict[str, str]]:
+def _read(
+    form: Form, settings: Settings, group: str, stored: Mapping[str, str]
+) -> tuple[dict[str, str | None], dict[str, str]]:
     """The texts of the fields of a group that can be changed, and nothing wrong yet."""
     names = [name for name in _GROUPS[group][1] if not is_fixed(settings, name)]
     checks = {name for name in names if Settings.model_fields[name].annotation is bool}
-    return {name: _write(name in form) if name in checks else form.get(name, "") for name in names}, {}
+    texts = {name: _write(name in form) if name in checks else form.get(name, "") for name in names}
+    if "oidc_client_secret" in texts:
+        texts["oidc_client_secret"] = _read_client_secret(form, settings, stored)
+    return dict(texts), {}
 
 
 def _to_stored(name: str, text: str | None, errors: dict[str, str]) -> str | None:
@@ -186,15 +216,34 @@ def _to_stored(name: str, text: str | None, errors: dict[str, str]) -> str | Non
     return None if must_be is not None else text
 
 
-def _check_together(settings: Settings, texts: Mapping[str, str | None], errors: dict[str, str]) -> None:
+def _require_sender(request: PageRequest, texts: Mapping[str, str | None], errors: dict[str, str]) -> None:
     """A mail server needs a sender. Every value alone was looked at before, and what is damaged in other
     groups keeps nobody from saving this one.
     """
     after = {name: text for name, text in texts.items() if text is not None}
     try:
-        layer(settings, choose_usable(after))
+        layer(request.site.settings, choose_usable(after))
     except ConfigurationError:
         errors.setdefault("mail_from", _("This field is required."))
+
+
+def _require_provider(request: PageRequest, texts: Mapping[str, str | None], errors: dict[str, str]) -> None:
+    """A provider needs a client, and must answer now."""
+    before = request.site.settings
+    issuer = before.oidc_issuer if is_fixed(before, "oidc_issuer") else texts.get("oidc_issuer")
+    client = before.oidc_client_id if is_fixed(before, "oidc_client_id") else texts.get("oidc_client_id")
+    if issuer is None or errors:
+        return
+    if client is None:
+        errors["oidc_client_id"] = _("This field is required.")
+    try:
+        with request.release_lock():
+            oidc.Client().discover(issuer)
+    except oidc.NotBelieved as problem:
+        errors["oidc_issuer"] = _("The provider cannot be used: %(reason)s.", reason=str(problem))
+
+
+_CHECKED_TOGETHER = {"mail": _require_sender, "company": _require_provider}
 
 
 def _read_mail_server(form: Form, settings: Settings, errors: dict[str, str]) -> dict[str, str | None]:
@@ -218,6 +267,14 @@ def _read_mail_server(form: Form, settings: Settings, errors: dict[str, str]) ->
     if not is_fixed(settings, "smtp_tls"):
         texts["smtp_tls"] = "none" if values["encryption"] == "none" else None
     return texts
+
+
+def _read_client_secret(form: Form, settings: Settings, stored: Mapping[str, str]) -> str:
+    """The text of ``oidc_client_secret``: without a new one, that of the same client of the same provider."""
+    names = [name for name in ("oidc_issuer", "oidc_client_id") if not is_fixed(settings, name)]
+    is_same = all(form.get(name, "") == (getattr(settings, name) or "") for name in names)
+    typed = form.raw("oidc_client_secret").strip()
+    return typed or (stored.get("oidc_client_secret", "") if is_same else "")
 
 
 def _mail_server_values(form: Form | None, server: SmtpServer | None) -> dict[str, str]:

@@ -11,6 +11,7 @@ from keywright.core.command import Context
 from keywright.core.errors import InvitationOver, SetupOver, UnknownUser
 from keywright.core.parsing import MAX_NAME_LENGTH, parse_name
 from keywright.db.transaction import ReadTransaction
+from keywright.http.admin import company
 from keywright.http.admin.texts import is_recovery_code, wrong_code_message
 from keywright.http.pages.error_messages import explain
 from keywright.http.pages.formats import N_, _, ngettext
@@ -28,7 +29,7 @@ from keywright.http.pages.render import BASE, save_theme
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.rights import PUBLIC
 from keywright.http.pages.site import Site
-from keywright.identity import second_factors, sessions, users
+from keywright.identity import oidc, second_factors, sessions, users
 from keywright.identity.model import (
     AcceptInvitation,
     CreateUser,
@@ -65,7 +66,9 @@ def redirect_to_sign_in(request: PageRequest, unsent: KeptForm | None) -> Respon
     if request.http.url.query:
         address += f"?{request.http.url.query}"
     can_return = address.rstrip("/") != BASE and _OWN_PAGE.fullmatch(address)
-    return request.redirect(f"/sign-in?{urlencode({'next': address})}" if can_return else "/sign-in")
+    # The check of a company's account: who is signed in there comes back without a question.
+    path = "/sign-in/company" if company.is_by_company(request) else "/sign-in"
+    return request.redirect(f"{path}?{urlencode({'next': address})}" if can_return else path)
 
 
 class SignIn(Section):
@@ -78,6 +81,7 @@ class SignIn(Section):
     def __init__(self, site: Site) -> None:
         super().__init__(site)
         self._attempts = Attempts(**SIGN_IN_LIMITS)
+        self._provider = oidc.Client()
 
     def is_known_browser(self, request: PageRequest) -> bool:
         """Whether the user named in the form has signed in with this browser before."""
@@ -93,6 +97,9 @@ class SignIn(Section):
             return _render_form(request, target)
         name, password = _name(request), request.form.raw("password")
         user, mark = request.ask(lambda tx: _find(tx, name))
+        if user is not None and user.subject is not None:
+            # It takes as long as for an unknown user.
+            user = None
         # A known browser is not affected by what others do, not even from the same address.
         sources = {"known": mark} if _is_known(request, mark) else sources_of(request.browser.address, name)
         self._attempts.begin(sources)
@@ -133,7 +140,40 @@ class SignIn(Section):
         if request.browser.signed_in is not None:
             request.change(EndSession(context=request.context, token_hash=request.session.token_hash))
         request.browser.set_token()
-        return request.redirect("/sign-in", _("You are signed out."))
+        return company.sign_out(request, request.redirect("/sign-in", _("You are signed out.")))
+
+    @page("/sign-in/company", methods=("GET", "POST"), right=PUBLIC, asks_provider=True)
+    def go_to_company(self, request: PageRequest) -> Response:
+        """Sign in with the company's account: go to its provider."""
+        target = request.form.get("next", request.query.get("next", ""))
+        provider = request.site.settings.provider
+        if request.browser.signed_in is not None:
+            return request.redirect(_path_after_sign_in(target))
+        if provider is None or not request.ask(has_users):
+            return request.redirect("/sign-in")
+        kept = write_kept(parse_kept(request.form))
+        try:
+            return company.send_to_provider(request, self._provider, provider, target, kept)
+        except oidc.NotBelieved as problem:
+            company.log.warning("the company's provider cannot be used: %s", problem)
+            error = _("The company's sign-in cannot be reached. Try again, or sign in with a password.")
+            return _render_form(request, target, error=error, status=503)
+
+    @page(company.CALLBACK, right=PUBLIC, asks_provider=True)
+    def come_from_company(self, request: PageRequest) -> Response:
+        """Sign in the user whom the company's provider names."""
+        if request.browser.signed_in is not None and not company.has_begun(request):
+            # The browser's way back.
+            return request.redirect("/")
+        sources = _sources_of_address(request)
+        self._attempts.begin(sources)
+        ended = company.end_attempt(request, self._provider)
+        if ended.error:
+            response = _render_form(request, "", error=ended.error, status=403)
+            return company.forget_attempt(request, response, is_signed_in=False)
+        self._attempts.undo(sources)
+        response = _go_on(request, ended.target, kept_before=ended.kept)
+        return company.forget_attempt(request, response, is_signed_in=True)
 
     @page("/setup", methods=("GET", "POST"), right=PUBLIC)
     def setup(self, request: PageRequest) -> Response:
@@ -197,8 +237,12 @@ def _sources_of_code(request: PageRequest, user: User, code: str, mark: str) -> 
     if mark:
         return {"known_code": mark}
     if is_recovery_code(code):
-        return {name: one for name, one in sources_of(request.browser.address, "").items() if name != "name"}
+        return _sources_of_address(request)
     return {"code": str(user.id)}
+
+
+def _sources_of_address(request: PageRequest) -> dict[str, str]:
+    return {name: one for name, one in sources_of(request.browser.address, "").items() if name != "name"}
 
 
 def _render_form(
@@ -219,6 +263,7 @@ def _render_form(
         name=name,
         error=error,
         has_users=request.ask(has_users),
+        has_company=request.site.settings.provider is not None,
     )
 
 
@@ -291,9 +336,11 @@ def _create_first_user(request: PageRequest, name: str, password: str) -> Respon
     return request.redirect("/", _("Welcome, %(name)s. You are the first administrator.", name=name))
 
 
-def _go_on(request: PageRequest, target: str, message: str = "") -> Response:
+def _go_on(
+    request: PageRequest, target: str, message: str = "", kept_before: KeptForm | None = None
+) -> Response:
     """After the sign-in: offer the form that was not sent before, or open the target."""
-    kept = parse_kept(request.form)
+    kept = kept_before or parse_kept(request.form)
     if kept is None:
         return request.redirect(_path_after_sign_in(target), message)
     return request.render("send_again.html", kept=kept)
