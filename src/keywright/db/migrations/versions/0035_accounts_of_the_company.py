@@ -10,4 +10,4 @@ down_revision = "0034"
 def upgrade() -> None:
     op.add_column("users", sa.Column("issuer", sa.String(500)))
     op.add_column("users", sa.Column("subject", sa.String(255)))
-    op.create_index("ix_users_issuer", "users", ["issuer", "subject"], unique=True)
+    op.create_index("ix_users_issuer_subject", "users", ["issuer", "subject"], unique=True)
