@@ -113,7 +113,17 @@ def test_the_help_of_the_program_begins_as_that_of_the_command() -> None:
 
 
 def test_a_start_waits_for_nothing_that_its_database_does_not_need(tmp_path: Path) -> None:
-    slow = ("rich", "alembic", "argon2", "babel", "cryptography.x509", "httpx", "jinja2", "joserfc", "psycopg")
+    slow = (
+        "rich",
+        "alembic",
+        "argon2",
+        "babel",
+        "cryptography.x509",
+        "httpx",
+        "jinja2",
+        "joserfc",
+        "psycopg",
+    )
     code = (
         "import sys\nfrom pathlib import Path\nimport keywright.cli.server, keywright.http.app\n"
         "from keywright.config import Settings, logs\n"

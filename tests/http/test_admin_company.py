@@ -50,6 +50,7 @@ def server(
     }
     folder = tmp_path_factory.mktemp("company") / "data"
     with running(folder, database, **settings, **NO_LIMITS, **MAIL_WAITS) as server:
+        make_users(server, "ada")
         yield server
     assert_clean(server)
     assert SECRET not in server.log
@@ -110,18 +111,9 @@ def details(server: RunningServer, name: str) -> dict[str, Any]:
     return found
 
 
-def test_before_there_is_a_local_administrator_no_account_signs_in(
-    server: RunningServer, provider: Provider
-) -> None:
-    with a_visitor(server) as visitor:
-        assert visitor.get("/sign-in/company").headers["location"] == "/admin/sign-in"
-    assert users(server) == {}
-
-
 def test_an_account_signs_in_with_the_role_of_its_group_and_events_name_its_subject(
     server: RunningServer, provider: Provider
 ) -> None:
-    make_users(server, "ada")
     with sign_in(server, provider) as eva:
         page = said(eva.get("/account"))
         assert ("eva@example.com" in page, "support" in page) == (True, True)

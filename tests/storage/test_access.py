@@ -6,12 +6,21 @@ import pytest
 
 from keywright.core import crypto
 from keywright.core.command import Context
-from keywright.core.errors import CredentialsInvalid, UnknownApiKey
+from keywright.core.errors import CredentialsInvalid, UnknownApiKey, UnknownUser
 from keywright.db import Storage, run_read
 from keywright.events import store as event_store
 from keywright.identity import api_keys
 from keywright.identity import store as identity_store
-from keywright.identity.model import Caller, FindApiKey, IssueApiKey, Permissions, RevokeApiKey
+from keywright.identity.model import (
+    Caller,
+    CreateUser,
+    FindApiKey,
+    IssueApiKey,
+    Permissions,
+    RevokeApiKey,
+    Role,
+    StartCompanySession,
+)
 from keywright.registry import open_executor
 from tests.makers import LATER, NOW, an_origin, issue_api_key, revoke_api_key
 
@@ -89,3 +98,20 @@ def test_the_commands_do_the_same(storage: Storage) -> None:
     with storage.read() as tx:
         names = [one.name for one in event_store.list_events(tx, 0, limit=9)]
     assert names == ["api_key.revoked", "api_key.created"]
+
+
+def test_no_company_account_signs_in_before_there_is_a_user_with_a_password(storage: Storage) -> None:
+    executor, context = open_executor(storage), Context(NOW, an_origin())
+    start = StartCompanySession(
+        context=context,
+        issuer="https://login.example.com",
+        subject="eva-1",
+        name="eva",
+        email=None,
+        role=Role.ADMINISTRATOR,
+        token_hash=b"t" * 32,
+        minutes=60,
+    )
+    assert type(executor.execute([start])[0]) is UnknownUser
+    create = CreateUser(context=context, name="ada", role=Role.ADMINISTRATOR, password_hash="x")
+    assert [type(one).__name__ for one in executor.execute([create, start])] == ["User", "Session"]
