@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from keywright.http.middleware.access_log import _trace_of
 from tests import forking
 from tests.http.asking import Client, Reply, a_key, basic, core, in_query, license_path
 from tests.http.conftest import assert_clean
@@ -33,6 +34,35 @@ def last_line(server: RunningServer, count: int) -> dict[str, Any]:
     found = lines(server)
     assert len(found) == count
     return found[-1]
+
+
+TRACE = {"trace_id": "4bf92f3577b34da6a3ce929d0e0e4736", "parent_id": "00f067aa0ba902b7"}
+TRACED = {"traceparent": f"00-{TRACE['trace_id']}-{TRACE['parent_id']}-01"}
+
+
+def test_a_line_names_the_trace_of_a_well_formed_traceparent_and_of_no_other() -> None:
+    good, (trace, parent) = TRACE, TRACE.values()
+    cases: list[tuple[list[str], dict[str, str]]] = [
+        ([f"00-{trace}-{parent}-01"], good),
+        ([f"01-{trace}-{parent}-01-later"], good),
+        ([f"01-{trace}-{parent}-01"], good),
+        ([], {}),
+        ([""], {}),
+        ([f"00-{trace}-{parent}-01"] * 2, {}),
+        ([f"00-{trace}-{parent}-01-more"], {}),
+        ([f"01-{trace}-{parent}-01." + "x" * 20], {}),
+        ([f"01-{trace}-{parent}-01-" + "x" * 300], {}),
+        ([f"ff-{trace}-{parent}-01"], {}),
+        ([f"00-{'0' * 32}-{parent}-01"], {}),
+        ([f"00-{trace}-{'0' * 16}-01"], {}),
+        ([f"00-{trace.upper()}-{parent}-01"], {}),
+        ([f"00-{trace}-{parent}"], {}),
+        ([f"00-{trace}-{parent}-01\n"], {}),
+        ([f"00-{trace[:-1]}\n-{parent}-01"], {}),
+    ]
+    for given, expected in cases:
+        headers = [(b"host", b"x"), *((b"traceparent", one.encode()) for one in given)]
+        assert _trace_of({"headers": headers}) == expected, given
 
 
 def test_every_request_is_one_line(logged: RunningServer) -> None:
@@ -95,7 +125,8 @@ def test_every_request_is_one_line(logged: RunningServer) -> None:
             (program.ask("HEAD", core("activate", key)), {"method": "HEAD", "status": 405}),
             (vendor.get("nothing/at/all"), {"status": 404, "caller": "api_key:1"}),
             (program.get(f"/nothing/{unknown}?k={unknown}"), {"status": 404}),
-            (program.get("/healthz"), {"status": 200}),
+            (program.get("/healthz", headers=TRACED), {"status": 200} | TRACE),
+            (program.validate(key, headers=TRACED), TRACE),
             (program.get("licenses/validate/" + "x" * 9000), {"status": 414}),
         ]
         wait_until(lambda: len(lines(logged)) >= len(expected) + 3, "the log's last line")

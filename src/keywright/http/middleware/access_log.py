@@ -6,6 +6,7 @@ secret.
 
 import asyncio
 import logging
+import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -30,6 +31,10 @@ _ASKED_TO_WAIT = b"wait_seconds="
 #: How many lines may come at once, and in a second, where not all requests are logged: in an outage, every
 #: one fails.
 _BURST, _PER_SECOND = 20.0, 1.0
+#: Version, trace, parent, flags, and what only later versions have.
+_TRACE = re.compile(
+    rb"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(-.{0,200})?"
+)
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +74,7 @@ class AccessLog:
                 caller=call.actor,
                 license_id=answer.license_id,
                 key=crypto.mask(call.key) if call.key else None,
+                **_trace_of(call.scope),
             )
 
     def log_page(self, scope: Scope, status: int, started: float) -> None:
@@ -80,6 +86,7 @@ class AccessLog:
                 route=f"{scope.get('root_path', '')}{route.path}" if isinstance(route, Route) else "none",
                 status=status,
                 duration_ms=_milliseconds_since(started),
+                **_trace_of(scope),
             )
 
     def _is_due(self, scope: Scope, status: int, started: float, lowest_error: int) -> bool:
@@ -119,6 +126,17 @@ def _build_renderer(*, is_json: bool) -> Callable[[dict[str, Any]], bytes]:
     if is_json:
         return msgspec.json.Encoder().encode
     return lambda entry: render_for_people(entry).encode()
+
+
+def _trace_of(scope: Scope) -> dict[str, str]:
+    """The trace that the request is part of, and the step in it that made the request: from one well-formed
+    ``traceparent`` (https://www.w3.org/TR/trace-context/); nothing from any other.
+    """
+    given = [value for name, value in scope["headers"] if name == b"traceparent"]
+    found = _TRACE.fullmatch(given[0]) if len(given) == 1 else None
+    if found is None or (found[1] == b"00" and found[4]):
+        return {}
+    return {"trace_id": found[2].decode(), "parent_id": found[3].decode()}
 
 
 def _milliseconds_since(started: float) -> float:
