@@ -11,7 +11,7 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from keywright.http.public.updates.formats import list_addresses, list_formats
+from keywright.http.update_formats import list_addresses, list_formats
 from tests.http.test_v3_releases import a_release, add_file, publish, upload
 from tests.http.test_v3_updates import DEVICE, a_license
 from tests.http.v3_app import App, Reply, open_app

@@ -29,7 +29,7 @@ from keywright.http.middleware.body import BodyReader
 from keywright.http.middleware.pipeline import Middlewares, Pipeline
 from keywright.http.middleware.routing import Right
 from keywright.http.public.downloads import Downloads
-from keywright.http.public.updates.interface import Updates
+from keywright.http.public.updates import Updates
 from keywright.http.signatures import Signatures
 from keywright.http.v2.interface import V2
 from keywright.http.v3 import lists

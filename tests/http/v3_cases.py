@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from itertools import count
 from typing import Any
 
@@ -14,6 +15,7 @@ from requests import PreparedRequest
 from schemathesis import GenerationMode
 
 from keywright.core.errors.problems import PROBLEMS
+from keywright.http.openapi.update_frameworks import build_paths
 from keywright.http.v3.routes import ROUTES
 from tests.http.asking import CANARY, Client, Json, Reply
 from tests.http.cases import CHECKS, AnyCase, schema_of
@@ -21,7 +23,7 @@ from tests.http.shape import Answers
 from tests.proving import IS_LONG, size
 from tests.server import RunningServer
 
-OPERATIONS = [(one.public_path, one.method) for one in ROUTES]
+OPERATIONS = [*((one.public_path, one.method) for one in ROUTES), *((one, "GET") for one in build_paths())]
 #: Number of cases of an operation on each database: with valid data, and with invalid data.
 VALID, INVALID = size(8, 1_000), size(6, 600)
 _FINGERPRINT = "device-7f3a9c0e12b4"
@@ -65,12 +67,23 @@ def assert_in_shape(reply: Reply) -> None:
         assert reply.json["title"] == problem.title
 
 
+def assert_feed_in_shape(reply: Reply) -> None:
+    """What every answer to an update framework is."""
+    assert reply.status < 500, reply.body
+    names = ("cache-control", "x-content-type-options", "referrer-policy")
+    assert [reply.header(one) for one in names] == ["no-store", "nosniff", "no-referrer"]
+    if reply.status >= 400:
+        assert (reply.header("content-type") or "").partition(";")[0] == "text/plain"
+
+
 class V3CaseRunner:
     """Makes the calls of cases with a bearer token, and compares the answers with the document."""
 
     def __init__(self, server: RunningServer, shop: Client) -> None:
         self.schema = schema_of(shop.get("/openapi/v3.json").json, open_records=("Problem",))
         self.answers = Answers(assert_in_shape)
+        #: Those to update frameworks, of which most are not JSON.
+        self.feeds = Answers(assert_feed_in_shape)
         self.statuses: Counter[int] = Counter()
         self._shop = shop
         self._base_url = f"{server.base_url}/v3"
@@ -113,18 +126,21 @@ class V3CaseRunner:
         if str((case.query or {}).get("wait_seconds", "")).isdecimal():
             # An answer waits for events so long.
             case.query["wait_seconds"] = 0
-        response = case.call(base_url=self._base_url, session=self._session)
+        is_feed = case.path.startswith("/u/")
+        base_url = self._base_url.removesuffix("/v3") if is_feed else self._base_url
+        response = case.call(base_url=base_url, session=self._session)
         self.statuses[response.status_code] += 1
         headers = [(name.lower(), values[0]) for name, values in response.headers.items()]
         reply = Reply(response.status_code, headers, response.content)
-        problem = self.answers.problem_of(reply)
-        found = self.answers.found["answers out of shape"]
-        self.answers.found["answers out of shape"] += problem is None
+        answers = self.feeds if is_feed else self.answers
+        problem = answers.problem_of(reply)
+        found = answers.found["answers out of shape"]
+        answers.found["answers out of shape"] += problem is None
         case.validate_response(response, checks=CHECKS)
-        if reply.status >= 400:
+        if reply.status >= 400 and not is_feed:
             documented = case.operation.definition.raw["responses"][str(reply.status)]["content"]
             assert reply.json["code"] in documented["application/problem+json"]["examples"], reply
-        self.answers.found["answers out of shape"] = found
+        answers.found["answers out of shape"] = found
         assert problem is None, problem
 
     def _put_in(self, case: AnyCase, *, is_valid: bool) -> None:
@@ -153,6 +169,8 @@ class V3CaseRunner:
             return {"webhook_id": there[0]["id"] if there else self._send("webhooks", endpoint)["id"]}
         if path.startswith("/connections"):
             return {"connection_id": self._make("connections", shop="generic"), "policy_id": self._policy}
+        if path.startswith("/u/"):
+            return {"token": self._ship(), "product": str(self._product), "name": "latest.yml"}
         key = f"{CANARY}-{next(_numbers)}-{self._policy}"
         license = self._send("licenses", {"key": key, "policy_id": self._policy, "product_id": self._product})
         device = {"license_key": key, "fingerprint": _FINGERPRINT}
@@ -170,6 +188,20 @@ class V3CaseRunner:
             "policy": self._policy,
             "policy_id": self._policy,
         }
+
+    @cache  # noqa: B019
+    def _ship(self) -> str:
+        """Publish a release with a feed and a signed file; the update token of a license."""
+        release = self._send("releases", {"product_id": self._product, "version": "2.0.0"})["id"]
+        for name, kind in (("latest.yml", "feed"), ("paint.tar.gz", "archive")):
+            named = {"name": name, "kind": kind, "signature": "a signature"}
+            file = self._send(f"releases/{release}/files", named)["id"]
+            content = self._shop.ask("PUT", f"/v3/files/{file}/content", body=b"version: 2.0.0")
+            assert content.status == 200, content
+        self._send(f"releases/{release}/publish", {})
+        key = f"{CANARY}-{next(_numbers)}-{self._policy}"
+        license = self._send("licenses", {"key": key, "product_id": self._product})
+        return str(self._send(f"licenses/{license['id']}/update-tokens", {})["token"])
 
     def _make(self, noun: str, **fields: Any) -> int:
         return int(self._send(noun, {"name": "A test"} | fields)["id"])
@@ -201,3 +233,4 @@ def v3_case_runner(server: RunningServer, part: str) -> Iterator[V3CaseRunner]:
         finally:
             runner.close()
             runner.answers.record(part)
+            runner.feeds.record(f"{part}, update frameworks")

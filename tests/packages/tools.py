@@ -20,7 +20,16 @@ _TIMEOUT = 300
 
 def npm_program(name: str) -> str:
     """The path of a program that ``package.json`` names; npm installs it if it is missing."""
-    path = NODE_MODULES / ".bin" / name
+    return _installed(f".bin/{name}")
+
+
+def npm_package(name: str) -> str:
+    """The folder of a package that ``package.json`` names; npm installs it if it is missing."""
+    return _installed(name)
+
+
+def _installed(name: str) -> str:
+    path = NODE_MODULES / name
     with FileLock(HERE / "node_modules.lock"):
         if not path.exists() and shutil.which("npm") is not None:
             subprocess.run(["npm", "ci"], cwd=HERE, check=False, capture_output=True, timeout=_TIMEOUT)

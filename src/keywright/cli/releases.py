@@ -24,6 +24,7 @@ from keywright.provisioning.releases.fields import (
     NewFile,
     NewRelease,
     ReleaseQuery,
+    kind_of,
     parse_file_name,
     parse_word,
 )
@@ -111,6 +112,7 @@ def create(
     app,
     "keywright release upload paint 3.2.1 windows/x86_64=paint.msi macos/arm64=paint.dmg",
     "keywright release upload paint 3.2.1 paint.msi --platform windows --arch x86_64",
+    "keywright release upload paint 3.2.1 latest.yml paint-3.2.1.exe paint-3.2.1.exe.blockmap",
 )
 @with_installation
 def upload(
@@ -122,7 +124,9 @@ def upload(
         typer.Argument(metavar="FILE…", help="The files; PLATFORM=FILE or PLATFORM/ARCH=FILE names its own."),
     ],
     *,
-    kind: Annotated[FileKind, typer.Option(help="What they are.")] = FileKind.INSTALLER,
+    kind: Annotated[
+        FileKind | None, typer.Option(help="What they are, where their names do not say it.")
+    ] = None,
     platform: Annotated[
         str | None, typer.Option(metavar="NAME", parser=parse_word, help="Their operating system.")
     ] = None,
@@ -133,18 +137,21 @@ def upload(
         Path | None, typer.Option(metavar="FILE", help="Your signature of the one file: .sig or .minisig.")
     ] = None,
 ) -> None:
-    """Add files to a draft, with their bytes. The same bytes under the same name change nothing."""
+    """Add files to a draft, with their bytes. The same bytes under the same name change nothing.
+
+    Their names say their kinds: latest.yml, appcast.xml and releases.win.json are feeds, and so on. A
+    signature beside a file, FILE.sig or FILE.minisig, is taken as its own.
+    """
     release = _get_release(here, product, version)
     if signature is not None and len(files) > 1:
         raise WrongUsage("--signature belongs to one file")
-    text = None if signature is None else _read_signature(signature)
     for path, its_platform, its_arch in list(map(_read_target, files)):
         fields = NewFile(
             name=parse_file_name(path.name),
-            kind=kind,
+            kind=kind or kind_of(path.name),
             platform=its_platform or platform,
             arch=its_arch or arch,
-            signature=text,
+            signature=_read_signature(signature or _find_signature(path)),
         )
         _upload(here, release, path, fields)
         output.print_line(f"{path.name} is in release {release.version}.")
@@ -165,8 +172,16 @@ def _read_target(text: str) -> tuple[Path, str | None, str | None]:
         raise WrongUsage(f"the platform in {text} {problem}") from None
 
 
-def _read_signature(path: Path) -> str:
+def _find_signature(path: Path) -> Path | None:
+    """The signature beside a file, as minisign and Tauri name it."""
+    beside = (path.with_name(f"{path.name}.{one}") for one in ("sig", "minisig"))
+    return next((one for one in beside if one.is_file()), None)
+
+
+def _read_signature(path: Path | None) -> str | None:
     """What is in the file: text, or the bytes of a bare signature."""
+    if path is None:
+        return None
     content = path.read_bytes()
     return base64.b64encode(content).decode() if len(content) == 64 else content.decode().strip()
 

@@ -48,7 +48,7 @@ from keywright.http.public.downloads import Downloads
 from keywright.http.public.jwks import Jwks
 from keywright.http.public.offline import Offline
 from keywright.http.public.unsubscribe import UnsubscribePage
-from keywright.http.public.updates.interface import Updates
+from keywright.http.public.updates import Updates
 from keywright.http.server.listening import Address
 from keywright.http.server.run import Application
 from keywright.http.signatures import Signatures

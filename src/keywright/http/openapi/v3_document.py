@@ -16,6 +16,7 @@ from keywright.core.errors.problems import PROBLEMS
 from keywright.http.middleware.routing import Right
 from keywright.http.openapi import schemas
 from keywright.http.openapi.schemas import Schema
+from keywright.http.openapi.update_frameworks import TAG, build_paths
 from keywright.http.v3.answers import PAGES
 from keywright.http.v3.route import JSON_TYPE, Route
 from keywright.http.v3.routes import ROUTES
@@ -86,6 +87,7 @@ _TAGS = {
     "Webhooks": "Addresses that are notified of events.",
     "Connections": "Shops whose sales make licenses.",
     "Usage": "What the meters of licenses count, by period.",
+    TAG: "What apps with Electron, Velopack, Sparkle or Tauri ask for.",
 }
 _PROBLEM_TYPE, _FORM = "application/problem+json", "application/x-www-form-urlencoded"
 _SECURITY_SCHEMES: Schema = {
@@ -142,8 +144,8 @@ def build(settings: Settings, routes: Sequence[Route] = ROUTES) -> dict[str, Any
             "license": {"name": "MIT", "identifier": "MIT"},
         },
         "servers": [{"url": base, "description": "This server"}],
-        "tags": [{"name": tag, "description": _TAGS.get(tag, tag)} for tag in tags],
-        "paths": dict(paths),
+        "tags": [{"name": tag, "description": _TAGS.get(tag, tag)} for tag in (*tags, TAG)],
+        "paths": paths | build_paths(),
         "components": {
             "schemas": builder.records,
             "examples": {code: _example_of_problem(code) for code in PROBLEMS},

@@ -18,6 +18,7 @@ from keywright.http.answer import Answer, error_headers
 from keywright.http.middleware.call import Call
 from keywright.http.middleware.cors import CorsNames
 from keywright.http.middleware.routing import Address, Right
+from keywright.http.update_formats import begins
 from keywright.licensing.refusals import NamedDevice
 from keywright.licensing.updates.model import ReleaseFile
 from keywright.licensing.updates.queries import Download, FindDownload
@@ -134,11 +135,6 @@ class Downloads:
         answer = Answer(200, b"")
         answer.app = _File(place, headers=headers, media_type=headers["Content-Type"])
         return answer
-
-
-def begins(call: Call) -> bool:
-    """Whether a call gets the first byte of a file: once for each download, however many pieces it has."""
-    return call.method == "GET" and call.headers.get(b"range", b"bytes=0-").startswith(b"bytes=0-")
 
 
 def _headers_of(file: ReleaseFile) -> dict[str, str]:

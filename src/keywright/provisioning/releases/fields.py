@@ -26,6 +26,22 @@ def parse_file_name(name: str) -> str:
     return name
 
 
+#: The kinds of files whose names say them: those that update frameworks and their build tools make.
+_KINDS = (
+    (FileKind.FEED, r".*\.(ya?ml|xml|json)|releases(-.*)?"),
+    (FileKind.BLOCKMAP, r".*\.blockmap"),
+    (FileKind.SIGNATURE, r".*\.(sig|minisig|asc|signature)"),
+    (FileKind.DELTA, r".*(\.delta|-delta\.nupkg)"),
+    (FileKind.ARCHIVE, r".*\.(nupkg|zip|7z|tgz|txz|tar|gz|xz|bz2|zst)"),
+)
+
+
+def kind_of(name: str) -> FileKind:
+    """What a file of this name is, such as a feed for ``latest.yml``; an installer if nothing else."""
+    found = (kind for kind, pattern in _KINDS if re.fullmatch(pattern, name.lower()))
+    return next(found, FileKind.INSTALLER)
+
+
 def parse_word(word: str) -> str:
     """The name of a platform or a processor, in lower case. Raises ``ValueError``."""
     if not _WORD.fullmatch(word.lower()):

@@ -2,8 +2,7 @@
 
 from keywright.core.errors import DownloadRefused, NoSuchAddress
 from keywright.http.answer import Answer
-from keywright.http.public.downloads import begins
-from keywright.http.public.updates.asking import Format, UpdateRequest, header_of
+from keywright.http.update_formats import Format, UpdateRequest, begins, header_of
 from keywright.licensing.updates.model import INSTALLED, FileKind
 from keywright.licensing.updates.rules import UpdateCode
 

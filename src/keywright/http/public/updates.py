@@ -11,8 +11,7 @@ from keywright.engine.desk import Desk
 from keywright.http.answer import Answer
 from keywright.http.middleware.call import Call
 from keywright.http.public.downloads import Downloads
-from keywright.http.public.updates.asking import UpdateRequest
-from keywright.http.public.updates.formats import list_formats
+from keywright.http.update_formats import UpdateRequest, list_formats
 from keywright.licensing.updates.model import STABLE
 
 #: In the place of a token: the product's updates are open.

@@ -1,6 +1,11 @@
-"""What a format knows of a request, and what it can ask."""
+"""The formats of update frameworks: each module here is one, and has ``FORMAT``. Here is what a format knows
+of a request, and what it can ask.
+"""
 
-from collections.abc import Awaitable, Callable, Mapping
+import pkgutil
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import cache
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from keywright.core.errors import DownloadRefused
@@ -61,6 +66,27 @@ class Format(NamedTuple):
     def fits(self, words: tuple[str, ...]) -> bool:
         """Whether these words end as its addresses do."""
         return len(words) >= self.words and self.first in (None, words[-self.words])
+
+
+@cache
+def list_formats() -> tuple[Format, ...]:
+    """All of them."""
+    names = sorted(one.name for one in pkgutil.iter_modules(__path__, f"{__name__}."))
+    return tuple(import_module(one).FORMAT for one in names)
+
+
+def list_addresses(base: str, product: int | str, token: str) -> Iterator[tuple[str, str]]:
+    """The address that each framework is given, for a product by its code or number, and an update token or
+    ``open``; ``base`` is this server.
+    """
+    for one in list_formats():
+        for framework, rest in one.addresses.items():
+            yield framework, f"{base}/u/{token}/{product}/{rest}"
+
+
+def begins(call: Call) -> bool:
+    """Whether a call gets the first byte of a file: once for each download, however many pieces it has."""
+    return call.method == "GET" and call.headers.get(b"range", b"bytes=0-").startswith(b"bytes=0-")
 
 
 def header_of(decision: Decision) -> Headers:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from keywright.http.answer import Answer
-from keywright.http.public.updates.asking import Format, UpdateRequest, header_of
+from keywright.http.update_formats import Format, UpdateRequest, header_of
 
 
 async def answer(asked: UpdateRequest) -> Answer:

@@ -1,1 +1,0 @@
-"""What update frameworks ask for, in their own formats."""
