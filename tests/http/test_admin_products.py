@@ -330,7 +330,10 @@ def test_a_release_is_shown_explained_and_yanked(bob: Visitor, server: RunningSe
     number = publish_release(server, product, "3.2.1", notes="<b>New</b>")
     for counts in ({(number, "offers"): 3, (number, "downloads"): 2}, {(number, "checks"): 1234}):
         decide(server, SaveCounters(context=asked()["context"], releases=counts))
-    assert "3.2.1 stable published" in said(bob.get(f"/products/{product}"))
+    of_product = bob.get(f"/products/{product}")
+    assert "3.2.1 stable published" in said(of_product)
+    assert f"{server.base_url}/u/UPDATE_TOKEN/" in of_product.text
+    assert "/tauri/{{target}}/{{arch}}/{{current_version}}</code>" in of_product.text
     path = f"/products/releases/{number}"
     page = bob.get(path)
     assert "app-3.2.1.msi" in said(page)

@@ -1,4 +1,4 @@
-"""A program that Velopack has installed: it checks for an update, downloads it, and prints what became of it."""
+"""A program that Velopack has installed: it checks for an update, downloads it, and prints what it has."""
 
 import json
 import sys

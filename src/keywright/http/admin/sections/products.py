@@ -1,5 +1,6 @@
 """Products: what licenses are for."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec.structs import replace
@@ -15,16 +16,24 @@ from keywright.http.pages.formats import N_, _
 from keywright.http.pages.forms import Inputs, parse_positive, require_id
 from keywright.http.pages.page import page
 from keywright.http.pages.request import PageRequest
+from keywright.http.update_formats import list_addresses
 from keywright.identity.model import Right
-from keywright.licensing.updates.model import Release, Rollout
+from keywright.licensing.updates.model import Release, Rollout, Updates
 from keywright.licensing.updates.store import RELEASES
-from keywright.provisioning.products import PRODUCT
+from keywright.provisioning.products import PRODUCT, Product
 from keywright.provisioning.releases.commands import PublishRelease, UpdateRelease, YankRelease
 from keywright.provisioning.releases.fields import ReleaseFields
 from keywright.provisioning.releases.files import check_files
 from keywright.provisioning.releases.handlers import find_with_files
 from keywright.provisioning.store import PRODUCTS
 from keywright.signing.explanation import programs_to_paste
+
+
+def _list_addresses(base: str, number: int, product: Product | None) -> Iterator[tuple[str, str]]:
+    """The addresses that update frameworks are given; the vendor's program puts the token in."""
+    is_open = product is not None and product.updates is Updates.OPEN
+    code = None if product is None else product.code
+    return list_addresses(base, code or number, "open" if is_open else "UPDATE_TOKEN")
 
 
 class Products(CrudSection):
@@ -54,7 +63,8 @@ class Products(CrudSection):
         code = None if values["product"] is None else values["product"].code
         keys = [one.public_key for one in list_signing_keys(request)[:1]]
         programs = programs_to_paste(request.base_url, code, keys)
-        return request.render("products/show.html", **values, programs=programs)
+        addresses = list(_list_addresses(request.base_url, values["number"], values["product"]))
+        return request.render("products/show.html", **values, programs=programs, addresses=addresses)
 
     def complete(self, inputs: Inputs, values: dict[str, Any], one: Any) -> None:
         """The code stays where the form has none; features keep their descriptions."""
