@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -17,6 +18,14 @@ from tests.server import RunningServer
 SignedIn = Callable[..., Visitor]
 #: All that bob's pages have is on those of ada; his are German, whose words are longer, and have no scripts.
 _HOW: dict[str, dict[str, Any]] = {"bob": {"has_scripts": False, "locale": "de-DE"}}
+
+
+_LOST = """() => {
+    const ids = [...document.querySelectorAll("[id]")].map((one) => one.id);
+    const forms = [...document.querySelectorAll("main .card form[action]:not(.card)")];
+    const lost = forms.filter((one) => !ids.includes(decodeURIComponent(new URL(one.action).hash.slice(1))));
+    return [...ids.filter((id, at) => ids.indexOf(id) !== at), ...lost.map((one) => one.action)];
+}"""
 
 
 @pytest.mark.parametrize("name", ROLES)
@@ -43,6 +52,35 @@ def test_every_page_is_accessible_and_fits_on_a_phone(
             checks.run(check_fits, page)
     assert seen.issuperset(menu(page))
     checks.assert_passed()
+
+
+def test_a_form_comes_back_to_its_place_without_scripts(
+    busy_server: RunningServer, signed_in: SignedIn
+) -> None:
+    page = signed_in("ada", has_scripts=False).page
+    page.set_viewport_size({"width": 390, "height": 500})
+    checks = Checks()
+    for path, name in (
+        ("/users/2", "Change role"),
+        ("/policies", "Archive"),
+        ("/policies", "Unarchive"),
+        ("/mails", "Send again"),
+        ("/webhooks/1", "Enable"),
+        ("/webhooks/1", "Disable"),
+        ("/account", "Save"),
+    ):
+        checks.run(check_place, page, path, name)
+    checks.assert_passed()
+
+
+def check_place(page: Page, path: str, name: str) -> None:
+    """After a press of this button, the page shows the message, and the place that its address names."""
+    page.goto(f"/admin{path}")
+    page.locator("main").get_by_role("button", name=name).last.click()
+    place = unquote(urlsplit(page.url).fragment)
+    assert place, page.url
+    expect(page.locator(f"[id='{place}']")).to_be_in_viewport()
+    expect(page.locator(".flash")).to_be_in_viewport()
 
 
 def test_what_is_not_there_or_not_allowed_is_said_on_a_page(
@@ -81,4 +119,6 @@ def check_outline(page: Page) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_count(1)
     expect(page.get_by_role("main")).to_have_count(1)
     assert page.title().endswith(" · Keywright"), page.url
+    lost = page.evaluate(_LOST)
+    assert lost == [], f"{page.url} has ids twice, or forms that do not come back to their place: {lost}"
     assert page.locator("[style]").count() == 0, f"{page.url} has a style that the browser does not apply"

@@ -63,9 +63,16 @@ def test_each_figure_of_the_reports_leads_to_its_list(server: RunningServer, car
     assert "4.1 macOS Paint 9 9 9 4.2 macOS Paint 1 1 1" in shown
     assert "31 1 7" in shown
     page = carol.get("/reports?product=17").text
-    links = {one for one in page.split('"') if one.startswith("/admin/licenses?made=")}
-    assert len(links) == 1
-    assert "3 licenses" in said(carol.get(links.pop().removeprefix("/admin").replace("&amp;", "&")))
+    links = {one for one in page.split('"') if one.startswith("/admin/events?counted=")}
+    assert links == {f"/admin/events?counted=made%3A{MONTH}..{MONTH}%3A17"}
+    listed = carol.get(links.pop().removeprefix("/admin"))
+    assert listed.text.count('<td class="said"') == 3
+    month = f"{datetime.now(UTC):%b %Y}"
+    assert f"Counted in the reports: Made, {month}, Paint" in said(listed)
+    exported = carol.get(f"/events/export?counted=made:{MONTH}..{MONTH}:0").text
+    assert len(exported.splitlines()) == 1 + 4
+    # What is no figure is no condition.
+    assert "Counted" not in said(carol.get("/events?counted=made"))
 
 
 def test_each_report_is_exported_as_csv(server: RunningServer, carol: Visitor) -> None:

@@ -299,7 +299,7 @@ def test_a_copy_that_an_update_has_left_is_listed_as_what_it_is(tmp_path: Path, 
             assert f"{other.name} " not in page.replace(str(path), "")
             assert ada.post(f"/system/backups/{quote(other.name)}/fetch").status_code == 404
             assert ada.post(f"/system/backups/{quote(other.name)}/delete").status_code == 404
-        (link,) = re.findall(r'action="/admin(/system/backups/[^"]*)/fetch"', ada.get("/system").text)
+        (link,) = re.findall(r'action="/admin(/system/backups/[^"]*)/fetch#backups"', ada.get("/system").text)
         answer = ada.post(f"{link}/fetch")
         assert answer.content == b"a database"
         assert answer.headers["content-type"] == "application/vnd.sqlite3"

@@ -35,7 +35,9 @@ def undo_form(page: httpx.Response) -> str:
 
 def undo_form_of_history(bob: Visitor, path: str) -> str:
     """The address of the first form in the history that undoes a change."""
-    found = re.findall(r'action="/admin(/licenses/\d+/history/\d+/undo)"', bob.get(f"{path}/history").text)
+    found = re.findall(
+        r'action="/admin(/licenses/\d+/history/\d+/undo)#history"', bob.get(f"{path}/history").text
+    )
     return str(found[0])
 
 
@@ -93,7 +95,7 @@ def test_the_history_offers_to_undo_a_change_of_a_program(server: RunningServer,
     place = activate(server, license)
     decide(server, Deactivate(**asked(license=license.id, token=place.token)))
     page = bob.get(f"/licenses/{license.id}/history").text
-    (form,) = re.findall(r'action="/admin(/licenses/\d+/history/\d+/undo)"', page)
+    (form,) = re.findall(r'action="/admin(/licenses/\d+/history/\d+/undo)#history"', page)
     bob.post(form)
     again = found(server, license)
     assert again is not None

@@ -210,7 +210,7 @@ def test_one_s_own_password_is_changed_by_who_knows_the_old_one_only(ada: Visito
         assert elsewhere.is_signed_in()
         assert ulla.post("/sign-out").status_code == 303
         assert ulla.sign_in("ulla", PASSWORD).is_signed_in()
-    assert f'action="/admin/users/{number}/password"' in ada.get(f"/users/{number}").text
+    assert f'action="/admin/users/{number}/password#' in ada.get(f"/users/{number}").text
 
 
 def test_the_last_administrator_cannot_be_lost(tmp_path_factory: pytest.TempPathFactory) -> None:

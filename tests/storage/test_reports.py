@@ -1,6 +1,7 @@
 """The reports: what was sold, renewed and lapsed in each month, and the devices of each day."""
 
-from datetime import timedelta
+import random
+from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -11,15 +12,17 @@ from sqlalchemy import update as updated
 
 from keywright.core.command import Context, Origin
 from keywright.db import Storage, run_read, run_write
-from keywright.db.schema import activations, report_counts
+from keywright.db.schema import activations, checkpoints, report_counts, report_events
 from keywright.engine.executor import Executor
 from keywright.licensing.activations.model import SaveLastSeen
 from keywright.licensing.licenses.model import Status, UpdateLicense
 from keywright.maintenance import doctor
 from keywright.search import reports
-from keywright.search.reports_rules import LICENSE, MONTH, VERSION, day_of
+from keywright.search.feed import list_events
+from keywright.search.reports_rules import LICENSE, MONTH, VERSION, Counted, day_of
 from keywright.search.reports_store import list_counts
 from keywright.search.statistics import CountDevices
+from keywright.search.store import EventFilter
 from tests.makers import (
     NOW,
     activate_device,
@@ -36,6 +39,7 @@ from tests.storage.test_moments import pass_moments
 
 DAY = timedelta(days=1)
 EXPIRY = NOW + 20 * DAY
+FIGURES = ("made", "trials", "bought", "expiries", "renewed", "lapsed", "refunded")
 
 
 def months(storage: Storage, product_id: int = 0) -> dict[str, int]:
@@ -94,6 +98,87 @@ def test_months_are_counted_once_and_can_be_counted_again(executor: Executor, st
     assert not list(doctor.examine(storage, lambda _: None))
     follow_all(executor)
     assert months(storage) == before
+
+
+def live_at_random(executor: Executor, chance: random.Random, steps: int) -> None:
+    """Licenses and trials that are renewed early, late and twice, bought, moved and refunded."""
+    now, keys = NOW, list[str]()
+    shop = Origin("connection:1", "", "")
+    for step in range(steps):
+        now += timedelta(days=chance.choice([0, 1, 5, 20]))
+        product_id = chance.choice([None, 7, 8])
+        if not keys or chance.random() < 0.3:
+            keys.append(f"key-{step}")
+            expires_at = chance.choice([None, now + 3 * DAY, now + 40 * DAY])
+            executor.execute([create(keys[-1], now=now, expires_at=expires_at, product_id=product_id)])
+        if chance.random() < 0.1:
+            (trial,) = executor.execute([start_trial(f"device-{step}")])
+            keys.append(trial.view.license.key)
+        key = chance.choice(keys)
+        moved = now + timedelta(days=chance.choice([-10, 10, 40, 400]))
+        changes: list[Any] = [
+            update(key, now=now, expires_at=moved),
+            update(key, now=now, expires_at=chance.choice([None, NOW + 40 * DAY])),
+            update(key, now=now, product_id=product_id),
+            UpdateLicense(context=Context(now, shop), license=key, changes={"status": Status.DISABLED}),
+            update(key, now=now, status=Status.ACTIVE),
+            set_terms({"trial": False}, key, now=now),
+        ]
+        executor.execute([chance.choice(changes)])
+        if chance.random() < 0.3:
+            pass_moments(executor, now)
+        if chance.random() < 0.2:
+            follow_all(executor, chance.choice([1, 3, 500]))
+    executor.execute([delete(one) for one in keys[::5]])
+
+
+def list_all(storage: Storage, name: str, subject: int = 0, first: int = 0, last: int = 99_999) -> list[int]:
+    """The events of a figure, page after page."""
+    where = EventFilter(counted=Counted(name, first, last, subject))
+    found, before_id = list[int](), None
+    for _ in range(1000):
+        page = run_read(storage, partial(list_events, where=where, before_id=before_id, limit=20))
+        found += [one.id for one in page.events]
+        if (before_id := page.before_id) is None:
+            return found
+    raise AssertionError("it never ends")
+
+
+def list_wrong_figures(storage: Storage, now: datetime) -> list[tuple[Any, ...]]:
+    """The figures whose lists do not have so many events, of each month and of all."""
+    wrong = list[tuple[Any, ...]]()
+    for subject in (0, 7, 8, 17):
+        every = run_read(storage, partial(reports.list_months, now=now, months=36, product_id=subject))
+        for name in FIGURES:
+            amounts = {(one.first - date(1970, 1, 1)).days: getattr(one, name) for one in every}
+            whole = list_all(storage, name, subject)
+            parts = {day: len(list_all(storage, name, subject, day, day)) for day in amounts if amounts[day]}
+            if len({*whole}) != sum(amounts.values()) or any(amounts[day] != parts[day] for day in parts):
+                wrong.append((subject, name, whole, amounts, parts))
+    return wrong
+
+
+def test_the_list_of_each_figure_has_as_many_events_as_it_states(
+    executor: Executor, storage: Storage
+) -> None:
+    chance = random.Random(7)
+    policy = create_policy(product_id=17, terms={"trial": True, "valid_for_days": 14})
+    for command in (create("one", product_id=17), policy):
+        executor.execute([command])
+    live_at_random(executor, chance, 60)
+    follow_all(executor)
+    assert not list_wrong_figures(storage, NOW + 900 * DAY)
+    assert not list(doctor.examine(storage, lambda _: None))
+    before = [list_all(storage, name) for name in FIGURES]
+    assert all(before)
+    # A server of an older release has counted without the lists.
+    with storage.write() as tx:
+        tx.connection.execute(deleted_from(report_events))
+        tx.connection.execute(
+            updated(checkpoints).values(last_id=0).where(checkpoints.c.name == "reports_listed")
+        )
+    follow_all(executor, 100)
+    assert [list_all(storage, name) for name in FIGURES] == before
 
 
 def count_all(executor: Executor, now: Any = NOW) -> None:

@@ -1,15 +1,16 @@
 """The figures of the reports: what an event adds to them, and which licenses have more than their like."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from keywright.events.model import Event
 from keywright.licensing.licenses.model import Status
 from keywright.search import reports_rules as rules
-from keywright.search.reports_rules import LICENSE, NORM, VERSION, Device, History, day_of
+from keywright.search.reports_rules import LICENSE, NORM, VERSION, Counted, Device, History, day_of
 
 NOW = datetime(2026, 3, 10, tzinfo=UTC)
+DAY = timedelta(days=1)
 DUE = datetime(2026, 2, 20, tzinfo=UTC)
 ID = 100
 
@@ -22,59 +23,94 @@ def moved(before: datetime | None, after: datetime | None) -> list[str | None]:
     return [None if one is None else one.isoformat() for one in (before, after)]
 
 
-def months(event: Event, history: History | None = None) -> dict[str, str]:
-    """The figures that the event adds one to, each with its month."""
-    found = rules.figures_of(ID, event, history or History(product_id=7))
-    return {name: f"{moment:%Y-%m}" for moment, name in found}
+def months(*events: Event, is_trial: bool = False) -> dict[str, str]:
+    """What the last of these events adds, each figure with its month; "-" is an event that leaves a list."""
+    found = rules.list_figures(History(is_trial, 7, dict(enumerate(events))))
+    added = [one for id, one in found if id == len(events) - 1]
+    first = date(1970, 1, 1)
+    return {f"{'-' * (one.amount < 0)}{one.name}": f"{first + one.month * DAY:%Y-%m}" for one in added}
 
 
 def test_what_an_event_adds_to_the_figures_of_a_month() -> None:
-    updated, due = "license.updated", DUE.isoformat()
-    later, after_31_days = DUE + timedelta(days=365), DUE + timedelta(days=31)
-    trial, bought = History(is_trial=True), History(is_trial=True, updates={9: {"trial": [True, False]}})
-    gone = History(expired={9: due})
-    both = {"renewed": "2026-02", "expiries": "2026-02"}
-    rows: list[tuple[Event, History | None, Mapping[str, str]]] = [
-        (happened("license.created"), None, {"made": "2026-03"}),
-        (happened("license.imported"), None, {}),
-        (happened("license.imported", created_at=int(DUE.timestamp())), None, {"made": "2026-02"}),
-        (happened("license.created"), trial, {"trials": "2026-03"}),
-        (happened("license.expired", expires_at=due), None, {"expiries": "2026-02"}),
-        # A trial that ends is no expiry that could have been renewed; once it was bought, it is.
-        (happened("license.expired", expires_at=due), trial, {}),
-        (happened("license.expired", expires_at=due), bought, {"expiries": "2026-02"}),
-        (happened(updated, trial=[True, False], expires_at=moved(DUE, later)), trial, {"bought": "2026-03"}),
-        (happened(updated, expires_at=moved(DUE, later)), trial, {}),
+    updated, due, expired = "license.updated", DUE.isoformat(), "license.expired"
+    later, after_31_days = DUE + 365 * DAY, DUE + 31 * DAY
+    gone, renewed = happened(expired, expires_at=due), happened(updated, expires_at=moved(DUE, later))
+    bought = happened(updated, trial=[True, False], expires_at=moved(DUE, later))
+    back = happened(updated, expires_at=moved(later, DUE))
+    lapsed = {"expiries": "2026-02", "lapsed": "2026-02"}
+    both, late = {"expiries": "2026-02", "renewed": "2026-02"}, {"-lapsed": "2026-02", "renewed": "2026-02"}
+    refunded = happened(updated, actor="connection:1", status=[3, Status.DISABLED])
+    rows: list[tuple[list[Event], Mapping[str, str]]] = [
+        ([happened("license.created")], {"made": "2026-03"}),
+        ([happened("license.imported")], {}),
+        ([happened("license.imported", created_at=int(DUE.timestamp()))], {"made": "2026-02"}),
+        ([gone], lapsed),
         # Renewed late, with and without an event of the expiry; early; and for good.
-        (happened(updated, expires_at=moved(DUE, later)), gone, {"renewed": "2026-02"}),
-        (happened(updated, expires_at=moved(DUE, later)), None, both),
-        (happened(updated, DUE - timedelta(days=30), expires_at=moved(DUE, later)), None, both),
-        (happened(updated, expires_at=moved(DUE, None)), gone, {"renewed": "2026-02"}),
+        ([gone, renewed], late),
+        ([renewed], both),
+        ([happened(updated, DUE - 30 * DAY, expires_at=moved(DUE, later))], both),
+        ([gone, happened(updated, expires_at=moved(DUE, None))], late),
         # Too late, too early, put forward, and nothing of that.
-        (happened(updated, after_31_days, expires_at=moved(DUE, later)), gone, {}),
-        (happened(updated, DUE - timedelta(days=31), expires_at=moved(DUE, later)), None, {}),
-        (happened(updated, expires_at=moved(later, DUE)), None, {}),
-        (happened(updated, expires_at=moved(None, DUE)), None, {}),
-        (happened(updated, note="changed"), None, {}),
+        ([gone, happened(updated, after_31_days, expires_at=moved(DUE, later))], {}),
+        ([happened(updated, DUE - 31 * DAY, expires_at=moved(DUE, later))], {}),
+        ([back], {}),
+        ([happened(updated, expires_at=moved(None, DUE))], {}),
+        ([happened(updated, note="changed")], {}),
+        # A moment is due once, and renewed once, also where a renewal was taken back.
+        ([gone, renewed, back, renewed], {}),
+        ([renewed, back, gone], {}),
+        ([gone, renewed, back, gone], {}),
         # By a shop, and by a person.
-        (happened(updated, actor="connection:1", status=[3, Status.DISABLED]), None, {"refunded": "2026-03"}),
-        (happened(updated, actor="connection:1", status=[3, Status.INACTIVE]), None, {}),
-        (happened(updated, status=[3, Status.DISABLED]), None, {}),
+        ([refunded], {"refunded": "2026-03"}),
+        ([happened(updated, actor="connection:1", status=[3, Status.INACTIVE])], {}),
+        ([happened(updated, status=[3, Status.DISABLED])], {}),
     ]
-    wrong = [(event, history) for event, history, expected in rows if months(event, history) != expected]
+    of_trials: list[tuple[list[Event], Mapping[str, str]]] = [
+        ([happened("license.created")], {"trials": "2026-03"}),
+        # A trial that ends is no expiry that could have been renewed; once it was bought, it is.
+        ([gone], {}),
+        ([renewed], {}),
+        ([bought], {"bought": "2026-03"}),
+        ([bought, gone], lapsed),
+        ([gone, happened(updated, trial=[True, False]), renewed], both),
+    ]
+    wrong = [(some, months(*some)) for some, expected in rows if months(*some) != expected]
+    wrong += [
+        (some, found) for some, expected in of_trials if (found := months(*some, is_trial=True)) != expected
+    ]
     assert not wrong
 
 
-def test_a_figure_is_of_the_product_that_the_license_had_then() -> None:
-    history = History(product_id=9, updates={50: {"product_id": [7, 8]}, 150: {"product_id": [8, 9]}})
-    assert [history.product_at(id) for id in (1, 50, 100, 150, 200)] == [7, 8, 8, 9, 9]
-    late = History(product_id=7, updates={50: {"status": [1, 2]}, 150: {"product_id": [None, 7]}})
-    assert [late.product_at(id) for id in (1, 50, 100, 150, 200)] == [None, None, None, 7, 7]
-    found = rules.count_months({ID: happened("license.created")}, {1: history})
-    assert sorted((key[1], key[3], amount) for key, amount in found.items()) == [
-        (0, "made", 1),
-        (8, "made", 1),
+def products(product_id: int | None, *events: Event) -> list[tuple[str, int | None]]:
+    return [
+        (one.name, one.product_id)
+        for _, one in rules.list_figures(History(False, product_id, dict(enumerate(events))))
     ]
+
+
+def test_a_figure_is_of_the_product_that_the_license_had_then() -> None:
+    made, due = happened("license.created"), happened("license.expired", expires_at=DUE.isoformat())
+    first, second = (happened("license.updated", product_id=one) for one in ([7, 8], [8, 9]))
+    none = happened("license.updated", product_id=[None, 7])
+    renewed = happened("license.updated", expires_at=moved(DUE, DUE + 365 * DAY))
+    both = [("expiries", 8), ("lapsed", 8)]
+    assert products(9, made, first, due, second) == [("made", 7), *both]
+    assert products(7, made, happened("license.updated", status=[1, 2]), none) == [("made", None)]
+    # A renewal is counted where its expiry was.
+    assert products(9, first, due, second, renewed) == [*both, ("lapsed", 8), ("renewed", 8)]
+    figures = [one for _, one in rules.list_figures(History(False, 7, {ID: made}))]
+    assert sorted((key[1], key[3], amount) for key, amount in rules.count_figures(figures).items()) == [
+        (0, "made", 1),
+        (7, "made", 1),
+    ]
+
+
+def test_a_figure_in_an_address() -> None:
+    first, last = (day_of(datetime(2026, one, 1, tzinfo=UTC)) for one in (1, 3))
+    assert rules.parse_counted("renewed:2026-01..2026-03:7") == Counted("renewed", first, last, 7)
+    assert rules.parse_counted("lapsed:2026-03..2026-03:0") == Counted("lapsed", last, last)
+    wrong = ("", "made", "other:2026-01..2026-02:7", "made:2026-13..2026-13:1", "made:2026-1..2026-1:1")
+    assert [one for one in wrong if rules.parse_counted(one)] == []
 
 
 def a_device(license_id: int = 1, days: float | None = 0, **fields: Any) -> Device:

@@ -24,8 +24,9 @@ from keywright.events.feed import (
     is_wanted,
 )
 from keywright.events.store import find_settled_id
-from keywright.search import scan_store
+from keywright.search import reports_store, scan_store
 from keywright.search import store as browsing
+from keywright.search.reports_rules import Counted
 from keywright.search.store import EventFilter, EventRecord, find_first_event_id, list_products_of
 from keywright.search.terms_store import newest_license
 
@@ -177,10 +178,23 @@ def list_events(
         return EventPage((), None, is_incomplete=False)
     before_id = None if before_id is None else min(max(before_id, 0), MAX_ID)
     where, before_id = _with_ids(tx, where, before_id)
+    if where.counted is not None:
+        return _list_figure(tx, where, where.counted, before_id, limit)
     ids = _gather(tx, where, before_id)
     if ids is not None:
         return _page_of(tx, where, ids, limit)
     return _scan(tx, where, before_id, limit, end)
+
+
+def _list_figure(
+    tx: ReadTransaction, where: EventFilter, counted: Counted, before_id: int | None, limit: int
+) -> EventPage:
+    """The matching events of a figure. The page is incomplete where a step finds too few of them."""
+    ids = reports_store.list_figure(tx, counted, before_id=before_id, limit=_STEP)
+    found = _page_of(tx, where, ids, limit)
+    if found.before_id is not None or len(ids) < _STEP:
+        return found
+    return EventPage(found.events, ids[-1], is_incomplete=True)
 
 
 def _scan(

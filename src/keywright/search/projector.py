@@ -69,7 +69,7 @@ def project_events(work: UnitOfWork, command: ProjectEvents) -> Projected:
     settled_id = settle(tx)
     at = terms_store.find_checkpoints(tx)
     is_done = at is not None and at.is_past_done and at.is_past_of_products_done
-    is_newest = at is not None and at.updates == at.events == at.reports == newest
+    is_newest = at is not None and at.updates == at.events == at.reports == at.reports_listed == newest
     if is_done and is_newest and not terms_store.has_pruned(tx):
         return Projected(0, Lag(0, None, 1.0))
     at = terms_store.lock_checkpoints(tx)

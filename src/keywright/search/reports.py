@@ -1,6 +1,6 @@
 """The reports: a projection of what happened in each month, and a count of each day's devices."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping
 from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
@@ -11,6 +11,7 @@ from keywright.core.command import Query
 from keywright.core.errors import NotFound
 from keywright.db import ReadTransaction, WriteTransaction
 from keywright.db.rows import to_datetime
+from keywright.events.model import Event
 from keywright.events.store import event_of, find_deletion_moment
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing.licenses.model import License
@@ -19,7 +20,7 @@ from keywright.provisioning.store import is_product_taken
 from keywright.search import reports_rules as rules
 from keywright.search import reports_store as store
 from keywright.search import terms_store
-from keywright.search.reports_rules import LICENSE, MONTH, NORM, VERSION, History, Key
+from keywright.search.reports_rules import LICENSE, MONTH, NORM, VERSION, Figure, History, Key
 from keywright.search.statistics import CountDevices, ListVersions, VersionInUse, VersionOnDay, VersionsInUse
 from keywright.search.store import list_products_of
 from keywright.search.terms_store import Checkpoints
@@ -40,33 +41,38 @@ _KEPT_DAYS = 400
 
 def count_months(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
     """Add the next events to the figures of months; returns how many that are worth, 0 for the last ones."""
+    if at.reports_listed != at.reports:
+        # A server of an older release has counted.
+        _begin_months(tx, at)
     until_id = min(at.events, at.reports + limit * _PER_EVENT)
     if until_id <= at.reports:
         return 0
-    found = _count_events(tx, at.reports, until_id)
-    store.add_counts(tx, {key: amount for key, amount in found.items() if key[2] >= at.reports_since})
-    at.reports = until_id
+    found = [one for one in _list_figures(tx, at.reports, until_id) if one.month >= at.reports_since]
+    store.add_counts(tx, rules.count_figures(found))
+    store.save_figures(tx, found)
+    at.reports = at.reports_listed = until_id
     return 0 if until_id == at.events else limit
 
 
-def _count_events(tx: ReadTransaction, after_id: int, until_id: int) -> dict[Key, int]:
-    happened = {
-        row[0]: event_of(row[1:]) for row in store.list_reported(tx, after_id=after_id, until_id=until_id)
-    }
-    license_ids = {one.license_id for one in happened.values()}
-    return rules.count_months(happened, _list_histories(tx, license_ids)) if license_ids else {}
+def _list_figures(tx: ReadTransaction, after_id: int, until_id: int) -> list[Figure]:
+    """What the events between these ids add."""
+    license_ids = store.list_reported(tx, after_id=after_id, until_id=until_id)
+    histories = _list_histories(tx, license_ids) if license_ids else []
+    return [
+        figure
+        for history in histories
+        for id, figure in rules.list_figures(history)
+        if after_id < id <= until_id
+    ]
 
 
-def _list_histories(tx: ReadTransaction, license_ids: set[int]) -> Mapping[int, History]:
+def _list_histories(tx: ReadTransaction, license_ids: set[int]) -> list[History]:
     trials, products = store.find_trials(tx, license_ids), list_products_of(tx, license_ids)
-    found = {one: History(one in trials, products.get(one), {}, {}) for one in license_ids}
-    for row in sorted(store.list_history(tx, license_ids), key=lambda one: int(one.id)):
-        details: Any = msgspec.json.decode(row.details or "{}")
-        if row.name == "license.updated":
-            found[row.license_id].updates[row.id] = details
-        else:
-            found[row.license_id].expired[row.id] = details.get("expires_at", "")
-    return found
+    found: dict[int, dict[int, Event]] = {one: {} for one in license_ids}
+    for row in store.list_history(tx, license_ids):
+        event = event_of(row[1:])
+        found[event.license_id][row.id] = event
+    return [History(one in trials, products.get(one), some) for one, some in found.items()]
 
 
 def first_sure_month(tx: ReadTransaction) -> int:
@@ -79,16 +85,20 @@ def first_sure_month(tx: ReadTransaction) -> int:
     return rules.month_of(rules.month_after(first))
 
 
+def first_listed_month(tx: ReadTransaction, at: Checkpoints | None = None) -> int:
+    """The first month whose figures are lists of events, too."""
+    at = at or terms_store.find_checkpoints(tx) or Checkpoints()
+    return max(first_sure_month(tx), at.reports_since)
+
+
 def find_wrong(tx: ReadTransaction) -> dict[Key, tuple[int, int]]:
     """The figures of months that are not what the kept events add up to: as stored, and as counted. It reads
     all events of licenses.
     """
     at, since = terms_store.find_checkpoints(tx) or Checkpoints(), first_sure_month(tx)
-    counted: dict[Key, int] = defaultdict(int)
+    counted = Counter[Key]()
     for after_id in range(0, at.reports, _COMPARED):
-        found = _count_events(tx, after_id, min(at.reports, after_id + _COMPARED))
-        for key, amount in found.items():
-            counted[key] += amount
+        counted += rules.count_figures(_list_figures(tx, after_id, min(at.reports, after_id + _COMPARED)))
     stored = store.list_counts(tx, MONTH, since=since, limit=1_000_000)
     keys = {key for key in (*counted, *stored) if key[2] >= since}
     pairs = {key: (stored.get(key, 0), counted.get(key, 0)) for key in keys}
@@ -101,9 +111,16 @@ def rebuild_months(tx: WriteTransaction) -> None:
     at = terms_store.find_checkpoints(tx)
     if at is None:
         return
+    before = msgspec.structs.replace(at)
+    _begin_months(tx, at)
+    terms_store.save_checkpoints(tx, before, at)
+
+
+def _begin_months(tx: WriteTransaction, at: Checkpoints) -> None:
     since = first_sure_month(tx)
     store.delete_counts(tx, MONTH, since=since)
-    terms_store.save_checkpoints(tx, at, msgspec.structs.replace(at, reports=0, reports_since=since))
+    store.delete_figures(tx)
+    at.reports, at.reports_listed, at.reports_since = 0, 0, since
 
 
 def count_some(tx: WriteTransaction) -> bool:
@@ -148,6 +165,7 @@ def _begin(tx: WriteTransaction, at: Checkpoints, today: int) -> None:
         for kind in (VERSION, NORM, LICENSE):
             store.delete_counts(tx, kind, since=day, until=day + 1)
     store.delete_counts(tx, VERSION, until=today - _KEPT_DAYS)
+    store.delete_figures(tx, until=first_listed_month(tx, at))
     at.devices_day, at.devices_license, at.devices_token = today, 0, 0
 
 

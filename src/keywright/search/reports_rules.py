@@ -1,12 +1,11 @@
 """The figures of the reports. Pure."""
 
+import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address, ip_network
 from typing import Any, NamedTuple
-
-import msgspec
 
 from keywright.db.rows import to_datetime
 from keywright.events.model import Event
@@ -18,6 +17,8 @@ WINDOW = timedelta(days=30)
 #: The kinds of figures, see the table ``report_counts``, and a figure: its kind, subject, day and name.
 MONTH, VERSION, NORM, LICENSE = "month", "version", "norm", "license"
 Key = tuple[str, int, int, str]
+#: The list of the expiries that were not renewed; their number is the difference of two figures.
+LAPSED = "lapsed"
 #: A device is counted as seen within so many days.
 SEEN_WITHIN = (1, 7, 30)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -45,28 +46,51 @@ class Device(NamedTuple):
     seen_at: int | None
 
 
-class History(msgspec.Struct):
-    """What is known of a license beside an event: whether it began as a trial, and its updates and expiries,
-    each by the id of its event, in order.
+class History(NamedTuple):
+    """A license whose events are counted: whether it began as a trial, its present product, and, by id, its
+    events that change a figure.
     """
 
-    is_trial: bool = False
-    product_id: int | None = None
-    updates: dict[int, Mapping[str, Any]] = {}
-    expired: dict[int, str] = {}
+    is_trial: bool
+    product_id: int | None
+    events: Mapping[int, Event]
 
-    def was_trial(self, id: int) -> bool:
-        """Whether it was a trial still at this event."""
-        return self.is_trial and not any(is_bought(one) for other, one in self.updates.items() if other < id)
 
-    def product_at(self, id: int) -> int | None:
-        """Its product at this event: what a later move states, even none, or the present one."""
-        moves = (
-            _pair(one, "product_id")[0]
-            for other, one in self.updates.items()
-            if other > id and "product_id" in one
-        )
-        return next(moves, self.product_id)
+class Figure(NamedTuple):
+    """What an event adds to a figure of a month: the number of its first day, the name, the event that the
+    list of the figure shows, and the product. With ``amount`` -1, that event leaves the list again.
+    """
+
+    month: int
+    name: str
+    event_id: int
+    product_id: int | None
+    amount: int = 1
+
+
+class Counted(NamedTuple):
+    """A figure as a list: its name, its months, from the first to the last, and the product, 0 for all
+    licenses.
+    """
+
+    name: str
+    first: int
+    last: int
+    subject_id: int = 0
+
+
+_MONTHS = r"((?:19|20)\d\d-(?:0[1-9]|1[0-2]))"
+_COUNTED = re.compile(
+    rf"(made|trials|bought|expiries|renewed|{LAPSED}|refunded):{_MONTHS}\.\.{_MONTHS}:(\d{{1,18}})"
+)
+
+
+def parse_counted(text: str) -> Counted | None:
+    """A figure, as addresses have it: ``renewed:2026-01..2026-03:7``; None for any other text."""
+    if (found := _COUNTED.fullmatch(text)) is None:
+        return None
+    first, last = (datetime.fromisoformat(f"{one}-01").replace(tzinfo=UTC) for one in found.group(2, 3))
+    return Counted(found[1], day_of(first), day_of(last), int(found[4]))
 
 
 def day_of(moment: datetime) -> int:
@@ -84,23 +108,44 @@ def month_after(moment: datetime) -> datetime:
     return moment.replace(day=1) + timedelta(days=31)
 
 
-def figures_of(id: int, event: Event, history: History) -> Iterable[tuple[datetime, str]]:
-    """The figures that an event adds one to, each with a moment of its month."""
+def list_figures(history: History) -> Iterator[tuple[int, Figure]]:
+    """The figures of a license, each with the id of the event that adds to it. What an event adds depends on
+    it and on earlier ones; its product is what the license had then.
+    """
+    products, dues, is_trial = _list_products(history), _Dues(), history.is_trial
+    for id, event in sorted(history.events.items()):
+        details, product_id = event.details or {}, products[id]
+        if event.name in ("license.created", "license.imported"):
+            for at, name in _count_creation(event, is_trial=is_trial):
+                yield id, Figure(month_of(at), name, id, product_id)
+            continue
+        if is_bought(details):
+            is_trial = False
+            yield id, Figure(month_of(event.occurred_at), "bought", id, product_id)
+        elif not is_trial:
+            for at, name, of_id, amount in dues.count(id, event):
+                yield id, Figure(month_of(at), name, of_id if amount < 0 else id, products[of_id], amount)
+        if event.actor.startswith("connection:") and _pair(details, "status")[1] == Status.DISABLED:
+            yield id, Figure(month_of(event.occurred_at), "refunded", id, product_id)
+
+
+def _list_products(history: History) -> dict[int, int | None]:
+    """The product after each event: what the next move states, even none, or the present one."""
+    found, product_id = dict[int, int | None](), history.product_id
+    for id, event in sorted(history.events.items(), reverse=True):
+        found[id] = product_id
+        if "product_id" in (event.details or {}) and event.name == "license.updated":
+            product_id = _pair(event.details or {}, "product_id")[0]
+    return found
+
+
+def _count_creation(event: Event, *, is_trial: bool) -> Iterator[tuple[datetime, str]]:
     details, at = event.details or {}, event.occurred_at
     if event.name == "license.created":
-        yield at, "trials" if history.is_trial else "made"
-    elif event.name == "license.imported" and "created_at" in details:
+        yield at, "trials" if is_trial else "made"
+    elif "created_at" in details:
         # New on the day on which it was made; without that day, the import has changed a license.
         yield min(at, to_datetime(details["created_at"])), "made"
-    elif event.name == "license.expired" and not history.was_trial(id):
-        yield datetime.fromisoformat(details["expires_at"]), "expiries"
-    elif event.name == "license.updated":
-        if is_bought(details):
-            yield at, "bought"
-        elif not history.was_trial(id):
-            yield from _renewals_of(id, event, history)
-        if event.actor.startswith("connection:") and _pair(details, "status")[1] == Status.DISABLED:
-            yield at, "refunded"
 
 
 def is_bought(details: Mapping[str, Any]) -> bool:
@@ -108,17 +153,40 @@ def is_bought(details: Mapping[str, Any]) -> bool:
     return _pair(details, "trial") == (True, False)
 
 
-def _renewals_of(id: int, event: Event, history: History) -> Iterable[tuple[datetime, str]]:
-    before, after = _pair(event.details or {}, "expires_at")
-    if before is None:
-        return
-    due = datetime.fromisoformat(before)
-    is_later = after is None or datetime.fromisoformat(after) > due
-    if is_later and abs(event.occurred_at - due) <= WINDOW:
-        yield due, "renewed"
-        if not any(at == before for other, at in history.expired.items() if other < id):
+class _Dues:
+    """The moments at which a license was due, each counted once."""
+
+    def __init__(self) -> None:
+        #: The event that each was counted with.
+        self.counted: dict[datetime, int] = {}
+        self.renewed: set[datetime] = set()
+
+    def count(self, id: int, event: Event) -> Iterator[tuple[datetime, str, int, int]]:
+        """What an event adds, each with the event whose product it is of. A renewal is of the product that
+        the license had when it expired.
+        """
+        details = event.details or {}
+        if event.name == "license.expired":
+            due = datetime.fromisoformat(details["expires_at"])
+            if due not in self.counted:
+                self.counted[due] = id
+                yield from ((due, name, id, 1) for name in ("expiries", LAPSED))
+            return
+        before, after = _pair(details, "expires_at")
+        if before is None:
+            return
+        due = datetime.fromisoformat(before)
+        is_later = after is None or datetime.fromisoformat(after) > due
+        if not is_later or abs(event.occurred_at - due) > WINDOW or due in self.renewed:
+            return
+        self.renewed.add(due)
+        if due in self.counted:
+            yield due, LAPSED, self.counted[due], -1
+        else:
             # It did not expire, and never will at that moment.
-            yield due, "expiries"
+            self.counted[due] = id
+            yield due, "expiries", id, 1
+        yield due, "renewed", self.counted[due], 1
 
 
 def _pair(details: Mapping[str, Any], name: str) -> tuple[Any, Any]:
@@ -127,15 +195,18 @@ def _pair(details: Mapping[str, Any], name: str) -> tuple[Any, Any]:
     return (found[0], found[1]) if isinstance(found, list | tuple) else (None, None)
 
 
-def count_months(happened: Mapping[int, Event], histories: Mapping[int, History]) -> Counter[Key]:
-    """The figures of months that these events, by id, add to."""
+def count_figures(figures: Iterable[Figure]) -> Counter[Key]:
+    """The sums of figures, by product and for all licenses."""
     found: Counter[Key] = Counter()
-    for id, event in happened.items():
-        history = histories.get(event.license_id) or History()
-        for moment, name in figures_of(id, event, history):
-            for subject in {0, history.product_at(id) or 0}:
-                found[MONTH, subject, month_of(moment), name] += 1
+    for one in figures:
+        if one.name != LAPSED:
+            found.update((MONTH, subject, one.month, one.name) for subject in subjects_of(one))
     return found
+
+
+def subjects_of(figure: Figure) -> set[int]:
+    """All licenses, 0, and the product."""
+    return {0, figure.product_id or 0}
 
 
 def count_devices(

@@ -1,12 +1,13 @@
 """Statements of the reports: what happened to licenses in each month, and the devices of a day."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy import Row, and_, bindparam, delete, func, or_, select, tuple_
 
+from keywright.core.parsing import MAX_ID
 from keywright.db.bulk import Lookup, bulk_delete, bulk_upsert
 from keywright.db.rows import to_datetime
 from keywright.db.schema import (
@@ -16,11 +17,12 @@ from keywright.db.schema import (
     licenses,
     limit_refusals,
     report_counts,
+    report_events,
     trials,
 )
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.events.store import EVENT
-from keywright.search.reports_rules import MONTH, Device, Key
+from keywright.search.reports_rules import MONTH, Counted, Device, Figure, Key, subjects_of
 
 #: The events that change a figure of a month.
 REPORTED = ("license.created", "license.imported", "license.updated", "license.expired")
@@ -28,17 +30,16 @@ REPORTED = ("license.created", "license.imported", "license.updated", "license.e
 _ADD = bulk_upsert(report_counts, ["kind", "subject_id", "day", "name"], sums=["amount"])
 _DELETE = bulk_delete(report_counts, "kind", "subject_id", "day", "name")
 _WHERE = tuple(f"where_{name}" for name in ("kind", "subject_id", "day", "name"))
+_EVENT = ("name", "subject_id", "day", "event_id")
+_LIST, _UNLIST = bulk_upsert(report_events, _EVENT), bulk_delete(report_events, *_EVENT)
 #: After the last day.
 _NO_DAY = 2**31 - 1
-_REPORTED = (
-    select(events.c.id, *EVENT)
-    .where(events.c.id > bindparam("after"), events.c.id <= bindparam("until"), events.c.name.in_(REPORTED))
-    .order_by(events.c.id)
+_REPORTED = select(events.c.license_id).where(
+    events.c.id > bindparam("after"), events.c.id <= bindparam("until"), events.c.name.in_(REPORTED)
 )
+# Not IN: SQLite would read all events with these names.
 _HISTORY = Lookup(
-    select(events.c.license_id, events.c.id, events.c.name, events.c.details).where(
-        or_(events.c.name == "license.updated", events.c.name == "license.expired")
-    ),
+    select(events.c.id, *EVENT).where(or_(*(events.c.name == name for name in REPORTED))),
     events.c.license_id,
 )
 _TRIALS = Lookup(select(trials.c.license_id), trials.c.license_id)
@@ -48,13 +49,13 @@ _REFUSALS = Lookup(
 )
 
 
-def list_reported(tx: ReadTransaction, *, after_id: int, until_id: int) -> list[Row[Any]]:
-    """The events after an id, up to another, that change a figure of a month: their ids and ``EVENT``."""
-    return list(tx.connection.execute(_REPORTED, {"after": after_id, "until": until_id}))
+def list_reported(tx: ReadTransaction, *, after_id: int, until_id: int) -> set[int]:
+    """The licenses of the events after an id, up to another, that change a figure of a month."""
+    return set(tx.connection.execute(_REPORTED, {"after": after_id, "until": until_id}).scalars())
 
 
 def list_history(tx: ReadTransaction, license_ids: Collection[int]) -> list[Row[Any]]:
-    """The updates and expiries of these licenses: license_id, id, name, details."""
+    """The events of these licenses that change a figure: their ids and ``EVENT``."""
     return list(_HISTORY.find_rows(tx.connection, license_ids))
 
 
@@ -68,6 +69,36 @@ def add_counts(tx: WriteTransaction, amounts: Mapping[Key, int]) -> None:
     names = ("kind", "subject_id", "day", "name", "amount")
     values = [dict(zip(names, (*key, amounts[key]), strict=True)) for key in sorted(amounts)]
     _ADD.execute(tx.connection, values)
+
+
+def save_figures(tx: WriteTransaction, figures: Iterable[Figure]) -> None:
+    """Save which events the figures of months consist of."""
+    amounts = Counter[tuple[str, int, int, int]]()
+    for one in figures:
+        for subject in subjects_of(one):
+            amounts[one.name, subject, one.month, one.event_id] += one.amount
+    for write, wanted, prefix in ((_LIST, 1, ""), (_UNLIST, -1, "where_")):
+        keys = sorted(key for key, amount in amounts.items() if amount == wanted)
+        names = [f"{prefix}{name}" for name in _EVENT]
+        write.execute(tx.connection, [dict(zip(names, key, strict=True)) for key in keys])
+
+
+def delete_figures(tx: WriteTransaction, *, until: int = _NO_DAY) -> None:
+    """Forget which events the figures of the months before a day consist of."""
+    tx.connection.execute(delete(report_events).where(report_events.c.day < until))
+
+
+def list_figure(tx: ReadTransaction, counted: Counted, *, before_id: int | None, limit: int) -> list[int]:
+    """The newest events of a figure, by their ids, before one of them."""
+    column, is_one = report_events.c, counted.first == counted.last
+    query = select(column.event_id).where(
+        column.name == counted.name,
+        column.subject_id == counted.subject_id,
+        # One month is in the order of the index.
+        column.day == counted.first if is_one else column.day.between(counted.first, counted.last),
+        column.event_id < (MAX_ID if before_id is None else before_id),
+    )
+    return list(tx.connection.execute(query.order_by(column.event_id.desc()).limit(limit)).scalars())
 
 
 def delete_counts(tx: WriteTransaction, kind: str, *, since: int = 0, until: int = _NO_DAY) -> None:

@@ -25,6 +25,7 @@ from keywright.events.store import EVENT, event_of
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.search.filters import expiring
+from keywright.search.reports_rules import Counted
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -68,6 +69,8 @@ class EventFilter(msgspec.Struct, frozen=True):
     without: str | None = None
     #: The smallest id to read.
     from_id: int | None = None
+    #: Those that a figure of the reports consists of.
+    counted: Counted | None = None
 
 
 def count_by_status(tx: ReadTransaction) -> dict[int, int]:
@@ -176,8 +179,12 @@ def gather_event_ids(
 def list_events_by_id(
     tx: ReadTransaction, ids: Collection[int], where: EventFilter, *, limit: int
 ) -> list[EventRecord]:
-    """The newest of the events with these ids that match, but for the owner of their licenses."""
+    """The newest of the events with these ids that match, but for the owner of their licenses, unless it is
+    a figure that is listed.
+    """
     query = select(events.c.id, *EVENT).where(events.c.id.in_(ids), *_conditions(events.c, where))
+    if where.counted is not None:
+        query = query.where(*_of_owner(events.c, where))
     latest = tx.connection.execute(query.order_by(events.c.id.desc()).limit(limit))
     return [EventRecord(row.id, event_of(row[1:])) for row in latest]
 

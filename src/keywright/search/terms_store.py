@@ -129,8 +129,10 @@ class Checkpoints(msgspec.Struct):
     #: has been.
     products_until: int = -1
     products_past: int = 0
-    #: The last event that is in the reports, and the first month that they count, if they were built again.
+    #: The last event that is in the reports, the last one that is in their lists, which older releases do not
+    #: fill, and the first month that they count, if they were built again.
     reports: int = 0
+    reports_listed: int = 0
     reports_since: int = 0
     #: The day whose devices are counted, the license and the token from which on they are not yet, and the
     #: last day that was counted whole.

@@ -108,6 +108,19 @@ report_counts = Table(
     sqlite_with_rowid=False,
 )
 
+#: The events that the figures of months consist of: the ``name`` of a figure of product ``subject_id``, 0 for
+#: all licenses, in the month whose first day is ``day``; and, as ``lapsed``, expiries that were not renewed.
+report_events = Table(
+    "report_events",
+    metadata,
+    Column("name", String(10), nullable=False),
+    Column("subject_id", BigInteger, nullable=False),
+    Column("day", Integer, nullable=False),
+    Column("event_id", BigInteger, nullable=False),
+    PrimaryKeyConstraint("name", "subject_id", "day", "event_id"),
+    sqlite_with_rowid=False,
+)
+
 #: Activations refused because the license had no free place.
 limit_refusals = Table(
     "limit_refusals",

@@ -45,6 +45,7 @@ from keywright.provisioning.products import NameKind
 from keywright.provisioning.store import find_titles, names_of
 from keywright.search import feed, terms_store
 from keywright.search.feed import EventPage
+from keywright.search.reports_rules import parse_counted
 from keywright.search.store import EventFilter, EventRecord, Owner
 
 #: The pages of numbers in the details of events, and the rights that these pages need.
@@ -266,6 +267,7 @@ def read_filter(tx: ReadTransaction, request: PageRequest, **fixed: str) -> Filt
         since=period.since,
         until=period.until,
         without=event_text.hidden_prefix(request.user),
+        counted=parse_counted(query.get("counted", "")),
         **numbers,
     )
     fields = {
@@ -274,6 +276,7 @@ def read_filter(tx: ReadTransaction, request: PageRequest, **fixed: str) -> Filt
         "customer": query.get("customer", "")[:_MAX_FILTER_LENGTH],
         "product": query.get("product", "")[:_MAX_FILTER_LENGTH],
         "license": "" if where.license_id is None else str(where.license_id),
+        "counted": "" if where.counted is None else query["counted"],
         "zone": UTC_NAME if query.get("zone", "") == UTC_NAME else "",
     }
     return Filter(where, period, fields, errors)

@@ -1,6 +1,6 @@
 """Lists in pages, and the periods of days that they are filtered by."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
@@ -9,6 +9,7 @@ from keywright.core.nouns import ItemPage, Paging, Position
 from keywright.db import ReadTransaction
 from keywright.http.pages.formats import N_, UTC_NAME, find_zone
 from keywright.http.pages.forms import parse_number
+from keywright.http.pages.render import url
 from keywright.http.pages.request import PageRequest
 
 _DAY = timedelta(days=1)
@@ -80,6 +81,27 @@ def _parse_day(text: str) -> date | None:
 
 def _midnight(day: date, zone: ZoneInfo) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=zone).astimezone(UTC)
+
+
+class Chip(NamedTuple):
+    """One condition of a list's filter, in words, and the address of the list without it."""
+
+    label: str
+    value: str
+    without: str
+
+
+def build_chips(
+    path: str, query: Mapping[str, str | None], conditions: Iterable[tuple[str, str, str]]
+) -> list[Chip]:
+    """The conditions of a list in words, from their parameters (several are separated by spaces), labels and
+    values; what has no value is no condition.
+    """
+    return [
+        Chip(label, value, url(path, **{**query, **dict.fromkeys(names.split())}))
+        for names, label, value in conditions
+        if value
+    ]
 
 
 PAGE_SIZE = 50

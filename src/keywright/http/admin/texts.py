@@ -190,3 +190,15 @@ def unseal_text(tx: ReadTransaction, text: str, type: type[Value], purpose: byte
     """The value of a sealed text. Raises ``ValueError`` for any other text."""
     sealed = base64.urlsafe_b64decode(f"{text}===")
     return msgspec.msgpack.decode(tx.key_ring.unseal(sealed, purpose), type=type)
+
+
+#: What the figures of the reports are called.
+FIGURES = {
+    "made": N_("Made"),
+    "trials": N_("Trials begun"),
+    "bought": N_("Trials bought"),
+    "expiries": N_("Due"),
+    "renewed": N_("Renewed"),
+    "lapsed": N_("Lapsed"),
+    "refunded": N_("Refunded"),
+}

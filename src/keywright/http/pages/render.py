@@ -6,12 +6,14 @@ compressed once and served from memory.
 
 import gzip
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -116,6 +118,30 @@ def open_templates(folder: Path) -> "Environment":
     return environment
 
 
+_ROW_OR_FORM = re.compile(r'<tr id="([^"]*)|</tr|<form [^>]*? action="[^"#]*(?=")')
+
+
+def keep_place(html: Markup, place: str | None, title: str | None) -> tuple[Markup, str | None]:
+    """The content of a card, and its place on the page, an id, which is made from its title if there is none.
+
+    The forms in it name that place, or their row's, in the fragment of their address: with the redirect that
+    answers a form, the browser goes there, if the page has such an id (RFC 9110, 10.2.2).
+    """
+    made = "-".join(re.findall(r"\w+", title.lower())) if title else "list"
+    at, has_forms = place or made, False
+
+    def add(found: re.Match[str]) -> str:
+        nonlocal at, has_forms
+        if not found[0].startswith("<form"):
+            at = found[1] or place or made
+            return found[0]
+        has_forms = True
+        return f"{found[0]}#{at}"
+
+    marked = Markup(_ROW_OR_FORM.sub(add, html))  # noqa: S704
+    return marked, place or (made if has_forms else None)
+
+
 THEMES = ("light", "dark", "system")
 _THEME_COOKIE = "keywright_theme"
 _THEME_MAX_AGE = 365 * 24 * 3600
@@ -153,6 +179,7 @@ def build_environment(
         clock=formats.write_clock,
         is_near=formats.is_near,
         second_before=last_second,
+        keep_place=keep_place,
     )
     return environment
 

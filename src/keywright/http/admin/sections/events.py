@@ -7,15 +7,20 @@ from starlette.responses import Response
 from keywright.db import ReadTransaction
 from keywright.events.prose import PROSE
 from keywright.http.admin import event_text, event_views
-from keywright.http.admin.event_views import list_filtered, read_filter, to_file
+from keywright.http.admin.event_views import Filter, list_filtered, read_filter, to_file
 from keywright.http.admin.name_suggestions import suggest_names
-from keywright.http.admin.periods import PRESETS
-from keywright.http.pages.formats import N_, _
+from keywright.http.admin.periods import PRESETS, Chip, build_chips
+from keywright.http.admin.texts import FIGURES
+from keywright.http.pages.formats import N_, _, write_day, write_month
 from keywright.http.pages.forms import parse_number
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import ApiKey, Right, User
 from keywright.identity.store import list_api_keys, list_users
+from keywright.provisioning.products import NameKind
+from keywright.provisioning.store import names_of
+from keywright.search.reports import date_of
+from keywright.search.reports_rules import Counted
 
 _PAGE_SIZE = 50
 #: Actors that are neither users nor API keys.
@@ -46,6 +51,9 @@ class Events(Section):
         found = request.ask(lambda tx: list_filtered(tx, filter_, before_id, _PAGE_SIZE))
         names = request.ask(lambda tx: event_views.find_names(tx, found.events))
         is_all_shown = filter_.where.without is None
+        options = _event_options(filter_.where.without)
+        actors = request.ask(lambda tx: _actor_options(tx, filter_.where.actor, is_all_shown=is_all_shown))
+        kinds = {value: text for _group, some in options + actors for value, text in some}
         return request.render(
             "events/list.html",
             status=422 if filter_.errors else 200,
@@ -58,10 +66,9 @@ class Events(Section):
             presets=PRESETS,
             wrong=filter_.errors,
             suggestions=request.ask(suggest_names),
-            event_options=_event_options(filter_.where.without),
-            actor_options=request.ask(
-                lambda tx: _actor_options(tx, filter_.where.actor, is_all_shown=is_all_shown)
-            ),
+            event_options=options,
+            actor_options=actors,
+            chips=request.ask(lambda tx: _describe_filter(tx, filter_, kinds)),
         )
 
     @page("/export")
@@ -69,6 +76,36 @@ class Events(Section):
         """The events that match the filter, as CSV; what a filter says that cannot be read is left out."""
         filter_ = request.ask(lambda tx: read_filter(tx, request))
         return request.download(f"events-{request.now:%Y%m%d}.csv", to_file(request, filter_))
+
+
+def _describe_filter(tx: ReadTransaction, filter_: Filter, kinds: Mapping[str, str]) -> list[Chip]:
+    """The conditions of a filter in words; ``kinds`` has what the choices are called."""
+    where, period, query = filter_.where, filter_.period, filter_.query
+    owners = [(where.customer_id, NameKind.CUSTOMER), (where.product_id, NameKind.PRODUCT)]
+    customer, product = (_name_owner(tx, kind, number) for number, kind in owners)
+    days = " – ".join(write_day(one) if one else "…" for one in (period.first, period.last))
+    conditions = [
+        ("counted", _("Counted in the reports"), _describe_counted(tx, where.counted)),
+        ("what", _("Event"), kinds.get(where.name or "", where.name or "")),
+        ("customer", _("Customer"), customer),
+        ("product", _("Product"), product),
+        ("who", _("By"), kinds.get(where.actor or "", where.actor or "")),
+        ("license", _("License"), str(where.license_id or "")),
+        ("period from to", _("Period"), days if (period.first or period.last) else ""),
+    ]
+    return build_chips("/events", query, conditions)
+
+
+def _describe_counted(tx: ReadTransaction, counted: Counted | None) -> str:
+    if counted is None:
+        return ""
+    months = dict.fromkeys(write_month(date_of(one)) for one in (counted.first, counted.last))
+    product = _name_owner(tx, NameKind.PRODUCT, counted.subject_id or None)
+    return ", ".join(one for one in (_(FIGURES[counted.name]), " – ".join(months), product) if one)
+
+
+def _name_owner(tx: ReadTransaction, kind: NameKind, number: int | None) -> str:
+    return "" if number is None else names_of(tx, kind, [number]).get(number, str(number))
 
 
 def _event_options(hidden: str | None) -> list[tuple[str, list[tuple[str, str]]]]:

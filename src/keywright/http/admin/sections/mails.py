@@ -23,7 +23,7 @@ from keywright.delivery.mail.model import (
 from keywright.delivery.mail.sandbox import MAX_SOURCE, BadTemplate
 from keywright.events.model import MailState, MailTemplate
 from keywright.http.admin.name_suggestions import read_number
-from keywright.http.admin.periods import PAGE_SIZE
+from keywright.http.admin.periods import PAGE_SIZE, build_chips
 from keywright.http.admin.texts import MAIL_STATES, MAIL_TEXTS, mail_gaps
 from keywright.http.pages.error_messages import explain
 from keywright.http.pages.formats import N_, _, ngettext
@@ -85,6 +85,14 @@ class Mails(Section):
             who=who,
             error=error,
             is_first=before is None,
+            chips=build_chips(
+                self.path,
+                {"state": request.query.get("state"), "to": who},
+                [
+                    ("state", _("State"), "" if state is None else _(MAIL_STATES[state])),
+                    ("to", _("Mails to the customer"), who),
+                ],
+            ),
             states=MAIL_STATES,
             templates=MAIL_TEXTS,
             waiting=request.ask(lambda tx: store.count_mails(tx, MailState.WAITING, most=_MOST)),

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from keywright.core.crypto import mask
 from keywright.core.errors import NoSuchAddress
 from keywright.db import ReadTransaction
+from keywright.http.admin.texts import FIGURES
 from keywright.http.pages.formats import N_
 from keywright.http.pages.forms import parse_number
 from keywright.http.pages.page import Section, page
@@ -74,6 +75,7 @@ def _read(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
         "product_id": product_id,
         "products": products if product_id is None else {product_id: str(product_id), **products},
         "months": months,
+        "figures": FIGURES,
         "choices": _MONTHS,
         "by_month": reports.list_months(tx, request.now, months, product_id or 0),
         "by_product": by_product,
@@ -83,6 +85,7 @@ def _read(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
         "unusual": unusual,
         "max_rows": _MAX_SHOWN,
         "names": names_of(tx, NameKind.PRODUCT, products_of | {*versions}),
+        "listed_since": reports.date_of(reports.first_listed_month(tx)),
         "counted_on": reports.find_counted_day(tx),
         "lag": projector.lag(tx),
     }

@@ -31,6 +31,7 @@ from keywright.delivery.webhooks.fields import NewWebhook, WebhookFields
 from keywright.delivery.webhooks.model import Endpoint, NewEndpoint, Payload, State
 from keywright.http.admin.event_views import reader_zone
 from keywright.http.admin.name_suggestions import number_parser, suggest_names, write_number
+from keywright.http.admin.periods import build_chips
 from keywright.http.pages.formats import N_, _
 from keywright.http.pages.forms import Inputs, parse_choice, require_id
 from keywright.http.pages.page import Section, page
@@ -110,6 +111,11 @@ class Webhooks(Section):
             product=request.ask(lambda tx: _find_product_name(tx, endpoint)),
             deliveries=shown,
             state=state,
+            chips=build_chips(
+                _path(endpoint),
+                {},
+                [("state", _("State"), "" if state is None else _(STATES[state][0]))],
+            ),
             states=STATES,
             payloads=PAYLOADS,
             reasons=REASONS,

@@ -14,8 +14,9 @@ from keywright.core.parsing import MAX_ID, parse_limit
 from keywright.db import ReadTransaction
 from keywright.http.admin.event_text import Shown, write_label, write_value
 from keywright.http.admin.job_text import translate_reason
+from keywright.http.admin.periods import Chip
 from keywright.http.admin.sections.licenses import filter as license_filter
-from keywright.http.admin.sections.licenses.filter import Chip, Filter
+from keywright.http.admin.sections.licenses.filter import Filter
 from keywright.http.admin.sections.licenses.forms import read_extension
 from keywright.http.pages.error_messages import explain
 from keywright.http.pages.formats import N_, _

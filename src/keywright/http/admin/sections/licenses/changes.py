@@ -170,7 +170,7 @@ class Changes:
         number = get_license(request).id
         lease_id = request.form.get("lease_id", "")
         request.change(EndLease(context=request.context, license=number, lease_id=lease_id))
-        return request.redirect(f"/licenses/{number}#leases", _("The lease is ended."))
+        return request.redirect(f"/licenses/{number}", _("The lease is ended."))
 
     @page("/{id:number}/deactivate", methods=("POST",), right=Right.CHANGE)
     def deactivate(self, request: PageRequest) -> Response:
@@ -178,7 +178,7 @@ class Changes:
         license = get_license(request)
         token = request.form.get("token", "")
         command = Deactivate(context=request.context, license=license.id, token=token)
-        return _change(request, license, command, _("The place is free again."), "#devices")
+        return _change(request, license, command, _("The place is free again."))
 
     @page("/{id:number}/deactivate-all", methods=("GET", "POST"), right=Right.CHANGE)
     def deactivate_all(self, request: PageRequest) -> Response:
@@ -246,21 +246,17 @@ def _update(request: PageRequest, license: License, changes: dict[str, Any], mes
     return request.redirect(back, message, undo)
 
 
-def _change(
-    request: PageRequest, license: License, command: Command, message: str, place: str = ""
-) -> Response:
-    """Submit the command; the license's page shows the message, or the refusal, and begins at the place."""
+def _change(request: PageRequest, license: License, command: Command, message: str) -> Response:
+    """Submit the command; the license's page shows the message, or the refusal."""
     try:
-        back = Redirect(f"/licenses/{license.id}{place}", message, undo_path(request, license.id))
+        back = Redirect(f"/licenses/{license.id}", message, undo_path(request, license.id))
         return change_once(request, command, lambda _record: back)
     except UnknownLicense:
         raise
     except NothingToChange:
-        return request.redirect(f"/licenses/{license.id}{place}", _(_UNCHANGED))
+        return request.redirect(f"/licenses/{license.id}", _(_UNCHANGED))
     except Refusal as refusal:
-        return request.redirect(
-            f"/licenses/{license.id}{place}", message_for(refusal).sentence, is_error=True
-        )
+        return request.redirect(f"/licenses/{license.id}", message_for(refusal).sentence, is_error=True)
 
 
 def _limit_message(license: License, limit: int | None) -> str:

@@ -6,7 +6,7 @@ the history of a browser or the log of a proxy.
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
@@ -16,6 +16,7 @@ from keywright.core import parsing
 from keywright.core.errors import InvalidStatus, TooManyViews
 from keywright.db.transaction import ReadTransaction
 from keywright.http.admin.name_suggestions import read_number
+from keywright.http.admin.periods import Chip, build_chips
 from keywright.http.admin.texts import seal_text, unseal_text
 from keywright.http.pages.error_messages import explain, message_for
 from keywright.http.pages.formats import _, ngettext
@@ -85,14 +86,6 @@ class SearchText(msgspec.Struct, frozen=True, array_like=True):
         return words.get(self.kind, _("Label begins with"))
 
 
-class Chip(NamedTuple):
-    """One condition of the filter, in words, and the address of the list without it."""
-
-    label: str
-    value: str
-    without: str
-
-
 class Filter(msgspec.Struct, frozen=True):
     """A filter: its search, the texts of its fields by name, and messages about texts that are wrong."""
 
@@ -122,11 +115,8 @@ class Filter(msgspec.Struct, frozen=True):
 
     def chips(self, names: Names) -> list[Chip]:
         """The conditions in words; ``names`` are those of products and customers."""
-        return [
-            Chip(*_describe(self, name, names), without=self.address(**{name: None}))
-            for name in NAMES
-            if name in self.texts and name not in self.errors and name != "sort"
-        ]
+        shown = [one for one in NAMES if one in self.texts and one not in self.errors and one != "sort"]
+        return build_chips("/licenses", self.texts, [(one, *_describe(self, one, names)) for one in shown])
 
 
 def path_of(texts: Mapping[str, str]) -> str:
