@@ -185,9 +185,3 @@ Metadata = Annotated[
         help="A JSON object with anything else; an update changes its members, null removes one, none all.",
     ),
 ]
-
-
-def to_patch(metadata: Change | None) -> dict[str, Any] | None:
-    """The object that was given; None for none."""
-    patch: dict[str, Any] | None = None if metadata is None else metadata.value
-    return patch

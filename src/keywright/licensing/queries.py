@@ -2,7 +2,6 @@
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -18,7 +17,6 @@ from keywright.licensing.activations.model import (
     FindLicenses,
     LicensePage,
     LicenseRecord,
-    LicenseView,
     ListLicenses,
     RecordLimits,
     Validate,
@@ -302,7 +300,7 @@ class LoadedValidations:
         activation = self._find_activation(query, license) if is_device_named else None
         now = (self._clock if _is_floating(license) else None) or query.now
         view = self._views.show(license, now)
-        built_at = query.built_at or self._find_built_at(query, view)
+        built_at = query.built_at or self._views.releases_of(view.product).released_at(query.app_version)
         facts = Facts(
             license=license,
             now=now,
@@ -322,10 +320,6 @@ class LoadedValidations:
             return Validated(findings, None, None, next_check_at)
         lease = None if facts.lease is None or is_over(facts.lease, now) else facts.lease
         return Validated(findings, view, activation, next_check_at, lease, built_at)
-
-    def _find_built_at(self, query: ValidateLicense, view: LicenseView) -> datetime | None:
-        """When the program's version was published, if it is a release of the product."""
-        return self._views.releases_of(view.product).released_at(query.app_version)
 
     def _product_id(self, product: int | str, license: License) -> int | None:
         is_own = self._views.is_product(license, product)

@@ -88,7 +88,7 @@ class LicenseWork(UnitOfWork):
         self._deleted: dict[int, Deleted] = {}
         #: New licenses by the hash of their order line.
         self.order_lines: dict[bytes, int] = {}
-        #: Licenses that an import brought: with more places taken than their limit, if need be.
+        #: Imported licenses: with more places taken than their limit, if need be.
         self._imported: set[int] = set()
         #: Licenses all of whose places were given up, and when.
         self._emptied: dict[int, datetime] = {}
@@ -104,31 +104,29 @@ class LicenseWork(UnitOfWork):
         for license in license_store.lock_licenses(self.tx, names):
             self._licenses[license.id] = self._loaded[license.id] = license
             self._ids[license.key] = license.id
+        renames = find_renames(commands)
         about_some = [one for one in commands if isinstance(one, _ABOUT_SOME)]
         if about_some:
-            self._load_activations(about_some, find_renames(commands))
+            self._load_activations(about_some, renames)
         released = [one for one in commands if isinstance(one, ReleaseActivation)]
         if released:
-            renames = find_renames(commands)
             numbers = {(id, one.activation_id) for one in released for id in self._possible_ids(one, renames)}
             self._remember(activation_store.find_by_id(self.tx, numbers))
-        if removing := [one for one in commands if _removes_for_customer(one)]:
-            renames = find_renames(commands)
+        chosen = [one for one in commands if isinstance(one, ActivateDevice) and one.remove is not None]
+        if removing := [*chosen, *(one for one in commands if isinstance(one, RemoveByCustomer))]:
             self.removals.load({id for one in removing for id in self._possible_ids(one, renames)})
         of_programs = [one for one in commands if isinstance(one, ProgramCommand)]
         if of_programs:
-            renames = find_renames(commands)
             named = [(one, self._possible_ids(one, renames)) for one in of_programs]
             self._remember(self.devices.load(named, self._licenses))
-        self._load_leases(commands)
+        self._load_leases(commands, renames)
 
-    def _load_leases(self, commands: Sequence[Command]) -> None:
+    def _load_leases(self, commands: Sequence[Command], renames: Renames) -> None:
         """Load leases and usage; the activations of the devices are loaded."""
         leasing = [one for one in commands if isinstance(one, _ABOUT_LEASES)]
         counting = [one for one in commands if type(one) is RecordUsage]
         closing = [one for one in commands if type(one) is ClosePeriods]
         if leasing or counting or closing:
-            renames = find_renames(commands)
             named = [(one, self._possible_ids(one, renames)) for one in leasing]
             clock = self.tx.read_clock()
             self._clock = clock and clock.replace(microsecond=0)
@@ -187,7 +185,7 @@ class LicenseWork(UnitOfWork):
         return license
 
     def find_license(self, name: str | int) -> License | None:
-        """The license with this key or id, as far as this batch knows; only names that a command locks."""
+        """The license with this key or id, known to this batch; only names that a command locks."""
         return self._licenses.get(self._ids.get(name, 0) if isinstance(name, str) else name)
 
     def has_license(self, key: str) -> bool:
@@ -241,10 +239,8 @@ class LicenseWork(UnitOfWork):
     def _mark_unseen(self, before: License, after: License, now: datetime) -> None:
         """Remember since when unseen devices are replaced, where terms begin to say so, or say other days."""
         old, new = terms_of(before), terms_of(after)
-        if new.unseen_days is not None and (old.when_full, old.unseen_days) != (
-            new.when_full,
-            new.unseen_days,
-        ):
+        is_changed = (old.when_full, old.unseen_days) != (new.when_full, new.unseen_days)
+        if new.unseen_days is not None and is_changed:
             mark(self.tx, after.id, REPLACES_UNSEEN, new.unseen_days, now, again_after=timedelta())
 
     def restore(self, license: License, command: Command) -> License:
@@ -255,7 +251,7 @@ class LicenseWork(UnitOfWork):
         return self._licenses[license.id]
 
     def set_imported(self, license: License, now: datetime) -> None:
-        """A license as an import brings it: more places may be taken than its limit allows."""
+        """An imported license: more places may be taken than its limit allows."""
         self._imported.add(license.id)
         self.set_license(license, now)
 
@@ -398,9 +394,3 @@ class LicenseWork(UnitOfWork):
                     grown.append(license)
         if grown:
             records.prune(self.tx, grown, self.limits.kept)
-
-
-def _removes_for_customer(command: Command) -> bool:
-    """Whether the command may remove a device for a customer."""
-    is_choice = isinstance(command, ActivateDevice) and command.remove is not None
-    return is_choice or isinstance(command, RemoveByCustomer)

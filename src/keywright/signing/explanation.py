@@ -9,7 +9,6 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from keywright.core.parsing import MAX_ID
-from keywright.licensing.activations import model
 from keywright.licensing.activations.model import Activation, LicenseView
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import State
@@ -79,8 +78,8 @@ def show_license(view: LicenseView, now: datetime) -> ClientLicense:
     license, product, policy = view.license, view.product, view.policy
     return ClientLicense(
         license.id,
-        None if product is None else _show_product(product),
-        None if policy is None else _show_policy(policy),
+        None if product is None else NamedProduct(product.id, product.code, product.name),
+        None if policy is None else NamedPolicy(policy.id, policy.name),
         license_rules.state(license, now),
         license.expires_at,
         None if license.expires_at is None else license_rules.grace_until(license),
@@ -97,14 +96,6 @@ def show_signed_license(view: LicenseView, now: datetime) -> ClientLicense:
     shown = show_license(view, now)
     shown.key_hash = hash_key(view.license.key)
     return shown
-
-
-def _show_product(one: model.NamedProduct) -> NamedProduct:
-    return NamedProduct(one.id, one.code, one.name)
-
-
-def _show_policy(one: model.NamedPolicy) -> NamedPolicy:
-    return NamedPolicy(one.id, one.name)
 
 
 @lru_cache(maxsize=1024)

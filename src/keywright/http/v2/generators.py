@@ -114,7 +114,7 @@ async def generate(call: Call) -> Answer:
         context=call.context,
         policy_id=number,
         only_product_id=call.only_product_id,
-        **{"status": Status.ACTIVE} | _by_field(given),
+        **{"status": Status.ACTIVE} | {_FIELDS.get(name, name): value for name, value in given.items()},
     )
     return await call.change(command, wire.licenses_alone)
 
@@ -169,10 +169,6 @@ def _terms(values: dict[str, Any]) -> dict[str, Any]:
     if terms.get("valid_for_days") is not None:
         terms["starts"] = "first_activation"
     return terms
-
-
-def _by_field(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {_FIELDS.get(name, name): value for name, value in values.items()}
 
 
 _OPTIONAL_PARSERS: dict[str, Any] = {

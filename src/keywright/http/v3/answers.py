@@ -159,7 +159,7 @@ def write_problem(error: e.KeywrightError, hint: str = "") -> Answer:
     if errors := list_errors(error):
         problem["errors"] = errors
     problem |= {name: value for name, value in error.problem_members().items() if value is not None}
-    headers = _headers(error, status)
+    headers = (_CHALLENGE,) if status == PROBLEMS["credentials_missing"].status else error_headers(error)
     for name, value in headers:
         if name == b"retry-after":
             problem["retry_after_seconds"] = int(value)
@@ -199,8 +199,3 @@ def list_errors(error: e.KeywrightError) -> list[dict[str, str]]:
 
 def _invalid(name: str, detail: str) -> dict[str, str]:
     return {"pointer": f"/{name}", "code": "invalid", "detail": detail}
-
-
-def _headers(error: e.KeywrightError, status: int) -> Headers:
-    """The headers that belong to an error."""
-    return (_CHALLENGE,) if status == PROBLEMS["credentials_missing"].status else error_headers(error)

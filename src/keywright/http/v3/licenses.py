@@ -103,7 +103,7 @@ async def list_licenses(call: Call, query: LicenseQuery) -> Answer:
     many match: with a `next_cursor` there are more.
     """
     order, is_backward = _ORDERS[query.sort]
-    number = _parse_number(query.order_id)
+    number = Order(id=query.order_id).number
     search = Search(
         status=None if query.status is None else Status[query.status.upper()],
         product_id=query.product_id,
@@ -256,10 +256,6 @@ def _order_changes(body: OrderBody | None) -> dict[str, Any]:
         name: str(one) if name != "index" and one is not None else one
         for name, one in list_changes(body).items()
     }
-
-
-def _parse_number(order_id: str | None) -> int | None:
-    return Order(id=order_id).number
 
 
 def _range(after: Any, before: Any) -> tuple[Any, Any] | None:

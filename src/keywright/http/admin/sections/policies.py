@@ -25,14 +25,7 @@ from keywright.http.admin.terms_form import (
     translate_choices,
     write_terms,
 )
-from keywright.http.admin.undo import (
-    explain_undo,
-    fields_of,
-    read_past,
-    refuse_undo,
-    to_undo,
-    undo_form,
-)
+from keywright.http.admin.undo import explain_undo, fields_of, read_past, refuse_undo, to_undo, undo_form
 from keywright.http.pages import formats
 from keywright.http.pages.error_messages import explain, message_for
 from keywright.http.pages.formats import N_, _, ngettext
@@ -260,9 +253,7 @@ def measure_strength(policy: Policy) -> Strength:
     bits = rules.entropy_bits(policy.charset, policy.chunks, policy.chunk_length)
     if bits < rules.MIN_ENTROPY_BITS:
         return Strength(bits, N_("weak"), "bad")
-    if bits < _VERY_GOOD_BITS:
-        return Strength(bits, N_("good"), "good")
-    return Strength(bits, N_("very good"), "good")
+    return Strength(bits, N_("good") if bits < _VERY_GOOD_BITS else N_("very good"), "good")
 
 
 def _get(request: PageRequest) -> Policy:
@@ -334,22 +325,23 @@ class _Form(NamedTuple):
 
 def _begin(request: PageRequest) -> tuple[dict[str, Any], Terms]:
     """What the form of a new policy has at first; the address names a product, and how to begin."""
-    text, terms = _beginning(request)
-    return _DEFAULTS | {"name": text, "product_id": parse_number(request.query.get("product_id", ""))}, terms
+    label, _text, terms = _beginning(request)
+    return _DEFAULTS | {
+        "name": _(label),
+        "product_id": parse_number(request.query.get("product_id", "")),
+    }, terms
 
 
-def _beginning(request: PageRequest) -> tuple[str, Terms]:
-    label, _text, terms = BEGINNINGS.get(request.query.get("begin", ""), BEGINNINGS[DEFAULT_BEGINNING])
-    return _(label), terms
+def _beginning(request: PageRequest) -> tuple[str, str, Terms]:
+    return BEGINNINGS.get(request.query.get("begin", ""), BEGINNINGS[DEFAULT_BEGINNING])
 
 
 def _list_beginnings(request: PageRequest) -> list[tuple[str, str, str, bool]]:
     """The beginnings to choose from: label, description, address, and whether it was chosen."""
-    product = parse_number(request.query.get("product_id", ""))
-    chosen, _terms = _beginning(request)
+    product, chosen = parse_number(request.query.get("product_id", "")), _beginning(request)
     return [
-        (_(label), _(text), url("/policies/new", begin=name, product_id=product), _(label) == chosen)
-        for name, (label, text, _its_terms) in BEGINNINGS.items()
+        (_(one[0]), _(one[1]), url("/policies/new", begin=name, product_id=product), one == chosen)
+        for name, one in BEGINNINGS.items()
     ]
 
 
@@ -398,14 +390,10 @@ def _read_order(request: PageRequest, inputs: Inputs, policy: Policy) -> Generat
     claimable = inputs.is_checked("claimable")
     return Generate(
         policy_id=policy.id,
-        amount=inputs.require("amount", _parse_amount, 1),
+        amount=inputs.require("amount", lambda text: parse_positive(text.replace(",", ""), MAX_GENERATED), 1),
         status=inputs.require("status", parse_status, Status.ACTIVE),
         order_id=inputs.read("order_id", parsing.parse_integer),
         product_id=inputs.read("product_id", number_parser(request, NameKind.PRODUCT)),
         customer_id=inputs.read("customer_id", number_parser(request, NameKind.CUSTOMER)),
         claimable=None if claimable == policy.terms.claimable else claimable,
     )
-
-
-def _parse_amount(text: str) -> int:
-    return parse_positive(text.replace(",", ""), MAX_GENERATED)

@@ -246,7 +246,7 @@ def _preview_values(request: PageRequest, selection: Selection, operation: What)
     lines = [
         PreviewLine(
             one.license,
-            _label(one.field),
+            (write_label(one.field) if one.field else ""),
             write_value(one.field, one.before),
             write_value(one.field, one.after),
             isinstance(one.after, datetime) and one.after <= request.now,
@@ -255,10 +255,6 @@ def _preview_values(request: PageRequest, selection: Selection, operation: What)
     ]
     unchanged = {translate_reason(reason): amount for reason, amount in found.unchanged.items()}
     return {"preview": found, "lines": lines, "unchanged": unchanged, "total": selection.total}
-
-
-def _label(field: str) -> str:
-    return write_label(field) if field else ""
 
 
 def _render_form(
