@@ -123,6 +123,7 @@ LICENSE_FIELDS: dict[str, Any] = {
     "external_id": "crm-8",
     "quantity": 3,
     "rule_terms": '{"grace_days":7}',
+    "uncounted_count": 1,
 }
 
 

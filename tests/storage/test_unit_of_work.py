@@ -56,6 +56,7 @@ ACTIVATION_FIELDS: dict[str, Any] = {
     "platform": "linux",
     "app_version": "2.1",
     "offline_until": LATER,
+    "is_counted": False,
 }
 
 

@@ -237,7 +237,7 @@ def test_what_is_exported_and_imported_again_is_the_same_in_every_field() -> Non
         app_version="4.2",
         is_counted=False,
     )
-    license = a_license(**LICENSE_FIELDS | {"id": 8, "times_activated": 0})
+    license = a_license(**LICENSE_FIELDS | {"id": 8, "times_activated": 0, "uncounted_count": 0})
     # A field that is not set above would be the same when it is lost.
     usual = (
         a_license(times_activated=None, uncounted_count=None),
