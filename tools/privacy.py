@@ -73,6 +73,11 @@ KEPT = (
         "`keep_mails_days` ({keep_mails_days}), or " + _ERASED,
     ),
     Kept(
+        "Who was notified of a version's defects, at which address, and what became of the mail",
+        ("notice_recipients.email", "notice_recipients.customer_id"),
+        f"`keep_notices_days` ({{keep_notices_days}}); {_ERASED}, after whom count and time are left",
+    ),
+    Kept(
         "The address that a code was mailed to, of a person who claims a license and is no customer yet",
         ("portal_sign_ins.sealed_email",),
         "24 hours",
@@ -99,7 +104,7 @@ KEPT = (
 _TELLING = frozenset(
     "email ip_address user_agent label meta_data metadata note fingerprint device_name holder answer".split()
 )
-_NOT_ABOUT_PEOPLE = frozenset({"products.metadata", "releases.metadata"})
+_NOT_ABOUT_PEOPLE = frozenset({"products.metadata", "releases.metadata", "notices.metadata"})
 
 
 def find_unlisted() -> set[str]:

@@ -13,6 +13,14 @@ export type State =
   | "clock_moved_back"
   | "no_storage";
 
+export interface Notice {
+  id: number;
+  severity: "info" | "low" | "medium" | "high" | "critical";
+  title: string;
+  url: string | null;
+  fixed_in: string | null;
+}
+
 export interface Status {
   /** Whether the program may run. */
   valid: boolean;
@@ -31,6 +39,8 @@ export interface Status {
   validUntil: Date | null;
   /** At `limit_reached`, where the license shows them: the devices of which `remove` names one. */
   devices: { id: number; [member: string]: unknown }[];
+  /** What is to be known about this version of the program. */
+  notices: Notice[];
   /** Whether the license is valid and includes the feature. */
   has(entitlement: string): boolean;
   /** A later version may have more. */

@@ -491,11 +491,12 @@ export class Keywright {
   }
 
   #status(state, claims, detail = "", isOffline = false, code = claims?.code ?? state) {
-    const { codes = [code], entitlements = [], license = null, activation = null } = claims ?? {};
+    const { codes = [code], entitlements = [], license = null, activation = null, notices = [] } = claims ?? {};
     const valid = ["valid", "grace", "unreachable_but_valid_until"].includes(state);
     const validUntil = claims ? new Date(claims.exp * 1000) : null;
     const has = (entitlement) => valid && entitlements.includes(entitlement);
-    return { valid, state, code, codes, detail, isOffline, entitlements, license, activation, validUntil, has, devices: [] };
+    const said = { valid, state, code, codes, detail, isOffline, entitlements, license, activation, validUntil };
+    return { ...said, has, devices: [], notices };
   }
 }
 

@@ -21,7 +21,7 @@ from keywright.events.unit_of_work import record_event, settle_events
 from keywright.identity import api_keys, second_factors, users
 from keywright.identity.model import FindApiKey
 from keywright.jobs import handlers as jobs
-from keywright.jobs import import_handlers, store, taking_back
+from keywright.jobs import import_handlers, notifying, store, taking_back
 from keywright.jobs.model import GetJob
 from keywright.licensing import handlers as licensing_handlers
 from keywright.licensing import queries as licensing_queries
@@ -56,6 +56,7 @@ from keywright.provisioning.policies import handlers as policies_handlers
 from keywright.provisioning.policies.model import FindPolicies, GetPolicy, ListPolicies, PreviewTerms
 from keywright.provisioning.portal import handlers as portal
 from keywright.provisioning.releases import handlers as releases
+from keywright.provisioning.releases import notices
 from keywright.provisioning.shops import handlers as shops
 from keywright.provisioning.shops import queries as shop_queries
 from keywright.provisioning.shops.commands import OpenConnection
@@ -83,6 +84,7 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
     | provisioning_handlers.NAME_HANDLERS
     | provisioning_handlers.PRODUCT_HANDLERS
     | releases.HANDLERS
+    | notices.HANDLERS
     | provisioning_handlers.CUSTOMER_HANDLERS
     | portal.HANDLERS
     | ownership_handlers.HANDLERS
@@ -98,6 +100,7 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
     | jobs.HANDLERS
     | taking_back.HANDLERS
     | import_handlers.HANDLERS
+    | notifying.HANDLERS
     | personal_data.HANDLERS
     | old_events.HANDLERS
     | clock.HANDLERS
@@ -142,6 +145,8 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     **personal_data.QUERY_HANDLERS,
     **provisioning_handlers.PRODUCT_QUERIES,
     **releases.QUERY_HANDLERS,
+    **notices.QUERY_HANDLERS,
+    **notifying.QUERY_HANDLERS,
     **provisioning_handlers.CUSTOMER_QUERIES,
     **provisioning_handlers.BRAND_QUERIES,
     **shop_queries.QUERY_HANDLERS,

@@ -46,8 +46,16 @@ def test_a_program_updates_from_1_to_2_and_is_held_back(vendor: Vendor, tmp_path
             folder=tmp_path / "kept",
         )
 
+    notice = {"product_id": vendor.product_id, "title": "A hole", "affected": "< 2", "fixed_in": "2.0"}
+    number = vendor.call("POST", "/v3/notices", **notice)["id"]
+    vendor.call("POST", f"/v3/notices/{number}/publish")
     assert program("1.0").activate(LICENSE_KEY).valid
     found = check_for_update(program("1.0"))
+    assert [(one["id"], one["title"], one["fixed_in"]) for one in found.notices] == [
+        (number, "A hole", "2.0")
+    ]
+    status = program("1.0").check(now=True)
+    assert (status.state, [one["id"] for one in status.notices]) == ("valid", [number])
     assert (found.available, found.code, found.version) == (True, "update_available", "2.0")
     assert found.file is not None
     got = download(found.file, tmp_path / "new", file_keys=[MINISIGN_KEY])
@@ -69,7 +77,8 @@ def test_a_program_updates_from_1_to_2_and_is_held_back(vendor: Vendor, tmp_path
             download(file, tmp_path / "new", file_keys=keys)
         assert refused.value.code == code
         assert not part.exists(), "nothing is kept of what is not right"
-    assert check_for_update(program("2.0")).code == "up_to_date"
+    newest = check_for_update(program("2.0"))
+    assert (newest.code, newest.notices) == ("up_to_date", [])
     vendor.call("PATCH", path, expires_at="2026-01-01T00:00:00Z")
     held = check_for_update(program("1.0"))
     assert (held.available, held.codes) == (False, ("newer_not_covered", "expired"))

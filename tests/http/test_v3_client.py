@@ -125,6 +125,7 @@ def test_a_valid_license_is_shown_without_customer_and_order(app: App) -> None:
         "entitlements": [],
         "checked_at": "now",
         "nonce": "n-1",
+        "notices": [],
     }
 
 

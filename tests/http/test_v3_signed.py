@@ -127,6 +127,8 @@ def read_token(app: App, token: bytes) -> dict[str, Any]:
     claims["exp"] -= issued
     # Only license files answer no question.
     assert len(claims.pop("asked", "-" * 43)) == 43
+    # Only answers to validations have notices.
+    assert claims.pop("notices", []) == []
     next_check_at = claims.pop("next_check_at")
     assert (next_check_at is None) == (claims["code"] == "unknown_license")
     return claims

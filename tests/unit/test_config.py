@@ -59,6 +59,7 @@ BAD_VALUES = {
     "keep_events_days": "36501",
     "keep_shop_events_days": "0",
     "keep_usage_days": "0",
+    "keep_notices_days": "0",
     "body_limit": "12",
     "unknown_key_limit": "-1",
     "bad_credentials_limit": "many",

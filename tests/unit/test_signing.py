@@ -115,7 +115,7 @@ def test_claims_say_what_the_answer_says() -> None:
 def test_an_answer_that_hides_the_license_names_nothing_of_it() -> None:
     unknown = Findings((Code.UNKNOWN_LICENSE,), "No license has this key.")
     claims = payload(SignedContent(findings=unknown, now=NOW, nonce="n-1"))
-    absent = {"aud", "sub", "activation", "lease", "removed", "built_at", "update_token"}
+    absent = {"aud", "sub", "activation", "lease", "removed", "built_at", "update_token", "notices"}
     assert sorted(claims) == sorted(set(Claims.__struct_fields__) - absent)
     assert (claims["valid"], claims["code"], claims["license"], claims["entitlements"]) == (
         False,

@@ -30,6 +30,7 @@ class Status(NamedTuple):
 
     ``code`` and ``codes`` are the server's. ``is_offline``: the server was asked and gave no answer; the kept
     one lasts until ``valid_until``. Times are in UTC. ``devices``: those of a full license, to choose from.
+    ``notices`` are about this version: each has ``severity``, ``title``, ``url`` and ``fixed_in``.
     """
 
     valid: bool
@@ -47,6 +48,7 @@ class Status(NamedTuple):
     checked_at: datetime | None
     next_check_at: datetime | None
     valid_until: datetime | None
+    notices: list[dict[str, Any]]
 
     def has(self, entitlement: str) -> bool:
         """Whether the license is valid and has this entitlement."""
@@ -65,7 +67,8 @@ def build_status(state: str, found: Any = None, detail: str = "", is_offline: bo
     head = (is_valid, state, code, claims.get("codes") or [code], detail or said, is_offline)
     devices = getattr(found, "devices", [])
     tail = (claims.get("entitlements") or [], view or None, claims.get("activation"), devices)
-    return Status(*head, *tail, *map(parse_time, (*moments, *times)))
+    every: list[Any] = [*head, *tail, *map(parse_time, (*moments, *times)), claims.get("notices") or []]
+    return Status(*every)
 
 
 def state_of(claims: dict[str, Any]) -> str:

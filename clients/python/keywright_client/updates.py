@@ -35,7 +35,8 @@ class File(NamedTuple):
 
 class Update(NamedTuple):
     """The answer: ``code`` says why there is something, or nothing; ``version`` and ``file`` are what the
-    license covers, ``not_covered`` is a newer version that it does not cover, with ``renew_url``.
+    license covers, ``not_covered`` is a newer version that it does not cover, with ``renew_url``; ``notices``
+    are about this program's version.
     """
 
     available: bool
@@ -46,6 +47,7 @@ class Update(NamedTuple):
     is_critical: bool
     file: File | None
     not_covered: dict[str, Any] | None
+    notices: list[dict[str, Any]]
 
 
 def check_for_update(
@@ -69,6 +71,7 @@ def check_for_update(
         bool(release.get("is_critical")),
         None if file is None else File(*(file.get(name) for name in File._fields)),
         claims.get("not_covered"),
+        claims.get("notices") or [],
     )
 
 

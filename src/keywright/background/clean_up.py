@@ -22,6 +22,7 @@ from keywright.jobs.model import PurgeJobFile, PurgeJobs
 from keywright.maintenance.old_events import PurgeResult
 from keywright.maintenance.tasks import PurgeDeletedLicenses, PurgeEvents, PurgeUsage
 from keywright.provisioning.portal.model import PurgeSignIns
+from keywright.provisioning.releases.notices import PurgeRecipients
 from keywright.provisioning.shops.commands import PurgeShopEvents
 from keywright.search.statistics import CountDevices, PurgeRefusals
 
@@ -51,6 +52,7 @@ class KeptDays(NamedTuple):
     keep_mails_days: int
     keep_shop_events_days: int
     keep_usage_days: int
+    keep_notices_days: int
 
 
 async def clean_up(desk: Desk, find_days: Callable[[], KeptDays], is_clock_right: IsClockRight) -> None:
@@ -99,6 +101,7 @@ async def _delete_old(desk: Desk, now: datetime, days: KeptDays) -> bool:
         PurgeDeliveries(context=context, before=now - rules.KEPT),
         CountDevices(context=context),
         PurgeUsage(context=context, before=now - timedelta(days=days.keep_usage_days)),
+        PurgeRecipients(context=context, before=now - timedelta(days=days.keep_notices_days)),
     ):
         while await desk.execute(one):
             await asyncio.sleep(_PAUSE)

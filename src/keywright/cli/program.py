@@ -70,6 +70,10 @@ _COMMANDS = {
         "releases.app",
         "Make, fill, publish and yank releases, and explain who is offered one: for build scripts.",
     ),
+    "notice": (
+        "notices.app",
+        "Make, publish and withdraw notices to users of certain versions, and mail those affected.",
+    ),
     "customer": (
         "customers.app",
         "Make, show and change customers; export or erase what is stored about one.",

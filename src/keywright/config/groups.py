@@ -163,6 +163,13 @@ class MailSettings(BaseModel):
         ge=1,
         le=3650,
     )
+    keep_notices_days: Whole = Field(
+        default=3650,
+        description="For how many days the records are kept of which customers got which notice.",
+        json_schema_extra=in_pages("Days that records of notices are kept"),
+        ge=1,
+        le=36_500,
+    )
 
     @property
     def smtp_server(self) -> SmtpServer | None:

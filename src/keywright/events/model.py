@@ -59,6 +59,8 @@ class MailTemplate(StrEnum):
     LICENSE_OFFERED = "license_offered"
     LICENSE_RECEIVED = "license_received"
     LICENSE_GIVEN = "license_given"
+    #: For customers who run a version that a notice is about.
+    NOTICE = "notice"
     #: For users of the administration pages.
     ENDPOINT_DISABLED = "endpoint_disabled"
 
@@ -82,6 +84,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: The ID of a sign-in to the portal (``identity.sign_in_codes``).
     sign_in_id: str | None = None
     endpoint_id: int | None = None
+    notice_id: int | None = None
     #: Sample values instead of the customer's: a test mail.
     is_sample: bool = False
 

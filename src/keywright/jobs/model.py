@@ -180,6 +180,24 @@ class ImportStep(JobStep, frozen=True, kw_only=True):
         return self.command.locks
 
 
+class NotifyCustomers(Command, frozen=True, kw_only=True):
+    """Start a job that mails a notice to the customers with an affected device. ``total`` is their number, if
+    they were counted.
+    """
+
+    notice_id: int
+    total: int | None = None
+    only_product_id: int | None = None
+
+
+class NotifyStep(JobStep, frozen=True, kw_only=True):
+    """Mail a notice to the owners of these licenses, up to ``last_id``, who have an affected device now."""
+
+    notice_id: int
+    license_ids: tuple[int, ...]
+    last_id: int
+
+
 class FetchFile(Command, frozen=True, kw_only=True):
     """Record that a user downloads the file of a job, with all its license keys."""
 

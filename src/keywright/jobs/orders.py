@@ -129,7 +129,15 @@ class TakeBack(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     job_id: _Number
 
 
-Order: TypeAlias = Generate | Change | Export | Import | Apply | TakeBack
+class Notify(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Mail a notice to the customers with an affected device of its product, which the search has."""
+
+    notice_id: _Number
+    search: Search
+    license_ids: None = None
+
+
+Order: TypeAlias = Generate | Change | Export | Import | Apply | TakeBack | Notify
 
 #: The order of each kind of job.
 KINDS: dict[str, type[Order]] = {
@@ -139,6 +147,7 @@ KINDS: dict[str, type[Order]] = {
     "import": Import,
     "apply": Apply,
     "take_back": TakeBack,
+    "notify": Notify,
 }
 _KIND_OF = {order: kind for kind, order in KINDS.items()}
 _NEEDS_AMOUNT = frozenset({What.EXTEND, What.RAISE_LIMIT, What.SET_STATUS})

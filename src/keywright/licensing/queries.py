@@ -319,7 +319,8 @@ class LoadedValidations:
         if not findings.shows_license:
             return Validated(findings, None, None, next_check_at)
         lease = None if facts.lease is None or is_over(facts.lease, now) else facts.lease
-        return Validated(findings, view, activation, next_check_at, lease, built_at)
+        notices = self._views.notices_about(view.product, query.app_version, activation)
+        return Validated(findings, view, activation, next_check_at, lease, built_at, notices)
 
     def _product_id(self, product: int | str, license: License) -> int | None:
         is_own = self._views.is_product(license, product)

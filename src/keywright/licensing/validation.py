@@ -15,6 +15,7 @@ from keywright.licensing.leases.rules import is_over
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.terms.model import AfterExpiry, DeviceRule, Terms
+from keywright.licensing.updates.notices import AnsweredNotice
 from keywright.licensing.usage.rules import is_exceeded
 
 
@@ -93,7 +94,7 @@ class Findings(msgspec.Struct, frozen=True, gc=False):
 class Validated(msgspec.Struct, frozen=True, gc=False):
     """The outcome of a validation; ``view`` and ``activation`` are None where an answer may not show them.
     ``lease`` is the one that was named, or the device's latest, if it is held; ``built_at`` is when the build
-    was made, as the program has said, or as its release was published.
+    was made, as the program has said, or as its release was published; ``notices`` are about its version.
     """
 
     findings: Findings
@@ -102,6 +103,7 @@ class Validated(msgspec.Struct, frozen=True, gc=False):
     next_check_at: datetime | None
     lease: Lease | None = None
     built_at: datetime | None = None
+    notices: tuple[AnsweredNotice, ...] = ()
 
 
 class ValidateLicense(Query, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.management import ListActivations, ManagedLicense
 from keywright.licensing.updates.model import ProductReleases, Updates
+from keywright.licensing.updates.notices import AnsweredNotice, list_about
 from keywright.licensing.updates.store import load_releases
 from keywright.licensing.updates.versions import VersionScheme
 from keywright.licensing.usage.model import MeterUsage
@@ -106,7 +107,7 @@ class Views:
         return self._products[number]
 
     def releases_of(self, product: NamedProduct | None) -> ProductReleases:
-        """The releases of a product that were published; read again once they have changed."""
+        """The releases of a product that were published, and its notices; read again after a change."""
         if product is None or product.releases_changed is None:
             return ProductReleases()
         known = self._releases.get(product.id)
@@ -116,6 +117,15 @@ class Views:
                 self._releases.clear()
             known = self._releases[product.id] = (product.releases_changed, found)
         return known[1]
+
+    def notices_about(
+        self, product: NamedProduct | None, version: str | None, activation: Activation | None
+    ) -> tuple[AnsweredNotice, ...]:
+        """The notices about what a program runs: the version that it names, or else that of its device."""
+        if version is None and activation is not None:
+            version = activation.app_version
+        scheme = VersionScheme.LOOSE if product is None else product.version_scheme
+        return list_about(self.releases_of(product).notices, scheme, version)
 
     def policy_of(self, license: License) -> NamedPolicy | None:
         """The license's policy."""

@@ -24,6 +24,7 @@ from keywright.licensing.undo.store import (
     license_of,
     list_of_customer,
 )
+from keywright.licensing.updates.notices_store import forget_customer as forget_recipient
 from keywright.maintenance import personal_data_store
 from keywright.maintenance import personal_data_store as store
 from keywright.maintenance.personal_data_store import OF_VENDOR, Erasure
@@ -56,6 +57,8 @@ def erase_customer(work: UnitOfWork, command: EraseCustomer) -> Erasure:
     for forget in _FORGET:
         forget(work.tx, command.customer_id)
     personal_data_store.erase_name(work.tx, command.customer_id)
+    # After the customer was changed: what a job that notifies customers committed meanwhile is seen.
+    forget_recipient(work.tx, command.customer_id)
     work.record_event("customer.erased", command, {"number": command.customer_id})
     return erased._replace(is_complete=True)
 

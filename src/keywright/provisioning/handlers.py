@@ -25,7 +25,8 @@ from keywright.licensing.licenses.model import License, LicenseSource, NewLicens
 from keywright.licensing.licenses.rules import expiry_of_new
 from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.licensing.unit_of_work import LicenseWork
-from keywright.licensing.updates.store import has_releases, note_change
+from keywright.licensing.updates.notices_store import forget_customer
+from keywright.licensing.updates.store import has_notices, has_releases, note_change
 from keywright.provisioning import brand as rules
 from keywright.provisioning import store as provisioning_store
 from keywright.provisioning import trials, trials_store
@@ -73,8 +74,11 @@ def check_product(work: UnitOfWork, before: Product | None, after: Product) -> P
         and provisioning_store.product_has_licenses(work.tx, after.id)
     ):
         raise StillInUse(f"code of product {after.id}", "licenses")
+    is_new_scheme = before is not None and before.version_scheme is not after.version_scheme
+    if is_new_scheme and has_notices(work.tx, after.id):
+        raise StillInUse(f"version_scheme of product {after.id}", "notices")
     if before is not None and has_releases(work.tx, after.id):
-        if before.version_scheme is not after.version_scheme:
+        if is_new_scheme:
             raise StillInUse(f"version_scheme of product {after.id}", "releases")
         note_change(work.tx, after.id)
     nouns.require_free(PRODUCT_RULES, work, before, after, "code", "external_id")
@@ -86,11 +90,12 @@ def check_product(work: UnitOfWork, before: Product | None, after: Product) -> P
 
 
 def may_delete_product(work: UnitOfWork, product: Product) -> None:
-    """Only a product that no license, no policy and no release names is deleted. Raises ``StillInUse``."""
+    """Only a product that no license, policy, release or notice names is deleted. Raises ``StillInUse``."""
     for users, has_users in (
         ("licenses", provisioning_store.product_has_licenses),
         ("policies", provisioning_store.product_has_policies),
         ("releases", has_releases),
+        ("notices", has_notices),
     ):
         if has_users(work.tx, product.id):
             raise StillInUse(f"product {product.id}", users)
@@ -129,6 +134,7 @@ def may_delete_customer(work: UnitOfWork, customer: Customer) -> None:
     if provisioning_store.customer_has_licenses(work.tx, customer.id):
         raise StillInUse(f"customer {customer.id}", "licenses")
     portal_store.end_all(work.tx, customer.id)
+    forget_customer(work.tx, customer.id)
 
 
 def _customer_details(customer: Customer) -> dict[str, Any]:

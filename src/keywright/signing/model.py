@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from keywright.licensing.activations.model import Activation, DevicePlace
+from keywright.licensing.updates.notices import AnsweredNotice
 
 
 class TokenType(StrEnum):
@@ -40,7 +41,8 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ``iat``, ``nbf`` and ``exp`` are seconds since 1970 (RFC 7519). ``license`` is the public view with its
     ``key_hash``, None where an answer may not show it; ``aud``, ``sub``, ``activation`` and ``lease`` are
     absent then, and where there is none. ``removed`` is a ``RemovedDevice``, if the device took the place of
-    one that its program may see. ``built_at`` is there where the answer is good for one build alone.
+    one that its program may see. ``built_at`` is there where the answer is good for one build alone,
+    ``notices`` in that to a validation.
     """
 
     iss: str
@@ -59,6 +61,7 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     removed: Any = UNSET
     built_at: datetime | UnsetType = UNSET
     update_token: str | UnsetType = UNSET
+    notices: tuple[AnsweredNotice, ...] | UnsetType = UNSET
     entitlements: tuple[str, ...]
     nonce: str | None
     next_check_at: datetime | None

@@ -25,6 +25,7 @@ from keywright.licensing.leases.model import Lease
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.keys import normalize_key
 from keywright.licensing.licenses.model import License
+from keywright.licensing.updates.notices import AnsweredNotice
 from keywright.licensing.validation import Code, Findings
 from keywright.signing.jws import decode_base64url, encode_base64url
 from keywright.signing.model import Claims, SignedActivation, SignedLease, SigningKey
@@ -136,7 +137,7 @@ class SignedContent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     the public view of it; ``activation`` is the record of the device that was named, ``lease`` the lease that
     it holds. ``days`` is the life that was asked for; None is all that the terms give. ``asked_product`` is
     the product that the program named, by number or code. ``removed`` is a ``RemovedDevice``. ``is_file`` is
-    for a license file, whose device holds no lease.
+    for a license file, whose device holds no lease. ``notices`` are in the answer to a validation alone.
     """
 
     findings: Findings
@@ -154,6 +155,7 @@ class SignedContent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_file: bool = False
     removed: Any = None
     update_token: str | None = None
+    notices: tuple[AnsweredNotice, ...] | None = None
 
 
 def build_claims(content: SignedContent, issuer: str, token_id: str, ends: datetime | None = None) -> Claims:
@@ -178,7 +180,7 @@ def build_claims(content: SignedContent, issuer: str, token_id: str, ends: datet
             optional["activation"] = SignedActivation(activation.id, activation.fingerprint)
         if lease is not None:
             optional["lease"] = SignedLease(lease.lease_id, lease.holder, lease.expires_at)
-    given = {name: getattr(content, name) for name in ("removed", "update_token")}
+    given = {name: getattr(content, name) for name in ("removed", "update_token", "notices")}
     optional |= {name: value for name, value in given.items() if value is not None}
     ends = ends or ends_at(content)
     if content.built_at is not None and ends > ends_at(msgspec.structs.replace(content, built_at=None)):

@@ -1,8 +1,9 @@
-"""Refusals about users, sessions and API keys, jobs, and signing keys."""
+"""Refusals about users, sessions and API keys, jobs, signing keys, and notices."""
 
 from typing import Any, ClassVar
 
-from keywright.core.errors.root import Refusal
+from keywright.core.errors.root import FieldError, Refusal
+from keywright.core.errors.terms import InvalidTerms
 
 
 class UserExists(Refusal):
@@ -237,3 +238,13 @@ class SigningKeyInUse(SigningKeyRefusal):
     sentence = "This key signs every answer now. Make a new key first."
     hint = "this key signs every answer now. Run `keywright signing-key rotate` first."
     v2 = None
+
+
+class InvalidNotice(InvalidTerms):
+    """A notice has values that its product does not allow, or is not in the state for this."""
+
+    code = "notice.invalid"
+    problem_detail = "Wrong in the notice: {errors_in_words}."
+    example: ClassVar[tuple[Any, ...]] = (
+        (FieldError("/fixed_in", "invalid", "must not be affected itself"),),
+    )

@@ -74,7 +74,7 @@ products = Table(
     Column("channels", Text, nullable=False, server_default=text("'[]'")),
     Column("public_keys", Text, nullable=False, server_default=text("'[]'")),
     Column("version_scheme", String(10), nullable=False, server_default=text("'loose'")),
-    # Grows with every change of what its releases offer; NULL while none was published.
+    # Grows with every change of what its releases offer, and of its notices; NULL while none was published.
     Column("releases_changed", BigInteger),
     Index(None, "name"),
     Index(None, "created_at", "id"),

@@ -1,4 +1,4 @@
-"""The tables of releases: their files, the tokens of update frameworks, and what is counted of them."""
+"""The tables of releases: their files, the tokens of update frameworks, counts; and notices."""
 
 from sqlalchemy import (
     BigInteger,
@@ -14,7 +14,7 @@ from sqlalchemy import (
     text,
 )
 
-from keywright.db.schema.base import Id, metadata
+from keywright.db.schema.base import Id, metadata, partial_index
 
 releases = Table(
     "releases",
@@ -100,4 +100,50 @@ release_counts = Table(
     Column("downloads", BigInteger, nullable=False),
     PrimaryKeyConstraint("release_id", "day"),
     sqlite_with_rowid=False,
+)
+
+#: What users of certain versions of a product are to know.
+notices = Table(
+    "notices",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("product_id", BigInteger, nullable=False),
+    Column("affected", String(200), nullable=False),
+    Column("severity", String(10), nullable=False),
+    Column("is_security", SmallInteger, nullable=False),
+    Column("title", String(200), nullable=False),
+    Column("text", Text),
+    Column("url", String(2000)),
+    Column("fixed_in", String(64)),
+    Column("state", String(10), nullable=False),
+    Column("published_at", BigInteger),
+    Column("metadata", Text),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Index(None, "product_id", "created_at", "id"),
+    Index(None, "created_at", "id"),
+    sqlite_autoincrement=True,
+)
+
+#: The customers who were found to have an affected device, when, and what became of the mail to them. After
+#: an erasure, customer_id and email are NULL.
+notice_recipients = Table(
+    "notice_recipients",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("notice_id", BigInteger, nullable=False),
+    Column("customer_id", BigInteger),
+    Column("email", String(320)),
+    # A version of theirs that is affected.
+    Column("app_version", String(255), nullable=False),
+    Column("state", String(12), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    # When the mail was sent or given up.
+    Column("finished_at", BigInteger),
+    Column("error", String(500)),
+    UniqueConstraint("notice_id", "customer_id", name="uq_notice_recipients_notice_id"),
+    Index(None, "notice_id", "created_at", "id"),
+    partial_index("ix_notice_recipients_customer_id", "customer_id", where="customer_id IS NOT NULL"),
+    Index(None, "created_at", "id"),
+    sqlite_autoincrement=True,
 )

@@ -22,6 +22,9 @@ from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.keys import make_license_ref
 from keywright.licensing.licenses.model import License, LicenseFilter, Status
 from keywright.licensing.licenses.store import find_licenses_by_id, list_licenses
+from keywright.licensing.updates.model import ReleaseState
+from keywright.licensing.updates.notices import NoticeState
+from keywright.licensing.updates.store import NOTICES, find_release
 from keywright.licensing.views_store import Views
 from keywright.provisioning.brand import Brand
 from keywright.provisioning.ownership.store import list_offered_to
@@ -31,11 +34,14 @@ from keywright.provisioning.store import CUSTOMERS, find_brand, names_of
 
 #: The most licenses in one mail.
 MAX_SHOWN = 100
+_OF_NOTICE = ("title", "text", "url", "affected", "fixed_in", "is_security")
 _REMINDERS = (MailTemplate.EXPIRING, MailTemplate.EXPIRED)
 #: These name a license that is not the reader's: nothing of it is in them but its product.
 _OF_OTHERS = frozenset((MailTemplate.LICENSE_OFFERED, MailTemplate.LICENSE_GIVEN))
 _ABOUT_LICENSES = (
-    frozenset(MailTemplate) - {MailTemplate.SIGN_IN_CODE, MailTemplate.ENDPOINT_DISABLED} - _OF_OTHERS
+    frozenset(MailTemplate)
+    - {MailTemplate.SIGN_IN_CODE, MailTemplate.ENDPOINT_DISABLED, MailTemplate.NOTICE}
+    - _OF_OTHERS
 )
 
 
@@ -138,10 +144,27 @@ def _read_values(
         # A code for somebody who is no customer yet belongs to a license key, which the browser has.
         has_link = (mail.customer_id or 0) >= 0
         values |= _sign_in_values(tx, mail.subject.sign_in_id, settings if has_link else None)
-    if mail.subject.endpoint_id is None:
-        return values
-    endpoint = _endpoint_values(tx, mail.subject.endpoint_id, settings)
-    return endpoint if isinstance(endpoint, AttemptOutcome) else values | endpoint
+    more = _values_of_others(tx, mail, settings)
+    return more if isinstance(more, AttemptOutcome) else values | more
+
+
+def _values_of_others(
+    tx: ReadTransaction, mail: OutboxMail, settings: MailSettings
+) -> dict[str, Any] | AttemptOutcome:
+    """Those of a mail that is not about licenses."""
+    if mail.subject.endpoint_id is not None:
+        return _endpoint_values(tx, mail.subject.endpoint_id, settings)
+    return {} if mail.subject.notice_id is None else _notice_values(tx, mail.subject.notice_id)
+
+
+def _notice_values(tx: ReadTransaction, notice_id: int) -> dict[str, Any] | AttemptOutcome:
+    notice = NOTICES.find(tx, notice_id)
+    if notice is None or notice.state is not NoticeState.PUBLISHED:
+        return AttemptOutcome(Fate.DROPPED, "The notice is not published any more.")
+    fix = None if notice.fixed_in is None else find_release(tx, notice.product_id, notice.fixed_in)
+    is_free = fix is not None and fix.state is ReleaseState.PUBLISHED and fix.is_free_for_expired
+    shown = {name: getattr(notice, name) for name in _OF_NOTICE}
+    return {"notice": shown | {"severity": notice.severity.value, "is_free_for_expired": is_free}}
 
 
 def _endpoint_values(
@@ -193,6 +216,7 @@ def _common_values(settings: MailSettings) -> dict[str, Any]:
         "sign_in_url": None,
         "offered_by": "",
         "endpoint": {"id": 0, "url": "", "page_url": None, "is_gone": False},
+        "notice": {},
     }
 
 
@@ -273,6 +297,16 @@ def sample_values(settings: MailSettings, now: datetime) -> dict[str, Any]:
             "url": "https://example.com/hooks",
             "page_url": link("/admin/webhooks/7"),
             "is_gone": False,
+        },
+        "notice": {
+            "title": "A crafted file runs code",
+            "text": "Do not open files from people whom you do not know.",
+            "url": "https://example.com/advisories/5",
+            "affected": "< 3.2.1",
+            "fixed_in": "3.2.1",
+            "severity": "high",
+            "is_security": True,
+            "is_free_for_expired": True,
         },
         "customer": {"name": "Dora Example"},
         "unsubscribe_url": link("/mail/unsubscribe/sample"),

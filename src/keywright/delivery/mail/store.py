@@ -15,6 +15,8 @@ from keywright.delivery.mail.model import EVERY_PRODUCT, OwnTemplate
 from keywright.delivery.mail.rules import MAX_PAUSE, mask_address
 from keywright.engine.queue import Kind
 from keywright.events.model import MailState, MailTemplate, OutboxMail, Subject
+from keywright.licensing.updates import notices_store
+from keywright.licensing.updates.notices import RecipientState
 
 _COLUMNS = mail_outbox.c
 _MAIL = select(*(_COLUMNS[name] for name in OutboxMail.__struct_fields__))
@@ -71,6 +73,9 @@ def save_mail(tx: WriteTransaction, mail: OutboxMail) -> None:
     values = to_columns(mail)
     changed = {name: values[name] for name in (*names, "claimed_until")} | {"state": mail.state.value}
     tx.connection.execute(update(mail_outbox).where(_COLUMNS.id == mail.id).values(changed))
+    if mail.subject.notice_id is not None and mail.customer_id is not None:
+        outcome = RecipientState(mail.state), mail.finished_at, mail.error
+        notices_store.save_outcome(tx, (mail.subject.notice_id, mail.customer_id), *outcome)
 
 
 def list_mails(
@@ -123,12 +128,13 @@ def give_up_old(tx: WriteTransaction, before: datetime, now: datetime, *, limit:
     some = (
         select(_COLUMNS.id).where(*is_old, _COLUMNS.claimed_by.is_(None)).order_by(_COLUMNS.id).limit(limit)
     )
-    values = {
+    values: dict[str, Any] = {
         "state": MailState.FAILED.value,
         "next_attempt_at": None,
         "finished_at": to_seconds(now),
         "error": "It waited for too long.",
     }
+    notices_store.give_up_old(tx, before, now, values["error"])
     return tx.connection.execute(update(mail_outbox).where(_COLUMNS.id.in_(some)).values(values)).rowcount
 
 

@@ -24,6 +24,7 @@ from keywright.http.admin.sections.find import Find
 from keywright.http.admin.sections.jobs import Jobs
 from keywright.http.admin.sections.licenses.section import Licenses
 from keywright.http.admin.sections.mails import Mails, MailTemplates
+from keywright.http.admin.sections.notices import Notices
 from keywright.http.admin.sections.old_addresses import OldAddresses
 from keywright.http.admin.sections.overview import Overview, Start
 from keywright.http.admin.sections.policies import Policies
@@ -60,6 +61,7 @@ SECTIONS: tuple[type[Section], ...] = (
     Licenses,
     Customers,
     Products,
+    Notices,
     Policies,
     Reports,
     Events,

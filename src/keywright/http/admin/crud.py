@@ -101,7 +101,7 @@ class CrudSection(Section):
             values = self._read(inputs, self.noun.new, None)
             if not inputs.errors:
                 command = self.to_new(request, to_builtins(values))
-                message = _(self.created, name=values["name"])
+                message = _(self.created, name=values.get("name"))
                 return self._submit(request, command, inputs, None, message=message)
         return self._render(request, inputs, None)
 
@@ -115,7 +115,7 @@ class CrudSection(Section):
                 before, after = to_builtins(self.shown(one)), to_builtins(values)
                 command = self._update(request, one.id, self.to_fields(after))
                 undo = undo_form(request, f"{self.path}/{one.id}", before, after)
-                message = _(self.saved, name=values["name"], number=one.id)
+                message = _(self.saved, name=values.get("name"), number=one.id)
                 return self._submit(request, command, inputs, one, message=message, undo=undo)
         return self._render(request, inputs, one)
 
@@ -137,10 +137,10 @@ class CrudSection(Section):
         id = require_id(request.path_params["id"])
         back = f"{self.path}/{id}"
         try:
-            request.change(self._to_undo(request, id, read_past(request, back)))
+            one = request.change(self._to_undo(request, id, read_past(request, back)))
         except Refusal as refusal:
             return refuse_undo(request, back, refusal)
-        return request.redirect(back, _(self.undone))
+        return request.redirect(f"{self.path}/{one.id}", _(self.undone))
 
     def _to_undo(self, request: PageRequest, id: int, past: Past) -> Command:
         if past.is_deletion:
@@ -202,12 +202,11 @@ class CrudSection(Section):
         return self._render(request, inputs, one)
 
     def _render(self, request: PageRequest, inputs: Inputs, one: Any) -> Response:
-        form = request.form
+        # A link to the form of a new one may name some of its values.
+        given = request.form if request.is_post else request.query if one is None else None
         shown = {} if one is None else self.shown(one)
         fields = [
-            show_member(
-                member, form.raw(_input(member)) if request.is_post else member.write(shown.get(member.name))
-            )
+            show_member(member, given.raw(_input(member)) if given else member.write(shown.get(member.name)))
             for member in _members(self.noun.new if one is None else self.noun.fields)
         ]
         title = self.new_title if one is None else self.edit_title

@@ -25,6 +25,7 @@ from keywright.licensing.terms.model import Allowance, Meter, Terms
 from keywright.provisioning.customers import CUSTOMER
 from keywright.provisioning.policies.model import KeyFormatFields
 from keywright.provisioning.products import PRODUCT
+from keywright.provisioning.releases.notices import NOTICE
 from keywright.search.store import Owner
 
 _WORDS = {name: words for texts in PROSE.values() for name, words in texts.items()}
@@ -49,6 +50,7 @@ _JOBS = {
     "change": N_("changing licenses"),
     "export": N_("exporting licenses"),
     "import": N_("importing licenses"),
+    "notify": N_("notifying customers"),
     "apply": N_("applying terms of a policy"),
 }
 _PERMISSIONS = {
@@ -197,7 +199,7 @@ class FieldChange(NamedTuple):
 
 
 #: The nouns that declare the labels of their fields.
-NOUNS = (PRODUCT, CUSTOMER)
+NOUNS = (PRODUCT, CUSTOMER, NOTICE)
 #: The label of each field, and the text for no value; nouns declare those of theirs.
 _FIELDS: dict[str, tuple[str, str]] = {
     "key": (N_("Key"), N_("none")),

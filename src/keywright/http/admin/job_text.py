@@ -8,7 +8,7 @@ from keywright.http.pages.error_messages import explain
 from keywright.http.pages.formats import N_, _, ngettext, write_moment, write_number
 from keywright.jobs import orders
 from keywright.jobs.model import Job
-from keywright.jobs.orders import Apply, Change, Export, Generate, Import, Order, TakeBack, What
+from keywright.jobs.orders import Apply, Change, Export, Generate, Import, Notify, Order, TakeBack, What
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.importers.model import Verdict
 from keywright.provisioning.importers.run import ODDITIES, VERDICTS
@@ -38,6 +38,8 @@ SENTENCES = (
     N_("The policy cannot make that many new keys: almost all that it can make exist already."),
     N_("The API key that ordered it was revoked."),
     N_("The user who ordered it is not there any more."),
+    N_("The notice is not published any more."),
+    N_("It came with a backup that was restored."),
 )
 
 _CHANGED_SINCE = re.compile(r"it has been changed since \((.+)\)")
@@ -79,6 +81,10 @@ def _of_line(number: str, reason: str) -> str:
 #: Lines with values in them.
 _PATTERNS: tuple[tuple[re.Pattern[str], Callable[..., str]], ...] = (
     (re.compile(r"License (\d+): (.+)\."), _of_license),
+    (
+        re.compile(r"Customer (\d+): no e-mail address\."),
+        lambda number: _("Customer %(number)s: no e-mail address.", number=number),
+    ),
     (re.compile(r"Line (\d+): (.+)\."), _of_line),
     (re.compile(r"(.+) was disabled\."), lambda name: _("%(name)s was disabled.", name=name)),
     (
@@ -113,11 +119,17 @@ def title_of(tx: ReadTransaction, job: Job) -> str:
             return _("Export to a file")
         case Import():
             return _("Import %(name)s", name=order.file_name)
-        case TakeBack():
-            return _("Take back job %(number)s", number=order.job_id)
-        case Apply():
-            terms = ", ".join(order.terms)
-            return _("Apply terms of policy %(number)s: %(terms)s", number=order.policy_id, terms=terms)
+        case _:
+            return _describe_other(order)
+
+
+def _describe_other(order: TakeBack | Notify | Apply) -> str:
+    if isinstance(order, TakeBack):
+        return _("Take back job %(number)s", number=order.job_id)
+    if isinstance(order, Notify):
+        return _("Notify the customers whom notice %(number)s affects", number=order.notice_id)
+    terms = ", ".join(order.terms)
+    return _("Apply terms of policy %(number)s: %(terms)s", number=order.policy_id, terms=terms)
 
 
 def _describe_change(order: Change) -> str:

@@ -24,7 +24,7 @@ from keywright.licensing.licenses.model import License
 from keywright.licensing.updates.model import Release, ReleaseState
 from keywright.licensing.updates.queries import ExplainRelease, explain_release
 from keywright.licensing.updates.rules import UpdateCode
-from keywright.licensing.updates.store import RELEASES, count_uses, list_files
+from keywright.licensing.updates.store import RELEASES, count_uses, list_files, list_newest_notices
 from keywright.provisioning.customers import read_note
 from keywright.provisioning.policies import store as policy_store
 from keywright.provisioning.products import NameKind
@@ -63,6 +63,7 @@ def read_product(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
         "policies": policies[:_MAX_POLICIES],
         "has_more_policies": len(policies) > _MAX_POLICIES,
         "releases": _list_releases(tx, number),
+        "notices": list_newest_notices(tx, number, _MAX_RELEASES),
         "states": translate_states(),
         "api_keys": _list_api_keys(tx, number, request),
         **activity,
@@ -125,8 +126,13 @@ _RULES = {
 
 
 def translate_states() -> dict[str, str]:
-    """The states of releases, in the reader's language."""
-    return {"draft": _("draft"), "published": _("published"), "yanked": _("yanked")}
+    """The states of releases and notices, in the reader's language."""
+    return {
+        "draft": _("draft"),
+        "published": _("published"),
+        "yanked": _("yanked"),
+        "withdrawn": _("withdrawn"),
+    }
 
 
 def read_release(tx: ReadTransaction, id: int, license_id: int | None, now: datetime) -> dict[str, Any]:

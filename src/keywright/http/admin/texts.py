@@ -43,6 +43,7 @@ MAIL_TEXTS: dict[MailTemplate, str] = {
     MailTemplate.LICENSE_OFFERED: N_("License offered"),
     MailTemplate.LICENSE_RECEIVED: N_("License received"),
     MailTemplate.LICENSE_GIVEN: N_("License handed on"),
+    MailTemplate.NOTICE: N_("Notice about a version"),
     MailTemplate.ENDPOINT_DISABLED: N_("Endpoint disabled"),
 }
 

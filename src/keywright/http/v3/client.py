@@ -116,6 +116,7 @@ def _content_of(call: Call, found: Validated) -> SignedContent:
         built_at=found.built_at,
         days=body.days,
         asked_product=body.product,
+        notices=found.notices,
     )
 
 
@@ -132,6 +133,7 @@ def _write_validation(call: Call, found: Validated) -> Answer:
         now,
         found.next_check_at,
         call.body.nonce,
+        found.notices,
     )
     return Answer(
         200,

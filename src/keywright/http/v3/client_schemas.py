@@ -13,6 +13,7 @@ from keywright.core.parsing import MAX_ID, parse_metadata, parse_text
 from keywright.http.v3.fields import ClientBody, LicenseKey
 from keywright.licensing.terms.model import MAX_DAYS, MAX_SECONDS, MIN_LEASE_SECONDS
 from keywright.licensing.terms.rules import MAX_ENTITLEMENTS
+from keywright.licensing.updates.notices import AnsweredNotice
 from keywright.licensing.validation import Code
 from keywright.signing.explanation import ClientLicense, RemovedDevice
 
@@ -120,6 +121,10 @@ class Validation(Struct):
         datetime | None, about("When to ask again; null for an unknown key.", _EXAMPLE_TIME)
     ]
     nonce: Annotated[str | None, about("The nonce that was sent.", None)]
+    notices: Annotated[
+        tuple[AnsweredNotice, ...],
+        about("What is to be known about its version, the most severe first; at most 5.", []),
+    ]
 
 
 class Activated(Struct):

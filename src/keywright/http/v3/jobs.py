@@ -17,7 +17,9 @@ from keywright.jobs.model import GetJob, JobState
 class JobResult(Struct):
     """The result of a job that has ended."""
 
-    changed: Annotated[int, about("The licenses that it made, changed or wrote.", 120)]
+    changed: Annotated[
+        int, about("The licenses that it made, changed or wrote, or the customers that it mails.", 120)
+    ]
     skipped: Annotated[int, about("Those that needed no change, or could not be changed.", 3)]
     messages: Annotated[list[str], about("Why it failed, or the first of those.", [])]
 
@@ -28,7 +30,7 @@ class Job(Struct):
     id: Annotated[Id, about("Its ID.", 7)]
     kind: Annotated[str, about("What it does.", "apply")]
     state: Annotated[JobState, about("Where it stands.", "running")]
-    done: Annotated[int, about("The licenses that it is through with.", 50)]
+    done: Annotated[int, about("The licenses, or customers, that it is through with.", 50)]
     total: Annotated[int | None, about("How many there are; null where they were not counted.", 123)]
     result: Annotated[JobResult | None, about("What came of it; null until it has ended.", None)]
     created_at: Annotated[Time, about("When it was ordered.", "2026-11-22T08:54:00Z")]

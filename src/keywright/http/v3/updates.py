@@ -18,6 +18,7 @@ from keywright.http.v3.schemas import Page
 from keywright.http.v3.signed import sign_update
 from keywright.licensing.updates import tokens
 from keywright.licensing.updates.model import STABLE, Known, ReleaseFile
+from keywright.licensing.updates.notices import AnsweredNotice
 from keywright.licensing.updates.queries import CheckedUpdate, CheckForUpdate, ExplainRelease
 from keywright.licensing.updates.rules import Asked, UpdateCode, Verdict
 
@@ -101,6 +102,10 @@ class Update(Struct):
     checked_at: Annotated[datetime, about("When this was decided.", _TIME)]
     next_check_at: Annotated[datetime | None, about("When to ask again.", _TIME)]
     nonce: Annotated[str | None, about("The one that was sent.", None)]
+    notices: Annotated[
+        tuple[AnsweredNotice, ...],
+        about("What is to be known about its version, the most severe first; at most 5.", []),
+    ]
 
 
 class ExplainedRule(Struct):
@@ -165,6 +170,7 @@ def _write(call: Call, body: CheckUpdate, found: CheckedUpdate) -> Answer:
         call.now,
         found.next_check_at,
         body.nonce,
+        found.notices,
     )
     return Answer(
         200,

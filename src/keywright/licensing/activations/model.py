@@ -23,7 +23,7 @@ class NamedProduct(msgspec.Struct, frozen=True, gc=False):
     updates: Updates = Updates.LICENSED
     channels: tuple[str, ...] = ()
     version_scheme: VersionScheme = VersionScheme.LOOSE
-    #: Differs whenever what its releases offer does; None while none was published.
+    #: Differs whenever what its releases offer does, or its notices; None while none was published.
     releases_changed: int | None = None
     external_id: str | None = None
     url: str | None = None

@@ -8,10 +8,10 @@ from msgspec import Meta, Struct, field
 
 from keywright.core.fields import Id, Time, about
 from keywright.core.nouns import CreatedAt, Kept, UpdatedAt
+from keywright.licensing.updates.notices import KnownNotice
 
 #: The channel that every product has, and the steadiest one.
 STABLE = "stable"
-MAX_VERSION = 64
 _SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
 
@@ -134,13 +134,14 @@ class Known(Struct, frozen=True, gc=False):
 
 
 class ProductReleases(Struct, frozen=True, gc=False):
-    """What a product offers: its releases that were published, the newest first. The files have names in
-    lower case.
+    """What a product offers: its releases that were published, the newest first; and its notices that are
+    published, the most severe first. The files have names in lower case.
     """
 
     releases: tuple[Known, ...] = ()
     by_version: dict[str, Known] = field(default_factory=dict)
     by_file: dict[str, list[tuple[Known, ReleaseFile]]] = field(default_factory=dict)
+    notices: tuple[KnownNotice, ...] = ()
 
     def find(self, version: str | None) -> Known | None:
         """The release of this version."""

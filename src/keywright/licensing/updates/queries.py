@@ -19,7 +19,8 @@ from keywright.licensing.licenses.keys import make_license_ref
 from keywright.licensing.licenses.model import License
 from keywright.licensing.updates import store
 from keywright.licensing.updates.feeds import find_file
-from keywright.licensing.updates.model import Known, Release, ReleaseFile
+from keywright.licensing.updates.model import Known, Release, ReleaseFile, Updates
+from keywright.licensing.updates.notices import AnsweredNotice
 from keywright.licensing.updates.rules import (
     Asked,
     Decision,
@@ -54,8 +55,8 @@ class CheckForUpdate(Query, frozen=True, kw_only=True):
 
 
 class CheckedUpdate(Struct, frozen=True, gc=False):
-    """The answer: what was decided, the ticket for the offered file, whom it was decided about, and where a
-    license is renewed that does not cover all.
+    """The answer: what was decided, the ticket for the offered file, whom it was decided about, where a
+    license is renewed that does not cover all, and the notices about the version that asks.
     """
 
     decision: Decision
@@ -65,6 +66,7 @@ class CheckedUpdate(Struct, frozen=True, gc=False):
     ticket: str | None
     next_check_at: datetime | None
     current: Known | None = None
+    notices: tuple[AnsweredNotice, ...] = ()
 
     @property
     def path_of_file(self) -> str | None:
@@ -156,7 +158,17 @@ class LoadedUpdates:
             ticket,
             validation.next_check_at(found),
             facts.releases.find(query.asked.app_version),
+            self._find_notices(product, query, None if is_hidden else subject),
         )
+
+    def _find_notices(
+        self, product: NamedProduct | None, query: CheckForUpdate, subject: Subject | None
+    ) -> tuple[AnsweredNotice, ...]:
+        """The notices, for whom the product's releases are: its licenses, or everyone."""
+        is_open = product is not None and product.updates is Updates.OPEN
+        if subject is None or not (subject.license is not None or is_open):
+            return ()
+        return self._views.notices_about(product, query.asked.app_version, subject.activation)
 
     def _link_to_renew(self, product: NamedProduct | None, license: License | None) -> str | None:
         if product is None or license is None:

@@ -6,11 +6,12 @@ from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 from sqlalchemy import delete, func, select, update
 
 from keywright.db.bulk import Lookup, Values, bulk_delete
 from keywright.db.rows import Records, to_columns, to_seconds, with_datetimes
-from keywright.db.schema import products, release_counts, release_files, releases, update_tokens
+from keywright.db.schema import notices, products, release_counts, release_files, releases, update_tokens
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.licenses import store as license_store
@@ -22,11 +23,13 @@ from keywright.licensing.updates.model import (
     ReleaseFile,
     ReleaseState,
 )
+from keywright.licensing.updates.notices import Notice, NoticeState, order_notices
 from keywright.licensing.updates.rules import Subject
 from keywright.licensing.updates.versions import VersionScheme, find_key
 
 RELEASES = Records(releases, Release, "product_id")
 FILES = Records(release_files, ReleaseFile)
+NOTICES = Records(notices, Notice, "product_id")
 
 _OF_PRODUCTS = Lookup(RELEASES.all.where(releases.c.rank.is_not(None)), releases.c.product_id)
 _TOKENS = Lookup(
@@ -34,12 +37,16 @@ _TOKENS = Lookup(
     update_tokens.c.token_hash,
 )
 _FILES_OF = Lookup(FILES.all, release_files.c.release_id)
+_IS_PUBLISHED = notices.c.state == NoticeState.PUBLISHED.value
+_NOTICES_OF = Lookup(NOTICES.all.where(_IS_PUBLISHED), notices.c.product_id)
 
 
 def load_releases(
     tx: ReadTransaction, schemes: Iterable[tuple[int, VersionScheme]]
 ) -> dict[int, ProductReleases]:
-    """The releases of these products that were published, by product, with their files."""
+    """The releases of these products that were published, by product, with their files; and the notices that
+    are published.
+    """
     wanted = dict(schemes)
     found = [RELEASES.of_row(row) for row in _OF_PRODUCTS.find_rows(tx.connection, wanted)]
     files = list_files(tx, [one.id for one in found if one.state is ReleaseState.PUBLISHED])
@@ -47,7 +54,13 @@ def load_releases(
     for one in found:
         known = _to_known(one, wanted[one.product_id], files.get(one.id, ()))
         by_product[one.product_id].append(known)
-    return {number: order_releases(some) for number, some in by_product.items()}
+    about: dict[int, list[Notice]] = {number: [] for number in wanted}
+    for row in _NOTICES_OF.find_rows(tx.connection, wanted):
+        about[row.product_id].append(NOTICES.of_row(row))
+    return {
+        number: replace(order_releases(some), notices=order_notices(wanted[number], about[number]))
+        for number, some in by_product.items()
+    }
 
 
 def to_known(tx: ReadTransaction, release: Release, scheme: VersionScheme) -> Known:
@@ -121,8 +134,26 @@ def shift_ranks(tx: WriteTransaction, product_id: int, from_rank: int) -> None:
     tx.connection.execute(update(releases).where(*those).values(rank=releases.c.rank + 1))
 
 
+def has_notices(tx: ReadTransaction, product_id: int) -> bool:
+    """Whether a product has notices."""
+    query = select(notices.c.id).where(notices.c.product_id == product_id).limit(1)
+    return tx.connection.execute(query).first() is not None
+
+
+def list_newest_notices(tx: ReadTransaction, product_id: int, limit: int) -> list[Notice]:
+    """The newest notices of a product."""
+    query = NOTICES.all.where(notices.c.product_id == product_id).order_by(notices.c.id.desc()).limit(limit)
+    return [NOTICES.of_row(row) for row in tx.connection.execute(query)]
+
+
+def count_published(tx: ReadTransaction, product_id: int) -> int:
+    """The notices of a product that are published."""
+    those = (notices.c.product_id == product_id, _IS_PUBLISHED)
+    return int(tx.connection.execute(select(func.count()).select_from(notices).where(*those)).scalar_one())
+
+
 def note_change(tx: WriteTransaction, product_id: int) -> None:
-    """Note that what a product's releases offer has changed: servers read them again."""
+    """Note that what a product's releases offer, or its notices, have changed: servers read them again."""
     count = func.coalesce(products.c.releases_changed, 0) + 1
     tx.connection.execute(update(products).where(products.c.id == product_id).values(releases_changed=count))
 

@@ -1,15 +1,17 @@
 """The order of versions, by the scheme of a product. Pure.
 
 A version becomes a key that compares with the keys of the same scheme; versions with equal keys rank equal.
+Ranges such as ``>= 2, < 3.2.1`` hold versions.
 """
 
+import operator
 import re
+from collections.abc import Callable
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
-from keywright.licensing.updates.model import MAX_VERSION
-
+MAX_VERSION = 64
 _TOKENS = re.compile(r"[0-9]+|[a-z]+")
 _LOOSE = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_~:-]*")
 #: Words that make a version older than the one without them, from old to new; and those that make it newer.
@@ -131,3 +133,38 @@ _IN_WORDS = {
     VersionScheme.SEMVER: "must be a semantic version such as 1.4.2 or 2.0.0-beta.1",
     VersionScheme.PEP440: "must be a version such as 1.4.2 or 2.0b1 (PEP 440)",
 }
+
+
+#: Alternatives, each of which is tests that a key must pass, all of them.
+Ranges = tuple[tuple[tuple[Callable[[Any, Any], Any], VersionKey], ...], ...]
+_TESTS = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+    "=": operator.eq,
+    "": operator.eq,
+}
+_TEST = re.compile(r"(<=|>=|<|>|=|)\s*(\S+)")
+
+
+@lru_cache(maxsize=256)
+def parse_ranges(scheme: VersionScheme, text: str) -> Ranges:
+    """``< 3.2.1``; ``>= 2, < 3.2.1`` is both, ``1.4 || >= 2`` is either; a version alone is that one. Raises
+    ``ValueError``.
+    """
+    return tuple(
+        tuple(_parse_test(scheme, one.strip()) for one in each.split(",")) for each in text.split("||")
+    )
+
+
+def _parse_test(scheme: VersionScheme, text: str) -> tuple[Callable[[Any, Any], Any], VersionKey]:
+    found = _TEST.fullmatch(text)
+    if found is None:
+        raise ValueError("must be versions such as < 3.2.1, or >= 2, < 3.2.1 || 4.0")
+    return _TESTS[found[1]], version_key(scheme, found[2])
+
+
+def is_within(ranges: Ranges, key: VersionKey) -> bool:
+    """Whether the ranges hold the version with this key."""
+    return any(all(passes(key, bound) for passes, bound in each) for each in ranges)

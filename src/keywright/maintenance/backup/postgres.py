@@ -31,7 +31,7 @@ from keywright.db.migrate import LOCK_OUT_SERVERS
 from keywright.db.schema import ID_KINDS, metadata
 from keywright.db.session import COUNT_SESSIONS, Session
 from keywright.db.urls import without_password
-from keywright.events.outbox_store import HOLD_WAITING
+from keywright.events.outbox_store import HOLD_WAITING, STOP_NOTIFYING
 from keywright.maintenance.backup.archive import CHUNK, Backup, Progress
 from keywright.maintenance.backup.manifest import (
     Description,
@@ -230,6 +230,7 @@ def restore(
             if connection.execute(text("SELECT to_regclass('mail_outbox')")).scalar() is not None:
                 # They may have been sent since the backup was made.
                 connection.execute(text(HOLD_WAITING))
+                connection.execute(text(STOP_NOTIFYING))
                 connection.execute(text(believing(datetime.now(UTC))))
             before_replacing()
     except RejectedByDatabase as problem:

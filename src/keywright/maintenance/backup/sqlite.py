@@ -16,7 +16,7 @@ from keywright.core.errors import StoreBusy, StoreError
 from keywright.db.locks import new_file, private_folder, rename_durably, sync_file, sync_folder
 from keywright.db.migrate import migrate_sqlite
 from keywright.db.sqlite import SqliteStorage, connect, make_engine, refuse_network_file_system
-from keywright.events.outbox_store import HOLD_WAITING
+from keywright.events.outbox_store import HOLD_WAITING, STOP_NOTIFYING
 from keywright.maintenance.backup.archive import Backup, Progress
 from keywright.maintenance.backup.manifest import Description, describe, require_match, require_replaceable
 from keywright.maintenance.clock import believing
@@ -176,6 +176,7 @@ def _continue_sequences(new: Path, old: sqlite3.Connection | None) -> None:
                     connection.execute(statement, (last, name))
         if connection.execute(_EXISTS, ("mail_outbox",)).fetchone() == (1,):
             connection.execute(HOLD_WAITING)
+            connection.execute(STOP_NOTIFYING)
             connection.execute(believing(datetime.now(UTC)))
         connection.execute("COMMIT")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -8,8 +8,8 @@ from msgspec import UNSET, Meta, UnsetType
 from keywright.core.fields import Fields, Id, Metadata, Parse, about
 from keywright.core.file_signatures import MAX_SIGNATURE
 from keywright.core.nouns import ListQuery
-from keywright.licensing.updates.model import MAX_VERSION, FileKind, ReleaseState, Rollout
-from keywright.licensing.updates.versions import VersionScheme, version_key
+from keywright.licensing.updates.model import FileKind, ReleaseState, Rollout
+from keywright.licensing.updates.versions import MAX_VERSION, VersionScheme, version_key
 from keywright.provisioning.products import parse_feature_code, parse_url
 
 MAX_NAME, MAX_NOTES, _MAX_REQUIRES = 200, 20_000, 20

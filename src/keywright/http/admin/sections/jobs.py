@@ -23,7 +23,7 @@ from keywright.jobs import files as job_files
 from keywright.jobs import orders
 from keywright.jobs import store as job_store
 from keywright.jobs.model import CancelJob, FetchFile, FetchKeys, Job, JobState
-from keywright.jobs.orders import Change, Export, Import, Order, TakeBack, What
+from keywright.jobs.orders import Change, Export, Import, Notify, Order, TakeBack, What
 from keywright.jobs.taking_back import can_be_taken_back, has_keys_for
 from keywright.provisioning.importers.model import Verdict
 from keywright.provisioning.ownership.model import ClaimCounts, CountClaims
@@ -223,7 +223,7 @@ def _to_view(tx: ReadTransaction, job: Job, user_id: int = 0) -> JobView:
 def _licenses_url(job: Job, order: Order) -> str:
     """The list of exactly the licenses that the job has made or changed; "" for none."""
     is_deletion = isinstance(order, Change) and order.what is What.DELETE
-    if isinstance(order, Export) or is_deletion or not _count_changed(job, order):
+    if isinstance(order, Export | Notify) or is_deletion or not _count_changed(job, order):
         return ""
     return url("/licenses", job=job.id)
 

@@ -53,6 +53,7 @@ _GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
             "keep_events_days",
             "keep_shop_events_days",
             "keep_usage_days",
+            "keep_notices_days",
             "keep_addresses_days",
         ),
     ),

@@ -1,0 +1,93 @@
+"""``keywright notice …``"""
+
+from typing import Annotated
+
+import msgspec
+import typer
+
+from keywright.cli import output
+from keywright.cli.crud import Crud, Texts
+from keywright.cli.installation import Installation
+from keywright.cli.options import AsJson, command, with_installation
+from keywright.cli.tables import Limit, print_list
+from keywright.core.parsing import parse_integer
+from keywright.jobs.model import Job, NotifyCustomers
+from keywright.jobs.notifying import PreviewNotice
+from keywright.licensing.updates.notices import NoticeState
+from keywright.licensing.updates.notices_store import Preview
+from keywright.provisioning.releases.notices import (
+    NOTICE,
+    ListRecipients,
+    RecipientQuery,
+    SetNoticeState,
+)
+
+_TEXTS = Texts(
+    create=(
+        "--product-id 17 --title 'A crafted file runs code' --affected '< 3.2.1' --severity critical "
+        "--security --fixed-in 3.2.1",
+    ),
+    list=("",),
+    update=("--affected '>= 2, < 3.2.1'",),
+    delete="Delete a notice that is not published, and of which nobody was notified.",
+)
+_CRUD = Crud(NOTICE, _TEXTS, columns=("id", "product id", "affected", "severity", "title", "state"))
+app = _CRUD.app
+_Id = Annotated[int, typer.Argument(metavar="ID", parser=parse_integer, help="The notice's number.")]
+
+
+def _set_state(here: Installation, id: int, state: NoticeState, *, as_json: bool) -> None:
+    saved = here.change(SetNoticeState(context=here.context, notice_id=id, state=state))
+    _CRUD.print_one(saved, f"Notice {id} is {saved.state}.", as_json=as_json)
+
+
+@command(app, "keywright notice publish 5")
+@with_installation
+def publish(here: Installation, id: _Id, *, as_json: AsJson = False) -> None:
+    """Publish a notice: the answers to programs of an affected version have it from now on."""
+    _set_state(here, id, NoticeState.PUBLISHED, as_json=as_json)
+
+
+@command(app, "keywright notice withdraw 5")
+@with_installation
+def withdraw(here: Installation, id: _Id, *, as_json: AsJson = False) -> None:
+    """Withdraw a notice: it is in no answer any more, and mails that wait are not sent."""
+    _set_state(here, id, NoticeState.WITHDRAWN, as_json=as_json)
+
+
+@command(app, "keywright notice preview 5")
+@with_installation
+def preview(here: Installation, id: _Id, *, as_json: AsJson = False) -> None:
+    """Show how many customers have an affected device, and how many of them would get a mail."""
+    found: Preview = here.ask(PreviewNotice(notice_id=id))
+    shown = msgspec.to_builtins(found)
+    if as_json:
+        output.print_json(shown)
+    else:
+        shown["customer_ids"] = ", ".join(map(str, found.customer_ids)) or None
+        output.print_fields([(name.replace("_", " "), value) for name, value in shown.items()])
+
+
+@command(app, "keywright notice notify 5")
+@with_installation
+def notify(here: Installation, id: _Id) -> None:
+    """Mail exactly the customers with an affected device, as a job of the server; nobody gets it twice."""
+    job: Job = here.change(NotifyCustomers(context=here.context, notice_id=id))
+    output.print_line(f"Job {job.id} is started; `keywright notice recipients {id}` shows who was notified.")
+
+
+@command(app, "keywright notice recipients 5", "keywright notice recipients 5 --json")
+@with_installation
+def recipients(here: Installation, id: _Id, *, limit: Limit = None, as_json: AsJson = False) -> None:
+    """List who was notified and when, and what became of the mail."""
+    print_list(
+        here,
+        lambda paging: ListRecipients(notice_id=id, paging=paging, where=RecipientQuery()),
+        limit=limit,
+        as_json=as_json,
+        columns=("customer", "e-mail", "version", "notified at", "state"),
+        to_row=lambda one: [
+            *(one.customer_id, one.email, one.app_version, output.format_time(one.created_at), one.state)
+        ],
+        to_json=msgspec.to_builtins,
+    )

@@ -1,0 +1,233 @@
+"""Notices to those who run certain versions of a product: who has them, and who was notified."""
+
+import codecs
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from starlette.responses import Response
+
+from keywright.core.command import Command
+from keywright.core.errors import InvalidNotice, UnknownReference
+from keywright.core.nouns import Create, Paging
+from keywright.db import ReadTransaction
+from keywright.http.admin.crud import CrudSection, FormField
+from keywright.http.admin.noun_pages import translate_states
+from keywright.http.admin.periods import read_page
+from keywright.http.pages.error_messages import explain
+from keywright.http.pages.formats import N_, _, ngettext
+from keywright.http.pages.forms import Inputs
+from keywright.http.pages.once import Redirect, change_once
+from keywright.http.pages.page import page
+from keywright.http.pages.request import PageRequest
+from keywright.identity.model import Right
+from keywright.jobs.model import NotifyCustomers
+from keywright.licensing.updates import notices_store as store
+from keywright.licensing.updates.notices import Notice, NoticeState
+from keywright.licensing.updates.notices_store import Preview, Recipient
+from keywright.licensing.updates.store import NOTICES
+from keywright.provisioning.exporters import to_csv
+from keywright.provisioning.releases.notices import NOTICE, SetNoticeState, find_affects
+from keywright.provisioning.store import PRODUCTS, find_titles
+
+_CSV = ("customer_id", "email", "app_version", "created_at", "state", "finished_at", "error")
+_AT_ONCE = 200
+
+
+def _severities() -> dict[str, str]:
+    return {
+        "info": _("information"),
+        "low": _("low"),
+        "medium": _("medium"),
+        "high": _("high"),
+        "critical": _("critical"),
+    }
+
+
+def _recipient_states() -> dict[str, str]:
+    return {
+        "unreachable": _("no address"),
+        "waiting": _("waiting"),
+        "sent": _("sent"),
+        "failed": _("failed"),
+        "dropped": _("not sent"),
+    }
+
+
+class Notices(CrudSection):
+    """The notices; a product's page lists its own."""
+
+    label, path, icon = N_("Notices"), "/notices", "box"
+    in_menu = False
+    noun, records = NOTICE, NOTICES
+    new_title, edit_title = N_("New notice"), N_("Edit %(name)s")
+    created = N_("The notice is drafted. Publish it when it is right.")
+    saved = N_("The notice is saved.")
+    deleted = N_("The notice is deleted.")
+    undone = N_("Undone: the notice is as before.")
+    question = N_("Delete the notice %(name)s?")
+    warnings = (N_("Only a notice of which nobody was notified can be deleted."),)
+
+    @page("")
+    def list_all(self, request: PageRequest) -> Response:
+        """The notices of all products, by their numbers."""
+        shown = self.read_page(request)
+        return request.render(
+            "notices/list.html", shown=shown, states=translate_states(), severities=_severities()
+        )
+
+    @page("/{id:number}")
+    def show(self, request: PageRequest) -> Response:
+        """A notice, and who was notified."""
+        one: Notice = self.get(request)
+        shown = read_page(request, lambda tx, paging: store.list_recipients(tx, one.id, paging))
+        owners = {each.customer_id for each in shown.items if each.customer_id is not None}
+        values: dict[str, Any] = request.ask(
+            lambda tx: {
+                "product": PRODUCTS.find(tx, one.product_id),
+                "titles": find_titles(tx, owners),
+                "counts": store.count_states(tx, one.id),
+            }
+        )
+        return request.render(
+            "notices/show.html",
+            notice=one,
+            shown=shown,
+            states=translate_states(),
+            severities=_severities(),
+            recipient_states=_recipient_states(),
+            **values,
+        )
+
+    @page("/{id:number}/recipients.csv")
+    def export(self, request: PageRequest) -> Response:
+        """Who was notified, as CSV."""
+        one = self.get(request)
+        return request.download(f"notice-{one.id}-{request.now:%Y%m%d}.csv", _write(request, one.id))
+
+    @page("/{id:number}/publish", methods=("GET", "POST"), right=Right.CHANGE)
+    def publish(self, request: PageRequest) -> Response:
+        """Publish a notice."""
+        sentences = [_("Within seconds, the answers to programs of an affected version have it.")]
+        return self._set_state(request, NoticeState.PUBLISHED, sentences)
+
+    @page("/{id:number}/withdraw", methods=("GET", "POST"), right=Right.CHANGE)
+    def withdraw(self, request: PageRequest) -> Response:
+        """Withdraw a notice."""
+        sentences = [_("It is in no answer any more, and mails about it that wait are not sent.")]
+        return self._set_state(request, NoticeState.WITHDRAWN, sentences)
+
+    def _set_state(self, request: PageRequest, state: NoticeState, sentences: list[str]) -> Response:
+        one: Notice = self.get(request)
+        back, is_publishing = f"{self.path}/{one.id}", state is NoticeState.PUBLISHED
+        if request.is_post:
+            request.change(SetNoticeState(context=request.context, notice_id=one.id, state=state))
+            done = _("The notice is published.") if is_publishing else _("The notice is withdrawn.")
+            return request.redirect(back, done)
+        question = _("Publish %(name)s?") if is_publishing else _("Withdraw %(name)s?")
+        button = _("Publish") if is_publishing else _("Withdraw")
+        return request.confirm(
+            question % {"name": one.title}, sentences, button=button, back=back, is_danger=not is_publishing
+        )
+
+    @page("/{id:number}/notify", methods=("GET", "POST"), right=Right.CHANGE)
+    def notify(self, request: PageRequest) -> Response:
+        """Show who would be notified, and start the job."""
+        one: Notice = self.get(request)
+        found = request.ask(lambda tx: store.preview(tx, one, find_affects(tx, one)))
+        if request.is_post:
+            total = found.to_notify + found.unreachable
+            command = NotifyCustomers(context=request.context, notice_id=one.id, total=total)
+            try:
+                return change_once(request, command, lambda job: Redirect(f"/jobs/{job.id}"))
+            except InvalidNotice:
+                error = _("Only a notice that is published is mailed.")
+                return request.redirect(f"{self.path}/{one.id}", error, is_error=True)
+        titles = request.ask(lambda tx: find_titles(tx, found.customer_ids))
+        return request.confirm(
+            _("Notify the customers of %(name)s?", name=one.title),
+            _describe(found, [titles.get(number, str(number)) for number in found.customer_ids]),
+            button=ngettext("Mail %(num)s customer", "Mail %(num)s customers", found.to_notify),
+            back=f"{self.path}/{one.id}",
+            is_danger=False,
+        )
+
+    def complete(self, inputs: Inputs, values: dict[str, Any], one: Any) -> None:
+        """Whether it is about security is a choice of the form."""
+        values["is_security"] = inputs.read("is_security", str) == "yes"
+
+    def shown(self, one: Notice) -> dict[str, Any]:
+        """The values of the form."""
+        return super().shown(one) | {"is_security": one.is_security}
+
+    def kept(self, one: Notice) -> dict[str, Any]:
+        """What is restored after a deletion: a draft with another number."""
+        return super().kept(one) | {"product_id": one.product_id}
+
+    def to_new(self, request: PageRequest, values: Mapping[str, Any]) -> Create:
+        """The command that makes one; the database gives its number."""
+        return super().to_new(request, {name: value for name, value in values.items() if name != "id"})
+
+    def more_fields(self, request: PageRequest, one: Notice | None) -> list[FormField]:
+        """Whether it is about security."""
+        before = "yes" if one is not None and one.is_security else "no"
+        value = request.form.raw("is_security") if request.is_post else before
+        options = [("no", _("no")), ("yes", _("yes"))]
+        return [FormField("is_security", _("About security"), value, required=True, options=options)]
+
+    def name_of(self, one: Notice) -> str:
+        """Its title."""
+        return one.title
+
+    def _submit(
+        self, request: PageRequest, command: Command, inputs: Inputs, one: Any, **more: Any
+    ) -> Response:
+        try:
+            return super()._submit(request, command, inputs, one, **more)
+        except InvalidNotice as refusal:
+            inputs.errors |= {each.pointer[1:]: explain(each.detail) for each in refusal.errors}
+        except UnknownReference:
+            inputs.errors["product_id"] = _("There is no such product.")
+        return self._render(request, inputs, one)
+
+
+def _describe(found: Preview, names: list[str]) -> list[str]:
+    """Whom a job would mail, in words."""
+    sentences = [
+        ngettext(
+            "%(num)s customer has a device with an affected version.",
+            "%(num)s customers have a device with an affected version.",
+            found.customers,
+        ),
+        ngettext(
+            "%(num)s of them gets a mail now, in their language.",
+            "%(num)s of them get a mail now, in their language.",
+            found.to_notify,
+        ),
+    ]
+    if names:
+        more = "" if found.to_notify <= len(names) else " …"
+        sentences.append(", ".join(names) + more)
+    if found.notified:
+        sentences.append(_("Notified before: %(num)s.", num=found.notified))
+    if found.unreachable:
+        sentences.append(_("Without an e-mail address, not reachable: %(num)s.", num=found.unreachable))
+    if found.licenses_without_customer:
+        amount = found.licenses_without_customer
+        sentences.append(_("Licenses without a customer, not reachable: %(num)s.", num=amount))
+    return sentences
+
+
+def _write(request: PageRequest, notice_id: int) -> Iterator[bytes]:
+    yield codecs.BOM_UTF8 + to_csv([_CSV])
+    after: int | None = 0
+    while after is not None:
+        position = after
+
+        def read(tx: ReadTransaction, position: int = position) -> list[Recipient]:
+            paging = Paging(sort="id", after=(position, position), limit=_AT_ONCE)
+            return list(store.list_recipients(tx, notice_id, paging).items)
+
+        found = request.ask(read)
+        some = found[:_AT_ONCE]
+        yield to_csv([[getattr(one, name) for name in _CSV] for one in some])
+        after = some[-1].id if len(found) > _AT_ONCE else None

@@ -1,0 +1,84 @@
+"""The pages about notices: written, published, mailed to the customers affected, withdrawn."""
+
+from typing import Any
+
+from keywright.core.command import Context, Origin
+from keywright.licensing.activations.model import ActivateDevice, Device
+from keywright.licensing.licenses.model import CreateLicense, Status
+from keywright.provisioning.customers import CreateCustomer, NewCustomer
+from keywright.provisioning.products import CreateProduct, NewProduct
+from tests.http.admin_browser import Visitor, decide, said, title
+from tests.http.test_admin_undo import undo_form
+from tests.makers import NOW
+from tests.server import wait_until
+
+DATABASES = ("sqlite",)
+
+
+def test_a_notice_is_written_published_and_its_customers_are_notified(bob: Visitor) -> None:
+    """A draft is deleted and restored; the preview says how many customers, and who."""
+    context = Context(NOW, Origin("cli:root", "", ""))
+    decide(bob.server, CreateProduct(context=context, fields=NewProduct(id=55, name="Noted")))
+    for number, email in ((5501, "noor@example.com"), (5502, None)):
+        fields = NewCustomer(id=number, name=f"Noor {number}", email=email)
+        key, device = f"NOTED-{number}", Device(f"device-{number}", app_version="3.1")
+        decide(bob.server, CreateCustomer(context=context, fields=fields))
+        about: dict[str, Any] = {"product_id": 55, "customer_id": number, "status": Status.ACTIVE}
+        decide(bob.server, CreateLicense(context=context, key=key, **about))
+        decide(bob.server, ActivateDevice(context=context, license=key, device=device))
+    form = {
+        "product_id": "55",
+        "title": "A hole",
+        "affected": "< x",
+        "severity": "high",
+        "is_security": "yes",
+    }
+    assert "must be a version such as" in said(bob.post("/notices/new", **form))
+    form |= {"affected": "< 3.2.1", "fixed_in": "3.2.1", "text": "Please update."}
+    path = bob.post("/notices/new", **form).headers["location"].removeprefix("/admin")
+    assert title(bob.get(path)) == "A hole"
+    assert "< 3.2.1 · draft" in said(bob.get(path))
+    bob.post(f"{path}/edit", **form | {"title": "A bad hole"})
+    assert "A bad hole < 3.2.1 draft" in said(bob.get("/products/55"))
+    bob.post(f"{path}/publish")
+    page = said(bob.get(path))
+    assert "The notice is published." in page
+    assert "About security yes" in page
+    question = said(bob.get(f"{path}/notify"))
+    assert "2 customers have a device with an affected version." in question
+    assert "1 of them gets a mail now, in their language. Noor 5501" in question
+    assert "Without an e-mail address, not reachable: 1." in question
+    job = bob.post(f"{path}/notify", once="n" * 43).headers["location"]
+    assert bob.post(f"{path}/notify", once="n" * 43).headers["location"] == job, "pressed twice"
+    wait_until(lambda: "done" in said(bob.get(job.removeprefix("/admin"))), "the job")
+    page = said(bob.get(job.removeprefix("/admin")))
+    assert "2 customers done. 1 of them was skipped." in page
+    assert "Customer 5502: no e-mail address." in page
+    shown = said(bob.get(path))
+    assert "no address: 1" in shown
+    assert "Noor 5501 noor@example.com 3.1" in shown
+    lines = bob.get(f"{path}/recipients.csv").text.splitlines()
+    assert [line.split(",")[0] for line in lines[1:]] == ["5501", "5502"]
+    assert "not reachable: 1" in said(bob.get(f"{path}/notify"))
+    bob.post(f"{path}/withdraw")
+    assert "withdrawn" in said(bob.get(path))
+    assert "still in use" in said(bob.post(f"{path}/delete"))
+
+
+def test_a_deleted_draft_of_a_notice_is_restored(bob: Visitor) -> None:
+    context = Context(NOW, Origin("cli:root", "", ""))
+    decide(bob.server, CreateProduct(context=context, fields=NewProduct(id=56, name="Drafted")))
+    form = {
+        "product_id": "56",
+        "title": "A draft",
+        "affected": ">= 1",
+        "severity": "low",
+        "is_security": "no",
+    }
+    path = bob.post("/notices/new", **form).headers["location"].removeprefix("/admin")
+    bob.post(f"{path}/delete")
+    page = bob.get("/notices")
+    assert "The notice is deleted." in said(page)
+    bob.post(undo_form(page))
+    assert "Undone: the notice is as before." in said(bob.get("/products/56"))
+    assert "A draft >= 1 draft" in said(bob.get("/products/56"))
