@@ -1,6 +1,7 @@
 """What update frameworks ask for at ``/u``: the vendor's feeds, byte for byte, and what is made for Tauri."""
 
 import base64
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -275,7 +276,10 @@ def test_tauri_is_answered_in_its_own_words(app: App) -> None:
     assert reason(fetch(app, "upd_x/paint/tauri/darwin/aarch64/1.0.0")) == (403, "unknown_license")
 
 
-def test_odd_addresses_and_headers_are_answered(app: App, capfd: pytest.CaptureFixture[str]) -> None:
+def test_odd_addresses_and_headers_are_answered(
+    app: App, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     ship(app, "1.0", {"latest.yml": b"1.0", "a.exe": b"1.0" * 1000})
     token = a_token(app, a_license(app))
     words = (
@@ -306,9 +310,12 @@ def test_odd_addresses_and_headers_are_answered(app: App, capfd: pytest.CaptureF
         assert got.status in (200, 206, 400, 416), one[:20]
         assert len(got.body) <= 4000
         assert "content-encoding" not in got.headers
+    assert fetch(app, f"{token}/%00/a.exe").status == 404, "PostgreSQL takes no such text"
     assert fetch(app, f"{token}/paint/a.exe", "POST").status == 405
     assert fetch(app, f"{token}/paint/a.exe", "OPTIONS").status == 200
-    assert token not in "".join(capfd.readouterr())
+    logged = "".join(capfd.readouterr())
+    assert '"route":"update_feed"' in logged
+    assert token not in logged
 
 
 def test_feeds_are_never_read_here(app: App) -> None:

@@ -58,7 +58,7 @@ class Downloads:
     cors_names = CorsNames(b"", b"", b"", is_always_sent=False)
 
     def __init__(self, settings: Settings, desk: Desk, ring: KeyRing) -> None:
-        self.desk = desk
+        self.desk, self.settings = desk, settings
         self._folder, self._accel = settings.files_folder, settings.files_accel_path
         self._ring = ring
         action = _Action(self.operation, Right.NONE, changes=False, answer=self._answer)

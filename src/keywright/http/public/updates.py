@@ -4,20 +4,16 @@
 
 from urllib.parse import unquote
 
-from keywright.config import Settings
 from keywright.core import errors as e
-from keywright.core.crypto import KeyRing
-from keywright.engine.desk import Desk
+from keywright.core.parsing import is_storable
 from keywright.http.answer import Answer
 from keywright.http.middleware.call import Call
 from keywright.http.public.downloads import Downloads
 from keywright.http.update_formats import UpdateRequest, list_formats
 from keywright.licensing.updates.model import STABLE
 
-#: In the place of a token: the product's updates are open.
-OPEN = "open"
-#: Before the words of a format: a person asks, and a rollout does not hold back.
-BY_HAND = "by-hand"
+#: In the place of a token; and before the words of a format, where a person asks: no rollout holds back.
+OPEN, BY_HAND = "open", "by-hand"
 
 
 class Updates(Downloads):
@@ -25,17 +21,13 @@ class Updates(Downloads):
 
     path, operation, fewest_words, most_words = b"/u/", "update_feed", 3, 8
 
-    def __init__(self, settings: Settings, desk: Desk, ring: KeyRing) -> None:
-        super().__init__(settings, desk, ring)
-        self._settings = settings
-
     async def _answer(self, call: Call) -> Answer:
         """The answer in the format of the address. Raises ``NoSuchAddress``, and what the format raises."""
         path = call.scope["raw_path"].decode("latin-1")
         token, product, *rest = [unquote(one) for one in path.split("/")[2:]]
         words = tuple(rest)
         format = next((one for one in list_formats() if one.fits(words)), None)
-        if format is None or not all((token, product, *words)):
+        if format is None or not all(one and is_storable(one) for one in (token, product, *words)):
             raise e.NoSuchAddress
         options = [one.lower() for one in words[: -format.words]]
         channels = [one for one in options if one != BY_HAND]
@@ -44,7 +36,7 @@ class Updates(Downloads):
         request = UpdateRequest(
             call,
             self.send,
-            self._settings.public_url,
+            self.settings.public_url,
             None if token.lower() == OPEN else token,
             product.lower(),
             channels[0] if channels else STABLE,
