@@ -2,6 +2,7 @@
 
 import base64
 import logging
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from keywright.http.update_formats import list_addresses, list_formats
+from keywright.http import update_formats
+from keywright.http.update_formats import list_addresses
 from tests.http.test_v3_releases import a_release, add_file, publish, upload
 from tests.http.test_v3_updates import DEVICE, a_license
 from tests.http.v3_app import App, Reply, open_app
@@ -350,4 +352,11 @@ def test_the_addresses_of_all_frameworks_are_known() -> None:
         "Velopack": "https://example.com/u/open/paint/",
         "Sparkle, WinSparkle, NetSparkle": "https://example.com/u/open/paint/appcast.xml",
     }
-    assert len(list_formats()) == 2
+    reference = (Path(__file__).parents[2] / "docs" / "reference" / "v3.md").read_text(encoding="utf-8")
+    _, table, _ = re.split("<!-- /?update-addresses -->", reference)
+    for framework, address in list_addresses("", "{product}", "{token}"):
+        assert f"| {framework} | `{address}` |" in table
+    modules = Path(update_formats.__file__).parent.glob("*.py")
+    lengths = {one.stem: len(one.read_text(encoding="utf-8").splitlines()) for one in modules}
+    assert lengths.keys() - {"__init__"} == {"tauri", "verbatim"}
+    assert max(lengths.values()) < 100, "a format is one short file"
