@@ -75,7 +75,7 @@ def make_data_dir(settings: Settings) -> None:
 
 
 def has_database(settings: Settings) -> bool:
-    """Tell whether the database exists. Raises ``StoreUnavailable`` when its server does not answer."""
+    """Return whether the database exists. Raises ``StoreUnavailable`` when its server does not answer."""
     return db.has_database(settings.database_url_in_force)
 
 

@@ -27,7 +27,7 @@ _LEVELS = {"debug": _GREEN, "info": _GREEN, "warning": _YELLOW}
 
 
 def uses_json(settings: Settings, *, is_terminal: bool) -> bool:
-    """Tell whether the log is in JSON; by default, when it does not go to a terminal."""
+    """Return whether the log is in JSON; by default, when it does not go to a terminal."""
     return settings.log_format == "json" or (settings.log_format == "auto" and not is_terminal)
 
 
@@ -42,7 +42,7 @@ def configure(*, level: str, is_json: bool, stream: TextIO = sys.stderr) -> None
     handler.setFormatter(_LineFormatter(is_json=is_json))
     logging.basicConfig(level=number, handlers=[handler], force=True)
     logging.captureWarnings(capture=True)
-    # Those of calls to others would have the addresses that were asked, with what these say of customers.
+    # Those of calls to others would have the addresses that were asked, with data of customers.
     for name in ("alembic", "httpx", "httpcore"):
         logging.getLogger(name).setLevel(logging.WARNING)
 

@@ -55,7 +55,7 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
         default=None,
         description=(
             f"The database. Default: the SQLite file {_DATABASE_NAME} in data_dir. A PostgreSQL URL is "
-            "passed to libpq as it is, also with several hosts; over a network, it should say "
+            "passed to libpq as it is, also with several hosts; over a network, it should have "
             "sslmode=verify-full."
         ),
         json_schema_extra={
@@ -109,7 +109,7 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
     drain_seconds: Whole = Field(
         default=0,
         description=(
-            "How long the server keeps serving after SIGTERM while /readyz says 503, so that proxies send "
+            "How long the server keeps serving after SIGTERM while /readyz answers 503, so that proxies send "
             "their calls to other instances; 0 where there is only one."
         ),
         le=60,

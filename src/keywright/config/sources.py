@@ -134,7 +134,7 @@ def child_environment(settings: Settings) -> dict[str, str]:
 
 
 def is_debugging() -> bool:
-    """Tell whether unexpected errors are shown with their details (``KEYWRIGHT_DEBUG=1``)."""
+    """Return whether unexpected errors are shown with their details (``KEYWRIGHT_DEBUG=1``)."""
     return os.environ.get("KEYWRIGHT_DEBUG", "") not in ("", "0")
 
 

@@ -61,7 +61,7 @@ def layer(settings: Settings, stored: Mapping[str, str]) -> Settings:
 
 
 def apply(settings: Settings, stored: Mapping[str, str]) -> None:
-    """Change the settings in place. What cannot be used is left out, and the log says so."""
+    """Change the settings in place. What cannot be used is left out, and logged."""
     if stored == settings._stored:
         return
     settings._stored = dict(stored)

@@ -45,7 +45,7 @@ MAX_LICENSES = 500
 
 
 class MailTemplate(StrEnum):
-    """What a mail says."""
+    """The kind of a mail."""
 
     YOUR_LICENSE = "your_license"
     RENEWED = "renewed"
@@ -67,7 +67,7 @@ class MailTemplate(StrEnum):
 
 class MailState(StrEnum):
     """``HELD``: it waited in a backup that was restored; a user decides. ``DROPPED``: when its turn came,
-    there was nothing to say any more.
+    there was no reason for it any more.
     """
 
     WAITING = "waiting"

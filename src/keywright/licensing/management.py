@@ -12,7 +12,7 @@ from keywright.licensing.licenses.model import License, LicenseCommand
 
 class ManagedLicense(msgspec.Struct, frozen=True, gc=False):
     """A license, the number of its leases that are held, the use of its meters in the present periods, when
-    it was last validated, as far as that is known, the address that was given for a trial, and what names the
+    it was last validated, where that is known, the address that was given for a trial, and what names the
     license in a shop's checkout.
     """
 
@@ -25,7 +25,7 @@ class ManagedLicense(msgspec.Struct, frozen=True, gc=False):
 
 
 class ManagedActivation(msgspec.Struct, frozen=True, gc=False):
-    """An activation, and when it was last seen, as far as that is known."""
+    """An activation, and when it was last seen, where that is known."""
 
     activation: Activation
     last_seen_at: datetime | None = None

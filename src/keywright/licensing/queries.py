@@ -183,7 +183,7 @@ def validate(read: QueryContext, query: Validate) -> LicenseRecord | Rerouted:
 
 
 def validate_license(read: QueryContext, query: ValidateLicense) -> Validated:
-    """Everything that is to be said to a program over v3; an unknown key is no refusal. Raises
+    """The whole answer to a program over v3; an unknown key is no refusal. Raises
     ``OtherProductKey``.
     """
     assert read.validations is not None  # noqa: S101
@@ -289,7 +289,7 @@ class LoadedValidations:
         self._clock = tx.read_clock() if floating else None
 
     def answer(self, query: ValidateLicense) -> Validated:
-        """Everything that is to be said. Raises ``OtherProductKey``."""
+        """The whole answer. Raises ``OtherProductKey``."""
         license = self._licenses.get(query.key) or self._rotated.get(query.key)
         if license is not None and query.only_product_id not in (None, license.product_id):
             raise OtherProductKey

@@ -19,7 +19,7 @@ def to_known_token(value: object) -> str | None:
 
 
 class NamedDevice(NamedTuple):
-    """What a call said of its device; None was not said."""
+    """What a call stated about its device; None where it did not."""
 
     fingerprint: str | None = None
     device_name: str | None = None

@@ -223,7 +223,7 @@ class LicenseWork(UnitOfWork):
         return sorted((one for one in known if one.deactivated_at is None), key=rules.by_age)
 
     def set_license(self, license: License, now: datetime | None = None) -> None:
-        """A new license, or one in its new state since ``now``; None is when it says that it was updated."""
+        """A new license, or one in its new state since ``now``; None is its ``updated_at``."""
         before = self._licenses.get(license.id)
         if before is not None and before.terms != license.terms:
             self._mark_unseen(before, license, now or license.updated_at)
@@ -237,7 +237,9 @@ class LicenseWork(UnitOfWork):
         self._ids[license.key] = license.id
 
     def _mark_unseen(self, before: License, after: License, now: datetime) -> None:
-        """Remember since when unseen devices are replaced, where terms begin to say so, or say other days."""
+        """Remember since when unseen devices are replaced, where terms begin to ask for it, or name other
+        days.
+        """
         old, new = terms_of(before), terms_of(after)
         is_changed = (old.when_full, old.unseen_days) != (new.when_full, new.unseen_days)
         if new.unseen_days is not None and is_changed:

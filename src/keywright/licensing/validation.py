@@ -43,7 +43,7 @@ class Code(StrEnum):
 
 
 _NOT_BLOCKING = frozenset(list(Code)[list(Code).index(Code.OVER_LIMIT) :])
-#: A leaked or foreign key tells nothing of the license.
+#: A leaked or foreign key reveals nothing of the license.
 _HIDING = frozenset({Code.UNKNOWN_LICENSE, Code.PRODUCT_MISMATCH, Code.KEY_ROTATED})
 
 
@@ -82,7 +82,7 @@ class Findings(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_valid(self) -> bool:
-        """Whether nothing blocks. The first finding says: those that block come first."""
+        """Whether nothing blocks. The first finding decides: those that block come first."""
         return self.codes[0] in _NOT_BLOCKING
 
     @property
@@ -94,7 +94,7 @@ class Findings(msgspec.Struct, frozen=True, gc=False):
 class Validated(msgspec.Struct, frozen=True, gc=False):
     """The outcome of a validation; ``view`` and ``activation`` are None where an answer may not show them.
     ``lease`` is the one that was named, or the device's latest, if it is held; ``built_at`` is when the build
-    was made, as the program has said, or as its release was published; ``notices`` are about its version.
+    was made, as the program has stated, or as its release was published; ``notices`` are about its version.
     """
 
     findings: Findings
@@ -130,7 +130,7 @@ class ValidateLicense(Query, frozen=True, kw_only=True):
 
 
 def validate(facts: Facts) -> Findings:
-    """Everything that is to be said; an unknown, foreign or rotated key is told no more than that."""
+    """All findings; an unknown, foreign or rotated key gets no others."""
     license = facts.license
     if license is None:
         return Findings((Code.UNKNOWN_LICENSE,), "No license has this key.")
@@ -179,7 +179,7 @@ def _find(facts: Facts, license: License) -> Iterator[tuple[Code, str]]:
 
 
 def _find_expiry(facts: Facts, license: License, terms: Terms) -> list[tuple[Code, str]]:
-    """After the expiry: what the terms say about it."""
+    """After the expiry: what the terms allow."""
     expires_at = license.expires_at
     if expires_at is None or facts.now < expires_at:
         return []

@@ -1,1 +1,1 @@
-"""Bring licenses into being: policies, and the catalog of products and customers."""
+"""What makes licenses: policies, and the catalog of products and customers."""

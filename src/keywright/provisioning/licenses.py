@@ -90,7 +90,7 @@ class IssueLicenses(NewLicenseCommand, frozen=True, kw_only=True):
 
 
 class RotateKey(LicenseCommand, frozen=True, kw_only=True):
-    """Give the license a new key, made as its policy says. The old one is refused from now on."""
+    """Give the license a new key in the format of its policy. The old one is refused from now on."""
 
 
 class MoveLicense(UpdateLicense, frozen=True, kw_only=True):
@@ -194,7 +194,7 @@ def _get_usable_policy(work: LicenseWork, command: IssueLicenses | MoveLicense) 
 
 
 def _find_of_orders(work: LicenseWork, command: IssueLicenses, orders: list[Order]) -> dict[int, License]:
-    """The licenses that there are for these orders, by their places in the list."""
+    """The existing licenses of these orders, by their places in the list."""
     places = {line: i for i, one in enumerate(orders) if (line := order_line_hash(one)) is not None}
     found = license_store.find_by_order_lines(work.tx, places)
     for line in places:

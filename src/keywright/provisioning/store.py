@@ -222,7 +222,7 @@ _BY_EMAIL = Lookup(select(customers.c.id, customers.c.email_folded), customers.c
 
 
 def find_customers(tx: ReadTransaction, customer_ids: Collection[int]) -> dict[int | None, Customer]:
-    """Those of these customers that there are, by ID."""
+    """Those of these customers that exist, by ID."""
     return {row.id: CUSTOMERS.of_row(row) for row in _BY_ID.find_rows(tx.connection, customer_ids)}
 
 

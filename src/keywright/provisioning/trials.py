@@ -12,7 +12,7 @@ from keywright.provisioning.policies.model import Policy
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """The license of a device's trial, which may have been deleted. ``email`` is as the device said it: it
+    """The license of a device's trial, which may have been deleted. ``email`` is as the device sent it: it
     belongs to no customer until a sign-in has proved it.
     """
 

@@ -1,7 +1,7 @@
 """Every error and refusal of Keywright, as one tree; import them from here.
 
-A class says once, in its attributes, what every interface answers: ``KeywrightError`` explains them. So a new
-refusal is one class in one of these files; v2, the pages, the terminal and the documents read it there.
+A class declares once, in its attributes, what every interface answers: ``KeywrightError`` explains them. So a
+new refusal is one class in one of these files; v2, the pages, the terminal and the documents read it there.
 """
 
 # ruff: noqa: F403

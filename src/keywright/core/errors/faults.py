@@ -159,7 +159,7 @@ class FateUnknown(Unavailable):
 
 
 class ConfigurationError(KeywrightError):
-    """The settings or the data directory cannot be used; the text says what to do."""
+    """The settings or the data directory cannot be used; the text explains what to do."""
 
     code = "configuration"
     hint = "{detail}"
@@ -167,7 +167,7 @@ class ConfigurationError(KeywrightError):
 
 
 class StoreError(KeywrightError):
-    """The database is not one that this version can use; the text says what to do."""
+    """The database is not one that this version can use; the text explains what to do."""
 
     code = "store"
     hint = "{detail}"
@@ -175,8 +175,8 @@ class StoreError(KeywrightError):
 
 
 class WorkerFailed(KeywrightError):
-    """A server process ended before it was ready; the log says why."""
+    """A server process ended before it was ready; the log has the reason."""
 
     code = "worker"
-    hint = "a server process could not start; the log says why."
+    hint = "a server process could not start; the log has the reason."
     v2 = None

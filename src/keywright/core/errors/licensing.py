@@ -173,7 +173,7 @@ class NothingToChange(Refusal):
 
 
 class CannotUndo(Refusal):
-    """The history does not hold what there was before, or no longer."""
+    """The history does not hold the state before, or no longer."""
 
     code = "license.cannot_undo"
     sentence = "This cannot be undone: the history does not hold the state before."

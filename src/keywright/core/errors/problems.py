@@ -152,7 +152,7 @@ PROBLEMS: dict[str, Problem] = {
     "fingerprint_required": Problem(
         409,
         "The license needs to know the device",
-        "The license's terms say `device: required`, and the call named no fingerprint.",
+        "The license's terms have `device: required`, and the call named no fingerprint.",
         "Send `fingerprint`. The client libraries make one.",
         "The license can be used only with a fingerprint of the device.",
     ),
@@ -173,7 +173,8 @@ PROBLEMS: dict[str, Problem] = {
     "too_many_new_devices": Problem(
         409,
         "Too many new devices",
-        "The license's terms (`new_devices`) say how many devices that it has never seen may be activated in "
+        "The license's terms (`new_devices`) limit how many devices that it has never seen may be activated "
+        "in "
         "some days, and that many were.",
         "Use a device that the license knows, or try again after `retry_after_seconds`.",
         "Too many new devices were activated.",
@@ -181,7 +182,7 @@ PROBLEMS: dict[str, Problem] = {
     "no_removal_left": Problem(
         409,
         "No device may be removed now",
-        "The license's terms (`portal_removals`) say how many devices a customer may remove in some days, "
+        "The license's terms (`portal_removals`) limit how many devices a customer may remove in some days, "
         "and that many were; a count of 0 leaves it to the vendor.",
         "Try again after `retry_after_seconds`. Without it, ask the vendor to remove a device.",
         "No device may be removed now.",
@@ -196,7 +197,7 @@ PROBLEMS: dict[str, Problem] = {
     "offline_not_allowed": Problem(
         409,
         "The license cannot be kept offline",
-        "The license's terms say `offline_days: 0`, or have `max_leases` and no `max_activations`: it must "
+        "The license's terms have `offline_days: 0`, or have `max_leases` and no `max_activations`: it must "
         "be validated over the network.",
         "Validate it over the network, or set `offline_days`, or `max_activations`.",
         "The license cannot be kept offline.",
@@ -212,7 +213,7 @@ PROBLEMS: dict[str, Problem] = {
         409,
         "There is no trial of this product",
         "The product has no policy for trials, or the named one is none.",
-        "Name a policy whose terms say `trial`.",
+        "Name a policy whose terms have `trial`.",
         "There is no trial of this product.",
     ),
     "trial_used": Problem(
@@ -255,7 +256,7 @@ PROBLEMS: dict[str, Problem] = {
         "The license never expires",
         "The license has no expiry that could be put off.",
         "Set `expires_at` with PATCH, if the license is to expire.",
-        "The license never expires, so that there is nothing to renew.",
+        "The license never expires, so it cannot be renewed.",
     ),
     "already_exists": Problem(
         409,
@@ -275,7 +276,7 @@ PROBLEMS: dict[str, Problem] = {
         "The release is not ready for this",
         "A release is published when the bytes of all its files are there and unaltered, its signatures "
         "verify, and its version is the newest of its channel; from then on, its files stay as they are.",
-        "The sentence says what is missing. `allow_older` publishes an older version.",
+        "The sentence states what is missing. `allow_older` publishes an older version.",
     ),
     "content_mismatch": Problem(
         409,
@@ -329,7 +330,7 @@ PROBLEMS: dict[str, Problem] = {
     "internal_error": Problem(
         500,
         "A fault of the server",
-        "Something is wrong inside the server. Nothing was changed; its log says more.",
+        "Something is wrong inside the server. Nothing was changed; its log has more.",
         "Try again later. If it stays, send the vendor the time of the call.",
         "Something is wrong inside the server. Nothing was changed.",
     ),

@@ -191,7 +191,7 @@ class TransferPending(Refusal):
 
 
 class SourceUnusable(Refusal):
-    """The file cannot be imported; the text says why, and in which line."""
+    """The file cannot be imported; the text states why, and in which line."""
 
     code = "import.source_unusable"
     status = 422
@@ -246,7 +246,7 @@ class UnknownConnection(Refusal):
 
 
 class ConnectionFieldInvalid(Refusal):
-    """A field of a connection cannot have this value; the reason says what it must be."""
+    """A field of a connection cannot have this value; the reason states what it must be."""
 
     code = "connection.field_invalid"
     problem = "invalid"
@@ -285,7 +285,7 @@ class UnknownShopEvent(Refusal):
 class BadSignature(Refusal):
     """A shop's event has no signature, or one that was not made with the connection's secret, or is too old.
 
-    The text says which, for the log; it has nothing of the event.
+    The text names it, for the log; it has nothing of the event.
     """
 
     code = "shop_event.bad_signature"
@@ -300,7 +300,7 @@ class BadSignature(Refusal):
 
 
 class UnreadableEvent(Refusal):
-    """A shop's event is not as the shop documents it; the text says where."""
+    """A shop's event is not as the shop documents it; the text states where."""
 
     code = "shop_event.unreadable"
     problem = "malformed_body"
@@ -331,7 +331,7 @@ class ShopRefused(Refusal):
 
 class ShopUnavailable(Refusal):
     """The shop's API does not answer, or is busy; another attempt may succeed; after ``retry_after``
-    seconds, if the shop says so.
+    seconds, if the shop sends them.
     """
 
     code = "shop.unavailable"

@@ -21,7 +21,7 @@ class InvalidFields(BadRequest):
     errors: Sequence[FieldError]
 
     def facts(self) -> dict[str, Any]:
-        """``first`` is the first error in words, ``number`` says how many there are."""
+        """``first`` is the first error in words, ``number`` is how many there are."""
         first = self.errors[0]
         whole = "the body" if self.is_body else "the query"
         more = f", and {len(self.errors) - 1} more" if len(self.errors) > 1 else ""

@@ -15,7 +15,7 @@ class V2(NamedTuple):
     sentence: str
 
 
-#: The codes of wrong values over v3; the reference says what each means.
+#: The codes of wrong values over v3; the reference explains each.
 ValueCode = Literal[
     "missing",
     "unknown",
@@ -57,7 +57,7 @@ class KeywrightError(Exception):
     heading: ClassVar[str] = ""
     #: The sentence of the page: no license key, token or other secret.
     sentence: ClassVar[str] = "This is a fault of the server, and nothing was changed. Its log has more."
-    #: The sentence of the terminal, which says what to do; "" stands for the sentence of the page.
+    #: The sentence of the terminal, which explains what to do; "" stands for the sentence of the page.
     hint: ClassVar[str] = ""
     #: The answer of v2; None for an error that no call of v2 meets.
     v2: ClassVar[V2 | None] = None

@@ -34,7 +34,7 @@ class InvalidTerms(Refusal):
 
 
 class VersionNotCovered(LicenseExpired):
-    """The license has expired, and covers only builds made before; this one is newer, or does not say."""
+    """The license has expired, and covers only builds made before; this one is newer, or has no time."""
 
     code = "license.version_not_covered"
     problem = "expired"
@@ -106,7 +106,7 @@ class NotActivated(Refusal):
 
 
 class RefusalForNow(Refusal):
-    """A refusal that time lifts; its member ``retry_after_seconds`` says when, at the latest."""
+    """A refusal that time lifts; its member ``retry_after_seconds`` is when, at the latest."""
 
     def problem_members(self) -> dict[str, Any]:
         """When to try again."""

@@ -302,7 +302,7 @@ _TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
     ),
 }
 
-#: The page to unsubscribe: its heading, what it says, its button, what it says afterwards or of a bad link.
+#: The page to unsubscribe: its heading, its text, its button, its text afterwards or of a bad link.
 UNSUBSCRIBE_HEADING = N_("Unsubscribe from reminders")
 UNSUBSCRIBE_TEXT = N_(
     "You will get no more reminders that a license is about to end. You will still get mails about your "

@@ -65,7 +65,7 @@ def send_again(work: UnitOfWork, command: SendAgain) -> None:
 
 
 def decide_held(work: UnitOfWork, command: DecideHeld) -> Resumed:
-    """Send or drop some of the mails that a restored backup has brought."""
+    """Send or drop some of the mails that a restored backup contained."""
     held, now = store.lock_held(work.tx, _AT_ONCE), command.context.now
     for mail in held:
         if command.is_sent:

@@ -1,4 +1,4 @@
-"""What a mail says: read when it is sent, from the IDs that the outbox has."""
+"""The contents of a mail: read when it is sent, from the IDs that the outbox has."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -46,7 +46,9 @@ _ABOUT_LICENSES = (
 
 
 class MailSettings(NamedTuple):
-    """What the settings say about every mail: its signature, the address of the pages, the usual language."""
+    """What the settings define for every mail: its signature, the address of the pages, the usual
+    language.
+    """
 
     vendor: str
     public_url: str | None
@@ -131,7 +133,7 @@ def _read_values(
             if one.customer_id in (None, mail.customer_id) and _is_worth_a_word(mail.template, one, now)
         ]
         if not licenses:
-            return AttemptOutcome(Fate.DROPPED, "There was nothing to say any more about its licenses.")
+            return AttemptOutcome(Fate.DROPPED, "There was no reason left to write about its licenses.")
     shown = [] if mail.template in _OF_OTHERS else licenses
     values = _common_values(settings) | _license_values(tx, shown, settings, mail.product_id)
     if mail.template is MailTemplate.LICENSE_OFFERED:

@@ -25,7 +25,7 @@ _UTF8_POLICY = _POLICY.clone(utf8=True)
 
 
 class Composed(NamedTuple):
-    """The parts of a mail. ``problem`` says why the vendor's template could not be used."""
+    """The parts of a mail. ``problem`` is why the vendor's template could not be used."""
 
     subject: str
     text: str
@@ -43,7 +43,7 @@ class Envelope(NamedTuple):
 
 
 def compose(letter: Letter) -> Composed:
-    """Render a letter. Where the vendor's template fails, the built-in one says what is to be said."""
+    """Render a letter. Where the vendor's template fails, the built-in one is used."""
     if letter.own is not None:
         try:
             return render_source(letter.own, letter.values, letter.language, letter.brand)

@@ -63,7 +63,7 @@ class SendAgain(Command, frozen=True, kw_only=True):
 
 
 class DecideHeld(Command, frozen=True, kw_only=True):
-    """Let mails wait again that a restored backup has brought, or drop them: some of them."""
+    """Let mails wait again that a restored backup contained, or drop them: some of them."""
 
     is_sent: bool
 

@@ -28,13 +28,13 @@ _ALLOWED = (
 )
 _FILTERS = frozenset({"day", "default", "e", "escape", "length", "lower", "number", "upper"})
 _TESTS = frozenset({"defined", "none", "undefined"})
-#: A line that has nothing but tags says nothing, not even a line break.
+#: A line that has nothing but tags produces nothing, not even a line break.
 _TAGS_ALONE = re.compile(r"^[ \t]*((?:\{%(?:(?!%\}).)*%\}[ \t]*)+)\r?\n", re.MULTILINE)
 _OF_LOOPS = ("first", "index", "last")
 
 
 class BadTemplate(Exception):
-    """A template cannot be used: the sentence says why, and ``line`` where."""
+    """A template cannot be used: the sentence states why, and ``line`` where."""
 
     def __init__(self, sentence: str, line: int | None) -> None:
         super().__init__(sentence)

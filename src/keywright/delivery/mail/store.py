@@ -62,7 +62,7 @@ def lock_mail(tx: WriteTransaction, mail_id: int) -> OutboxMail | None:
 
 
 def lock_held(tx: WriteTransaction, limit: int) -> list[OutboxMail]:
-    """The first mails that a restored backup has brought."""
+    """The first mails that a restored backup contained."""
     query = _MAIL.where(_COLUMNS.state == MailState.HELD.value).order_by(_COLUMNS.id).limit(limit)
     return [mail_of(row) for row in tx.connection.execute(query.with_for_update())]
 
@@ -104,7 +104,7 @@ def list_of_customer(tx: ReadTransaction, customer_id: int, *, limit: int) -> li
 
 
 def find_masked_addresses(tx: ReadTransaction, mails: Sequence[OutboxMail]) -> dict[int, str]:
-    """Where each mail goes, as far as the recipient has an address, by the mail's ID: ``d…@example.com``."""
+    """Where each mail goes, where the recipient has an address, by the mail's ID: ``d…@example.com``."""
     of_customers = {one.customer_id for one in mails if one.customer_id is not None}
     of_users = {one.user_id for one in mails if one.user_id is not None}
     addresses = _CUSTOMER_ADDRESSES.find_rows(tx.connection, of_customers) if of_customers else []

@@ -1,1 +1,1 @@
-"""Webhooks: tell the vendor's systems of events, after Standard Webhooks (https://www.standardwebhooks.com)."""
+"""Webhooks: notify the vendor's systems of events, after Standard Webhooks (https://www.standardwebhooks.com)."""

@@ -24,7 +24,7 @@ _TRANSLATED = tuple(map(IPv6Network, ("2002::/16", "2001::/32", "3fff::/20")))
 
 
 class Target(NamedTuple):
-    """Where a delivery goes: ``path`` is what the request line says, ``authority`` the header ``Host``."""
+    """Where a delivery goes: ``path`` is the path of the request line, ``authority`` the header ``Host``."""
 
     is_tls: bool
     host: str

@@ -35,7 +35,7 @@ class RotateSecret(Command, frozen=True, kw_only=True):
 
 
 class SendTest(Command, frozen=True, kw_only=True):
-    """Record an event that only this endpoint is told of."""
+    """Record an event that only this endpoint is notified of."""
 
     endpoint_id: int
 

@@ -94,7 +94,7 @@ def rotate_secret(work: UnitOfWork, command: RotateSecret) -> NewEndpoint:
 
 
 def send_test(work: UnitOfWork, command: SendTest) -> None:
-    """Record an event that only this endpoint is told of. Raises ``NotFound``."""
+    """Record an event that only this endpoint is notified of. Raises ``NotFound``."""
     _record(work, command, rules.TESTED, _lock(work, command, command.endpoint_id))
 
 

@@ -11,7 +11,7 @@ from keywright.events.model import Event
 
 
 class Payload(StrEnum):
-    """How much a delivery says."""
+    """How much a delivery contains."""
 
     #: What happened, and the IDs of its subjects.
     THIN = "thin"
@@ -40,8 +40,8 @@ class State(StrEnum):
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """An address that is told of events. ``events`` are event types; one that ends in ``.*`` is the beginning
-    of types. With ``product_id``, it is told of that product alone.
+    """An address that is notified of events. ``events`` are event types; one that ends in ``.*`` is the
+    beginning of types. With ``product_id``, it is notified of that product alone.
     """
 
     id: int
@@ -102,7 +102,7 @@ class Delivery(msgspec.Struct, frozen=True):
 
 class Due(msgspec.Struct, frozen=True):
     """A delivery whose time has come. ``event`` is None where it is kept no longer; ``license`` is what a
-    full payload says of the license, None where there is none.
+    full payload contains of the license, None where there is none.
     """
 
     delivery: Delivery
@@ -111,7 +111,7 @@ class Due(msgspec.Struct, frozen=True):
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """What came of an attempt. ``status`` is None where there was no answer, and ``answer`` says why;
+    """What came of an attempt. ``status`` is None where there was no answer, and ``answer`` is why;
     ``retry_after_seconds`` is what the receiver has asked for.
     """
 

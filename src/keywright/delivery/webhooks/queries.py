@@ -64,7 +64,7 @@ def get_delivery(read: Any, query: GetDelivery) -> tuple[Delivery, bytes | None]
 def show_due(
     tx: ReadTransaction, endpoint: Endpoint, due: Sequence[tuple[Delivery, Event | None]], now: datetime
 ) -> tuple[Due, ...]:
-    """The deliveries, with what the endpoint's payload says of their licenses and customers."""
+    """The deliveries, with what the endpoint's payload contains of their licenses and customers."""
     ids = {one.license_id for one, _ in due if one.license_id and endpoint.payload is not Payload.THIN}
     known = find_licenses_by_id(tx, sorted(ids)) if ids else {}
     numbers = {one.customer_id for one in known.values() if one.customer_id is not None}

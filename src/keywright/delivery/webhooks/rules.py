@@ -129,7 +129,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def show_license(license: License, now: datetime, customer: Customer | None = None) -> dict[str, Any]:
-    """The license as a full payload says it; of its key, the mask. ``customer`` is only for receivers who may
+    """The license in a full payload; of its key, the mask. ``customer`` is only for receivers who may
     see names and e-mail addresses.
     """
     order = order_of(license)

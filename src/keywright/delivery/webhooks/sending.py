@@ -36,7 +36,7 @@ class Answer(NamedTuple):
 
 
 class SendingFailed(Exception):
-    """There was no answer; the text says why."""
+    """There was no answer; the text states why."""
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
@@ -228,7 +228,7 @@ class _Connection(asyncio.Protocol):
         self._end()
 
     def _end(self, problem: SendingFailed | None = None) -> None:
-        """Tell the outcome of the request on its way."""
+        """Report the outcome of the request on its way."""
         reading, answer, self._reading = self._reading, self._answer, None
         if reading is None or answer is None or answer.done():
             return

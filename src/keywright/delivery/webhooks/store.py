@@ -265,7 +265,7 @@ def list_busy_licenses(tx: ReadTransaction, endpoint_id: int, ids: Collection[in
 
 
 def find_by_events(tx: ReadTransaction, endpoint_id: int, ids: Collection[int]) -> dict[int, Delivery]:
-    """The deliveries of these events that there are already, by event."""
+    """The existing deliveries of these events, by event."""
     found = map(_delivery_of, _BY_EVENTS.find_rows(tx.connection, ids, of_endpoint=endpoint_id))
     return {one.event_id: one for one in found}
 

@@ -36,7 +36,7 @@ _OUTAGE = timedelta(seconds=60)
 
 
 def work_on_endpoint(work: UnitOfWork, command: WorkOnEndpoint) -> Step:
-    """Save, queue, and say what is next."""
+    """Save, queue, and return what is next."""
     tx, now = work.tx, command.context.now
     before: Endpoint | None = claim_item(
         tx, store.ENDPOINTS, command.item, claimed_by=command.claimed_by, now=now, skips_locked=False

@@ -1,4 +1,4 @@
-"""What the rules would say to a device now, without changing anything."""
+"""How the rules would decide about a device now, without changing anything."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -46,7 +46,7 @@ def check_device(
 def find_unseen(
     tx: ReadTransaction, license: License, known: Mapping[str, Activation], now: datetime
 ) -> Activation | None:
-    """The device that gives its place to a new one, as its terms say; ``known`` as in ``list_holders``."""
+    """The device that gives its place to a new one, by its terms; ``known`` as in ``list_holders``."""
     terms = terms_of(license)
     if terms.when_full is not WhenFull.REPLACE_UNSEEN:
         return None

@@ -126,7 +126,7 @@ def note_answer(
 
 
 def keep_offline(work: LicenseWork, command: KeepOffline) -> Activation | None:
-    """Record until when an answer is good; returns the record, None for a device that holds no place now."""
+    """Record how long an answer is valid; returns the record, None for a device that holds no place now."""
     license = work.get_license(command)
     known = work.known_activations(license).get(command.token)
     if known is None or known.deactivated_at is not None:

@@ -28,10 +28,10 @@ class DeviceWork:
         self._tx = tx
         #: By the old key.
         self._rotated: dict[str, License] = {}
-        #: By license: as far as the terms ask; and those that this batch adds.
+        #: By license: as many as the terms ask for; and those that this batch adds.
         self._seen: dict[int, list[SeenDevice]] = {}
         self._added: list[tuple[int, SeenDevice]] = []
-        #: By license: until when devices do not count any more.
+        #: By license: the moment up to which devices do not count.
         self._old_until: dict[int, datetime] = {}
 
     def load(self, commands: _Named, licenses: Mapping[int, License]) -> Iterable[Activation]:

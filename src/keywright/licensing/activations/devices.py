@@ -41,7 +41,7 @@ def activate_device(
     is_site: bool = False,
 ) -> Placement:
     """Give a device its place: the one it has, the one it gave up, that of the device which it replaces, or a
-    new one; what is not said again is kept. ``seen`` has the new devices of as many days as the terms name.
+    new one; what is not sent again is kept. ``seen`` has the new devices of as many days as the terms name.
     ``find_room`` is asked on a full license for the device that gives its place. A site on a host that the
     terms do not count takes no place, while there are not too many; a program of another kind never does so.
 
@@ -105,7 +105,7 @@ def find_own(records: Iterable[Activation], fingerprint: str | None, token: str 
 def deactivate_device(
     license: License, activation: Activation | None, now: datetime
 ) -> tuple[License, Activation, bool]:
-    """Give up the place of a device with this record; the last value says whether it held one.
+    """Give up the place of a device with this record; the last value is whether it held one.
 
     Raises ``UnknownDevice`` without a record; never looks at status or expiry.
     """
@@ -117,7 +117,7 @@ def deactivate_device(
 
 
 def describe(activation: Activation, device: Device, now: datetime) -> Activation:
-    """The record with what the device says of itself; the same one where it says nothing new. A fingerprint
+    """The record with what the device states about itself; the same one where nothing is new. A fingerprint
     is set where there is none, never replaced.
     """
     described = replace(
@@ -153,7 +153,8 @@ def find_unseen(
 ) -> Activation | None:
     """The device whose place a new one takes on a full license: of those that were not seen for the terms'
     days, and have nothing that is good for longer, the one that was not seen for the longest time. None
-    before the terms have said so for these days: ``changed_at`` is since when they do, None from the start.
+    before the terms have asked for it for these days: ``changed_at`` is since when they do, None from the
+    start.
     """
     if terms.when_full is not WhenFull.REPLACE_UNSEEN or terms.unseen_days is None:
         return None

@@ -93,14 +93,14 @@ class Activation(msgspec.Struct, frozen=True, gc=False):
 
 
 class Holder(msgspec.Struct, frozen=True, gc=False):
-    """A device that holds a place, and when it was last seen, as far as that is known."""
+    """A device that holds a place, and when it was last seen, where that is known."""
 
     activation: Activation
     seen_at: datetime
 
 
 class Device(msgspec.Struct, frozen=True, gc=False):
-    """What a program says of its device; None was not said."""
+    """What a program states about its device; None where it does not."""
 
     fingerprint: str | None = None
     name: str | None = None
@@ -140,7 +140,7 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
     """The outcome of an activation by a device.
 
     ``activation`` is the record as it is now, None where a new one is to be made; ``released`` is a record
-    whose place was given up for it. ``is_new_device`` says that a ``SeenDevice`` is to be kept.
+    whose place was given up for it. ``is_new_device`` means that a ``SeenDevice`` is to be kept.
     """
 
     license: License
@@ -165,7 +165,7 @@ class DevicePlace(msgspec.Struct, frozen=True, gc=False):
 
 
 class ReleasedPlace(msgspec.Struct, frozen=True, gc=False):
-    """The license with the record of a device that holds no place now; ``was_active`` says if it did."""
+    """The license with the record of a device that holds no place now; ``was_active`` is whether it did."""
 
     view: LicenseView
     activation: Activation

@@ -1,7 +1,7 @@
 """Licenses with the records that an answer lists, and what is kept of records that were given up.
 
 Nothing here costs more than what is listed or deleted: licenses with few records are read many at once, as
-the counters in their rows say; each of the others by itself, and not all of it.
+the counters in their rows state; each of the others by itself, and not all of it.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -95,7 +95,7 @@ def find_records(
     tx: ReadTransaction, keys: Collection[str], most: int, *, most_read: int | None = None
 ) -> dict[str, LicenseRecord | None]:
     """The licenses that have these keys, by key, each with at most ``most`` of its records (see
-    ``rules.listed``); None for one that has more than ``most_read``. What is said of a license is of one
+    ``rules.listed``); None for one that has more than ``most_read``. What is known of a license is of one
     moment.
     """
     if tx.is_postgres:
@@ -144,7 +144,7 @@ def find_devices(
     tx: ReadTransaction, named: Collection[tuple[str, str | None, str | None]]
 ) -> tuple[dict[str, License], dict[int, list[Activation]]]:
     """The licenses of these keys, by key; and, by license, those of their records that have the fingerprint
-    or the token named with the key. What is said of a license is of one moment.
+    or the token named with the key. What is known of a license is of one moment.
     """
     if tx.is_postgres:
         return _find_devices(tx, named)
@@ -230,13 +230,13 @@ def list_holders(tx: ReadTransaction, license: License, known: Mapping[str, Acti
 
 
 def find_last_seen(tx: ReadTransaction, activations: Iterable[Activation]) -> dict[int, datetime]:
-    """When these were seen last, by id, as far as it is known."""
+    """When these were seen last, by id, where it is known."""
     wanted = [(one.license_id, one.id) for one in activations]
     return {row[0]: rows.to_datetime(row[1]) for row in LAST_SEEN_WITH.find_rows(tx.connection, wanted)}
 
 
 def find_licenses_last_seen(tx: ReadTransaction, license_ids: Iterable[int]) -> dict[int, datetime]:
-    """When a device of these licenses was seen last, by license, as far as it is known."""
+    """When a device of these licenses was seen last, by license, where it is known."""
     found = _LICENSES_LAST_SEEN.find_rows(tx.connection, license_ids)
     return {row.license_id: rows.to_datetime(row.seen_at) for row in found}
 
@@ -343,7 +343,7 @@ def _delete_oldest(tx: WriteTransaction, surplus: list[Values]) -> None:
 
 
 def describe_device(activation: Activation) -> dict[str, Any]:
-    """What an event states of its device; of one that is given up, also until when it may run."""
+    """What an event states of its device; of one that is given up, also how long it may run."""
     until = None if activation.deactivated_at is None else activation.runs_until
     found = {"name": activation.label, "app_version": activation.app_version, "offline_until": until}
     return {name: one for name, one in found.items() if one}

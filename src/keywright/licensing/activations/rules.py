@@ -52,7 +52,7 @@ def deactivate_all(
     license: License, activations: Iterable[Activation], now: datetime
 ) -> tuple[License, tuple[Activation, ...]]:
     """Give up every place; returns those of these records that this call ended. The license may have more
-    records than these: its counter says how many places it gives up. Raises ``NothingActive``.
+    records than these: its counter is how many places it gives up. Raises ``NothingActive``.
     """
     if not license.active_count:
         raise NothingActive(license.key)

@@ -76,7 +76,7 @@ def release_lease(work: LicenseWork, command: ReleaseLease) -> ReleasedLease:
 
 
 def end_lease(work: LicenseWork, command: EndLease) -> None:
-    """End a lease for its holder, who is told that it is lost; one that has ended before stays so."""
+    """End a lease for its holder, who learns that it is lost; an ended lease stays ended."""
     license = work.get_license(command)
     _end_over(work, command, license)
     lease = work.leases.find_lease(license, command.lease_id)

@@ -50,7 +50,7 @@ class HeldLeases(msgspec.Struct, frozen=True, gc=False):
 class Leased(msgspec.Struct, frozen=True, gc=False):
     """A lease that was taken or renewed, and the number of the license's leases that are counted now.
 
-    ``is_new`` says that it was taken; ``was_lost``, that it had ended before and was taken again.
+    ``is_new`` means that it was taken; ``was_lost``, that it had ended before and was taken again.
     """
 
     lease: Lease

@@ -78,7 +78,7 @@ def new_license(
     order_id: int | None = None,
     **fields: Any,
 ) -> License:
-    """Add a license to the unit of work, with what the command says of it, and other ``fields``. ``order_id``
+    """Add a license to the unit of work, with what the command states, and other ``fields``. ``order_id``
     takes the place of the command's.
     """
     context = command.context
@@ -171,7 +171,7 @@ def _record_renewal(work: LicenseWork, command: LicenseCommand, before: License,
 def apply_changes(
     work: LicenseWork, command: LicenseCommand, license: License, changes: Mapping[str, Any]
 ) -> LicenseRecord:
-    """Change these fields of a license, by hand where they do not say ``rule_terms``, and record that."""
+    """Change these fields of a license, by hand where they do not set ``rule_terms``, and record that."""
     if "order_id" in changes:
         # It takes the place of what was known of another order.
         changes = {"order_details": None, **changes}
@@ -201,7 +201,7 @@ def _change_order(work: LicenseWork, license: License, patch: Mapping[str, Any])
 
 
 def fields_of(terms: Terms) -> dict[str, Any]:
-    """The fields of ``License`` that say these terms."""
+    """The fields of ``License`` that store these terms."""
     return {
         "times_activated_max": terms.max_activations,
         "valid_for_days": terms.valid_for_days,

@@ -181,7 +181,7 @@ def read_order(number: int | None, details: str | None) -> Order:
 
 
 def order_fields(order: Order) -> dict[str, int | str | None]:
-    """The fields of ``License`` that say this order."""
+    """The fields of ``License`` that store this order."""
     number = order.number
     is_number_alone = order == Order(id=order.id) and (order.id is None or number is not None)
     details = None if is_number_alone else msgspec.json.encode(order).decode()

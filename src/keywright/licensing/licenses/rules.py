@@ -32,7 +32,7 @@ from keywright.licensing.terms.rules import (
 #: The last moment that the wire format's four-digit year can write.
 END_OF_TIME = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
-#: The life of a signed answer that cannot be kept: one that says no, and every one where the terms say so.
+#: The life of a signed answer that cannot be kept: a refusal, and every one where the terms ask for it.
 CHECK_SECONDS = 300
 
 #: The number of no product: stands for a code that no product has.
@@ -83,7 +83,7 @@ def signed_until(
     lease_ends_at: datetime | None = None,
     is_file: bool = False,
 ) -> datetime:
-    """The moment from which a signed answer that says yes is good no more. ``days`` is the life that was
+    """The moment from which a signed positive answer is no longer valid. ``days`` is the life that was
     asked for, None is all that the terms give; a license file (``is_file``) is kept without a lease.
     """
     terms = terms_of(license)
@@ -307,7 +307,9 @@ def expiry_of_applied(license: License, terms: Terms) -> datetime | None:
 
 
 def expiry_of_activated(license: License, now: datetime) -> datetime | None:
-    """The license's expiry once a place is taken now: the first one starts its days, if its terms say so."""
+    """The license's expiry once a place is taken now: the first one starts its days, if its terms ask for
+    it.
+    """
     days = license.valid_for_days
     if license.expires_at is not None or days is None:
         return license.expires_at

@@ -254,7 +254,9 @@ def _refuse_other_fingerprints(tx: WriteTransaction, written: Sequence[License])
 
 
 def _room(license: License, imported: Collection[int]) -> Values:
-    """The places of a license that was imported: those that it brings, where they are more than its limit."""
+    """The places of a license that was imported: those that it comes with, where they are more than its
+    limit.
+    """
     limit = license.times_activated_max
     if limit is None or license.id not in imported:
         return {}

@@ -1,1 +1,1 @@
-"""Undo: what events say of a license as it was before them, and how to go back there."""
+"""Undo: a license as its events state it was before them, and how to go back there."""

@@ -16,7 +16,7 @@ from keywright.licensing.terms.rules import copy_terms, to_text, with_new_names
 
 
 class PastChange(msgspec.Struct, frozen=True, array_like=True):
-    """A change of a license, as its event tells it."""
+    """A change of a license, as its event records it."""
 
     name: str
     changed_at: datetime
@@ -148,7 +148,7 @@ def require_untouched(license: License, *, has_leases: bool, has_usage: bool) ->
 
 def status_before(events: Iterable[Event]) -> Status:
     """The last usable status of a license; ``events`` are its latest ones, newest first. It is active where
-    they do not tell.
+    they do not show it.
     """
     for one in events:
         pair = (one.details or {}).get("status") if one.name == UPDATED else None
@@ -161,8 +161,8 @@ def status_before(events: Iterable[Event]) -> Status:
 
 
 def changes_of(events: Iterable[Event]) -> tuple[PastChange, ...]:
-    """What these events, oldest first, tell of one license, for undo: the last change first. Many places that
-    were freed become one change that counts them; of a license that was made or deleted, only that.
+    """What these events, oldest first, record of one license, for undo: the last change first. Many places
+    that were freed become one change that counts them; of a license that was made or deleted, only that.
     """
     found = [_change_of(one) for one in events if one.name not in _BESIDE]
     freed = [one for one in found if one.name == FREED]
@@ -192,7 +192,7 @@ def _values(license: License) -> dict[str, Any]:
 
 
 class UndoEvent(LicenseCommand, frozen=True, kw_only=True):
-    """Undo the change of a license, named by its id, that this event tells of."""
+    """Undo the change of a license, named by its id, that this event records."""
 
     cost = Cost.ALONE
 

@@ -1,4 +1,4 @@
-"""Snapshots of deleted licenses: everything that is needed to bring one back, sealed.
+"""Snapshots of deleted licenses: everything that is needed to restore one, sealed.
 
 A snapshot holds plain values: blind indexes and sealed columns are made again with the secret of then. It has
 no addresses of devices that were given up, and no leases, which last for minutes.
@@ -163,7 +163,7 @@ def list_of_customer(
 
 
 def count_deleted_of_customer(tx: ReadTransaction, customer_id: int, *, most: int) -> int:
-    """The number of the deleted licenses of a customer of which something is kept, at most ``most``."""
+    """The number of the deleted licenses of a customer something of which is kept, at most ``most``."""
     own = select(deleted_licenses.c.license_id).where(deleted_licenses.c.customer_id == customer_id)
     return int(
         tx.connection.execute(select(func.count()).select_from(own.limit(most).subquery())).scalar_one()

@@ -165,7 +165,7 @@ def past_of(row: Sequence[Any]) -> MeterUsage:
 
 
 def _columns_of(one: MeterUsage, table: Table, where: Sequence[str] = ()) -> Values:
-    """The columns of a row; those that say which one it is are ``where_…``."""
+    """The columns of a row; those that identify it are ``where_…``."""
     values = {name: value for name, value in to_columns(one).items() if name in table.c}
     return {f"where_{name}" if name in where else name: value for name, value in values.items()}
 

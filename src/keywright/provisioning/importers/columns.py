@@ -18,7 +18,7 @@ from keywright.provisioning.customers import parse_email, parse_language
 MAX_ID = 2**53 - 1
 #: A column with this prefix is one key of the metadata.
 METADATA = "metadata."
-#: The column that says why a line could not be used. It is written, and never read.
+#: The column with the reason why a line could not be used. It is written, and never read.
 ERROR = "error"
 _UNIX_TIME = re.compile(r"\d{9,10}", re.ASCII)
 
@@ -80,7 +80,7 @@ def assign_fields(
     names: Sequence[str], given: Mapping[str, str], preset: Preset | None = None
 ) -> list[str | None]:
     """The field of each column: of those that are ``given`` by name, or that the preset has; of the others,
-    without a preset, as their names tell. None is not used. Raises ``ValueError``.
+    without a preset, by their names. None is not used. Raises ``ValueError``.
     """
     wanted = {name.strip().lower(): _parse_field(field) for name, field in given.items()}
     columns = [name.strip().lower() for name in names]

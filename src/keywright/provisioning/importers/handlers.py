@@ -47,7 +47,7 @@ from keywright.provisioning.store import CUSTOMERS, find_by_emails, names_of
 
 
 class Taken:
-    """What licenses here have that those of an import want, kept up with what the import brings."""
+    """What licenses here have that those of an import want, kept up with the import."""
 
     def __init__(
         self, tx: ReadTransaction, pairs: Collection[tuple[ImportedLicense, License | None]]
@@ -70,7 +70,7 @@ class Taken:
     def leave_out(
         self, new: ImportedLicense, here: License | None
     ) -> tuple[ImportedLicense, Sequence[Notice]]:
-        """The license without what another one has, and what the report says of that."""
+        """The license without what another one has, and the report about that."""
         license_id = 0 if here is None else here.id
         lost: list[tuple[str, str]] = []
         if new.policy_id is not None and new.policy_id not in self._policies:
@@ -98,7 +98,7 @@ class Taken:
         return replace(one, fingerprint=None)
 
     def add(self, merged: Merged) -> None:
-        """Note what a license that was brought has."""
+        """Note what an imported license has."""
         line = order_line_hash(order_of(merged.license))
         if line is not None:
             self._lines[line] = merged.license.id
@@ -161,12 +161,12 @@ class People:
             return find_or_make(self._work, self._command, **person).id, False
 
 
-#: The event of a license that was brought, or changed by what was brought.
+#: The event of a license that was imported, or changed by an import.
 IMPORTED = "license.imported"
 
 
 def import_licenses(work: LicenseWork, command: ImportLicenses) -> Imported:
-    """Bring licenses and their activations, or merge them with those that are here."""
+    """Import licenses and their activations, or merge them with those that are here."""
     unknown = {one.id for one in command.licenses if one.id and work.find_license(one.key) is None}
     past = store.list_event_names(work.tx, unknown)
     if unknown and not command.is_dry_run:
@@ -249,7 +249,7 @@ def _outcomes(new: ImportedLicense, merged: Merged) -> list[Outcome]:
 
 
 def import_generators(work: LicenseWork, command: ImportGenerators) -> Imported:
-    """Bring generators. One with the same id and recipe is the same; of its other fields, the newer win."""
+    """Import generators. One with the same id and recipe is the same; of its other fields, the newer win."""
     stored = {one.id: one for one in policy_store.list_policies(work.tx)}
     verdicts = [_import_generator(work, command, one, stored) for one in command.generators]
     return Imported(tuple(Outcome("generator", one) for one in verdicts))
@@ -281,7 +281,7 @@ def _import_generator(
 
 
 def import_api_keys(work: LicenseWork, command: ImportApiKeys) -> Imported:
-    """Bring API keys; one that was revoked here stays revoked."""
+    """Import API keys; a key that was revoked here stays revoked."""
     outcomes = []
     for one in command.api_keys:
         is_here = store.has_api_key(work.tx, one.consumer_key_hash)
@@ -294,7 +294,7 @@ def import_api_keys(work: LicenseWork, command: ImportApiKeys) -> Imported:
 
 
 def import_names(work: LicenseWork, command: ImportNames) -> Imported:
-    """Bring the names of numbers that have none here."""
+    """Import the names of IDs that have none here."""
     kind, names = NameKind(command.names.kind), command.names.names
     known = names_of(work.tx, kind, names)
     new = {number: name for number, name in names.items() if number not in known}
@@ -308,7 +308,7 @@ def import_names(work: LicenseWork, command: ImportNames) -> Imported:
 
 
 def reserve_ids(work: LicenseWork, command: ReserveIds) -> tuple[int, int]:
-    """Give no new license or activation the ids that an import brings."""
+    """Give no new license or activation the IDs of an import."""
     return store.reserve_ids(work.tx, command.license_id, command.activation_id)
 
 

@@ -25,7 +25,7 @@ _ZERO_DATE = "0000-00-00"
 _CLASSES = ((re.compile("[0-9]"), 10), (re.compile("[A-Z]"), 26), (re.compile("[a-z]"), 26))
 _MAX_SOURCE = 2**15 - 1
 
-#: The code of most errors; in a list it says that there is nothing.
+#: The code of most errors; in a list it means that it is empty.
 DATA_ERROR = "lmfwc_rest_data_error"
 _ACTIVATIONS = "activationData"
 
@@ -45,7 +45,7 @@ class Spooled(NamedTuple):
 
     @property
     def place(self) -> str:
-        """The beginning of a text that says where the row stands."""
+        """The beginning of a text about the place of the row."""
         return place_of(self.line, "")
 
 

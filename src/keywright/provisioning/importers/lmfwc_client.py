@@ -29,7 +29,7 @@ RETRY_DELAYS = (1.0, 4.0)
 
 
 class ShopUnavailable(Exception):
-    """The plugin did not answer, or something else did; the text says what happened."""
+    """The plugin did not answer, or something else did; the text states what happened."""
 
     def __init__(self, problem: str, *, is_final: bool = False) -> None:
         super().__init__(problem)

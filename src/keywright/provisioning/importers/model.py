@@ -1,4 +1,4 @@
-"""The records that importers bring, the commands that bring them, and what the report says of them."""
+"""The records that importers read, the commands that import them, and the report about them."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -31,8 +31,8 @@ class ImportedActivation(msgspec.Struct, frozen=True, gc=False):
 
 class ImportedLicense(ShownFields, frozen=True, gc=False):
     """A license there, with its activations; each token once. ``id`` is kept where it is free; None asks for
-    a new one. ``metadata`` is that of ``parsing.parse_metadata``. ``place`` says where it stands in its
-    source, for the report. A license with very many activations comes in pieces: ``is_rest`` says that
+    a new one. ``metadata`` is that of ``parsing.parse_metadata``. ``place`` is where it stands in its
+    source, for the report. A license with very many activations comes in pieces: ``is_rest`` means that
     this is not the first. ``fields`` are those that its source has; None is all but policy, terms, order
     details and quantity. The others stay as they are where the license is here already. The customer is found
     by ``customer_email``, else by ``customer_id``, or made.
@@ -116,12 +116,12 @@ class Verdict(StrEnum):
     NEWER_HERE = "newer_here"
     #: It was imported before, and deleted here since: not restored.
     DELETED_HERE = "deleted_here"
-    #: It cannot be used; a notice says why.
+    #: It cannot be used; a notice states why.
     LEFT_OUT = "left_out"
 
 
 class Notice(msgspec.Struct, frozen=True, gc=False):
-    """Something odd, and what is done about it. ``code`` is one of ``report.ODDITIES``; ``place`` says where;
+    """Something odd, and what is done about it. ``code`` is one of ``report.ODDITIES``; ``place`` is where;
     neither has a whole license key in it.
     """
 
@@ -149,7 +149,7 @@ class Imported(msgspec.Struct, frozen=True):
 
 
 class Import(Command, frozen=True, kw_only=True):
-    """Bring records from ``source``, such as ``lmfwc``; a dry run says what would be done."""
+    """Import records from ``source``, such as ``lmfwc``; a dry run reports what would be done."""
 
     cost = Cost.LONG
 
@@ -158,7 +158,7 @@ class Import(Command, frozen=True, kw_only=True):
 
 
 class ImportLicenses(Import, frozen=True, kw_only=True):
-    """Bring licenses and their activations; those that are here are merged. The outcome is ``Imported``."""
+    """Import licenses and their activations; those that are here are merged. The outcome is ``Imported``."""
 
     licenses: tuple[ImportedLicense, ...]
 
@@ -170,25 +170,25 @@ class ImportLicenses(Import, frozen=True, kw_only=True):
 
 
 class ImportGenerators(Import, frozen=True, kw_only=True):
-    """Bring generators."""
+    """Import generators."""
 
     generators: tuple[ImportedGenerator, ...]
 
 
 class ImportApiKeys(Import, frozen=True, kw_only=True):
-    """Bring API keys, whose secrets then work here, too."""
+    """Import API keys, whose secrets then work here, too."""
 
     api_keys: tuple[ImportedApiKey, ...]
 
 
 class ImportNames(Import, frozen=True, kw_only=True):
-    """Bring names; a number that has one here keeps it."""
+    """Import names; an ID that has one here keeps it."""
 
     names: ImportedNames
 
 
 class ReserveIds(Command, frozen=True, kw_only=True):
-    """Let no new license or activation have an id up to these: an import brings such. The outcome says which
+    """Let no new license or activation have an id up to these: an import has such. The outcome is which
     ids of activations no server has given: those after the first number, up to the second.
     """
 

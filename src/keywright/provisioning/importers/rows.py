@@ -201,7 +201,7 @@ def _parse_rule_terms(value: object) -> str | None:
 
 
 def _parse_order(value: object) -> dict[str, Any]:
-    """The fields of a license that say its order."""
+    """The fields of a license that store its order."""
     try:
         order = msgspec.convert(_parse_object("order_details", value), Order)
     except msgspec.ValidationError:

@@ -194,7 +194,7 @@ def run_import(
     is_dry_run: bool = False,
     progress: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Bring everything; ``progress`` gets the number of licenses so far."""
+    """Import everything; ``progress`` gets the number of licenses so far."""
     about: dict[str, Any] = {"context": context, "source": source.name, "is_dry_run": is_dry_run}
     done = 0
     for command in _commands(source.records(), about):
@@ -205,7 +205,7 @@ def run_import(
 
 
 def _commands(records: Iterable[Record], about: dict[str, Any]) -> Iterator[Import]:
-    """The commands that bring these records, in their order."""
+    """The commands that import these records, in their order."""
     for kind, of_kind in groupby(records, type):
         some: Iterator[Any] = of_kind
         if kind is ImportedLicense:

@@ -1,5 +1,5 @@
 """Tables that were uploaded: they are kept in parts of a few lines each, so that a step of a job reads no
-more than it brings.
+more than it delivers.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ _MAX_LINE, _MAX_HEADER, _MAX_COLUMNS = 2**20, 64 * 1024, 1_000
 #: The most lines: each part is kept by itself.
 _MAX_LINES: Final = 250_000
 _BOM = b"\xef\xbb\xbf"
-_TOO_MANY_ACTIVATIONS = f"it has more than {MAX_ACTIVATIONS:,} activations; keywright import jsonl brings it"
+_TOO_MANY_ACTIVATIONS = f"it has more than {MAX_ACTIVATIONS:,} activations; keywright import jsonl imports it"
 
 
 class Format(StrEnum):
@@ -71,7 +71,7 @@ class TableParts(NamedTuple):
 
 class ReadOptions(NamedTuple):
     """The options to read a table with: its name and format, the field of each column by the column's name,
-    the name of the preset for its words, and what rows do not say.
+    the name of the preset for its words, and what rows do not have.
     """
 
     name: str
@@ -192,7 +192,7 @@ def read_part(
 
 
 def write_rejects(rejects: list[Unusable], *, has_header: bool) -> bytes:
-    """The lines that cannot be used, as a file that can be mended; ``has_header`` says that others were
+    """The lines that cannot be used, as a file that can be mended; ``has_header`` means that others were
     written before.
     """
     file = StringIO(newline="")

@@ -56,7 +56,7 @@ _DRAWS_PER_KEY = 10
 
 
 def create_policy(work: LicenseWork, command: CreatePolicy) -> Policy:
-    """Make a policy. Raises ``AlreadyExists`` where the one to bring back is there."""
+    """Make a policy. Raises ``AlreadyExists`` where the one to restore exists."""
     if command.id is not None and policy_store.find_policy(work.tx, command.id) is not None:
         raise AlreadyExists("policy", "id")
     policy = Policy(
@@ -211,7 +211,7 @@ def draw_keys(work: LicenseWork, policy: Policy, amount: int) -> list[str]:
 
 
 def draw_key_of(work: LicenseWork, license: License) -> str:
-    """A new key for a license, made as its policy says."""
+    """A new key for a license, in the format of its policy."""
     policy = None if license.policy_id is None else policy_store.find_policy(work.tx, license.policy_id)
     return keys.new_license_key() if policy is None else draw_keys(work, policy, 1)[0]
 

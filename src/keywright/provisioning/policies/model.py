@@ -143,7 +143,7 @@ class PolicyQuery(ListQuery):
 
 
 class CreatePolicy(Command, frozen=True, kw_only=True):
-    """Make a policy; ``is_weak_allowed`` permits keys that could be guessed. With ``id``, bring back one that
+    """Make a policy; ``is_weak_allowed`` permits keys that could be guessed. With ``id``, restore one that
     had it.
 
     ``terms`` are a JSON merge patch of the default terms. With ``only_product_id``, the policy is for that

@@ -190,7 +190,7 @@ def save_topics(work: UnitOfWork, command: SaveTopics) -> None:
 
 
 def work_event(work: LicenseWork, command: WorkShopEvent) -> Outcome | Unfinished | None:
-    """Do what an event says; None where it does not wait any more."""
+    """Apply an event; None where it does not wait any more."""
     found = _lock_waiting(work, command)
     if found is None:
         return None

@@ -90,7 +90,7 @@ class Holding:
 
 
 def apply_to_restored(work: LicenseWork, command: LicenseCommand, license: License) -> None:
-    """Apply what shops have said of a license since it was deleted."""
+    """Apply what shops have reported of a license since it was deleted."""
     for connection_id, sold in sold_store.list_of_license(work.tx, license.id):
         # No event of the connection is worked on meanwhile.
         connection = lock_connection(work.tx, connection_id)

@@ -32,7 +32,7 @@ class Changed(NamedTuple):
 
 
 def keep_before(license: License) -> LicenseBefore:
-    """What is kept of a license, so that a refund can bring it back."""
+    """What is kept of a license, so that a refund can restore it."""
     terms = msgspec.to_builtins(terms_of(license))
     return LicenseBefore(expires_at=license.expires_at, policy_id=license.policy_id, terms=terms)
 

@@ -12,7 +12,7 @@ ANY_PRODUCT = "*"
 
 
 class Shop(StrEnum):
-    """The shops that there is a module for."""
+    """The shops that have a module."""
 
     STRIPE = "stripe"
     PADDLE = "paddle"
@@ -21,7 +21,7 @@ class Shop(StrEnum):
     GENERIC = "generic"
 
 
-#: These shops make the secret; the others are told one.
+#: These shops make the secret; the others are given one.
 MAKE_SECRETS = frozenset({Shop.STRIPE, Shop.PADDLE})
 
 
@@ -111,7 +111,7 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Buyer(msgspec.Struct, frozen=True):
-    """Who bought. ``language`` is a tag like ``pt-BR``, as the shop says it."""
+    """Who bought. ``language`` is a tag like ``pt-BR``, as the shop sends it."""
 
     email: str
     name: str | None = None
@@ -120,10 +120,10 @@ class Buyer(msgspec.Struct, frozen=True):
 
 class SaleLine(msgspec.Struct, frozen=True, omit_defaults=True):
     """One line of an order, or of a subscription. ``number`` tells it from the other lines, and is the same
-    whenever the shop tells of it. ``refs`` are looked for in the connection's mapping, in this order: price,
-    variation, product, SKU, as far as the shop has them. ``recurs``: whether the subscription that the order
-    begins pays for it again; None where the shop does not say. ``license_ref``: which license it renews or
-    upgrades.
+    whenever the shop reports it. ``refs`` are looked for in the connection's mapping, in this order: price,
+    variation, product, SKU, where the shop has them. ``recurs``: whether the subscription that the order
+    begins pays for it again; None where the shop does not state it. ``license_ref``: which license it renews
+    or upgrades.
     """
 
     number: str
@@ -138,8 +138,8 @@ class Sale(msgspec.Struct, frozen=True, tag="sale", kw_only=True):
     """An order is paid. It makes a license for every line and unit that has none yet.
 
     ``order`` is the text by which later events (a refund) name this payment. With ``subscription``, it is
-    the first payment of that; ``until`` is the end of the time paid, where the event says so;
-    ``needs_period``: another event is to say so; ``metadata`` are texts and numbers.
+    the first payment of that; ``until`` is the end of the time paid, where the event has it;
+    ``needs_period``: another event is to state it; ``metadata`` are texts and numbers.
     """
 
     order: str

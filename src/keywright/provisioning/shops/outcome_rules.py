@@ -75,7 +75,7 @@ def is_longer(notes: Notes) -> bool:
 
 
 def add_notes(notes: Notes, more: Collection[str]) -> Notes:
-    """With one more license, of which this is to be said."""
+    """With one more license, about which this is to be reported."""
     return dict(Counter(notes) + Counter(more))
 
 

@@ -20,7 +20,7 @@ MODULES: Mapping[Shop, ShopModule] = {
 }
 
 
-#: The headers that say what an event is, not who sent it. Signatures are not kept.
+#: The headers that state what an event is, not who sent it. Signatures are not kept.
 _KEPT_HEADERS = frozenset({"webhook-id", "x-event-name"})
 _KEPT_PREFIX, _SIGNATURE = "x-wc-webhook-", "signature"
 #: In a payload that was made here, from the shop's API: the body is a ``ShopEvent``.

@@ -1,4 +1,4 @@
-"""Bring in what a shop sold and this installation never heard of."""
+"""Import what a shop sold and this installation has no event of."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -100,7 +100,7 @@ def _store(opened: OpenedConnection, event: ShopEvent, context: Context, differe
 
 
 def _what_is_kept(found: ShopEvent | UnreadableOrder) -> dict[str, Any]:
-    """The fields of the command that say what an order is."""
+    """The fields of the command that state what an order is."""
     if not isinstance(found, UnreadableOrder):
         try:
             event = require_usable(found)

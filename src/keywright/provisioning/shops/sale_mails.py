@@ -74,7 +74,7 @@ class SaleMails:
         return MailTemplate.YOUR_LICENSE if named is None else MailTemplate(named)
 
     def _licenses_of(self, sold: Iterable[SoldLicense]) -> Iterator[License]:
-        """Those of them that there are, one after another."""
+        """Those of them that exist, one after another."""
         found = (self._work.find_license(one.license_id) for one in sold)
         return (one for one in found if one is not None)
 

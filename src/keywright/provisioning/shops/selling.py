@@ -1,4 +1,4 @@
-"""Do what the events of shops say: make licenses for sales, and change them as payments come and go."""
+"""Apply the events of shops: make licenses for sales, and change them as payments come and go."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -95,7 +95,7 @@ class Selling:
         self._mails = SaleMails(work, command, connection)
         self._later = LaterPurchases(work, command, connection, self._holding, self._mails, again=again)
         self._notes = command.notes
-        #: The licenses that there are, as they are now.
+        #: The existing licenses, as they are now.
         self._sold: list[SoldLicense] = []
         self._subscription: str | None = None
         self._problem: Outcome | None = None

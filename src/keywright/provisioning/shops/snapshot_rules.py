@@ -1,4 +1,4 @@
-"""What shops tell of the lines of an order, or of a subscription, from a moment on. Pure."""
+"""What shops report of the lines of an order, or of a subscription, from a moment on. Pure."""
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What is kept of what shops say: payments, subscriptions, and the licenses that were sold.
+"""What is kept of the reports of shops: payments, subscriptions, and the licenses that were sold.
 
 Times of the shop are in milliseconds since 1970.
 """

@@ -1,4 +1,4 @@
-"""Statements about what shops say of payments, subscriptions, and the licenses that were sold."""
+"""Statements about what shops report of payments, subscriptions, and the licenses that were sold."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -100,7 +100,7 @@ def list_sold(
 
 
 def list_sold_ids(tx: ReadTransaction, connection_id: int, change: Change) -> set[int]:
-    """The IDs of the licenses that a change is about, as far as is known."""
+    """The IDs of the licenses that a change is about, where they are known."""
     order, subscription = getattr(change, "order", None), getattr(change, "subscription", None)
     if order is not None and subscription is None:
         subscription = find_subscription(tx, connection_id, order)
@@ -117,7 +117,7 @@ def find_subscription(tx: ReadTransaction, connection_id: int, order: str) -> st
 
 
 def list_of_license(tx: ReadTransaction, license_id: int) -> list[tuple[int, SoldLicense]]:
-    """What shops have said of a license, with the connection."""
+    """What shops have reported of a license, with the connection."""
     query = select(sold_licenses).where(sold_licenses.c.license_id == license_id)
     return [(row.connection_id, _sold_of(row)) for row in tx.connection.execute(query)]
 
@@ -191,7 +191,7 @@ def save_new_sold(tx: WriteTransaction, connection_id: int, sold: Sequence[SoldL
 
 
 def save_sold(tx: WriteTransaction, connection_id: int, sold: Collection[SoldLicense]) -> None:
-    """Update what the shop has said."""
+    """Update what the shop has reported."""
     rows = [
         {
             "where_connection_id": connection_id,

@@ -161,7 +161,7 @@ def _read_session(found: dict[str, Any]) -> tuple[Change, str | None]:
         subscription=session.subscription,
         metadata=read_metadata({"client_reference_id": session.client_reference_id})
         | read_metadata(session.metadata),
-        # The invoice says how long is paid.
+        # The invoice states how long is paid.
         needs_period=session.subscription is not None,
     )
     return sale, session.id
