@@ -29,6 +29,7 @@ from keywright.http.middleware.body import BodyReader
 from keywright.http.middleware.pipeline import Middlewares, Pipeline
 from keywright.http.middleware.routing import Right
 from keywright.http.public.downloads import Downloads
+from keywright.http.public.edd.interface import Edd
 from keywright.http.public.updates import Updates
 from keywright.http.signatures import Signatures
 from keywright.http.v2.interface import V2
@@ -303,6 +304,7 @@ class App:
             V2(self.settings, desk),
             Downloads(self.settings, desk, self.storage.key_ring),
             Updates(self.settings, desk, self.storage.key_ring),
+            Edd(self.settings, desk),
         )
         transport = httpx.ASGITransport(Pipeline(interfaces, steps, _answer_page))
         try:

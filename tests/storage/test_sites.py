@@ -13,9 +13,9 @@ from keywright.licensing.activations.site_handlers import (
     ActivateSite,
     CheckSite,
     DeactivateSite,
-    Item,
     SitePlace,
 )
+from keywright.licensing.activations.sites import Item
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.store import find_licenses
 from keywright.licensing.undo.rules import UndoChanges

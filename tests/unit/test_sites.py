@@ -15,9 +15,9 @@ from keywright.licensing.activations.model import (
     PlaceChange,
     Placement,
 )
-from keywright.licensing.activations.site_handlers import Item
 from keywright.licensing.activations.sites import (
     SITE,
+    Item,
     find_moved,
     host_of,
     is_uncounted,

@@ -45,6 +45,7 @@ from keywright.http.pages.lazy_app import LazyApp
 from keywright.http.pages.render import BASE, PORTAL
 from keywright.http.pages.runner import Runner
 from keywright.http.public.downloads import Downloads
+from keywright.http.public.edd.interface import Edd
 from keywright.http.public.jwks import Jwks
 from keywright.http.public.offline import Offline
 from keywright.http.public.unsubscribe import UnsubscribePage
@@ -144,6 +145,7 @@ async def _open(
                 Offline(desk, signatures),
                 Downloads(settings, desk, storage.key_ring),
                 Updates(settings, desk, storage.key_ring),
+                Edd(settings, desk),
                 Inbound(desk, shops),
             )
             app = Pipeline(interfaces, middlewares, LoggedApp(pages, log, write_error))

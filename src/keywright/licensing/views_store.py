@@ -6,7 +6,7 @@ from time import monotonic
 from typing import Any
 
 from msgspec.json import decode
-from sqlalchemy import select, tuple_
+from sqlalchemy import or_, select, tuple_
 
 from keywright.core.parsing import MAX_ID
 from keywright.db.bulk import Lookup
@@ -14,6 +14,7 @@ from keywright.db.rows import to_datetime
 from keywright.db.schema import activations, last_seen, policies, products, trials
 from keywright.db.transaction import ReadTransaction
 from keywright.licensing.activations.model import Activation, LicenseView, NamedPolicy, NamedProduct
+from keywright.licensing.activations.sites import Item
 from keywright.licensing.activations.store import ACTIVATIONS, IS_ACTIVE, activation_of
 from keywright.licensing.leases.store import count_held
 from keywright.licensing.licenses import rules as license_rules
@@ -105,6 +106,16 @@ class Views:
         if number not in self._products:
             self._load_products({number})
         return self._products[number]
+
+    def find_item(self, item: Item) -> NamedProduct | None:
+        """The product that a site names."""
+        column, text = products.c, item.id or item.name
+        if text is None:
+            return None
+        others = [column.external_id == text] if item.id else [column.name == text]
+        query = select(*_PRODUCT).where(or_(column.code == text, *others)).order_by(column.id)
+        numbered = self.find_product(text) if item.id and text.isdigit() else None
+        return numbered if numbered and numbered.name else self._tx.first(query, _named_product)
 
     def releases_of(self, product: NamedProduct | None) -> ProductReleases:
         """The releases of a product that were published, and its notices; read again after a change."""

@@ -162,6 +162,8 @@ class Pipeline:
         answer: Answer = await action.answer(call)
         if call.finding is not None:
             self._see_refusal(call, call.finding)
+            if call.finding == LimitReached.problem:
+                steps.counters.count_refusal(call.key)
         is_validation = action.operation == "validate" and not call.is_key_unknown
         self._count(answer, is_core=action.right is Right.CORE, is_validation=is_validation)
         return answer

@@ -2,7 +2,6 @@
 the license.
 """
 
-import html
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any, ClassVar
@@ -18,30 +17,12 @@ from keywright.licensing.activations.model import (
     Activation,
     DeactivateDevice,
     LicenseView,
-    NamedProduct,
     PlaceChange,
 )
+from keywright.licensing.activations.sites import Item
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.licensing.views_store import Views
-
-
-class Item(Struct, frozen=True):
-    """The product as a site names it: by its number, here or in another system, or by its name or code."""
-
-    id: str | None = None
-    name: str | None = None
-
-    def fits(self, product: NamedProduct | None) -> bool:
-        """Whether this is the product; a site that names none fits every product."""
-        if self.id is None and self.name is None:
-            return True
-        if product is None:
-            return False
-        if self.id is not None:
-            return self.id in (str(product.id), product.external_id, product.code)
-        name = html.unescape(self.name or "").strip().casefold()
-        return name in ((product.name or "").casefold(), product.code)
 
 
 class ActivateSite(ActivateDevice, frozen=True, kw_only=True):

@@ -1,14 +1,16 @@
 """Sites of WordPress as devices: a site is its host and path, wherever its address was written. Pure."""
 
 import hashlib
+import html
 import re
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from urllib.parse import unquote
 
 import idna
+from msgspec import Struct
 
-from keywright.licensing.activations.model import Activation
+from keywright.licensing.activations.model import Activation, NamedProduct
 from keywright.licensing.terms.model import Terms
 
 #: What the fingerprint of a site begins with.
@@ -18,6 +20,24 @@ _MAX_ADDRESS, _MAX_SITE = 2_000, 200
 _SCHEME = re.compile(r"\A(?:[a-z][a-z0-9+.-]*:)?//+")
 _PORT = re.compile(r":[0-9]*$")
 _AGENT = re.compile(r"WordPress/[^;]*;\s*([^;\s]+)")
+
+
+class Item(Struct, frozen=True):
+    """The product as a site names it: by its number, here or in another system, or by its name or code."""
+
+    id: str | None = None
+    name: str | None = None
+
+    def fits(self, product: NamedProduct | None) -> bool:
+        """Whether this is the product; a site that names none fits every product."""
+        if self.id is None and self.name is None:
+            return True
+        if product is None:
+            return False
+        if self.id is not None:
+            return self.id in (str(product.id), product.external_id, product.code)
+        name = html.unescape(self.name or "").strip().casefold()
+        return name in ((product.name or "").casefold(), product.code)
 
 
 def parse_site(address: str) -> str | None:

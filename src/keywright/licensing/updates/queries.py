@@ -14,6 +14,7 @@ from keywright.licensing import validation
 from keywright.licensing.activations import devices, records
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.model import Activation, NamedProduct
+from keywright.licensing.activations.sites import Item
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.keys import make_license_ref
 from keywright.licensing.licenses.model import License
@@ -30,6 +31,7 @@ from keywright.licensing.updates.rules import (
     Verdict,
     decide,
     explain,
+    list_shown,
     may_download,
 )
 from keywright.licensing.updates.tickets import Ticket, is_of_key, write_ticket
@@ -40,7 +42,9 @@ class CheckForUpdate(Query, frozen=True, kw_only=True):
     """What is newer, and may be had: with a license key, an update token, or neither where it is open.
 
     ``product`` is its number or code. With ``file_name``, in lower case, the answer has that file, of the
-    newest release which has one and may be had.
+    newest release which has one and may be had. With ``is_shown``, the answer has the newest release as a
+    site shows it, also where it may not be had. With an ``item``, a site asks, which must hold a place
+    whatever the terms say.
     """
 
     now: datetime
@@ -52,11 +56,14 @@ class CheckForUpdate(Query, frozen=True, kw_only=True):
     asked: Asked = Asked()
     only_product_id: int | None = None
     file_name: str | None = None
+    is_shown: bool = False
+    item: Item | None = None
 
 
 class CheckedUpdate(Struct, frozen=True, gc=False):
     """The answer: what was decided, the ticket for the offered file, whom it was decided about, where a
-    license is renewed that does not cover all, and the notices about the version that asks.
+    license is renewed that does not cover all, and the notices about the version that asks. ``shown`` has the
+    release that a site shows as the newest, and those before it; of ``product``.
     """
 
     decision: Decision
@@ -67,6 +74,8 @@ class CheckedUpdate(Struct, frozen=True, gc=False):
     next_check_at: datetime | None
     current: Known | None = None
     notices: tuple[AnsweredNotice, ...] = ()
+    shown: tuple[Known, ...] = ()
+    product: NamedProduct | None = None
 
     @property
     def path_of_file(self) -> str | None:
@@ -136,6 +145,8 @@ class LoadedUpdates:
         is_named = query.fingerprint is not None or query.token is not None
         is_other = license is not None and query.product is not None
         is_other = is_other and not self._views.is_product(license, query.product)  # type: ignore[arg-type]
+        if query.item is not None:
+            is_other = license is not None and not query.item.fits(product)
         facts = replace(
             facts,
             is_key_unknown=license is None and (query.key, query.update_token) != (None, None),
@@ -147,7 +158,10 @@ class LoadedUpdates:
         decision = decide(facts) if query.file_name is None else find_file(facts, query.file_name)
         ticket = None
         if decision.file is not None and query.file_name is None:
-            ticket = write_ticket(self._tx.key_ring, decision.file.id, license, subject.activation, query.now)
+            ticket = write_ticket(
+                *(self._tx.key_ring, decision.file.id, license, subject.activation, query.now),
+                needs_place=subject.needs_place,
+            )
         is_hidden = decision.code in (UpdateCode.KEY_ROTATED, UpdateCode.PRODUCT_MISMATCH)
         found = validation.Facts(license=license, now=query.now, activation=subject.activation)
         return CheckedUpdate(
@@ -159,6 +173,8 @@ class LoadedUpdates:
             validation.next_check_at(found),
             facts.releases.find(query.asked.app_version),
             self._find_notices(product, query, None if is_hidden else subject),
+            list_shown(facts, decision) if query.is_shown else (),
+            None if is_hidden else product,
         )
 
     def _find_notices(
@@ -183,11 +199,13 @@ class LoadedUpdates:
             return Subject()
         known = self._activations.get(license.id, ())
         own = devices.find_own(known, query.fingerprint, query.token)
-        return Subject(license, own, query.key in self._rotated)
+        return Subject(license, own, query.key in self._rotated, needs_place=query.item is not None)
 
     def _find_product(self, query: CheckForUpdate, license: License | None) -> NamedProduct | None:
         if license is not None:
             return self._views.product_of(license)
+        if query.item is not None:
+            return self._views.find_item(query.item)
         return None if query.product is None else self._views.find_product(query.product)
 
 
@@ -219,6 +237,8 @@ def find_facts(
     named: tuple[int | None, int | None],
     now: datetime,
     asked: Asked | None = None,
+    *,
+    needs_place: bool = False,
 ) -> UpdateFacts | None:
     """The facts of a release and of a license with one of its devices, which are ``named`` by their numbers,
     read anew; None where there is no such license.
@@ -233,7 +253,7 @@ def find_facts(
             found = activation_store.find_by_id(tx, [(license_id, activation_id)])
             activation = found[0] if found else None
     product = views.find_product(release.product_id)
-    facts = facts_about(product, Subject(license, activation), now, asked)
+    facts = facts_about(product, Subject(license, activation, needs_place=needs_place), now, asked)
     is_other = license is not None and license.product_id != release.product_id
     return replace(facts, is_other_product=is_other, is_device_named=activation_id is not None)
 
@@ -267,7 +287,8 @@ def find_download(tx: ReadTransaction, query: FindDownload) -> Download:
     release = None if file is None else store.RELEASES.find(tx, file.release_id)
     if file is None or release is None or not file.is_there:
         raise NotFound("file")
-    facts = find_facts(tx, release, (ticket.license_id, ticket.activation_id), query.now)
+    named = (ticket.license_id, ticket.activation_id)
+    facts = find_facts(tx, release, named, query.now, needs_place=ticket.needs_place)
     if facts is None:
         raise DownloadRefused(UpdateCode.UNKNOWN_LICENSE)
     if facts.license is not None and not is_of_key(tx.key_ring, ticket, facts.license):

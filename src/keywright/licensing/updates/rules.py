@@ -155,6 +155,33 @@ def decide(facts: UpdateFacts) -> Decision:
     return Decision((UpdateCode.UPDATE_AVAILABLE, *codes), offered, file, not_covered)
 
 
+#: A site is told of so many releases.
+_MAX_SHOWN = 10
+#: Who gets nothing is told of nothing.
+_HIDING = (UpdateCode.NOT_OFFERED, UpdateCode.PRODUCT_MISMATCH, UpdateCode.KEY_ROTATED)
+
+
+def list_shown(facts: UpdateFacts, decision: Decision) -> tuple[Known, ...]:
+    """The release that a site shows as the newest, and those before it, the newest first: what it is
+    offered, or what a license that is good would have. Nothing for an unknown key, and where the site is to
+    stay at its version, as its requirements are not met.
+    """
+    newest, is_hidden = decision.offered or decision.not_covered, decision.code in _HIDING
+    if facts.is_key_unknown or is_hidden:
+        return ()
+    if newest is None and not decision.is_refused and decision.code is not UpdateCode.UP_TO_DATE:
+        return ()
+    channels = [one for one in list_channels(facts, facts.asked.channel) if _has_channel(facts, one)]
+    found = [
+        one
+        for one in facts.releases.releases
+        if one.release.state is ReleaseState.PUBLISHED
+        and one.release.channel in channels
+        and (newest is None or one.rank <= newest.rank)
+    ]
+    return tuple(found[:_MAX_SHOWN])
+
+
 def find_refusal_of_caller(facts: UpdateFacts) -> UpdateCode | None:
     """The first no that is about the product, the license or the device."""
     return next((one.code for one in _of_caller(facts) if not one.passed), None)

@@ -19,6 +19,8 @@ from keywright.licensing.updates.rules import ticket_end
 _PURPOSE = "keywright v1 download"
 #: The file, the license and the activation (0: none), the end in seconds, and the mark of the license's key.
 _FIELDS = struct.Struct(">QQQI4s")
+#: Beside the activation: the device must hold its place whatever the terms say.
+_HELD = 1 << 63
 _MAC_BYTES = 16
 _NO_MARK = b"\0" * 4
 LENGTH = -(-(_FIELDS.size + _MAC_BYTES) * 8 // 5)
@@ -32,13 +34,21 @@ class Ticket(Struct, frozen=True, gc=False):
     activation_id: int | None
     ends_at: int
     key_mark: bytes
+    needs_place: bool = False
 
 
 def write_ticket(
-    ring: KeyRing, file_id: int, license: License | None, activation: Activation | None, now: datetime
+    ring: KeyRing,
+    file_id: int,
+    license: License | None,
+    activation: Activation | None,
+    now: datetime,
+    *,
+    needs_place: bool = False,
 ) -> str:
     """A ticket for a file, which lasts at least seven days."""
     license_id, activation_id = (0 if one is None else one.id for one in (license, activation))
+    activation_id |= _HELD if needs_place else 0
     mark = _NO_MARK if license is None else _mark(ring, license)
     plain = _FIELDS.pack(file_id, license_id, activation_id, ticket_end(now), mark)
     return base64.b32encode(plain + _mac(ring, plain)).decode().rstrip("=").lower()
@@ -58,7 +68,8 @@ def read_ticket(ring: KeyRing, text: str, now: datetime) -> Ticket | None:
     file_id, license_id, activation_id, ends_at, mark = _FIELDS.unpack(plain)
     if now.timestamp() >= ends_at:
         return None
-    return Ticket(file_id, license_id or None, activation_id or None, ends_at, mark)
+    number, needs_place = activation_id & ~_HELD, bool(activation_id & _HELD)
+    return Ticket(file_id, license_id or None, number or None, ends_at, mark, needs_place)
 
 
 def is_of_key(ring: KeyRing, ticket: Ticket, license: License) -> bool:

@@ -1,0 +1,234 @@
+"""What the clients of EDD Software Licensing read: https://easydigitaldownloads.com/docs/software-licensing-api/
+
+They touch some members also where there is nothing, and pass others to PHP's ``unserialize``.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from markdown_it import MarkdownIt
+
+from keywright.core import errors as e
+from keywright.licensing.activations.model import Activation, LicenseView, NamedProduct
+from keywright.licensing.activations.site_handlers import SitePlace
+from keywright.licensing.activations.sites import Item
+from keywright.licensing.licenses import rules as license_rules
+from keywright.licensing.licenses.model import License, Status, order_of
+from keywright.licensing.updates.model import Known
+from keywright.licensing.updates.queries import CheckedUpdate
+from keywright.licensing.updates.rules import UpdateCode
+
+_LIFETIME, _UNLIMITED = "lifetime", "unlimited"
+_MESSAGES = {
+    UpdateCode.UNKNOWN_LICENSE: "No license key has been provided.",
+    UpdateCode.NEWER_NOT_COVERED: "The license has to be renewed for this version.",
+    UpdateCode.DISABLED: "The license is disabled.",
+    UpdateCode.INACTIVE: "The license is disabled.",
+    UpdateCode.NOT_ACTIVATED: "The license is not active on this site.",
+    UpdateCode.FINGERPRINT_REQUIRED: "The license is not active on this site.",
+}
+#: What is set in the metadata of a product: pictures, and texts of its page.
+_ICONS = {"1x": "icon_1x", "2x": "icon_2x", "svg": "icon_svg"}
+_BANNERS = {"high": "banner_high", "low": "banner_low"}
+#: MySQL of old sites keeps no character beyond the first plane.
+_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
+#: The longest text of changes, in characters.
+_MAX_CHANGES = 20_000
+_markdown = MarkdownIt("commonmark", {"html": False})
+
+
+# --- licenses -------------------------------------------------------------------------------------
+
+
+def name_state(place: SitePlace, item: Item, now: datetime) -> str:
+    """The state of a license for a site, as ``check_license`` tells it."""
+    if place.view is None:
+        return "invalid"
+    license, activation = place.view.license, place.activation
+    if not place.is_item:
+        return _mismatch(item)
+    if _is_expired(license, now):
+        return "expired"
+    if license.status in (Status.DISABLED, Status.INACTIVE):
+        return "disabled"
+    if activation is None or activation.deactivated_at is not None:
+        return "site_inactive" if license.active_count else "inactive"
+    return "valid"
+
+
+def name_error(place: SitePlace, item: Item, now: datetime) -> str:
+    """Why a site was not activated: the first of these, in the order of EDD."""
+    if place.view is None:
+        return "missing"
+    license, own = place.view.license, place.activation
+    if license.status in (Status.DISABLED, Status.INACTIVE):
+        return "disabled"
+    limit, holds = license.times_activated_max, own is not None and own.deactivated_at is None
+    is_full = limit is not None and license.times_activated >= limit and not holds
+    if isinstance(place.refusal, e.LimitReached) or (is_full and not place.is_item):
+        return "no_activations_left"
+    if _is_expired(license, now):
+        return "expired"
+    return "no_activations_left" if place.is_item else _mismatch(item)
+
+
+def _mismatch(item: Item) -> str:
+    return "item_name_mismatch" if item.id is None else "invalid_item_id"
+
+
+def _is_expired(license: License, now: datetime) -> bool:
+    terms = license_rules.terms_of(license)
+    until = license_rules.valid_until(license, terms)
+    return license.expires_at is not None and until is not None and now >= until
+
+
+def show_license(view: LicenseView) -> dict[str, Any]:
+    """The members about a license that exists. Who bought it is nobody's who has a key."""
+    license = view.license
+    limit, taken = license.times_activated_max, license.times_activated
+    return {
+        "license_limit": limit or 0,
+        "site_count": taken,
+        "expires": _LIFETIME if license.expires_at is None else f"{license.expires_at:%Y-%m-%d %H:%M:%S}",
+        "activations_left": _UNLIMITED if limit is None else max(0, limit - taken),
+        "payment_id": order_of(license).number or 0,
+        "customer_name": "",
+        "customer_email": "",
+        "price_id": False,
+    }
+
+
+def show_item(item: Item, view: LicenseView | None) -> dict[str, Any]:
+    """The product, as it was named."""
+    product = None if view is None else view.product
+    name = item.name or (None if product is None else product.name) or ""
+    number = item.id and item.id.isascii() and item.id.isdigit() and int(item.id)
+    return {"item_id": number or item.id or False, "item_name": name}
+
+
+def checksum(values: Iterable[str]) -> str:
+    """The checksum of what was asked; no secret."""
+    text = msgspec.json.encode(sorted(values, key=len, reverse=True))
+    return hashlib.md5(text, usedforsecurity=False).hexdigest()
+
+
+def seconds_of(view: LicenseView) -> int | str:
+    """The end of a license, as ``deactivate_license`` tells it."""
+    ends_at = view.license.expires_at
+    return _LIFETIME if ends_at is None else int(ends_at.timestamp())
+
+
+def is_local(activation: Activation | None) -> dict[str, bool]:
+    """The member that says that a site takes no place."""
+    return {"is_local": True} if activation is not None and not activation.is_counted else {}
+
+
+# --- versions -------------------------------------------------------------------------------------
+
+
+def show_version(found: CheckedUpdate, slug: str, version: str, package: str) -> dict[str, Any]:
+    """The newest version for a site, with the address of its package; "" where it gets none."""
+    product = found.product
+    if product is None or found.decision.code in (UpdateCode.PRODUCT_MISMATCH, UpdateCode.KEY_ROTATED):
+        return nothing(product)
+    if not found.shown and (found.decision.is_refused or not version):
+        return nothing(product)
+    about, newest = describe(product), found.shown[0] if found.shown else None
+    code = found.decision.code
+    answer = {
+        "new_version": version if newest is None else newest.release.version,
+        "stable_version": next((one.release.version for one in found.shown), version),
+        "name": encode_astral(product.name or ""),
+        "slug": slug or about.get("slug") or product.code or str(product.id),
+        "url": product.url or "",
+        "last_updated": date_of(newest),
+        "homepage": product.url or "",
+        "package": package,
+        "download_link": package,
+        "sections": serialize(sections_of(product, found.shown)),
+        "banners": serialize(pictures(about, _BANNERS)),
+        "icons": serialize({name: url for name, url in pictures(about, _ICONS).items() if url}),
+        "requires": requirement(newest, "wp"),
+        "requires_php": requirement(newest, "php"),
+        "tested": str((newest.release.metadata or {}).get("tested", "")) if newest else "",
+        "contributors": {},
+    }
+    return answer if package else answer | {"msg": _MESSAGES.get(code, "")}
+
+
+def nothing(product: NamedProduct | None) -> dict[str, Any]:
+    """The answer for a wrong license key or product, and for a product that offers nothing."""
+    names = "new_version stable_version sections license_check homepage package url".split()
+    name = "" if product is None else product.name or product.code or ""
+    of_wrong = {"msg": f"License key is not valid for {name}".strip(), "icons": [], "banners": []}
+    return dict.fromkeys(names, "") | of_wrong
+
+
+def describe(product: NamedProduct) -> dict[str, str]:
+    """The texts in the metadata of a product."""
+    kept = {} if product.metadata is None else msgspec.json.decode(product.metadata)
+    return {name: value for name, value in kept.items() if isinstance(value, str)}
+
+
+def pictures(about: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str]:
+    """Addresses of pictures; "" for those that there are not."""
+    return {size: about.get(name, "") for size, name in names.items()}
+
+
+def icons_of(about: Mapping[str, str]) -> dict[str, str]:
+    """The icons that there are."""
+    return {size: url for size, url in pictures(about, _ICONS).items() if url}
+
+
+def banners_of(about: Mapping[str, str]) -> dict[str, str]:
+    """The banners, "" for those that there are not."""
+    return pictures(about, _BANNERS)
+
+
+def sections_of(product: NamedProduct, shown: Iterable[Known]) -> dict[str, str]:
+    """The texts of a product's page: what it is, and what is new, as HTML."""
+    about, changes = describe(product), ""
+    for one in shown:
+        part = f"<h4>{one.release.version}</h4>\n{to_html(one.release.notes or '')}"
+        if len(changes) + len(part) > _MAX_CHANGES:
+            break
+        changes += part
+    description = to_html(about.get("description", product.name or ""))
+    return {"description": encode_astral(description), "changelog": encode_astral(changes)}
+
+
+@lru_cache(maxsize=512)
+def to_html(notes: str) -> str:
+    """Markdown as HTML, in which HTML is text."""
+    return str(_markdown.render(notes))
+
+
+def encode_astral(text: str) -> str:
+    """A text whose characters beyond the first plane are references."""
+    return _ASTRAL.sub(lambda one: f"&#x{ord(one[0]):x};", text)
+
+
+def requirement(newest: Known | None, name: str) -> str:
+    """The least version of what a release runs on."""
+    return "" if newest is None else newest.release.requires.get(name, "")
+
+
+def date_of(newest: Known | None) -> str:
+    """When a release was published."""
+    at = None if newest is None else newest.release.released_at
+    return "" if at is None else f"{at:%Y-%m-%d %H:%M:%S}"
+
+
+def serialize(values: Mapping[str, str]) -> str:
+    """An array of texts as PHP's ``serialize`` writes it; lengths are in bytes."""
+    parts = (f"{_text(name)}{_text(value)}" for name, value in values.items())
+    return f"a:{len(values)}:{{{''.join(parts)}}}"
+
+
+def _text(value: str) -> str:
+    return f's:{len(value.encode())}:"{value}";'

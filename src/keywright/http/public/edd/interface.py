@@ -1,0 +1,347 @@
+"""The calls of EDD Software Licensing as an interface: at ``/edd``, and at the root for a host that was the
+old site's. Clients take every answer but 200 for a fault, and then ask for nothing for an hour.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+import msgspec
+from starlette.types import Receive, Scope
+
+from keywright.config import Settings
+from keywright.core import errors as e
+from keywright.engine.desk import Desk
+from keywright.http.answer import Answer, error_headers
+from keywright.http.middleware.attempts import Attempts
+from keywright.http.middleware.body import MAX_UNTRUSTED_BODY
+from keywright.http.middleware.call import Call
+from keywright.http.middleware.cors import CorsNames
+from keywright.http.middleware.routing import Address, Right
+from keywright.http.public.edd import answers
+from keywright.http.public.edd.parameters import (
+    Parameters,
+    is_true,
+    parse_form,
+    parse_package,
+    read,
+    read_item,
+)
+from keywright.http.server.listening import base_of_links
+from keywright.http.server.peers import source_of
+from keywright.licensing.activations.model import Device
+from keywright.licensing.activations.site_handlers import (
+    ActivateSite,
+    CheckSite,
+    DeactivateSite,
+    SitePlace,
+)
+from keywright.licensing.activations.sites import SITE, parse_site, site_of_agent
+from keywright.licensing.refusals import NamedDevice
+from keywright.licensing.updates.model import STABLE
+from keywright.licensing.updates.queries import CheckedUpdate, CheckForUpdate
+from keywright.licensing.updates.rules import Asked, UpdateCode
+
+_ACTION, _PRODUCTS = "edd_action", "products"
+_PATHS = frozenset({b"/edd", b"/edd/", b"/edd-sl-api", b"/edd-sl-api/"})
+#: The old site's own addresses: only with an action, which may be in the body.
+_ROOTS = frozenset({b"/", b"/index.php"})
+_FORMS = (b"application/x-www-form-urlencoded", b"multipart/form-data")
+_PACKAGE = b"/edd-sl/package_download/"
+_LINK = b"referrer-policy", b"no-referrer"
+#: The longest license key that is looked up, and the longest version.
+_MAX_KEY, _MAX_VERSION = 255, 64
+_encode = msgspec.json.Encoder().encode
+
+
+class _Action(NamedTuple):
+    """What a call does."""
+
+    operation: str
+    right: Right
+    changes: bool
+    answer: Callable[[Any], Awaitable[Any]]
+
+
+class Edd:
+    """The addresses, as an interface."""
+
+    malformed = frozenset({e.MalformedForm, e.NoSuchAddress, e.BodyTooLarge, e.BodyIncomplete})
+    body_limit = untrusted_body_limit = MAX_UNTRUSTED_BODY
+    has_own_credentials = True
+    has_keys_in_body = True
+    tells_limits = False
+    cors_names = CorsNames(b"", b"", b"", is_always_told=False)
+
+    def __init__(self, settings: Settings, desk: Desk) -> None:
+        self.desk = desk
+        self._settings = settings
+        #: The keys of several products in one call: each is guessed.
+        self._attempts = Attempts(settings.unknown_key_limit)
+        self._actions = {
+            "activate_license": _Action("activate", Right.CORE, changes=True, answer=self._activate),
+            "deactivate_license": _Action("deactivate", Right.CORE, changes=True, answer=self._deactivate),
+            "check_license": _Action("validate", Right.CORE, changes=False, answer=self._check),
+            "get_version": _Action("find_update", Right.CORE, changes=False, answer=self._get_version),
+            "package_download": _Action("download", Right.CORE, changes=False, answer=self._send_package),
+        }
+        unread = _Action("edd", Right.CORE, changes=True, answer=self._activate)
+        self._address = Address[_Action](("edd",), {"GET": unread, "POST": unread})
+
+    def open_call(self, scope: Scope, receive: Receive) -> Call | None:
+        """The call that this request is; None for another address."""
+        path: bytes = scope["raw_path"]
+        is_here = path in _PATHS or path.startswith(_PACKAGE)
+        if not is_here and not (path in _ROOTS and _may_have_action(scope)):
+            return None
+        return Call(self, scope, receive, self._address)
+
+    def parse_query(self, query: bytes) -> Parameters:
+        """The parameters of a query. Raises ``MalformedForm``."""
+        return parse_form(b"", query)
+
+    def parse_body(self, call: Call, body: bytes) -> Parameters:
+        """The parameters of a form. Raises ``MalformedForm``."""
+        return parse_form(call.headers.get(b"content-type", b""), body)
+
+    def prepare(self, call: Call, _unread: _Action) -> _Action:
+        """Set the call's parameters; returns the action that they name. Raises ``NoSuchAddress``."""
+        sent = call.sent if isinstance(call.sent, dict) else {}
+        call.parameters = call.query | sent
+        path: bytes = call.scope["raw_path"]
+        if path.startswith(_PACKAGE):
+            token = path[len(_PACKAGE) :].decode("latin-1").strip("/")
+            call.parameters = {_ACTION: "package_download"} | parse_package(token)
+        action = self._actions.get(read(call.parameters, _ACTION))
+        if action is None:
+            raise e.NoSuchAddress
+        call.action, call.operation = action, action.operation
+        call.key = _key_of(call.parameters)
+        return action
+
+    def find_device(self, call: Call) -> NamedDevice:
+        """The site that calls."""
+        site = _site_of(call, call.parameters)
+        return NamedDevice() if site is None else NamedDevice(SITE + site, site, None)
+
+    def write_methods(self, methods: Any) -> bytes:
+        """The body of the answer to OPTIONS."""
+        return _encode({"methods": methods})
+
+    def write_error(self, error: e.KeywrightError, _call: Call | None = None) -> Answer:
+        """The answer for an error that is none of a license."""
+        body = {
+            "success": False,
+            "license": "invalid",
+            "error": error.problem,
+            "msg": error.say(error.sentence),
+        }
+        return Answer(error.status, _encode(body), error_headers(error))
+
+    # --- licenses ---------------------------------------------------------------------------------
+
+    async def _activate(self, call: Call) -> Answer:
+        """Give the site its place."""
+        item, site = read_item(call.parameters), _site_of(call, call.parameters)
+        if site is None:
+            return self._refuse_without_site(call)
+        order = ActivateSite(
+            context=call.context,
+            license=call.key,
+            only_product_id=call.only_product_id,
+            device=Device(SITE + site, site),
+            item=item,
+        )
+        place = await self._change(call, order)
+        is_active = place.view is not None and place.refusal is None and place.is_item
+        shown: dict[str, Any] = {"success": is_active, "license": "valid" if is_active else "invalid"}
+        shown |= answers.show_item(item, place.view)
+        if place.view is not None:
+            shown |= answers.show_license(place.view)
+        if is_active:
+            shown |= answers.is_local(place.activation)
+        else:
+            shown["error"] = answers.name_error(place, item, call.now)
+            if shown["error"] == "no_activations_left":
+                shown["max_sites"] = shown["license_limit"]
+        return self._answer(call, shown, place, is_active=is_active)
+
+    async def _deactivate(self, call: Call) -> Answer:
+        """Give up the place of the site."""
+        item, site = read_item(call.parameters), _site_of(call, call.parameters)
+        order = DeactivateSite(
+            context=call.context,
+            license=call.key,
+            only_product_id=call.only_product_id,
+            device=Device(SITE + (site or "")),
+            item=item,
+        )
+        place = await self._change(call, order)
+        words = "deactivated" if place.is_changed else "failed"
+        shown = {"success": place.is_changed, "license": words} | answers.show_item(item, place.view)
+        if place.view is not None:
+            shown |= answers.show_license(place.view) | {"expires": answers.seconds_of(place.view)}
+        return self._answer(call, shown, place, is_active=False)
+
+    async def _check(self, call: Call) -> Answer:
+        """State whether the license is good for the site."""
+        item, site = read_item(call.parameters), _site_of(call, call.parameters)
+        query = CheckSite(
+            key=call.key,
+            fingerprint=SITE + (site or ""),
+            item=item,
+            now=call.now,
+            only_product_id=call.only_product_id,
+        )
+        place: SitePlace = await self.desk.query(query, call)
+        state = answers.name_state(place, item, call.now)
+        shown = {"success": place.view is not None, "license": state} | answers.show_item(item, place.view)
+        if place.view is not None:
+            shown |= answers.show_license(place.view)
+        if state not in ("valid", "invalid", "inactive"):
+            call.finding = _FINDINGS[state]
+        return self._answer(call, shown, place, is_active=state == "valid")
+
+    async def _change(self, call: Call, command: ActivateSite | DeactivateSite) -> SitePlace:
+        call.is_change = True
+        place: SitePlace = await self.desk.execute(command, call)
+        call.is_unchanged = not place.is_changed
+        if place.view is not None and place.refusal is not None:
+            call.finding = place.refusal.problem
+        elif place.view is not None and not place.is_item:
+            call.finding = e.ProductMismatch.problem
+        return place
+
+    def _refuse_without_site(self, call: Call) -> Answer:
+        call.is_unchanged = True
+        item = answers.show_item(read_item(call.parameters), None)
+        return Answer(200, _encode({"success": False, "license": "invalid", "error": "missing_url"} | item))
+
+    def _answer(self, call: Call, shown: dict[str, Any], place: SitePlace, *, is_active: bool) -> Answer:
+        call.is_key_unknown = place.view is None
+        asked = [read(call.parameters, name) for name in ("item_id", "item_name", "license", "url")]
+        body = _encode(shown | {"checksum": answers.checksum(asked)})
+        if place.view is None:
+            return Answer(200, body)
+        number = place.activation.id if is_active and place.activation is not None else None
+        license = place.view.license
+        return Answer(200, body, license_id=license.id, activation_id=number, product_id=license.product_id)
+
+    # --- versions ---------------------------------------------------------------------------------
+
+    async def _get_version(self, call: Call) -> Answer:
+        """State the newest version of a product, or of several."""
+        products = call.parameters.get(_PRODUCTS)
+        if not isinstance(products, dict):
+            found = await self._look(call, call.parameters)
+            call.is_key_unknown = bool(call.key) and _is_wrong(found)
+            return self._answer_version(call, self._show(call, call.parameters, found), [found])
+        looked = await asyncio.gather(*(self._look_at_one(call, one) for one in products.values()))
+        call.is_key_unknown = bool(call.key) and looked[0] is not None and _is_wrong(looked[0])
+        shown = {
+            slug: answers.nothing(None) if found is None else self._show(call, one, found)
+            for (slug, one), found in zip(products.items(), looked, strict=True)
+        }
+        return self._answer_version(call, shown, [one for one in looked if one is not None])
+
+    async def _look_at_one(self, call: Call, one: Parameters) -> CheckedUpdate | None:
+        """The newest version of one of several products; None where its key was guessed too often."""
+        key = _key_of(one)
+        if key in ("", call.key):
+            return await self._look(call, one)
+        try:
+            attempt = await self._attempts.begin(key, source_of(call.client_address))
+        except e.RateLimited:
+            return None
+        found = await self._look(call, one)
+        self._attempts.end(attempt, is_right=not _is_wrong(found))
+        return found
+
+    async def _look(self, call: Call, one: Parameters) -> CheckedUpdate:
+        site, version = _site_of(call, call.parameters | one), read(one, "version")[:_MAX_VERSION]
+        query = CheckForUpdate(
+            now=call.now,
+            key=_key_of(one) or None,
+            fingerprint=None if site is None else SITE + site,
+            item=read_item(one),
+            is_shown=True,
+            asked=Asked(
+                app_version=version or None,
+                channel="beta" if is_true(one, "beta") else STABLE,
+                php_version=read(one, "php_version") or None,
+                wp_version=read(one, "wp_version") or None,
+            ),
+            only_product_id=call.only_product_id,
+        )
+        found: CheckedUpdate = await self.desk.query(query, call)
+        return found
+
+    def _show(self, call: Call, one: Parameters, found: CheckedUpdate) -> dict[str, Any]:
+        slug, version = read(one, "slug"), read(one, "version")[:_MAX_VERSION]
+        return answers.show_version(found, slug, version, self._link_of(call, found))
+
+    def _link_of(self, call: Call, found: CheckedUpdate) -> str:
+        """The address of the package; "" where there is none, or this server has no address to name."""
+        if found.path_of_file is None:
+            return ""
+        host = call.headers.get(b"host", b"").decode("latin-1")
+        try:
+            base = base_of_links(self._settings.public_url, call.scope["scheme"], host)
+        except e.PublicUrlMissing:
+            return ""
+        return base + found.path_of_file
+
+    def _answer_version(self, call: Call, shown: dict[str, Any], looked: list[CheckedUpdate]) -> Answer:
+        answer = Answer(200, _encode(shown), releases=tuple(pair for one in looked for pair in one.counted))
+        if len(looked) != 1 or looked[0].license is None:
+            return answer
+        [found], version = looked, read(call.parameters, "version")[:_MAX_VERSION]
+        answer.license_id, activation = looked[0].license.id, found.activation
+        if activation is not None and activation.deactivated_at is None:
+            answer.activation_id = activation.id
+            answer.app_version = version if version and version != activation.app_version else None
+        return answer
+
+    async def _send_package(self, call: Call) -> Answer:
+        """Where the package of a link is that the old site has made."""
+        found = await self._look(call, call.parameters)
+        call.is_key_unknown = _is_wrong(found)
+        link = self._link_of(call, found)
+        if not link:
+            return Answer(401, b"Unauthorized", (_LINK,), content_type=(b"content-type", b"text/plain"))
+        return Answer(302, b"", ((b"location", link.encode()), _LINK))
+
+
+#: What a check that fails is on the license's page.
+_FINDINGS = {
+    "expired": "expired",
+    "disabled": "disabled",
+    "site_inactive": "not_activated",
+    "invalid_item_id": "product_mismatch",
+    "item_name_mismatch": "product_mismatch",
+}
+
+
+def _may_have_action(scope: Scope) -> bool:
+    """Whether a request to the root may be a call."""
+    if b"edd_action=" in scope["query_string"]:
+        return True
+    kinds = (value for name, value in scope["headers"] if name == b"content-type")
+    return scope["method"] == "POST" and next(kinds, b"").lower().startswith(_FORMS)
+
+
+def _key_of(parameters: Parameters) -> str:
+    products = parameters.get(_PRODUCTS)
+    if isinstance(products, dict):
+        parameters = next(iter(products.values()))
+    return read(parameters, "license").replace("\0", "")[:_MAX_KEY]
+
+
+def _site_of(call: Call, parameters: Parameters) -> str | None:
+    agent = call.headers.get(b"user-agent", b"").decode("utf-8", "replace")
+    return parse_site(read(parameters, "url") or site_of_agent(agent))
+
+
+def _is_wrong(found: CheckedUpdate) -> bool:
+    """Whether no license has the key that was sent."""
+    return found.decision.code is UpdateCode.UNKNOWN_LICENSE and not found.shown
