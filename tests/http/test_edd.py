@@ -420,3 +420,49 @@ def test_no_call_is_a_fault_and_no_limit_is_passed(app: App) -> None:
     held = app.ask("GET", f"/licenses/{license['id']}/activations?is_active=true&limit=100").json["items"]
     assert now["activations"] == sum(one["is_counted"] for one in held) <= 1
     assert sum(not one["is_counted"] for one in held) <= 2
+
+
+def test_one_document_serves_plugin_update_checker_and_wordpress_itself(app: App) -> None:
+    license = sell(app)
+    release(app, "1.0")
+    release(app, "1.1", notes="Faster.", requires={"php": "8.1"}, metadata={"tested": "6.8"})
+    made = app.ask("POST", f"/licenses/{license['id']}/update-tokens", {})
+    address = f"//u/{made.json['token']}/paint/wordpress.json"
+
+    def fetch(query: str, path: str = address) -> Reply:
+        return app.ask("GET", f"{path}?{query}", token=None, headers={"Accept": "application/json"})
+
+    # As requestMetadata() of v5p7 asks.
+    found = fetch("installed_version=1.0&php=8.2.7&locale=en_US&checking_for_updates=1").json
+    assert (found["name"], found["version"], found["new_version"]) == ("Paint & Draw", "1.1", "1.1")
+    assert found["download_url"] == found["package"]
+    assert (found["requires_php"], found["tested"], found["homepage"]) == (
+        "8.1",
+        "6.8",
+        "https://a.test/paint",
+    )
+    assert "<p>Faster.</p>" in found["sections"]["changelog"]
+    assert (found["icons"], found["banners"], found["translations"]) == (
+        {"1x": "https://a.test/1.png"},
+        {},
+        [],
+    )
+    assert app.ask("GET", "/" + found["package"].removeprefix("http://localhost"), token=None).status == 200
+    assert fetch("installed_version=1.1").json["version"] == "1.1", (
+        "so that automatic updates can be turned on"
+    )
+    old = fetch("installed_version=1.0&php=7.4").json
+    assert (old["version"], "download_url" in old) == ("1.0", False), "1.1 needs a newer PHP"
+    assert fetch("&".join("a=b" for _ in range(200))).json["version"] == "1.1"
+    app.ask("PATCH", f"/licenses/{license['id']}", {"expires_at": "2020-01-01T00:00:00Z"})
+    lapsed = fetch("installed_version=1.0")
+    assert (lapsed.json["version"], "download_url" in lapsed.json, lapsed.json["package"]) == (
+        "1.1",
+        False,
+        "",
+    )
+    assert (lapsed.status, lapsed.headers["keywright-update"]) == (200, "newer_not_covered, expired")
+    assert "renewed" in lapsed.json["upgrade_notice"]
+    assert fetch("", "//u/upd_wrong/paint/wordpress.json").status == 403
+    assert app.ask("PATCH", "/products/17", {"updates": "open"}).status == 200
+    assert fetch("installed_version=1.0", "//u/open/paint/wordpress.json").json["version"] == "1.1"

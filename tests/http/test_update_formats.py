@@ -351,6 +351,7 @@ def test_the_addresses_of_all_frameworks_are_known() -> None:
         "electron-updater": "https://example.com/u/open/paint/",
         "Velopack": "https://example.com/u/open/paint/",
         "Sparkle, WinSparkle, NetSparkle": "https://example.com/u/open/paint/appcast.xml",
+        "WordPress": "https://example.com/u/open/paint/wordpress.json",
     }
     reference = (Path(__file__).parents[2] / "docs" / "reference" / "v3.md").read_text(encoding="utf-8")
     _, table, _ = re.split("<!-- /?update-addresses -->", reference)
@@ -358,5 +359,5 @@ def test_the_addresses_of_all_frameworks_are_known() -> None:
         assert f"| {framework} | `{address}` |" in table
     modules = Path(update_formats.__file__).parent.glob("*.py")
     lengths = {one.stem: len(one.read_text(encoding="utf-8").splitlines()) for one in modules}
-    assert lengths.keys() - {"__init__"} == {"tauri", "verbatim"}
+    assert lengths.keys() - {"__init__"} == {"tauri", "verbatim", "wordpress"}
     assert max(lengths.values()) < 100, "a format is one short file"

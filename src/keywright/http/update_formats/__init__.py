@@ -31,7 +31,9 @@ class UpdateRequest(NamedTuple):
     by_hand: bool
     words: tuple[str, ...]
 
-    async def check(self, file_name: str | None = None, **asked: Any) -> CheckedUpdate:
+    async def check(
+        self, file_name: str | None = None, *, is_shown: bool = False, **asked: Any
+    ) -> CheckedUpdate:
         """What may be had: the newest release, or a file by its name. Raises ``DownloadRefused`` for a
         license, device or product that gets nothing.
         """
@@ -41,6 +43,7 @@ class UpdateRequest(NamedTuple):
             product=self.product,
             asked=Asked(channel=self.channel, by_hand=self.by_hand, **asked),
             file_name=file_name,
+            is_shown=is_shown,
         )
         found: CheckedUpdate = await self.call.desk.query(query, self.call)
         if found.decision.is_refused:
@@ -70,9 +73,10 @@ class Format(NamedTuple):
 
 @cache
 def list_formats() -> tuple[Format, ...]:
-    """All of them."""
+    """All of them, the one of any name last."""
     names = sorted(one.name for one in pkgutil.iter_modules(__path__, f"{__name__}."))
-    return tuple(import_module(one).FORMAT for one in names)
+    found: list[Format] = [import_module(one).FORMAT for one in names]
+    return tuple(sorted(found, key=lambda one: one.first is None))
 
 
 def list_addresses(base: str, product: int | str, token: str) -> Iterator[tuple[str, str]]:

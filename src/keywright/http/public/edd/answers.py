@@ -4,42 +4,33 @@ They touch some members also where there is nothing, and pass others to PHP's ``
 """
 
 import hashlib
-import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from functools import lru_cache
 from typing import Any
 
 import msgspec
-from markdown_it import MarkdownIt
 
 from keywright.core import errors as e
+from keywright.http.plugin_texts import (
+    banners_of,
+    date_of,
+    describe,
+    encode_astral,
+    icons_of,
+    message_of,
+    requirement,
+    sections_of,
+    tested_with,
+)
 from keywright.licensing.activations.model import Activation, LicenseView, NamedProduct
 from keywright.licensing.activations.site_handlers import SitePlace
 from keywright.licensing.activations.sites import Item
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import License, Status, order_of
-from keywright.licensing.updates.model import Known
 from keywright.licensing.updates.queries import CheckedUpdate
 from keywright.licensing.updates.rules import UpdateCode
 
 _LIFETIME, _UNLIMITED = "lifetime", "unlimited"
-_MESSAGES = {
-    UpdateCode.UNKNOWN_LICENSE: "No license key has been provided.",
-    UpdateCode.NEWER_NOT_COVERED: "The license has to be renewed for this version.",
-    UpdateCode.DISABLED: "The license is disabled.",
-    UpdateCode.INACTIVE: "The license is disabled.",
-    UpdateCode.NOT_ACTIVATED: "The license is not active on this site.",
-    UpdateCode.FINGERPRINT_REQUIRED: "The license is not active on this site.",
-}
-#: What is set in the metadata of a product: pictures, and texts of its page.
-_ICONS = {"1x": "icon_1x", "2x": "icon_2x", "svg": "icon_svg"}
-_BANNERS = {"high": "banner_high", "low": "banner_low"}
-#: MySQL of old sites keeps no character beyond the first plane.
-_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
-#: The longest text of changes, in characters.
-_MAX_CHANGES = 20_000
-_markdown = MarkdownIt("commonmark", {"html": False})
 
 
 # --- licenses -------------------------------------------------------------------------------------
@@ -139,7 +130,6 @@ def show_version(found: CheckedUpdate, slug: str, version: str, package: str) ->
     if not found.shown and (found.decision.is_refused or not version):
         return nothing(product)
     about, newest = describe(product), found.shown[0] if found.shown else None
-    code = found.decision.code
     answer = {
         "new_version": version if newest is None else newest.release.version,
         "stable_version": next((one.release.version for one in found.shown), version),
@@ -151,14 +141,14 @@ def show_version(found: CheckedUpdate, slug: str, version: str, package: str) ->
         "package": package,
         "download_link": package,
         "sections": serialize(sections_of(product, found.shown)),
-        "banners": serialize(pictures(about, _BANNERS)),
-        "icons": serialize({name: url for name, url in pictures(about, _ICONS).items() if url}),
+        "banners": serialize(banners_of(about)),
+        "icons": serialize(icons_of(about)),
         "requires": requirement(newest, "wp"),
         "requires_php": requirement(newest, "php"),
-        "tested": str((newest.release.metadata or {}).get("tested", "")) if newest else "",
+        "tested": tested_with(newest),
         "contributors": {},
     }
-    return answer if package else answer | {"msg": _MESSAGES.get(code, "")}
+    return answer if package else answer | {"msg": message_of(found.decision)}
 
 
 def nothing(product: NamedProduct | None) -> dict[str, Any]:
@@ -167,61 +157,6 @@ def nothing(product: NamedProduct | None) -> dict[str, Any]:
     name = "" if product is None else product.name or product.code or ""
     of_wrong = {"msg": f"License key is not valid for {name}".strip(), "icons": [], "banners": []}
     return dict.fromkeys(names, "") | of_wrong
-
-
-def describe(product: NamedProduct) -> dict[str, str]:
-    """The texts in the metadata of a product."""
-    kept = {} if product.metadata is None else msgspec.json.decode(product.metadata)
-    return {name: value for name, value in kept.items() if isinstance(value, str)}
-
-
-def pictures(about: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str]:
-    """Addresses of pictures; "" for those that there are not."""
-    return {size: about.get(name, "") for size, name in names.items()}
-
-
-def icons_of(about: Mapping[str, str]) -> dict[str, str]:
-    """The icons that there are."""
-    return {size: url for size, url in pictures(about, _ICONS).items() if url}
-
-
-def banners_of(about: Mapping[str, str]) -> dict[str, str]:
-    """The banners, "" for those that there are not."""
-    return pictures(about, _BANNERS)
-
-
-def sections_of(product: NamedProduct, shown: Iterable[Known]) -> dict[str, str]:
-    """The texts of a product's page: what it is, and what is new, as HTML."""
-    about, changes = describe(product), ""
-    for one in shown:
-        part = f"<h4>{one.release.version}</h4>\n{to_html(one.release.notes or '')}"
-        if len(changes) + len(part) > _MAX_CHANGES:
-            break
-        changes += part
-    description = to_html(about.get("description", product.name or ""))
-    return {"description": encode_astral(description), "changelog": encode_astral(changes)}
-
-
-@lru_cache(maxsize=512)
-def to_html(notes: str) -> str:
-    """Markdown as HTML, in which HTML is text."""
-    return str(_markdown.render(notes))
-
-
-def encode_astral(text: str) -> str:
-    """A text whose characters beyond the first plane are references."""
-    return _ASTRAL.sub(lambda one: f"&#x{ord(one[0]):x};", text)
-
-
-def requirement(newest: Known | None, name: str) -> str:
-    """The least version of what a release runs on."""
-    return "" if newest is None else newest.release.requires.get(name, "")
-
-
-def date_of(newest: Known | None) -> str:
-    """When a release was published."""
-    at = None if newest is None else newest.release.released_at
-    return "" if at is None else f"{at:%Y-%m-%d %H:%M:%S}"
 
 
 def serialize(values: Mapping[str, str]) -> str:

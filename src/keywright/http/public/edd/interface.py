@@ -70,8 +70,8 @@ class Edd:
     body_limit = untrusted_body_limit = MAX_UNTRUSTED_BODY
     has_own_credentials = True
     has_keys_in_body = True
-    tells_limits = False
-    cors_names = CorsNames(b"", b"", b"", is_always_told=False)
+    states_limits = False
+    cors_names = CorsNames(b"", b"", b"", is_always_sent=False)
 
     def __init__(self, settings: Settings, desk: Desk) -> None:
         self.desk = desk
@@ -134,7 +134,7 @@ class Edd:
             "success": False,
             "license": "invalid",
             "error": error.problem,
-            "msg": error.say(error.sentence),
+            "msg": error.fill(error.sentence),
         }
         return Answer(error.status, _encode(body), error_headers(error))
 
