@@ -307,6 +307,16 @@ def _keep_templates(folder: str) -> None:
     Environment.__init__ = init_with_cache  # type: ignore[method-assign]
 
 
+def _fork_for_tasks(command: Path) -> None:
+    """Let servers fork for backups and examinations, too."""
+    from keywright.background import daily_backup
+    from keywright.http.admin.sections import system
+
+    for module in (daily_backup, system):
+        assert module.PROGRAM
+        vars(module).update(PROGRAM=(str(command),))
+
+
 if __name__ == "__main__":
     from importlib import import_module
 
@@ -316,6 +326,7 @@ if __name__ == "__main__":
         import_module(_name)
     command_tree()
     _keep_templates(sys.argv[3])
+    _fork_for_tasks(Path(sys.argv[3], "keywright"))
     # What a server looks at when it is ready is copied then; these stay shared.
     gc.collect()
     gc.freeze()

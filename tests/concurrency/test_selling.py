@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.concurrency.instances import instances
 from tests.concurrency.selling import PLACES, Shop, Sold, sell_out, write_down
 from tests.databases import execute
@@ -22,6 +24,7 @@ def test_of_20000_attempts_on_1000_places_exactly_1000_succeed(database: str, tm
         sell_out(servers, size(20_000, 1_000_000))
 
 
+@pytest.mark.tier("rest")
 def test_of_20000_attempts_at_four_workers_on_1000_places_exactly_1000_succeed(tmp_path: Path) -> None:
     with running(tmp_path / "data", "postgresql", workers=FOUR, **NO_LIMITS) as server:
         sell_out([server])

@@ -63,6 +63,7 @@ def test_the_first_activation_of_the_readme_runs_as_written(server: RunningServe
     assert "consumer_secret" in printed or "cs_" in printed
 
 
+@pytest.mark.tier("rest")
 def test_the_tutorial_ends_with_a_licensed_program(server: RunningServer) -> None:
     tutorial = ROOT / "docs" / "tutorial" / "first-licensed-program.md"
     (program,) = blocks(tutorial, "python")
@@ -93,6 +94,7 @@ def test_the_tutorial_ends_with_a_licensed_program(server: RunningServer) -> Non
     assert "Hello!" in away
 
 
+@pytest.mark.tier("rest")
 def test_the_tutorial_of_v3_ends_with_a_program_for_a_device_and_one_for_a_team(
     server: RunningServer,
 ) -> None:
@@ -182,6 +184,7 @@ def test_the_reference_is_what_the_code_says(page: str) -> None:
     assert written == reference.PAGES[page](), "run `python -m tools.reference`"
 
 
+@pytest.mark.tier("rest")
 def test_licenses_are_brought_as_the_page_says(server: RunningServer) -> None:
     page = ROOT / "docs" / "how-to" / "import-your-licenses.md"
     table, mended, moved = (run(server, one) for one in blocks(page, "sh"))
@@ -191,6 +194,7 @@ def test_licenses_are_brought_as_the_page_says(server: RunningServer) -> None:
     assert "licenses: 3 new" in moved
 
 
+@pytest.mark.tier("rest")
 def test_a_shop_of_ones_own_sells_as_the_page_says(server: RunningServer) -> None:
     programs.program("openssl")
     made, sold, looked, bundled, named, unmatched = blocks(

@@ -10,8 +10,6 @@ from tests import forking
 from tests.docs.test_documents import ROOT, blocks
 from tests.server import environment
 
-pytestmark = pytest.mark.tier("ordinary")
-
 HOW_TO = ROOT / "docs" / "how-to"
 PAGES = {
     Shop.STRIPE: "connect-stripe.md",

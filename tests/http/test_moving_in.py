@@ -10,11 +10,10 @@ from urllib.parse import quote
 
 import pytest
 
+from tests import forking
 from tests.http.asking import Client
-from tests.server import KEYWRIGHT, NO_LIMITS, RunningServer, environment, running
+from tests.server import NO_LIMITS, RunningServer, environment, running
 from tests.shop import DEFUSE, DUMP, EXPECTED, SECRET
-
-pytestmark = pytest.mark.smoke
 
 OLD: dict[str, Any] = json.loads(EXPECTED.read_text(encoding="utf-8"))
 READS = ("ck_ro00000000000000000000000000000000000000", "cs_ro00000000000000000000000000000000000000")
@@ -24,7 +23,15 @@ READS = ("ck_ro00000000000000000000000000000000000000", "cs_ro000000000000000000
 def shop(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     with running(tmp_path_factory.mktemp("shop") / "data", database, **NO_LIMITS) as server:
         secrets = ("--defuse", str(DEFUSE), "--secret", str(SECRET))
-        command = [KEYWRIGHT, "import", "lmfwc", str(DUMP), *secrets, "--data-dir", str(server.data_dir)]
+        command = [
+            forking.command(),
+            "import",
+            "lmfwc",
+            str(DUMP),
+            *secrets,
+            "--data-dir",
+            str(server.data_dir),
+        ]
         subprocess.run(command, check=True, capture_output=True, env=environment(**server.settings))
         yield server
         server.assert_consistent()

@@ -23,8 +23,6 @@ from tests.shop_events import SECRETS, sent
 from tests.shop_scene import CLOUD, EDITOR, SHOPS
 from tests.storage.test_shop_subscriptions import FIRST_END, SECOND_END, STORIES
 
-# Several servers and dozens of events; the second attempt comes after ten seconds.
-pytestmark = pytest.mark.smoke
 NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 
 
