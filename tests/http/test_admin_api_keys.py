@@ -9,9 +9,12 @@ import pytest
 from keywright.http.pages.formats import write_day
 from keywright.provisioning.products import NameKind, SaveName
 from keywright.search.statistics import SaveCounters
+from tests.databases import KINDS
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said, title
 from tests.server import RunningServer
 from tests.tables import each_row
+
+DATABASES = ("sqlite",)
 
 _SECRETS = re.compile(r"c[ks]_[0-9a-f]{40}")
 
@@ -41,6 +44,7 @@ def events_of(ada: Visitor, name: str) -> list[str]:
     return [str(details) for (details,) in ada.server.sql(query, name)]
 
 
+@pytest.mark.databases(*KINDS)
 def test_the_secrets_of_a_new_api_key_are_shown_once_and_work(ada: Visitor) -> None:
     answer = make(ada, "shop of once")
     assert answer.status_code == 200
@@ -113,6 +117,7 @@ def test_what_is_wrong_is_said_and_nothing_is_made(
     assert ada.server.count("api_keys") == before
 
 
+@pytest.mark.databases(*KINDS)
 def test_a_revoked_api_key_is_refused_from_then_on(ada: Visitor) -> None:
     answer = make(ada, "shop of old")
     number = id_of(ada, "shop of old")

@@ -12,8 +12,11 @@ from keywright.db import Storage
 from keywright.db.schema import shop_events
 from keywright.registry import open_executor
 from tests.connections import a_sale, an_event, store, work
+from tests.databases import KINDS
 from tests.http.admin_browser import Visitor, decide, opened, said, title
 from tests.makers import create_policy
+
+DATABASES = ("sqlite",)
 
 _SECRET = re.compile(r'id="secret">(whsec_[^<]+)<')
 
@@ -102,6 +105,7 @@ def test_what_cannot_be_is_said_beside_the_field(
     assert sentence in edit(ada, number, **fields)
 
 
+@pytest.mark.databases(*KINDS)
 def test_a_sale_that_waits_is_listed_and_tried_again(ada: Visitor, bob: Visitor) -> None:
     number = add(ada, "Waiting")
     with opened(ada.server) as storage:
@@ -140,6 +144,7 @@ def sell(storage: Storage, number: int) -> None:
         work(executor, row_id)
 
 
+@pytest.mark.databases(*KINDS)
 def test_a_connection_is_removed_after_a_question(ada: Visitor) -> None:
     number = add(ada, "Removed")
     assert "The licenses that it sold stay." in said(ada.get(f"/connections/{number}/remove"))

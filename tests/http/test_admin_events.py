@@ -15,10 +15,13 @@ from keywright.identity.model import RefuseSignIn
 from keywright.licensing.activations.model import Activate
 from keywright.licensing.licenses.model import CreateLicense, DeleteLicense, Status, UpdateLicense
 from keywright.provisioning.products import NameKind, SaveName
+from tests.databases import KINDS
 from tests.http.admin_browser import Visitor, asked, decide, make_users, said
 from tests.http.admin_licenses import a_number, activate, make
 from tests.server import RunningServer, running
 from tests.tables import each_row
+
+DATABASES = ("sqlite",)
 
 #: What the tests of this module write down happened on these days.
 DAY = datetime(2024, 2, 28, 23, 59, 59, tzinfo=UTC)
@@ -202,6 +205,7 @@ def test_pages_are_as_full_without_what_is_not_shown(ada: Visitor, carol: Visito
     assert sum("Product 1 named" in row for row in rows) == 10
 
 
+@pytest.mark.databases(*KINDS)
 def test_older_events_are_a_page_away_each_once(carol: Visitor) -> None:
     many = [
         SaveName(**asked(kind=NameKind.CUSTOMER, number=number, name=f"customer {number}"))
@@ -220,6 +224,7 @@ def test_older_events_are_a_page_away_each_once(carol: Visitor) -> None:
     assert seen == [f"Customer {number} named" for number in reversed(range(120))]
 
 
+@pytest.mark.databases(*KINDS)
 def test_events_of_a_customer_or_a_product_are_found_by_number_or_name(
     server: RunningServer, carol: Visitor
 ) -> None:
@@ -254,6 +259,7 @@ def test_events_of_a_customer_or_a_product_are_found_by_number_or_name(
     assert "It is neither an ID nor a name." in said(unknown)
 
 
+@pytest.mark.databases(*KINDS)
 def test_what_is_filtered_can_be_had_as_a_file(server: RunningServer, carol: Visitor, ada: Visitor) -> None:
     customer = a_number()
     license = make(server, customer_id=customer)

@@ -7,9 +7,12 @@ import pytest
 
 from keywright.licensing.licenses.model import Order, Status
 from keywright.provisioning.licenses import IssueLicenses
+from tests.databases import KINDS
 from tests.http.admin_browser import Visitor, asked, decide, said
 from tests.http.admin_licenses import a_key, a_number, make, where_to
 from tests.server import RunningServer
+
+DATABASES = ("sqlite",)
 
 
 def choices(page: str, name: str) -> list[tuple[str, str]]:
@@ -76,6 +79,7 @@ def test_one_license_is_one(server: RunningServer, bob: Visitor) -> None:
     assert " 2 licenses " in page
 
 
+@pytest.mark.databases(*KINDS)
 def test_a_view_is_saved_under_a_name_and_is_the_users_own(
     server: RunningServer, bob: Visitor, carol: Visitor
 ) -> None:
@@ -106,6 +110,7 @@ def test_a_user_has_at_most_twenty_views(server: RunningServer, carol: Visitor) 
     assert "A view needs a name" in said(carol.get("/licenses"))
 
 
+@pytest.mark.databases(*KINDS)
 def test_a_list_is_sorted_by_customer_and_by_last_use(server: RunningServer, bob: Visitor) -> None:
     product = a_number()
     owners = {"Zeppelin Works": a_number(), "antler Press": a_number()}

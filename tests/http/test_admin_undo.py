@@ -18,10 +18,13 @@ from keywright.provisioning.policies.model import CreatePolicy
 from keywright.provisioning.policies.store import find_policy
 from keywright.provisioning.portal.model import RequestErasure
 from keywright.provisioning.store import CUSTOMERS
+from tests.databases import KINDS
 from tests.http.admin_browser import Visitor, asked, decide, look_up, said
 from tests.http.admin_licenses import a_key, a_number, activate, events, follow, found, make, where_to
 from tests.makers import NOW
 from tests.server import RunningServer
+
+DATABASES = ("sqlite",)
 
 
 def undo_form(page: httpx.Response) -> str:
@@ -167,6 +170,7 @@ def test_what_an_administrator_did_is_undone_by_administrators(
     assert found(server, gone) is not None
 
 
+@pytest.mark.databases(*KINDS)
 def test_a_deleted_license_is_brought_back(server: RunningServer, bob: Visitor, carol: Visitor) -> None:
     license = make(server, times_activated_max=2)
     place = activate(server, license)
@@ -250,6 +254,7 @@ def test_a_note_and_tags_are_undone_while_they_are_as_they_were_left(
     assert "Nothing was undone" in said(bob.get(path))
 
 
+@pytest.mark.databases(*KINDS)
 def test_changes_of_a_customer_are_undone_and_its_deletion(server: RunningServer, bob: Visitor) -> None:
     path = "/customers/8401"
     fields = {"name": "Olga Brandt", "email": "olga@example.com"}
@@ -290,6 +295,7 @@ def test_what_is_too_long_to_be_undone_is_announced(server: RunningServer, bob: 
     assert 'action="/admin/customers/8402' not in bob.get("/customers").text
 
 
+@pytest.mark.databases(*KINDS)
 def test_changes_of_a_product_are_undone_and_its_deletion(server: RunningServer, bob: Visitor) -> None:
     path, fields = "/products/8403", {"name": "Lumen", "url": "https://example.com", "features": "pro = Pro"}
     bob.post("/products/new", number="8403", **fields)
@@ -302,6 +308,7 @@ def test_changes_of_a_product_are_undone_and_its_deletion(server: RunningServer,
     assert "8403 Lumen https://example.com lumen pro Edit" in said(bob.get("/products"))
 
 
+@pytest.mark.databases(*KINDS)
 def test_changes_of_a_policy_are_undone_and_its_deletion(
     server: RunningServer, ada: Visitor, bob: Visitor
 ) -> None:

@@ -2,10 +2,14 @@
 
 import pytest
 
+from tests.databases import KINDS
 from tests.http.asking import Client, assert_refused, license_path
 from tests.server import RunningServer
 
+DATABASES = ("sqlite",)
 
+
+@pytest.mark.databases(*KINDS)
 def test_every_success_counts_by_one_and_says_the_new_value(vendor: Client, program: Client) -> None:
     key = vendor.license(times_activated_max=3)
     tokens = []
@@ -59,6 +63,7 @@ def test_validation_changes_nothing(vendor: Client, program: Client) -> None:
     assert vendor.get(license_path(key)).body == before
 
 
+@pytest.mark.databases(*KINDS)
 def test_deactivate_all_sets_the_counter_to_zero_and_frees_every_place(
     vendor: Client, program: Client
 ) -> None:
@@ -162,6 +167,7 @@ def test_every_change_is_remembered_as_an_event(
     ]
 
 
+@pytest.mark.databases(*KINDS)
 def test_a_deleted_license_takes_its_activations_with_it(
     server: RunningServer, vendor: Client, program: Client
 ) -> None:

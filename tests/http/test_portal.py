@@ -17,6 +17,7 @@ from keywright.provisioning.licenses import CustomerReference, IssueLicenses
 from keywright.provisioning.policies.model import CreatePolicy
 from keywright.provisioning.portal.model import MakePortalLink
 from keywright.provisioning.products import ProductFields, UpdateProduct
+from tests.databases import KINDS
 from tests.http.admin_browser import Visitor, asked, decide, make_users
 from tests.portal import (
     PortalVisitor,
@@ -29,6 +30,8 @@ from tests.portal import (
 )
 from tests.server import MAIL_WAITS, RunningServer, running, wait_until
 from tests.tables import each_row
+
+DATABASES = ("sqlite",)
 
 #: A key that no log may have.
 KEY = "PORTAL-CANARY-KEY-1"
@@ -106,7 +109,7 @@ RIGHTS: dict[str, tuple[str, str, bool, bool]] = {
 
 
 @pytest.mark.parametrize("who", ["stranger", "with_key", "with_mail"])
-@pytest.mark.parametrize("right", RIGHTS)
+@each_row("right", RIGHTS)
 def test_rights(
     request: pytest.FixtureRequest, server: RunningServer, license_id: int, who: str, right: str
 ) -> None:
@@ -202,6 +205,7 @@ def test_with_the_key_alone_a_device_is_freed_as_often_as_the_terms_allow(
     assert tuple(event) == ("license.deactivated", "portal")
 
 
+@pytest.mark.databases(*KINDS)
 def test_a_customer_frees_a_device_and_downloads_a_file(
     server: RunningServer, ada_id: int, with_mail: PortalVisitor
 ) -> None:
@@ -234,6 +238,7 @@ def test_a_customer_has_no_right_to_licenses_of_others(
     assert device_of(server, others_license) == device
 
 
+@pytest.mark.databases(*KINDS)
 def test_a_new_key_leaves_the_devices_and_ends_what_was_begun_with_the_old_one(
     server: RunningServer, ada_id: int, with_mail: PortalVisitor, stranger: PortalVisitor
 ) -> None:
@@ -279,6 +284,7 @@ def test_every_address_gets_the_same_bytes(server: RunningServer, path: str, fie
     assert seen[0] == seen[1]
 
 
+@pytest.mark.databases(*KINDS)
 def test_the_mail_proves_the_address(server: RunningServer, ada_id: int, with_mail: PortalVisitor) -> None:
     [(verified,)] = server.sql(f"SELECT email_verified_at FROM customers WHERE id = {ada_id}")  # noqa: S608
     assert verified is not None
@@ -448,6 +454,7 @@ def test_a_form_of_another_site_is_refused(
         assert (answer.status_code, "expired" in answer.text) == (403, True), (token, headers)
 
 
+@pytest.mark.databases(*KINDS)
 def test_export_has_what_is_stored(server: RunningServer, with_mail: PortalVisitor) -> None:
     answer = with_mail.post("/account/export")
     exported = json.loads(answer.content)
@@ -476,6 +483,7 @@ def test_an_export_of_very_many_licenses_is_left_to_the_vendor(
     assert stranger.post("/account/export").status_code == 429
 
 
+@pytest.mark.databases(*KINDS)
 def test_a_request_for_erasure_is_seen_by_administrators(
     server: RunningServer, ada: Visitor, ada_id: int, with_mail: PortalVisitor
 ) -> None:
@@ -639,6 +647,7 @@ def test_support_gives_a_license_a_new_key(server: RunningServer, ada_id: int) -
     assert server.sql("SELECT times_activated FROM licenses WHERE id = ?", number) == [(1,)]
 
 
+@pytest.mark.databases(*KINDS)
 def test_support_makes_a_link_for_a_customer(
     server: RunningServer, bob: Visitor, carol: Visitor, ada_id: int, stranger: PortalVisitor
 ) -> None:

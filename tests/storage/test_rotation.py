@@ -47,7 +47,7 @@ from tests.storage.test_secrecy import as_answer
 
 DATABASES = ("sqlite",)
 
-pytestmark = pytest.mark.tier("ordinary")
+pytestmark = pytest.mark.tier("rest")
 
 pytestmark = pytest.mark.usefixtures("programs")
 
