@@ -4,13 +4,17 @@ import base64
 import hashlib
 import os
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from keywright.core.command import Context, Origin
+from keywright.identity.model import Permissions
 from keywright.maintenance import doctor
 from keywright.provisioning.releases import files
+from keywright.search.statistics import SaveCounters
 from tests.http.v3_app import App, Reply, open_app
 from tests.unit.test_versions import CONTENT, MINISIGN_KEY, minisign
 
@@ -237,3 +241,47 @@ def test_the_doctor_finds_bytes_that_are_missing_altered_or_of_no_release(app: A
     assert found.keys() == {"release_file.missing", "release_file.altered", "release_file.stray"}
     assert "a.msi" in found["release_file.missing"]
     assert "b.msi" in found["release_file.altered"]
+
+
+def test_the_vendors_key_downloads_a_file_of_a_product_that_is_closed(app: App) -> None:
+    release = a_release(app)
+    file, elsewhere = add_file(app, release), {"url": "https://example.com/a", "size": 7, "sha256": SHA256}
+    path = f"/files/{file}/content"
+    assert app.ask("GET", path).status == 404, "its bytes are not there"
+    upload(app, file)
+    app.ask("PATCH", "/products/17", {"updates": "closed"})
+    got = app.ask("GET", path, headers={"Range": "bytes=4-8"})
+    assert (got.status, got.body, got.headers["etag"]) == (206, CONTENT[4:9], f'"{SHA256}"')
+    assert app.ask("GET", path, token=app.issue_token(Permissions.READ, product_id=17)).body == CONTENT
+    other = app.issue_token(Permissions.READ, product_id=18)
+    client = app.issue_token(Permissions.CLIENT)
+    tokens = (other, client, None)
+    assert [app.ask("GET", path, token=one).status for one in tokens] == [404, 403, 401]
+    away = add_file(app, release, "away.msi", **elsewhere)
+    assert app.ask("GET", f"/files/{away}/content").status == 400, "a client would repeat its key there"
+
+
+def test_what_was_counted_of_a_release_is_listed_by_day(app: App) -> None:
+    release, other = a_release(app), a_release(app, "2.0")
+    today = datetime.now(UTC).replace(hour=12)
+    for days, amounts in (
+        (40, {(release, "checks"): 1}),
+        (2, {(release, "checks"): 3, (release, "downloads"): 2, (other, "offers"): 5}),
+        (2, {(release, "checks"): 4}),
+        (0, {(release, "offers"): 7}),
+    ):
+        context = Context(today - timedelta(days=days), Origin("task:test", "", ""))
+        app.do(SaveCounters(context=context, releases=amounts))
+    found = app.ask("GET", f"/releases/{release}/uses").json
+    days_of = [f"{today - timedelta(days=days):%Y-%m-%d}" for days in (2, 0)]
+    assert found == {
+        "items": [
+            {"day": days_of[0], "checks": 7, "offers": 0, "downloads": 2},
+            {"day": days_of[1], "checks": 0, "offers": 7, "downloads": 0},
+        ],
+        "next_cursor": None,
+    }
+    assert len(app.ask("GET", f"/releases/{release}/uses?days=2").json["items"]) == 1
+    assert len(app.ask("GET", f"/releases/{release}/uses?days=41").json["items"]) == 3
+    stranger = app.issue_token(Permissions.READ, product_id=18)
+    assert app.ask("GET", f"/releases/{release}/uses", token=stranger).status == 404

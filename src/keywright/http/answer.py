@@ -1,12 +1,16 @@
 """Answers, and the headers that they have in common over every interface."""
 
+import os
 from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
+from urllib.parse import quote
 
 import msgspec
-from starlette.responses import Response
+from starlette.responses import FileResponse, Response
 from starlette.types import ASGIApp
 
 from keywright.core import errors as e
+from keywright.licensing.updates.model import ReleaseFile
 
 Headers = tuple[tuple[bytes, bytes], ...]
 
@@ -15,6 +19,7 @@ JSON = (b"content-type", b"application/json; charset=UTF-8")
 COMMON_HEADERS: Headers = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 #: The server does not read the rest of the request.
 CLOSE = (b"connection", b"close")
+BYTES_TYPE = "application/octet-stream"
 _CHALLENGE = (b"www-authenticate", b'Basic realm="Keywright", charset="UTF-8"')
 
 
@@ -65,3 +70,53 @@ def to_response(answer: Answer) -> Response:
     """The answer as a Starlette response."""
     headers = {name.decode(): value.decode() for name, value in answer.headers}
     return Response(answer.body, answer.status, headers, media_type=answer.content_type[1].decode())
+
+
+class _File(FileResponse):
+    """A file in pieces of 256 KiB."""
+
+    chunk_size = 256 * 1024
+    #: electron-updater asks for up to 500 pieces of a new version at once, and gets the others from the old.
+    max_ranges = 1000
+
+
+def answer_file(folder: Path, accel: str | None, file: ReleaseFile, *, has_credentials: bool) -> Answer:
+    """The answer with the bytes of a file, from the folder of files, by nginx where there is its internal
+    location, or a redirect to the vendor's place. Raises ``CredentialsElsewhere`` and ``FilesUnavailable``.
+    """
+    headers = {**_headers_of(file), "Content-Type": file.content_type or BYTES_TYPE}
+    if file.url is not None:
+        if has_credentials:
+            # Clients repeat the header where they are sent.
+            raise e.CredentialsElsewhere
+        return Answer(302, b"", ((b"location", file.url.encode()), (b"referrer-policy", b"no-referrer")))
+    place = folder / (file.sha256 or "")[:2] / (file.sha256 or "")
+    if accel is not None:
+        location = f"{accel}/{place.parent.name}/{place.name}"
+        some = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+        kind = some.pop()
+        return Answer(200, b"", (*some, (b"x-accel-redirect", location.encode())), content_type=kind)
+    _require_whole(place, file)
+    answer = Answer(200, b"")
+    answer.app = _File(place, headers=headers, media_type=headers["Content-Type"])
+    return answer
+
+
+def _headers_of(file: ReleaseFile) -> dict[str, str]:
+    return {
+        "ETag": f'"{file.sha256}"',
+        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name, safe='')}",
+        "Accept-Ranges": "bytes",
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+    }
+
+
+def _require_whole(place: Path, file: ReleaseFile) -> None:
+    """Raise ``FilesUnavailable`` for a file that is missing or has lost bytes; the doctor says more."""
+    try:
+        size = os.stat(place).st_size
+    except OSError as problem:
+        raise e.FilesUnavailable(str(problem)) from problem
+    if size != file.size:
+        raise e.FilesUnavailable(f"{place} has {size} bytes, not {file.size}")

@@ -24,7 +24,7 @@ from keywright.licensing.licenses.model import License
 from keywright.licensing.updates.model import Release, ReleaseState
 from keywright.licensing.updates.queries import ExplainRelease, explain_release
 from keywright.licensing.updates.rules import UpdateCode
-from keywright.licensing.updates.store import RELEASES, count_uses, list_files, list_newest_notices
+from keywright.licensing.updates.store import RELEASES, list_files, list_newest_notices, list_uses
 from keywright.provisioning.customers import read_note
 from keywright.provisioning.policies import store as policy_store
 from keywright.provisioning.products import NameKind
@@ -143,13 +143,14 @@ def read_release(tx: ReadTransaction, id: int, license_id: int | None, now: date
     if release is None:
         raise NoSuchAddress
     query = ExplainRelease(release_id=id, now=now, license_id=license_id)
+    uses = list_uses(tx, id, int(now.timestamp()) // 86_400 - 29)
     return {
         "release": release,
         "product": PRODUCTS.find(tx, release.product_id),
         "files": list_files(tx, [id]).get(id, []),
         "rules": _explain(tx, query),
         "states": translate_states(),
-        "uses": count_uses(tx, id, int(now.timestamp()) // 86_400 - 29),
+        "uses": [sum(some) for some in zip(*uses, strict=True)] or [0] * 4,
     }
 
 

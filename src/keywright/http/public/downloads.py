@@ -1,20 +1,17 @@
 """Downloads of files of releases, by ticket: the ticket is the credential, and the gate is asked again."""
 
-import os
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import msgspec
-from starlette.responses import FileResponse
 from starlette.types import Receive, Scope
 
 from keywright.config import Settings
 from keywright.core import errors as e
 from keywright.core.crypto import KeyRing
 from keywright.engine.desk import Desk
-from keywright.http.answer import Answer, error_headers
+from keywright.http.answer import Answer, answer_file, error_headers
 from keywright.http.middleware.call import Call
 from keywright.http.middleware.cors import CorsNames
 from keywright.http.middleware.routing import Address, Right
@@ -24,7 +21,6 @@ from keywright.licensing.updates.model import ReleaseFile
 from keywright.licensing.updates.queries import Download, FindDownload
 from keywright.licensing.updates.tickets import read_ticket
 
-_TYPE = "application/octet-stream"
 #: The caller, of a request with an ``Authorization``.
 _WITH_CREDENTIALS = "program:with-credentials"
 
@@ -36,14 +32,6 @@ class _Action(NamedTuple):
     right: Right
     changes: bool
     answer: Callable[[Any], Awaitable[Any]]
-
-
-class _File(FileResponse):
-    """A file in pieces of 256 KiB."""
-
-    chunk_size = 256 * 1024
-    #: electron-updater asks for up to 500 pieces of a new version at once, and gets the others from the old.
-    max_ranges = 1000
 
 
 class Downloads:
@@ -119,39 +107,4 @@ class Downloads:
 
     def send(self, call: Call, file: ReleaseFile) -> Answer:
         """The answer with the file. Raises ``CredentialsElsewhere`` and ``FilesUnavailable``."""
-        headers = {**_headers_of(file), "Content-Type": file.content_type or _TYPE}
-        if file.url is not None:
-            if call.actor == _WITH_CREDENTIALS:
-                # Clients repeat the header where they are sent.
-                raise e.CredentialsElsewhere
-            return Answer(302, b"", ((b"location", file.url.encode()), (b"referrer-policy", b"no-referrer")))
-        place = self._folder / (file.sha256 or "")[:2] / (file.sha256 or "")
-        if self._accel is not None:
-            location = f"{self._accel}/{place.parent.name}/{place.name}"
-            some = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-            kind = some.pop()
-            return Answer(200, b"", (*some, (b"x-accel-redirect", location.encode())), content_type=kind)
-        _require_whole(place, file)
-        answer = Answer(200, b"")
-        answer.app = _File(place, headers=headers, media_type=headers["Content-Type"])
-        return answer
-
-
-def _headers_of(file: ReleaseFile) -> dict[str, str]:
-    return {
-        "ETag": f'"{file.sha256}"',
-        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name, safe='')}",
-        "Accept-Ranges": "bytes",
-        "X-Content-Type-Options": "nosniff",
-        "Referrer-Policy": "no-referrer",
-    }
-
-
-def _require_whole(place: Path, file: ReleaseFile) -> None:
-    """Raise ``FilesUnavailable`` for a file that is missing or has lost bytes; the doctor says more."""
-    try:
-        size = os.stat(place).st_size
-    except OSError as problem:
-        raise e.FilesUnavailable(str(problem)) from problem
-    if size != file.size:
-        raise e.FilesUnavailable(f"{place} has {size} bytes, not {file.size}")
+        return answer_file(self._folder, self._accel, file, has_credentials=call.actor == _WITH_CREDENTIALS)

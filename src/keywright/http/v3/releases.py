@@ -2,28 +2,31 @@
 
 import asyncio
 from collections.abc import Callable
+from datetime import date, timedelta
 from functools import partial
 from typing import Annotated, Any
 
-from msgspec import Struct, defstruct
+from msgspec import Meta, Struct, defstruct
 from msgspec.structs import asdict, fields
 
-from keywright.core.errors import BodyIncomplete, BodyTooLarge, FilesUnavailable, RequestTooSlow
+from keywright.core.errors import BodyIncomplete, BodyTooLarge, FilesUnavailable, NotFound, RequestTooSlow
 from keywright.core.fields import Time, about
-from keywright.http.answer import Answer
+from keywright.http.answer import BYTES_TYPE, Answer, answer_file
 from keywright.http.middleware.routing import Right
 from keywright.http.v3.answers import created, etag_of, no_content, ok
 from keywright.http.v3.call import Call
 from keywright.http.v3.crud import Texts, crud_routes
-from keywright.http.v3.fields import Body
+from keywright.http.v3.fields import Body, Query
 from keywright.http.v3.route import Route
 from keywright.http.v3.schemas import Page
+from keywright.licensing.updates import model
 from keywright.licensing.updates.model import Release, ReleaseFile, Storage
 from keywright.provisioning.releases import commands
 from keywright.provisioning.releases.commands import RELEASE, Digests, ReleaseWithFiles
 from keywright.provisioning.releases.fields import NewFile
 from keywright.provisioning.releases.files import Upload, check_files, receiving
 from keywright.provisioning.releases.handlers import require_uploadable
+from keywright.search.statistics import MAX_VERSION_DAYS
 
 #: How long a piece of an upload may take to come, in seconds, and how many bytes are written at once.
 _PIECE_TIMEOUT, _WRITTEN_AT_ONCE = 30, 1 << 20
@@ -195,6 +198,50 @@ async def _write_pieces(call: Call, upload: Upload) -> None:
             return
 
 
+async def download_release_file(call: Call) -> Answer:
+    """Download the bytes of a file.
+
+    Of a release in any state, also of a product that is `closed`. The bytes of a file with a `url` are there.
+    """
+
+    def write(found: tuple[Release, ReleaseFile]) -> Answer:
+        settings, file = call.settings, found[1]
+        if not file.is_there:
+            raise NotFound(f"file {file.id}")
+        return answer_file(settings.files_folder, settings.files_accel_path, file, has_credentials=True)
+
+    return await call.ask(commands.GetFile(**_about(call, "file_id")), write)
+
+
+class UsesQuery(Query):
+    """How far back."""
+
+    days: Annotated[Annotated[int, Meta(ge=1, le=MAX_VERSION_DAYS)], about("The days up to today.", 30)] = 30
+
+
+class UsesOfDay(Struct):
+    """What was counted of a release on a day (UTC)."""
+
+    day: Annotated[date, about("The day.", "2026-11-27")]
+    checks: Annotated[int, about("Checks by programs that have the release.", 40)]
+    offers: Annotated[int, about("Checks that it was offered to.", 12)]
+    downloads: Annotated[int, about("Its downloads, by their first byte.", 9)]
+
+
+async def list_release_uses(call: Call, query: UsesQuery) -> Answer:
+    """List what was counted of a release.
+
+    The oldest day first; a day without any is left out. It is counted within a minute or so.
+    """
+    asked = commands.ListUses(**_about(call, "release_id"), now=call.now, days=query.days)
+    epoch = date(1970, 1, 1)
+
+    def write(found: list[model.UsesOfDay]) -> Answer:
+        return ok(Page([UsesOfDay(epoch + timedelta(days=day), *rest) for day, *rest in found], None))
+
+    return await call.ask(asked, write)
+
+
 _ONE, _FILE = "/releases/{release_id}", "/files/{file_id}"
 _FILES = f"{_ONE}/files"
 _NOT_READY = ("not_found", "release_not_ready")
@@ -249,6 +296,24 @@ ROUTES = (
     _route("GET", _FILES, Right.READ, list_release_files, gives=Page[File], refusals=("not_found",)),  # type: ignore[valid-type]
     _route("GET", _FILE, Right.READ, get_release_file, gives=File, refusals=("not_found",)),
     _route("DELETE", _FILE, Right.WRITE, delete_release_file, status=204, refusals=_NOT_READY),
+    _route(
+        "GET",
+        f"{_FILE}/content",
+        Right.READ,
+        download_release_file,
+        refusals=("not_found",),
+        produces=(BYTES_TYPE,),
+    ),
+    _route(
+        "GET",
+        f"{_ONE}/uses",
+        Right.READ,
+        list_release_uses,
+        query=UsesQuery,
+        gives=Page[UsesOfDay],
+        refusals=("not_found",),
+        example={"days": "30"},
+    ),
     _route(
         "PUT",
         f"{_FILE}/content",

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta, Struct, field
 
@@ -115,6 +115,17 @@ class ReleaseFile(Struct, frozen=True, kw_only=True):
     def is_there(self) -> bool:
         """Whether its bytes can be downloaded."""
         return self.url is not None or self.stored_at is not None
+
+
+class UsesOfDay(NamedTuple):
+    """How often programs that have a release asked for updates on a day (the number of days since 1970), it
+    was offered, and it was downloaded.
+    """
+
+    day: int
+    checks: int
+    offers: int
+    downloads: int
 
 
 class Known(Struct, frozen=True, gc=False):

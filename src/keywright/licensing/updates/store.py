@@ -22,6 +22,7 @@ from keywright.licensing.updates.model import (
     Release,
     ReleaseFile,
     ReleaseState,
+    UsesOfDay,
 )
 from keywright.licensing.updates.notices import Notice, NoticeState, order_notices
 from keywright.licensing.updates.rules import Subject
@@ -221,15 +222,12 @@ def end_tokens(tx: WriteTransaction, license_ids: Iterable[int]) -> None:
     _END_TOKENS.execute(tx.connection, [{"where_license_id": one} for one in license_ids])
 
 
-def count_uses(tx: ReadTransaction, release_id: int, since_day: int) -> tuple[int, int, int]:
-    """How often programs that have a release asked for updates, it was offered, and it was downloaded, since
-    a day (the number of days since 1970).
-    """
+def list_uses(tx: ReadTransaction, release_id: int, since_day: int) -> list[UsesOfDay]:
+    """What was counted of a release since a day (the number of days since 1970), the oldest first."""
     counts = release_counts.c
-    sums = [func.coalesce(func.sum(one), 0) for one in (counts.checks, counts.offers, counts.downloads)]
-    query = select(*sums).where(counts.release_id == release_id, counts.day >= since_day)
-    checks, offers, downloads = tx.connection.execute(query).one()
-    return int(checks), int(offers), int(downloads)
+    query = select(counts.day, counts.checks, counts.offers, counts.downloads)
+    query = query.where(counts.release_id == release_id, counts.day >= since_day).order_by(counts.day)
+    return [UsesOfDay(*row) for row in tx.connection.execute(query)]
 
 
 def delete_files(tx: WriteTransaction, release_id: int) -> None:

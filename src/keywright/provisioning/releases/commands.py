@@ -114,6 +114,15 @@ class ListFiles(Query, frozen=True, kw_only=True):
     only_product_id: int | None = None
 
 
+class ListUses(Query, frozen=True, kw_only=True):
+    """What was counted of a release on so many days up to today."""
+
+    release_id: int
+    now: datetime
+    days: int
+    only_product_id: int | None = None
+
+
 class ReleaseWithFiles(Struct, frozen=True):
     """A release, its files by name, and the public keys of its product."""
 

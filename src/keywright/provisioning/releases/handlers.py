@@ -19,7 +19,7 @@ from keywright.core.errors import (
 from keywright.events import nouns
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing.updates import store
-from keywright.licensing.updates.model import STABLE, Release, ReleaseFile, ReleaseState
+from keywright.licensing.updates.model import STABLE, Release, ReleaseFile, ReleaseState, UsesOfDay
 from keywright.licensing.updates.store import FILES, RELEASES
 from keywright.licensing.updates.versions import version_key
 from keywright.provisioning.products import Product
@@ -29,6 +29,7 @@ from keywright.provisioning.releases.commands import (
     DeleteFile,
     GetFile,
     ListFiles,
+    ListUses,
     PublishRelease,
     ReleaseWithFiles,
     StoreContent,
@@ -280,6 +281,15 @@ def find_with_files(tx: Any, release_id: int, only_product_id: int | None = None
     return ReleaseWithFiles(release, tuple(files), tuple(product.public_keys if product else ()))
 
 
+def list_uses(read: Any, query: ListUses) -> list[UsesOfDay]:
+    """What was counted of a release, by day. Raises ``NotFound``."""
+    release = RELEASES.find(read.tx, query.release_id)
+    if release is None or query.only_product_id not in (None, release.product_id):
+        raise NotFound(f"release {query.release_id}")
+    today = int(query.now.timestamp()) // 86_400
+    return store.list_uses(read.tx, release.id, today - query.days + 1)
+
+
 HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = {
     **nouns.handlers_of(RULES),
     PublishRelease: publish,
@@ -292,4 +302,5 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     **nouns.query_handlers_of(RULES),
     GetFile: get_file,
     ListFiles: list_files,
+    ListUses: list_uses,
 }
