@@ -24,7 +24,10 @@ _FILES = {
     "c": ("CMakeLists.txt", "keywright.c", "keywright.h", "keywright_client.pc.in"),
     "csharp": ("Ed25519.cs", "Json.cs", "Keywright.cs", "Keywright.csproj"),
     "go": ("go.mod", "keywright.go"),
-    "javascript": ("browser.d.ts", "browser.js", "keywright.d.ts", "keywright.js", "package.json"),
+    "javascript": (
+        *("browser.d.ts", "browser.js", "keywright.d.ts", "keywright.js", "package.json"),
+        *("updates.d.ts", "updates.js"),
+    ),
     "php": ("composer.json", "keywright.php"),
 }
 #: 1980, the first year that a zip knows.

@@ -36,8 +36,8 @@ export async function checkForUpdate({ url, publicKeys, timeout = 10_000, ...ask
   return await verifyUpdate(text, { publicKeys, nonce, body }).catch(async (error) => {
     if (error.code !== "header") throw error;
     const sets = JSON.parse(await send(`${server}/v3/signing-keys`, { signal, redirect: "error" })).keys;
-    const newer = await followKeySets(publicKeys, sets, Date.now() / 1000);
-    return await verifyUpdate(text, { publicKeys: newer, nonce, body });
+    const { keys } = await followKeySets(publicKeys, sets, Date.now() / 1000);
+    return await verifyUpdate(text, { publicKeys: keys, nonce, body });
   });
 }
 

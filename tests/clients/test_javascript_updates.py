@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from tests.clients.test_python_server import Vendor
 from tests.clients.test_python_updates import CONTENT, OTHER_KEY, publish
+from tests.makers import rotate_key
 from tests.server import NO_LIMITS, running
 from tests.unit.test_versions import MINISIGN_KEY
 
@@ -87,3 +89,7 @@ def test_a_program_updates_from_1_to_2_and_is_held_back(vendor: Vendor, tmp_path
     assert run(appVersion="2.0")["code"] == "up_to_date"
     vendor.call("PATCH", path, expires_at="2026-01-01T00:00:00Z")
     assert run()["codes"] == ["newer_not_covered", "expired"]
+    pinned = [vendor.public_key]
+    vendor.change_signing_key(rotate_key(now=datetime.now(UTC)))
+    assert vendor.public_key not in pinned
+    assert run(publicKeys=pinned)["code"] == "newer_not_covered", "the older key has signed the newer one"

@@ -56,6 +56,17 @@ def test_every_package_has_the_version_its_changes_and_the_license(built: Path, 
         assert {"CHANGELOG.md", "LICENSE", "README.md"} <= found, archive.name
 
 
+def test_the_npm_package_has_every_file_that_it_names(built: Path, tmp_path: Path) -> None:
+    unpack(built / f"keywright-client-{VERSION}.tgz", tmp_path)
+    described = json.loads((tmp_path / "package" / "package.json").read_text())
+    named = {
+        path.removeprefix("./")
+        for one in described["exports"].values()
+        for path in (one.values() if isinstance(one, dict) else [one])
+    }
+    assert {*named, *described["files"]} == set(files_of(tmp_path / "package"))
+
+
 @pytest.fixture
 def node_program(built: Path, tmp_path: Path) -> Path:
     """The folder of a program whose node_modules have the package."""
