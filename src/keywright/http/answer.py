@@ -80,7 +80,9 @@ class _File(FileResponse):
     max_ranges = 1000
 
 
-def answer_file(folder: Path, accel: str | None, file: ReleaseFile, *, has_credentials: bool) -> Answer:
+def answer_file(
+    folder: Path, accel: str | None, file: ReleaseFile, if_range: bytes | None, *, has_credentials: bool
+) -> Answer:
     """The answer with the bytes of a file, from the folder of files, by nginx where there is its internal
     location, or a redirect to the vendor's place. Raises ``CredentialsElsewhere`` and ``FilesUnavailable``.
     """
@@ -91,8 +93,10 @@ def answer_file(folder: Path, accel: str | None, file: ReleaseFile, *, has_crede
             raise e.CredentialsElsewhere
         return Answer(302, b"", ((b"location", file.url.encode()), (b"referrer-policy", b"no-referrer")))
     place = folder / (file.sha256 or "")[:2] / (file.sha256 or "")
-    if accel is not None:
+    # nginx does not know the ETag: it would send the whole file to a client that goes on where it stopped.
+    if accel is not None and if_range != headers["ETag"].encode():
         location = f"{accel}/{place.parent.name}/{place.name}"
+        del headers["Accept-Ranges"]  # nginx adds its own.
         some = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
         kind = some.pop()
         return Answer(200, b"", (*some, (b"x-accel-redirect", location.encode())), content_type=kind)

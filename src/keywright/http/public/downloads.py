@@ -107,4 +107,6 @@ class Downloads:
 
     def send(self, call: Call, file: ReleaseFile) -> Answer:
         """The answer with the file. Raises ``CredentialsElsewhere`` and ``FilesUnavailable``."""
-        return answer_file(self._folder, self._accel, file, has_credentials=call.actor == _WITH_CREDENTIALS)
+        is_known = call.actor == _WITH_CREDENTIALS
+        if_range = call.headers.get(b"if-range")
+        return answer_file(self._folder, self._accel, file, if_range, has_credentials=is_known)

@@ -208,7 +208,8 @@ async def download_release_file(call: Call) -> Answer:
         settings, file = call.settings, found[1]
         if not file.is_there:
             raise NotFound(f"file {file.id}")
-        return answer_file(settings.files_folder, settings.files_accel_path, file, has_credentials=True)
+        folder, accel = settings.files_folder, settings.files_accel_path
+        return answer_file(folder, accel, file, call.headers.get(b"if-range"), has_credentials=True)
 
     return await call.ask(commands.GetFile(**_about(call, "file_id")), write)
 

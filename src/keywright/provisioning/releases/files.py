@@ -68,7 +68,9 @@ class Upload:
         self._file.flush()
         os.fsync(self._file.fileno())
         place = path_of(self._folder, sha256)
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # nginx may send them, as a member of the group.
+        os.fchmod(self._file.fileno(), 0o640)
+        place.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
         rename_durably(Path(self._file.name), place, is_overwriting=True)
         sync_folder(place.parent.parent)
 
@@ -95,7 +97,8 @@ def path_of(folder: Path, sha256: str) -> Path:
 def receiving(folder: Path, max_bytes: int) -> Iterator[Upload]:
     """Receive the bytes of a file; nothing is left of them unless ``finish`` was called."""
     incoming = folder / _INCOMING
-    incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+    incoming.mkdir(mode=0o700, exist_ok=True)
     _delete_left(incoming)
     with NamedTemporaryFile(dir=incoming, delete=False) as file:
         try:
