@@ -1,8 +1,13 @@
 """The documents of v3 as the server gives them: the page, the OpenAPI document, the problem pages."""
 
+import asyncio
 import re
 
+from starlette.requests import Request
+
+from keywright.config import Settings
 from keywright.core.errors.problems import PROBLEMS
+from keywright.http.openapi.routes import Documents
 from keywright.http.openapi.yaml import write_yaml
 from tests.http.asking import Client
 
@@ -34,6 +39,38 @@ def test_the_document_is_there_in_yaml(program: Client) -> None:
     assert (reply.status, reply.header("content-type")) == (200, "application/yaml")
     assert reply.body.decode() == write_yaml(program.get("/openapi/v3.json").json)
     assert program.get("/v3/openapi.yaml").body == reply.body
+
+
+def test_documents_are_pages_and_markdown_and_are_found(program: Client) -> None:
+    page = program.get("/docs/how-to/how-to-leave")
+    assert (page.status, '<h1 id="how-to-leave">' in page.body.decode()) == (200, True)
+    assert "script-src" not in (page.header("content-security-policy") or "")
+    assert "form-action 'self'" in (page.header("content-security-policy") or "")
+    written = program.get("/docs/how-to/how-to-leave.md")
+    assert written.header("content-type") == "text/markdown; charset=utf-8"
+    assert written.body.decode().startswith("# How to leave\n")
+    listed = program.get("/llms.txt").body.decode()
+    assert listed.startswith("# Keywright\n\n> ")
+    for address in re.findall(r"\((http[^)]*/(?:docs/reference|openapi)[^)]*)\)", listed):
+        assert program.get("/" + address.split("/", 3)[3]).status == 200, address
+    assert "Upgrade and downgrade a customer" in program.get("/docs").body.decode()
+    found = program.get("/docs?q=leaving%20%3Cscript%3E").body.decode()
+    assert ('href="/docs/how-to/how-to-leave"' in found, "<script>" in found) == (True, False)
+    assert program.get("/docs/images/keywright.svg").status == 200
+    assert program.get("/openapi.json").body == program.get("/openapi/v3.json").body
+    for odd in ("nothing", "..%2f..%2fREADME", "images/..%2fREADME.md", "README.md.md", "images/"):
+        assert program.get(f"/docs/{odd}").status == 404, odd
+
+
+def test_a_contact_for_flaws_is_told_where_one_is_set(program: Client) -> None:
+    assert program.get("/.well-known/security.txt").status == 404
+    documents = Documents(Settings(security_contact="mailto:security@example.com"), lambda _: True)
+    answer = asyncio.run(documents._answer_security(Request({"type": "http"})))
+    text = bytes(answer.body).decode()
+    assert re.fullmatch(
+        r"Contact: mailto:security@example.com\nExpires: \d{4}-\d\d-\d\dT00:00:00Z\nPreferred-Languages: .*\n",
+        text,
+    )
 
 
 def test_every_problem_has_a_page_for_people_and_one_for_programs(program: Client) -> None:

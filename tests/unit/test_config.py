@@ -64,6 +64,7 @@ BAD_VALUES = {
     "unknown_key_limit": "-1",
     "bad_credentials_limit": "many",
     "require_second_factor": "some",
+    "security_contact": "security@example.com",
     "oidc_issuer": "http://login.example.com",
     "oidc_client_id": "",
     "oidc_client_secret": "",

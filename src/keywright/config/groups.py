@@ -249,6 +249,15 @@ class PageSettings(BaseModel):
             "Customers in your shop", "an address such as https://shop.example.com/customers/{id}"
         ),
     )
+    security_contact: Annotated[str | None, BeforeValidator(trim)] = Field(
+        default=None,
+        pattern=r"^(https://|mailto:)[\x21-\x7e]{1,250}$",
+        description=(
+            "Where people report security flaws of this installation, for /.well-known/security.txt (RFC "
+            "9116). Default: there is no such file."
+        ),
+        json_schema_extra=in_pages("Reports of security flaws", "an address with mailto: or https://"),
+    )
     getting_started: bool = Field(
         default=True,
         description="Whether the overview shows administrators the first steps until all are done.",

@@ -66,7 +66,7 @@ class Setting(NamedTuple):
 
 
 #: The first words of the paths of pages and documents.
-_PATHS_OF_PAGES = frozenset({"admin", "healthz", "openapi", "problems", "readyz"})
+_PATHS_OF_PAGES = frozenset({"admin", "docs", "healthz", "openapi", "problems", "readyz"})
 
 
 def list_settings(settings: Settings) -> list[Setting]:

@@ -26,12 +26,15 @@ def render(template: str, **context: Any) -> str:
 
 
 @cache
-def security_policy(*, has_script: bool = False) -> str:
-    """The Content-Security-Policy of a page: its own style and script, and nothing else from anywhere."""
+def security_policy(*, has_script: bool = False, has_form: bool = False) -> str:
+    """The Content-Security-Policy of a page: its own style and script, and nothing else from anywhere; a
+    document has a form and images of this server, too.
+    """
     script = f" script-src 'sha256-{_digest(read_script())}';" if has_script else ""
+    images, target = ("data: 'self'", "'self'") if has_form else ("data:", "'none'")
     return (
-        f"default-src 'none'; style-src 'sha256-{_digest(read_style())}';{script} img-src data:; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        f"default-src 'none'; style-src 'sha256-{_digest(read_style())}';{script} img-src {images}; "
+        f"base-uri 'none'; form-action {target}; frame-ancestors 'none'"
     )
 
 

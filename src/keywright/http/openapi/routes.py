@@ -7,11 +7,12 @@ import asyncio
 import json
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Scope
 
@@ -49,6 +50,11 @@ class Documents:
             # Where people look for them, too.
             Route(f"/{settings.v3_root}/openapi.json", self._document_v3),
             Route(f"/{settings.v3_root}/openapi.yaml", self._document_v3_in_yaml),
+            Route("/openapi.json", self._document_v3),
+            Route("/llms.txt", self._list_documents),
+            Route("/.well-known/security.txt", self._answer_security),
+            Route("/docs", _answer_search),
+            Route("/docs/{name:path}", _answer_document),
             Route("/problems", _answer_problems),
             Route("/problems/{code}", _answer_problem),
         ]
@@ -83,6 +89,22 @@ class Documents:
         """Answer with the same document in YAML (RFC 9512)."""
         document = await asyncio.to_thread(_document_v3_in_yaml, self._settings)
         return Response(document, media_type="application/yaml", headers=_OF_DOCUMENTS)
+
+    async def _answer_security(self, request: Request) -> Response:
+        """Answer where flaws are reported (RFC 9116)."""
+        contact = self._settings.security_contact
+        if contact is None:
+            raise HTTPException(404)
+        expires = (datetime.now(UTC) + timedelta(days=180)).strftime("%Y-%m-%dT00:00:00Z")
+        text = f"Contact: {contact}\nExpires: {expires}\nPreferred-Languages: en\n"
+        return PlainTextResponse(text, headers={"Cache-Control": _CACHED})
+
+    async def _list_documents(self, request: Request) -> Response:
+        """Answer with the list of the documents, for programs that read."""
+        from keywright.http.openapi import library
+
+        text = await asyncio.to_thread(library.write_llms, self._find_base(request).decode())
+        return PlainTextResponse(text, headers=_OF_DOCUMENTS)
 
     def _find_base(self, request: Request) -> bytes:
         """The server's URL as the reader knows it."""
@@ -133,6 +155,35 @@ def _document_v3_in_yaml(settings: Settings) -> bytes:
     return write_yaml(json.loads(_document_v3(settings))).encode()
 
 
+async def _answer_search(request: Request) -> Response:
+    """Answer with the documents that are looked for, or with their index."""
+    from keywright.http.openapi import library, page
+
+    question = request.query_params.get("q", "")[: library.MAX_QUESTION].strip()
+    if not question:
+        return _html(await asyncio.to_thread(library.render, library.INDEX), cache=_CACHED, has_form=True)
+    found = await asyncio.to_thread(library.search, question)
+    text = page.render("document.html", title="Search", name="", html="", question=question, found=found)
+    return _html(text.encode(), has_form=True)
+
+
+async def _answer_document(request: Request) -> Response:
+    """Answer with a document, as a page or as it is written, or with one of the images."""
+    from keywright.http.openapi import library
+
+    name = request.path_params["name"]
+    if name.startswith("images/") and (image := library.find_image(name.removeprefix("images/"))) is not None:
+        return FileResponse(image, headers={"Cache-Control": _CACHED})
+    documents = await asyncio.to_thread(library.read_documents)
+    if (plain := name.removesuffix(".md")) not in documents:
+        raise HTTPException(404)
+    if plain != name:
+        return PlainTextResponse(
+            documents[plain].text, media_type="text/markdown; charset=utf-8", headers=_OF_DOCUMENTS
+        )
+    return _html(await asyncio.to_thread(library.render, name), cache=_CACHED, has_form=True)
+
+
 async def _answer_problems(request: Request) -> Response:
     """Answer with the list of problem codes."""
     if _wants_json(request):
@@ -174,11 +225,18 @@ def _json(value: object) -> Response:
     )
 
 
-def _html(page: bytes, *, has_script: bool = False, cache: str = "no-store", status: int = 200) -> Response:
+def _html(
+    page: bytes,
+    *,
+    has_script: bool = False,
+    has_form: bool = False,
+    cache: str = "no-store",
+    status: int = 200,
+) -> Response:
     from keywright.http.openapi.page import security_policy
 
     headers = {
-        "Content-Security-Policy": security_policy(has_script=has_script),
+        "Content-Security-Policy": security_policy(has_script=has_script, has_form=has_form),
         "Referrer-Policy": "no-referrer",
         "Cache-Control": cache,
     }

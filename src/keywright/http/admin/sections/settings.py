@@ -26,7 +26,7 @@ from keywright.maintenance.tasks import SaveSettings
 
 #: The groups of settings: the title of each and the settings, in the order of the page.
 _GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "address": (N_("Address and time"), ("public_url", "time_zone", "customer_link")),
+    "address": (N_("Address and time"), ("public_url", "time_zone", "customer_link", "security_contact")),
     "mail": (N_("Mails"), ("mail_from", "mail_language", "keep_mails_days")),
     "sign-in": (N_("Sign-in of users"), ("session_hours", "require_second_factor")),
     "company": (
