@@ -63,7 +63,7 @@ KEPT = (
         "for good; it is sealed",
     ),
     Kept(
-        "What a shop told of a sale",
+        "What a shop reported of a sale",
         ("shop_events.sealed_payload",),
         "`keep_shop_events_days` ({keep_shop_events_days})",
     ),
@@ -84,13 +84,13 @@ KEPT = (
     ),
     Kept("What a webhook's receiver answered", ("webhook_deliveries.answer",), "30 days"),
     Kept(
-        "Deleted licenses, to bring them back",
+        "Deleted licenses, to restore them",
         ("deleted_licenses.sealed_snapshot",),
         "`keep_deleted_days` ({keep_deleted_days}), or " + _ERASED,
     ),
     Kept("Files of exports and imports", ("job_file_chunks.sealed_content",), "24 hours after the job"),
     Kept(
-        "Users of the pages: name, e-mail address, language; their second factor",
+        "Users of the pages: name, e-mail address, language, account at the company's provider; their second factor",
         ("users.name", "users.email", "users.language", "second_factors.sealed_secret"),
         "until you disable them, and as long as their events are kept",
     ),
