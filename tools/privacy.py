@@ -90,8 +90,15 @@ KEPT = (
     ),
     Kept("Files of exports and imports", ("job_file_chunks.sealed_content",), "24 hours after the job"),
     Kept(
-        "Users of the pages: name, e-mail address, language, account at the company's provider; their second factor",
-        ("users.name", "users.email", "users.language", "second_factors.sealed_secret"),
+        "Users of the pages: name, e-mail address, language, account of the company; their second factor",
+        (
+            "users.name",
+            "users.email",
+            "users.language",
+            "users.issuer",
+            "users.subject",
+            "second_factors.sealed_secret",
+        ),
         "until you disable them, and as long as their events are kept",
     ),
     Kept(
