@@ -17,7 +17,7 @@ from keywright.engine.desk import Desk
 from keywright.maintenance.clock import is_plausible
 from keywright.maintenance.tasks import BelieveClock, FindBelieved
 
-#: A clock that goes on for so long is believed, whatever it says.
+#: A clock that goes on for so long is trusted, whatever time it shows.
 DOUBTED_FOR = timedelta(hours=48)
 #: The time between two looks, and between two saves of a moment that was believed, in seconds.
 _INTERVAL, _SAVE_INTERVAL = 10.0, 1800.0

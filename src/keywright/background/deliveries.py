@@ -300,11 +300,11 @@ class _Worker:
             self._can_step.set()
 
     def _note(self, attempt: Attempt, endpoint: Endpoint) -> None:
-        """Let the log say when a receiver begins to fail, and when it takes deliveries again."""
+        """Log when a receiver begins to fail, and when it takes deliveries again."""
         if attempt.is_delivered:
             self._outage.end()
         elif not attempt.is_hopeless:
-            # Neither the path nor what the receiver said: they may hold a secret.
+            # Neither the path nor the receiver's answer: they may hold a secret.
             reason = attempt.answer if attempt.status is None else f"status {attempt.status}"
             self._outage.note(f"{urlsplit(endpoint.url).hostname}: {reason}")
 

@@ -98,8 +98,8 @@ class Aside:
 
 
 class Waits:
-    """What the log says while a loop has to wait for the database. Calls come first, and a restart of the
-    database takes its time: only when it goes on is it worth a warning, and then one a minute.
+    """The messages of the log while a loop has to wait for the database. Calls come first, and a restart of
+    the database takes its time: only when it goes on is it worth a warning, and then one a minute.
     """
 
     def __init__(self, sentence: str) -> None:

@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 
 def mail_settings_of(settings: Settings) -> MailSettings:
-    """What these settings say about every mail."""
+    """What these settings define for every mail."""
     name, address = parseaddr(settings.mail_from or "")
     return MailSettings(name or address.rpartition("@")[2], settings.public_url, settings.mail_language)
 

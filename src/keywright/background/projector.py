@@ -115,7 +115,7 @@ def _pause_after(projected: Projected, seconds: float, share: float) -> float:
 
 
 class _Faults:
-    """Faults in a row: the pauses grow, and the log says it once."""
+    """Faults in a row: the pauses grow, and it is logged once."""
 
     def __init__(self) -> None:
         self._pause = _FIRST_PAUSE

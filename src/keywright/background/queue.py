@@ -77,7 +77,7 @@ class Handler:
         return True
 
     def stop(self, tasks: Collection[asyncio.Task[None]]) -> None:
-        """Bring the work in progress, these tasks, to its end. The desk is still open."""
+        """Finish the work in progress, these tasks. The desk is still open."""
 
     async def close(self) -> None:
         """No work is in progress any more."""
@@ -197,7 +197,7 @@ class Queue:
             await self.bell.wait(_INTERVAL * _WHEN_IDLE if in_vain > _IDLE_LOOKS else _INTERVAL)
 
     async def stop(self) -> None:
-        """Bring all work to its end."""
+        """Finish all work."""
         self.is_stopping.set()
         tasks = {handler: tuple(lane.tasks.values()) for handler, lane in self._lanes.items()}
         for handler, its_tasks in tasks.items():

@@ -61,7 +61,7 @@ _WORKERS, _QUESTIONS = 4, 4
 #: The most events that wait in memory, and those of them that need an answer of a shop; more are found in the
 #: table.
 _MAX_WAITING, _MAX_ASKING = 1_000, 500
-#: The most events in a queue that are kept there with what they say.
+#: The most events in a queue that are kept there with their contents.
 _MAX_KEPT = 50
 #: The most units and licenses of an event that is decided together with other commands.
 _SMALL = 5
@@ -77,7 +77,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class _Task:
-    """An event to work on; without what it says, it is read from the table."""
+    """An event to work on; without its contents, it is read from the table."""
 
     event_id: int
     connection_id: int
@@ -93,7 +93,7 @@ class _Turns:
 
     @asynccontextmanager
     async def wait(self, task: _Task) -> AsyncIterator[None]:
-        """Wait for a turn. Of many that wait, only some keep what they say."""
+        """Wait for a turn. Of many that wait, only some keep their contents."""
         if self.waiting >= _MAX_KEPT:
             task.event = None
         self.waiting += 1
@@ -122,7 +122,7 @@ class ShopRunner(Handler):
         self._pool = ThreadPoolExecutor(_QUESTIONS, thread_name_prefix="shops")
 
     def add(self, event_id: int, connection_id: int, event: ShopEvent | None = None) -> None:
-        """Work on this event, which was stored with a claim of this process; ``event`` is what it says, where
+        """Work on this event, which was stored with a claim of this process; ``event`` is its contents, where
         that was just read.
         """
         self._queue.begin(self, event_id, partial(self._finish, _Task(event_id, connection_id, event)))
@@ -176,7 +176,7 @@ class ShopRunner(Handler):
         return True
 
     async def _work(self, task: _Task) -> bool:
-        """Do what an event says, unless its shop has to be asked first. Raises ``Refusal``, ``_Postponed``,
+        """Apply an event, unless its shop has to be asked first. Raises ``Refusal``, ``_Postponed``,
         ``Unavailable``.
         """
         event = await self._read(task)
@@ -189,7 +189,7 @@ class ShopRunner(Handler):
         return True
 
     async def _ask_and_work(self, task: _Task) -> bool:
-        """Ask the shop for what an event leaves out, and do what it says. Raises as ``_work``."""
+        """Ask the shop for what an event leaves out, and apply it. Raises as ``_work``."""
         event = await self._read(task)
         if event is not None:
             opened = await self._desk.query(OpenConnection(connection_id=task.connection_id))
@@ -231,7 +231,7 @@ class ShopRunner(Handler):
             raise
 
     async def _decide(self, task: _Task, event: ShopEvent) -> None:
-        """Do what an event says: in several turns where that is much, or where its licenses change
+        """Apply an event: in several turns where that is much, or where its licenses change
         meanwhile.
         """
         find = FindSoldLicenses(connection_id=task.connection_id, event=event)
@@ -262,7 +262,7 @@ class ShopRunner(Handler):
         raise _Postponed(Reason.FAILED, "its licenses change again and again")
 
     async def _ask_again(self, task: _Task, event: ShopEvent) -> ShopEvent:
-        """The event with what the shop's API says now; as it is where the shop refuses to say that."""
+        """The event with the present answer of the shop's API; as it is where the shop refuses to answer."""
         opened = await self._desk.query(OpenConnection(connection_id=task.connection_id))
         with suppress(ShopRefused):
             return await self._complete(replace(event, needs_api=True), opened)

@@ -2,7 +2,7 @@
 
 Three secrets derive from one (HKDF-SHA-256, RFC 5869): one finds a license by its key (HMAC-SHA-256),
 one keeps the key unreadable at rest (AES-256-GCM, NIST SP 800-38D, random 96-bit nonce), one signs what
-strangers bring back (HMAC-SHA-256). None of them is ever in the database.
+strangers send back (HMAC-SHA-256). None of them is ever in the database.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ class KeyRing:
         self._finding = _derive(secret, b"keywright v1 find a license by its key")
         self._sealing = AESGCM(_derive(secret, b"keywright v1 seal"))
         self._signing = _derive(secret, b"keywright v1 sign")
-        #: Tells, without giving the secret away, whether a database was written with this secret.
+        #: Shows, without giving the secret away, whether a database was written with this secret.
         self.secret_id = _derive(secret, b"keywright v1 which secret is this")[:8].hex()
         self._previous = None if previous is None or previous == secret else KeyRing(previous)
         #: Each secret by itself, the current one first.

@@ -34,7 +34,7 @@ class Paging(msgspec.Struct, frozen=True):
     """The page of a list that is asked for: up to ``limit`` items after a position.
 
     ``sort`` is the name of a column, with ``-`` before it for the largest first; ties are by id. One item
-    more than ``limit`` is read: it says that there is a next page.
+    more than ``limit`` is read: it means that there is a next page.
     """
 
     sort: str = "-created_at"

@@ -45,7 +45,7 @@ def terms_of(name: str | None, email: str | None = None) -> set[str]:
 
 
 def match_for(typed: str) -> Callable[[str | None, str | None], bool]:
-    """Tells of a name and an e-mail address whether each piece that was typed, between spaces, is a part of
+    """Checks for a name and an e-mail address whether each piece that was typed, between spaces, is a part of
     the address, or words of the name, the last of which may be the beginning of one.
     """
     pieces = list(_split_pieces(typed))

@@ -13,7 +13,7 @@ from keywright.db.sqlite import connect
 
 #: The number of copies that are kept.
 KEPT = 2
-#: Bytes of the header that tell how often a file was written and by whom, and nothing of what is in it:
+#: Bytes of the header that show how often a file was written and by whom, and nothing of what is in it:
 #: https://sqlite.org/fileformat2.html#the_database_header
 _HEADER = 100
 _VARYING = (slice(18, 20), slice(24, 28), slice(40, 44), slice(92, 100))

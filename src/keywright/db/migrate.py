@@ -1,7 +1,7 @@
 """Create a database's schema, or migrate it.
 
 The previous release works with every new revision: while instances are updated one after the other, old and
-new ones share the database. The database says which revision's code is the oldest that may use it.
+new ones share the database. The database names which revision's code is the oldest that may use it.
 """
 
 from __future__ import annotations

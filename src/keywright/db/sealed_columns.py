@@ -186,7 +186,7 @@ def find_secret_ids(connection: Connection) -> SecretIds:
 
 
 def describe_missing_secrets(secret_ids: SecretIds, key_ring: KeyRing, name: str) -> str | None:
-    """Return a sentence that says which secret is needed and missing; None when none is."""
+    """Return a sentence about the secret that is needed and missing; None when none is."""
     missing = [one for one in secret_ids if one is not None and key_ring.find_ring(one) is None]
     if not missing:
         return None

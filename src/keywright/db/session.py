@@ -41,7 +41,8 @@ DEFAULTS = {
 }
 #: A session that is idle inside a transaction must not hold its locks for ever; a transaction that waits long
 #: for a lock is retried. An acknowledged commit is on disk, and on the synchronous standby if there is one,
-#: whatever the server's default is; if it is not, a warning says so. Every query has its index; a sequential
+#: whatever the server's default is; if it is not, a warning is logged. Every query has its index; a
+#: sequential
 #: scan that was planned while the table was empty must not stay when it has grown.
 _SETUP = """
 SELECT set_config('lock_timeout', '1s', false),
@@ -96,7 +97,7 @@ class Session:
     ) -> None:
         """``timeout`` limits the wait for an answer, in seconds; None waits for ever. With a ``key_ring``, a
         connection to a database that needs another secret is refused, and while there are two secrets, the
-        connection's name says so.
+        connection's name shows it.
 
         Raises ``ConfigurationError`` for a URL that libpq does not accept.
         """

@@ -35,8 +35,8 @@ class ReplicaState(NamedTuple):
 
 
 class Outage:
-    """Something that does not work for a while: the log says so when it begins, and once a minute from then
-    on, and says when it is over. May be used by several threads.
+    """Something that does not work for a while: it is logged when it begins, and once a minute from then
+    on, and when it is over. May be used by several threads.
     """
 
     def __init__(self, sentence: str, end: str, level: int = logging.ERROR) -> None:

@@ -2,7 +2,7 @@
 
 Calls wait in a lane (for changes, questions, lists, events, licenses with very many records); a lane is
 served as a batch as soon as its last batch is done. Nothing waits for a clock: a batch of one is an ordinary
-call. While the event loop brings new calls turn by turn, the lane lets them join: a batch costs little more
+call. While the event loop delivers new calls turn by turn, the lane lets them join: a batch costs little more
 than a call.
 """
 

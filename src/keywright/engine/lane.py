@@ -51,7 +51,7 @@ Item = TypeVar("Item", bound=Command | Query)
 class PendingCall(Protocol):
     """The caller that waits for an outcome."""
 
-    #: Whether the call is being decided, or was; the desk says so. Before that, nothing has happened.
+    #: Whether the call is being decided, or was; the desk sets it. Before that, nothing has happened.
     is_begun: bool
 
     @property

@@ -34,7 +34,7 @@ class Secrets(msgspec.Struct, frozen=True):
         return f"kw_{self.consumer_key[3:]}{self.consumer_secret[3:]}"
 
     def hash_fields(self) -> dict[str, Any]:
-        """The fields of ``IssueApiKey`` that these secrets say."""
+        """The fields of ``IssueApiKey`` that these secrets give."""
         return {
             "consumer_key_hash": crypto.hash_consumer_key(self.consumer_key),
             "secret_hash": crypto.hash_consumer_secret(self.consumer_secret),

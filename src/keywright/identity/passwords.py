@@ -99,5 +99,5 @@ def link_path(key_ring: KeyRing, sign_in_id: str) -> str:
 
 
 def _is_any(right: list[str], given: str) -> bool:
-    # Every one is compared: the time says nothing.
+    # Every one is compared: the time reveals nothing.
     return any([hmac.compare_digest(one.encode(), given.encode(errors="replace")) for one in right])

@@ -193,7 +193,7 @@ def find_part(tx: ReadTransaction, job: Job, order: Import, *, after: int) -> Pa
 def build_step(
     tx: ReadTransaction, order: Import, job: Job, fields: dict[str, Any], amount: int
 ) -> ImportStep:
-    """The step that brings the next parts of the table, at most so many."""
+    """The step that imports the next parts of the table, at most so many."""
     options, position = read_options(tx, job, order), job.position
     licenses: list[ImportedLicense] = []
     rejects: list[Unusable] = []

@@ -1,4 +1,4 @@
-"""Handle the commands about imports of tables: upload one, order its import, bring its licenses in steps."""
+"""Handle the commands about imports of tables: upload one, order its import, import its licenses in steps."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -80,7 +80,7 @@ def start_import(work: LicenseWork, command: StartImport) -> Job:
 
 
 def import_step(work: LicenseWork, step: ImportStep) -> Job:
-    """Bring some more licenses, and keep the lines that cannot be used. Raises ``StepOver``."""
+    """Import some more licenses, and keep the lines that cannot be used. Raises ``StepOver``."""
     job = lock_step(work, step)
     if job.finished_at is not None:
         return job

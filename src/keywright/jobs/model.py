@@ -29,7 +29,7 @@ class JobState(StrEnum):
 
 class Job(msgspec.Struct, frozen=True):
     """Long work in steps: ``done`` of ``total`` (None if it was not counted), ``refused`` of which met a
-    refusal; ``position`` is where the next step begins, ``messages`` says, line by line, why it failed and
+    refusal; ``position`` is where the next step begins, ``messages`` states, line by line, why it failed and
     what it skipped.
     """
 
@@ -165,7 +165,7 @@ class ExportStep(JobStep, frozen=True, kw_only=True):
 
 
 class ImportStep(JobStep, frozen=True, kw_only=True):
-    """Bring some more licenses of a table; ``reasons`` tell why others of these lines cannot be used, and
+    """Import some more licenses of a table; ``reasons`` are why others of these lines cannot be used, and
     ``rejects`` are those lines, to be mended. ``next_position`` is the last part of the table in this step.
     """
 
@@ -176,7 +176,7 @@ class ImportStep(JobStep, frozen=True, kw_only=True):
 
     @property
     def locks(self) -> Collection[str | int]:
-        """The licenses to bring."""
+        """The licenses to import."""
         return self.command.locks
 
 

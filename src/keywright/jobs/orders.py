@@ -70,7 +70,7 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Change the licenses with these ids, or those that match a search and exist when it is ordered.
-    ``is_from_now`` says where an extension begins; ``zone``, that it is by months of this time zone.
+    ``is_from_now`` is where an extension begins; with ``zone``, it is by months of this time zone.
     """
 
     what: What
@@ -95,8 +95,8 @@ class Export(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Import(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Bring the licenses of an uploaded table: the field of each of its columns, in their order (see
-    ``uploads.fields_by_name``), and the preset whose words it has. Settings say what is kept of addresses.
+    """Import the licenses of an uploaded table: the field of each of its columns, in their order (see
+    ``uploads.fields_by_name``), and the preset whose words it has. Settings define what is kept of addresses.
     Days without a time are of the time zone.
 
     Columns have no names here: a table without them may have a license key in its first line.

@@ -59,9 +59,9 @@ def find_unmatched(
     """The ids of those licenses, found earlier, that no longer match the search. ``now`` is the moment from
     which an expiry is counted.
 
-    This compares the fields as given, and whether there is any record of an activation. What other tables say
-    (tags, when a license was seen, what a job has changed, which user made it) is read again. The terms of a
-    search (a token, a label, an address) are ignored: a license has them for as long as it has its
+    This compares the fields as given, and whether there is any record of an activation. What other tables
+    hold (tags, when a license was seen, what a job has changed, which user made it) is read again. The terms
+    of a search (a token, a label, an address) are ignored: a license has them for as long as it has its
     activations, and one that was deleted in the last seconds is no reason to leave the license out.
     """
     used = _find_used(tx, licenses) if search.is_unused else frozenset[int]()
@@ -76,8 +76,8 @@ def find_unmatched(
 def _find_recorded(
     tx: ReadTransaction, search: Search, licenses: Collection[License], now: datetime
 ) -> Set[int]:
-    """Those for which other tables have what the search asks for. What they say is never waiting in memory to
-    be written.
+    """Those for which other tables have what the search asks for. What they hold is never waiting in memory
+    to be written.
     """
     numbers = {one.id for one in licenses}
     asked = Search(
@@ -141,7 +141,7 @@ PARTS_PER_STEP = 4
 _LOOK_AHEAD, _BUDGET = 1_000, 0.25
 
 _NEW_STATUS = {What.DISABLE: Status.DISABLED}
-#: The changes that have nothing to say but which license.
+#: The changes that name nothing but a license.
 _PLAIN: dict[What, type[LicenseCommand]] = {
     What.DEACTIVATE_ALL: DeactivateAll,
     What.DELETE: DeleteLicense,

@@ -1,6 +1,6 @@
 """Check a database, and repair what can be repaired without loss.
 
-Every finding says what is wrong and what to do. The checks change nothing, and can run beside the server:
+Every finding states what is wrong and what to do. The checks change nothing, and can run beside the server:
 they read some thousand licenses in one transaction, then the next.
 """
 
@@ -221,7 +221,7 @@ def _check_events(license: Inspected) -> Iterator[Finding]:
     times = license.events
     created, activated = times.get("license.created", 0), times.get("license.activated", 0)
     if "license.imported" in times and created <= 1:
-        # The rest of its story was told elsewhere.
+        # The rest of its history is elsewhere.
         return
     active = activated + times.get("license.reactivated", 0) - times.get("license.deactivated", 0)
     # Old records are deleted, and of very many places given up together, not each has an event of its own.

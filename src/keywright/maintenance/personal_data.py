@@ -261,7 +261,7 @@ def _with_payload(tx: ReadTransaction, event: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_vendors(found: LicensePieces) -> LicensePieces:
-    """The same without what tells of the vendor's people and servers."""
+    """The same without what reveals the vendor's people and servers."""
     return found._replace(
         events=(one for one in found.events if one.name != "license.noted"),
         others={name: rows for name, rows in found.others.items() if name not in OF_VENDOR},

@@ -65,18 +65,18 @@ _ERASE = bulk_update(activations, ["license_id", "token"], list(OF_ACTIVATIONS))
 _ERASE_METADATA = bulk_update(licenses, ["id"], ["metadata"])
 _DELETE_TERMS = bulk_delete(search_terms, "term", "license_id", "activation_id")
 _ERASE_EVENTS = bulk_update(events, ["id"], ["ip_address", "details"])
-#: What the event of a device tells of it.
+#: What the event of a device contains about it.
 _OF_DEVICE = ("name", "app_version")
 _NAMES_DEVICE = [
     and_(events.c.activation_id.is_not(None), events.c.details.contains(f'"{name}":')) for name in _OF_DEVICE
 ]
-#: Other tables that say something of a license.
+#: Other tables with something about a license.
 _OTHERS = (
     *(last_seen, leases, license_notes, license_tags, meter_usage),
     *(new_devices, past_usage, portal_removals, refusals, trials),
     *(license_claims, license_moments, license_transfers, webhook_deliveries),
 )
-#: Of these, those that tell of the vendor's people and servers: they are not for the customer.
+#: Of these, those about the vendor's people and servers: they are not for the customer.
 OF_VENDOR = frozenset(one.name for one in (license_notes, license_tags, refusals, webhook_deliveries))
 #: What is shown of a customer's mails, and of what shops sent.
 _MAIL_COLUMNS = [mail_outbox.c[name] for name in "template language state created_at finished_at".split()]
@@ -87,7 +87,7 @@ _NOT_SHOWN = ("license_id", "fingerprint_hmac", "sealed_fingerprint")
 
 
 class Erasure(NamedTuple):
-    """How many of each were erased; ``is_complete`` says that nothing is left."""
+    """How many of each were erased; ``is_complete`` means that nothing is left."""
 
     activations: int = 0
     events: int = 0
@@ -183,7 +183,7 @@ def list_events_of(tx: ReadTransaction, license_id: int, *, after_id: int, limit
 
 
 def list_other_rows_of(tx: ReadTransaction, license_id: int) -> dict[str, list[dict[str, Any]]]:
-    """What other tables say of the license, by table."""
+    """What other tables hold about the license, by table."""
     return {
         table.name: [
             rows.with_datetimes(row)
@@ -290,7 +290,7 @@ def erase_some(tx: WriteTransaction, customer_id: int, now: datetime, *, limit: 
     own_leases = and_(leases.c.license_id.in_(own), is_over, leases.c.holder != "")
     for table in (refusals, license_notes):
         tx.connection.execute(delete(table).where(table.c.license_id.in_(own)))
-    # A receiver may have answered with what it was told.
+    # A receiver may have answered with what it was sent.
     answered = and_(webhook_deliveries.c.license_id.in_(own), webhook_deliveries.c.answer.is_not(None))
     tx.connection.execute(update(webhook_deliveries).where(answered).values(answer=None))
     own_trials = and_(trials.c.license_id.in_(own), trials.c.email.is_not(None))

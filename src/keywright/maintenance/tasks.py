@@ -100,7 +100,7 @@ class ListSettings(Query, frozen=True, kw_only=True):
 
 
 class BelieveClock(Command, frozen=True, kw_only=True):
-    """The clock is right now; with ``is_confirmed``, a person says so."""
+    """The clock is right now; with ``is_confirmed``, a person confirms it."""
 
     is_confirmed: bool = False
 
@@ -156,7 +156,7 @@ class Task(msgspec.Struct, frozen=True):
 
 
 def backup_event(task: Task, file: Path) -> tuple[str, dict[str, Any]]:
-    """The name and the details of the event that tells how a backup into this file has ended."""
+    """The name and the details of the event about how a backup into this file has ended."""
     if task.status == 0 and file.exists():
         return "backup.made", {"file": file.name, "size": file.stat().st_size}
     return "backup.failed", {"reason": task.reason}

@@ -1,6 +1,6 @@
 """What stops a vendor's business while the database is sound: sales, mails, webhooks and backups that wait, a
 disk that fills, a change that was begun and not finished. The doctor, the overview and the metrics show the
-same figures; each sentence says what to do.
+same figures; each sentence states what to do.
 """
 
 import shutil
@@ -51,7 +51,7 @@ _LEAST_FREE = 1 << 30
 _MAX_COUNTED = 10_000
 #: What is quoted of an answer.
 _MAX_QUOTED = 150
-#: The gauges, without ``keywright_``: what each label is, and what each says.
+#: The gauges, without ``keywright_``: what each label is, and what each means.
 GAUGES = {
     "webhook_oldest_seconds": ("endpoint", "How long the oldest undelivered event of an endpoint waits."),
     "shop_events_unmatched": (
@@ -73,7 +73,7 @@ GAUGES = {
 
 
 class Figure(NamedTuple):
-    """A figure; where it ``is_bad``, ``sentence`` says what is wrong and what to do. ``label`` is the value
+    """A figure; where it ``is_bad``, ``sentence`` states what is wrong and what to do. ``label`` is the value
     of the gauge's label.
     """
 
@@ -127,7 +127,7 @@ def _watch_shops(tx: ReadTransaction, now: datetime) -> Iterator[Figure]:
         of_it = select(column.received_at.label("since"), column.detail.label("answer")).where(
             column.connection_id == number
         )
-        # As the index says it. Some are decided outside, and stay as they are: those of a week are enough.
+        # As the index has it. Some are decided outside, and stay as they are: those of a week are enough.
         is_unmatched = column.state == literal_column(f"'{EventState.UNMATCHED}'")
         is_new = column.received_at >= to_seconds(now - _LATELY)
         unmatched = _measure(tx, of_it.where(is_unmatched, is_new), now)

@@ -119,7 +119,7 @@ def select_of_product(tx: ReadTransaction, wanted: list[FeedEvent], only: int | 
 
 
 def _product_of(one: FeedEvent, products: dict[int, int | None]) -> int | None:
-    """The product of an event: its license's; of a license that is gone, what the event says."""
+    """The product of an event: its license's; of a license that is gone, the event's."""
     license_id, details = one.event.license_id, one.event.details or {}
     if license_id in products:
         return products[license_id]

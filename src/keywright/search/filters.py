@@ -288,7 +288,7 @@ def _made_by(api_key_id: int) -> list[Source]:
 
 
 def _made_by_user(user_id: int) -> list[Source]:
-    """Licenses that this user has made, as their first event says: all licenses are looked at."""
+    """Licenses that this user has made, by their first event: all licenses are looked at."""
 
     def filter_row(row: Any) -> Conditions:
         columns = events.c

@@ -167,7 +167,7 @@ def _project(tx: WriteTransaction, events: list[Any]) -> None:
 
 
 def _project_past(tx: WriteTransaction, at: Checkpoints, limit: int) -> int:
-    """Project data from before the projection, in its present state: later events bring later changes."""
+    """Project data from before the projection, in its present state: later events have later changes."""
     if at.past_events < at.past_until:
         return _count_past(tx, at, limit * _COUNTED)
     if at.past_licenses < END:

@@ -108,7 +108,9 @@ def _some(source: Source, most: int) -> Subquery:
 
 
 def find_among(tx: ReadTransaction, numbers: Collection[int], sources: Iterable[Source]) -> set[int]:
-    """Those of some licenses whose rows match all sources; what a source says of search terms is left out."""
+    """Those of some licenses whose rows match all sources; a source's conditions about search terms are left
+    out.
+    """
     conditions = [one for source in sources for one in source.filter_row(licenses.c)]
     query = select(licenses.c.id).where(licenses.c.id.in_(numbers), *conditions)
     return set(tx.connection.execute(query).scalars())
@@ -167,7 +169,7 @@ def _gathered(
     if others or driver.number is not licenses.c.id:
         some = _candidates(driver, (), (), limit=most)
         return some, _filters(some, driver, sources)
-    # Its index says all that is asked for: no row is read, unless for the column.
+    # Its index has all that is asked for: no row is read, unless for the column.
     columns = [licenses.c[name] for name in ("id", column) if name is not None]
     return select(*columns).where(*driver.where).limit(most).subquery("some"), []
 

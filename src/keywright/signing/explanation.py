@@ -108,7 +108,7 @@ _ARMORED = b"-----BEGIN"
 
 class Explained(msgspec.Struct, frozen=True):
     """The claims of a token, and why they are not to be believed; None where they are. ``kid`` names the key
-    that the token says it was signed with.
+    that the token names as its signer.
     """
 
     claims: dict[str, Any]

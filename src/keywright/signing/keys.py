@@ -89,7 +89,7 @@ def build_key_sets(read: Any, query: BuildKeySets) -> list[bytes]:
 
 
 def list_unsound(tx: ReadTransaction) -> list[str]:
-    """The ``kid`` of each key that is not what its row says."""
+    """The ``kid`` of each key that does not match its row."""
     return [one.kid for one in store.list_keys(tx) if not _is_sound(tx, one)]
 
 

@@ -88,7 +88,7 @@ licenses = Table(
     partial_index("ix_licenses_key_start", "key_start", where="key_start IS NOT NULL"),
 )
 
-#: When licenses were changed, as events tell some moments later: the index that ``licenses`` must not have.
+#: When licenses were changed, as events record some moments later: the index that ``licenses`` must not have.
 license_updates = Table(
     "license_updates",
     metadata,
@@ -113,7 +113,7 @@ activations = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger),
     Column("deactivated_at", BigInteger),
-    # What a device says of itself; NULL for activations over v2.
+    # What a device states about itself; NULL for activations over v2.
     Column("fingerprint", String(256)),
     Column("platform", String(255)),
     Column("app_version", String(255)),

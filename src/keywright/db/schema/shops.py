@@ -1,4 +1,4 @@
-"""The tables of connections to shops, of the events that shops sent, and of what these say."""
+"""The tables of connections to shops, of the events that shops sent, and of what these report."""
 
 from sqlalchemy import (
     BigInteger,
@@ -109,7 +109,7 @@ sold_lines = Table(
     sqlite_with_rowid=False,
 )
 
-#: The licenses that orders made, each with what the shop last said of it: where the license has another
+#: The licenses that orders made, each with what the shop last reported of it: where the license has another
 #: status or expiry, it was changed by hand. A row outlives its license, so that no order makes it again.
 sold_licenses = Table(
     "sold_licenses",
@@ -122,7 +122,7 @@ sold_licenses = Table(
     Column("subscription_ref", String(255)),
     Column("status", SmallInteger, nullable=False),
     Column("expires_at", BigInteger),
-    # The expiry by the terms, for while the shop says none.
+    # The expiry by the terms, for while the shop names none.
     Column("terms_expire_at", BigInteger),
     # Counts the policies of a bundle: a unit of the line has a license of each.
     Column("item", SmallInteger, nullable=False, server_default=text("0")),

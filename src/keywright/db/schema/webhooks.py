@@ -16,7 +16,7 @@ from sqlalchemy import (
 
 from keywright.db.schema.base import Id, metadata, partial_index
 
-#: The addresses that are told of events.
+#: The addresses that are notified of events.
 webhook_endpoints = Table(
     "webhook_endpoints",
     metadata,

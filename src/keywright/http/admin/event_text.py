@@ -59,7 +59,7 @@ _PERMISSIONS = {
     "read_write": N_("may read and write"),
     "client": N_("for programs of customers"),
 }
-#: What can change of a customer; an event does not say the values.
+#: What can change of a customer; an event does not hold the values.
 _FIELDS_OF_CUSTOMER = {
     "name": N_("name"),
     "email": N_("e-mail address"),
@@ -73,7 +73,7 @@ _KINDS = {"product": N_("Product"), "customer": N_("Customer"), "user": N_("Cust
 #: Texts for the values of some details.
 _VALUE_TEXTS: dict[str, Callable[[Any], str]] = {
     "permissions": lambda value: _(_PERMISSIONS.get(value, str(value))),
-    # Events of older versions say "user".
+    # Events of older versions have "user".
     "kind": lambda value: _(_KINDS.get(value, str(value))),
     "outcome": lambda value: _(str(value)),
     "role": lambda value: _(str(value)),

@@ -1,4 +1,4 @@
-"""Terms in a form: the texts that its fields show, and the terms that they say."""
+"""Terms in a form: the texts that its fields show, and the terms that they mean."""
 
 from collections.abc import Collection, Mapping
 from typing import Any

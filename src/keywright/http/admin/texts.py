@@ -72,7 +72,9 @@ _TONES = {"active": "good", "grace": "warn", "expired": "warn", "inactive": "sof
 
 
 def license_state(license: License, now: datetime) -> str:
-    """The state of a license in one word: its status, or ``expired`` or ``grace`` where that says more."""
+    """The state of a license in one word: its status, or ``expired`` or ``grace`` where that is more
+    precise.
+    """
     now_is = state(license, now)
     return now_is.value if now_is in (State.EXPIRED, State.GRACE) else Status(license.status).name.lower()
 

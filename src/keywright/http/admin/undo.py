@@ -71,7 +71,7 @@ def undo_form(
 
 
 def read_past(request: PageRequest, path: str) -> Past:
-    """What a form from ``undo_form`` says of this thing. Raises ``CannotUndo`` for any other text."""
+    """What a form from ``undo_form`` states about this thing. Raises ``CannotUndo`` for any other text."""
     text = request.query.get("was", "")
     try:
         return request.ask(lambda tx: unseal_text(tx, text, Past, _purpose(path)))
@@ -116,7 +116,7 @@ def fields_of(policy: Policy) -> dict[str, Any]:
 
 
 def to_undo(request: PageRequest, number: int, past: Past) -> CreatePolicy | UpdatePolicy:
-    """The command that gives a policy its values of before, or brings it back with its id; its keys may be as
+    """The command that gives a policy its values of before, or restores it with its ID; its keys may be as
     weak as they were. Raises ``UnknownPolicy``.
     """
     fields = past.fields

@@ -11,7 +11,7 @@ class AdminHost:
     """The address that serves the administration pages."""
 
     def __init__(self, address: Address | None, *, is_on: bool) -> None:
-        """``is_on`` says whether they are served at all; ``address`` is the only one that serves them."""
+        """``is_on`` is whether they are served at all; ``address`` is the only one that serves them."""
         self._address = address
         self._is_on = is_on
 

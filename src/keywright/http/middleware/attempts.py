@@ -82,7 +82,7 @@ class Attempts:
         return Attempt(name, sources)
 
     def end(self, attempt: Attempt | None, *, is_right: bool | None) -> None:
-        """Say whether the key was right; None where the look-up did not show it."""
+        """Record whether the key was right; None where the look-up did not show it."""
         if attempt is None:
             return
         if attempt.right_at is None:

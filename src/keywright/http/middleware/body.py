@@ -51,7 +51,7 @@ class BodyReader:
         untrusted_limit: int = MAX_UNTRUSTED_BODY,
         timeout: float = BODY_TIMEOUT,
     ) -> Result:
-        """The result of ``parse`` for a body of at most ``limit`` bytes. ``is_trusted`` says that the caller
+        """The result of ``parse`` for a body of at most ``limit`` bytes. ``is_trusted`` means that the caller
         has an API key that may read or write, or is signed in; others may send ``untrusted_limit`` bytes.
         ``address`` is the client's; ``timeout`` is in seconds. Raises what ``read_body`` and ``parse`` raise,
         and ``QueueFull`` when there are too many bodies, in all or from there.
@@ -146,7 +146,7 @@ async def read_body(
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    # The missing part may have the parameter that says how much to change.
+                    # The missing part may have the parameter with the amount of the change.
                     raise BodyIncomplete
                 piece = message.get("body", b"")
                 if len(body) + len(piece) > limit:

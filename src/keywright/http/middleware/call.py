@@ -63,7 +63,7 @@ class Interface(Protocol):
 
     @property
     def malformed(self) -> Collection[type[KeywrightError]]:
-        """The errors that say that a request could not be read."""
+        """The errors of requests that could not be read."""
 
     def open_call(self, scope: Scope, receive: Receive) -> "Call | None":
         """The call that this request is; None for a request that is not to this interface."""
@@ -157,9 +157,9 @@ class Call:
         self.key = key
         #: Whether the key in the path is text; no license has a key that is not.
         self.is_key_text = True
-        #: What a successful answer says against the use of the license by the device that was named.
+        #: What a successful answer has against the use of the license by the device that was named.
         self.finding: str | None = None
-        #: Whether a successful answer says that no license has the key, or the device has had no trial.
+        #: Whether a successful answer means that no license has the key, or the device has had no trial.
         self.is_key_unknown = False
         self.method: str = scope["method"]
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
@@ -178,10 +178,10 @@ class Call:
         self.client_address = ""
         #: The part of the client's address that events and activations keep.
         self.kept_address = ""
-        #: Whether a peer that is not trusted says that it calls for another client.
+        #: Whether a peer that is not trusted claims that it calls for another client.
         self.is_behind_unknown_proxy = False
         self.caller: Caller | None = None
-        #: The caller, as events and the log say it.
+        #: The caller, as events and the log name it.
         self.actor = "program"
         #: The number of the API key that calls.
         self.by: int | None = None

@@ -28,7 +28,7 @@ from keywright.licensing.refusals import RefusedCall
 #: The most bytes of path and query together.
 MAX_ADDRESS = 8192
 _TOO_MANY_REQUESTS = 429
-#: The operations whose refusals are remembered, and the refusals that say that the license exists.
+#: The operations whose refusals are remembered, and the refusals that show that the license exists.
 _AS_DEVICE = frozenset({"activate", "validate"})
 _ABOUT_LICENSES = frozenset(
     {

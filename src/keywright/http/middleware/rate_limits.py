@@ -33,7 +33,9 @@ class RateLimit:
         error: type[RateLimited] = RateLimited,
         max_sources: int = MAX_SOURCES,
     ) -> None:
-        """Without ``burst``, the bucket holds the tokens of a period; ``error`` says that it is empty."""
+        """Without ``burst``, the bucket holds the tokens of a period; ``error`` is raised when it is
+        empty.
+        """
         self.is_on = per_minute > 0
         #: The time to refill one token, and to refill an empty bucket, in seconds.
         self._interval = period / per_minute if self.is_on else 0.0

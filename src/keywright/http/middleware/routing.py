@@ -56,7 +56,7 @@ class Address(Generic[AnyAction]):
         #: Whether browsers of any site may call it.
         self.is_open = self.is_core or any(one.right is Right.NONE for one in actions.values())
         has_head = "GET" in actions and not (self.is_core and actions["GET"].changes)
-        #: The methods that can be used here, as ``Allow`` says them.
+        #: The methods that can be used here, as ``Allow`` lists them.
         self.methods = (*actions, *(("HEAD",) if has_head else ()), "OPTIONS")
 
     def find_action(self, method: str) -> AnyAction:

@@ -1,6 +1,6 @@
 """Error messages of the pages, and why a value is wrong, in the reader's language.
 
-Parsers say it in English, as the end of a sentence (``ValueError("must be an e-mail address")``).
+Parsers state it in English, as the end of a sentence (``ValueError("must be an e-mail address")``).
 """
 
 import re
@@ -84,7 +84,7 @@ def explain(reason: object, subject: str = "It") -> str:
 
 
 def find_sentence(text: str) -> tuple[str, dict[str, str]] | None:
-    """The one of ``SENTENCES`` that says this, and its values."""
+    """The one of ``SENTENCES`` that matches this, and its values."""
     for sentence, pattern in _patterns():
         if (found := pattern.fullmatch(text)) is not None:
             return sentence, found.groupdict()

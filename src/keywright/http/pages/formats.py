@@ -1,6 +1,6 @@
 """The reader's language, and how numbers, days and times are written in it.
 
-Code and templates say their texts in English, inside ``_()``, ``ngettext()`` or, where the text is not shown
+Code and templates have their texts in English, inside ``_()``, ``ngettext()`` or, where the text is not shown
 at once, ``N_()``; ``python -m tools.texts`` collects them. A site has a folder of catalogs, one file for each
 language. The language of a request is known to everything that is called for it.
 """
@@ -197,7 +197,7 @@ _current: ContextVar[Language] = ContextVar("language", default=_ENGLISH)
 
 @contextmanager
 def speaking(language: Language) -> Iterator[None]:
-    """Say everything in this language."""
+    """Use this language for every text."""
     token = _current.set(language)
     try:
         yield

@@ -79,7 +79,7 @@ class PageRequest:
 
     @property
     def accepted_languages(self) -> str:
-        """The languages that the browser asks for, as it says them."""
+        """The languages that the browser asks for, as it sends them."""
         return self.http.headers.get("accept-language", "")
 
     @property
@@ -110,7 +110,7 @@ class PageRequest:
 
     def change(self, command: Command) -> Any:
         """Submit the command and wait for its durable outcome. Raises its refusal or fault, which becomes a
-        page that says so unless the page handles it.
+        page with the reason unless the page handles it.
         """
         return self.site.runner.change(command)
 

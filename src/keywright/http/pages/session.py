@@ -195,7 +195,7 @@ class BrowserSession(Browser):
 def is_own_form(request: Request, browser: Browser, form_token: str) -> bool:
     """Whether a form or script of these pages sent the request.
 
-    Browsers say where a form comes from (``Origin``, ``Sec-Fetch-Site``). Every form must carry the form
+    Browsers state where a form comes from (``Origin``, ``Sec-Fetch-Site``). Every form must carry the form
     token, too, which covers browsers that send neither header.
     """
     if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
@@ -221,7 +221,7 @@ def _default_port(scheme: str) -> int | None:
 
 
 def _is_secure(request: Request, peer: str, trusted: Sequence[Network]) -> bool:
-    """Whether the browser's connection is encrypted, as far as the server or a trusted proxy can tell."""
+    """Whether the browser's connection is encrypted, if the server or a trusted proxy knows it."""
     if request.url.scheme == "https":
         return True
     forwarded = request.headers.get("x-forwarded-proto", "").rpartition(",")[2].strip().lower()
@@ -235,7 +235,7 @@ _MAX_LENGTH = 600
 
 
 class Flash(NamedTuple):
-    """A sentence; ``is_error`` when it says what was refused. ``undo`` is the path of the form that undoes
+    """A sentence; ``is_error`` when it states what was refused. ``undo`` is the path of the form that undoes
     what was done, "" where there is none.
     """
 

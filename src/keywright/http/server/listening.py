@@ -42,7 +42,7 @@ class ListeningSockets:
             if settings.metrics_host_and_ports is not None:
                 host, ports = settings.metrics_host_and_ports
                 for port in ports:
-                    # Each worker opens its own later; here, a taken one can still be told in a sentence.
+                    # Each worker opens its own later; here, a taken one can still be reported in a sentence.
                     _listen((host, port), "Choose another metrics_address.").close()
             # The caller closes them.
             stack.pop_all()

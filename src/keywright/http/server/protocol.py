@@ -21,7 +21,7 @@ from keywright.http.server.peers import ConnectionLimit
 MAX_HEADERS = 32 * 1024
 #: The most header lines: each costs time wherever a header is searched.
 MAX_HEADER_LINES = 256
-#: Methods whose requests have a body only when they say so.
+#: Methods whose requests have a body only when they declare it.
 BODILESS = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})
 #: How long the headers of a request may take to arrive, in seconds.
 HEADERS_TIMEOUT = 10

@@ -51,8 +51,8 @@ class Application(NamedTuple):
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which says when it listens, and returns after a signal instead of dying. Clients that
-    have connected before it stops listening are answered.
+    """uvicorn's server, which reports when it listens, and returns after a signal instead of dying. Clients
+    that have connected before it stops listening are answered.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ def serve_with_workers(
     *,
     when_ready: WhenReady,
 ) -> None:
-    """The same with as many processes as the settings say; each opens its own storage.
+    """The same with as many processes as the settings name; each opens its own storage.
 
     Raises ``WorkerFailed``, too.
     """

@@ -37,7 +37,7 @@ class Workers:
     def __init__(
         self, amount: int, work: Work, *, when_stopping: Callable[[], None], drain_seconds: int
     ) -> None:
-        """``when_stopping`` is called before the workers are told to stop. They go on for ``drain_seconds``
+        """``when_stopping`` is called before the workers are asked to stop. They go on for ``drain_seconds``
         after SIGTERM.
         """
         self._amount = amount
@@ -50,7 +50,7 @@ class Workers:
         self._may_drain = False
         #: Whether a worker is missing because the system refused to start it.
         self._is_short = False
-        # Nothing is ever written to this pipe: its end tells the workers that the parent has ended, or does
+        # Nothing is ever written to this pipe: its end shows the workers that the parent has ended, or does
         # not wait for them.
         self._reader, writer = os.pipe()
         self._alive = os.fdopen(writer, "wb", buffering=0)
@@ -105,7 +105,7 @@ class Workers:
     def _run_worker(self, writer: int) -> NoReturn:
         status = 1
         try:
-            # A worker that is told to stop before it serves has nothing to finish.
+            # A worker that is asked to stop before it serves has nothing to finish.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             self._alive.close()
@@ -148,7 +148,7 @@ class Workers:
             time.sleep(_INTERVAL)
 
     def _stop(self) -> None:
-        """Tell every worker to finish what it accepted, and wait for that."""
+        """Ask every worker to finish what it accepted, and wait for that."""
         self._when_stopping()
         for pid in self._started_at:
             os.kill(pid, signal.SIGTERM)
@@ -180,7 +180,7 @@ class Workers:
 
 
 def _report_ready(writer: int) -> None:
-    # A parent that is stopping does not read it, and has told the worker to stop.
+    # A parent that is stopping does not read it, and has asked the worker to stop.
     with suppress(BrokenPipeError):
         os.write(writer, b".")
     os.close(writer)

@@ -91,7 +91,7 @@ class V2:
 
     def parse_body(self, call: Call, body: bytes) -> parameters.Parameters:
         """The parameters of a body. Raises ``MalformedJson``, ``BodyNotAnObject``, ``MalformedForm``, or what
-        the action says instead of the last two.
+        the action has instead of the last two.
         """
         try:
             return parameters.parse_body(call.headers.get(b"content-type", b""), body)

@@ -128,7 +128,7 @@ def parse_body(kind: bytes, body: bytes) -> Parameters:
 
 
 def _parse(kind: bytes, body: bytes) -> Parameters:
-    # Whatever its header says: no form has a field whose name begins so, and the commonest mistake with JSON
+    # Whatever its header is: no form has a field whose name begins so, and the commonest mistake with JSON
     # is to forget the header.
     looks_like_json = body.lstrip()[:1] in (b"{", b"[", b'"')
     if kind == b"application/json" or kind.endswith(b"+json") or looks_like_json:

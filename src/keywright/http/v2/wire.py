@@ -21,7 +21,7 @@ from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.rules import remaining_activations
 from keywright.provisioning.policies.model import Policy
 
-#: Another sentence for an error, where an operation says it in its own words.
+#: Another sentence for an error, where an operation has its own words.
 Sentences = Mapping[type[e.KeywrightError], str]
 
 NO_SENTENCES: Sentences = MappingProxyType({})
@@ -31,7 +31,7 @@ PROBLEMS: dict[type[e.KeywrightError], e.V2] = {
     kind: kind.v2 for kind in e.CATALOG if kind.v2 is not None and kind is not e.Unavailable
 }
 
-#: The errors that say that a request could not be read.
+#: The errors of requests that could not be read.
 MALFORMED = frozenset(kind for kind, problem in PROBLEMS.items() if problem.status == 400)
 
 
@@ -41,7 +41,7 @@ def write_error(error: e.KeywrightError, sentences: Sentences = NO_SENTENCES) ->
 
 
 def write(error: e.KeywrightError, sentences: Sentences) -> tuple[int, bytes]:
-    """The status and the body that say this error."""
+    """The status and the body of this error."""
     status, code, sentence = error.v2 or PROBLEMS[e.Fault]
     message = error.fill(sentences.get(type(error), sentence))
     data: dict[str, Any] = {"status": status}

@@ -41,7 +41,7 @@ _PARTS: Final = {"sqlite": "keywright.db", "postgresql": "keywright.dump"}
 _FILES = "files/"
 _FILE_NAME = re.compile(f"{_FILES}[0-9a-f]{{64}}")
 CHUNK = 1 << 20
-#: The manifest, the secret and the signature are small, in bytes; a file that says otherwise is no backup.
+#: The manifest, the secret and the signature are small, in bytes; a file with larger ones is no backup.
 _MAX_SMALL_PART = 1 << 16
 #: Bytes between two syncs. Without them, the last sync writes everything at once, and a server that syncs to
 #: the same disk meanwhile waits for all of it.
@@ -157,7 +157,7 @@ class Backup:
     files: list[FilePart]
 
     def __init__(self, path: Path, name: str = "") -> None:
-        """``name`` stands for it in messages, where the path says nothing. Raises ``StoreError`` for no
+        """``name`` stands for it in messages, where the path means nothing. Raises ``StoreError`` for no
         backup or another format, ``OSError`` for an unreadable file.
         """
         self.path = Path(name or path)
@@ -280,7 +280,7 @@ def unpack(source: BinaryIO, path: Path, name: str, *, is_compressed: bool) -> N
 
 
 def is_backup(path: Path) -> bool:
-    """Tell whether the file begins as a backup does."""
+    """Return whether the file begins as a backup does."""
     with path.open("rb") as file:
         return _begins_with_manifest(file)
 

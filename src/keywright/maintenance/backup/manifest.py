@@ -70,7 +70,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     database: Literal["sqlite", "postgresql"]
     #: The schema's.
     revision: str
-    #: Tells which secret the license keys are sealed with, without revealing it.
+    #: Identifies the secret that the license keys are sealed with, without revealing it.
     secret_id: str
     #: While the secret is rotated: the secret that some of them are still sealed with.
     previous_secret_id: str | None = None
@@ -105,7 +105,7 @@ def list_tables(connection: Connection) -> list[str]:
 
 
 def require_match(database: Description | None, manifest: Manifest, file: Path) -> None:
-    """Raise ``StoreError`` unless the database is as the manifest of the backup in this file says."""
+    """Raise ``StoreError`` unless the database is as the manifest of the backup in this file states."""
     expected = (manifest.revision, manifest.secret_id, manifest.previous_secret_id, manifest.contents)
     if database is not None:
         state = database.state

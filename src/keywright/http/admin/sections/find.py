@@ -37,7 +37,7 @@ _MAX_JOBS = 200
 
 
 class Hit(NamedTuple):
-    """One thing that was found: the address of its page, its title, and what tells it from others."""
+    """One thing that was found: the address of its page, its title, and what distinguishes it from others."""
 
     path: str
     title: str
@@ -247,7 +247,7 @@ def named_kind(typed: str) -> tuple[str | None, str]:
 #: The number of hits of a group: among others, and on a page of its own.
 _FEW, _PAGE_SIZE = 5, 50
 _MAX_LENGTH = 255
-#: The meanings of a text that say devices.
+#: The meanings of a text that mean devices.
 _DEVICE_MEANINGS = ("token", "address", "label")
 _SEALED_FOR = b"what is found anywhere in the pages"
 
@@ -327,7 +327,9 @@ def _find_group(tx: ReadTransaction, request: PageRequest, kind: str) -> dict[st
 
 
 def _address_of_licenses(tx: ReadTransaction, text: str) -> str:
-    """The list of the licenses with a device that is found so, where a filter of the list can say that."""
+    """The list of the licenses with a device that is found so, where a filter of the list can express
+    that.
+    """
     meanings = [one for one in query_parser.interpret(tx, text) if one.kind in _DEVICE_MEANINGS]
     return url("/licenses", found=license_filter.seal_meaning(tx, meanings[0])) if meanings else ""
 

@@ -128,7 +128,7 @@ class Mails(Section):
 
     @page("/held", methods=("POST",), right=Right.ADMINISTER)
     def decide_held(self, request: PageRequest) -> Response:
-        """Send or drop the mails that a restored backup has brought."""
+        """Send or drop the mails that a restored backup contained."""
         is_sent, decided = request.form.get("decision") == "send", 0
         while True:
             step = request.change(DecideHeld(context=request.context, is_sent=is_sent))

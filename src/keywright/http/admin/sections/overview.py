@@ -23,7 +23,7 @@ from keywright.search import projector, statistics
 from keywright.search.owned_store import MAX_COUNTED, count_licenses
 from keywright.search.projector import Lag
 
-#: What does not go on, by the figure that shows it, and the page that says more.
+#: What does not go on, by the figure that shows it, and the page that shows more.
 _TROUBLES = {
     "erasure": ("/portal", N_("A customer asks to be erased.")),
     "clock": ("/system", N_("The clock looks wrong.")),
@@ -143,7 +143,7 @@ def _read(tx: ReadTransaction, request: PageRequest, site: AdminSite) -> Overvie
 
 
 def _list_troubles(tx: ReadTransaction, request: PageRequest, site: AdminSite) -> list[tuple[str, str]]:
-    """The pages that say more about what does not go on, and a sentence for each."""
+    """The pages that show more about what does not go on, and a sentence for each."""
     figures = watched.watch(tx, site.settings, request.now, is_writable=site.runner.is_writable)
     bad = {one.gauge for one in figures if one.is_bad}
     bad |= {"erasure"} if list_to_erase(tx) else set()

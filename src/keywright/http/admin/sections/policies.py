@@ -181,7 +181,7 @@ class Policies(Section):
 
     @page("/{id:number}/undo", methods=("POST",), right=Right.ADMINISTER)
     def undo(self, request: PageRequest) -> Response:
-        """Undo the change of a policy, or bring back one that was deleted a moment ago."""
+        """Undo the change of a policy, or restore one that was deleted a moment ago."""
         number = require_id(request.path_params["id"])
         past = read_past(request, f"/policies/{number}")
         try:

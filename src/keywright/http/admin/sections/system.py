@@ -151,7 +151,7 @@ class System(Section):
 
     @page("/backups/{name:str}/delete", methods=("GET", "POST"))
     def delete(self, request: PageRequest) -> Response:
-        """Delete a backup, after the event is recorded; another event tells if the deletion fails."""
+        """Delete a backup, after the event is recorded; another event is recorded if the deletion fails."""
         path = self._backups().find(request.path_params["name"])
         if request.is_post:
             details = {"file": path.name}
@@ -275,7 +275,7 @@ def _command_line(command: str, settings: Settings) -> str:
 
 
 def _memory() -> int:
-    """The memory of this server process in bytes; 0 where the system does not tell."""
+    """The memory of this server process in bytes; 0 where the system does not report it."""
     try:
         status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""Webhooks: the addresses that are told of events, and what came of each delivery."""
+"""Webhooks: the addresses that are notified of events, and what came of each delivery."""
 
 import re
 from collections.abc import Callable
@@ -40,7 +40,7 @@ from keywright.identity.model import Right
 from keywright.provisioning.products import NameKind
 from keywright.provisioning.store import names_of
 
-#: How much a delivery says, in a sentence.
+#: How much a delivery contains, in a sentence.
 PAYLOADS: dict[Payload, tuple[str, str]] = {
     Payload.FULL: (
         N_("Everything"),

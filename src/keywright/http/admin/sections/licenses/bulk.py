@@ -198,7 +198,7 @@ def _parse_id(text: str) -> int:
 
 
 def _has_grown(request: PageRequest, selection: Selection) -> bool:
-    """Whether there are more licenses than the form said, if it said a number."""
+    """Whether there are more licenses than the form stated, if it stated a number."""
     counted = request.form.get("counted", "")
     if not counted.isdecimal() or len(counted) > _MAX_DIGITS:
         return False
@@ -218,7 +218,7 @@ def _read_amount(request: PageRequest, operation: What) -> tuple[int | None, dic
 
 
 def _selection_fields(selection: Selection) -> dict[str, Any]:
-    """The fields of an order that say which licenses it is for."""
+    """The fields of an order that select its licenses."""
     return {"search": selection.filter.search} if selection.is_all else {"license_ids": selection.ids}
 
 

@@ -1,4 +1,4 @@
-"""Create a license by hand: with terms of its own, or as a policy says."""
+"""Create a license by hand: with terms of its own, or by a policy."""
 
 from functools import partial
 from typing import Any

@@ -238,7 +238,7 @@ class Decision(NamedTuple):
 
 class Standing(NamedTuple):
     """``reason`` is the code of why a new device would be refused now; "" where it would be let in.
-    ``devices_free_in_hours`` says when the terms allow another new device, if that is the reason.
+    ``devices_free_in_hours`` is when the terms allow another new device, if that is the reason.
     """
 
     reason: str

@@ -93,7 +93,7 @@ class Imports:
 
     @page("/import/{id:number}", methods=("GET", "POST"), right=Right.CHANGE)
     def choose_columns(self, request: PageRequest) -> Response:
-        """Say which field each column is, and start the import."""
+        """Choose the field of each column, and start the import."""
         number = require_id(request.path_params["id"])
         job = request.ask(lambda tx: _get_upload(tx, request, number))
         if job.state is not JobState.DRAFT:
@@ -196,7 +196,7 @@ def _try(tx: ReadTransaction, job: Job, order: Import, columns: list[str]) -> Dr
 
 
 def _read_fields(request: PageRequest, columns: list[str]) -> tuple[str, ...] | None:
-    """The field of each column, as the form says; None where it says nothing."""
+    """The field of each column, as the form has it; None where it has none."""
     if request.form.get("do", "") in ("show", "start"):
         fields = [request.form.get(f"column-{place}", "") for place in range(len(columns))]
         if not {*fields} <= {value for value, _label in _field_options(fields)}:
@@ -206,7 +206,7 @@ def _read_fields(request: PageRequest, columns: list[str]) -> tuple[str, ...] | 
 
 
 def _guess(columns: list[str], preset: str | None, *, is_loose: bool) -> tuple[str, ...]:
-    """The field of each column, as the names of the columns tell."""
+    """The field of each column, by the names of the columns."""
     guessed = guess_fields(columns, uploads.preset_of(preset), is_loose=is_loose)
     return tuple(_to_option(field, name) for field, name in zip(guessed, columns, strict=True))
 

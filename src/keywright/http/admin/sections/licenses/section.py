@@ -265,7 +265,7 @@ def _expiring_options(filter_: Filter) -> list[tuple[str, str]]:
 
 
 def _option_values(filter_: Filter) -> Mapping[str, str]:
-    """The texts of the filter as its choices spell them: ``active`` where the address says ``3``."""
+    """The texts of the filter as its choices spell them: ``active`` where the address has ``3``."""
     search, chosen = filter_.search, dict(filter_.texts)
     if search.status is not None:
         chosen["status"] = Status(search.status).name.lower()
@@ -282,7 +282,7 @@ def _has_few(found: Page) -> bool:
 
 
 def _has_only_status(search: Search) -> bool:
-    """Whether nothing but the status is filtered, so that the counts of all licenses tell the total."""
+    """Whether nothing but the status is filtered, so that the counts of all licenses are the total."""
     others = (
         search.product_id,
         search.order_id,
