@@ -283,6 +283,21 @@ def test_what_will_change_is_shown_before_it_does(server: RunningServer, bob: Vi
     assert (wrong.status_code, said(wrong)) == (200, "")
 
 
+def test_what_stays_expired_is_marked_before_it_is_extended(server: RunningServer, bob: Visitor) -> None:
+    now = asked()["context"].now
+    long_ago = [make(server, expires_at=now - timedelta(days=days)) for days in (400, 90)]
+    lately = make(server, expires_at=now - timedelta(days=5))
+    fields = {"id": [str(one.id) for one in (*long_ago, lately)], "what": "extend"}
+    for amount, unit, marked in (("30", "days", 2), ("4", "months", 1), ("2", "years", 0)):
+        shown = bob.post("/licenses/bulk/preview", **fields, amount=amount, unit=unit)
+        assert "3 licenses will change." in said(shown)
+        assert shown.text.count(">stays expired<") == marked, (amount, unit)
+        assert ("2 stay expired." in said(shown)) == (marked == 2)
+    # From today on, none does.
+    begun = bob.post("/licenses/bulk/preview", **fields, amount="30", unit="days", begin="now")
+    assert "stays expired" not in said(begun)
+
+
 def test_enabling_is_shown_with_the_status_from_before(server: RunningServer, bob: Visitor) -> None:
     license = make(server, status=Status.DELIVERED)
     bob.post(f"/licenses/{license.id}/disable")

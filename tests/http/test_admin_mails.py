@@ -89,7 +89,7 @@ def test_mails_are_found_by_person_and_sent_again_from_the_customers_page(
         assert "No mails" in said(bob.get(f"/mails?to={who}"))
     here = bob.get(f"/customers/{other.id}")
     assert "Expired given up" in said(here)
-    assert f'action="/admin/mails/{number}/again#mails"' in here.text
+    assert f'action="/admin/mails/{number}/again#timeline"' in here.text
     assert f'action="/admin/mails/{number}/again#mails"' not in carol.get(f"/customers/{other.id}").text
     again = bob.post(f"/mails/{number}/again", customer=str(other.id))
     assert again.headers["location"] == f"/admin/customers/{other.id}"

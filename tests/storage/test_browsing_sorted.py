@@ -1,5 +1,7 @@
 """Lists in an order that no index has: by names, and by the last use."""
 
+from functools import partial
+
 import pytest
 
 from keywright.core.command import Context
@@ -104,3 +106,15 @@ def test_many_licenses_are_not_sorted_until_the_search_is_narrower(
         "sort": "is too long to be sorted so; narrow the search to at most 3 licenses"
     }
     assert walk(storage, Search(order=Order.CUSTOMER, status=2), 9)[0] == [3, 1, 5]
+    # By creation, a longer list with a filter is in the order of IDs, and its pages tell so.
+    monkeypatch.setattr(scan, "MAX_COUNTED", 2)
+    asked = [
+        Search(status=2),
+        Search(status=2, order=Order.LATEST),
+        Search(status=2, customer_id=7),
+        Search(),
+    ]
+    pages = [
+        run_read(storage, partial(find_page, search=one, cursor=None, limit=2, now=NOW)) for one in asked
+    ]
+    assert [one.is_by_id for one in pages] == [True, False, False, False]

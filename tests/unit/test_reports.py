@@ -106,10 +106,14 @@ def test_a_figure_is_of_the_product_that_the_license_had_then() -> None:
 
 
 def test_a_figure_in_an_address() -> None:
-    first, last = (day_of(datetime(2026, one, 1, tzinfo=UTC)) for one in (1, 3))
-    assert rules.parse_counted("renewed:2026-01..2026-03:7") == Counted("renewed", first, last, 7)
-    assert rules.parse_counted("lapsed:2026-03..2026-03:0") == Counted("lapsed", last, last)
-    wrong = ("", "made", "other:2026-01..2026-02:7", "made:2026-13..2026-13:1", "made:2026-1..2026-1:1")
+    months = tuple(day_of(datetime(2026, one, 1, tzinfo=UTC)) for one in (1, 2, 3))
+    assert rules.parse_counted("renewed:2026-01..2026-03:7") == Counted("renewed", months, 7)
+    assert rules.parse_counted("lapsed:2026-02..2026-02:0") == Counted("lapsed", months[1:2])
+    longest = rules.parse_counted("made:1970-01..2099-12:0")
+    assert longest is not None
+    assert len(longest.months) == 36
+    wrong = ["", "made", "other:2026-01..2026-02:7", "made:2026-13..2026-13:1", "made:2026-1..2026-1:1"]
+    wrong += ["made:2026-02..2026-01:1"]
     assert [one for one in wrong if rules.parse_counted(one)] == []
 
 

@@ -85,6 +85,8 @@ class Page(msgspec.Struct, frozen=True):
     total: int | None
     total_is_least: bool
     is_incomplete: bool
+    #: Whether the licenses are in the order of their IDs where the order of their creation was asked for.
+    is_by_id: bool = False
 
 
 class MatchingIds(msgspec.Struct, frozen=True):
@@ -135,6 +137,7 @@ def find_page(
         total=total,
         total_is_least=is_least,
         is_incomplete=reached is not None and len(shown) < limit,
+        is_by_id=order in (Order.NEWEST, Order.OLDEST),
     )
 
 

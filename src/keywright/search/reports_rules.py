@@ -69,13 +69,10 @@ class Figure(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """A figure as a list: its name, its months, from the first to the last, and the product, 0 for all
-    licenses.
-    """
+    """A figure as a list: its name, its months, and the product, 0 for all licenses."""
 
     name: str
-    first: int
-    last: int
+    months: tuple[int, ...]
     subject_id: int = 0
 
 
@@ -85,12 +82,20 @@ _COUNTED = re.compile(
 )
 
 
+#: The most months of a list.
+_MAX_MONTHS = 36
+
+
 def parse_counted(text: str) -> Counted | None:
     """A figure, as addresses have it: ``renewed:2026-01..2026-03:7``; None for any other text."""
     if (found := _COUNTED.fullmatch(text)) is None:
         return None
     first, last = (datetime.fromisoformat(f"{one}-01").replace(tzinfo=UTC) for one in found.group(2, 3))
-    return Counted(found[1], day_of(first), day_of(last), int(found[4]))
+    months = list[int]()
+    while first <= last and len(months) < _MAX_MONTHS:
+        months.append(month_of(first))
+        first = month_after(first).replace(day=1)
+    return Counted(found[1], (*months,), int(found[4])) if months else None
 
 
 def day_of(moment: datetime) -> int:

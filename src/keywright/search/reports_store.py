@@ -90,15 +90,17 @@ def delete_figures(tx: WriteTransaction, *, until: int = _NO_DAY) -> None:
 
 def list_figure(tx: ReadTransaction, counted: Counted, *, before_id: int | None, limit: int) -> list[int]:
     """The newest events of a figure, by their ids, before one of them."""
-    column, is_one = report_events.c, counted.first == counted.last
-    query = select(column.event_id).where(
-        column.name == counted.name,
-        column.subject_id == counted.subject_id,
-        # One month is in the order of the index.
-        column.day == counted.first if is_one else column.day.between(counted.first, counted.last),
-        column.event_id < (MAX_ID if before_id is None else before_id),
-    )
-    return list(tx.connection.execute(query.order_by(column.event_id.desc()).limit(limit)).scalars())
+    column, found = report_events.c, list[int]()
+    # Month by month: the index has each in this order.
+    for month in counted.months:
+        query = select(column.event_id).where(
+            column.name == counted.name,
+            column.subject_id == counted.subject_id,
+            column.day == month,
+            column.event_id < (MAX_ID if before_id is None else before_id),
+        )
+        found += tx.connection.execute(query.order_by(column.event_id.desc()).limit(limit)).scalars()
+    return sorted(found, reverse=True)[:limit]
 
 
 def delete_counts(tx: WriteTransaction, kind: str, *, since: int = 0, until: int = _NO_DAY) -> None:

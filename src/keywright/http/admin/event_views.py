@@ -8,8 +8,9 @@ A page reads events from ``keywright.search``, finds the names that they refer t
 
 import codecs
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 from zoneinfo import ZoneInfo
 
@@ -17,7 +18,7 @@ from markupsafe import Markup
 
 from keywright.core.crypto import mask
 from keywright.db.transaction import ReadTransaction
-from keywright.events.model import Event
+from keywright.events.model import Event, OutboxMail
 from keywright.http.admin import event_text
 from keywright.http.admin.event_text import (
     NO_NAMES,
@@ -323,14 +324,28 @@ def _row(record: EventRecord, names: EventNames, reader: User) -> list[Any]:
 _EVENTS = 20
 
 
-def read_timeline(tx: ReadTransaction, request: PageRequest, **owner: str) -> dict[str, Any]:
-    """The newest events of a customer or a product, in the period that the query names."""
+def read_timeline(
+    tx: ReadTransaction, request: PageRequest, mails: Sequence[OutboxMail] = (), **owner: str
+) -> dict[str, Any]:
+    """The newest events of a customer or a product in the period that the query names, with the mails of that
+    time between them.
+    """
     filter_ = read_filter(tx, request, **owner)
     found = list_filtered(tx, filter_, None, _EVENTS)
     names = find_names(tx, found.events)
+    events = to_views(found.events, names, request.user)
+    since, until = filter_.where.since, filter_.where.until
+    if found.before_id is not None and events:
+        since = events[-1].occurred_at
+    shown = [
+        (one.created_at, one)
+        for one in mails
+        if (since is None or one.created_at >= since) and (until is None or one.created_at < until)
+    ]
+    happened: list[tuple[datetime, Any]] = [(one.occurred_at, one) for one in events]
     return {
         "filter": filter_,
         "presets": PRESETS,
-        "events": to_views(found.events, names, request.user),
+        "happened": sorted(happened + shown, key=itemgetter(0), reverse=True),
         "has_more_events": found.before_id is not None,
     }

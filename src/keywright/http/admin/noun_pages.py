@@ -185,7 +185,7 @@ def _list_releases(tx: ReadTransaction, product_id: int) -> Sequence[Release]:
 
 
 #: How many of each are shown at once.
-_LICENSES, _DEVICES, _MAILS = 10, 20, 10
+_LICENSES, _DEVICES, _MAILS = 10, 20, 20
 _PLACE = re.compile(r"([0-9]{1,18})-([0-9a-f]{12})")
 
 
@@ -217,10 +217,9 @@ def read_customer(tx: ReadTransaction, request: PageRequest) -> dict[str, Any]:
         "devices": [(one, event_views.device_name(one)) for one in devices],
         "seen_at": find_last_seen(tx, devices),
         "more_devices": None if next_place is None else f"{next_place.license_id}-{next_place.token}",
-        "mails": [] if customer is None else list_of_customer(tx, number, limit=_MAILS),
         "mail_texts": MAIL_TEXTS,
         "mail_states": MAIL_STATES,
-        **read_timeline(tx, request, customer=str(number)),
+        **read_timeline(tx, request, list_of_customer(tx, number, limit=_MAILS), customer=str(number)),
     }
 
 

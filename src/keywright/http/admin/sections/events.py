@@ -99,7 +99,7 @@ def _describe_filter(tx: ReadTransaction, filter_: Filter, kinds: Mapping[str, s
 def _describe_counted(tx: ReadTransaction, counted: Counted | None) -> str:
     if counted is None:
         return ""
-    months = dict.fromkeys(write_month(date_of(one)) for one in (counted.first, counted.last))
+    months = dict.fromkeys(write_month(date_of(one)) for one in (counted.months[0], counted.months[-1]))
     product = _name_owner(tx, NameKind.PRODUCT, counted.subject_id or None)
     return ", ".join(one for one in (_(FIGURES[counted.name]), " – ".join(months), product) if one)
 
