@@ -190,9 +190,9 @@ def _list_figure(
     tx: ReadTransaction, where: EventFilter, counted: Counted, before_id: int | None, limit: int
 ) -> EventPage:
     """The matching events of a figure. The page is incomplete where a step finds too few of them."""
-    ids = reports_store.list_figure(tx, counted, before_id=before_id, limit=_AT_ONCE)
+    ids = reports_store.list_figure(tx, counted, before_id=before_id, limit=_FIRST_PAGE_STEP)
     found = _page_of(tx, where, ids, limit)
-    if found.before_id is not None or len(ids) < _AT_ONCE:
+    if found.before_id is not None or len(ids) < _FIRST_PAGE_STEP:
         return found
     return EventPage(found.events, ids[-1], is_incomplete=True)
 
