@@ -1,6 +1,7 @@
 """What update frameworks ask for at ``/u``: the vendor's feeds, byte for byte, and what is made for Tauri."""
 
 import base64
+import hashlib
 import logging
 import re
 from collections.abc import Iterator
@@ -342,6 +343,23 @@ def test_a_file_at_the_vendors_place_is_redirected_to(app: App) -> None:
     assert (sent.status, sent.headers["location"]) == (302, "https://example.com/a.exe")
     assert sent.headers["referrer-policy"] == "no-referrer"
     assert fetch(app, at, Authorization="Bearer x").status == 400
+
+
+def test_nginx_sends_the_bytes_where_it_is_told_to(tmp_path: Path) -> None:
+    with open_app(tmp_path, files_dir=str(tmp_path / "files"), files_accel_path="/keywright-files") as app:
+        app.ask("POST", "/products", {"id": 17, "name": "Paint", "code": "paint", "updates": "open"})
+        ship(app, "1.0", {"a b.exe": b"1.0"})
+        sent = fetch(app, "open/paint/a%20b.exe")
+    digest = hashlib.sha256(b"1.0").hexdigest()
+    assert (sent.status, sent.body) == (200, b"")
+    names = ("x-accel-redirect", "etag", "cache-control", "referrer-policy", "content-disposition")
+    assert [sent.headers[one] for one in names] == [
+        f"/keywright-files/{digest[:2]}/{digest}",
+        f'"{digest}"',
+        "no-store",
+        "no-referrer",
+        "attachment; filename*=UTF-8''a%20b.exe",
+    ]
 
 
 def test_the_addresses_of_all_frameworks_are_known() -> None:

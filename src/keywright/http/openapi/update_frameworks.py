@@ -36,7 +36,7 @@ def build_paths() -> dict[str, Schema]:
     )
     file = {
         "200": _answer("The file.", "application/octet-stream", _BYTES),
-        "206": _answer("Its ranges.", "*/*", _BYTES),
+        "206": _answer("A range; several are `multipart/byteranges`.", "application/octet-stream", _BYTES),
         "302": _answer("It is at the vendor's place."),
         "400": _answer("The `Range` is malformed.", _TEXT),
         "416": _answer("The file has no such range.", _TEXT),
