@@ -234,7 +234,9 @@ def test_no_forged_answer_is_believed(server: RunningServer, provider: Provider)
         nonlocal tried
         tried += 1
         answer = come_back(visitor, query)
-        if answer.status_code != 403 or FAILED not in said(answer) or visitor.is_signed_in():
+        is_refused = (answer.status_code, FAILED in said(answer)) == (403, True)
+        is_sent_back = answer.headers.get("location") == "/admin/sign-in"
+        if not (is_refused or is_sent_back) or visitor.is_signed_in():
             believed.append((name, answer.status_code, said(answer)[:200]))
 
     for name, forge in FORGED_TOKENS.items():
@@ -273,8 +275,7 @@ def test_no_forged_answer_is_believed(server: RunningServer, provider: Provider)
     assert believed == []
     assert tried >= 25
     assert (len(server.sql("SELECT token_hash FROM sessions")), users(server)) == before
-    assert "/elsewhere" not in provider.asked
-    assert "/mine" not in provider.asked
+    assert {"/elsewhere", "/mine"} & set(provider.asked) == set()
     # The same provider, browser and claims are believed where nothing is forged.
     provider.documents, provider.claims["groups"] = {}, ["desk"]
     sign_in(server, provider).http.close()
@@ -288,7 +289,7 @@ def test_an_answer_is_used_once(server: RunningServer, provider: Provider) -> No
         # The way back of the browser: it is signed in.
         assert come_back(visitor, query).headers["location"] == "/admin/"
         visitor.post("/sign-out")
-        assert FAILED in said(come_back(visitor, query))
+        assert come_back(visitor, query).headers["location"] == "/admin/sign-in"
         visitor.http.cookies["keywright-company"] = cookie
         assert FAILED in said(come_back(visitor, query))
         assert not visitor.is_signed_in()
@@ -301,6 +302,10 @@ def test_a_provider_that_is_not_what_it_should_be_is_not_used(provider: Provider
         "token endpoint without TLS": (
             200,
             json.dumps(good | {"token_endpoint": "http://login.example.org/token"}).encode(),
+        ),
+        "an address with a header in it": (
+            200,
+            json.dumps(good | {"authorization_endpoint": f"{provider.issuer}/a?b\r\nset-cookie: c"}).encode(),
         ),
         "keys of a file": (200, json.dumps(good | {"jwks_uri": "file:///etc/passwd"}).encode()),
         "no token endpoint": (200, json.dumps({"issuer": provider.issuer}).encode()),

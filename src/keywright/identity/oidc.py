@@ -228,6 +228,9 @@ def _require_safe(url: str) -> None:
         parse_issuer(url.partition("?")[0])
     except ValueError:
         raise NotBelieved("an address of the provider is not https") from None
+    if not url.isprintable() or " " in url:
+        # It becomes a header.
+        raise NotBelieved("an address of the provider cannot be used")
 
 
 def _redeem(provider: Provider, metadata: Metadata, attempt: Attempt, code: str) -> _Tokens:

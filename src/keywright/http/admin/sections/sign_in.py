@@ -162,9 +162,11 @@ class SignIn(Section):
     @page(company.CALLBACK, right=PUBLIC, asks_provider=True)
     def come_from_company(self, request: PageRequest) -> Response:
         """Sign in the user whom the company's provider names."""
-        if request.browser.signed_in is not None and not company.has_begun(request):
-            # The browser's way back.
-            return request.redirect("/")
+        if not company.has_begun(request):
+            # The browser's way back; or nothing was begun here, which costs nothing and is not counted.
+            if request.browser.signed_in is not None:
+                return request.redirect("/")
+            return request.redirect("/sign-in", _(_TOO_LATE), is_error=True)
         sources = _sources_of_address(request)
         self._attempts.begin(sources)
         ended = company.end_attempt(request, self._provider)
