@@ -4,37 +4,17 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from keywright.identity.model import Permissions
+from keywright.licensing.terms.model import Terms
 from tests.http.v3_app import App, Reply, open_app
 
 DATABASES = ("sqlite",)
 V2 = "//wp-json/lmfwc/v2/licenses"
-TERMS: dict[str, Any] = {
-    "max_activations": None,
-    "valid_for_days": None,
-    "starts": "creation",
-    "grace_days": 0,
-    "after_expiry": "refuse",
-    "device": "optional",
-    "max_leases": None,
-    "lease_seconds": 600,
-    "offline_days": 14,
-    "next_check_seconds": 86_400,
-    "portal_removals": None,
-    "new_devices": None,
-    "entitlements": [],
-    "meters": {},
-    "trial": False,
-    "claimable": False,
-    "transferable": "no",
-    "transfer_after_days": 30,
-    "when_full": "refuse",
-    "unseen_days": None,
-    "devices_visible": False,
-    "channels": ["stable"],
-}
+#: The reference has their names and defaults: tests/docs/test_v3_reference.py.
+TERMS: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(Terms()))
 
 
 @pytest.fixture

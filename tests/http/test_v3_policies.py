@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
+import msgspec
 import pytest
 from sqlalchemy import update
 
 from keywright.db.schema import licenses
 from keywright.identity.model import Permissions
 from keywright.licensing.licenses.keys import UNAMBIGUOUS
+from keywright.licensing.terms.model import Terms
 from keywright.registry import open_executor
 from tests.http.v3_app import App, open_app
 from tests.jobs import Work
@@ -25,32 +27,8 @@ KEY = {
     "prefix": None,
     "suffix": None,
 }
-TERMS: dict[str, Any] = {
-    "max_activations": None,
-    "valid_for_days": None,
-    "starts": "creation",
-    "grace_days": 0,
-    "after_expiry": "refuse",
-    "device": "optional",
-    "max_leases": None,
-    "lease_seconds": 600,
-    "offline_days": 14,
-    "next_check_seconds": 86_400,
-    "portal_removals": None,
-    "new_devices": None,
-    "entitlements": [],
-    "meters": {},
-    "trial": False,
-    "claimable": False,
-    "transferable": "no",
-    "transfer_after_days": 30,
-    "when_full": "refuse",
-    "unseen_days": None,
-    "devices_visible": False,
-    "uncounted_hosts": [],
-    "max_uncounted": 10,
-    "channels": ["stable"],
-}
+#: The reference has their names and defaults: tests/docs/test_v3_reference.py.
+TERMS: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(Terms()))
 
 
 @pytest.fixture

@@ -92,35 +92,6 @@ def errors_of(patch: dict[str, Any], terms: Terms | None = None) -> list[tuple[s
     return [(one.pointer.removeprefix("/terms"), one.code) for one in refusal.value.errors]
 
 
-def test_members_and_defaults_are_those_of_the_contract() -> None:
-    assert json.decode(json.encode(Terms())) == {
-        "max_activations": None,
-        "valid_for_days": None,
-        "starts": "creation",
-        "grace_days": 0,
-        "after_expiry": "refuse",
-        "device": "optional",
-        "max_leases": None,
-        "lease_seconds": 600,
-        "offline_days": 14,
-        "next_check_seconds": 86_400,
-        "portal_removals": None,
-        "new_devices": None,
-        "entitlements": [],
-        "channels": ["stable"],
-        "meters": {},
-        "trial": False,
-        "claimable": False,
-        "transferable": "no",
-        "transfer_after_days": 30,
-        "when_full": "refuse",
-        "unseen_days": None,
-        "devices_visible": False,
-        "uncounted_hosts": [],
-        "max_uncounted": 10,
-    }
-
-
 @given(TERMS)
 def test_terms_of_a_license_come_back_from_its_columns_as_they_were(terms: Terms) -> None:
     assert parse_terms(to_text(terms), terms.max_activations, terms.valid_for_days) == terms
