@@ -36,6 +36,7 @@ def test_of_an_unknown_customer_there_is_nothing_to_export(keywright: Keywright)
         "licenses": [],
         "mails": [],
         "shop_events": [],
+        "notices": [],
     }
 
 

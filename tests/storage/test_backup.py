@@ -9,9 +9,15 @@ import pytest
 from keywright.core.errors import ConfigurationError, StoreError
 from keywright.db import Storage, database_path, open_storage
 from keywright.engine.executor import Executor
+from keywright.jobs.model import NotifyCustomers
+from keywright.licensing.updates.notices import NoticeState
 from keywright.maintenance.doctor import examine
+from keywright.provisioning.products import PRODUCT
+from keywright.provisioning.releases.notices import NOTICE, SetNoticeState
 from keywright.registry import open_executor
 from tests.backups import back_up, check_backup, restore_backup
+from tests.connections import CONTEXT, do
+from tests.jobs import get_job
 from tests.makers import (
     KEY_RING,
     activate,
@@ -23,6 +29,7 @@ from tests.makers import (
 )
 from tests.storage.test_copy import contents, fill
 from tests.storage.test_migrations import NEXT, use_scripts
+from tests.storage.test_update_checks import make
 
 DATABASES = ("sqlite",)
 
@@ -53,6 +60,22 @@ def test_every_row_is_restored_and_numbering_continues(
         assert record.activations[0].id > max(row["id"] for row in before["activations"])
         assert other.license.id > max(row["id"] for row in before["licenses"])
         assert generator.id == 2
+
+
+@pytest.mark.smoke
+def test_a_job_that_notified_customers_does_not_go_on(
+    executor: Executor, url: str, file: Path, elsewhere: str
+) -> None:
+    """Who got a mail since the backup is not known: a user decides."""
+    do(executor, make(PRODUCT, id=17, name="Paint"))
+    notice = do(executor, make(NOTICE, product_id=17, title="A hole", affected="< 3"))
+    do(executor, SetNoticeState(context=CONTEXT, notice_id=notice.id, state=NoticeState.PUBLISHED))
+    job = do(executor, NotifyCustomers(context=CONTEXT, notice_id=notice.id))
+    back_up(url, file)
+    restore_backup(file, elsewhere)
+    with closing(open_storage(elsewhere, KEY_RING)) as new:
+        restored = get_job(new, job.id)
+    assert (restored.state, restored.finished_at) == ("canceled", job.created_at)
 
 
 def test_changes_after_the_backup_are_gone_and_their_numbers_are_not_reused(

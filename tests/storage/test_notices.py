@@ -10,7 +10,10 @@ from sqlalchemy import text
 from keywright.core.errors import InvalidNotice, StillInUse
 from keywright.core.nouns import Paging
 from keywright.db import Storage, run_read
+from keywright.delivery.mail.letters import Letter, MailSettings, read_letter
+from keywright.delivery.mail.message import compose
 from keywright.delivery.mail.model import AttemptOutcome, Fate, FinishMail, PurgeMails, SendAgain
+from keywright.delivery.mail.store import list_mails
 from keywright.engine.executor import Executor
 from keywright.jobs.model import Job, NotifyCustomers
 from keywright.jobs.notifying import PreviewNotice
@@ -23,6 +26,7 @@ from keywright.licensing.updates.notices_store import Preview, Recipient
 from keywright.licensing.updates.queries import CheckForUpdate
 from keywright.licensing.updates.rules import Asked
 from keywright.licensing.validation import ValidateLicense
+from keywright.maintenance.personal_data import find_customer_data
 from keywright.maintenance.tasks import EraseCustomer
 from keywright.provisioning.customers import CUSTOMER
 from keywright.provisioning.products import PRODUCT
@@ -30,7 +34,7 @@ from keywright.provisioning.releases.notices import NOTICE, PurgeRecipients, Set
 from tests.connections import CONTEXT, do
 from tests.jobs import Work
 from tests.makers import NOW, create, deactivate_all, update
-from tests.storage.test_update_checks import counting, make
+from tests.storage.test_update_checks import counting, make, publish
 
 pytestmark = pytest.mark.smoke
 PRODUCT_ID, OTHER_PRODUCT = 17, 18
@@ -324,6 +328,10 @@ def test_of_an_erased_customer_count_and_time_are_left(executor: Executor, stora
         a_device(executor, f"KEY-{number}", "2.1")
     notice = a_notice(executor)
     run(executor, storage, notice)
+    own = run_read(storage, lambda tx: find_customer_data(tx, 1)).notices
+    assert [(one["notice_id"], one["email"], one["created_at"]) for one in own] == [
+        (notice.id, "c1@example.com", NOW)
+    ]
     while not do(executor, EraseCustomer(context=CONTEXT, customer_id=1)).is_complete:
         pass
     erased, other = recipients(storage, notice)
@@ -351,3 +359,49 @@ def test_a_job_ends_when_the_notice_is_withdrawn(executor: Executor, storage: St
     assert [job.state for job in work.steps()] == ["failed"]
     assert work.job.messages == "The notice is not published any more."
     assert (recipients(storage, notice), mailed(storage)) == ([], [])
+
+
+def test_the_mail_is_in_the_language_of_the_customer_and_names_a_fix_that_is_free(
+    executor: Executor, storage: Storage
+) -> None:
+    """Also where the license has ended: its device is affected all the same."""
+    a_customer(executor, 1)
+    fields = CUSTOMER.fields(language="de")
+    do(executor, CUSTOMER.update(context=CONTEXT, id=1, fields=fields))
+    do(executor, create("KEY", product_id=PRODUCT_ID, customer_id=1))
+    a_device(executor, "KEY", "2.1")
+    do(executor, update("KEY", expires_at=NOW - timedelta(days=400)))
+    publish(executor, "3.2")
+    more: dict[str, Any] = {
+        "text": "First line.\nSecond line.",
+        "url": "https://example.com/5",
+        "fixed_in": "3.2",
+    }
+    notice = a_notice(executor, is_security=True, **more)
+    assert run(executor, storage, notice).done == 1
+
+    def mail() -> Any:
+        def find(tx: Any) -> Any:
+            (mail,) = list_mails(tx, customer_id=1, limit=9)
+            return read_letter(tx, mail, MailSettings("Acme", None, "en"), NOW)
+
+        letter = run_read(storage, find)
+        return compose(letter) if isinstance(letter, Letter) else letter.fate
+
+    said = mail().text
+    assert mail().subject == "P17: A hole"
+    for line in (
+        "Sicherheitshinweis zu P17",
+        "Betroffene Versionen: >= 2, < 3.2",
+        "Second line.",
+        "https://example.com/5",
+    ):
+        assert line in said
+    assert "Version 3.2 behebt das." in said
+    free = "auch, wenn Ihre Lizenz abgelaufen ist"
+    assert free not in said
+    with storage.write() as tx:
+        tx.connection.execute(text("UPDATE releases SET is_free_for_expired = 1"))
+    assert free in mail().text
+    set_state(executor, notice.id, NoticeState.WITHDRAWN)
+    assert mail() is Fate.DROPPED

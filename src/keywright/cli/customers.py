@@ -57,8 +57,8 @@ _Number = Annotated[
 @with_installation
 def export(here: Installation, customer_id: _Number) -> None:
     """Print everything that is stored about a customer, as JSON: their name, e-mail address and
-    metadata, their licenses with whole license keys, activations and events, their mails, and what shops
-    sent of their sales.
+    metadata, their licenses with whole license keys, activations and events, their mails and notices, and
+    what shops sent of their sales.
     """
     from keywright.db import run_read
     from keywright.maintenance.personal_data import read_pieces

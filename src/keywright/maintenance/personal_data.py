@@ -126,7 +126,7 @@ class LicensePieces(NamedTuple):
 
 class CustomerPieces(NamedTuple):
     """Everything stored about a customer: the customer, the events about it, the licenses, the latest mails,
-    and the latest of what shops sent. What is long is read while it is asked for.
+    and the latest of what shops sent and of notices. What is long is read while it is asked for.
     """
 
     customer: Customer | None
@@ -134,6 +134,7 @@ class CustomerPieces(NamedTuple):
     licenses: Iterator[LicensePieces]
     mails: Rows
     shop_events: Iterator[dict[str, Any]]
+    notices: Rows
 
 
 class LicenseData(msgspec.Struct, frozen=True):
@@ -153,6 +154,7 @@ class CustomerData(msgspec.Struct, frozen=True):
     licenses: list[LicenseData]
     mails: Rows
     shop_events: Rows
+    notices: Rows
 
 
 def read_pieces(read: Read, customer_id: int, *, for_customer: bool = False) -> CustomerPieces:
@@ -170,6 +172,7 @@ def read_pieces(read: Read, customer_id: int, *, for_customer: bool = False) -> 
         map(_without_vendors, licenses) if for_customer else licenses,
         read(lambda tx: store.list_mails_of(tx, customer_id, limit=_MAX_LATEST)),
         iter(sent) if for_customer else (read(partial(_with_payload, event=one)) for one in sent),
+        read(lambda tx: store.list_notices_of(tx, customer_id, limit=_MAX_LATEST)),
     )
 
 
@@ -195,6 +198,7 @@ def find_customer_data(tx: ReadTransaction, customer_id: int, *, for_customer: b
         ],
         room.take(found.mails),
         room.take(found.shop_events, _rows_in),
+        room.take(found.notices),
     )
 
 

@@ -30,6 +30,7 @@ from keywright.db.schema import (
     mail_outbox,
     meter_usage,
     new_devices,
+    notice_recipients,
     past_usage,
     portal_removals,
     refusals,
@@ -81,6 +82,9 @@ OF_VENDOR = frozenset(one.name for one in (license_notes, license_tags, refusals
 #: What is shown of a customer's mails, and of what shops sent.
 _MAIL_COLUMNS = [mail_outbox.c[name] for name in "template language state created_at finished_at".split()]
 _SHOP_COLUMNS = [shop_events.c[name] for name in "id connection_id name order_ref state received_at".split()]
+_NOTICE_COLUMNS = [
+    notice_recipients.c[name] for name in "notice_id email app_version state created_at".split()
+]
 #: The id of no event.
 _NEWEST = 2**63 - 1
 _NOT_SHOWN = ("license_id", "fingerprint_hmac", "sealed_fingerprint")
@@ -215,6 +219,12 @@ def list_shop_events_of(tx: ReadTransaction, customer_id: int, *, limit: int) ->
     """The latest events that shops sent about the customer, without their payloads."""
     query = select(*_SHOP_COLUMNS).where(shop_events.c.customer_id == customer_id)
     return _list_latest(tx, query.order_by(shop_events.c.id.desc()), limit)
+
+
+def list_notices_of(tx: ReadTransaction, customer_id: int, *, limit: int) -> list[dict[str, Any]]:
+    """The latest notices of which the customer was notified."""
+    query = select(*_NOTICE_COLUMNS).where(notice_recipients.c.customer_id == customer_id)
+    return _list_latest(tx, query.order_by(notice_recipients.c.id.desc()), limit)
 
 
 def _list_latest(tx: ReadTransaction, query: Select[Any], limit: int) -> list[dict[str, Any]]:

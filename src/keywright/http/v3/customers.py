@@ -50,6 +50,7 @@ class CustomerExport(Struct):
     shop_events: Annotated[
         list[dict[str, Any]], about("The latest 1,000 events of shops, with what the shop sent.", [])
     ]
+    notices: Annotated[list[dict[str, Any]], about("The latest 1,000 notices to the customer.", [])]
 
 
 def show(customer: Customer) -> schemas.Customer:
@@ -136,6 +137,7 @@ def _show(found: CustomerData) -> CustomerExport:
         [_show_license(one) for one in found.licenses],
         found.mails,
         found.shop_events,
+        found.notices,
     )
 
 
