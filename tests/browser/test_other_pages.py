@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from keywright.licensing.licenses.keys import UNAMBIGUOUS
 from keywright.licensing.licenses.model import CreateLicense, UpdateLicense
 from keywright.provisioning.policies.model import CreatePolicy
+from keywright.provisioning.products import CreateProduct, NewProduct
 from tests.browser.axe import Axe
 from tests.browser.camera import Camera
 from tests.browser.people import sign_in
@@ -173,6 +174,36 @@ def test_an_api_key_is_shown_once_copied_and_ended(
     said(ada, "The API key The shop is revoked.")
     assert "revoked" in row(ada, "The shop")
     camera.take(ada, "api-keys-revoked")
+
+
+def test_a_notice_is_written_on_the_page_of_a_product(
+    server: RunningServer, signed_in: SignedIn, axe: Axe, camera: Camera
+) -> None:
+    decide(server, CreateProduct(**asked(fields=NewProduct(id=170, name="Brush"))))
+    page = signed_in("bob").page
+    page.goto("/admin/products/170")
+    page.get_by_role("link", name="New notice").click()
+    page.get_by_label("Title").fill("A crafted file runs code")
+    page.get_by_label("Versions affected").fill("< 3.2.1")
+    page.get_by_label("Severity").select_option("critical")
+    page.get_by_label("About security").select_option("yes")
+    axe.check(page)
+    camera.take(page, "notice-new")
+    page.get_by_role("button", name="Save").click()
+    said(page, "The notice is drafted.")
+    page.get_by_role("link", name="Publish").click()
+    page.get_by_role("button", name="Publish").click()
+    said(page, "The notice is published.")
+    axe.check(page)
+    camera.take(page, "notice")
+    page.get_by_role("link", name="Notify customers").click()
+    expect(page.get_by_text("0 customers have a device with an affected version.")).to_be_visible()
+    axe.check(page)
+    camera.take(page, "notice-notify")
+    page.goto("/admin/notices")
+    expect(page.get_by_role("link", name="A crafted file runs code")).to_be_visible()
+    axe.check(page)
+    camera.take(page, "notices")
 
 
 def test_products_and_customers_are_made_and_changed(signed_in: SignedIn, axe: Axe, camera: Camera) -> None:

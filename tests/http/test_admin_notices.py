@@ -15,8 +15,8 @@ from tests.server import wait_until
 DATABASES = ("sqlite",)
 
 
-def test_a_notice_is_written_published_and_its_customers_are_notified(bob: Visitor) -> None:
-    """A draft is deleted and restored; the preview says how many customers, and who."""
+def make_customers(bob: Visitor) -> None:
+    """Two with a device of the product 55, one of them without an address."""
     context = Context(NOW, Origin("cli:root", "", ""))
     decide(bob.server, CreateProduct(context=context, fields=NewProduct(id=55, name="Noted")))
     for number, email in ((5501, "noor@example.com"), (5502, None)):
@@ -26,6 +26,11 @@ def test_a_notice_is_written_published_and_its_customers_are_notified(bob: Visit
         about: dict[str, Any] = {"product_id": 55, "customer_id": number, "status": Status.ACTIVE}
         decide(bob.server, CreateLicense(context=context, key=key, **about))
         decide(bob.server, ActivateDevice(context=context, license=key, device=device))
+
+
+def test_a_notice_is_written_published_and_its_customers_are_notified(bob: Visitor) -> None:
+    """The preview has how many customers it affects, and who they are."""
+    make_customers(bob)
     form = {
         "product_id": "55",
         "title": "A hole",
@@ -40,6 +45,7 @@ def test_a_notice_is_written_published_and_its_customers_are_notified(bob: Visit
     assert "< 3.2.1 · draft" in said(bob.get(path))
     bob.post(f"{path}/edit", **form | {"title": "A bad hole"})
     assert "A bad hole < 3.2.1 draft" in said(bob.get("/products/55"))
+    assert "Publish A bad hole?" in said(bob.get(f"{path}/publish"))
     bob.post(f"{path}/publish")
     page = said(bob.get(path))
     assert "The notice is published." in page
@@ -60,6 +66,7 @@ def test_a_notice_is_written_published_and_its_customers_are_notified(bob: Visit
     lines = bob.get(f"{path}/recipients.csv").text.splitlines()
     assert [line.split(",")[0] for line in lines[1:]] == ["5501", "5502"]
     assert "not reachable: 1" in said(bob.get(f"{path}/notify"))
+    assert "Withdraw A bad hole?" in said(bob.get(f"{path}/withdraw"))
     bob.post(f"{path}/withdraw")
     assert "withdrawn" in said(bob.get(path))
     assert "still in use" in said(bob.post(f"{path}/delete"))

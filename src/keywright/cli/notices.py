@@ -33,7 +33,7 @@ _TEXTS = Texts(
 )
 _CRUD = Crud(NOTICE, _TEXTS, columns=("id", "product id", "affected", "severity", "title", "state"))
 app = _CRUD.app
-_Id = Annotated[int, typer.Argument(metavar="ID", parser=parse_integer, help="The notice's number.")]
+_Id = Annotated[int, typer.Argument(metavar="ID", parser=parse_integer, help="The notice's ID.")]
 
 
 def _set_state(here: Installation, id: int, state: NoticeState, *, as_json: bool) -> None:

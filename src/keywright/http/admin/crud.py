@@ -225,8 +225,8 @@ def _input(member: Member) -> str:
 
 
 def _members(struct: type[Fields]) -> list[Member]:
-    """The members that a form has."""
-    return [one for one in list_members(struct) if one.form]
+    """The members that a form has, those that are required first."""
+    return sorted((one for one in list_members(struct) if one.form), key=lambda one: not one.is_required)
 
 
 def show_member(member: Member, value: str) -> FormField:

@@ -50,7 +50,7 @@ class RecipientState(StrEnum):
 class Notice(Struct, frozen=True, kw_only=True):
     """What users of certain versions of a product are to know."""
 
-    id: Annotated[Id, about("Its number.", 5)]
+    id: Annotated[Id, about("Its ID.", 5)]
     product_id: Annotated[Id, about("The product.", 17)]
     affected: Annotated[str, about("The versions.", "< 3.2.1")]
     severity: Annotated[Severity, about("How severe it is.", "high")] = Severity.MEDIUM
@@ -69,7 +69,7 @@ class Notice(Struct, frozen=True, kw_only=True):
 class AnsweredNotice(Struct, frozen=True, gc=False):
     """A notice about the program's version."""
 
-    id: Annotated[Id, about("Its number.", 5)]
+    id: Annotated[Id, about("Its ID.", 5)]
     severity: Annotated[Severity, about("How severe it is.", "high")]
     title: Annotated[str, about("What it is.", "A crafted file runs code")]
     url: Annotated[str | None, about("Where there is more.", "https://example.com/advisories/5")]

@@ -60,7 +60,7 @@ MAX_NAMED = 20
 class Recipient(Struct, frozen=True, kw_only=True):
     """A customer who was found to have an affected device."""
 
-    id: Annotated[Id, about("Its number.", 9)]
+    id: Annotated[Id, about("Its ID.", 9)]
     notice_id: Annotated[Id, about("The notice.", 5)]
     customer_id: Annotated[Id | None, about("The customer; null once it was erased.", 4711)] = None
     email: Annotated[str | None, about("The address; null once it was erased.", "dora@example.com")] = None

@@ -33,7 +33,7 @@ Affected = Annotated[
     about(_AFFECTED, "< 3.2.1", label="Versions affected"),
 ]
 _Title = Annotated[Name, about("What it is, in a line.", "A crafted file runs code", label="Title")]
-_Product = Annotated[Id, about("The product.", 17, label="Product", hint="Its number.")]
+_Product = Annotated[Id, about("The product.", 17, label="Product", hint="Its ID.")]
 _Text = Annotated[str, Meta(min_length=1, max_length=5_000)]
 
 

@@ -123,11 +123,9 @@ class Notices(CrudSection):
             request.change(SetNoticeState(context=request.context, notice_id=one.id, state=state))
             done = _("The notice is published.") if is_publishing else _("The notice is withdrawn.")
             return request.redirect(back, done)
-        question = _("Publish %(name)s?") if is_publishing else _("Withdraw %(name)s?")
-        button = _("Publish") if is_publishing else _("Withdraw")
-        return request.confirm(
-            question % {"name": one.title}, sentences, button=button, back=back, is_danger=not is_publishing
-        )
+        name, button = one.title, _("Publish") if is_publishing else _("Withdraw")
+        question = _("Publish %(name)s?", name=name) if is_publishing else _("Withdraw %(name)s?", name=name)
+        return request.confirm(question, sentences, button=button, back=back, is_danger=not is_publishing)
 
     @page("/{id:number}/notify", methods=("GET", "POST"), right=Right.CHANGE)
     def notify(self, request: PageRequest) -> Response:
