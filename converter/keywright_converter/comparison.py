@@ -37,14 +37,14 @@ def compare(there: ImportedLicense, record: LicenseRecord | None) -> Iterator[Di
         "expires at": (_time(there.expires_at), _time(here.expires_at)),
         "valid for days": (_number(there.valid_for_days), _number(here.valid_for_days)),
         "limit": (_number(there.times_activated_max), _number(here.times_activated_max)),
-        "activations": (str(len(tokens)), str(here.times_activated)),
+        "activations": (str(len(tokens)), str(here.active_count)),
     }
     for field, (old, new) in pairs.items():
         if old != new:
             yield Difference(name, field, old, new)
     tokens_here = {one.token for one in record.activations if one.deactivated_at is None}
     # An answer does not list all activations of a license that has very many.
-    if len(tokens) == len(tokens_here) == here.times_activated and tokens != tokens_here:
+    if len(tokens) == len(tokens_here) == here.active_count and tokens != tokens_here:
         amount = f"{len(tokens - tokens_here)} of its own"
         yield Difference(name, "tokens", amount, amount)
 

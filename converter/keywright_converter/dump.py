@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from keywright.core import parsing
 from keywright.core.errors import SourceUnusable
-from keywright.provisioning.importers.lmfwc import Values, place_of
+from keywright.provisioning.importers.lmfwc import Sealing, Values, place_of
 from keywright.provisioning.importers.model import (
     ImportedApiKey,
     ImportedNames,
@@ -20,7 +20,6 @@ from keywright.provisioning.importers.model import (
 )
 from keywright.provisioning.importers.run import Report
 from keywright.provisioning.products import NameKind
-from keywright_converter.defuse import Secrets
 from keywright_converter.mysqldump import Row, RowSource
 from keywright_converter.rows import read_api_key, try_secrets
 from keywright_converter.source import AT_ONCE, GENERATORS, SpooledSource, id_of
@@ -77,7 +76,7 @@ class Dump(SpooledSource):
         self,
         tables: RowSource,
         family: Family,
-        secrets: Secrets,
+        secrets: Sealing,
         report: Report,
         *,
         now: datetime,

@@ -7,9 +7,8 @@ from datetime import datetime
 from keywright.core import parsing
 from keywright.core.crypto import hash_consumer_secret
 from keywright.identity.model import Permissions
-from keywright.provisioning.importers.lmfwc import MAX_KEPT_ID, Fields, Report, Spooled, Values
+from keywright.provisioning.importers.lmfwc import MAX_KEPT_ID, Fields, Report, Sealing, Spooled, Values
 from keywright.provisioning.importers.model import ImportedApiKey, ImportedGenerator
-from keywright_converter.defuse import Secrets
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _MAX_TEXT = 255
@@ -77,7 +76,7 @@ def find_local_midnight(ends: Mapping[str, int]) -> tuple[str, int] | None:
     return (time, amount) if is_odd and amount >= 10 and 2 * amount > sum(ends.values()) else None
 
 
-def try_secrets(secrets: Secrets, values: Values) -> tuple[bool, bool]:
+def try_secrets(secrets: Sealing, values: Values) -> tuple[bool, bool]:
     """Whether the license key of a row can be unsealed, and whether its hash is right."""
     try:
         plain = secrets.unseal(values.get("license_key") or "")

@@ -2,14 +2,14 @@
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from keywright.core import parsing
-from keywright.provisioning.importers.lmfwc import MAX_KEPT_ID, Plugin, Sealing, Values, place_of
+from keywright.provisioning.importers.lmfwc import MAX_KEPT_ID, Plugin, Sealing, Spooled, Values, place_of
 from keywright.provisioning.importers.model import (
     ImportedApiKey,
     ImportedGenerator,
@@ -38,14 +38,25 @@ _MEMBERS = {
 }
 
 
+class Licenses(Protocol):
+    """Makes licenses of rows."""
+
+    def license(
+        self, row: Spooled, activations: list[Spooled], meta: Mapping[str, str | None]
+    ) -> ImportedLicense | None:
+        """The license of a row, with its activations; None where its key cannot be used."""
+
+
 class SpooledSource:
     """Rows in the columns of the plugin's tables, as lines that ``keywright import`` reads."""
+
+    members = _MEMBERS
 
     def __init__(self, name: str, sealing: Sealing, report: Report, *, now: datetime) -> None:
         """``name`` is that of the source in events."""
         self.name = name
         self._report, self._now = report, now
-        self._plugin = Plugin(sealing, report.note, now=now)
+        self._plugin: Licenses = Plugin(sealing, report.note, now=now)
         self._spool = Spool()
         self._lines = self._write_lines()
         #: How often each time of day is the end of a license.
@@ -116,7 +127,7 @@ class SpooledSource:
     def _write_lines(self) -> Iterator[bytes]:
         encode = msgspec.json.Encoder().encode
         for license in self.licenses():
-            yield encode({name: getattr(license, field) for field, name in _MEMBERS.items()})
+            yield encode({name: getattr(license, field) for field, name in self.members.items()})
         records: Any = (("generator", self.generators), ("api_key", self.api_keys), ("names", self.names))
         for kind, read in records:
             for one in read():

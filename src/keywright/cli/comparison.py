@@ -1,4 +1,4 @@
-"""``keywright import lmfwc --compare``"""
+"""``--compare`` of ``keywright import lmfwc`` and ``import edd``."""
 
 import hashlib
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from keywright.licensing.licenses.model import License, LicenseFilter
 if TYPE_CHECKING:
     from keywright.provisioning.importers.lmfwc_client import LmfwcClient
     from keywright_converter.comparison import Difference
-    from keywright_converter.web import WebShop
+    from keywright_converter.source import SpooledSource
 
 _AT_ONCE = 500
 
@@ -27,7 +27,12 @@ def compare_shop(here: Installation, client: "LmfwcClient", *, as_json: bool) ->
     from keywright.provisioning.importers.run import Report
     from keywright_converter.web import WebShop
 
-    with closing(WebShop(client, Report(), now=here.now)) as shop:
+    compare_source(here, WebShop(client, Report(), now=here.now), as_json=as_json)
+
+
+def compare_source(here: Installation, source: "SpooledSource", *, as_json: bool) -> None:
+    """Print how each license differs between a source and here; exits with 1 where any does."""
+    with closing(source) as shop:
         with output.progress_bar("Reading the licenses", None) as progress:
             shop.load(progress)
         seen: set[bytes] = set()
@@ -52,7 +57,7 @@ def compare_shop(here: Installation, client: "LmfwcClient", *, as_json: bool) ->
         raise typer.Exit(1)
 
 
-def _compare_theirs(here: Installation, shop: "WebShop", seen: set[bytes]) -> Iterator["Difference"]:
+def _compare_theirs(here: Installation, shop: "SpooledSource", seen: set[bytes]) -> Iterator["Difference"]:
     from keywright_converter.comparison import compare
 
     with output.progress_bar("Licenses", shop.total) as progress:

@@ -183,6 +183,55 @@ def dlm(
     _import_dump(here, tables, DLM, secrets, prefix=prefix, is_dry_run=is_dry_run, as_json=as_json)
 
 
+@command(
+    app,
+    "keywright import edd shop.sql --dry-run",
+    "keywright import edd shop.sql --compare",
+    "keywright import edd --mysql mysql://user@host/shop --mysql-password FILE",
+)
+@with_installation
+def edd(
+    here: Installation,
+    file: _File = None,
+    *,
+    prefix: _Prefix = None,
+    mysql: _Mysql = None,
+    mysql_password: Annotated[str | None, _password_option("EDD_MYSQL_PASSWORD")] = None,
+    is_comparison: Annotated[
+        bool,
+        typer.Option(
+            "--compare",
+            help="Print how licenses differ there and here, exit status 1 if any does; change nothing.",
+        ),
+    ] = False,
+    is_dry_run: _IsDryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Import a shop's licenses from EDD Software Licensing 3.6 or later: a dump of its database, or with
+    --mysql the database itself.
+
+    Licenses come with their numbers, keys, dates, limits and sites, those of bundles with the number of their
+    parent; products get the titles that the dump has, and customers are found by their e-mail addresses, or
+    made. A site that did not count there takes no place here.
+
+    It may run again, as `keywright import lmfwc`.
+    """
+    if (file is None) == (mysql is None):
+        raise WrongUsage("Name a file, or a database (--mysql URL).")
+    _require_converter()
+    from keywright.provisioning.importers.run import Report
+    from keywright_converter.edd import EddDump
+
+    report = Report()
+    source = EddDump(_open_tables(file, mysql, mysql_password), report, now=here.now, prefix=prefix)
+    if is_comparison:
+        from keywright.cli.comparison import compare_source
+
+        compare_source(here, source, as_json=as_json)
+        return
+    _import(here, source, report, "Reading the rows", is_dry_run=is_dry_run, as_json=as_json)
+
+
 def _require_converter() -> None:
     if find_spec("keywright_converter") is None:
         raise SourceUnusable(

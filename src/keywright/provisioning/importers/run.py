@@ -58,6 +58,8 @@ ODDITIES: dict[str, tuple[str, str]] = {
     "license_missing": ("Activations of licenses that do not exist", "left out"),
     "token_unusable": ("Activation tokens that are not 40 hexadecimal digits", "left out"),
     "token_twice": ("Activation tokens that a license has twice", "the latest version is imported"),
+    "site_unusable": ("Sites without an address", "left out"),
+    "site_twice": ("Sites that a license has twice", "imported once, active if one is"),
     "status_unknown": ("Unknown statuses", "imported as inactive"),
     "date_zero": ("Dates of only zeros", "imported as no date"),
     "date_odd": ("Dates that are none", "imported as no date"),
