@@ -1,9 +1,12 @@
 """Devices that activate at once, from 64 connections: no limit is exceeded, and a device gets one place."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
 from tests.concurrency.posting import Posted, Program, run_programs
@@ -127,3 +130,39 @@ def test_what_was_acknowledged_survives_a_kill(database: str, tmp_path: Path) ->
         assert {one.body["fingerprint"] for one in again if one.status == 200} == valid
         assert places(again) == list(range(len(valid) + 1, len(asked) + 1))
         server.assert_consistent()
+
+
+def test_sites_at_once_pass_no_limit(
+    server: RunningServer,
+) -> None:
+    """R1 over the calls of EDD: 64 sites at once, counted and not, some of them twice."""
+    key, most = "SITES-AT-ONCE-1", 5
+    vendor = httpx.Client(base_url=server.base_url, auth=server.api_key(), timeout=60)
+    terms = {"max_activations": LIMIT, "uncounted_hosts": ["*.test"], "max_uncounted": most}
+    made = (
+        vendor.post("/v3/licenses", json={"key": key, "status": "active", "terms": terms})
+        .raise_for_status()
+        .json()
+    )
+    sites = [f"s{n % 90}.{'test' if n % 3 == 0 else 'com'}" for n in range(size(300, 20_000))]
+
+    async def play() -> list[dict[str, Any]]:
+        limits = httpx.Limits(max_connections=CONNECTIONS)
+        async with httpx.AsyncClient(base_url=server.base_url, limits=limits, timeout=60) as client:
+
+            async def activate(site: str) -> dict[str, Any]:
+                form = {"edd_action": "activate_license", "license": key, "url": f"https://{site}/"}
+                answer = await client.post("/edd", data=form)
+                assert answer.status_code == 200
+                found: dict[str, Any] = answer.json()
+                return found | {"site": site}
+
+            return await asyncio.gather(*map(activate, sites))
+
+    journal = asyncio.run(play())
+    assert max(one["site_count"] for one in journal) == LIMIT
+    active = {one["site"]: one.get("is_local", False) for one in journal if one["success"]}
+    assert list(active.values()).count(True) == most
+    assert list(active.values()).count(False) == LIMIT
+    assert vendor.get(f"/v3/licenses/{made['id']}").json()["activations"] == LIMIT
+    vendor.close()
