@@ -1,8 +1,14 @@
 """A new user finds the right page."""
 
+import json
+import re
+from pathlib import Path
+
+import httpx
 import pytest
 
 from keywright.http.openapi.library import INDEX, read_documents, render, search
+from tests.server import running
 
 pytestmark = pytest.mark.tier("ordinary")
 
@@ -54,6 +60,19 @@ def test_a_page_shows_no_markup_of_its_document_and_leads_to_pages() -> None:
     html = {name: text.replace(f'href="/docs/{name}.md"', "") for name, text in pages.items()}
     assert [name for name, text in html.items() if 'href="../' in text or '.md"' in text] == []
     assert [name for name, text in html.items() if "<script" in text] == []
+
+
+def test_the_changes_of_the_page_about_upgrades_are_taken(tmp_path: Path) -> None:
+    page = read_documents()["how-to/upgrade-and-downgrade"].text
+    bodies = [json.loads(one) for one in re.findall(r"`(\{\"[^`]*\})`", page)]
+    assert len(bodies) >= 5
+    with running(tmp_path / "data") as server, httpx.Client(base_url=server.base_url) as vendor:
+        vendor.auth = httpx.BasicAuth(*server.api_key())
+        made = [vendor.post("/v3/policies", json={"name": f"Edition {number}"}) for number in range(8)]
+        assert [one.status_code for one in made] == [201] * 8
+        license_id = vendor.post("/v3/licenses", json={"policy_id": 1}).json()["id"]
+        answers = [vendor.patch(f"/v3/licenses/{license_id}", json=body) for body in bodies]
+    assert [(one.status_code, one.text) for one in answers if one.status_code != 200] == []
 
 
 def test_nothing_is_found_for_nothing() -> None:
