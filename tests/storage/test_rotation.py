@@ -47,9 +47,7 @@ from tests.storage.test_secrecy import as_answer
 
 DATABASES = ("sqlite",)
 
-pytestmark = pytest.mark.tier("rest")
-
-pytestmark = pytest.mark.usefixtures("programs")
+pytestmark = [pytest.mark.tier("rest"), pytest.mark.usefixtures("programs")]
 
 NEW = KeyRing(b"the secret after this, 32 bytes or more")
 BOTH = KeyRing(b"the secret after this, 32 bytes or more", SECRET)
