@@ -18,7 +18,7 @@ from keywright.db import ReadTransaction, Storage, run_read
 from keywright.identity.model import CreateUser, Role
 from keywright.registry import open_executor
 from tests.makers import a_cheap_hash
-from tests.server import RunningServer
+from tests.server import RunningServer, wait_until
 
 #: The users of a server for tests, and their password. No log may contain it.
 ROLES = {"ada": Role.ADMINISTRATOR, "bob": Role.SUPPORT, "carol": Role.READER}
@@ -57,6 +57,12 @@ def look_up(server: RunningServer, question: Callable[[ReadTransaction], Any]) -
     """Read from the server's database."""
     with opened(server) as storage:
         return run_read(storage, question)
+
+
+def wait_for_job(server: RunningServer, number: int) -> None:
+    """Return when the job has ended. One query each time: to open the database costs more than the job."""
+    query = "SELECT 1 FROM jobs WHERE id = ? AND finished_at IS NOT NULL"
+    wait_until(lambda: server.sql(query, number), "the end of the job")
 
 
 def asked(**fields: Any) -> dict[str, Any]:

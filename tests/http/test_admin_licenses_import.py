@@ -12,10 +12,10 @@ from keywright.licensing.licenses.model import License, LicenseFilter, Status
 from keywright.licensing.licenses.store import list_licenses
 from keywright.provisioning.importers.uploads import MAX_UPLOAD
 from keywright.provisioning.products import NameKind, SaveName
-from tests.http.admin_browser import Visitor, asked, decide, look_up, said, title
+from tests.http.admin_browser import Visitor, asked, decide, look_up, said, title, wait_for_job
 from tests.http.admin_licenses import a_key, a_number, where_to
 from tests.portal import PortalVisitor
-from tests.server import RunningServer, wait_until
+from tests.server import RunningServer
 
 DATABASES = ("sqlite",)
 
@@ -43,7 +43,7 @@ def do(visitor: Visitor, path: str, fields: dict[str, str], what: str) -> httpx.
 def finish(server: RunningServer, answer: httpx.Response) -> Job:
     """The job that a form has started, at its end."""
     number = int(where_to(answer).split("/")[-1])
-    wait_until(lambda: read_job(server, number).finished_at, "the job's end")
+    wait_for_job(server, number)
     job = read_job(server, number)
     assert job.state is JobState.DONE, job.messages
     return job

@@ -22,7 +22,16 @@ from keywright.provisioning.policies.model import CreatePolicy
 from keywright.provisioning.products import NameKind, SaveName
 from keywright.search.filters import Search
 from tests.databases import KINDS
-from tests.http.admin_browser import Visitor, asked, decide, look_up, make_users, said, title
+from tests.http.admin_browser import (
+    Visitor,
+    asked,
+    decide,
+    look_up,
+    make_users,
+    said,
+    title,
+    wait_for_job,
+)
 from tests.jobs import ALL, a_change, a_generation
 from tests.server import NO_LIMITS, RunningServer, running, wait_until
 from tests.tables import each_row
@@ -63,7 +72,7 @@ def job(server: RunningServer, number: int) -> Job:
 
 def ended(server: RunningServer, order_: Order, **fields: Any) -> int:
     number = order(server, order_, **fields)
-    wait_until(lambda: job(server, number).finished_at, "the end of the job")
+    wait_for_job(server, number)
     return number
 
 
@@ -135,7 +144,7 @@ def test_a_job_is_taken_back_with_a_job(server: RunningServer, ada: Visitor, bob
     assert "Take this back: 40 licenses" in said(bob.get(f"/jobs/{changed}"))
     back = bob.post(f"/jobs/{changed}/take-back")
     number = int(str(back.headers["location"]).rpartition("/")[2])
-    wait_until(lambda: job(server, number).finished_at, "the end of the job")
+    wait_for_job(server, number)
     assert title(bob.get(f"/jobs/{number}")) == f"Take back job {changed}"
     assert f'href="/admin/jobs/{number}"' in bob.get(f"/jobs/{changed}").text
     limits = server.sql("SELECT DISTINCT times_activated_max FROM licenses WHERE product_id = 73")
@@ -185,7 +194,7 @@ def test_a_job_that_was_stopped_says_why_in_the_list_and_on_its_page(
     # A reader, who may not change licenses.
     make_users(server, HOSTILE)
     number = order(server, a_generation(1), name=HOSTILE)
-    wait_until(lambda: job(server, number).finished_at, "the end of the job")
+    wait_for_job(server, number)
     reason = f"{HOSTILE} may not change licenses any more."
     assert f"stopped {reason}" in said(ada.get("/jobs"))
     page = ada.get(f"/jobs/{number}")
@@ -245,7 +254,7 @@ def test_there_is_no_job_with_a_number_that_no_database_has(bob: Visitor, number
 
 def test_older_jobs_are_on_the_next_page(server: RunningServer, ada: Visitor) -> None:
     numbers = [order(server, a_change("disable", license_ids=(1,))) for _ in range(26)]
-    wait_until(lambda: job(server, numbers[-1]).finished_at, "the end of the jobs")
+    wait_for_job(server, numbers[-1])
     first = ada.get("/jobs")
     assert f'href="/admin/jobs/{numbers[1]}"' in first.text
     assert f'href="/admin/jobs/{numbers[0]}"' not in first.text
@@ -256,7 +265,7 @@ def test_older_jobs_are_on_the_next_page(server: RunningServer, ada: Visitor) ->
 
 def test_one_goes_back_through_the_pages_of_jobs_as_one_came(server: RunningServer, ada: Visitor) -> None:
     numbers = [order(server, a_change("disable", license_ids=(1,))) for _ in range(80)][::-1]
-    wait_until(lambda: job(server, numbers[0]).finished_at, "the end of the jobs")
+    wait_for_job(server, numbers[0])
     forth = [ada.get("/jobs")]
     for _ in range(2):
         forth.append(ada.get(way(forth[-1], "next")))
