@@ -172,7 +172,7 @@ def test_no_call_of_the_interface_can_meet_what_has_no_answer_over_http() -> Non
     # The pages have sentences of their own; v3 and the pages about its problems have problems.
     others = {
         one
-        for folder in ("admin", "openapi", "portal", "public", "v3")
+        for folder in ("admin", "openapi", "portal", "public", "update_formats", "v3")
         for one in (PACKAGE / "http" / folder).rglob("*.py")
     }
     sources = set((PACKAGE / "http").rglob("*.py")) - starting - others
