@@ -38,7 +38,7 @@ class Written:
         """Log a call; returns whether it has a line."""
         before = len(self.lines)
         call: Any = SimpleNamespace(
-            scope={"query_string": query},
+            scope={"query_string": query, "headers": []},
             method="POST",
             operation="validate",
             client_address="192.0.2.1",
