@@ -91,7 +91,7 @@ def _describe_filter(tx: ReadTransaction, filter_: Filter, kinds: Mapping[str, s
         ("product", _("Product"), product),
         ("who", _("By"), kinds.get(where.actor or "", where.actor or "")),
         ("license", _("License"), str(where.license_id or "")),
-        ("period from to", _("Period"), days if (period.first or period.last) else ""),
+        (" ".join(("period", "from", "to")), _("Period"), days if (period.first or period.last) else ""),
     ]
     return build_chips("/events", query, conditions)
 
