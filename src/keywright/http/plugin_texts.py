@@ -88,6 +88,11 @@ def message_of(decision: Decision) -> str:
     return next((_MESSAGES[one] for one in decision.codes if one in _MESSAGES), "")
 
 
+def message_of_wrong(name: str) -> str:
+    """The sentence of EDD for a key that is none of the product's, which some clients look for."""
+    return f"License key is not valid for {name}".strip()
+
+
 def date_of(newest: Known | None) -> str:
     """When a release was published."""
     at = None if newest is None else newest.release.released_at

@@ -18,6 +18,7 @@ from keywright.http.plugin_texts import (
     encode_astral,
     icons_of,
     message_of,
+    message_of_wrong,
     requirement,
     sections_of,
     tested_with,
@@ -155,7 +156,7 @@ def nothing(product: NamedProduct | None) -> dict[str, Any]:
     """The answer for a wrong license key or product, and for a product that offers nothing."""
     names = "new_version stable_version sections license_check homepage package url".split()
     name = "" if product is None else product.name or product.code or ""
-    of_wrong = {"msg": f"License key is not valid for {name}".strip(), "icons": [], "banners": []}
+    of_wrong = {"msg": message_of_wrong(name), "icons": [], "banners": []}
     return dict.fromkeys(names, "") | of_wrong
 
 
