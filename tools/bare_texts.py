@@ -22,6 +22,7 @@ _NOT_SHOWN = {
     "Locale",
     "Keywright …",
     "…… – … from=…&to=…&zone=UTC",
+    "License key is not valid for …",
     "Looked at ",
     "There is no such file.\n",
     "This address is too long.",
