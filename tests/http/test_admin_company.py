@@ -426,7 +426,7 @@ def test_roles_may_come_from_a_claim_in_a_claim_or_from_the_information_about_th
     provider.claims = {"sub": "eva-1"}
     provider.information = {"sub": "eva-1", "groups": ["admins"]}
     sign_in(server, provider).http.close()
-    assert users(server)["eva@example.com"][0] == "administrator"
+    assert server.sql("SELECT role FROM users WHERE subject = 'eva-1'") == [("administrator",)]
 
 
 def test_what_was_typed_is_kept_on_the_way_to_the_provider_and_back(
