@@ -423,10 +423,10 @@ def test_the_last_administrator_with_a_password_stays(server: RunningServer, pro
 def test_roles_may_come_from_a_claim_in_a_claim_or_from_the_information_about_the_user(
     server: RunningServer, provider: Provider
 ) -> None:
-    provider.claims = {"sub": "eva-1"}
-    provider.information = {"sub": "eva-1", "groups": ["admins"]}
+    provider.claims = {"sub": "una-1"}
+    provider.information = {"sub": "una-1", "groups": ["admins"]}
     sign_in(server, provider).http.close()
-    assert server.sql("SELECT role FROM users WHERE subject = 'eva-1'") == [("administrator",)]
+    assert server.sql("SELECT role FROM users WHERE subject = 'una-1'") == [("administrator",)]
 
 
 def test_what_was_typed_is_kept_on_the_way_to_the_provider_and_back(
