@@ -24,6 +24,7 @@ from keywright.identity.model import Right
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses.model import OWN_FIELDS, CreateLicense, Order
+from keywright.provisioning import store
 from keywright.provisioning.licenses import Issued, IssueLicenses
 from keywright.provisioning.policies import rules as policy_rules
 from keywright.provisioning.policies import store as policy_store
@@ -62,7 +63,10 @@ def _list_usable(tx: ReadTransaction) -> list[Policy]:
 def _first_texts(policy: Policy | None, tx: ReadTransaction) -> dict[str, str]:
     """The texts of the form before anything was typed."""
     if policy is None:
-        return forms.new_texts(keys.new_license_key())
+        names = store.list_names(tx, NameKind.PRODUCT, after=-1, limit=2)
+        # Where there is one product, it is for that.
+        only = write_number(tx, NameKind.PRODUCT, next(iter(names))) if len(names) == 1 else ""
+        return forms.new_texts(keys.new_license_key()) | {"product_id": only}
     terms = policy.terms
     texts = forms.new_texts(policy_rules.generate_key(policy))
     texts["times_activated_max"] = forms.write_limit(terms.max_activations)
