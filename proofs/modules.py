@@ -11,11 +11,12 @@ PACKAGE = ROOT / "src" / "keywright"
 
 _OF_ERRORS = ("tests/unit/test_errors.py", "tests/unit/test_v3_problems.py")
 _OF_NOUNS = ("tests/unit/test_model.py",)
-_OF_RULES = ("tests/unit/test_rules.py", "tests/unit/test_rules_over_time.py")
+_OF_SITES = ("tests/unit/test_sites.py",)
+_OF_RULES = ("tests/unit/test_rules.py", "tests/unit/test_rules_over_time.py", *_OF_SITES)
 _OF_TERMS = ("tests/unit/test_terms.py",)
 _OF_CATALOG = ("tests/unit/test_catalog_rules.py",)
 _OF_STATES = ("tests/unit/test_license_states.py",)
-_OF_DEVICES = ("tests/unit/test_devices.py", "tests/unit/test_terms_over_time.py")
+_OF_DEVICES = ("tests/unit/test_devices.py", "tests/unit/test_terms_over_time.py", *_OF_SITES)
 _OF_LEASES = ("tests/unit/test_leases.py", "tests/unit/test_terms_over_time.py")
 _OF_USAGE = ("tests/unit/test_usage.py",)
 _OF_VALIDATION = ("tests/unit/test_validation.py",)
@@ -43,9 +44,15 @@ TESTS = {
     "identity.model": _OF_NOUNS,
     "jobs.model": _OF_NOUNS,
     "licensing.activations.model": _OF_NOUNS,
-    "licensing.licenses.model": (*_OF_NOUNS, "tests/unit/test_fields.py", "tests/unit/test_orders.py"),
+    "licensing.licenses.model": (
+        *_OF_NOUNS,
+        "tests/unit/test_fields.py",
+        "tests/unit/test_orders.py",
+        *_OF_SITES,
+    ),
     "licensing.activations.rules": _OF_RULES,
     "licensing.activations.devices": _OF_DEVICES,
+    "licensing.activations.sites": _OF_SITES,
     "licensing.licenses.rules": (*_OF_RULES, *_OF_STATES, *_OF_CATALOG),
     "licensing.leases.model": (*_OF_NOUNS, *_OF_LEASES),
     "licensing.leases.rules": _OF_LEASES,
@@ -53,7 +60,7 @@ TESTS = {
     "licensing.usage.rules": _OF_USAGE,
     "licensing.validation": (*_OF_NOUNS, *_OF_VALIDATION),
     "licensing.terms.model": (*_OF_NOUNS, *_OF_TERMS, "tests/unit/test_terms_in_words.py"),
-    "licensing.terms.rules": (*_OF_TERMS, *_OF_CATALOG),
+    "licensing.terms.rules": (*_OF_TERMS, *_OF_CATALOG, *_OF_SITES),
     "provisioning.products": (*_OF_CATALOG, "tests/unit/test_nouns.py"),
     "provisioning.customers": _OF_CATALOG,
     "core.command": (*_OF_NOUNS, *_OF_HANDLERS),

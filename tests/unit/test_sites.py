@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from keywright.core.errors import LimitReached
+from keywright.core.errors import InvalidTerms, LimitReached
 from keywright.licensing.activations import rules
 from keywright.licensing.activations.devices import activate_device
 from keywright.licensing.activations.model import (
@@ -26,6 +26,7 @@ from keywright.licensing.activations.sites import (
 )
 from keywright.licensing.licenses.model import License
 from keywright.licensing.terms.model import Terms
+from keywright.licensing.terms.rules import merge_terms
 from tests.makers import LATER, NOW, a_deactivated_activation, a_license, a_license_with, an_activation
 
 HOSTS = ("localhost", "*.test", "staging.*")
@@ -209,3 +210,27 @@ def test_a_product_is_named_by_its_number_here_or_there_or_by_its_name() -> None
     assert [one.fits(product) for one in wrong] == [False] * len(wrong)
     assert not Item("None").fits(NamedProduct(17))
     assert [one.fits(None) for one in (Item("17"), Item())] == [False, True]
+
+
+def test_hosts_are_read_in_lower_case_and_wrong_ones_are_named() -> None:
+    merged = merge_terms(Terms(), {"uncounted_hosts": [" LocalHost ", "*.test", "localhost", "[::1]"]})
+    assert merged.uncounted_hosts == ("localhost", "*.test", "[::1]")
+    wrong: dict[str, object] = {
+        "no list": "localhost",
+        "too many": [f"h{number}.test" for number in range(51)],
+        "everything": ["*"],
+        "many stars": ["*.*.*.*.test"],
+        "no host": ["a b", 7, "", "münchen.de", "https://a.test"],
+    }
+    found = {}
+    for name, hosts in wrong.items():
+        with pytest.raises(InvalidTerms) as refusal:
+            merge_terms(Terms(), {"uncounted_hosts": hosts})
+        found[name] = [one.code for one in refusal.value.errors]
+    assert found == {
+        "no list": ["wrong_type"],
+        "too many": ["too_long"],
+        "everything": ["invalid"],
+        "many stars": ["invalid"],
+        "no host": ["invalid"] * 5,
+    }
