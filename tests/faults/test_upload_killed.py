@@ -7,7 +7,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import httpx
-import pytest
 
 from keywright.maintenance import doctor
 from tests.proving import record, size
@@ -39,10 +38,9 @@ def begin_upload(
     return sender, half, go_on
 
 
-@pytest.mark.databases("sqlite")
-def test_a_half_upload_is_never_published(tmp_path: Path) -> None:
+def test_a_half_upload_is_never_published(tmp_path: Path, database: str) -> None:
     published = 0
-    with running(tmp_path / "data", **NO_LIMITS) as server:
+    with running(tmp_path / "data", database, **NO_LIMITS) as server:
         auth = server.api_key()
         with httpx.Client(base_url=server.base_url, auth=auth, timeout=30) as client:
             client.post("/v3/products", json={"id": 17, "name": "Paint"}).raise_for_status()
@@ -67,5 +65,5 @@ def test_a_half_upload_is_never_published(tmp_path: Path) -> None:
         with server.storage() as storage:
             found = list(doctor.examine_files(storage, server.data_dir / "files"))
             found += list(doctor.examine(storage, lambda _: None))
-    record("R28", "uploads", {"kills": KILLS, "half uploads published": published})
+    record("R28", f"uploads, {database}", {"kills": KILLS, "half uploads published": published})
     assert (published, found) == (0, [])
