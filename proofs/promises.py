@@ -301,11 +301,11 @@ PROMISES = (
         "An honest caller validates every 50 ms and changes something every second, beside one attack after "
         "the other: headers full of backslashes, a history that grows and is asked for, refusals to be "
         "kept, large bodies, callers who never read or never ask, 250 connections that guess, a stranger "
-        "at the same address, passwords guessed from everywhere, forged, large and endless events of shops, "
-        "and a flood of sign-ins to the portal; beside the last four, an honest shop tells of sales and an "
-        "honest customer asks for a code. The cost of an attack is measured: "
-        "memory, bytes of an answer, rows, guesses that were looked up. The controls have no limits. The "
-        'honest caller\'s latency is measured by `make bench ARGS="--only attacks"`.',
+        "at the same address, passwords guessed from everywhere, 64 downloads that are read slowly, forged, "
+        "large and endless events of shops, and a flood of sign-ins to the portal; beside the last four, an "
+        "honest shop tells of sales and an honest customer asks for a code. The cost of an attack is "
+        "measured: memory, bytes of an answer, rows, guesses that were looked up. The controls have no "
+        'limits. The honest caller\'s latency is measured by `make bench ARGS="--only attacks"`.',
         ("tests/http/test_beside_attacks.py",),
         headline=("attacks", "calls", "failed calls"),
         bounds=(*_none("failed calls"), Bound("memory growth MiB", 50)),

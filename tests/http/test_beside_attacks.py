@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import httpx
+import msgspec
 import psutil
 import pytest
 
@@ -189,6 +191,29 @@ def test_cookies_full_of_backslashes_cost_no_time(tmp_path: Path) -> None:
     seen = beside("A1", tmp_path)
     assert_harmless(seen, "sqlite")
     assert seen.processor_seconds < 2
+
+
+def publish_for_all(server: RunningServer) -> str:
+    """A release of 64 MiB, open to all; the path of its download."""
+    vendor = httpx.Client(base_url=f"{server.base_url}/v3", auth=server.api_key(), timeout=60)
+    with vendor:
+        product = {"name": "Downloaded", "updates": "open"}
+        number = vendor.post("/products", json=product).raise_for_status().json()["id"]
+        release = vendor.post("/releases", json={"product_id": number, "version": "1.0"}).json()["id"]
+        file = vendor.post(f"/releases/{release}/files", json={"name": "large.zip"}).json()["id"]
+        pieces = (bytes(MEBIBYTE) for _ in range(64))
+        vendor.put(f"/files/{file}/content", content=pieces).raise_for_status()
+        vendor.post(f"/releases/{release}/publish").raise_for_status()
+        offered = vendor.post("/updates", json={"product": number}).raise_for_status().json()
+    return "/d/" + str(offered["file"]["url"].partition("/d/")[2])
+
+
+def test_slow_downloads_keep_nobody_waiting(tmp_path: Path) -> None:
+    with running(tmp_path / "data", program=with_few_descriptors([KEYWRIGHT])) as server:
+        target = msgspec.structs.replace(a_target(server), download=publish_for_all(server))
+        seen = attacked(server, target, "A9")
+    assert_harmless(seen, "sqlite")
+    assert seen.outcomes["HTTP/1.1 200"] == 64, seen.outcomes
 
 
 def test_large_bodies_of_strangers_are_not_read(tmp_path: Path) -> None:

@@ -1,13 +1,15 @@
 """Releases over v3: drafts, files, publishing, yanking."""
 
+import asyncio
 import base64
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from keywright.core.command import Context, Origin
@@ -285,3 +287,28 @@ def test_what_was_counted_of_a_release_is_listed_by_day(app: App) -> None:
     assert len(app.ask("GET", f"/releases/{release}/uses?days=41").json["items"]) == 3
     stranger = app.issue_token(Permissions.READ, product_id=18)
     assert app.ask("GET", f"/releases/{release}/uses", token=stranger).status == 404
+
+
+def test_the_slower_of_two_uploads_leaves_nothing(app: App) -> None:
+    file = add_file(app, a_release(app))
+
+    async def both(client: httpx.AsyncClient) -> list[httpx.Response]:
+        half, first_is_done = asyncio.Event(), asyncio.Event()
+        path, headers = f"/v3/files/{file}/content", {"Authorization": f"Bearer {app.token}"}
+
+        async def pieces() -> AsyncIterator[bytes]:
+            yield b"other "
+            half.set()
+            await first_is_done.wait()
+            yield b"bytes"
+
+        slower = asyncio.create_task(client.put(path, content=pieces(), headers=headers))
+        await half.wait()
+        first = await client.put(path, content=CONTENT, headers=headers)
+        first_is_done.set()
+        return [first, await slower]
+
+    first, slower = app.run(both)
+    assert (first.status_code, slower.status_code) == (200, 409)
+    assert slower.json()["code"] == "content_mismatch"
+    assert stored(app) == [SHA256]

@@ -26,6 +26,9 @@ _BROWSER_PATIENCE = 30.0
 _IDLE, _IDLE_PER_ADDRESS = 2_000, 50
 
 
+_DOWNLOADS = 64
+
+
 async def _send_cookies(stranger: Stranger) -> None:
     """16 kB a second: a GET with 32 kB of backslashes in a quoted cookie, every two seconds."""
     request = get("/admin/sign-in", 'Cookie: keywright="' + "\\" * _HEADERS + '"')
@@ -207,6 +210,25 @@ async def _guess_passwords(stranger: Stranger) -> None:
     await asyncio.gather(stranger.without_waiting(15, guess), come_back())
 
 
+async def _download_slowly(stranger: Stranger) -> None:
+    """64 downloads of an open product, from 16 addresses, each read at 400 bytes/s."""
+    loop = asyncio.get_running_loop()
+    request = get(stranger.target.download)
+
+    async def over_one(number: int) -> None:
+        with suppress(OSError, TimeoutError), quiet_socket(f"127.0.3.{number % 16 + 1}") as sock:
+            async with asyncio.timeout(stranger.left):
+                await loop.sock_connect(sock, stranger.target.server)
+                await loop.sock_sendall(sock, request)
+                stranger.outcomes[(await loop.sock_recv(sock, 12)).decode()] += 1
+                while await loop.sock_recv(sock, 100):
+                    await asyncio.sleep(0.25)
+            stranger.outcomes["hung up on"] += 1
+
+    places = range(_DOWNLOADS if stranger.target.download else 0)
+    await asyncio.gather(*(over_one(number) for number in places))
+
+
 ATTACKS = {
     "A1": Attack("32 kB of backslashes in a cookie, 16 kB/s", _send_cookies),
     "A4": Attack("five bodies of 1 MiB a second", _send_large_bodies),
@@ -215,5 +237,6 @@ ATTACKS = {
     "A6-keys": Attack("250 connections guess license keys", _guess_keys),
     "A6-credentials": Attack("250 connections guess API keys", _guess_credentials),
     "A7": Attack("unknown keys from the honest caller's address", _share_the_address, address=honest.ADDRESS),
+    "A9": Attack(f"{_DOWNLOADS} downloads that are read at 400 bytes/s", _download_slowly),
     "A8": Attack("15 wrong passwords a second, addresses change", _guess_passwords),
 }

@@ -33,6 +33,8 @@ class Target(msgspec.Struct, frozen=True):
     shop_secret: str
     #: ``Authorization`` of an API key that may read what is about one product.
     reader: str = ""
+    #: The path of a large download.
+    download: str = ""
     host: str = "127.0.0.1"
 
     @property

@@ -103,13 +103,13 @@ class SecretMissing(StoreUnavailable):
 
 
 class FilesUnavailable(Unavailable):
-    """The folder of files cannot be written, or its disk is full; nothing of an upload is left."""
+    """A file cannot be written or read, or the disk is full; nothing of an upload is left."""
 
     code = "release.files_unavailable"
     problem = "busy"
-    problem_detail = "The folder of files cannot be written right now. Nothing was kept; try again later."
+    problem_detail = "The folder of files cannot be used right now. Nothing was changed; try again later."
     sentence = problem_detail
-    hint = "the folder of files ({detail}) cannot be written: look at its rights and its disk."
+    hint = "the folder of files ({detail}) cannot be used: look at its rights and its disk."
 
 
 class TookTooLong(StoreUnavailable):

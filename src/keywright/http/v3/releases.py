@@ -155,13 +155,13 @@ async def upload_release_file(call: Call) -> Answer:
     found = await call.desk.query(commands.GetFile(**_about(call, "file_id")), call)
     file: ReleaseFile = found[1]
     require_uploadable(file)
-    digests = await _receive(call, file)
+    digests = await _receive(call)
     command = commands.StoreContent(context=call.context, **_about(call, "file_id"), digests=digests)
     return await call.change(command, _write_file)
 
 
-async def _receive(call: Call, file: ReleaseFile) -> Digests:
-    """The digests of the body, which is in the folder of files then."""
+async def _receive(call: Call) -> Digests:
+    """The digests of the body, which is in the folder of files then; unless others came first."""
     settings = call.settings
     announced = call.headers.get(b"content-length", b"0")
     if announced.isdigit() and int(announced) > settings.max_file_bytes:
@@ -172,7 +172,8 @@ async def _receive(call: Call, file: ReleaseFile) -> Digests:
         upload = await asyncio.to_thread(opened.__enter__)
         try:
             await _write_pieces(call, upload)
-            return await asyncio.to_thread(upload.finish, file)
+            found = await call.desk.query(commands.GetFile(**_about(call, "file_id")), call)
+            return await asyncio.to_thread(upload.finish, found[1])
         finally:
             await asyncio.to_thread(opened.__exit__, None, None, None)
     except OSError as problem:
