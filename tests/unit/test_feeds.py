@@ -1,29 +1,28 @@
 """Which file of a name a client gets, and what the names of files say."""
 
-from hypothesis import given, settings
 from msgspec.structs import replace
 
 from keywright.licensing.updates.feeds import find_file
 from keywright.licensing.updates.model import FileKind
-from keywright.licensing.updates.rules import UpdateCode, UpdateFacts, choose_file, decide
+from keywright.licensing.updates.rules import UpdateCode, choose_file, decide
 from keywright.licensing.updates.store import order_releases
 from keywright.provisioning.releases.fields import kind_of
 from tests.proving import size
-from tests.unit.test_update_gate import a_file, any_facts
+from tests.unit.test_update_gate import a_file, draw_facts, draw_license, draw_releases
 
 
-@settings(max_examples=size(300, 30_000))
-@given(any_facts)
-def test_a_feed_is_that_of_the_newest_release_that_is_offered(facts: UpdateFacts) -> None:
-    feed = a_file(name="appcast.xml", kind=FileKind.FEED)
-    shipped = [replace(one, others=(feed,)) for one in facts.releases.releases if one.files]
-    asked = replace(facts.asked, app_version=None, platform=None)
-    facts = replace(facts, releases=order_releases(shipped), asked=asked)
-    offered, found = decide(facts), find_file(facts, "appcast.xml")
-    assert found.offered == offered.offered
-    assert found.is_refused is offered.is_refused
-    assert (found.file is not None) is (found.code is UpdateCode.UPDATE_AVAILABLE)
-    assert find_file(facts, "other.xml").file is None
+def test_a_feed_is_that_of_the_newest_release_that_is_offered() -> None:
+    for _ in range(size(1_000, 30_000)):
+        facts = draw_facts(draw_releases(), draw_license())
+        feed = a_file(name="appcast.xml", kind=FileKind.FEED)
+        shipped = [replace(one, others=(feed,)) for one in facts.releases.releases if one.files]
+        asked = replace(facts.asked, app_version=None, platform=None)
+        facts = replace(facts, releases=order_releases(shipped), asked=asked)
+        offered, found = decide(facts), find_file(facts, "appcast.xml")
+        assert found.offered == offered.offered
+        assert found.is_refused is offered.is_refused
+        assert (found.file is not None) is (found.code is UpdateCode.UPDATE_AVAILABLE)
+        assert find_file(facts, "other.xml").file is None
 
 
 def test_other_words_for_a_platform_mean_the_same() -> None:
