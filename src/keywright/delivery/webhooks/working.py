@@ -197,8 +197,8 @@ def _look_for_events(
             tx, after_id=position, until_id=until_id, license_id=None, limit=size, names=names
         )
         recent = [one for one in some if is_recent or one.event.occurred_at >= oldest]
-        wanted = [one for one in recent if rules.is_notified_of(endpoint, one.event)]
-        wanted += select_of_product(tx, wanted, endpoint.product_id)
+        notified = [one for one in recent if rules.is_notified_of(endpoint, one.event)]
+        wanted += select_of_product(tx, notified, endpoint.product_id)
         position = some[-1].id if len(some) == size else until_id
         if len(wanted) >= _MAX_EVENTS or position == until_id:
             break
