@@ -88,6 +88,8 @@ EVERY_TERM = {
     "unseen_days": 90,
     "devices_visible": True,
     "channels": ["stable", "beta"],
+    "uncounted_hosts": ["staging.*"],
+    "max_uncounted": 3,
 }
 
 
@@ -103,6 +105,7 @@ def test_every_term_has_an_option(keywright: Keywright) -> None:
         *("--meter", "exports=100/month", "--meter", "minutes=9/license:allow"),
         *("--when-full", "replace_unseen", "--unseen-days", "90", "--devices-visible"),
         *("--channel", "stable", "--channel", "beta"),
+        *("--uncounted-host", "staging.*", "--max-uncounted", "3"),
     )
     assert (made["id"], made["name"], made["product_id"], made["archived_at"]) == (1, "All", 7, None)
     assert made["terms"] == EVERY_TERM

@@ -43,7 +43,7 @@ def test_every_command_that_was_promised_is_there() -> None:
     promised = {
         *("serve", "init", "copy", "backup", "restore", "doctor", "config", "version", "status", "events"),
         *("apikey create", "apikey list", "apikey revoke"),
-        *("import lmfwc", "import dlm", "import csv", "import jsonl", "export"),
+        *("import lmfwc", "import dlm", "import edd", "import csv", "import jsonl", "export"),
         *("license create", "license show", "license list", "license update", "license delete"),
         *("license activate", "license deactivate"),
         *("policy create", "policy list", "policy show", "policy update", "policy generate"),
@@ -68,6 +68,8 @@ def test_every_command_that_was_promised_is_there() -> None:
         *("mail list", "mail show", "mail retry", "mail templates", "mail test"),
         *("release create", "release upload", "release publish", "release yank", "release list"),
         *("release explain", "product versions"),
+        *("notice create", "notice list", "notice show", "notice update", "notice delete"),
+        *("notice publish", "notice withdraw", "notice preview", "notice notify", "notice recipients"),
         *("signing-key show", "signing-key rotate", "signing-key export-public", "signing-key withdraw"),
     }
     assert {" ".join(path) for path, one in COMMANDS.items() if not hasattr(one, "commands")} == promised
@@ -211,6 +213,8 @@ def test_only_serve_init_and_create_make_an_installation(nowhere: Keywright) -> 
     missing = {"copy": "nothing to copy", "backup": "nothing to back up"}
     extra = {"generate": ["--amount", "1"], "update": ["--name", "x"], "deactivate": ["--all"]}
     extra |= {"license update": ["--max", "1"], "webhook edit": ["--enabled"]}
+    notice = ["--title", "x", "--affected", "< 2", "--product-id", "1"]
+    extra |= {"notice create": notice, "notice update": ["--title", "x"]}
     extra |= {"webhook resend": ["--since", "1h"], "webhook listen": ["--forward", "http://localhost:1"]}
     extra |= {"webhook remove": ["--yes"]}
     extra |= {"connection replay": ["--since", "1h"], "connection edit": ["--name", "x"]}

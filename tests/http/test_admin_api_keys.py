@@ -103,7 +103,7 @@ def test_an_api_key_can_expire(ada: Visitor) -> None:
         ({"name": "x" * 201, "permissions": "read"}, "It must be a text of at most 200 characters"),
         ({"name": "x", "permissions": "everything"}, "It must be one of these."),
         ({"name": "x", "permissions": ""}, "This field is required."),
-        ({"name": "x", "permissions": "client", "product_id": "one"}, "It is neither a number nor"),
+        ({"name": "x", "permissions": "client", "product_id": "one"}, "It is neither an ID nor"),
         ({"name": "x", "permissions": "read", "expires_at": "soon"}, "It must be YYYY-MM-DD"),
     ],
 )

@@ -122,7 +122,7 @@ def test_a_name_stands_for_a_number_in_the_form(server: RunningServer, bob: Visi
         ("expires_at", "tomorrow", "It must be YYYY-MM-DD HH:MM:SS, YYYY-MM-DD, or ISO 8601"),
         ("valid_for_days", "1.5", "It must be an integer from 0 to 2147483647."),
         ("order_id", "9223372036854775808", "It must be an integer from 0 to 9223372036854775807."),
-        ("product_id", "x", "It is neither a number nor the name"),
+        ("product_id", "x", "It is neither an ID nor a name"),
         ("status", "expired", "A license is sold, delivered, active, inactive or disabled."),
         ("status", "", "A license needs a status."),
     ],

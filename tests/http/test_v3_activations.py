@@ -39,6 +39,7 @@ def test_an_activation_is_shown_whole(app: App) -> None:
         "user_agent": "Editor/4",
         "metadata": {"room": "7"},
         "is_active": True,
+        "is_counted": True,
         "created_at": place["created_at"],
         "last_seen_at": place["created_at"],
         "offline_until": None,

@@ -105,6 +105,16 @@ ROUTES = (
     ),
     Route(
         "POST",
+        f"{_ONE}/notify",
+        "notify_customers",
+        Right.WRITE,
+        notify_customers,
+        gives=jobs.Job,
+        status=202,
+        refusals=("not_found", "invalid"),
+    ),
+    Route(
+        "POST",
         f"{_ONE}/withdraw",
         "withdraw_notice",
         Right.WRITE,
@@ -120,16 +130,6 @@ ROUTES = (
         preview_notice,
         gives=Preview,
         refusals=("not_found",),
-    ),
-    Route(
-        "POST",
-        f"{_ONE}/notify",
-        "notify_customers",
-        Right.WRITE,
-        notify_customers,
-        gives=jobs.Job,
-        status=202,
-        refusals=("not_found", "invalid"),
     ),
     Route(
         "GET",
