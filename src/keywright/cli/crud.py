@@ -85,7 +85,9 @@ class Crud:
         here = Parameter("here", Parameter.POSITIONAL_ONLY)
         options.declare_options(run, [here, *parameters], {})
         lines = [f"keywright {self._noun.name} {name} {one}".rstrip() for one in examples]
-        is_made = verb == "create"
+        # What belongs to a product cannot be the first thing in an installation.
+        needed = {one.name for one in msgspec.structs.fields(self._noun.new) if one.required}
+        is_made = verb == "create" and "product_id" not in needed
         options.command(self.app, *lines, name=name)(options.with_installation(run, is_made=is_made))
 
     def _create(self, here: Installation, *, as_json: bool, **given: Any) -> None:
