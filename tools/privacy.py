@@ -40,7 +40,7 @@ KEPT = (
         _ERASED,
     ),
     Kept(
-        "A device: its fingerprint, and what the program said of it",
+        "A device: its fingerprint (of a WordPress site, its host and path), and what the program said of it",
         ("activations.fingerprint", "activations.label", "activations.meta_data", "new_devices.fingerprint"),
         f"for as long as the license; label and further data {_ERASED}",
     ),
