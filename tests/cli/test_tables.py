@@ -119,6 +119,20 @@ def test_columns_can_be_named(keywright: Keywright, table: Path) -> None:
     )
 
 
+def test_products_are_found_by_code_and_name(keywright: Keywright, table: Path) -> None:
+    keywright("product", "create", "--id", "7", "--name", "Paint Studio", "--code", "paint")
+    keywright("product", "create", "--id", "8", "--name", "Same", "--code", "first")
+    keywright("product", "create", "--id", "9", "--name", "same", "--code", "second")
+    write(table, "key,product\nP-1,PAINT\nP-2,paint studio\nP-3,9\nP-4,Same\nP-5,Ink\n")
+    done = bring(keywright, table)
+    assert done.status == 1
+    assert (
+        "line 5: product_id must be a product's ID or code, or a name that one product alone has" in done.out
+    )
+    shown = keywright.json("license", "list")
+    assert {one["licenseKey"]: one["productId"] for one in shown} == {"P-1": 7, "P-2": 7, "P-3": 9}
+
+
 def test_the_file_itself_is_not_overwritten(keywright: Keywright, table: Path) -> None:
     given = ("import", "csv", str(table), "--errors", str(table))
     assert "--errors cannot be the file" in keywright.refused(*given, status=2)

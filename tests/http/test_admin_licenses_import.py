@@ -105,7 +105,7 @@ def test_a_table_whose_columns_are_known_is_imported_after_a_look(
     assert names == ["license.imported"]
 
 
-def test_columns_that_may_have_numbers_or_names_are_known_where_they_have_numbers(
+def test_products_are_named_and_a_column_of_orders_is_known_where_it_has_ids(
     server: RunningServer, bob: Visitor
 ) -> None:
     number = a_number()
@@ -114,9 +114,13 @@ def test_columns_that_may_have_numbers_or_names_are_known_where_they_have_number
     fields = chosen_fields(page)
     assert (fields["column-1"], fields["column-2"]) == ("product_id", "order_id")
     assert f"Lumen Cinema ({number})" in said(page)
-    page = bob.get(upload(bob, f"Key,Product,Order\n{a_key()},Lumen Cinema,WEB-7\n"))
+    page = bob.get(upload(bob, f"Key,Product,Order\n{a_key()},lumen cinema,WEB-7\n"))
     fields = chosen_fields(page)
-    assert (fields["column-1"], fields["column-2"]) == ("", "")
+    assert (fields["column-1"], fields["column-2"]) == ("product_id", "")
+    assert f"Lumen Cinema ({number})" in said(page)
+    page = bob.get(upload(bob, f"Key,Product\n{a_key()},Lumen Theatre\n"))
+    assert chosen_fields(page)["column-1"] == "product_id"
+    assert "must be a product's ID or code, or a name that one product alone has" in said(page)
 
 
 def test_columns_are_chosen_by_hand(server: RunningServer, bob: Visitor) -> None:

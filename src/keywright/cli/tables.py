@@ -188,12 +188,15 @@ def _open_table(here: Installation, order: _Order, stream: BinaryIO, rejects: "R
     from keywright.provisioning.importers.columns import PRESETS
     from keywright.provisioning.importers.rows import Defaults, address_keeper
     from keywright.provisioning.importers.tables import About, CsvTable, JsonLines
+    from keywright.provisioning.store import find_words_for_products
 
     file, at, preset = order.file, here.now, None if order.shop is None else PRESETS[order.shop]
     if file.is_file():
         at = min(at, datetime.fromtimestamp(int(file.stat().st_mtime), UTC))
     zone = _parse_zone(order.zone or here.settings.time_zone)
-    defaults = Defaults(at, address_keeper(here.settings, here.now), zone=zone)
+    with here.storage.read() as tx:
+        products = find_words_for_products(tx)
+    defaults = Defaults(at, address_keeper(here.settings, here.now), zone=zone, products=products)
     if order.kind == "jsonl" and file.is_file() and not order.is_dry_run:
         defaults = _reserve_ids(here, file, defaults)
     name = "standard input" if str(file) == _STANDARD_INPUT else file.name

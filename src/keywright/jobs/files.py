@@ -27,6 +27,7 @@ from keywright.provisioning.importers.model import ImportedLicense, ImportLicens
 from keywright.provisioning.importers.rows import Defaults, keeper_of
 from keywright.provisioning.importers.tables import Unusable
 from keywright.provisioning.importers.uploads import Format, Part, ReadOptions
+from keywright.provisioning.store import find_words_for_products
 from keywright.search.filters import Search
 
 #: The number of licenses that are read at once for a file of keys.
@@ -172,7 +173,8 @@ def read_options(tx: ReadTransaction, job: Job, order: Import) -> ReadOptions:
     """The options to read the table with."""
     given = uploads.fields_by_name(list_columns(tx, job, order), order.fields)
     keep = keeper_of(order.ip_addresses, order.keep_addresses_days, job.created_at)
-    defaults = Defaults(job.created_at, keep, zone=ZoneInfo(order.zone))
+    products = find_words_for_products(tx)
+    defaults = Defaults(job.created_at, keep, zone=ZoneInfo(order.zone), products=products)
     header = _read_header(tx, job, order)
     return ReadOptions(order.file_name, order.format, header, given, order.preset, defaults)
 

@@ -1,5 +1,6 @@
 """Products, customers and the brand in the database."""
 
+from collections import Counter
 from collections.abc import Collection
 from datetime import datetime
 from typing import Any
@@ -140,6 +141,19 @@ def find_similar(tx: ReadTransaction, kind: NameKind, text: str) -> list[int]:
     is_named = func.lower(products.c.name) == func.lower(text)
     query = select(products.c.id).where(or_(products.c.code == text.lower(), is_named))
     return list(tx.connection.execute(query.order_by(products.c.id).limit(2)).scalars())
+
+
+def find_words_for_products(tx: ReadTransaction) -> dict[str, str]:
+    """The IDs of products, as texts, by their codes, and by names that one product alone has; in lower case.
+    At most those of the 10,000 first.
+    """
+    rows = tx.connection.execute(
+        select(products.c.id, products.c.code, products.c.name).order_by(products.c.id).limit(10_000)
+    ).all()
+    names = Counter(row.name.strip().lower() for row in rows if row.name)
+    named = {row.name.strip().lower(): str(row.id) for row in rows if row.name}
+    clear = {name: id for name, id in named.items() if names[name] == 1 and not name.isdigit()}
+    return clear | {row.code.lower(): str(row.id) for row in rows if row.code and not row.code.isdigit()}
 
 
 def save_name(tx: WriteTransaction, kind: NameKind, number: int, name: str | None, now: datetime) -> None:

@@ -45,7 +45,7 @@ _NAMES = {
     "times_activated_max": (
         "timesactivatedmax maxactivations activationlimit activationslimit limit maxdevices devices seats"
     ),
-    "product_id": "productid productnumber",
+    "product_id": "productid productnumber product",
     "order_id": "orderid ordernumber",
     "customer_id": "customerid customernumber userid",
     "customer_email": "customeremail email emailaddress useremail buyeremail purchaseemail",
@@ -65,7 +65,7 @@ _NAMES = {
     "activations": "activations activationdata",
 } | {name: name.replace("_", "") for name in OWN_FIELDS}
 #: Names of columns that may have numbers, or something else.
-_LOOSE_NAMES = {"product": "product_id", "order": "order_id", "customer": "customer_id"}
+_LOOSE_NAMES = {"order": "order_id", "customer": "customer_id"}
 #: Names of columns that are a customer's, if anything.
 _NAMES_OF_PEOPLE = {"customer": "customer_name", "name": "customer_name", "language": "customer_language"}
 _FIELD_OF = {name: field for field, names in _NAMES.items() for name in names.split()}
@@ -102,8 +102,8 @@ def guess_fields(
     names: Sequence[str], preset: Preset | None = None, *, is_loose: bool = False
 ) -> list[str | None]:
     """The field of each column, for a person to check: where two could be the same field, the first is it.
-    ``is_loose``: a column "Product" has numbers of products, if no other column has. A column "Customer" has
-    their numbers then, else their names.
+    ``is_loose``: a column "Order" has IDs of orders, if no other column has. A column "Customer" has their
+    IDs then, else their names.
     """
     try:
         fields = assign_fields(names, {}, preset)
@@ -227,6 +227,14 @@ def _parse_id(value: object) -> int | None:
     return parsing.parse_integer(value, MAX_ID) or None
 
 
+def _parse_product(value: object) -> int | None:
+    """The ID of a product; names and codes are words for it (``Defaults.products``)."""
+    try:
+        return _parse_number(value)
+    except ValueError:
+        raise ValueError("must be a product's ID or code, or a name that one product alone has") from None
+
+
 def _parse_source(value: object) -> int:
     number = parsing.parse_integer(value, max(LicenseSource).value)
     return number or LicenseSource.IMPORT.value
@@ -246,7 +254,7 @@ PARSERS: dict[str, Callable[[object], Any]] = {
     "expires_at": _parse_time,
     "valid_for_days": parsing.parse_days,
     "times_activated_max": parsing.parse_limit,
-    "product_id": _parse_number,
+    "product_id": _parse_product,
     "order_id": _parse_number,
     "customer_id": _parse_number,
     "customer_email": _parse_person(parse_email),

@@ -49,14 +49,16 @@ _NO_WORDS: Mapping[str, str | None] = {}
 
 
 class Defaults(NamedTuple):
-    """Values that rows do not have: the time of making and of the last change, what is kept of addresses,
-    which ids activations may keep, and in which time zone days without a time are meant.
+    """Facts that rows do not have: the time of making and of the last change, what is kept of addresses,
+    which ids activations may keep, in which time zone days without a time are meant, and the IDs of products
+    by their codes and names, in lower case.
     """
 
     at: datetime
     keep_address: KeepAddress
     may_keep_id: Callable[[int], bool] = lambda _: False
     zone: tzinfo = UTC
+    products: Mapping[str, str] = {}
 
 
 class _Column(NamedTuple):

@@ -53,7 +53,8 @@ class About(NamedTuple):
     @property
     def words(self) -> Words:
         """The words in its columns that stand for other values."""
-        return WORDS if self.preset is None else {**WORDS, **self.preset.words}
+        words = WORDS if self.preset is None else {**WORDS, **self.preset.words}
+        return {**words, "product_id": self.defaults.products}
 
 
 class Unusable(NamedTuple):
