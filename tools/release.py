@@ -81,7 +81,9 @@ def build(folder: Path) -> None:
     shutil.copyfile(ROOT / "dist" / "keywright.cdx.json", folder / f"keywright-{version}.cdx.json")
     # What it is tested with, to the byte.
     shutil.copyfile(ROOT / "requirements.lock", folder / "requirements.lock")
-    schema, oldest = (_read_constant("db/migrate.py", name) for name in ("HEAD", "OLDEST_COMPATIBLE"))
+    revisions = (ROOT / "src" / "keywright" / "db" / "migrations" / "versions").glob("[0-9]*.py")
+    schema = max(one.name[:4] for one in revisions)
+    oldest = _read_constant("db/migrate.py", "OLDEST_COMPATIBLE")
     notes += f"\nThe schema is {schema}; versions whose schema is at least {oldest} work on it, too.\n"
     (folder / "NOTES.md").write_text(notes, encoding="utf-8")
     lines = [

@@ -133,8 +133,15 @@ def activate_first(walk: Walk, server: RunningServer) -> None:
 
 def find(walk: Walk, text: str, name: str = "") -> None:
     """Type it into the field at the top, press Enter, and open what is found, if it is not open already."""
-    walk.page.locator("#find-text").fill(text)
-    walk.page.keyboard.press("Enter")
+
+    def is_found() -> bool:
+        # The search follows changes after a moment.
+        walk.page.locator("#find-text").fill(text)
+        walk.page.keyboard.press("Enter")
+        expect(walk.page.locator("main h1")).to_be_visible()
+        return walk.page.locator("main :is(a.key, .key, a[href*='/customers/'])").count() > 0
+
+    wait_until(is_found, f"{text} is found")
     walk.steps += 1
     if name:
         walk.page.locator("main").get_by_role("link", name=name).first.click()

@@ -202,7 +202,7 @@ def test_what_makes_a_browser_known_is_good_for_one_user_and_one_password(server
 def test_a_form_counts_only_if_who_sent_it_still_may_when_it_has_come(
     server: RunningServer, change_of: dict[str, object], answer: str
 ) -> None:
-    name = "una" if "role" in change_of else "uma"
+    name = "oda" if "role" in change_of else "uma"
     make_users(server, name)
     number = user_number(server, name)
     decide(server, ChangeUser(**asked(user_id=number, role=Role.SUPPORT)))

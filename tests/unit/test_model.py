@@ -32,6 +32,7 @@ from keywright.licensing.licenses.model import (
     Status,
     UpdateLicense,
     find_renames,
+    own_fields,
     with_former_names,
 )
 from keywright.provisioning.importers.model import ImportLicenses
@@ -149,6 +150,10 @@ def test_a_device_says_and_moves_nothing_unless_that_is_given() -> None:
 def test_an_api_key_was_never_used_and_a_user_never_signed_in_unless_that_is_said() -> None:
     assert an_api_key().last_used_at is None
     assert (a_user().disabled_at, a_user().last_signed_in_at) == (None, None)
+
+
+def test_the_fields_of_a_license_that_no_rule_decides_have_its_values() -> None:
+    assert own_fields(a_license(external_id="crm-4")) == {"external_id": "crm-4"}
 
 
 def test_a_license_that_gets_a_new_key_is_known_by_its_former_ones() -> None:
