@@ -28,6 +28,7 @@ IMAGE = (
     "deploy/Dockerfile",
     "deploy/Dockerfile.dockerignore",
     "deploy/compose.yaml",
+    "docs",
     "pyproject.toml",
     "requirements.lock",
     "src",

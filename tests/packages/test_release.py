@@ -115,7 +115,8 @@ def test_the_wheel_has_every_file_and_the_source_makes_the_same(
     wheel = releases["first"] / WHEEL
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert names == {name.removeprefix("src/") for name in tracked("src")}
+    documents = {f"keywright/{name}" for name in tracked("docs")}
+    assert names == {name.removeprefix("src/") for name in tracked("src")} | documents
     shutil.unpack_archive(releases["first"] / f"keywright-{__version__}.tar.gz", tmp_path)
     source = tmp_path / f"keywright-{__version__}"
     _, date = release.read_notes(__version__, (source / "CHANGELOG.md").read_text())
