@@ -13,6 +13,7 @@ from tests.browser.people import sign_in
 from tests.browser.watching import a_visitor
 from tests.http.admin_browser import PASSWORD, make_users
 from tests.http.asking import Client
+from tests.portal import mailed_code
 from tests.server import RunningServer, running, wait_until
 from tests.smtp_server import Mailbox, receiving
 
@@ -101,17 +102,30 @@ def invite(walk: Walk, there: Walk) -> None:
 def import_licenses(walk: Walk, server: RunningServer, folder: Path) -> None:
     """A spreadsheet of licenses with their customers."""
     table = folder / "licenses.csv"
-    [(product,)] = server.sql("SELECT id FROM products")
-    lines = [f"SHEET-{at:05}-KEY,Customer {at},c{at}@example.com,{product},1,2031-02-28" for at in range(320)]
-    table.write_text(
-        "\n".join(["license key,customer name,customer email,product id,devices,expires", *lines])
-    )
+    ends = {7: "2026-01-31"}
+    lines = [
+        f"SHEET-{at:05}-KEY,Customer {at},c{at}@example.com,Paint,1,{ends.get(at, '2031-02-28')}"
+        for at in range(320)
+    ]
+    table.write_text("\n".join(["license key,customer name,customer email,product,devices,expires", *lines]))
     walk.press("Licenses", "Import")
     walk.page.locator("#field-table").set_input_files(table)
     walk.press("Upload", "Import 320 lines")
     wait_until(lambda: server.sql("SELECT count(*) FROM customers") == [(320,)], "customers of all lines")
     walk.page.goto("/admin/jobs")
     expect(walk.page.locator("main")).to_contain_text("done")
+
+
+def sign_in_to_portal(there: Walk, server: RunningServer, mailbox: Mailbox) -> None:
+    """A customer of the spreadsheet sees the license there."""
+    [(customer,)] = server.sql("SELECT id FROM customers WHERE email = 'c5@example.com'")
+    there.page.goto("/portal")
+    there.page.get_by_label("E-mail address").fill("c5@example.com")
+    there.press("Send me a code")
+    wait_until(lambda: "c5@example.com" in mailbox.recipients, "the mail with the code")
+    there.page.get_by_label("Code").fill(mailed_code(server, customer))
+    there.press("Sign in")
+    expect(there.page.locator("main")).to_contain_text("Paint")
 
 
 def activate_first(walk: Walk, server: RunningServer) -> None:
@@ -174,6 +188,26 @@ def refund(walk: Walk) -> None:
     expect(walk.page.locator("main")).to_contain_text("New devices are refused")
 
 
+def renew(walk: Walk) -> None:
+    """A customer whose license has expired pays by invoice."""
+    find(walk, "SHEET-00007-KEY")
+    walk.press("Extend …")
+    walk.page.locator("#field-unit").select_option("years")
+    walk.press("Extend")
+    expect(walk.page.get_by_role("status").first).to_be_visible()
+    expect(walk.page.locator("main")).not_to_contain_text("New devices are refused")
+
+
+def back_up(walk: Walk) -> None:
+    walk.press("System", "Back up now")
+    for _ in range(60):
+        if walk.page.get_by_text("Last backup:").count():
+            break
+        walk.page.wait_for_timeout(500)
+        walk.page.reload()
+    expect(walk.page.locator("#backup")).to_contain_text("Last backup:")
+
+
 def explain_refusal(walk: Walk) -> None:
     """Why is the key refused that a customer sends?"""
     find(walk, "SHEET-00006-KEY")
@@ -192,15 +226,25 @@ def test_each_task_of_the_first_week_takes_few_steps(
         "import": 5,
         "key": 4,
     }
-    most |= {"lost device": 3, "seats": 5, "refund": 4, "why refused": 1}
+    most |= {
+        "portal": 2,
+        "lost device": 3,
+        "seats": 5,
+        "refund": 4,
+        "why refused": 1,
+        "renewal": 4,
+        "backup": 2,
+    }
+    mailbox = Mailbox()
     taken = {}
     with (
         a_visitor(browser, server.base_url, has_scripts=False) as ada,
         a_visitor(browser, server.base_url, has_scripts=False) as bob,
-        receiving(Mailbox()) as port,
+        a_visitor(browser, server.base_url, has_scripts=False) as kim,
+        receiving(mailbox) as port,
     ):
         sign_in(ada.page, "ada")
-        walk = Walk(ada.page)
+        walk, customer = Walk(ada.page), Walk(kim.page)
         tasks: dict[str, Callable[[], None]] = {
             "product": partial(make_product, walk),
             "policy": partial(make_policy, walk),
@@ -208,16 +252,19 @@ def test_each_task_of_the_first_week_takes_few_steps(
             "mail": partial(set_mail_up, walk, port),
             "colleague": partial(invite, walk, Walk(bob.page)),
             "import": partial(import_licenses, walk, server, tmp_path),
+            "portal": partial(sign_in_to_portal, customer, server, mailbox),
             "key": partial(activate_first, walk, server),
             "lost device": partial(free_lost_device, walk),
             "seats": partial(sell_seats, walk),
             "refund": partial(refund, walk),
             "why refused": partial(explain_refusal, walk),
+            "renewal": partial(renew, walk),
+            "backup": partial(back_up, walk),
         }
         for name, task in tasks.items():
             walk.begin()
             task()
-            taken[name] = walk.steps
+            taken[name] = customer.steps if name == "portal" else walk.steps
         walk.begin()
         expect(walk.page.locator(".steps")).to_contain_text("A mail server done: 127.0.0.1")
     print(taken)
