@@ -85,12 +85,14 @@ def test_mails_are_found_by_person_and_sent_again_from_the_customers_page(
     for who in ("FAY@example.com", "Fay", str(other.id)):
         page = said(bob.get(f"/mails?to={who}"))
         assert ("f…@example.com" in page, "e…@example.com" in page) == (True, False), who
+    filtered = bob.get("/mails?to=Fay&state=failed").text
+    assert {f'<a href="/admin/mails?{one}"' in filtered for one in ("state=failed", "to=Fay")} == {True}
     for who in ("nobody@example.com", "Nobody"):
         assert "No mails" in said(bob.get(f"/mails?to={who}"))
     here = bob.get(f"/customers/{other.id}")
     assert "Expired given up" in said(here)
     assert f'action="/admin/mails/{number}/again#timeline"' in here.text
-    assert f'action="/admin/mails/{number}/again#mails"' not in carol.get(f"/customers/{other.id}").text
+    assert f'action="/admin/mails/{number}/again#timeline"' not in carol.get(f"/customers/{other.id}").text
     again = bob.post(f"/mails/{number}/again", customer=str(other.id))
     assert again.headers["location"] == f"/admin/customers/{other.id}"
     assert "Expired waiting" in said(bob.get(f"/customers/{other.id}"))

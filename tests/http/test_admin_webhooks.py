@@ -67,7 +67,9 @@ def test_a_delivery_is_shown_and_sent_again(ada: Visitor) -> None:
         query = "SELECT id FROM webhook_deliveries WHERE endpoint_id = ? AND attempts > 0"
         wait_until(lambda: ada.server.sql(query, number), "the attempt")
         ((delivery,),) = ada.server.sql(query, number)
-        assert "webhook.tested" in said(ada.get(f"/webhooks/{number}?state=waiting"))
+        waiting = ada.get(f"/webhooks/{number}?state=waiting")
+        assert "webhook.tested" in said(waiting)
+        assert f'<a href="/admin/webhooks/{number}" title="Remove filter"' in waiting.text
         assert "webhook.tested" not in said(ada.get(f"/webhooks/{number}?state=delivered"))
         shown = ada.get(f"/webhooks/{number}/deliveries/{delivery}")
         assert title(shown) == f"Delivery {delivery}"
