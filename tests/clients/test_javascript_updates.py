@@ -14,7 +14,7 @@ import pytest
 from tests.clients.test_python_server import Vendor
 from tests.clients.test_python_updates import CONTENT, OTHER_KEY, publish
 from tests.makers import rotate_key
-from tests.server import NO_LIMITS, running
+from tests.server import NO_LIMITS, running, wait_until
 from tests.unit.test_versions import MINISIGN_KEY
 
 UPDATES = Path(__file__).parents[2] / "clients" / "javascript" / "updates.js"
@@ -91,5 +91,5 @@ def test_a_program_updates_from_1_to_2_and_is_held_back(vendor: Vendor, tmp_path
     assert run()["codes"] == ["newer_not_covered", "expired"]
     pinned = [vendor.public_key]
     vendor.change_signing_key(rotate_key(now=datetime.now(UTC)))
-    assert vendor.public_key not in pinned
+    wait_until(lambda: vendor.public_key not in pinned, "the server signs with the new key")
     assert run(publicKeys=pinned)["code"] == "newer_not_covered", "the older key has signed the newer one"

@@ -68,6 +68,7 @@ class Vendor:
     def change_signing_key(self, command: Any) -> Any:
         with self._server.storage() as storage:
             (outcome,) = open_executor(storage).execute([command])
+        assert not isinstance(outcome, Exception), outcome
         return outcome
 
 

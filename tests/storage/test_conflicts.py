@@ -26,7 +26,7 @@ from keywright.core.errors import (
     Unavailable,
     UserExists,
 )
-from keywright.db import Storage, WriteTransaction, run_read, run_write, session
+from keywright.db import Storage, WriteTransaction, retry, run_read, run_write, session
 from keywright.db.postgres import PostgresStorage
 from keywright.db.retry import MAX_RETRIES
 from keywright.engine.executor import Executor
@@ -266,7 +266,9 @@ class Failing(PostgresStorage):
 
 
 @pytest.fixture
-def failing(url: str) -> Iterator[Failing]:
+def failing(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Failing]:
+    # However slow the machine is, its tries are quick.
+    monkeypatch.setattr(retry, "_QUICK", 3600.0)
     with closing(Failing(url, KEY_RING)) as failing:
         yield failing
 
