@@ -155,6 +155,14 @@ def test_every_link_between_documents_leads_to_a_file_and_a_heading() -> None:
     assert [broken for document in DOCUMENTS for broken in find_broken_links(document)] == []
 
 
+def test_the_index_has_every_page() -> None:
+    docs = ROOT / "docs"
+    index = (docs / "README.md").read_text(encoding="utf-8")
+    folders = ("tutorial", "how-to", "explanation", "reference")
+    pages = [str(one.relative_to(docs)) for folder in folders for one in (docs / folder).glob("*.md")]
+    assert [one for one in pages if f"({one})" not in index] == []
+
+
 def test_a_link_to_nowhere_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
