@@ -1,11 +1,13 @@
-"""The tiers leave out no test, and run none twice."""
+"""The tiers leave out no test, and run none twice; a table in one test leaves out no row."""
 
+import inspect
 import json
 import subprocess
 import sys
 
 import pytest
 
+from tests.tables import each_row
 from tests.tiers import COLLECTED, OPTIONS, TESTS, is_left_out, tier_of
 
 #: Small modules; together they have tests of every tier.
@@ -70,3 +72,28 @@ def test_no_module_is_left_out_that_holds_tests_of_the_tier(
 def test_quick_needs_no_postgresql(request: pytest.FixtureRequest) -> None:
     with_parameters = [item for item in select(request, "quick") if hasattr(item, "callspec")]
     assert not [item for item in with_parameters if "postgresql" in item.callspec.params.values()]
+
+
+def test_one_test_of_a_table_runs_every_row_and_names_the_wrong_ones() -> None:
+    seen = []
+
+    @each_row(("one", "wanted"), [(1, 1), (2, 3), (4, 4), (5, 6)], ids=["a", "b", "c", "d"])
+    def compare(given: str, one: int, wanted: int) -> None:
+        seen.append((given, one))
+        assert one == wanted
+
+    with pytest.raises(ExceptionGroup, match="2 of 4 rows are wrong") as found:
+        compare(given="fixture")
+    assert seen == [("fixture", 1), ("fixture", 2), ("fixture", 4), ("fixture", 5)]
+    assert [one.__notes__ for one in found.value.exceptions] == [["in the row b"], ["in the row d"]]
+    assert [*inspect.signature(compare).parameters] == ["given"]
+
+
+def test_a_table_of_a_test_reports_a_single_wrong_row_and_has_rows() -> None:
+    def fail(_one: int) -> None:
+        pytest.fail("it is wrong")
+
+    with pytest.raises(AssertionError, match="it is wrong"):
+        each_row("_one", [1])(fail)()
+    with pytest.raises(AssertionError, match="a table without rows asserts nothing"):
+        each_row("_one", [])(fail)

@@ -173,7 +173,7 @@ def read_options(tx: ReadTransaction, job: Job, order: Import) -> ReadOptions:
     """The options to read the table with."""
     given = uploads.fields_by_name(list_columns(tx, job, order), order.fields)
     keep = keeper_of(order.ip_addresses, order.keep_addresses_days, job.created_at)
-    products = find_words_for_products(tx)
+    products = find_words_for_products(tx) if "product_id" in order.fields else {}
     defaults = Defaults(job.created_at, keep, zone=ZoneInfo(order.zone), products=products)
     header = _read_header(tx, job, order)
     return ReadOptions(order.file_name, order.format, header, given, order.preset, defaults)
