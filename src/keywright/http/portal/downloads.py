@@ -20,44 +20,45 @@ from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.updates import tokens
 from keywright.licensing.updates.model import Known, ReleaseFile
 from keywright.licensing.updates.queries import list_covered
+from keywright.licensing.updates.rules import to_usual_word
 from keywright.licensing.updates.tickets import write_ticket
 
 #: How many releases a page shows.
 _RELEASES = 20
-#: What a browser names, the name of the system, and the words that vendors use for it; the first that fits.
+#: What a browser names, the name of the system, and its word in files; the first that fits.
 _SYSTEMS = (
-    ("Android", "Android", ("android",)),
-    ("iPhone|iPad", "iOS", ("ios", "iphone", "ipad")),
-    ("Windows", "Windows", ("windows", "win", "win32", "win64")),
-    ("Macintosh|Mac OS X", "macOS", ("macos", "mac", "darwin", "osx")),
-    ("Linux|CrOS|X11", "Linux", ("linux",)),
+    ("Android", "Android", "android"),
+    ("iPhone|iPad", "iOS", "ios"),
+    ("Windows", "Windows", "windows"),
+    ("Macintosh|Mac OS X", "macOS", "macos"),
+    ("Linux|CrOS|X11", "Linux", "linux"),
 )
 #: Browsers on a Mac name Intel, whatever it has.
 _PROCESSORS = (
-    ("aarch64|ARM64", ("arm64", "aarch64")),
-    ("Win64|WOW64|x86_64", ("x86_64", "x64", "amd64")),
+    ("aarch64|ARM64", "arm64"),
+    ("Win64|WOW64|x86_64", "x86_64"),
 )
-_NAMES = {word: name for _pattern, name, words in _SYSTEMS for word in words}
+_NAMES = {word: name for _pattern, name, word in _SYSTEMS}
 
 
 class System(NamedTuple):
-    """What a browser runs on: its operating system and processor, in the words of vendors; () is unknown."""
+    """What a browser runs on: its operating system and processor; None is unknown."""
 
-    platforms: tuple[str, ...] = ()
-    archs: tuple[str, ...] = ()
+    platform: str | None = None
+    arch: str | None = None
 
     def fits(self, file: ReleaseFile) -> bool:
         """Whether a file runs there; one whose processor is not known may."""
-        is_platform = file.platform is None or file.platform in self.platforms
-        return is_platform and (file.arch is None or not self.archs or file.arch in self.archs)
+        is_platform = file.platform is None or to_usual_word(file.platform) == self.platform
+        return is_platform and (None in (file.arch, self.arch) or to_usual_word(file.arch or "") == self.arch)
 
 
 def read_system(user_agent: str) -> System:
     """What a browser says that it runs on."""
     text = user_agent[:400]
-    platforms = next((words for pattern, _name, words in _SYSTEMS if re.search(pattern, text)), ())
-    archs = next((words for pattern, words in _PROCESSORS if re.search(pattern, text)), ())
-    return System(platforms, () if "macos" in platforms else archs)
+    platform = next((word for pattern, _name, word in _SYSTEMS if re.search(pattern, text)), None)
+    arch = next((word for pattern, word in _PROCESSORS if re.search(pattern, text)), None)
+    return System(platform, None if platform == "macos" else arch)
 
 
 class ShownFile(NamedTuple):
@@ -108,7 +109,7 @@ def _show_release(
 
 
 def _name_system(file: ReleaseFile) -> str:
-    platform = "" if file.platform is None else _NAMES.get(file.platform, file.platform)
+    platform = "" if file.platform is None else _NAMES.get(to_usual_word(file.platform), file.platform)
     return " ".join(filter(None, (platform, file.arch))) or _("All systems")
 
 

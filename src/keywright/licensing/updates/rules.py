@@ -231,16 +231,22 @@ def choose_file(files: Sequence[ReleaseFile], platform: str | None, arch: str | 
 #: Other words for the same platform or processor: those of update frameworks and of languages.
 _SAME = {
     **dict.fromkeys(("darwin", "mac", "osx"), "macos"),
-    **dict.fromkeys(("win", "win32"), "windows"),
+    **dict.fromkeys(("win", "win32", "win64"), "windows"),
     **dict.fromkeys(("amd64", "x64"), "x86_64"),
     **dict.fromkeys(("i386", "i686", "ia32"), "x86"),
+    **dict.fromkeys(("iphone", "ipad"), "ios"),
     "aarch64": "arm64",
 }
 
 
 def _is_word(asked: str | None, of_file: str | None) -> bool:
     """Whether a file is for the platform or processor that was asked for; None is any."""
-    return asked is None or of_file is None or _SAME.get(asked, asked) == _SAME.get(of_file, of_file)
+    return asked is None or of_file is None or to_usual_word(asked) == to_usual_word(of_file)
+
+
+def to_usual_word(word: str) -> str:
+    """The word of this server for a platform or processor."""
+    return _SAME.get(word, word)
 
 
 def _list_fitting(facts: UpdateFacts, known: Known) -> list[ReleaseFile]:
