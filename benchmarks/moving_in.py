@@ -1,6 +1,6 @@
-"""Measure ``keywright import lmfwc``: how long it takes, how much processor time and memory.
+"""Measure ``keywright import lmfwc`` or ``edd``: how long it takes, how much processor time and memory.
 
-python -m benchmarks.moving_in [LICENSES [ACTIVATIONS_EACH [DATABASE_URL]]]
+python -m benchmarks.moving_in [lmfwc|edd [LICENSES [ACTIVATIONS [DATABASE_URL]]]]
 """
 
 import os
@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from time import monotonic
 
+from tests.cli import test_imports_edd as edd
 from tests.shop import DEFUSE, SECRET, a_row, an_activation_row, columns_of, quote
 
 #: mysqldump begins a new statement after about so many bytes.
@@ -20,15 +21,45 @@ _ROWS_PER_STATEMENT = 2_000
 _AGENT = "PhotoDesk/4.2.1 (Windows NT 10.0; Win64; x64)"
 
 
-def write(path: Path, licenses: int, each: int) -> None:
-    """Write the dump of a shop with this many licenses, and this many activations of each."""
+Rows = Iterable[dict[str, str | int | None]]
+
+
+def write(path: Path, source: str, licenses: int, activations: int) -> None:
+    """Write the dump of a shop with so many licenses and activations."""
+    tables = _of_edd if source == "edd" else _of_lmfwc
     with path.open("w", encoding="utf-8") as file:
         file.write("-- MySQL dump 10.13\n")
-        file.writelines(_table("lmfwc_activations", _activations(licenses, each)))
-        file.writelines(
-            _table("lmfwc_licenses", (_license(number, each) for number in range(1, licenses + 1)))
-        )
+        for table, columns, rows in tables(licenses, activations):
+            file.writelines(_table(table, columns, rows))
         file.write("-- Dump completed\n")
+
+
+def _of_lmfwc(licenses: int, activations: int) -> Iterator[tuple[str, list[str], Rows]]:
+    each = -(-activations // licenses)
+    numbers = range(1, licenses + 1)
+    table = "lmfwc_activations"
+    yield table, columns_of(table), _activations(licenses, activations)
+    yield "lmfwc_licenses", columns_of("lmfwc_licenses"), (_license(number, each) for number in numbers)
+
+
+def _of_edd(licenses: int, activations: int) -> Iterator[tuple[str, list[str], Rows]]:
+    """Half as many customers as licenses, twenty products, and sites."""
+    people, products = max(1, licenses // 2), range(20)
+    rows: dict[str, Rows] = {
+        "edd_customers": (
+            {"id": n, "email": f"c{n}@example.com", "name": f"C {n}"} for n in range(1, people + 1)
+        ),
+        "posts": ({"ID": 4711 + n, "post_title": f"P {n}", "post_type": "download"} for n in products),
+        "postmeta": ({"post_id": 4711 + n, "meta_key": "_edd_sl_limit", "meta_value": 5} for n in products),
+        "edd_licenses": (
+            edd.a_license(n, download_id=4711 + n % 20, customer_id=n % people + 1)
+            for n in range(1, licenses + 1)
+        ),
+        "edd_license_activations": (
+            edd.a_site(n, n % licenses + 1, f"site{n}.example.com/shop/") for n in range(1, activations + 1)
+        ),
+    }
+    yield from ((name, edd.COLUMNS[name].split(), some) for name, some in rows.items())
 
 
 def _license(number: int, each: int) -> dict[str, str | int | None]:
@@ -37,14 +68,13 @@ def _license(number: int, each: int) -> dict[str, str | int | None]:
     return a_row(number, key, times_activated=each, times_activated_max=each + 2, **more)
 
 
-def _activations(licenses: int, each: int) -> Iterator[dict[str, str | int | None]]:
-    for number in range(licenses * each):
+def _activations(licenses: int, activations: int) -> Iterator[dict[str, str | int | None]]:
+    for number in range(activations):
         label = f"PC {number % 1000}"
         yield an_activation_row(number + 1, number % licenses + 1, label=label, user_agent=_AGENT)
 
 
-def _table(table: str, rows: Iterable[dict[str, str | int | None]]) -> Iterator[str]:
-    columns = columns_of(table)
+def _table(table: str, columns: list[str], rows: Rows) -> Iterator[str]:
     yield f"CREATE TABLE `wp_{table}` (\n" + ",\n".join(f"  `{one}` text" for one in columns) + ");\n"
     iterator = iter(rows)
     while some := list(islice(iterator, _ROWS_PER_STATEMENT)):
@@ -54,16 +84,18 @@ def _table(table: str, rows: Iterable[dict[str, str | int | None]]) -> Iterator[
 
 def main() -> None:
     """Write a dump, import it twice, and print the figures."""
-    licenses, each = map(int, sys.argv[1:3]) if len(sys.argv) > 2 else (100_000, 3)
+    source = sys.argv[1] if len(sys.argv) > 1 else "lmfwc"
+    usual = (20_000, 30_000) if source == "edd" else (100_000, 300_000)
+    licenses, activations = map(int, sys.argv[2:4]) if len(sys.argv) > 3 else usual
     with tempfile.TemporaryDirectory() as folder:
         dump = Path(folder) / "dump.sql"
-        write(dump, licenses, each)
-        print(f"{licenses:,} licenses, {licenses * each:,} activations, {dump.stat().st_size / 1e6:,.0f} MB")
+        write(dump, source, licenses, activations)
+        print(f"{licenses:,} licenses, {activations:,} activations, {dump.stat().st_size / 1e6:,.0f} MB")
         keywright = str(Path(sys.executable).with_name("keywright"))
-        secrets = ["--defuse", str(DEFUSE), "--secret", str(SECRET)]
-        command = [keywright, "import", "lmfwc", str(dump), *secrets]
+        secrets = [] if source == "edd" else ["--defuse", str(DEFUSE), "--secret", str(SECRET)]
+        command = [keywright, "import", source, str(dump), *secrets]
         place = ["--data-dir", f"{folder}/data"]
-        place += ["--database-url", sys.argv[3]] if len(sys.argv) > 3 else []
+        place += ["--database-url", sys.argv[4]] if len(sys.argv) > 4 else []
         subprocess.run([keywright, "init", *place], check=True, stdout=subprocess.DEVNULL)
         before = 0.0
         for what, options in (("dry run", ["--dry-run"]), ("first", []), ("again", [])):

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import NamedTuple
 
 from keywright.core import parsing
@@ -87,6 +88,7 @@ class Dump(SpooledSource):
         self._secrets = secrets
         self._table_name = re.compile(rf"(.*?)({'|'.join((*family.tables, *_SHOP))})")
         self._is_prefix_given = prefix is not None
+        self._split = lru_cache(self._split_name)
         self._tables: Counter[str] = Counter()
         self._rows = {
             _LICENSES: self._add_license,
@@ -138,7 +140,7 @@ class Dump(SpooledSource):
             )
         return prefix == self._prefix
 
-    def _split(self, table: str) -> tuple[str, str]:
+    def _split_name(self, table: str) -> tuple[str, str]:
         """The prefix of a table, and its kind; "" where it is no table that is read."""
         match = self._table_name.fullmatch(table)
         if match is None:

@@ -52,6 +52,7 @@ from tests.makers import (
     validate,
 )
 from tests.storage.projected import follow_all, list_terms, right_terms
+from tests.storage.test_leases import count_statements
 
 TOKENS = tuple(f"{number:040x}" for number in range(9))
 
@@ -321,6 +322,16 @@ def test_terms_and_orders_that_cannot_be_are_refused(fields: dict[str, Any], pro
 def coming_to(number: int, at: datetime = LATER, **person: Any) -> ImportedLicense:
     """License ``number`` of a table with columns of customers."""
     return coming(number, updated_at=at, fields=frozenset({"key", "customer_email"}), **person)
+
+
+def test_a_new_customer_costs_few_statements(storage: Storage, executor: Executor) -> None:
+    def count(first: int, last: int) -> int:
+        numbers = range(first, last)
+        people = (coming_to(n, customer_email=f"c{n}@x.example", customer_id=n) for n in numbers)
+        return count_statements(executor, storage, bring(*people))
+
+    few, many = count(1, 3), count(11, 33)
+    assert many - few <= 4 * 20
 
 
 def test_customers_are_found_by_address_else_by_number_or_made(storage: Storage, executor: Executor) -> None:

@@ -150,10 +150,15 @@ class Noun(NamedTuple):
 
     def make(self, **given: Any) -> Any:
         """One with these fields; the others are None or empty."""
-        required = [one for one in fields_of(self.model) if one.required]
-        kinds = {one.name: get_origin(strip_annotations(one.type)) for one in required}
-        empty = {name: kind() if kind in (list, dict) else None for name, kind in kinds.items()}
+        empty = {name: None if kind is None else kind() for name, kind in _required_of(self.model).items()}
         return self.model(**empty | given)
+
+
+@cache
+def _required_of(model: type[Struct]) -> dict[str, type | None]:
+    """The fields of a struct that have no default; with their types where these are lists or objects."""
+    kinds = {one.name: get_origin(strip_annotations(one.type)) for one in fields_of(model) if one.required}
+    return {name: kind if kind in (list, dict) else None for name, kind in kinds.items()}
 
 
 class Member:

@@ -134,6 +134,8 @@ class Records(Generic[Model]):
         self.table, self.product_column = table, product_column
         self._model = model
         self.all = select(*(table.c[name] for name in model.__struct_fields__))
+        # Built once: an import executes them thousands of times.
+        self._by_id, self._insert = self.all.where(table.c.id == bindparam("id")), insert(table)
         kinds = {one.name: strip_annotations(split_type(one.type)[0]) for one in fields(model)}
         self._decoders = {
             name: msgspec.json.Decoder(kind).decode
@@ -149,7 +151,7 @@ class Records(Generic[Model]):
 
     def find(self, tx: ReadTransaction, id: int) -> Model | None:
         """The one with this ID."""
-        return tx.first(self.all.where(self.table.c.id == id), self.of_row)
+        return tx.first(self._by_id, self.of_row, id=id)
 
     def find_by(self, tx: ReadTransaction, column: str, value: Any) -> Model | None:
         """The one with this value in a column that is unique."""
@@ -183,7 +185,7 @@ class Records(Generic[Model]):
 
     def insert(self, tx: WriteTransaction, one: Model) -> None:
         """Insert a row."""
-        tx.connection.execute(insert(self.table), self.values_of(one) | {"id": one.id})  # type: ignore[attr-defined]
+        tx.connection.execute(self._insert, self.values_of(one) | {"id": one.id})  # type: ignore[attr-defined]
 
     def insert_new(self, tx: WriteTransaction, one: Model) -> int:
         """Insert a row, and return the ID that the database gives it."""

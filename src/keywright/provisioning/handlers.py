@@ -159,17 +159,21 @@ def find_or_make_customer(
     customer = _find_customer(work, id, email)
     if customer is not None:
         return customer
-    fields = NewCustomer(id=id, email=email, name=name, language=language)
     try:
-        made: Customer = nouns.create(
-            CUSTOMER_RULES, work, CreateCustomer(context=command.context, fields=fields)
-        )
+        return make_customer(work, command, NewCustomer(id=id, email=email, name=name, language=language))
     except AlreadyExists:
         # Another transaction may have made it between the two statements.
         customer = _find_customer(work, id, email)
         if customer is None:
             raise
         return customer
+
+
+def make_customer(work: UnitOfWork, command: Command, fields: NewCustomer) -> Customer:
+    """A new customer. Raises ``AlreadyExists``."""
+    made: Customer = nouns.create(
+        CUSTOMER_RULES, work, CreateCustomer(context=command.context, fields=fields)
+    )
     return made
 
 

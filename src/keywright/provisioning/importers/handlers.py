@@ -18,9 +18,9 @@ from keywright.licensing.terms.model import Terms
 from keywright.licensing.terms.rules import merge_terms
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning import handlers
-from keywright.provisioning.customers import CustomerFields, fold_email
+from keywright.provisioning.customers import CustomerFields, NewCustomer, fold_email
 from keywright.provisioning.handlers import find_or_make_customer as find_or_make
-from keywright.provisioning.handlers import give_email
+from keywright.provisioning.handlers import give_email, make_customer
 from keywright.provisioning.importers import store
 from keywright.provisioning.importers.model import (
     Import,
@@ -43,7 +43,7 @@ from keywright.provisioning.policies.model import Policy
 from keywright.provisioning.policies.rules import terms_from_first_activation
 from keywright.provisioning.policies.store import find_policy
 from keywright.provisioning.products import NameKind, SaveName
-from keywright.provisioning.store import CUSTOMERS, find_by_emails, names_of
+from keywright.provisioning.store import find_by_emails, find_customers, names_of
 
 
 class Taken:
@@ -118,6 +118,9 @@ class People:
         self._work, self._command = work, command
         emails = {fold_email(one.customer_email) for one in command.licenses if one.customer_email}
         self._found: dict[str | int, int] = dict(find_by_emails(work.tx, emails).items())
+        numbers = {one.customer_id for one in command.licenses if one.customer_id is not None}
+        #: Those that were here before.
+        self._known = find_customers(work.tx, numbers)
 
     def add_to(self, new: ImportedLicense, here: License | None) -> tuple[ImportedLicense, list[Outcome]]:
         """The license with its customer. Nobody is made for a license that stays as it is here."""
@@ -142,7 +145,7 @@ class People:
             "language": new.customer_language,
         }
         number = new.customer_id
-        known = None if number is None else CUSTOMERS.find(self._work.tx, number)
+        known = self._known.get(number)
         if known is not None and new.customer_email is None:
             return known.id, False
         is_dry_run = self._command.is_dry_run
@@ -150,15 +153,18 @@ class People:
             if not is_dry_run:
                 given = {name: one for name, one in person.items() if one is not None}
                 give_email(self._work, self._command, known, CustomerFields(**given))
+            self._known[number] = replace(known, email=new.customer_email)
             return known.id, False
         if is_dry_run:
             return number or 0, True
         free = None if known is not None else number
         try:
-            return find_or_make(self._work, self._command, id=free, **person).id, True
+            made = make_customer(self._work, self._command, NewCustomer(id=free, **person))
         except AlreadyExists:
             # Another transaction has made the customer since.
             return find_or_make(self._work, self._command, **person).id, False
+        self._known[made.id] = made
+        return made.id, True
 
 
 #: The event of a license that was imported, or changed by an import.
