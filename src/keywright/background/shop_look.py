@@ -10,13 +10,7 @@ from keywright.background.loops import ORIGIN, IsClockRight, read_clock
 from keywright.core.command import Context
 from keywright.core.errors import KeywrightError
 from keywright.engine.desk import Desk
-from keywright.provisioning.shops.commands import (
-    ClaimLook,
-    FindDifference,
-    ListConnections,
-    OpenConnection,
-    SaveTopics,
-)
+from keywright.provisioning.shops import commands as shop_commands
 from keywright.provisioning.shops.model import Connection, OpenedConnection
 from keywright.provisioning.shops.reconciling import find_missing_topics, list_running, note
 
@@ -33,7 +27,7 @@ async def look_at_shops(desk: Desk, is_clock_right: IsClockRight) -> None:
     while True:
         if is_clock_right():
             with suppress(KeywrightError):
-                for one in await desk.query(ListConnections()):
+                for one in await desk.query(shop_commands.ListConnections()):
                     await look_when_due(desk, one)
         await asyncio.sleep(_CHECK_INTERVAL)
 
@@ -44,10 +38,10 @@ async def look_when_due(desk: Desk, connection: Connection) -> bool:
     """
     now = read_clock()
     context = Context(now, ORIGIN)
-    claim = ClaimLook(context=context, connection_id=connection.id, before=now - _EVERY)
+    claim = shop_commands.ClaimLook(context=context, connection_id=connection.id, before=now - _EVERY)
     if not connection.has_api_key or not await desk.execute(claim):
         return False
-    opened = await desk.query(OpenConnection(connection_id=connection.id))
+    opened = await desk.query(shop_commands.OpenConnection(connection_id=connection.id))
     try:
         await _look(desk, opened, context)
     except KeywrightError as problem:
@@ -59,8 +53,8 @@ async def _look(desk: Desk, opened: OpenedConnection, context: Context) -> None:
     loop, number = asyncio.get_running_loop(), opened.connection.id
     missing = await loop.run_in_executor(None, partial(find_missing_topics, opened))
     if missing is not None:
-        await desk.execute(SaveTopics(context=context, connection_id=number, missing=missing))
+        await desk.execute(shop_commands.SaveTopics(context=context, connection_id=number, missing=missing))
     for event in await loop.run_in_executor(None, lambda: list(list_running(opened))):
-        difference = await desk.query(FindDifference(connection_id=number, event=event))
+        difference = await desk.query(shop_commands.FindDifference(connection_id=number, event=event))
         if difference is not None:
             await desk.execute(note(opened, event, context, difference))

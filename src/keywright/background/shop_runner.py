@@ -22,35 +22,13 @@ from msgspec.structs import replace
 
 from keywright.background.loops import Waits, read_clock
 from keywright.background.queue import Handler, Queue
+from keywright.core import errors as e
 from keywright.core.command import Context, Origin
-from keywright.core.errors import (
-    Fault,
-    Refusal,
-    ShopRefused,
-    ShopUnavailable,
-    Unavailable,
-    UnreadableEvent,
-)
 from keywright.engine.desk import Desk
 from keywright.engine.queue import Item
-from keywright.provisioning.shops.commands import (
-    FindSoldLicenses,
-    OpenConnection,
-    OpenShopEvent,
-    PostponeShopEvent,
-    WorkShopEvent,
-    WorkShopEventAlone,
-)
+from keywright.provisioning.shops import commands as shop_commands
+from keywright.provisioning.shops import model as shop_model
 from keywright.provisioning.shops.event_rules import MAX_ATTEMPTS, require_usable
-from keywright.provisioning.shops.model import (
-    Lines,
-    OpenedConnection,
-    OpenedEvent,
-    Reason,
-    Renewal,
-    Sale,
-    ShopEvent,
-)
 from keywright.provisioning.shops.payloads import MODULES, read_payload
 from keywright.provisioning.shops.selling import Unfinished, Why
 from keywright.provisioning.shops.shop_module import ApiAccess, ShopModule, open_api
@@ -81,7 +59,7 @@ class _Task:
 
     event_id: int
     connection_id: int
-    event: ShopEvent | None = None
+    event: shop_model.ShopEvent | None = None
 
 
 class _Turns:
@@ -121,7 +99,7 @@ class ShopRunner(Handler):
         self._quiet_until: dict[int, float] = {}
         self._pool = ThreadPoolExecutor(_QUESTIONS, thread_name_prefix="shops")
 
-    def add(self, event_id: int, connection_id: int, event: ShopEvent | None = None) -> None:
+    def add(self, event_id: int, connection_id: int, event: shop_model.ShopEvent | None = None) -> None:
         """Work on this event, which was stored with a claim of this process; ``event`` is its contents, where
         that was just read.
         """
@@ -152,7 +130,7 @@ class ShopRunner(Handler):
                         await self._attempt(task, self._ask_and_work)
                 self._waits.reset()
                 return 0.0
-            except Unavailable as fault:
+            except e.Unavailable as fault:
                 self._waits.log(fault)
                 await asyncio.sleep(_RETRY)
 
@@ -163,16 +141,16 @@ class ShopRunner(Handler):
         except _Postponed as postponed:
             reason, detail = postponed.args
             await self._postpone(task, reason, detail)
-        except Refusal as refusal:
+        except e.Refusal as refusal:
             reason, detail = _reason_of(refusal)
-            seconds = refusal.retry_after if isinstance(refusal, ShopUnavailable) else None
+            seconds = refusal.retry_after if isinstance(refusal, e.ShopUnavailable) else None
             await self._postpone(task, reason, detail, timedelta(seconds=seconds or 0))
-        except Unavailable:
+        except e.Unavailable:
             raise
         except Exception as problem:
             log.error("the event %d of a shop met an unexpected error", task.event_id, exc_info=problem)
-            detail = str(problem) if isinstance(problem, Fault) else type(problem).__name__
-            await self._postpone(task, Reason.FAILED, detail)
+            detail = str(problem) if isinstance(problem, e.Fault) else type(problem).__name__
+            await self._postpone(task, shop_model.Reason.FAILED, detail)
         return True
 
     async def _work(self, task: _Task) -> bool:
@@ -182,7 +160,7 @@ class ShopRunner(Handler):
         event = await self._read(task)
         if event is not None and event.needs_api:
             if self._questions.waiting >= _MAX_ASKING:
-                raise _Postponed(Reason.SHOP_UNAVAILABLE, "too many questions wait for an answer")
+                raise _Postponed(shop_model.Reason.SHOP_UNAVAILABLE, "too many questions wait for an answer")
             return False
         if event is not None:
             await self._decide(task, event)
@@ -192,56 +170,64 @@ class ShopRunner(Handler):
         """Ask the shop for what an event leaves out, and apply it. Raises as ``_work``."""
         event = await self._read(task)
         if event is not None:
-            opened = await self._desk.query(OpenConnection(connection_id=task.connection_id))
+            opened = await self._desk.query(shop_commands.OpenConnection(connection_id=task.connection_id))
             task.event = await self._complete(event, opened) if event.needs_api else event
             await self._decide(task, task.event)
         return True
 
-    async def _read(self, task: _Task) -> ShopEvent | None:
+    async def _read(self, task: _Task) -> shop_model.ShopEvent | None:
         """The content of an event; None for one that has been deleted. Raises ``UnreadableEvent``,
         ``_Postponed``.
         """
         if task.event is None:
-            opened: OpenedEvent | None = await self._desk.query(OpenShopEvent(event_id=task.event_id))
+            opened: shop_model.OpenedEvent | None = await self._desk.query(
+                shop_commands.OpenShopEvent(event_id=task.event_id)
+            )
             task.event = None if opened is None else _read(opened)
         return task.event
 
-    async def _complete(self, event: ShopEvent, opened: OpenedConnection) -> ShopEvent:
+    async def _complete(
+        self, event: shop_model.ShopEvent, opened: shop_model.OpenedConnection
+    ) -> shop_model.ShopEvent:
         """Ask the shop for what the event leaves out. A state is known without that, too."""
         module = MODULES[opened.connection.shop]
         access = module.find_api(opened.connection, opened.api_key) if opened.api_key else None
         if access is not None:
             return await self._ask_shop(opened.connection.id, module, access, event)
-        if isinstance(event.change, Sale | Renewal):
-            raise _Postponed(Reason.API_KEY_MISSING, None)
+        if isinstance(event.change, shop_model.Sale | shop_model.Renewal):
+            raise _Postponed(shop_model.Reason.API_KEY_MISSING, None)
         return event
 
     async def _ask_shop(
-        self, connection_id: int, module: ShopModule, access: ApiAccess, event: ShopEvent
-    ) -> ShopEvent:
+        self, connection_id: int, module: ShopModule, access: ApiAccess, event: shop_model.ShopEvent
+    ) -> shop_model.ShopEvent:
         """Ask in a thread. Raises ``_Postponed`` where the shop is to be left alone."""
         began = monotonic()
         if self._quiet_until.get(connection_id, began) > began:
-            raise _Postponed(Reason.SHOP_UNAVAILABLE, "it did not answer in time a moment ago")
+            raise _Postponed(shop_model.Reason.SHOP_UNAVAILABLE, "it did not answer in time a moment ago")
         try:
             return await asyncio.get_running_loop().run_in_executor(self._pool, _ask, module, access, event)
-        except ShopUnavailable:
+        except e.ShopUnavailable:
             if monotonic() - began >= _SLOW:
                 self._quiet_until[connection_id] = monotonic() + _QUIET
             raise
 
-    async def _decide(self, task: _Task, event: ShopEvent) -> None:
+    async def _decide(self, task: _Task, event: shop_model.ShopEvent) -> None:
         """Apply an event: in several turns where that is much, or where its licenses change
         meanwhile.
         """
-        find = FindSoldLicenses(connection_id=task.connection_id, event=event)
+        find = shop_commands.FindSoldLicenses(connection_id=task.connection_id, event=event)
         # A sale seldom has licenses; where it has some, the second turn knows them.
         license_ids: frozenset[int] = frozenset()
         unfinished, is_asked = Unfinished(Why.MORE), False
         for turn in range(_MAX_TURNS):
-            if turn or not isinstance(event.change, Sale):
+            if turn or not isinstance(event.change, shop_model.Sale):
                 license_ids = await self._desk.query(find)
-            kind = WorkShopEvent if self._is_small(event, license_ids) else WorkShopEventAlone
+            kind = (
+                shop_commands.WorkShopEvent
+                if self._is_small(event, license_ids)
+                else shop_commands.WorkShopEventAlone
+            )
             command = kind(
                 context=_context(task.connection_id),
                 event_id=task.event_id,
@@ -259,27 +245,27 @@ class ShopRunner(Handler):
             else:
                 unfinished = outcome
             await asyncio.sleep(_PAUSE if turn else 0)
-        raise _Postponed(Reason.FAILED, "its licenses change again and again")
+        raise _Postponed(shop_model.Reason.FAILED, "its licenses change again and again")
 
-    async def _ask_again(self, task: _Task, event: ShopEvent) -> ShopEvent:
+    async def _ask_again(self, task: _Task, event: shop_model.ShopEvent) -> shop_model.ShopEvent:
         """The event with the present answer of the shop's API; as it is where the shop refuses to answer."""
-        opened = await self._desk.query(OpenConnection(connection_id=task.connection_id))
-        with suppress(ShopRefused):
+        opened = await self._desk.query(shop_commands.OpenConnection(connection_id=task.connection_id))
+        with suppress(e.ShopRefused):
             return await self._complete(replace(event, needs_api=True), opened)
         return event
 
-    def _is_small(self, event: ShopEvent, license_ids: frozenset[int]) -> bool:
+    def _is_small(self, event: shop_model.ShopEvent, license_ids: frozenset[int]) -> bool:
         """Whether an event is decided together with other commands: in place, that takes less time than a
         transaction of its own. Elsewhere, it would hold the locks of the others.
         """
-        lines = event.change.lines if isinstance(event.change, Sale | Lines) else ()
+        lines = event.change.lines if isinstance(event.change, shop_model.Sale | shop_model.Lines) else ()
         units = sum(max(1, one.quantity) for one in lines)
         return self._desk.is_local and max(units, len(license_ids)) <= _SMALL
 
     async def _postpone(
-        self, task: _Task, reason: Reason, detail: str | None, pause: timedelta = timedelta(0)
+        self, task: _Task, reason: shop_model.Reason, detail: str | None, pause: timedelta = timedelta(0)
     ) -> None:
-        command = PostponeShopEvent(
+        command = shop_commands.PostponeShopEvent(
             context=_context(task.connection_id),
             event_id=task.event_id,
             connection_id=task.connection_id,
@@ -295,30 +281,30 @@ class _Postponed(Exception):
     """The attempt is over, with a reason and a detail."""
 
 
-def _read(opened: OpenedEvent) -> ShopEvent:
+def _read(opened: shop_model.OpenedEvent) -> shop_model.ShopEvent:
     """The content of an event. Raises ``UnreadableEvent``, ``_Postponed``."""
     if opened.payload is None:
-        raise _Postponed(Reason.FORGOTTEN, None)
+        raise _Postponed(shop_model.Reason.FORGOTTEN, None)
     if opened.stored.attempts > MAX_ATTEMPTS:
-        raise _Postponed(Reason.FAILED, "its attempts do not come to an end")
+        raise _Postponed(shop_model.Reason.FAILED, "its attempts do not come to an end")
     return read_payload(opened.payload, opened.opened.connection, opened.stored.event_id)
 
 
-def _reason_of(refusal: Refusal) -> tuple[Reason, str | None]:
+def _reason_of(refusal: e.Refusal) -> tuple[shop_model.Reason, str | None]:
     match refusal:
-        case UnreadableEvent():
-            return Reason.UNREADABLE, refusal.reason
-        case ShopRefused():
-            return Reason.SHOP_REFUSED, refusal.reason
-        case ShopUnavailable():
-            return Reason.SHOP_UNAVAILABLE, refusal.reason
-    return Reason.FAILED, refusal.code
+        case e.UnreadableEvent():
+            return shop_model.Reason.UNREADABLE, refusal.reason
+        case e.ShopRefused():
+            return shop_model.Reason.SHOP_REFUSED, refusal.reason
+        case e.ShopUnavailable():
+            return shop_model.Reason.SHOP_UNAVAILABLE, refusal.reason
+    return shop_model.Reason.FAILED, refusal.code
 
 
 def _context(connection_id: int) -> Context:
     return Context(read_clock(), Origin(f"connection:{connection_id}", "", ""))
 
 
-def _ask(module: ShopModule, access: ApiAccess, event: ShopEvent) -> ShopEvent:
+def _ask(module: ShopModule, access: ApiAccess, event: shop_model.ShopEvent) -> shop_model.ShopEvent:
     with open_api(access) as api:
         return require_usable(module.complete(event, api))

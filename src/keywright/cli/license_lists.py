@@ -10,17 +10,8 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from keywright.cli import licenses, output
+from keywright.cli import licenses, options, output
 from keywright.cli.installation import Installation
-from keywright.cli.options import (
-    AsJson,
-    CustomerId,
-    OrderId,
-    ProductId,
-    StatusOption,
-    command,
-    with_installation,
-)
 from keywright.core import crypto
 from keywright.core.parsing import parse_external_id
 from keywright.licensing.activations.model import FindLicenses, LicensePage, LicenseRecord, ListLicenses
@@ -73,28 +64,28 @@ _Limit = Annotated[
 _ShowKeys = Annotated[bool, typer.Option("--show-keys", help="Show whole license keys in the table, too.")]
 
 
-@command(
+@options.command(
     app,
     "keywright license list --status disabled",
     "keywright license list --expired --sort -expires_at",
     "keywright license list --json > licenses.json",
     name="list",
 )
-@with_installation
+@options.with_installation
 def list_licenses(
     here: Installation,
     *,
-    status: StatusOption = None,
-    product_id: ProductId = None,
-    order_id: OrderId = None,
-    customer_id: CustomerId = None,
+    status: options.StatusOption = None,
+    product_id: options.ProductId = None,
+    order_id: options.OrderId = None,
+    customer_id: options.CustomerId = None,
     policy_id: _PolicyId = None,
     external_id: _ExternalId = None,
     is_expired: _Expired = False,
     sort: _SortOption = _Sort.ID,
     limit: _Limit = None,
     show_keys: _ShowKeys = False,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """List licenses. The table shows the ends of their keys only; JSON has whole keys."""
     where = LicenseFilter(status, product_id, order_id, customer_id, external_id)
@@ -113,8 +104,8 @@ def list_licenses(
     output.print_line(f"{len(page.records):,} of {page.total:,} licenses{more}")
 
 
-@command(app, "keywright license find YCJ5G", "keywright license find ada@example.com --json")
-@with_installation
+@options.command(app, "keywright license find YCJ5G", "keywright license find ada@example.com --json")
+@options.with_installation
 def find(
     here: Installation,
     text: Annotated[
@@ -127,7 +118,7 @@ def find(
     *,
     limit: _Limit = None,
     show_keys: _ShowKeys = False,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Find licenses by what a customer knows of theirs.
 

@@ -6,47 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from keywright.cli import output
+from keywright.cli import options, output
 from keywright.cli.crud import with_fields
 from keywright.cli.installation import Installation
-from keywright.cli.options import (
-    AsJson,
-    Change,
-    CustomerId,
-    IsSure,
-    Key,
-    NewStatus,
-    OrderId,
-    ProductId,
-    StatusOption,
-    WrongUsage,
-    changing,
-    command,
-    parse_key,
-    parse_label,
-    with_installation,
-    with_installation_made,
-)
 from keywright.core import crypto, parsing
 from keywright.core.command import Command
 from keywright.events.model import Event
-from keywright.licensing.activations.model import (
-    Activate,
-    Activation,
-    Deactivate,
-    DeactivateAll,
-    LicenseRecord,
-    Reactivate,
-)
+from keywright.licensing.activations import model as activation_model
 from keywright.licensing.licenses import keys
-from keywright.licensing.licenses.model import (
-    CreateLicense,
-    DeleteLicense,
-    LicenseFields,
-    Order,
-    Status,
-    UpdateLicense,
-)
+from keywright.licensing.licenses import model as license_model
 from keywright.licensing.terms.model import Starts
 from keywright.provisioning.licenses import CustomerReference, IssueLicenses, MoveLicense, RotateKey
 
@@ -80,58 +48,62 @@ _ValidFor = Annotated[
 ]
 
 _NewMax = Annotated[
-    Change | None,
+    options.Change | None,
     typer.Option(
         "--max",
         metavar="N",
-        parser=changing(parsing.parse_limit),
+        parser=options.changing(parsing.parse_limit),
         help="The number of places, or none: no limit.",
     ),
 ]
 _NewExpiresAt = Annotated[
-    Change | None,
-    typer.Option(metavar="TIME", parser=changing(parsing.parse_time), help="When it ends, or none."),
+    options.Change | None,
+    typer.Option(metavar="TIME", parser=options.changing(parsing.parse_time), help="When it ends, or none."),
 ]
 _NewValidFor = Annotated[
-    Change | None,
+    options.Change | None,
     typer.Option(
-        metavar="DAYS", parser=changing(parsing.parse_days), help="Days after the first activation, or none."
+        metavar="DAYS",
+        parser=options.changing(parsing.parse_days),
+        help="Days after the first activation, or none.",
     ),
 ]
 _NewNumber = Annotated[
-    Change | None,
+    options.Change | None,
     typer.Option(
-        metavar="ID", parser=changing(parsing.parse_integer), help="A number in your shop, or none."
+        metavar="ID", parser=options.changing(parsing.parse_integer), help="A number in your shop, or none."
     ),
 ]
 
 
-@command(
+@options.command(
     app,
     "keywright license create --max 3",
     "keywright license create --key ACME-2030 --expires-at 2030-12-31",
     "keywright license create --valid-for 365 --product-id 7 --json",
     "keywright license create --policy 1 --customer-id 12",
 )
-@with_installation_made
-@with_fields(LicenseFields, is_new=True)
+@options.with_installation_made
+@with_fields(license_model.LicenseFields, is_new=True)
 def create(
     here: Installation,
     *,
-    key: Annotated[str | None, typer.Option(metavar="KEY", parser=parse_key, help="The license key.")] = None,
+    key: Annotated[
+        str | None, typer.Option(metavar="KEY", parser=options.parse_key, help="The license key.")
+    ] = None,
     times_activated_max: _Max = None,
     expires_at: _ExpiresAt = None,
     valid_for: _ValidFor = None,
-    status: NewStatus = Status.ACTIVE,
-    product_id: ProductId = None,
-    order_id: OrderId = None,
-    customer_id: CustomerId = None,
+    status: options.NewStatus = license_model.Status.ACTIVE,
+    product_id: options.ProductId = None,
+    order_id: options.OrderId = None,
+    customer_id: options.CustomerId = None,
     policy_id: Annotated[
         int | None,
         typer.Option("--policy", metavar="ID", min=1, help="Make it with the terms of this policy."),
     ] = None,
     fields: Mapping[str, Any],
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Make a license.
 
@@ -149,15 +121,15 @@ def create(
     }
     if policy_id is not None:
         terms = _own_terms(times_activated_max, valid_for)
-        order = Order(id=None if order_id is None else str(order_id))
+        order = license_model.Order(id=None if order_id is None else str(order_id))
         customer = None if customer_id is None else CustomerReference(id=customer_id)
         given |= {"policy_id": policy_id, "key": key, "order": order, "terms": terms, "customer": customer}
         issued: Issued = here.change(IssueLicenses(**given, has_expiry=expires_at is not None))
-        record = LicenseRecord(issued.licenses[0].license)
+        record = activation_model.LicenseRecord(issued.licenses[0].license)
     else:
         given |= {"order_id": order_id, "customer_id": customer_id, "valid_for_days": valid_for}
         given |= {"times_activated_max": times_activated_max, "key": key or keys.new_license_key()}
-        record = here.change(CreateLicense(**given))
+        record = here.change(license_model.CreateLicense(**given))
     _print_license(here, record, f"License {record.license.id} is made.", as_json=as_json)
 
 
@@ -169,9 +141,9 @@ def _own_terms(times_activated_max: int | None, valid_for: int | None) -> dict[s
     return terms
 
 
-@command(app)
-@with_installation
-def show(here: Installation, key: Key, *, as_json: AsJson = False) -> None:
+@options.command(app)
+@options.with_installation
+def show(here: Installation, key: options.Key, *, as_json: options.AsJson = False) -> None:
     """Show a license, its activations and its latest events."""
     from keywright.events import store as event_store
 
@@ -191,25 +163,26 @@ def show(here: Installation, key: Key, *, as_json: AsJson = False) -> None:
     output.print_table(("at", "event", "activation", "by", "from"), [_event_row(one) for one in events])
 
 
-@command(
+@options.command(
     app,
     "keywright license update KEY --max 5",
     "keywright license update KEY --status disabled",
     "keywright license update KEY --expires-at none",
     "keywright license update KEY --policy 2",
 )
-@with_installation
-@with_fields(LicenseFields, is_new=False)
+@options.with_installation
+@with_fields(license_model.LicenseFields, is_new=False)
 def update(
     here: Installation,
-    key: Key,
+    key: options.Key,
     *,
     times_activated_max: _NewMax = None,
     expires_at: _NewExpiresAt = None,
     valid_for: _NewValidFor = None,
-    status: StatusOption = None,
+    status: options.StatusOption = None,
     new_key: Annotated[
-        str | None, typer.Option("--key", metavar="KEY", parser=parse_key, help="Another license key.")
+        str | None,
+        typer.Option("--key", metavar="KEY", parser=options.parse_key, help="Another license key."),
     ] = None,
     product_id: _NewNumber = None,
     order_id: _NewNumber = None,
@@ -221,7 +194,7 @@ def update(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="With --policy: also the terms that were set by hand.")
     ] = False,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Change what the options name, and nothing else.
 
@@ -232,15 +205,15 @@ def update(
         "times_activated_max": times_activated_max,
         "expires_at": expires_at,
         "valid_for_days": valid_for,
-        "status": None if status is None else Change(status),
-        "key": None if new_key is None else Change(new_key),
+        "status": None if status is None else options.Change(status),
+        "key": None if new_key is None else options.Change(new_key),
         "product_id": product_id,
         "order_id": order_id,
         "customer_id": customer_id,
     }
     changes = {name: change.value for name, change in given.items() if change is not None} | {**fields}
     if not changes and policy_id is None:
-        raise WrongUsage("Nothing to change: name at least one option, such as --max")
+        raise options.WrongUsage("Nothing to change: name at least one option, such as --max")
     _refuse_two_ends(changes.get("expires_at"), changes.get("valid_for_days"))
     if "expires_at" in changes:
         changes.setdefault("valid_for_days", None)
@@ -248,14 +221,16 @@ def update(
     if policy_id is not None:
         command: Command = MoveLicense(**change, policy_id=policy_id, overwrite=overwrite)
     else:
-        command = UpdateLicense(**change)
-    record: LicenseRecord = here.change(command)
+        command = license_model.UpdateLicense(**change)
+    record: activation_model.LicenseRecord = here.change(command)
     _print_license(here, record, f"License {record.license.id} is changed.", as_json=as_json)
 
 
-@command(app)
-@with_installation
-def rotate_key(here: Installation, key: Key, *, is_sure: IsSure = False, as_json: AsJson = False) -> None:
+@options.command(app)
+@options.with_installation
+def rotate_key(
+    here: Installation, key: options.Key, *, is_sure: options.IsSure = False, as_json: options.AsJson = False
+) -> None:
     """Give a license a new key in the format of its policy; its activations stay.
 
     Programs that have the old key are refused from now on, until the customer enters the new one.
@@ -264,17 +239,17 @@ def rotate_key(here: Installation, key: Key, *, is_sure: IsSure = False, as_json
     if not is_sure:
         question = f"Replace the key of license {license.id} ({crypto.mask(key)})?"
         typer.confirm(question, abort=True, err=True)
-    record: LicenseRecord = here.change(RotateKey(context=here.context, license=key))
+    record: activation_model.LicenseRecord = here.change(RotateKey(context=here.context, license=key))
     _print_license(here, record, f"License {record.license.id} has a new key.", as_json=as_json)
 
 
-@command(app)
-@with_installation
+@options.command(app)
+@options.with_installation
 def delete(
     here: Installation,
-    key: Key,
+    key: options.Key,
     *,
-    is_sure: IsSure = False,
+    is_sure: options.IsSure = False,
 ) -> None:
     """Delete a license and its activations; the events of both are kept.
 
@@ -288,32 +263,33 @@ def delete(
         active = f"{license.active_count} of them active"
         question = f"Delete {what} and its {license.record_count} activations, {active}?"
         typer.confirm(question, abort=True, err=True)
-    here.change(DeleteLicense(context=here.context, license=key))
+    here.change(license_model.DeleteLicense(context=here.context, license=key))
     output.print_line("The license and its activations are deleted.")
 
 
-@command(app)
-@with_installation
+@options.command(app)
+@options.with_installation
 def activate(
     here: Installation,
-    key: Key,
+    key: options.Key,
     *,
     label: Annotated[
-        str | None, typer.Option(metavar="TEXT", parser=parse_label, help="A label for the new activation.")
+        str | None,
+        typer.Option(metavar="TEXT", parser=options.parse_label, help="A label for the new activation."),
     ] = None,
     token: Annotated[
         str | None, typer.Option(metavar="TOKEN", help="Take back the place with this token.")
     ] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Take a place on a license, or take one back with its --token."""
     if token is not None and label is not None:
-        raise WrongUsage("Give either --token or --label: a place that is taken back keeps its label")
-    record: LicenseRecord
+        raise options.WrongUsage("Give either --token or --label: a place that is taken back keeps its label")
+    record: activation_model.LicenseRecord
     if token is None:
-        record = here.change(Activate(context=here.context, license=key, label=label))
+        record = here.change(activation_model.Activate(context=here.context, license=key, label=label))
     else:
-        record = here.change(Reactivate(context=here.context, license=key, token=token))
+        record = here.change(activation_model.Reactivate(context=here.context, license=key, token=token))
     if as_json:
         output.print_json(output.activation_json(record))
         return
@@ -329,26 +305,26 @@ def activate(
     )
 
 
-@command(app)
-@with_installation
+@options.command(app)
+@options.with_installation
 def deactivate(
     here: Installation,
-    key: Key,
+    key: options.Key,
     *,
     token: Annotated[
         str | None, typer.Option(metavar="TOKEN", help="Give up the place with this token.")
     ] = None,
     is_all: Annotated[bool, typer.Option("--all", help="Give up every place.")] = False,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Give up one place of a license, or every one."""
     if (token is None) != is_all:
-        raise WrongUsage("Give either --token or --all")
-    record: LicenseRecord
+        raise options.WrongUsage("Give either --token or --all")
+    record: activation_model.LicenseRecord
     if token is None:
-        record = here.change(DeactivateAll(context=here.context, license=key))
+        record = here.change(activation_model.DeactivateAll(context=here.context, license=key))
     else:
-        record = here.change(Deactivate(context=here.context, license=key, token=token))
+        record = here.change(activation_model.Deactivate(context=here.context, license=key, token=token))
     if as_json:
         output.print_json(output.activation_json(record, is_many=is_all))
         return
@@ -358,10 +334,12 @@ def deactivate(
 
 def _refuse_two_ends(expires_at: object, valid_for: object) -> None:
     if expires_at is not None and valid_for is not None:
-        raise WrongUsage("Give either --expires-at or --valid-for: a license has one end")
+        raise options.WrongUsage("Give either --expires-at or --valid-for: a license has one end")
 
 
-def _print_license(here: Installation, record: LicenseRecord, done: str, *, as_json: bool) -> None:
+def _print_license(
+    here: Installation, record: activation_model.LicenseRecord, done: str, *, as_json: bool
+) -> None:
     if as_json:
         output.print_json(output.license_json(record.license))
         return
@@ -369,7 +347,7 @@ def _print_license(here: Installation, record: LicenseRecord, done: str, *, as_j
     output.print_fields(output.license_fields(record.license, here.now))
 
 
-def _activation_row(one: Activation) -> tuple[object, ...]:
+def _activation_row(one: activation_model.Activation) -> tuple[object, ...]:
     ended = one.deactivated_at
     since = one.updated_at or one.created_at
     state = f"active since {parsing.write_time(since)}"

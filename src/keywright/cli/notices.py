@@ -15,12 +15,7 @@ from keywright.jobs.model import Job, NotifyCustomers
 from keywright.jobs.notifying import PreviewNotice
 from keywright.licensing.updates.notices import NoticeState
 from keywright.licensing.updates.notices_store import Preview
-from keywright.provisioning.releases.notices import (
-    NOTICE,
-    ListRecipients,
-    RecipientQuery,
-    SetNoticeState,
-)
+from keywright.provisioning.releases import notices
 
 _TEXTS = Texts(
     create=(
@@ -31,13 +26,13 @@ _TEXTS = Texts(
     update=("--affected '>= 2, < 3.2.1'",),
     delete="Delete a notice that is not published, and of which nobody was notified.",
 )
-_CRUD = Crud(NOTICE, _TEXTS, columns=("id", "product id", "affected", "severity", "title", "state"))
+_CRUD = Crud(notices.NOTICE, _TEXTS, columns=("id", "product id", "affected", "severity", "title", "state"))
 app = _CRUD.app
 _Id = Annotated[int, typer.Argument(metavar="ID", parser=parse_integer, help="The notice's ID.")]
 
 
 def _set_state(here: Installation, id: int, state: NoticeState, *, as_json: bool) -> None:
-    saved = here.change(SetNoticeState(context=here.context, notice_id=id, state=state))
+    saved = here.change(notices.SetNoticeState(context=here.context, notice_id=id, state=state))
     _CRUD.print_one(saved, f"Notice {id} is {saved.state}.", as_json=as_json)
 
 
@@ -82,7 +77,7 @@ def recipients(here: Installation, id: _Id, *, limit: Limit = None, as_json: AsJ
     """List who was notified and when, and what became of the mail."""
     print_list(
         here,
-        lambda paging: ListRecipients(notice_id=id, paging=paging, where=RecipientQuery()),
+        lambda paging: notices.ListRecipients(notice_id=id, paging=paging, where=notices.RecipientQuery()),
         limit=limit,
         as_json=as_json,
         columns=("customer", "e-mail", "version", "notified at", "state"),

@@ -5,21 +5,8 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from keywright.cli import output
+from keywright.cli import options, output
 from keywright.cli.installation import Installation
-from keywright.cli.options import (
-    AsJson,
-    Change,
-    CustomerId,
-    NewStatus,
-    OrderId,
-    ProductId,
-    WrongUsage,
-    changing,
-    command,
-    with_installation,
-    with_installation_made,
-)
 from keywright.cli.terms import TermsGiven, with_terms
 from keywright.core import parsing
 from keywright.core.nouns import list_members
@@ -80,11 +67,11 @@ _NewName = Annotated[
     str | None, typer.Option(metavar="NAME", parser=parsing.parse_name, help="The policy's name.")
 ]
 _NewProduct = Annotated[
-    Change | None,
+    options.Change | None,
     typer.Option(
         "--product-id",
         metavar="ID",
-        parser=changing(parsing.parse_integer),
+        parser=options.changing(parsing.parse_integer),
         help="The product that its licenses are for, or none.",
     ),
 ]
@@ -107,13 +94,13 @@ _OldExpiresIn = Annotated[
 ]
 
 
-@command(
+@options.command(
     app,
     "keywright policy create --name Standard --max-activations 3",
     "keywright policy create --name Yearly --valid-for-days 365 --grace-days 14 --entitlement pro",
     "keywright policy create --name Trial --prefix TRIAL- --expires-in 30 --device required --trial",
 )
-@with_installation_made
+@options.with_installation_made
 @with_terms
 def create(
     here: Installation,
@@ -125,9 +112,9 @@ def create(
     separator: _Separator = "-",
     prefix: _Prefix = None,
     suffix: _Suffix = None,
-    product_id: ProductId = None,
+    product_id: options.ProductId = None,
     is_weak_allowed: _Force = False,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
     terms: TermsGiven,
 ) -> None:
     """Make a policy: a recipe for licenses, with the format of their keys and the terms that they get.
@@ -140,13 +127,13 @@ def create(
     _print_made(policy, "policy", output.policy_json, as_json=as_json)
 
 
-@command(
+@options.command(
     generator_app,
     "keywright generator create --name Standard --max 3",
     "keywright generator create --name Trial --prefix TRIAL- --expires-in 30",
     name="create",
 )
-@with_installation_made
+@options.with_installation_made
 def create_generator(
     here: Installation,
     *,
@@ -160,7 +147,7 @@ def create_generator(
     times_activated_max: _OldMax = None,
     expires_in: _OldExpiresIn = None,
     is_weak_allowed: _Force = False,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Make a policy with the terms that v2 knows. `keywright policy create` knows all of them."""
     recipe = _Recipe(name, charset, chunks, chunk_length, separator, prefix, suffix, None)
@@ -169,23 +156,23 @@ def create_generator(
     _print_made(policy, "generator", output.generator_json, as_json=as_json)
 
 
-@command(app, "keywright policy list", name="list")
-@with_installation
-def list_policies(here: Installation, as_json: AsJson = False) -> None:
+@options.command(app, "keywright policy list", name="list")
+@options.with_installation
+def list_policies(here: Installation, as_json: options.AsJson = False) -> None:
     """List the policies, oldest first."""
     _print_list(here, output.policy_json, as_json=as_json)
 
 
-@command(generator_app, "keywright generator list --json", name="list")
-@with_installation
-def list_generators(here: Installation, as_json: AsJson = False) -> None:
+@options.command(generator_app, "keywright generator list --json", name="list")
+@options.with_installation
+def list_generators(here: Installation, as_json: options.AsJson = False) -> None:
     """List the policies, oldest first."""
     _print_list(here, output.generator_json, as_json=as_json)
 
 
-@command(app, "keywright policy show 1", "keywright policy show 1 --json > policy.json")
-@with_installation
-def show(here: Installation, policy_id: Id, as_json: AsJson = False) -> None:
+@options.command(app, "keywright policy show 1", "keywright policy show 1 --json > policy.json")
+@options.with_installation
+def show(here: Installation, policy_id: Id, as_json: options.AsJson = False) -> None:
     """Show a policy: the format of its keys, and the terms that its licenses get."""
     policy: Policy = here.ask(GetPolicy(policy_id=policy_id))
     if as_json:
@@ -208,12 +195,12 @@ def show(here: Installation, policy_id: Id, as_json: AsJson = False) -> None:
         output.print_line(f"  {output.printable(part)}")
 
 
-@command(
+@options.command(
     app,
     "keywright policy update 1 --max-activations 5",
     "keywright policy update 1 --grace-days none --meter exports=100/month",
 )
-@with_installation
+@options.with_installation
 @with_terms
 def update(
     here: Installation,
@@ -221,7 +208,7 @@ def update(
     *,
     name: _NewName = None,
     product_id: _NewProduct = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
     terms: TermsGiven,
 ) -> None:
     """Change what the options name, and nothing else; licenses that it made stay as they are.
@@ -232,7 +219,7 @@ def update(
     if product_id is not None:
         changes["product_id"] = product_id.value
     if not changes and not terms.patch:
-        raise WrongUsage("Nothing to change: name at least one option, such as --max-activations")
+        raise options.WrongUsage("Nothing to change: name at least one option, such as --max-activations")
     change = UpdatePolicy(
         # Its keys are as strong as they were.
         context=here.context,
@@ -249,27 +236,27 @@ def update(
     output.print_line(f"Policy {policy.id} is changed. Licenses that it made stay as they are.")
 
 
-@command(app, "keywright policy archive 1")
-@with_installation
-def archive(here: Installation, policy_id: Id, as_json: AsJson = False) -> None:
+@options.command(app, "keywright policy archive 1")
+@options.with_installation
+def archive(here: Installation, policy_id: Id, as_json: options.AsJson = False) -> None:
     """Archive a policy: it makes no more licenses, and those there are stay."""
     _set_archived(here, policy_id, is_archived=True, as_json=as_json)
 
 
-@command(app, "keywright policy unarchive 1")
-@with_installation
-def unarchive(here: Installation, policy_id: Id, as_json: AsJson = False) -> None:
+@options.command(app, "keywright policy unarchive 1")
+@options.with_installation
+def unarchive(here: Installation, policy_id: Id, as_json: options.AsJson = False) -> None:
     """Let an archived policy make licenses again."""
     _set_archived(here, policy_id, is_archived=False, as_json=as_json)
 
 
-@command(
+@options.command(
     app,
     "keywright policy generate 1 --amount 100 > keys.txt",
     "keywright policy generate 1 --amount 5 --status sold --order-id 1017 --json",
 )
-@command(generator_app, "keywright generator generate 1 --amount 100 > keys.txt")
-@with_installation
+@options.command(generator_app, "keywright generator generate 1 --amount 100 > keys.txt")
+@options.with_installation
 def generate(
     here: Installation,
     policy_id: Id,
@@ -278,10 +265,10 @@ def generate(
         int,
         typer.Option(metavar="N", min=1, max=_MAX_AMOUNT, help="The number of licenses, at most 10,000."),
     ],
-    status: NewStatus = Status.ACTIVE,
-    product_id: ProductId = None,
-    order_id: OrderId = None,
-    customer_id: CustomerId = None,
+    status: options.NewStatus = Status.ACTIVE,
+    product_id: options.ProductId = None,
+    order_id: options.OrderId = None,
+    customer_id: options.CustomerId = None,
     claimable: Annotated[
         bool | None,
         typer.Option(
@@ -289,7 +276,7 @@ def generate(
             help="Customers may add a license with its key in the portal; else as its policy states.",
         ),
     ] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Make licenses with a policy, all or none, and print their keys, one a line."""
     records: tuple[LicenseRecord, ...] = here.change(
@@ -311,9 +298,9 @@ def generate(
         print(one.license.key)
 
 
-@command(app, "keywright policy delete 1")
-@command(generator_app, "keywright generator delete 1")
-@with_installation
+@options.command(app, "keywright policy delete 1")
+@options.command(generator_app, "keywright generator delete 1")
+@options.with_installation
 def delete(here: Installation, policy_id: Id) -> None:
     """Delete a policy; the licenses that it made stay."""
     here.change(DeletePolicy(context=here.context, policy_id=policy_id))

@@ -19,15 +19,8 @@ from keywright.licensing.updates.queries import ExplainRelease
 from keywright.licensing.updates.rules import Asked
 from keywright.provisioning.products import PRODUCT, ProductQuery
 from keywright.provisioning.releases import commands
+from keywright.provisioning.releases import fields as release_fields
 from keywright.provisioning.releases.commands import RELEASE, ReleaseWithFiles
-from keywright.provisioning.releases.fields import (
-    NewFile,
-    NewRelease,
-    ReleaseQuery,
-    kind_of,
-    parse_file_name,
-    parse_word,
-)
 from keywright.provisioning.releases.files import check_files, store_file
 
 app = typer.Typer(no_args_is_help=True)
@@ -52,7 +45,7 @@ def _product_id(here: Installation, product: str) -> int:
 
 
 def _find_release(here: Installation, product: str, version: str) -> Release | None:
-    where = ReleaseQuery(product_id=_product_id(here, product), version=version)
+    where = release_fields.ReleaseQuery(product_id=_product_id(here, product), version=version)
     found: Release | None = _find(here, RELEASE, where)
     return found
 
@@ -103,7 +96,7 @@ def create(
         "is_critical": critical,
         "is_free_for_expired": free_for_expired,
     }
-    fields = msgspec.convert(given, NewRelease)
+    fields = msgspec.convert(given, release_fields.NewRelease)
     made = here.change(commands.CreateRelease(context=here.context, fields=fields))
     _print(made, "is drafted.", as_json=as_json)
 
@@ -128,10 +121,11 @@ def upload(
         FileKind | None, typer.Option(help="What they are, where their names do not say it.")
     ] = None,
     platform: Annotated[
-        str | None, typer.Option(metavar="NAME", parser=parse_word, help="Their operating system.")
+        str | None,
+        typer.Option(metavar="NAME", parser=release_fields.parse_word, help="Their operating system."),
     ] = None,
     arch: Annotated[
-        str | None, typer.Option(metavar="NAME", parser=parse_word, help="Their processor.")
+        str | None, typer.Option(metavar="NAME", parser=release_fields.parse_word, help="Their processor.")
     ] = None,
     signature: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Your signature of the one file: .sig or .minisig.")
@@ -146,9 +140,9 @@ def upload(
     if signature is not None and len(files) > 1:
         raise WrongUsage("--signature belongs to one file")
     for path, its_platform, its_arch in list(map(_read_target, files)):
-        fields = NewFile(
-            name=parse_file_name(path.name),
-            kind=kind or kind_of(path.name),
+        fields = release_fields.NewFile(
+            name=release_fields.parse_file_name(path.name),
+            kind=kind or release_fields.kind_of(path.name),
             platform=its_platform or platform,
             arch=its_arch or arch,
             signature=_read_signature(signature or _find_signature(path)),
@@ -167,7 +161,7 @@ def _read_target(text: str) -> tuple[Path, str | None, str | None]:
         return path, None, None
     platform, _, arch = target.partition("/")
     try:
-        return path, parse_word(platform), parse_word(arch) if arch else None
+        return path, release_fields.parse_word(platform), release_fields.parse_word(arch) if arch else None
     except ValueError as problem:
         raise WrongUsage(f"the platform in {text} {problem}") from None
 
@@ -186,7 +180,7 @@ def _read_signature(path: Path | None) -> str | None:
     return base64.b64encode(content).decode() if len(content) == 64 else content.decode().strip()
 
 
-def _upload(here: Installation, release: Release, path: Path, fields: NewFile) -> None:
+def _upload(here: Installation, release: Release, path: Path, fields: release_fields.NewFile) -> None:
     found: ReleaseWithFiles = here.ask(commands.ListFiles(release_id=release.id))
     file: ReleaseFile | None = next((one for one in found.files if one.name == fields.name), None)
     if file is None:
@@ -241,7 +235,7 @@ def list_releases(
     here: Installation, product: _Product, *, limit: Limit = None, as_json: AsJson = False
 ) -> None:
     """List the releases of a product, by their numbers."""
-    where = ReleaseQuery(product_id=_product_id(here, product))
+    where = release_fields.ReleaseQuery(product_id=_product_id(here, product))
     print_list(
         here,
         lambda paging: commands.ListReleases(paging=paging, where=where),

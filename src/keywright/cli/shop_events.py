@@ -11,15 +11,8 @@ from keywright.cli.events import parse_moment
 from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, WrongUsage, command, with_installation
 from keywright.cli.tables import Limit, print_list
+from keywright.provisioning.shops import commands as shop_commands
 from keywright.provisioning.shops import event_rules
-from keywright.provisioning.shops.commands import (
-    FindDifference,
-    ListRemovedSales,
-    ListShopEvents,
-    OpenConnection,
-    ReplayEvents,
-    TryAgain,
-)
 from keywright.provisioning.shops.model import EventState, OpenedConnection, RemovedSales, StoredEvent
 from keywright.provisioning.shops.reconciling import list_running, list_sold, mend
 
@@ -46,7 +39,7 @@ def events(
     """List what a shop sent, the oldest first, and what became of it."""
     print_list(
         here,
-        lambda paging: ListShopEvents(connection_id=connection_id, state=state, paging=paging),
+        lambda paging: shop_commands.ListShopEvents(connection_id=connection_id, state=state, paging=paging),
         limit=limit,
         as_json=as_json,
         columns=("id", "received at", "name", "order", "state", "reason", "detail"),
@@ -67,7 +60,7 @@ def retry(
     ] = False,
 ) -> None:
     """Try an event again that waits for a decision, or changed nothing, once the mapping is mended."""
-    command = TryAgain(
+    command = shop_commands.TryAgain(
         context=here.context, connection_id=connection_id, event_id=event_id, overwrite=is_forced
     )
     here.change(command)
@@ -95,7 +88,9 @@ def replay(
     """
     last: int | None = 0
     while last is not None:
-        command = ReplayEvents(context=here.context, connection_id=connection_id, since=since, after_id=last)
+        command = shop_commands.ReplayEvents(
+            context=here.context, connection_id=connection_id, since=since, after_id=last
+        )
         last = here.change(command)
     output.print_line(f"The events of connection {connection_id} are worked on again. {_LATER}")
 
@@ -125,7 +120,7 @@ def reconcile(
     the list of events. Where a removed connection of the shop has sold licenses, this says so and does
     nothing.
     """
-    opened = here.ask(OpenConnection(connection_id=connection_id))
+    opened = here.ask(shop_commands.OpenConnection(connection_id=connection_id))
     if not (sells_again or is_dry_run):
         _require_nothing_removed(here, connection_id)
     total = missing = 0
@@ -150,7 +145,7 @@ def reconcile(
 
 
 def _require_nothing_removed(here: Installation, connection_id: int) -> None:
-    removed: list[RemovedSales] = here.ask(ListRemovedSales(connection_id=connection_id))
+    removed: list[RemovedSales] = here.ask(shop_commands.ListRemovedSales(connection_id=connection_id))
     if removed:
         first = removed[0]
         raise WrongUsage(
@@ -172,7 +167,7 @@ def _find_different(here: Installation, opened: OpenedConnection, *, is_dry_run:
     """The subscriptions for which other licenses are held than are paid; they are mended."""
     different: dict[str, str] = {}
     for event in list_running(opened):
-        difference = here.ask(FindDifference(connection_id=opened.connection.id, event=event))
+        difference = here.ask(shop_commands.FindDifference(connection_id=opened.connection.id, event=event))
         if difference is not None:
             different[event_rules.order_of(event.change) or ""] = difference
             if not is_dry_run:

@@ -6,22 +6,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel, BeforeValidator, Field, SecretStr
 
-from keywright.config.values import (
-    Network,
-    Whole,
-    lower,
-    parse_address,
-    parse_days,
-    parse_issuer,
-    parse_link_template,
-    parse_mail_address,
-    parse_names,
-    parse_networks,
-    parse_optional_path,
-    parse_smtp_url,
-    parse_time_zone,
-    trim,
-)
+from keywright.config import values
 from keywright.db.urls import is_local
 
 
@@ -35,7 +20,7 @@ def in_pages(label: str, allowed: str | None = None) -> dict[str, Any]:
 class LimitSettings(BaseModel):
     """The limits on connections and calls."""
 
-    connections_limit: Whole = Field(
+    connections_limit: values.Whole = Field(
         default=8192,
         description=(
             "The highest number of open connections of each server process, as far as the system allows it; "
@@ -43,35 +28,35 @@ class LimitSettings(BaseModel):
         ),
         ge=1,
     )
-    connections_per_address: Whole = Field(
+    connections_per_address: values.Whole = Field(
         default=256,
         description=(
             "The highest number of these from one address or IPv6 /64; 0 is no limit. This machine and "
             "trusted_proxies have no such limit."
         ),
     )
-    unknown_key_limit: Whole = Field(
+    unknown_key_limit: values.Whole = Field(
         default=600,
         description=(
             "How many unknown license keys an address may send in a minute, counted by each server process; "
             "0 is no limit."
         ),
     )
-    bad_credentials_limit: Whole = Field(
+    bad_credentials_limit: values.Whole = Field(
         default=120,
         description=(
             "How many wrong API credentials an address may send in a minute, counted by each server "
             "process; 0 is no limit."
         ),
     )
-    bad_request_limit: Whole = Field(
+    bad_request_limit: values.Whole = Field(
         default=120,
         description=(
             "How many malformed requests (400) an address may send in a minute without an API key that may "
             "read or write, counted by each server process; 0 is no limit."
         ),
     )
-    license_change_limit: Whole = Field(
+    license_change_limit: values.Whole = Field(
         default=120,
         description=(
             "How many activations and reactivations of a license may succeed in a minute after the first "
@@ -79,14 +64,14 @@ class LimitSettings(BaseModel):
             "count, and giving up a place is never refused."
         ),
     )
-    address_change_limit: Whole = Field(
+    address_change_limit: values.Whole = Field(
         default=600,
         description=(
             "The same from one address (or IPv6 /64 network) after the first 5,000; not for calls through a "
             "proxy that trusted_proxies does not name."
         ),
     )
-    trial_limit: Whole = Field(
+    trial_limit: values.Whole = Field(
         default=10,
         description=(
             "How many trials may be started in an hour from one address (or IPv6 /64 network), counted by "
@@ -117,7 +102,7 @@ class SmtpServer(NamedTuple):
 class MailSettings(BaseModel):
     """The settings that only mail needs."""
 
-    smtp_url: Annotated[SecretStr | None, BeforeValidator(parse_smtp_url)] = Field(
+    smtp_url: Annotated[SecretStr | None, BeforeValidator(values.parse_smtp_url)] = Field(
         default=None,
         description=(
             "The SMTP server that sends mails: smtp:// (STARTTLS, port 587) or smtps:// (TLS from the start, "
@@ -128,7 +113,7 @@ class MailSettings(BaseModel):
             "Mail server", "an address such as smtps://user:password@mail.example.com"
         ),
     )
-    smtp_tls: Annotated[Literal["auto", "required", "none"], BeforeValidator(lower)] = Field(
+    smtp_tls: Annotated[Literal["auto", "required", "none"], BeforeValidator(values.lower)] = Field(
         default="auto",
         description=(
             "Whether an smtp:// server must offer STARTTLS: auto is required, but none for a server on this "
@@ -136,14 +121,14 @@ class MailSettings(BaseModel):
         ),
         json_schema_extra=in_pages("STARTTLS"),
     )
-    smtp_ca_file: Annotated[Path | None, BeforeValidator(parse_optional_path)] = Field(
+    smtp_ca_file: Annotated[Path | None, BeforeValidator(values.parse_optional_path)] = Field(
         default=None,
         description=(
             "A file with the certificates (PEM) that vouch for the SMTP server, instead of the system's."
         ),
         json_schema_extra={"allowed": "the path of a file"},
     )
-    mail_from: Annotated[str | None, BeforeValidator(parse_mail_address)] = Field(
+    mail_from: Annotated[str | None, BeforeValidator(values.parse_mail_address)] = Field(
         default=None,
         description=(
             "The sender of every mail; its name is how mails sign themselves. A mail server needs it. Your "
@@ -156,14 +141,14 @@ class MailSettings(BaseModel):
         description="The language of mails to customers of whom none is known.",
         json_schema_extra=in_pages("Language of mails"),
     )
-    keep_mails_days: Whole = Field(
+    keep_mails_days: values.Whole = Field(
         default=30,
         description="For how many days the outbox keeps what was sent; a mail that waits longer is given up.",
         json_schema_extra=in_pages("Days that mails are kept"),
         ge=1,
         le=3650,
     )
-    keep_notices_days: Whole = Field(
+    keep_notices_days: values.Whole = Field(
         default=3650,
         description="For how many days the records are kept of which customers got which notice.",
         json_schema_extra=in_pages("Days that records of notices are kept"),
@@ -197,7 +182,7 @@ class PageSettings(BaseModel):
         default=True,
         description="Whether the administration pages are served; if not, /admin does not exist.",
     )
-    admin_address: Annotated[str | None, BeforeValidator(parse_address)] = Field(
+    admin_address: Annotated[str | None, BeforeValidator(values.parse_address)] = Field(
         default=None,
         description=(
             "An address of its own for the administration pages, a private one for example. They are served "
@@ -214,15 +199,15 @@ class PageSettings(BaseModel):
         ),
         json_schema_extra=in_pages("Customer portal"),
     )
-    require_second_factor: Annotated[Literal["none", "administrators", "all"], BeforeValidator(lower)] = (
-        Field(
-            default="none",
-            description=(
-                "Which users of the pages must have a second factor: a user who has none must set it up "
-                "after the password, before anything else. Every user may have one."
-            ),
-            json_schema_extra=in_pages("Second factor is required of"),
-        )
+    require_second_factor: Annotated[
+        Literal["none", "administrators", "all"], BeforeValidator(values.lower)
+    ] = Field(
+        default="none",
+        description=(
+            "Which users of the pages must have a second factor: a user who has none must set it up "
+            "after the password, before anything else. Every user may have one."
+        ),
+        json_schema_extra=in_pages("Second factor is required of"),
     )
     session_hours: int = Field(
         default=10,
@@ -231,7 +216,7 @@ class PageSettings(BaseModel):
         description="How many hours after the sign-in a session of the pages ends, even while it is used.",
         json_schema_extra=in_pages("Hours of a session"),
     )
-    time_zone: Annotated[str, BeforeValidator(parse_time_zone)] = Field(
+    time_zone: Annotated[str, BeforeValidator(values.parse_time_zone)] = Field(
         default="UTC",
         description=(
             "The time zone in which the pages count days for browsers that do not report theirs, such as "
@@ -239,7 +224,7 @@ class PageSettings(BaseModel):
         ),
         json_schema_extra=in_pages("Time zone", "the name of a time zone such as Europe/Berlin"),
     )
-    customer_link: Annotated[str | None, BeforeValidator(parse_link_template)] = Field(
+    customer_link: Annotated[str | None, BeforeValidator(values.parse_link_template)] = Field(
         default=None,
         description=(
             "The page of a customer in your shop, to which the pages link; {id} is the customer's ID. "
@@ -249,7 +234,7 @@ class PageSettings(BaseModel):
             "Customers in your shop", "an address such as https://shop.example.com/customers/{id}"
         ),
     )
-    security_contact: Annotated[str | None, BeforeValidator(trim)] = Field(
+    security_contact: Annotated[str | None, BeforeValidator(values.trim)] = Field(
         default=None,
         pattern=r"^(https://|mailto:)[\x21-\x7e]{1,250}$",
         description=(
@@ -282,7 +267,7 @@ _VALUES = "values of the claim, comma-separated, such as keywright-admins"
 class CompanySettings(BaseModel):
     """The settings of the sign-in with the company's accounts."""
 
-    oidc_issuer: Annotated[str | None, BeforeValidator(parse_issuer)] = Field(
+    oidc_issuer: Annotated[str | None, BeforeValidator(values.parse_issuer)] = Field(
         default=None,
         description=(
             "The OpenID provider with whose accounts users sign in to the pages, by its issuer address, "
@@ -290,50 +275,50 @@ class CompanySettings(BaseModel):
         ),
         json_schema_extra=in_pages("Provider", "an https address such as https://login.example.com/realm"),
     )
-    oidc_client_id: Annotated[str | None, BeforeValidator(trim)] = Field(
+    oidc_client_id: Annotated[str | None, BeforeValidator(values.trim)] = Field(
         default=None,
         min_length=1,
         max_length=255,
         description="The ID that the provider gave to Keywright. A provider needs it.",
         json_schema_extra=in_pages("Client ID", "a text"),
     )
-    oidc_client_secret: Annotated[SecretStr | None, BeforeValidator(trim)] = Field(
+    oidc_client_secret: Annotated[SecretStr | None, BeforeValidator(values.trim)] = Field(
         default=None,
         min_length=1,
         max_length=500,
         description="The secret that belongs to it. Default: Keywright is a public client, with PKCE alone.",
         json_schema_extra=in_pages("Client secret", "a text"),
     )
-    oidc_scopes: Annotated[str, BeforeValidator(trim)] = Field(
+    oidc_scopes: Annotated[str, BeforeValidator(values.trim)] = Field(
         default="openid profile email",
         pattern=r"^openid( [\x21\x23-\x5b\x5d-\x7e]+)*$",
         max_length=500,
         description="What Keywright asks the provider for. Some need one more scope for the groups.",
         json_schema_extra=in_pages("Scopes", "openid, and more names after spaces"),
     )
-    oidc_roles_claim: Annotated[str, BeforeValidator(trim)] = Field(
+    oidc_roles_claim: Annotated[str, BeforeValidator(values.trim)] = Field(
         default="groups",
         min_length=1,
         max_length=200,
         description="The claim that gives roles; a.b is the member b of the claim a.",
         json_schema_extra=in_pages("Claim of the roles", "the name of a claim such as groups"),
     )
-    oidc_administrators: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = Field(
+    oidc_administrators: Annotated[tuple[str, ...], BeforeValidator(values.parse_names)] = Field(
         default=(),
         description="The values that make an administrator, comma-separated.",
         json_schema_extra=in_pages("Administrators", _VALUES),
     )
-    oidc_support: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = Field(
+    oidc_support: Annotated[tuple[str, ...], BeforeValidator(values.parse_names)] = Field(
         default=(),
         description="The values that give the role support, comma-separated.",
         json_schema_extra=in_pages("Support", _VALUES),
     )
-    oidc_readers: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = Field(
+    oidc_readers: Annotated[tuple[str, ...], BeforeValidator(values.parse_names)] = Field(
         default=(),
         description="The values that give the role reader, comma-separated. Without any value: no access.",
         json_schema_extra=in_pages("Readers", _VALUES),
     )
-    oidc_check_minutes: Whole = Field(
+    oidc_check_minutes: values.Whole = Field(
         default=60,
         ge=5,
         le=1440,
@@ -368,7 +353,7 @@ class CompanySettings(BaseModel):
 class WebhookSettings(BaseModel):
     """The settings that only webhooks and events need."""
 
-    webhook_networks: Annotated[tuple[Network, ...], BeforeValidator(parse_networks)] = Field(
+    webhook_networks: Annotated[tuple[values.Network, ...], BeforeValidator(values.parse_networks)] = Field(
         default=(),
         description=(
             "The private networks to which webhooks may be sent, comma-separated. Addresses of this machine, "
@@ -377,7 +362,7 @@ class WebhookSettings(BaseModel):
         ),
         json_schema_extra={"allowed": "addresses or ranges such as 10.0.0.1, 10.1.0.0/16"},
     )
-    expiry_notice_days: Annotated[tuple[int, ...], BeforeValidator(parse_days)] = Field(
+    expiry_notice_days: Annotated[tuple[int, ...], BeforeValidator(values.parse_days)] = Field(
         default=(7, 1),
         description=(
             "How many days before a license expires there is an event license.expiring, comma-separated. "

@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, SecretStr
 
+from keywright.config import values
 from keywright.config.groups import (
     CompanySettings,
     LimitSettings,
@@ -13,24 +14,6 @@ from keywright.config.groups import (
     PageSettings,
     WebhookSettings,
     in_pages,
-)
-from keywright.config.values import (
-    Network,
-    UrlPath,
-    Whole,
-    lower,
-    parse_address,
-    parse_networks,
-    parse_optional_path,
-    parse_origins,
-    parse_path,
-    parse_relay_url,
-    parse_time_of_day,
-    parse_url,
-    parse_web_address,
-    split_address,
-    to_words,
-    trim,
 )
 from keywright.core.parsing import IpAddresses
 
@@ -43,7 +26,7 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
     """The settings of an installation. ``read_settings`` reads them; the class itself reads nothing."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, validate_default=True)
-    data_dir: Annotated[Path, BeforeValidator(parse_path)] = Field(
+    data_dir: Annotated[Path, BeforeValidator(values.parse_path)] = Field(
         default=Path("keywright-data"),
         description=(
             "The folder of the secret and, unless database_url names another, of the database. A relative "
@@ -51,7 +34,7 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
         ),
         json_schema_extra={"allowed": "the path of a directory"},
     )
-    database_url: Annotated[str | None, BeforeValidator(parse_url)] = Field(
+    database_url: Annotated[str | None, BeforeValidator(values.parse_url)] = Field(
         default=None,
         description=(
             f"The database. Default: the SQLite file {_DATABASE_NAME} in data_dir. A PostgreSQL URL is "
@@ -62,7 +45,7 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
             "allowed": "a URL such as sqlite:////absolute/path.db or postgresql://user:password@host/database"
         },
     )
-    read_database_url: Annotated[str | None, BeforeValidator(parse_url)] = Field(
+    read_database_url: Annotated[str | None, BeforeValidator(values.parse_url)] = Field(
         default=None,
         description=(
             "Replicas of a PostgreSQL database. They answer questions for as long as they have every "
@@ -70,24 +53,26 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
         ),
         json_schema_extra={"allowed": "a URL such as postgresql://user:password@replica1,replica2/database"},
     )
-    read_lag_limit: Whole = Field(
+    read_lag_limit: values.Whole = Field(
         default=1000,
         description="How many milliseconds a replica may be behind; one further behind is left out a while.",
     )
-    workers: Whole = Field(
+    workers: values.Whole = Field(
         default=1,
         description="The number of server processes; more than one needs PostgreSQL.",
         ge=1,
         le=256,
     )
-    host: Annotated[str, BeforeValidator(trim)] = Field(
+    host: Annotated[str, BeforeValidator(values.trim)] = Field(
         default="127.0.0.1",
         description="The address to listen on; 0.0.0.0 is every IPv4 address of this machine.",
         json_schema_extra={"allowed": "an IP address or a host name"},
         min_length=1,
     )
-    port: Whole = Field(default=8000, description="The port to listen on; 0 is any free one.", le=65535)
-    public_url: Annotated[str | None, BeforeValidator(parse_web_address)] = Field(
+    port: values.Whole = Field(
+        default=8000, description="The port to listen on; 0 is any free one.", le=65535
+    )
+    public_url: Annotated[str | None, BeforeValidator(values.parse_web_address)] = Field(
         default=None,
         description=(
             "The address at which programs and browsers reach this server, such as that of the proxy in "
@@ -98,7 +83,7 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
             "Public address", "an address such as https://licenses.example.com, without a path"
         ),
     )
-    metrics_address: Annotated[str | None, BeforeValidator(parse_address)] = Field(
+    metrics_address: Annotated[str | None, BeforeValidator(values.parse_address)] = Field(
         default=None,
         description=(
             "An address of its own, a private one, for the metrics that Prometheus reads at /metrics. With "
@@ -106,7 +91,7 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
         ),
         json_schema_extra={"allowed": "a host and a port such as 127.0.0.1:9100 or [::1]:9100"},
     )
-    drain_seconds: Whole = Field(
+    drain_seconds: values.Whole = Field(
         default=0,
         description=(
             "How long the server keeps serving after SIGTERM while /readyz answers 503, so that proxies send "
@@ -114,12 +99,12 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
         ),
         le=60,
     )
-    api_root: UrlPath = Field(
+    api_root: values.UrlPath = Field(
         default="wp-json",
         description="The first part of the path of every call.",
         json_schema_extra={"allowed": "a path of letters, digits, '-', '.', '_' and '~', such as wp-json"},
     )
-    namespace: UrlPath = Field(
+    namespace: values.UrlPath = Field(
         default="lmfwc",
         description="The second part of the path of every call, before v2.",
         json_schema_extra={"allowed": "a path of letters, digits, '-', '.', '_' and '~', such as lmfwc"},
@@ -132,7 +117,7 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
             "stops shipped programs that look at `success` alone."
         ),
     )
-    v3_root: UrlPath = Field(
+    v3_root: values.UrlPath = Field(
         default="v3",
         description="The first part of the path of every call of the v3 interface.",
         json_schema_extra={"allowed": "a path of letters, digits, '-', '.', '_' and '~', such as v3"},
@@ -151,21 +136,21 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
             "is enough."
         ),
     )
-    trusted_proxies: Annotated[tuple[Network, ...], BeforeValidator(parse_networks)] = Field(
+    trusted_proxies: Annotated[tuple[values.Network, ...], BeforeValidator(values.parse_networks)] = Field(
         default=(),
         description=(
             "The proxies whose X-Forwarded-For header is believed: addresses or ranges, comma-separated."
         ),
         json_schema_extra={"allowed": "addresses or ranges such as 10.0.0.1, 10.1.0.0/16"},
     )
-    allowed_origins: Annotated[tuple[str, ...], BeforeValidator(parse_origins)] = Field(
+    allowed_origins: Annotated[tuple[str, ...], BeforeValidator(values.parse_origins)] = Field(
         default=(),
         description=(
             "The web sites whose programs may make management calls from a browser, comma-separated."
         ),
         json_schema_extra={"allowed": "origins such as https://shop.example, without a path"},
     )
-    secret: Annotated[SecretStr | None, BeforeValidator(trim)] = Field(
+    secret: Annotated[SecretStr | None, BeforeValidator(values.trim)] = Field(
         default=None,
         description=(
             "The secret that seals license keys. Default: the file named secret in data_dir, made at the "
@@ -174,7 +159,7 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
         json_schema_extra={"allowed": f"a text of at least {MIN_SECRET_LENGTH} characters"},
         min_length=MIN_SECRET_LENGTH,
     )
-    previous_secret: Annotated[SecretStr | None, BeforeValidator(trim)] = Field(
+    previous_secret: Annotated[SecretStr | None, BeforeValidator(values.trim)] = Field(
         default=None,
         description=(
             "The previous secret, while the secret is rotated. Default: the file named secret.previous in "
@@ -183,25 +168,25 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
         json_schema_extra={"allowed": f"a text of at least {MIN_SECRET_LENGTH} characters"},
         min_length=MIN_SECRET_LENGTH,
     )
-    queue_limit: Whole = Field(
+    queue_limit: values.Whole = Field(
         default=4096,
         description=(
             "The highest number of changes, and of questions, that may wait at once; further ones get 503."
         ),
         ge=1,
     )
-    answer_within_seconds: Whole = Field(
+    answer_within_seconds: values.Whole = Field(
         default=10,
         description="How long a call may wait to be decided; then it gets 503, and nothing was changed.",
         ge=1,
         le=60,
     )
-    body_limit: Whole = Field(
+    body_limit: values.Whole = Field(
         default=1_048_576,
         description="The largest body of a request in bytes; 64 KiB without an API key that reads or writes.",
         ge=1024,
     )
-    kept_records: Whole = Field(
+    kept_records: values.Whole = Field(
         default=100,
         description=(
             "The number of given-up activations that a license keeps: at least this many, or twice its "
@@ -211,7 +196,7 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
         ge=1,
         le=10_000,
     )
-    keep_deleted_days: Whole = Field(
+    keep_deleted_days: values.Whole = Field(
         default=30,
         description=(
             "For how many days deleted licenses can be restored; 0 keeps nothing of them. They are gone "
@@ -220,7 +205,7 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
         json_schema_extra=in_pages("Days that deleted licenses are kept"),
         le=36_500,
     )
-    keep_events_days: Whole = Field(
+    keep_events_days: values.Whole = Field(
         default=400,
         description=(
             "For how many days events are kept; 0 is for ever. Of a license's calls without a secret API "
@@ -229,7 +214,7 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
         json_schema_extra=in_pages("Days that events are kept"),
         le=36_500,
     )
-    keep_shop_events_days: Whole = Field(
+    keep_shop_events_days: values.Whole = Field(
         default=90,
         description=(
             "For how many days the events of shops are kept, sealed; an event that waits, for its turn or "
@@ -239,7 +224,7 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
         ge=1,
         le=36_500,
     )
-    keep_usage_days: Whole = Field(
+    keep_usage_days: values.Whole = Field(
         default=800,
         description=(
             "For how many days the usage of periods that are closed is kept, also that of deleted licenses."
@@ -248,7 +233,7 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
         ge=1,
         le=36_500,
     )
-    listed_records: Whole = Field(
+    listed_records: values.Whole = Field(
         default=1000,
         description=(
             "The highest number of a license's activations in an answer, active ones first; and about 1 MiB "
@@ -257,7 +242,7 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
         ge=1,
         le=10_000,
     )
-    files_dir: Annotated[Path | None, BeforeValidator(parse_optional_path)] = Field(
+    files_dir: Annotated[Path | None, BeforeValidator(values.parse_optional_path)] = Field(
         default=None,
         description=(
             "The folder of the files of releases; all servers share it. Default: the folder files in "
@@ -265,10 +250,10 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
         ),
         json_schema_extra={"allowed": "the path of a directory"},
     )
-    max_file_bytes: Whole = Field(
+    max_file_bytes: values.Whole = Field(
         default=4 * 1024**3, description="The largest file of a release, in bytes.", ge=1024, le=2**50
     )
-    files_accel_path: Annotated[str | None, BeforeValidator(trim)] = Field(
+    files_accel_path: Annotated[str | None, BeforeValidator(values.trim)] = Field(
         default=None,
         description=(
             "The internal location of nginx that serves files_dir: nginx sends the bytes of downloads, which "
@@ -277,7 +262,7 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
         json_schema_extra={"allowed": "a path such as /keywright-files"},
         pattern=r"^/[A-Za-z0-9._~/-]*[A-Za-z0-9._~-]$",
     )
-    relay_url: Annotated[str | None, BeforeValidator(parse_relay_url)] = Field(
+    relay_url: Annotated[str | None, BeforeValidator(values.parse_relay_url)] = Field(
         default=None,
         description=(
             "The shop with License Manager for WooCommerce from which you are moving: when a program "
@@ -286,13 +271,13 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
         ),
         json_schema_extra={"allowed": "an address such as https://shop.example.com"},
     )
-    relay_consumer_key: Annotated[SecretStr | None, BeforeValidator(trim)] = Field(
+    relay_consumer_key: Annotated[SecretStr | None, BeforeValidator(values.trim)] = Field(
         default=None,
         description="The consumer key of an API key of that shop that may read.",
         json_schema_extra={"allowed": "a text"},
         min_length=1,
     )
-    relay_consumer_secret: Annotated[SecretStr | None, BeforeValidator(trim)] = Field(
+    relay_consumer_secret: Annotated[SecretStr | None, BeforeValidator(values.trim)] = Field(
         default=None,
         description=(
             "Its consumer secret. It is never shown or logged, but it stands unsealed where you write it: "
@@ -301,7 +286,7 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
         json_schema_extra={"allowed": "a text"},
         min_length=1,
     )
-    ip_addresses: Annotated[IpAddresses, BeforeValidator(lower)] = Field(
+    ip_addresses: Annotated[IpAddresses, BeforeValidator(values.lower)] = Field(
         default="full",
         description=(
             "How much of an IP address is kept with activations, events and sessions: all of it (full), its "
@@ -309,7 +294,7 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
             "memory only."
         ),
     )
-    keep_addresses_days: Whole = Field(
+    keep_addresses_days: values.Whole = Field(
         default=90,
         description=(
             "After how many days the IP address and user agent of a given-up activation, and the address of "
@@ -318,7 +303,7 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
         json_schema_extra=in_pages("Days that IP addresses are kept"),
         le=36_500,
     )
-    backup_daily_at: Annotated[str | None, BeforeValidator(parse_time_of_day)] = Field(
+    backup_daily_at: Annotated[str | None, BeforeValidator(values.parse_time_of_day)] = Field(
         default=None,
         description=(
             "The time of day, in UTC, at which the server makes a backup in the folder backups in data_dir. "
@@ -326,14 +311,14 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
         ),
         json_schema_extra=in_pages("Daily backup at", "a time such as 03:30"),
     )
-    backup_keep: Whole = Field(
+    backup_keep: values.Whole = Field(
         default=14,
         description="The number of daily backups that are kept; older ones are deleted.",
         json_schema_extra=in_pages("Backups that are kept"),
         ge=1,
         le=1000,
     )
-    backup_command: Annotated[str | None, BeforeValidator(trim)] = Field(
+    backup_command: Annotated[str | None, BeforeValidator(values.trim)] = Field(
         default=None,
         description=(
             "A command for the shell that runs after each backup into a file, whose path is in the variable "
@@ -342,17 +327,17 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
         json_schema_extra={"allowed": "a command"},
         min_length=1,
     )
-    log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(lower)] = Field(
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(values.lower)] = Field(
         default="info", description="The lowest level that is logged."
     )
-    log_calls: Annotated[Literal["off", "errors and slow", "all"], BeforeValidator(to_words)] = Field(
+    log_calls: Annotated[Literal["off", "errors and slow", "all"], BeforeValidator(values.to_words)] = Field(
         default="errors and slow",
         description=(
             "The calls that have a line in the log: none (off), all, or those that end with 5xx, take longer "
             "than a second, or are refused although a secret API key makes them (errors and slow)."
         ),
     )
-    log_format: Annotated[Literal["auto", "console", "json"], BeforeValidator(lower)] = Field(
+    log_format: Annotated[Literal["auto", "console", "json"], BeforeValidator(values.lower)] = Field(
         default="auto",
         description="console for people, json for machines; auto is console on a terminal, else json.",
     )
@@ -369,14 +354,14 @@ class Settings(MailSettings, WebhookSettings, CompanySettings, PageSettings, Lim
     @property
     def admin_host_and_port(self) -> tuple[str, int] | None:
         """The administration pages' own address; None when they are off, or have none."""
-        return split_address(self.admin_address) if self.admin and self.admin_address else None
+        return values.split_address(self.admin_address) if self.admin and self.admin_address else None
 
     @property
     def metrics_host_and_ports(self) -> tuple[str, range] | None:
         """The address of the metrics, with a port for each worker; None when they are off."""
         if self.metrics_address is None:
             return None
-        host, port = split_address(self.metrics_address)
+        host, port = values.split_address(self.metrics_address)
         return host, range(port, port + self.workers)
 
     @property

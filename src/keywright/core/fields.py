@@ -15,16 +15,7 @@ from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import fields, force_setattr
 
-from keywright.core.parsing import (
-    MAX_EXTERNAL_ID_LENGTH,
-    MAX_ID,
-    MAX_METADATA_KEYS,
-    MAX_NAME_LENGTH,
-    parse_external_id,
-    parse_metadata,
-    parse_name,
-    parse_text,
-)
+from keywright.core import parsing
 
 
 class Fields(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -56,12 +47,12 @@ def _to_utc(moment: datetime) -> datetime:
 
 
 def _check_metadata(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    parse_metadata(value)
+    parsing.parse_metadata(value)
     return value
 
 
 def _parse_text(text: str) -> str:
-    parse_text(text, len(text))
+    parsing.parse_text(text, len(text))
     return text
 
 
@@ -73,16 +64,18 @@ def text(max_length: int) -> Any:
 #: A moment in RFC 3339, with an offset; finished: in UTC and whole seconds.
 Time = Annotated[datetime, Meta(tz=True), Parse(_to_utc)]
 #: The number of a license, policy and so on.
-Id = Annotated[int, Meta(ge=1, le=MAX_ID, extra_json_schema={"format": "int64"})]
+Id = Annotated[int, Meta(ge=1, le=parsing.MAX_ID, extra_json_schema={"format": "int64"})]
 #: The largest number that a caller may give to a product or a customer: every reader of JSON reads it.
 MAX_OWN_ID = 2**53 - 1
 OwnId = Annotated[int, Meta(ge=1, le=MAX_OWN_ID)]
-Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH), Parse(parse_name)]
-ExternalId = Annotated[str, Meta(min_length=1, max_length=MAX_EXTERNAL_ID_LENGTH), Parse(parse_external_id)]
+Name = Annotated[str, Meta(min_length=1, max_length=parsing.MAX_NAME_LENGTH), Parse(parsing.parse_name)]
+ExternalId = Annotated[
+    str, Meta(min_length=1, max_length=parsing.MAX_EXTERNAL_ID_LENGTH), Parse(parsing.parse_external_id)
+]
 #: A JSON object of at most 16 KiB and 4 levels.
 Metadata = Annotated[
     dict[str, Any],
-    Meta(max_length=MAX_METADATA_KEYS),
+    Meta(max_length=parsing.MAX_METADATA_KEYS),
     Parse(_check_metadata),
     about("A JSON object with anything else; a change is merged with it, and null removes."),
 ]

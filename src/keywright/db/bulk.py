@@ -13,37 +13,11 @@ from itertools import chain
 from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import (
-    JSON,
-    ClauseElement,
-    Column,
-    ColumnElement,
-    Connection,
-    Delete,
-    Insert,
-    LargeBinary,
-    Select,
-    String,
-    Table,
-    TableValuedAlias,
-    Text,
-    Update,
-    and_,
-    bindparam,
-    case,
-    cast,
-    column,
-    delete,
-    func,
-    insert,
-    or_,
-    select,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
 Values = dict[str, Any]
-Change = Insert | Update | Delete
+Change = sa.Insert | sa.Update | sa.Delete
 Item = TypeVar("Item")
 
 #: The most keys in one statement on SQLite, and the most rows in one on PostgreSQL.
@@ -52,12 +26,12 @@ MAX_ROWS = 1_000
 _POSTGRES = "postgresql"
 
 
-def is_postgres(connection: Connection) -> bool:
+def is_postgres(connection: sa.Connection) -> bool:
     """Whether the connection is to PostgreSQL."""
     return connection.dialect.name == _POSTGRES
 
 
-def insert_or(table: Table, *, is_postgres: bool) -> Any:
+def insert_or(table: sa.Table, *, is_postgres: bool) -> Any:
     """An INSERT that can have ON CONFLICT."""
     if is_postgres:
         # Imported here: an installation with SQLite does without it.
@@ -68,7 +42,7 @@ def insert_or(table: Table, *, is_postgres: bool) -> Any:
 
 
 def _compile_for_sqlite(
-    statement: ClauseElement, names: Sequence[str] | None = None
+    statement: sa.ClauseElement, names: Sequence[str] | None = None
 ) -> tuple[str, dict[str, Any]]:
     """The statement as SQLite takes it, and its literal values: SQLAlchemy would look at every value of every
     row. An insert or update gets values for these names.
@@ -86,16 +60,16 @@ class Lookup:
     combinations of values: the keys.
     """
 
-    def __init__(self, query: Select[Any], *columns: Column[Any]) -> None:
+    def __init__(self, query: sa.Select[Any], *columns: sa.Column[Any]) -> None:
         self._query = query
         self._columns = columns
         self._for_size = lru_cache(lambda size: _compile_for_sqlite(query.where(_is_one_of(columns, size))))
 
     @cached_property
-    def _for_postgres(self) -> Select[Any]:
+    def _for_postgres(self) -> sa.Select[Any]:
         return _join_arrays(self._query, self._columns)
 
-    def find_rows(self, connection: Connection, keys: Iterable[Any], **others: Any) -> list[Any]:
+    def find_rows(self, connection: sa.Connection, keys: Iterable[Any], **others: Any) -> list[Any]:
         """Return the rows, each at least once; a key of several columns is a tuple. ``others`` are the
         query's own parameters.
         """
@@ -113,28 +87,28 @@ class Lookup:
         return found
 
 
-def _is_one_of(columns: Sequence[Column[Any]], size: int) -> ColumnElement[bool]:
+def _is_one_of(columns: Sequence[sa.Column[Any]], size: int) -> sa.ColumnElement[bool]:
     names = iter(_parameter_names(size * len(columns)))
     if len(columns) == 1:
-        return columns[0].in_([bindparam(name, type_=columns[0].type) for name in names])
-    return or_(*(and_(*(one == bindparam(next(names)) for one in columns)) for _ in range(size)))
+        return columns[0].in_([sa.bindparam(name, type_=columns[0].type) for name in names])
+    return sa.or_(*(sa.and_(*(one == sa.bindparam(next(names)) for one in columns)) for _ in range(size)))
 
 
-def _join_arrays(query: Select[Any], columns: Sequence[Column[Any]]) -> Select[Any]:
+def _join_arrays(query: sa.Select[Any], columns: Sequence[sa.Column[Any]]) -> sa.Select[Any]:
     if len(columns) == 1:
-        return query.where(columns[0] == func.any(_array_parameter(0, columns[0])))
+        return query.where(columns[0] == sa.func.any(_array_parameter(0, columns[0])))
     table = array_table(*columns)
     return query.where(*(one == table.c[one.name] for one in columns))
 
 
-def array_table(*columns: Column[Any]) -> TableValuedAlias:
+def array_table(*columns: sa.Column[Any]) -> sa.TableValuedAlias:
     """Return a table of the keys that ``select_by_arrays`` gets, with columns of the same names."""
     arrays = (_array_parameter(i, one) for i, one in enumerate(columns))
-    return func.unnest(*arrays).table_valued(*(one.name for one in columns)).render_derived("keys")
+    return sa.func.unnest(*arrays).table_valued(*(one.name for one in columns)).render_derived("keys")
 
 
 def select_by_arrays(
-    connection: Connection, query: Select[Any], keys: Sequence[tuple[Any, ...]], **others: Any
+    connection: sa.Connection, query: sa.Select[Any], keys: Sequence[tuple[Any, ...]], **others: Any
 ) -> list[Any]:
     """Return the rows of a query with an ``array_table``, and ``others`` as its parameters, on PostgreSQL."""
     found: list[Any] = []
@@ -144,10 +118,10 @@ def select_by_arrays(
     return found
 
 
-def _array_parameter(number: int, column: Column[Any]) -> ColumnElement[Any]:
+def _array_parameter(number: int, column: sa.Column[Any]) -> sa.ColumnElement[Any]:
     from sqlalchemy.dialects.postgresql import ARRAY
 
-    return cast(bindparam(f"v{number}", type_=Text), ARRAY(column.type))
+    return sa.cast(sa.bindparam(f"v{number}", type_=sa.Text), ARRAY(column.type))
 
 
 def _array_literal(values: Sequence[Any]) -> str:
@@ -192,7 +166,7 @@ class BulkWrite:
     def _for_rows(self) -> Change:
         return self._build_for_rows()
 
-    def execute(self, connection: Connection, rows: Sequence[Values]) -> None:
+    def execute(self, connection: sa.Connection, rows: Sequence[Values]) -> None:
         """Write these rows."""
         if not rows:
             return
@@ -208,40 +182,42 @@ class BulkWrite:
         return row | {name: None if row[name] is None else row[name].hex() for name in self._binary}
 
 
-def bulk_insert(table: Table, *, without: str = "") -> BulkWrite:
+def bulk_insert(table: sa.Table, *, without: str = "") -> BulkWrite:
     """Return a statement that inserts rows, without one column: the database fills it."""
     columns = [one for one in table.c if one.name != without]
 
-    def for_rows() -> Insert:
+    def for_rows() -> sa.Insert:
         parameter = _json_columns({one.name: one for one in columns})
         names = [one.name for one in columns]
-        return insert(table).from_select(names, select(*map(parameter, names)))
+        return sa.insert(table).from_select(names, sa.select(*map(parameter, names)))
 
-    return BulkWrite(lambda: insert(table), for_rows, _binary_names(columns))
+    return BulkWrite(lambda: sa.insert(table), for_rows, _binary_names(columns))
 
 
 def bulk_upsert(
-    table: Table, keys: Sequence[str], *, sums: Sequence[str] = (), largest: Sequence[str] = ()
+    table: sa.Table, keys: Sequence[str], *, sums: Sequence[str] = (), largest: Sequence[str] = ()
 ) -> BulkWrite:
     """Return a statement that inserts rows. Where a row with these keys exists, its ``sums`` grow by what is
     given, and its ``largest`` keep the larger value; without either, it stays as it is. Rows are locked in
     the order of their keys, so that two transactions cannot wait for each other.
     """
 
-    def merge(change: Any) -> Insert:
+    def merge(change: Any) -> sa.Insert:
         new = change.excluded
-        maxima = {name: case((new[name] > table.c[name], new[name]), else_=table.c[name]) for name in largest}
+        maxima = {
+            name: sa.case((new[name] > table.c[name], new[name]), else_=table.c[name]) for name in largest
+        }
         values = {name: table.c[name] + new[name] for name in sums} | maxima
-        merged: Insert = (
+        merged: sa.Insert = (
             change.on_conflict_do_update(index_elements=keys, set_=values)
             if values
             else change.on_conflict_do_nothing()
         )
         return merged
 
-    def for_rows() -> Insert:
+    def for_rows() -> sa.Insert:
         parameter, names = _json_columns({one.name: one for one in table.c}), [one.name for one in table.c]
-        source = select(*map(parameter, names)).order_by(*map(parameter, keys))
+        source = sa.select(*map(parameter, names)).order_by(*map(parameter, keys))
         return merge(insert_or(table, is_postgres=True).from_select(names, source))
 
     return BulkWrite(
@@ -249,59 +225,59 @@ def bulk_upsert(
     )
 
 
-def bulk_update(table: Table, keys: Sequence[str], names: Sequence[str]) -> BulkWrite:
+def bulk_update(table: sa.Table, keys: Sequence[str], names: Sequence[str]) -> BulkWrite:
     """Return a statement that updates these columns where the keys, its parameters ``where_…``, are equal."""
     columns = [table.c[name] for name in names]
 
-    def for_row() -> Update:
-        is_it = (table.c[key] == bindparam(f"where_{key}") for key in keys)
-        return update(table).where(*is_it).values({name: bindparam(name) for name in names})
+    def for_row() -> sa.Update:
+        is_it = (table.c[key] == sa.bindparam(f"where_{key}") for key in keys)
+        return sa.update(table).where(*is_it).values({name: sa.bindparam(name) for name in names})
 
-    def for_rows() -> Update:
+    def for_rows() -> sa.Update:
         parameter = _json_columns({**_key_columns(table, keys), **{one.name: one for one in columns}})
         is_one = (table.c[key] == parameter(f"where_{key}") for key in keys)
-        return update(table).where(*is_one).values({name: parameter(name) for name in names})
+        return sa.update(table).where(*is_one).values({name: parameter(name) for name in names})
 
     binary_keys = _binary_names([table.c[key] for key in keys])
     binary = [*_binary_names(columns), *(f"where_{name}" for name in binary_keys)]
     return BulkWrite(for_row, for_rows, binary)
 
 
-def bulk_delete(table: Table, *keys: str) -> BulkWrite:
+def bulk_delete(table: sa.Table, *keys: str) -> BulkWrite:
     """Return a statement that deletes rows where the keys, its parameters ``where_…``, are equal."""
 
-    def for_row() -> Delete:
-        return delete(table).where(*(table.c[key] == bindparam(f"where_{key}") for key in keys))
+    def for_row() -> sa.Delete:
+        return sa.delete(table).where(*(table.c[key] == sa.bindparam(f"where_{key}") for key in keys))
 
-    def for_rows() -> Delete:
+    def for_rows() -> sa.Delete:
         parameter = _json_columns(_key_columns(table, keys))
-        return delete(table).where(*(table.c[key] == parameter(f"where_{key}") for key in keys))
+        return sa.delete(table).where(*(table.c[key] == parameter(f"where_{key}") for key in keys))
 
     return BulkWrite(for_row, for_rows, ())
 
 
-def _key_columns(table: Table, keys: Sequence[str]) -> dict[str, Column[Any]]:
+def _key_columns(table: sa.Table, keys: Sequence[str]) -> dict[str, sa.Column[Any]]:
     return {f"where_{key}": table.c[key] for key in keys}
 
 
-def _json_columns(columns: dict[str, Column[Any]]) -> Callable[[str], ColumnElement[Any]]:
+def _json_columns(columns: dict[str, sa.Column[Any]]) -> Callable[[str], sa.ColumnElement[Any]]:
     """Return a function from a parameter's name to its column in a table made from one JSON value."""
-    rows = cast(bindparam("rows", type_=Text), JSON)
+    rows = sa.cast(sa.bindparam("rows", type_=sa.Text), sa.JSON)
     declared = [
-        column(name, Text() if isinstance(one.type, String | LargeBinary) else one.type)
+        sa.column(name, sa.Text() if isinstance(one.type, sa.String | sa.LargeBinary) else one.type)
         for name, one in columns.items()
     ]
-    table = func.json_to_recordset(rows).table_valued(*declared).render_derived("input", with_types=True)
+    table = sa.func.json_to_recordset(rows).table_valued(*declared).render_derived("input", with_types=True)
 
-    def parameter(name: str) -> ColumnElement[Any]:
-        is_binary = isinstance(columns[name].type, LargeBinary)
-        return func.decode(table.c[name], "hex") if is_binary else table.c[name]
+    def parameter(name: str) -> sa.ColumnElement[Any]:
+        is_binary = isinstance(columns[name].type, sa.LargeBinary)
+        return sa.func.decode(table.c[name], "hex") if is_binary else table.c[name]
 
     return parameter
 
 
-def _binary_names(columns: Sequence[Column[Any]]) -> list[str]:
-    return [one.name for one in columns if isinstance(one.type, LargeBinary)]
+def _binary_names(columns: Sequence[sa.Column[Any]]) -> list[str]:
+    return [one.name for one in columns if isinstance(one.type, sa.LargeBinary)]
 
 
 def json_text(rows: Sequence[Values]) -> str:

@@ -15,29 +15,7 @@ from sqlalchemy import Column, Connection, Table, select
 
 from keywright.core.crypto import KeyRing, license_associated_data
 from keywright.core.errors import SecretMissing
-from keywright.db.schema import (
-    api_keys,
-    connections,
-    deleted_licenses,
-    idempotency_records,
-    installation,
-    invitations,
-    job_file_chunks,
-    licenses,
-    portal_links,
-    portal_sessions,
-    portal_sign_ins,
-    recovery_codes,
-    rotated_keys,
-    second_factors,
-    sessions,
-    shop_events,
-    signing_keys,
-    stored_settings,
-    trials,
-    update_tokens,
-    webhook_secrets,
-)
+from keywright.db import schema
 
 
 def trial_associated_data(product_id: int) -> bytes:
@@ -112,65 +90,71 @@ def sign_in_associated_data(sign_in_id: int) -> bytes:
 
 SEALED_COLUMNS: Final = (
     SealedColumn(
-        licenses.c.sealed_key,
+        schema.licenses.c.sealed_key,
         lambda row: license_associated_data(row.id),
-        licenses.c.key_hmac,
+        schema.licenses.c.key_hmac,
         {"key_start": KeyRing.key_start, "key_end": KeyRing.key_end, "key_folded": KeyRing.key_folded},
     ),
     SealedColumn(
-        rotated_keys.c.sealed_key,
+        schema.rotated_keys.c.sealed_key,
         lambda row: license_associated_data(row.license_id),
-        rotated_keys.c.key_hmac,
+        schema.rotated_keys.c.key_hmac,
     ),
     SealedColumn(
-        trials.c.sealed_fingerprint,
+        schema.trials.c.sealed_fingerprint,
         lambda row: trial_associated_data(row.product_id),
-        trials.c.fingerprint_hmac,
+        schema.trials.c.fingerprint_hmac,
     ),
-    SealedColumn(idempotency_records.c.sealed_body, lambda row: bytes(row.scope)),
-    SealedColumn(second_factors.c.sealed_secret, lambda row: factor_associated_data(row.user_id)),
-    SealedColumn(signing_keys.c.sealed_private_key, lambda row: signing_key_associated_data(row.id)),
-    SealedColumn(webhook_secrets.c.sealed_secret, lambda row: webhook_associated_data(row.endpoint_id)),
-    SealedColumn(connections.c.sealed_secret, lambda row: connection_associated_data(row.id, "secret")),
-    SealedColumn(connections.c.sealed_api_key, lambda row: connection_associated_data(row.id, "api_key")),
-    SealedColumn(stored_settings.c.sealed_value, lambda row: setting_associated_data(row.name)),
-    SealedColumn(portal_sign_ins.c.sealed_email, lambda row: sign_in_associated_data(row.id)),
+    SealedColumn(schema.idempotency_records.c.sealed_body, lambda row: bytes(row.scope)),
+    SealedColumn(schema.second_factors.c.sealed_secret, lambda row: factor_associated_data(row.user_id)),
+    SealedColumn(schema.signing_keys.c.sealed_private_key, lambda row: signing_key_associated_data(row.id)),
+    SealedColumn(
+        schema.webhook_secrets.c.sealed_secret, lambda row: webhook_associated_data(row.endpoint_id)
+    ),
+    SealedColumn(
+        schema.connections.c.sealed_secret, lambda row: connection_associated_data(row.id, "secret")
+    ),
+    SealedColumn(
+        schema.connections.c.sealed_api_key, lambda row: connection_associated_data(row.id, "api_key")
+    ),
+    SealedColumn(schema.stored_settings.c.sealed_value, lambda row: setting_associated_data(row.name)),
+    SealedColumn(schema.portal_sign_ins.c.sealed_email, lambda row: sign_in_associated_data(row.id)),
     # A payload, a snapshot or a chunk may have a megabyte.
     SealedColumn(
-        shop_events.c.sealed_payload,
+        schema.shop_events.c.sealed_payload,
         lambda row: shop_event_associated_data(row.id),
         batch_size=4,
     ),
     SealedColumn(
-        deleted_licenses.c.sealed_snapshot,
+        schema.deleted_licenses.c.sealed_snapshot,
         lambda row: snapshot_associated_data(row.license_id),
         batch_size=4,
     ),
     SealedColumn(
-        job_file_chunks.c.sealed_content,
+        schema.job_file_chunks.c.sealed_content,
         lambda row: chunk_associated_data(row.job_id, row.number),
         batch_size=4,
     ),
 )
 #: Hashes that need no secret: anyone can compute them from the same value.
 PLAIN_HASHES: Final = (
-    licenses.c.order_line_hash,
-    idempotency_records.c.scope,
-    idempotency_records.c.request_digest,
-    api_keys.c.secret_hash,
-    sessions.c.token_hash,
-    invitations.c.token_hash,
-    portal_links.c.token_hash,
-    portal_sessions.c.token_hash,
-    recovery_codes.c.code_hash,
-    update_tokens.c.token_hash,
+    schema.licenses.c.order_line_hash,
+    schema.idempotency_records.c.scope,
+    schema.idempotency_records.c.request_digest,
+    schema.api_keys.c.secret_hash,
+    schema.sessions.c.token_hash,
+    schema.invitations.c.token_hash,
+    schema.portal_links.c.token_hash,
+    schema.portal_sessions.c.token_hash,
+    schema.recovery_codes.c.code_hash,
+    schema.update_tokens.c.token_hash,
 )
 
 
 #: The same query for a connection of the driver's.
 QUERY = "SELECT secret_id, previous_secret_id FROM installation"
-_LOCKED = select(installation.c.secret_id).with_for_update(read=True)
-_SECRET_IDS = select(installation.c.secret_id, installation.c.previous_secret_id)
+_LOCKED = select(schema.installation.c.secret_id).with_for_update(read=True)
+_SECRET_IDS = select(schema.installation.c.secret_id, schema.installation.c.previous_secret_id)
 
 
 class SecretIds(NamedTuple):

@@ -17,16 +17,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 from sqlalchemy import Connection, RootTransaction, create_engine, exc, pool
 
+from keywright.core import errors as e
 from keywright.core.crypto import KeyRing
-from keywright.core.errors import (
-    ConfigurationError,
-    FateUnknown,
-    LockTimeout,
-    RejectedByDatabase,
-    StoreConflict,
-    StoreReadOnly,
-    StoreUnavailable,
-)
 from keywright.db.sealed_columns import QUERY, require_secrets
 
 #: Parameters that the URL may override, in seconds and milliseconds: a host that does not answer is given up
@@ -146,11 +138,11 @@ class Session:
         except exc.DBAPIError as problem:
             self._roll_back(problem)
             if self._is_interrupted:
-                raise StoreUnavailable(_first_line(problem)) from problem
+                raise e.StoreUnavailable(_first_line(problem)) from problem
             raise _translate_error(problem) from problem
         except (OverflowError, UnicodeError) as problem:
             self._roll_back()
-            raise RejectedByDatabase(str(problem)) from problem
+            raise e.RejectedByDatabase(str(problem)) from problem
         except BaseException:
             self._roll_back()
             raise
@@ -180,7 +172,7 @@ class Session:
         if self._connection is not None:
             return self._connection
         if monotonic() < self._not_before:
-            raise StoreUnavailable(self._last_error)
+            raise e.StoreUnavailable(self._last_error)
         try:
             self._connection = self._engine.connect()
         except exc.DBAPIError as problem:
@@ -190,7 +182,7 @@ class Session:
                 line.strip(" -\t") for line in str(problem.orig).strip().splitlines()
             )
             self._not_before = monotonic() + _RECONNECT_PAUSE
-            raise StoreUnavailable(self._last_error) from problem
+            raise e.StoreUnavailable(self._last_error) from problem
         return self._connection
 
     def _connect(self, conninfo: str) -> psycopg.Connection[Any]:
@@ -246,22 +238,22 @@ class Session:
         if self._raw.info.transaction_status == TransactionStatus.INERROR:
             # The server would answer COMMIT with ROLLBACK, without an error.
             self.close()
-            raise StoreConflict("the transaction had failed")
+            raise e.StoreConflict("the transaction had failed")
         self._warnings.clear()
         try:
             transaction.commit()
         except exc.DBAPIError as problem:
             self.close()
             if self._is_read_only or _sqlstate(problem) in {"40001", "40P01"}:
-                raise StoreConflict(_first_line(problem)) from problem
-            raise FateUnknown(_first_line(problem)) from problem
+                raise e.StoreConflict(_first_line(problem)) from problem
+            raise e.FateUnknown(_first_line(problem)) from problem
         except BaseException:
             self.close()
             raise
         if self._warnings:
             # The wait for the synchronous standby was cancelled: committed here, perhaps nowhere else.
             self.close()
-            raise FateUnknown("; ".join(self._warnings))
+            raise e.FateUnknown("; ".join(self._warnings))
 
 
 def name_suffix(key_ring: KeyRing) -> str:
@@ -275,9 +267,9 @@ def _make_conninfo(url: str, key_ring: KeyRing | None = None) -> str:
     except (psycopg.ProgrammingError, UnicodeError):
         # libpq's message may quote a part of the password.
         message = "the database URL cannot be used: it is not one that libpq understands"
-        raise ConfigurationError(f"{message}. {_HINT}") from None
+        raise e.ConfigurationError(f"{message}. {_HINT}") from None
     if not re.fullmatch(r"[0-9,]*", str(given.get("port", ""))):
-        raise ConfigurationError(f"the database URL cannot be used: its port is no number. {_HINT}")
+        raise e.ConfigurationError(f"the database URL cannot be used: its port is no number. {_HINT}")
     added = {name: value for name, value in DEFAULTS.items() if name not in given}
     if key_ring is not None and (suffix := name_suffix(key_ring)):
         name = given.get("application_name", DEFAULTS["application_name"])
@@ -286,7 +278,7 @@ def _make_conninfo(url: str, key_ring: KeyRing | None = None) -> str:
     return make_conninfo(url, **added)
 
 
-def _translate_error(problem: exc.DBAPIError) -> StoreConflict | StoreUnavailable | RejectedByDatabase:
+def _translate_error(problem: exc.DBAPIError) -> e.StoreConflict | e.StoreUnavailable | e.RejectedByDatabase:
     """Return the error to raise for one inside a transaction. In each case, nothing was changed."""
     state = _sqlstate(problem)
     message = _first_line(problem)
@@ -295,17 +287,17 @@ def _translate_error(problem: exc.DBAPIError) -> StoreConflict | StoreUnavailabl
     if problem.orig is not None:
         problem.orig.args = (message,)
     if state == _LOCK_NOT_AVAILABLE:
-        return LockTimeout(message)
+        return e.LockTimeout(message)
     if state in _CONFLICTS | _STALE_CONNECTION or state.startswith(_DISCONNECTS):
-        return StoreConflict(message)
+        return e.StoreConflict(message)
     if state.startswith(_REJECTIONS) or isinstance(problem, exc.DataError):
-        return RejectedByDatabase(message)
+        return e.RejectedByDatabase(message)
     if not state and isinstance(problem, exc.OperationalError | exc.InterfaceError):
         # The connection broke.
-        return StoreConflict(message)
+        return e.StoreConflict(message)
     if state == _DISK_FULL:
-        return StoreReadOnly(message)
-    return StoreUnavailable(message)
+        return e.StoreReadOnly(message)
+    return e.StoreUnavailable(message)
 
 
 def _sqlstate(problem: exc.DBAPIError) -> str:

@@ -20,15 +20,8 @@ from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, bindparam, create_engine, event, exc, pool, select, update
 
+from keywright.core import errors as e
 from keywright.core.crypto import KeyRing
-from keywright.core.errors import (
-    FateUnknown,
-    RejectedByDatabase,
-    StoreBusy,
-    StoreError,
-    StoreReadOnly,
-    StoreUnavailable,
-)
 from keywright.db.locks import PathLock
 from keywright.db.schema import sequences
 from keywright.db.sealed_columns import QUERY, require_secrets
@@ -108,7 +101,7 @@ class SqliteStorage:
                 yield ReadTransaction(self._reader, self._key_ring)
         except exc.DBAPIError as problem:
             self._close_reader()
-            raise StoreUnavailable(str(problem.orig)) from problem
+            raise e.StoreUnavailable(str(problem.orig)) from problem
 
     @contextmanager
     def write(self, *, wait: float | None = None) -> Iterator[WriteTransaction]:
@@ -127,7 +120,7 @@ class SqliteStorage:
                     began = perf_counter()
                 self.watch.observe_commit(perf_counter() - began)
             except (*_REJECTIONS, OverflowError, UnicodeError) as problem:
-                raise RejectedByDatabase(str(problem)) from problem
+                raise e.RejectedByDatabase(str(problem)) from problem
             except exc.DBAPIError as problem:
                 # After a failed write or sync, what this connection has cached may be wrong.
                 self._close_writer()
@@ -143,7 +136,7 @@ class SqliteStorage:
         timeout = LOCK_TIMEOUT if wait is None else wait
         deadline = monotonic() + timeout
         if not self._thread_lock.acquire(timeout=timeout):
-            raise StoreBusy
+            raise e.StoreBusy
         with ExitStack() as held:
             held.callback(self._thread_lock.release)
             for lock in self._locks:
@@ -259,7 +252,7 @@ def refuse_network_file_system(path: Path) -> None:
     """Raise ``StoreError`` on a file system whose locks and memory maps do not work across hosts."""
     kind = _file_system_of(path)
     if kind in _NETWORK_FILE_SYSTEMS:
-        raise StoreError(
+        raise e.StoreError(
             f"{path} is on a network file system ({kind}), where SQLite's locks do not hold. "
             "Put the data directory on a local disk."
         )
@@ -300,15 +293,15 @@ def make_engine(path: Path, mode: str) -> Engine:
     return engine
 
 
-def _translate_error(problem: exc.DBAPIError) -> StoreUnavailable | StoreBusy | FateUnknown:
+def _translate_error(problem: exc.DBAPIError) -> e.StoreUnavailable | e.StoreBusy | e.FateUnknown:
     code = getattr(problem.orig, "sqlite_errorcode", 0)
     if code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return StoreBusy("another program holds SQLite's lock")
+        return e.StoreBusy("another program holds SQLite's lock")
     if code == sqlite3.SQLITE_IOERR_FSYNC:
-        return FateUnknown(str(problem.orig))
+        return e.FateUnknown(str(problem.orig))
     if code & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY):
-        return StoreReadOnly(str(problem.orig))
-    return StoreUnavailable(str(problem.orig))
+        return e.StoreReadOnly(str(problem.orig))
+    return e.StoreUnavailable(str(problem.orig))
 
 
 class _IdGenerator:

@@ -14,16 +14,8 @@ from functools import partial
 from time import monotonic, sleep
 from typing import Any, NamedTuple, Protocol
 
+from keywright.core import errors as e
 from keywright.core.command import Command, Query
-from keywright.core.errors import (
-    Fault,
-    KeywrightError,
-    LockTimeout,
-    Refusal,
-    StoreBusy,
-    StoreConflict,
-    Unavailable,
-)
 from keywright.db import Storage, run_read, run_write
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.engine.idempotency import decide_once
@@ -140,7 +132,7 @@ class _Part(NamedTuple):
     @property
     def is_too_late(self) -> bool:
         """Whether other transactions have kept it from being decided for too long."""
-        is_conflict = isinstance(self.problem, StoreConflict)
+        is_conflict = isinstance(self.problem, e.StoreConflict)
         return is_conflict and self.deadline is not None and monotonic() >= self.deadline
 
 
@@ -208,7 +200,7 @@ class Executor:
             part = todo.pop()
             if self._held.names:
                 part = self._without_held(part, batch)
-            if part.problem is not None and part.is_too_late and isinstance(part.problem, LockTimeout):
+            if part.problem is not None and part.is_too_late and isinstance(part.problem, e.LockTimeout):
                 # To try it could take the time of another lock.
                 batch.finish(part, part.problem)
             elif part.places:
@@ -221,13 +213,13 @@ class Executor:
         commands = [batch.commands[place] for place in part.places]
         try:
             decided = self._decide_together(commands, wait)
-        except StoreBusy as fault:
+        except e.StoreBusy as fault:
             if wait is not None:
                 raise
             batch.finish(part, fault)
         except Exception as problem:
             if wait == 0 and len(commands) > 1:
-                raise StoreBusy from problem
+                raise e.StoreBusy from problem
             return self._after_failure(part, problem, batch)
         else:
             for place, outcome in zip(part.places, decided, strict=True):
@@ -236,7 +228,7 @@ class Executor:
 
     def _after_failure(self, part: _Part, problem: Exception, batch: _Batch) -> list[_Part]:
         """The parts in which one that failed is tried again, the first one last; none when it is over."""
-        is_timeout = isinstance(problem, LockTimeout)
+        is_timeout = isinstance(problem, e.LockTimeout)
         if is_timeout and part.lock_retries:
             self._held.add_long_held({name for place in part.places for name in batch.commands[place].locks})
             return [part._replace(lock_retries=part.lock_retries - 1, problem=problem)]
@@ -254,7 +246,7 @@ class Executor:
         if part.problem is None:
             self._held.refresh()
         held = self._held.names
-        fault = part.problem or LockTimeout("held a moment ago")
+        fault = part.problem or e.LockTimeout("held a moment ago")
         free = [place for place in part.places if held.isdisjoint(batch.commands[place].locks)]
         batch.finish(part._replace(places=[place for place in part.places if place not in free]), fault)
         return part._replace(places=free)
@@ -268,16 +260,16 @@ class Executor:
             if self._has_queued:
                 self._notify_queued()
             return outcomes
-        except (StoreBusy, StoreConflict):
+        except (e.StoreBusy, e.StoreConflict):
             raise
-        except Unavailable as fault:
+        except e.Unavailable as fault:
             self._storage.watch.writing.note(fault)
             return [fault] * len(commands)
 
     def _execute_internal(self, commands: Sequence[Command]) -> list[Outcome]:
         try:
             return run_write(self._storage, partial(self._decide, commands), wait=0)
-        except Unavailable as fault:
+        except e.Unavailable as fault:
             return [fault]
 
     def _decide(self, commands: Sequence[Command], tx: WriteTransaction) -> list[Outcome]:
@@ -298,14 +290,14 @@ class Executor:
     def _outcome(self, work: Work, command: Command) -> Outcome:
         try:
             return self._registry.handlers[type(command)](work, command)
-        except Refusal as refusal:
+        except e.Refusal as refusal:
             return refusal
 
     def _find_holders(self, names: Collection[Name]) -> dict[Name, str]:
         try:
             find = self._registry.find_holders
             return run_write(self._storage, lambda tx: find(tx, names)) if names else {}
-        except Unavailable:
+        except e.Unavailable:
             return {}
 
     def query(self, queries: Sequence[Query]) -> list[Outcome]:
@@ -316,7 +308,7 @@ class Executor:
             if self._storage.watch.reading.is_on:
                 self._storage.watch.reading.end()
             return outcomes
-        except Unavailable as fault:
+        except e.Unavailable as fault:
             self._storage.watch.reading.note(fault)
             return [fault] * len(queries)
         except Exception as problem:
@@ -330,14 +322,14 @@ class Executor:
         for one in queries:
             try:
                 outcomes.append(self._registry.query_handlers[type(one)](loaded, one))
-            except Refusal as refusal:
+            except e.Refusal as refusal:
                 outcomes.append(refusal)
         return outcomes
 
 
-def _to_fault(problem: Exception, item: Command | Query) -> KeywrightError:
-    if isinstance(problem, Unavailable):
+def _to_fault(problem: Exception, item: Command | Query) -> e.KeywrightError:
+    if isinstance(problem, e.Unavailable):
         log.error("could not %s: %s", type(item).__name__, problem)
     else:
         log.error("could not %s", type(item).__name__, exc_info=problem)
-    return problem if isinstance(problem, Fault) else Fault(type(problem).__name__)
+    return problem if isinstance(problem, e.Fault) else e.Fault(type(problem).__name__)

@@ -10,18 +10,8 @@ from time import perf_counter
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
+from keywright.core import errors as e
 from keywright.core.command import Command, Cost, Query
-from keywright.core.errors import (
-    FateUnknown,
-    Fault,
-    QueueFull,
-    ShuttingDown,
-    StoreBusy,
-    StoreConflict,
-    StoreUnavailable,
-    TookTooLong,
-    WaitedTooLong,
-)
 from keywright.engine.executor import Outcome
 
 #: The most that are decided together.
@@ -107,9 +97,9 @@ class Lane(Generic[Item]):
     def submit(self, item: Item, waiting_call: PendingCall | None) -> "asyncio.Future[Outcome]":
         """Join the lane. Raises ``QueueFull`` or ``ShuttingDown``."""
         if self._is_closed:
-            raise ShuttingDown
+            raise e.ShuttingDown
         if len(self._waiting) >= self._most_waiting:
-            raise QueueFull
+            raise e.QueueFull
         future: asyncio.Future[Outcome] = self._loop.create_future()
         self._waiting.append((item, future, waiting_call, self._loop.time()))
         if waiting_call is not None:
@@ -166,7 +156,7 @@ class Lane(Generic[Item]):
             return
         try:
             outcomes = self._outcomes(batch, 0)
-        except StoreBusy:
+        except e.StoreBusy:
             # Waiting for another process must not hold up the event loop.
             self._start_aside(batch)
             return
@@ -176,7 +166,7 @@ class Lane(Generic[Item]):
         def finish_cancelled(task: asyncio.Task[None]) -> None:
             # The event loop ends before its time; the thread's result is lost.
             if task.cancelled():
-                self._finish(batch, [FateUnknown("the server ended")] * len(batch))
+                self._finish(batch, [e.FateUnknown("the server ended")] * len(batch))
 
         self._aside = self._loop.create_task(self._serve_aside(batch))
         self._aside.add_done_callback(finish_cancelled)
@@ -190,7 +180,7 @@ class Lane(Generic[Item]):
             try:
                 outcomes = await self._outcomes_aside(batch)
                 break
-            except StoreBusy:
+            except e.StoreBusy:
                 latest = self._loop.time() - self._answer_within
                 batch = [entry for entry in batch if _is_wanted(entry, latest)]
         self._finish(batch, outcomes)
@@ -205,7 +195,7 @@ class Lane(Generic[Item]):
         try:
             outcomes = await self._loop.run_in_executor(self._thread, call)
             return [_after_interrupt(one) for one in outcomes] if self._is_broken else outcomes
-        except StoreBusy:
+        except e.StoreBusy:
             raise
         except Exception as problem:
             return _fault_for_all(problem, batch)
@@ -234,7 +224,7 @@ class Lane(Generic[Item]):
         started = perf_counter()
         try:
             return self._perform([entry[0] for entry in batch], wait)
-        except StoreBusy:
+        except e.StoreBusy:
             raise
         except Exception as problem:
             return _fault_for_all(problem, batch)
@@ -266,7 +256,7 @@ def _is_wanted(entry: _Entry[Any], latest: float) -> bool:
     if future.done():
         return False
     if since < latest or (waiting_call is not None and waiting_call.is_gone):
-        future.set_result(WaitedTooLong())
+        future.set_result(e.WaitedTooLong())
         return False
     return True
 
@@ -279,11 +269,11 @@ def _timeout_for(cost: Cost) -> float:
 
 def _after_interrupt(outcome: Outcome) -> Outcome:
     """The outcome of what was broken off, where nothing was changed."""
-    if isinstance(outcome, StoreUnavailable | StoreConflict):
-        return TookTooLong(str(outcome))
+    if isinstance(outcome, e.StoreUnavailable | e.StoreConflict):
+        return e.TookTooLong(str(outcome))
     return outcome
 
 
 def _fault_for_all(problem: Exception, items: Sequence[object]) -> list[Outcome]:
     log.error("the desk could not serve a batch", exc_info=problem)
-    return [Fault(type(problem).__name__)] * len(items)
+    return [e.Fault(type(problem).__name__)] * len(items)

@@ -12,24 +12,7 @@ from functools import cached_property, lru_cache
 from time import monotonic
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    ColumnElement,
-    CompoundSelect,
-    Row,
-    Select,
-    String,
-    Update,
-    and_,
-    cast,
-    literal,
-    null,
-    or_,
-    select,
-    union_all,
-    update,
-)
+import sqlalchemy as sa
 
 from keywright.core.command import Command, Query
 from keywright.db import Question, ReadTransaction, WriteTransaction
@@ -41,7 +24,7 @@ CLAIM = timedelta(seconds=5)
 #: The most items of a kind that a look finds. There are no more jobs, and no more endpoints, so that those
 #: which are at work or left alone hide no other.
 AT_ONCE = 100
-_NONE, _NO_NAME = literal(0, BigInteger), cast(null(), String)
+_NONE, _NO_NAME = sa.literal(0, sa.BigInteger), sa.cast(sa.null(), sa.String)
 
 
 class Item(NamedTuple):
@@ -58,30 +41,30 @@ class Kind:
     """How items of one kind wait. Its statements are built once."""
 
     #: Whether a row waits for work at ``NOW``, claimed or not.
-    waits: ColumnElement[bool]
+    waits: sa.ColumnElement[bool]
     #: The end of a claim; a kind without ``claimed_by`` has there when the item is due.
-    claimed_until: Column[int]
-    claimed_by: Column[str] | None = None
+    claimed_until: sa.Column[int]
+    claimed_by: sa.Column[str] | None = None
     _: KW_ONLY
     #: The next item comes first.
-    order: tuple[ColumnElement[Any], ...] = ()
+    order: tuple[sa.ColumnElement[Any], ...] = ()
     #: What a claim returns: these columns, converted.
-    columns: Sequence[ColumnElement[Any]]
-    convert: Callable[[Row[Any]], Any]
+    columns: Sequence[sa.ColumnElement[Any]]
+    convert: Callable[[sa.Row[Any]], Any]
     #: What a claim changes besides.
     changes: Callable[[datetime], Mapping[str, Any]] = lambda _: {}
-    detail: ColumnElement[int] = _NONE
+    detail: sa.ColumnElement[int] = _NONE
     holds_for: timedelta = CLAIM
     #: Those of the items that were found on which work can begin.
     confirm: Callable[[ReadTransaction, list[Item]], list[Item]] | None = None
 
     @cached_property
-    def found(self) -> Select[Any]:
+    def found(self) -> sa.Select[Any]:
         """Finds the items."""
         by = _NO_NAME if self.claimed_by is None else self.claimed_by
         columns = (by.label("by"), self.claimed_until.label("until"), self.detail.label("detail"))
         number = self.claimed_until.table.c.id
-        return select(number, *columns).where(self.waits).order_by(*self.order, number).limit(AT_ONCE)
+        return sa.select(number, *columns).where(self.waits).order_by(*self.order, number).limit(AT_ONCE)
 
 
 def claim_item(
@@ -98,20 +81,20 @@ def claim_item(
 
 def _write(
     kind: Kind, item: Item, own: str, claims_as: str | None, until: datetime, *, skips_locked: bool = True
-) -> Update:
+) -> sa.Update:
     """Writes who has an item, and until when, where it is the sender's own, or waits with its claim as
     seen.
     """
     by, end = kind.claimed_by, kind.claimed_until
     number = end.table.c.id
     values: dict[Any, Any] = {end: to_seconds(until)}
-    is_free = and_(end.is_not_distinct_from(item.claimed_until), kind.waits)
+    is_free = sa.and_(end.is_not_distinct_from(item.claimed_until), kind.waits)
     if by is not None:
-        is_free = or_(by == own, and_(by.is_not_distinct_from(item.claimed_by), is_free))
+        is_free = sa.or_(by == own, sa.and_(by.is_not_distinct_from(item.claimed_by), is_free))
         values[by] = claims_as
-    free = select(number).where(number == item.id, is_free).correlate(None)
+    free = sa.select(number).where(number == item.id, is_free).correlate(None)
     locked = free.with_for_update(skip_locked=skips_locked).scalar_subquery()
-    return update(end.table).where(number == locked).values(values)
+    return sa.update(end.table).where(number == locked).values(values)
 
 
 # --- claims of other processes --------------------------------------------------------------------
@@ -175,14 +158,14 @@ class HoldItems(Command, frozen=True, kw_only=True):
 
 
 @lru_cache(maxsize=8)
-def _look(kinds: tuple[Kind, ...], questions: tuple[Question, ...]) -> CompoundSelect[Any]:
-    parts = [select(literal(place), *kind.found.subquery().c) for place, kind in enumerate(kinds)]
-    nothing = (_NONE, _NO_NAME, cast(null(), BigInteger), _NONE)
+def _look(kinds: tuple[Kind, ...], questions: tuple[Question, ...]) -> sa.CompoundSelect[Any]:
+    parts = [sa.select(sa.literal(place), *kind.found.subquery().c) for place, kind in enumerate(kinds)]
+    nothing = (_NONE, _NO_NAME, sa.cast(sa.null(), sa.BigInteger), _NONE)
     parts += [
-        select(literal(place), *nothing).where(question.exists())
+        sa.select(sa.literal(place), *nothing).where(question.exists())
         for place, question in enumerate(questions, len(kinds))
     ]
-    return union_all(*parts)
+    return sa.union_all(*parts)
 
 
 def look_for_work(read: Any, query: LookForWork) -> list[list[Item]]:

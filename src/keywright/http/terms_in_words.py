@@ -3,18 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from keywright.licensing.terms.model import (
-    AfterExpiry,
-    Allowance,
-    DeviceRule,
-    Meter,
-    Overage,
-    Period,
-    Starts,
-    Terms,
-    Transferable,
-    WhenFull,
-)
+from keywright.licensing.terms import model as terms_model
 
 
 class Texts(Protocol):
@@ -40,7 +29,7 @@ class _English:
 ENGLISH: Texts = _English()
 
 
-def describe_terms(terms: Terms, texts: Texts = ENGLISH) -> list[str]:
+def describe_terms(terms: terms_model.Terms, texts: Texts = ENGLISH) -> list[str]:
     """What the terms allow, one part each: ``3 devices``, ``365 days from the first activation`` …"""
     return [
         *_describe_places(terms, texts),
@@ -52,7 +41,7 @@ def describe_terms(terms: Terms, texts: Texts = ENGLISH) -> list[str]:
     ]
 
 
-def _describe_places(terms: Terms, texts: Texts) -> Iterator[str]:
+def _describe_places(terms: terms_model.Terms, texts: Texts) -> Iterator[str]:
     limit = terms.max_activations
     if limit is None:
         yield texts.gettext("any number of devices")
@@ -68,11 +57,11 @@ def _describe_places(terms: Terms, texts: Texts) -> Iterator[str]:
         )
 
 
-def _describe_life(terms: Terms, texts: Texts) -> Iterator[str]:
+def _describe_life(terms: terms_model.Terms, texts: Texts) -> Iterator[str]:
     days = terms.valid_for_days
     if days is None:
         yield texts.gettext("no end of its own")
-    elif terms.starts is Starts.FIRST_ACTIVATION:
+    elif terms.starts is terms_model.Starts.FIRST_ACTIVATION:
         yield texts.ngettext(
             "%(num)s day from the first activation", "%(num)s days from the first activation", days
         )
@@ -80,16 +69,16 @@ def _describe_life(terms: Terms, texts: Texts) -> Iterator[str]:
         yield texts.ngettext("%(num)s day from the creation", "%(num)s days from the creation", days)
     if terms.grace_days:
         yield texts.ngettext("%(num)s day of grace", "%(num)s days of grace", terms.grace_days)
-    if terms.after_expiry is AfterExpiry.ALLOW:
+    if terms.after_expiry is terms_model.AfterExpiry.ALLOW:
         yield texts.gettext("stays valid after the expiry")
-    elif terms.after_expiry is AfterExpiry.OLDER_VERSIONS:
+    elif terms.after_expiry is terms_model.AfterExpiry.OLDER_VERSIONS:
         yield texts.gettext("valid for versions from before the expiry")
 
 
-def _describe_device(terms: Terms, texts: Texts) -> Iterator[str]:
-    if terms.device is DeviceRule.REQUIRED:
+def _describe_device(terms: terms_model.Terms, texts: Texts) -> Iterator[str]:
+    if terms.device is terms_model.DeviceRule.REQUIRED:
         yield texts.gettext("a fingerprint is required")
-    defaults = Terms()
+    defaults = terms_model.Terms()
     if terms.offline_days != defaults.offline_days:
         yield _describe_offline(terms.offline_days, texts)
     if terms.next_check_seconds != defaults.next_check_seconds:
@@ -105,8 +94,8 @@ def _describe_device(terms: Terms, texts: Texts) -> Iterator[str]:
         yield texts.gettext("removals in the portal: none")
 
 
-def _describe_full(terms: Terms, texts: Texts) -> Iterator[str]:
-    if terms.when_full is WhenFull.REPLACE_UNSEEN and terms.unseen_days is not None:
+def _describe_full(terms: terms_model.Terms, texts: Texts) -> Iterator[str]:
+    if terms.when_full is terms_model.WhenFull.REPLACE_UNSEEN and terms.unseen_days is not None:
         yield texts.ngettext(
             "a new device replaces one unseen for %(num)s day",
             "a new device replaces one unseen for %(num)s days",
@@ -122,10 +111,10 @@ def _describe_offline(days: int, texts: Texts) -> str:
     return texts.ngettext("%(num)s day offline", "%(num)s days offline", days)
 
 
-def _describe_use(terms: Terms, texts: Texts) -> Iterator[str]:
+def _describe_use(terms: terms_model.Terms, texts: Texts) -> Iterator[str]:
     if terms.entitlements:
         yield texts.gettext("entitlements: %(codes)s", codes=", ".join(terms.entitlements))
-    if terms.channels != Terms().channels:
+    if terms.channels != terms_model.Terms().channels:
         yield texts.gettext("channels of updates: %(codes)s", codes=", ".join(terms.channels) or "—")
     if terms.uncounted_hosts:
         yield texts.gettext(
@@ -139,21 +128,21 @@ def _describe_use(terms: Terms, texts: Texts) -> Iterator[str]:
         yield texts.gettext("a trial: one per device")
 
 
-def _describe_customers(terms: Terms, texts: Texts) -> Iterator[str]:
+def _describe_customers(terms: terms_model.Terms, texts: Texts) -> Iterator[str]:
     if terms.claimable:
         yield texts.gettext("can be claimed with its key")
     days = terms.transfer_after_days
-    if terms.transferable is Transferable.ONCE:
+    if terms.transferable is terms_model.Transferable.ONCE:
         yield texts.ngettext(
             "can be handed on once, after %(num)s day", "can be handed on once, after %(num)s days", days
         )
-    elif terms.transferable is Transferable.ALWAYS:
+    elif terms.transferable is terms_model.Transferable.ALWAYS:
         yield texts.ngettext(
             "can be handed on after %(num)s day", "can be handed on after %(num)s days", days
         )
 
 
-def describe_allowance(allowance: Allowance, texts: Texts = ENGLISH) -> str:
+def describe_allowance(allowance: terms_model.Allowance, texts: Texts = ENGLISH) -> str:
     """``3 in 30 days``."""
     return texts.ngettext(
         "%(count)s in %(num)s day",
@@ -163,10 +152,10 @@ def describe_allowance(allowance: Allowance, texts: Texts = ENGLISH) -> str:
     )
 
 
-def describe_meter(meter: Meter, texts: Texts = ENGLISH) -> str:
+def describe_meter(meter: terms_model.Meter, texts: Texts = ENGLISH) -> str:
     """``100 per month``, and that more is allowed where it is."""
     period = _describe_period(meter.per, texts)
-    if meter.overage is Overage.ALLOW:
+    if meter.overage is terms_model.Overage.ALLOW:
         return texts.ngettext(
             "%(num)s per %(period)s, more is allowed",
             "%(num)s per %(period)s, more is allowed",
@@ -176,14 +165,14 @@ def describe_meter(meter: Meter, texts: Texts = ENGLISH) -> str:
     return texts.ngettext("%(num)s per %(period)s", "%(num)s per %(period)s", meter.limit, period=period)
 
 
-def _describe_period(period: Period, texts: Texts) -> str:
+def _describe_period(period: terms_model.Period, texts: Texts) -> str:
     words = {
-        Period.DAY: texts.gettext("day"),
-        Period.MONTH: texts.gettext("month"),
-        Period.YEAR: texts.gettext("year"),
-        Period.LICENSE_MONTH: texts.gettext("month since the license was made"),
-        Period.LICENSE_YEAR: texts.gettext("year since the license was made"),
-        Period.LICENSE: texts.gettext("license"),
+        terms_model.Period.DAY: texts.gettext("day"),
+        terms_model.Period.MONTH: texts.gettext("month"),
+        terms_model.Period.YEAR: texts.gettext("year"),
+        terms_model.Period.LICENSE_MONTH: texts.gettext("month since the license was made"),
+        terms_model.Period.LICENSE_YEAR: texts.gettext("year since the license was made"),
+        terms_model.Period.LICENSE: texts.gettext("license"),
     }
     return words[period]
 

@@ -21,14 +21,7 @@ from keywright.core.command import Command
 from keywright.core.errors import UnknownUser
 from keywright.db import ReadTransaction, WriteTransaction
 from keywright.events.unit_of_work import UnitOfWork
-from keywright.identity import store
-from keywright.identity.model import (
-    DisableSecondFactor,
-    EnableSecondFactor,
-    RenewRecoveryCodes,
-    SecondFactor,
-    User,
-)
+from keywright.identity import model, store
 from keywright.identity.store import find_user_by_id, lock_user, renew_session
 
 #: How many recovery codes a user gets at once.
@@ -90,13 +83,13 @@ def hash_recovery_code(code: str) -> bytes:
 # --- between password and code --------------------------------------------------------------------
 
 
-def new_ticket(tx: ReadTransaction, user: User, browser: str, now: datetime) -> str:
+def new_ticket(tx: ReadTransaction, user: model.User, browser: str, now: datetime) -> str:
     """A ticket: it shows, for ``TICKET_TIME`` and in this browser only, that the password was right."""
     issued = f"{user.id}.{int(now.timestamp()):x}"
     return f"{issued}.{_ticket_signature(tx, user, browser, issued)}"
 
 
-def find_ticket_user(tx: ReadTransaction, ticket: str, browser: str, now: datetime) -> User | None:
+def find_ticket_user(tx: ReadTransaction, ticket: str, browser: str, now: datetime) -> model.User | None:
     """The user of this ticket, if it is good now, and the user may sign in with the same password still."""
     found = _TICKET.fullmatch(ticket)
     user = None if found is None else find_user_by_id(tx, int(found[2]))
@@ -108,28 +101,28 @@ def find_ticket_user(tx: ReadTransaction, ticket: str, browser: str, now: dateti
     return user if -_CLOCKS_APART < age < TICKET_TIME else None
 
 
-def _ticket_signature(tx: ReadTransaction, user: User, browser: str, issued: str) -> str:
+def _ticket_signature(tx: ReadTransaction, user: model.User, browser: str, issued: str) -> str:
     return tx.key_ring.sign("the password was right", f"{issued} {browser} {user.password_hash}").hex()
 
 
 # --- what commands do -----------------------------------------------------------------------------
 
 
-def enable(work: UnitOfWork, command: EnableSecondFactor) -> bool:
+def enable(work: UnitOfWork, command: model.EnableSecondFactor) -> bool:
     """Set a user's second factor; False for a wrong code. Raises ``UnknownUser``."""
     user = _lock_user(work.tx, command.user_id)
     step = _find_step(command.secret, command.code, command.context.now, after=0)
     if step is None:
         return False
     store.delete_factor(work.tx, user.id)
-    store.save_new_factor(work.tx, SecondFactor(user.id, command.secret, command.context.now, step))
+    store.save_new_factor(work.tx, model.SecondFactor(user.id, command.secret, command.context.now, step))
     store.save_codes(work.tx, user.id, command.code_hashes)
     renew_session(work.tx, user.id, command.session, command.new_session)
     work.record_event("user.second_factor_enabled", command, _of(user))
     return True
 
 
-def disable(work: UnitOfWork, command: DisableSecondFactor) -> bool:
+def disable(work: UnitOfWork, command: model.DisableSecondFactor) -> bool:
     """Turn a user's second factor off; False for a wrong code. Raises ``UnknownUser``."""
     user = _lock_user(work.tx, command.user_id)
     if store.lock_factor(work.tx, user.id) is None:
@@ -142,7 +135,7 @@ def disable(work: UnitOfWork, command: DisableSecondFactor) -> bool:
     return True
 
 
-def renew_codes(work: UnitOfWork, command: RenewRecoveryCodes) -> bool:
+def renew_codes(work: UnitOfWork, command: model.RenewRecoveryCodes) -> bool:
     """Give a user other recovery codes; False for a wrong code. Raises ``UnknownUser``."""
     user = _lock_user(work.tx, command.user_id)
     if take(work, command, user, command.code) is None:
@@ -152,7 +145,9 @@ def renew_codes(work: UnitOfWork, command: RenewRecoveryCodes) -> bool:
     return True
 
 
-def take(work: UnitOfWork, command: Command, user: User, code: str, *, is_known: bool = True) -> str | None:
+def take(
+    work: UnitOfWork, command: Command, user: model.User, code: str, *, is_known: bool = True
+) -> str | None:
     """Take a code of the user's app, or a recovery code, for the one time it is good: which of them it was.
     None for a wrong code, which is counted, for a browser that is not known up to its limit.
     """
@@ -192,19 +187,19 @@ def _find_step(secret: str, code: str, now: datetime, *, after: int) -> int | No
     return None
 
 
-def _lock_user(tx: WriteTransaction, user_id: int) -> User:
+def _lock_user(tx: WriteTransaction, user_id: int) -> model.User:
     user = lock_user(tx, user_id)
     if user is None:
         raise UnknownUser
     return user
 
 
-def _of(user: User) -> dict[str, Any]:
+def _of(user: model.User) -> dict[str, Any]:
     return {"user_id": user.id, "user": user.name}
 
 
 HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
-    EnableSecondFactor: enable,
-    DisableSecondFactor: disable,
-    RenewRecoveryCodes: renew_codes,
+    model.EnableSecondFactor: enable,
+    model.DisableSecondFactor: disable,
+    model.RenewRecoveryCodes: renew_codes,
 }

@@ -10,7 +10,7 @@ from msgspec import structs
 from keywright.core.command import Cost, Query, Rerouted
 from keywright.core.errors import NotFound, OtherProductKey, UnknownLicense, UnknownLicenseId
 from keywright.db.transaction import ReadTransaction
-from keywright.licensing import validation
+from keywright.licensing import management, validation
 from keywright.licensing.activations import devices, records, rules
 from keywright.licensing.activations.model import (
     Activation,
@@ -31,23 +31,8 @@ from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License, LicenseFilter
 from keywright.licensing.licenses.store import find_licenses_by_id
-from keywright.licensing.management import (
-    ActivationPage,
-    GetActivation,
-    GetLicense,
-    ListActivations,
-    ManagedActivation,
-    ManagedLicense,
-)
+from keywright.licensing.updates import queries as update_queries
 from keywright.licensing.updates import queries as updates
-from keywright.licensing.updates.queries import (
-    CheckedUpdate,
-    CheckForUpdate,
-    Download,
-    ExplainRelease,
-    FindDownload,
-    LoadedUpdates,
-)
 from keywright.licensing.updates.rules import Verdict
 from keywright.licensing.validation import Facts, Validated, ValidateLicense
 from keywright.licensing.views_store import Names, Views, find_activations, list_managed
@@ -159,8 +144,8 @@ class QueryContext:
         self.named = records.find_named(tx, tokens) if tokens else {}
         of_programs = [one for one in queries if isinstance(one, ValidateLicense)]
         self.validations = LoadedValidations(tx, of_programs, names) if of_programs else None
-        checks = [one for one in queries if isinstance(one, CheckForUpdate)]
-        self.updates = LoadedUpdates(tx, checks, names) if checks else None
+        checks = [one for one in queries if isinstance(one, update_queries.CheckForUpdate)]
+        self.updates = update_queries.LoadedUpdates(tx, checks, names) if checks else None
 
 
 def validate(read: QueryContext, query: Validate) -> LicenseRecord | Rerouted:
@@ -190,18 +175,20 @@ def validate_license(read: QueryContext, query: ValidateLicense) -> Validated:
     return read.validations.answer(query)
 
 
-def check_for_update(read: QueryContext, query: CheckForUpdate) -> CheckedUpdate:
+def check_for_update(
+    read: QueryContext, query: update_queries.CheckForUpdate
+) -> update_queries.CheckedUpdate:
     """What is newer than the program, and may be had. Raises ``OtherProductKey``."""
     assert read.updates is not None  # noqa: S101
     return read.updates.answer(query)
 
 
-def explain_release(read: QueryContext, query: ExplainRelease) -> list[Verdict]:
+def explain_release(read: QueryContext, query: update_queries.ExplainRelease) -> list[Verdict]:
     """Every rule about a release, with its answer. Raises ``NotFound``."""
     return updates.explain_release(read.tx, query)
 
 
-def find_download(read: QueryContext, query: FindDownload) -> Download:
+def find_download(read: QueryContext, query: update_queries.FindDownload) -> update_queries.Download:
     """The file of a ticket. Raises ``NotFound`` and ``DownloadRefused``."""
     return updates.find_download(read.tx, query)
 
@@ -220,13 +207,13 @@ def list_licenses(read: QueryContext, query: ListLicenses) -> LicensePage:
     return LicensePage(tuple(records.list_records(read.tx, found, read.limits.listed)), total)
 
 
-def get_license(read: Any, query: GetLicense) -> ManagedLicense:
+def get_license(read: Any, query: management.GetLicense) -> management.ManagedLicense:
     """One license. Raises ``UnknownLicenseId``."""
     license = require_license(read.tx, query.license_id, query.only_product_id)
     return list_managed(read.tx, [license], query.now)[0]
 
 
-def get_activation(read: Any, query: GetActivation) -> ManagedActivation:
+def get_activation(read: Any, query: management.GetActivation) -> management.ManagedActivation:
     """One activation. Raises ``UnknownLicenseId`` and ``NotFound``."""
     require_license(read.tx, query.license_id, query.only_product_id)
     found = find_by_id(read.tx, [(query.license_id, query.activation_id)])
@@ -235,19 +222,19 @@ def get_activation(read: Any, query: GetActivation) -> ManagedActivation:
     return _show(read.tx, found)[0]
 
 
-def list_activations(read: Any, query: ListActivations) -> ActivationPage:
+def list_activations(read: Any, query: management.ListActivations) -> management.ActivationPage:
     """A page of a license's activations. Raises ``UnknownLicenseId``."""
     license = require_license(read.tx, query.license_id, query.only_product_id)
     total = None
     if query.is_counted:
         active, ended = license.active_count, license.deactivated_count
         total = {None: active + ended, True: active, False: ended}[query.is_active]
-    return ActivationPage(_show(read.tx, find_activations(read.tx, query)), total)
+    return management.ActivationPage(_show(read.tx, find_activations(read.tx, query)), total)
 
 
-def _show(tx: ReadTransaction, activations: Sequence[Activation]) -> tuple[ManagedActivation, ...]:
+def _show(tx: ReadTransaction, activations: Sequence[Activation]) -> tuple[management.ManagedActivation, ...]:
     seen = find_last_seen(tx, activations)
-    return tuple(ManagedActivation(one, seen.get(one.id)) for one in activations)
+    return tuple(management.ManagedActivation(one, seen.get(one.id)) for one in activations)
 
 
 def require_license(tx: ReadTransaction, license_id: int, only_product_id: int | None) -> License:
@@ -259,9 +246,9 @@ def require_license(tx: ReadTransaction, license_id: int, only_product_id: int |
 
 
 QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
-    GetLicense: get_license,
-    GetActivation: get_activation,
-    ListActivations: list_activations,
+    management.GetLicense: get_license,
+    management.GetActivation: get_activation,
+    management.ListActivations: list_activations,
 }
 
 

@@ -9,19 +9,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import (
-    BigInteger,
-    Text,
-    bindparam,
-    cast,
-    delete,
-    func,
-    literal,
-    literal_column,
-    not_,
-    or_,
-    select,
-)
+import sqlalchemy as sa
 
 from keywright.core.command import Command
 from keywright.db import rows
@@ -49,45 +37,45 @@ _LOOKED_AT = "events_looked_at"
 #: The most events of one license that are deleted at once.
 _MAX_DELETED = 5_000
 
-_CLIENTS = select(literal("api_key:") + cast(api_keys.c.id, Text)).where(
+_CLIENTS = sa.select(sa.literal("api_key:") + sa.cast(api_keys.c.id, sa.Text)).where(
     api_keys.c.permissions == Permissions.CLIENT
 )
-_IS_OWN = events.c.name.in_(OWN) & or_(events.c.actor == "program", events.c.actor.in_(_CLIENTS))
+_IS_OWN = events.c.name.in_(OWN) & sa.or_(events.c.actor == "program", events.c.actor.in_(_CLIENTS))
 _NEXT = (
-    select(events.c.id, events.c.occurred_at, events.c.license_id)
-    .where(events.c.id > bindparam("after"), events.c.id <= bindparam("until"))
+    sa.select(events.c.id, events.c.occurred_at, events.c.license_id)
+    .where(events.c.id > sa.bindparam("after"), events.c.id <= sa.bindparam("until"))
     .order_by(events.c.id)
-    .limit(bindparam("most"))
+    .limit(sa.bindparam("most"))
 )
-_DELETE_OLD = delete(events).where(
-    events.c.id <= bindparam("until"), events.c.occurred_at < bindparam("moment")
+_DELETE_OLD = sa.delete(events).where(
+    events.c.id <= sa.bindparam("until"), events.c.occurred_at < sa.bindparam("moment")
 )
 _COUNTED = Lookup(
-    select(events.c.license_id, func.count().label("amount")).group_by(events.c.license_id),
+    sa.select(events.c.license_id, sa.func.count().label("amount")).group_by(events.c.license_id),
     events.c.license_id,
 )
-_DAY = events.c.occurred_at // literal_column("86400", BigInteger)
+_DAY = events.c.occurred_at // sa.literal_column("86400", sa.BigInteger)
 _OF_DAYS = (
-    select(
+    sa.select(
         events.c.id,
-        func.row_number().over(partition_by=_DAY, order_by=events.c.id.desc()).label("of_day"),
+        sa.func.row_number().over(partition_by=_DAY, order_by=events.c.id.desc()).label("of_day"),
     )
-    .where(events.c.license_id == bindparam("where_id"), events.c.id <= bindparam("until"), _IS_OWN)
+    .where(events.c.license_id == sa.bindparam("where_id"), events.c.id <= sa.bindparam("until"), _IS_OWN)
     .subquery()
 )
 # What is too many of its day does not count among all.
-_IS_OF_DAY = _OF_DAYS.c.of_day <= bindparam("day")
-_OF_ALL = select(
+_IS_OF_DAY = _OF_DAYS.c.of_day <= sa.bindparam("day")
+_OF_ALL = sa.select(
     _OF_DAYS.c.id,
     _IS_OF_DAY.label("is_of_day"),
-    func.row_number().over(partition_by=_IS_OF_DAY, order_by=_OF_DAYS.c.id.desc()).label("of_all"),
+    sa.func.row_number().over(partition_by=_IS_OF_DAY, order_by=_OF_DAYS.c.id.desc()).label("of_all"),
 ).subquery()
 _TOO_MANY = (
-    select(_OF_ALL.c.id)
-    .where(or_(not_(_OF_ALL.c.is_of_day), _OF_ALL.c.of_all > bindparam("all")))
-    .limit(bindparam("most"))
+    sa.select(_OF_ALL.c.id)
+    .where(sa.or_(sa.not_(_OF_ALL.c.is_of_day), _OF_ALL.c.of_all > sa.bindparam("all")))
+    .limit(sa.bindparam("most"))
 )
-_DELETE_TOO_MANY = delete(events).where(events.c.id.in_(_TOO_MANY))
+_DELETE_TOO_MANY = sa.delete(events).where(events.c.id.in_(_TOO_MANY))
 
 
 def delete_old_events(tx: WriteTransaction, before: datetime, *, limit: int) -> int:

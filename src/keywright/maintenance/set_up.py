@@ -4,27 +4,21 @@ from typing import NamedTuple
 
 from sqlalchemy import func, or_, select
 
-from keywright.db.schema import (
-    activations,
-    brand,
-    connections,
-    policies,
-    products,
-    second_factors,
-    users,
-)
+from keywright.db import schema
 from keywright.db.transaction import ReadTransaction
 from keywright.identity.model import Role
 
-_ADMINISTRATORS = (users.c.role == Role.ADMINISTRATOR.value) & users.c.disabled_at.is_(None)
-_USERS = select(users.c.id).where(users.c.disabled_at.is_(None))
+_ADMINISTRATORS = (schema.users.c.role == Role.ADMINISTRATOR.value) & schema.users.c.disabled_at.is_(None)
+_USERS = select(schema.users.c.id).where(schema.users.c.disabled_at.is_(None))
 _QUESTIONS = (
-    select(policies.c.id).where(policies.c.product_id.is_not(None)),
-    select(connections.c.id),
-    select(brand.c.id).where(or_(brand.c.name.is_not(None), brand.c.logo.is_not(None))),
+    select(schema.policies.c.id).where(schema.policies.c.product_id.is_not(None)),
+    select(schema.connections.c.id),
+    select(schema.brand.c.id).where(or_(schema.brand.c.name.is_not(None), schema.brand.c.logo.is_not(None))),
     _USERS.offset(1),
-    select(users.c.id).where(_ADMINISTRATORS, users.c.id.not_in(select(second_factors.c.user_id))),
-    select(activations.c.license_id),
+    select(schema.users.c.id).where(
+        _ADMINISTRATORS, schema.users.c.id.not_in(select(schema.second_factors.c.user_id))
+    ),
+    select(schema.activations.c.license_id),
 )
 
 
@@ -43,5 +37,5 @@ class SetUp(NamedTuple):
 
 def find_set_up(tx: ReadTransaction) -> SetUp:
     """Two statements, which read a row of each table."""
-    first = tx.connection.execute(select(func.min(products.c.id))).scalar_one()
+    first = tx.connection.execute(select(func.min(schema.products.c.id))).scalar_one()
     return SetUp(first, *tx.which_exist(_QUESTIONS))

@@ -7,14 +7,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from keywright.core import errors as e
 from keywright.core.command import Command, Cost
-from keywright.core.errors import (
-    AlreadyExists,
-    LicenseKeyTaken,
-    OrderLineTaken,
-    PolicyArchived,
-    UnknownReference,
-)
 from keywright.licensing.activations.model import LicenseRecord
 from keywright.licensing.licenses import handlers as licenses
 from keywright.licensing.licenses import store as license_store
@@ -155,7 +149,7 @@ def change_and_show(work: LicenseWork, command: ChangeAndShow) -> ManagedLicense
     only, changes = command.change.only_product_id, getattr(command.change, "changes", {})
     product_id = changes.get("product_id", only)
     if only is not None and product_id is None:
-        raise UnknownReference("license without a product for this API key", "/product_id")
+        raise e.UnknownReference("license without a product for this API key", "/product_id")
     require_product(work.tx, product_id, only)
     if changes.get("customer_id") is not None:
         require_customer(work.tx, changes["customer_id"], only, "/customer_id")
@@ -170,7 +164,7 @@ def move(work: LicenseWork, command: MoveLicense) -> LicenseRecord:
     license = work.get_license(command)
     policy = _get_usable_policy(work, command)
     if None not in (policy.product_id, license.product_id) and policy.product_id != license.product_id:
-        raise UnknownReference(f"policy {policy.id} of the license's product", "/policy_id")
+        raise e.UnknownReference(f"policy {policy.id} of the license's product", "/policy_id")
     members = select_terms(policy.terms, Terms.__struct_fields__)
     written = apply_members(license, members, is_forced=command.overwrite)
     changes = licenses.list_rule_changes(license, {"policy_id": policy.id}, written)
@@ -187,9 +181,9 @@ def _get_usable_policy(work: LicenseWork, command: IssueLicenses | MoveLicense) 
     if command.policy_id is not None:
         policy = find_policy(work.tx, command.policy_id)
     if policy is None or (only is not None and policy.product_id != only):
-        raise UnknownReference(f"policy {command.policy_id}", "/policy_id")
+        raise e.UnknownReference(f"policy {command.policy_id}", "/policy_id")
     if policy.archived_at is not None:
-        raise PolicyArchived(policy.id)
+        raise e.PolicyArchived(policy.id)
     return policy
 
 
@@ -202,7 +196,7 @@ def _find_of_orders(work: LicenseWork, command: IssueLicenses, orders: list[Orde
             found[line] = new
     only = command.only_product_id
     if only is not None and any(one.product_id != only for one in found.values()):
-        raise OrderLineTaken
+        raise e.OrderLineTaken
     return {places[line]: one for line, one in found.items()}
 
 
@@ -216,8 +210,8 @@ def _find_customer(work: LicenseWork, command: IssueLicenses) -> int | None:
         return find_or_make(
             work, command, id=named.id, email=named.email, name=named.name, language=named.language
         ).id
-    except AlreadyExists as taken:
-        raise AlreadyExists(taken.thing, taken.field, "/customer") from None
+    except e.AlreadyExists as taken:
+        raise e.AlreadyExists(taken.thing, taken.field, "/customer") from None
 
 
 def _require_own_customer(work: LicenseWork, named: CustomerReference, only: int) -> None:
@@ -233,7 +227,7 @@ def _require_own_customer(work: LicenseWork, named: CustomerReference, only: int
 def _new_keys(work: LicenseWork, command: IssueLicenses, policy: Policy | None, amount: int) -> Iterator[str]:
     if command.key is not None:
         if work.has_license(command.key):
-            raise LicenseKeyTaken
+            raise e.LicenseKeyTaken
         return iter([command.key])
     assert policy is not None  # noqa: S101
     return iter(draw_keys(work, policy, amount))

@@ -8,22 +8,10 @@ from urllib.parse import urlsplit
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from keywright.core import nouns
 from keywright.core.command import Command
 from keywright.core.fields import ExternalId, Fields, Id, Metadata, Name, OwnId, Parse, Time, about
 from keywright.core.file_signatures import parse_public_key
-from keywright.core.nouns import (
-    Create,
-    CreatedAt,
-    Delete,
-    Get,
-    Items,
-    Kept,
-    List,
-    ListQuery,
-    Noun,
-    Update,
-    UpdatedAt,
-)
 from keywright.core.parsing import parse_name
 from keywright.licensing.updates.model import STABLE, Updates
 from keywright.licensing.updates.versions import VersionScheme
@@ -144,7 +132,7 @@ Features = Annotated[
     Meta(max_length=_MAX_FEATURES),
     Parse(_check_features),
     about("The features that its licenses may have.", label="Features", hint=_LINES, rows=3),
-    Items(parse_feature, _write_feature, "--feature", "CODE[=NAME]"),
+    nouns.Items(parse_feature, _write_feature, "--feature", "CODE[=NAME]"),
 ]
 UpdatesRule = Annotated[
     Updates,
@@ -161,7 +149,7 @@ Channels = Annotated[
     Meta(max_length=20),
     Parse(_check_unique),
     about(_CHANNELS, label="Channels", hint="One a line.", rows=2),
-    Items(_parse_channel, str, "--channel", "CODE"),
+    nouns.Items(_parse_channel, str, "--channel", "CODE"),
 ]
 _KEYS = "The public keys by which signatures of files are verified at publishing: Ed25519 or minisign."
 PublicKeys = Annotated[
@@ -169,7 +157,7 @@ PublicKeys = Annotated[
     Meta(max_length=10),
     Parse(_check_unique),
     about(_KEYS, label="Public keys", hint="One a line.", rows=2),
-    Items(parse_public_key, str, "--public-key", "KEY"),
+    nouns.Items(parse_public_key, str, "--public-key", "KEY"),
 ]
 Scheme = Annotated[
     VersionScheme,
@@ -209,7 +197,7 @@ class NewProduct(ProductFields):
     id: _OwnId | UnsetType | None = UNSET
 
 
-class ProductQuery(ListQuery):
+class ProductQuery(nouns.ListQuery):
     """Filters of products."""
 
     code: Annotated[str | None, about("Only the product with this code.")] = None
@@ -229,42 +217,42 @@ class Product(Struct, frozen=True):
     features: Annotated[list[Feature], about("The features that its licenses may have.")]
     external_id: OtherId | None
     renew_url: RenewUrl | None
-    metadata: Kept
-    created_at: CreatedAt
-    updated_at: UpdatedAt
+    metadata: nouns.Kept
+    created_at: nouns.CreatedAt
+    updated_at: nouns.UpdatedAt
     updates: UpdatesRule = Updates.LICENSED
     channels: Channels = field(default_factory=list)
     public_keys: PublicKeys = field(default_factory=list)
     version_scheme: Scheme = VersionScheme.LOOSE
 
 
-class CreateProduct(Create, frozen=True, kw_only=True):
+class CreateProduct(nouns.Create, frozen=True, kw_only=True):
     """Make a product. Without a code it gets one made from its name, if no other product has that."""
 
     fields: NewProduct
 
 
-class UpdateProduct(Update, frozen=True, kw_only=True):
+class UpdateProduct(nouns.Update, frozen=True, kw_only=True):
     """Change a product."""
 
     fields: ProductFields
 
 
-class DeleteProduct(Delete, frozen=True, kw_only=True):
+class DeleteProduct(nouns.Delete, frozen=True, kw_only=True):
     """Delete the product, if no license and no policy names it."""
 
 
-class GetProduct(Get, frozen=True, kw_only=True):
+class GetProduct(nouns.Get, frozen=True, kw_only=True):
     """The product with this ID."""
 
 
-class ListProducts(List, frozen=True, kw_only=True):
+class ListProducts(nouns.List, frozen=True, kw_only=True):
     """A page of the products that match."""
 
     where: ProductQuery = field(default_factory=ProductQuery)
 
 
-PRODUCT = Noun(
+PRODUCT = nouns.Noun(
     *("product", Product, ProductFields, NewProduct, ProductQuery),
     *(CreateProduct, UpdateProduct, DeleteProduct, GetProduct, ListProducts),
     product_column="id",

@@ -6,19 +6,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import (
-    BindParameter,
-    ColumnElement,
-    Table,
-    bindparam,
-    delete,
-    exists,
-    func,
-    insert,
-    or_,
-    select,
-    update,
-)
+import sqlalchemy as sa
 
 from keywright.core.errors import UnknownReference
 from keywright.core.words import terms_of
@@ -31,15 +19,15 @@ from keywright.provisioning.brand import Brand, FooterLink
 from keywright.provisioning.customers import Customer, fold_email
 from keywright.provisioning.products import NameKind, Product
 
-TABLES: dict[NameKind, Table] = {NameKind.PRODUCT: products, NameKind.CUSTOMER: customers}
+TABLES: dict[NameKind, sa.Table] = {NameKind.PRODUCT: products, NameKind.CUSTOMER: customers}
 #: The first character of the terms of a kind.
 PREFIXES = {NameKind.PRODUCT: "p", NameKind.CUSTOMER: "c"}
 
 _INSERT = bulk_upsert(name_terms, ["term", "number"])
 _DELETE = bulk_delete(name_terms, "term", "number")
 _TEXTS = {
-    NameKind.PRODUCT: select(products.c.name, products.c.code),
-    NameKind.CUSTOMER: select(customers.c.name, customers.c.email),
+    NameKind.PRODUCT: sa.select(products.c.name, products.c.code),
+    NameKind.CUSTOMER: sa.select(customers.c.name, customers.c.email),
 }
 
 
@@ -75,7 +63,7 @@ def save_terms(tx: WriteTransaction, kind: NameKind, number: int, before: Collec
 class NamedRecords(Records[Model]):
     """The rows of products or customers, which are found by their terms."""
 
-    def __init__(self, table: Table, model: type[Model], kind: NameKind) -> None:
+    def __init__(self, table: sa.Table, model: type[Model], kind: NameKind) -> None:
         super().__init__(table, model)
         self._kind = kind
 
@@ -100,7 +88,7 @@ class NamedRecords(Records[Model]):
 
 
 _NAMES_OF = {
-    kind: Lookup(select(table.c.id, table.c.name).where(table.c.name.is_not(None)), table.c.id)
+    kind: Lookup(sa.select(table.c.id, table.c.name).where(table.c.name.is_not(None)), table.c.id)
     for kind, table in TABLES.items()
 }
 
@@ -113,7 +101,7 @@ def names_of(tx: ReadTransaction, kind: NameKind, numbers: Collection[int]) -> d
 def list_names(tx: ReadTransaction, kind: NameKind, *, after: int, limit: int) -> dict[int, str]:
     """At most ``limit`` names of larger numbers than ``after`` (-1 for the first), in the numbers' order."""
     table = TABLES[kind]
-    query = select(table.c.id, table.c.name).where(table.c.name.is_not(None), table.c.id > after)
+    query = sa.select(table.c.id, table.c.name).where(table.c.name.is_not(None), table.c.id > after)
     found = tx.connection.execute(query.order_by(table.c.id).limit(limit))
     return {row.id: row.name for row in found}
 
@@ -121,7 +109,7 @@ def list_names(tx: ReadTransaction, kind: NameKind, *, after: int, limit: int) -
 def has_more_names(tx: ReadTransaction, kind: NameKind, *, than: int) -> bool:
     """Whether more numbers than this have names."""
     table = TABLES[kind]
-    query = select(table.c.id).where(table.c.name.is_not(None)).order_by(table.c.id).offset(than).limit(1)
+    query = sa.select(table.c.id).where(table.c.name.is_not(None)).order_by(table.c.id).offset(than).limit(1)
     return tx.connection.execute(query).first() is not None
 
 
@@ -130,7 +118,7 @@ def find_numbers(tx: ReadTransaction, kind: NameKind, name: str) -> list[int]:
     if not name.isprintable():
         return []
     table = TABLES[kind]
-    query = select(table.c.id).where(table.c.name == name)
+    query = sa.select(table.c.id).where(table.c.name == name)
     return list(tx.connection.execute(query.order_by(table.c.id).limit(2)).scalars())
 
 
@@ -138,8 +126,8 @@ def find_similar(tx: ReadTransaction, kind: NameKind, text: str) -> list[int]:
     """The smallest numbers, at most two, of products with this code, or with this name in any case."""
     if kind is not NameKind.PRODUCT or not text.isprintable():
         return []
-    is_named = func.lower(products.c.name) == func.lower(text)
-    query = select(products.c.id).where(or_(products.c.code == text.lower(), is_named))
+    is_named = sa.func.lower(products.c.name) == sa.func.lower(text)
+    query = sa.select(products.c.id).where(sa.or_(products.c.code == text.lower(), is_named))
     return list(tx.connection.execute(query.order_by(products.c.id).limit(2)).scalars())
 
 
@@ -148,7 +136,7 @@ def find_words_for_products(tx: ReadTransaction) -> dict[str, str]:
     At most those of the 10,000 first.
     """
     rows = tx.connection.execute(
-        select(products.c.id, products.c.code, products.c.name).order_by(products.c.id).limit(10_000)
+        sa.select(products.c.id, products.c.code, products.c.name).order_by(products.c.id).limit(10_000)
     ).all()
     names = Counter(row.name.strip().lower() for row in rows if row.name)
     named = {row.name.strip().lower(): str(row.id) for row in rows if row.name}
@@ -164,18 +152,20 @@ def save_name(tx: WriteTransaction, kind: NameKind, number: int, name: str | Non
     this, before = table.c.id == number, lock_terms(tx, kind, number)
     if name is None:
         _delete_name(tx, table, number)
-    elif not tx.connection.execute(update(table).where(this).values(name=name, updated_at=moment)).rowcount:
-        new = insert(table).values(id=number, name=name, created_at=moment, updated_at=moment)
+    elif not tx.connection.execute(
+        sa.update(table).where(this).values(name=name, updated_at=moment)
+    ).rowcount:
+        new = sa.insert(table).values(id=number, name=name, created_at=moment, updated_at=moment)
         tx.connection.execute(new)
     save_terms(tx, kind, number, before)
 
 
-def _delete_name(tx: WriteTransaction, table: Table, number: int) -> None:
+def _delete_name(tx: WriteTransaction, table: sa.Table, number: int) -> None:
     this = table.c.id == number
     if table is customers:
-        tx.connection.execute(update(table).where(this).values(name=None))
+        tx.connection.execute(sa.update(table).where(this).values(name=None))
         this &= table.c.email.is_(None)
-    tx.connection.execute(delete(table).where(this))
+    tx.connection.execute(sa.delete(table).where(this))
 
 
 PRODUCTS = NamedRecords(products, Product, NameKind.PRODUCT)
@@ -201,24 +191,25 @@ def is_product_taken(tx: ReadTransaction, number: int) -> bool:
 
 
 def _exists(tx: ReadTransaction, condition: Any) -> bool:
-    return bool(tx.connection.execute(select(exists().where(condition))).scalar_one())
+    return bool(tx.connection.execute(sa.select(sa.exists().where(condition))).scalar_one())
 
 
 _TITLES = Lookup(
-    select(customers.c.id, func.coalesce(customers.c.name, customers.c.email).label("title")), customers.c.id
+    sa.select(customers.c.id, sa.func.coalesce(customers.c.name, customers.c.email).label("title")),
+    customers.c.id,
 )
 #: So many customers who ask to be erased are listed.
 _MAX_TO_ERASE = 100
-_NUMBER: BindParameter[int] = bindparam("number")
-_IS_TAKEN = select(
-    exists().where(customers.c.id == _NUMBER) | exists().where(licenses.c.customer_id == _NUMBER)
+_NUMBER: sa.BindParameter[int] = sa.bindparam("number")
+_IS_TAKEN = sa.select(
+    sa.exists().where(customers.c.id == _NUMBER) | sa.exists().where(licenses.c.customer_id == _NUMBER)
 )
 
 
 class _Customers(NamedRecords[Customer]):
     """The rows of customers, who are found by their e-mail addresses in any case."""
 
-    def condition(self, name: str, value: Any) -> ColumnElement[bool]:
+    def condition(self, name: str, value: Any) -> sa.ColumnElement[bool]:
         """What a filter means."""
         if name == "email":
             return customers.c.email_folded == fold_email(value)
@@ -232,7 +223,7 @@ class _Customers(NamedRecords[Customer]):
 
 CUSTOMERS = _Customers(customers, Customer, NameKind.CUSTOMER)
 _BY_ID = Lookup(CUSTOMERS.all, customers.c.id)
-_BY_EMAIL = Lookup(select(customers.c.id, customers.c.email_folded), customers.c.email_folded)
+_BY_EMAIL = Lookup(sa.select(customers.c.id, customers.c.email_folded), customers.c.email_folded)
 
 
 def find_customers(tx: ReadTransaction, customer_ids: Collection[int]) -> dict[int | None, Customer]:
@@ -260,10 +251,10 @@ def list_to_erase(tx: ReadTransaction) -> list[Customer]:
 
 def customer_has_licenses(tx: ReadTransaction, customer_id: int, *, product_id: int | None = None) -> bool:
     """Whether a license, of this product or of any, is of this customer."""
-    condition = exists().where(licenses.c.customer_id == customer_id)
+    condition = sa.exists().where(licenses.c.customer_id == customer_id)
     if product_id is not None:
         condition = condition.where(licenses.c.product_id == product_id)
-    return bool(tx.connection.execute(select(condition)).scalar_one())
+    return bool(tx.connection.execute(sa.select(condition)).scalar_one())
 
 
 def is_customer_taken(tx: ReadTransaction, number: int) -> bool:
@@ -298,7 +289,7 @@ _decode_links = msgspec.json.Decoder(tuple[FooterLink, ...]).decode
 
 def find_brand(tx: ReadTransaction) -> Brand:
     """The vendor's brand; one without anything before the vendor has saved it."""
-    row = tx.connection.execute(select(*_BRAND).where(brand_table.c.id == _BRAND_ID)).first()
+    row = tx.connection.execute(sa.select(*_BRAND).where(brand_table.c.id == _BRAND_ID)).first()
     if row is None:
         return Brand()
     return Brand(row.name, row.color, row.logo, row.logo_type, _decode_links(row.links), row.reply_to)
@@ -307,5 +298,5 @@ def find_brand(tx: ReadTransaction) -> Brand:
 def save_brand(tx: WriteTransaction, brand: Brand, now: datetime) -> None:
     """Insert or replace."""
     values = msgspec.structs.asdict(brand) | {"links": msgspec.json.encode(brand.links).decode()}
-    tx.connection.execute(delete(brand_table).where(brand_table.c.id == _BRAND_ID))
-    tx.connection.execute(insert(brand_table).values(id=_BRAND_ID, updated_at=to_seconds(now), **values))
+    tx.connection.execute(sa.delete(brand_table).where(brand_table.c.id == _BRAND_ID))
+    tx.connection.execute(sa.insert(brand_table).values(id=_BRAND_ID, updated_at=to_seconds(now), **values))

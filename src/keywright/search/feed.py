@@ -12,17 +12,8 @@ from keywright.core.errors import CursorTooOld
 from keywright.core.parsing import MAX_ID, is_storable
 from keywright.db.rows import to_seconds
 from keywright.db.transaction import ReadTransaction
+from keywright.events import feed
 from keywright.events import store as event_store
-from keywright.events.feed import (
-    Feed,
-    FeedEvent,
-    ListFeed,
-    Look,
-    LookAtFeed,
-    Reached,
-    find_settled,
-    is_wanted,
-)
 from keywright.events.store import find_settled_id
 from keywright.search import reports_store, scan_store
 from keywright.search import store as browsing
@@ -40,41 +31,41 @@ _CLOCKS_APART = timedelta(hours=1)
 _FIRST_MOMENT = datetime(1, 1, 1, tzinfo=UTC)
 
 
-def list_feed(read: Any, query: ListFeed) -> Feed:
+def list_feed(read: Any, query: feed.ListFeed) -> feed.Feed:
     """A page of the events. Raises ``CursorTooOld``."""
     tx: ReadTransaction = read.tx
     end, now = monotonic() + BUDGET, to_seconds(query.now)
     until_id = find_visible_id(tx, 0 if query.after is None else query.after.id)
     place = min(_begin(tx, query), until_id)
     license_id = query.subject.id if query.subject is not None and query.subject.kind == "license" else None
-    found: list[FeedEvent] = []
+    found: list[feed.FeedEvent] = []
     size = _FIRST_STEP
     while place < until_id:
         some = event_store.list_feed(tx, after_id=place, until_id=until_id, license_id=license_id, limit=size)
         wanted = _select(tx, query, some)
         found += wanted[: query.limit - len(found)]
         if len(found) == query.limit:
-            return Feed(tuple(found), Reached(found[-1].id, now))
+            return feed.Feed(tuple(found), feed.Reached(found[-1].id, now))
         place = some[-1].id if len(some) == size else until_id
         size = min(4 * size, _LONGEST_STEP)
         if monotonic() >= end:
             break
-    return Feed(tuple(found), Reached(place, now))
+    return feed.Feed(tuple(found), feed.Reached(place, now))
 
 
-def look_at_feed(read: Any, query: LookAtFeed) -> Look:
+def look_at_feed(read: Any, query: feed.LookAtFeed) -> feed.Look:
     """What came since the look before."""
     tx: ReadTransaction = read.tx
     until_id = find_visible_id(tx, query.after_id or 0)
     if query.after_id is None or query.after_id >= until_id:
-        return Look((), max(until_id, query.after_id or 0))
+        return feed.Look((), max(until_id, query.after_id or 0))
     some = event_store.list_feed(
         tx, after_id=query.after_id, until_id=until_id, license_id=None, limit=_LONGEST_STEP
     )
     products = list_products_of(tx, {one.event.license_id for one in some if one.event.license_id})
     has_more = len(some) == _LONGEST_STEP
     reached_id = some[-1].id if has_more else until_id
-    return Look(tuple((one, _product_of(one, products)) for one in some), reached_id, has_more)
+    return feed.Look(tuple((one, _product_of(one, products)) for one in some), reached_id, has_more)
 
 
 def find_visible_id(tx: ReadTransaction, seen_id: int) -> int:
@@ -82,10 +73,10 @@ def find_visible_id(tx: ReadTransaction, seen_id: int) -> int:
     missing after it or after ``seen_id``, up to which all were seen before.
     """
     settled_id = max(find_settled_id(tx), seen_id)
-    return find_settled(settled_id, event_store.list_ids(tx, after_id=settled_id, limit=_MAX_AHEAD))
+    return feed.find_settled(settled_id, event_store.list_ids(tx, after_id=settled_id, limit=_MAX_AHEAD))
 
 
-def _begin(tx: ReadTransaction, query: ListFeed) -> int:
+def _begin(tx: ReadTransaction, query: feed.ListFeed) -> int:
     """The id after which the page begins."""
     if query.after is None:
         if query.since is None:
@@ -101,13 +92,17 @@ def _begin(tx: ReadTransaction, query: ListFeed) -> int:
     return reached.id
 
 
-def _select(tx: ReadTransaction, query: ListFeed, some: Sequence[FeedEvent]) -> list[FeedEvent]:
+def _select(
+    tx: ReadTransaction, query: feed.ListFeed, some: Sequence[feed.FeedEvent]
+) -> list[feed.FeedEvent]:
     """Those of these events that the query asks for."""
-    wanted = [one for one in some if is_wanted(one.event, query)]
+    wanted = [one for one in some if feed.is_wanted(one.event, query)]
     return select_of_product(tx, wanted, query.only_product_id)
 
 
-def select_of_product(tx: ReadTransaction, wanted: list[FeedEvent], only: int | None) -> list[FeedEvent]:
+def select_of_product(
+    tx: ReadTransaction, wanted: list[feed.FeedEvent], only: int | None
+) -> list[feed.FeedEvent]:
     """Those of these events that are about one product, or are about a license or a policy of it; all of
     them without one.
     """
@@ -118,7 +113,7 @@ def select_of_product(tx: ReadTransaction, wanted: list[FeedEvent], only: int | 
     return [one for one in wanted if _product_of(one, products) == only]
 
 
-def _product_of(one: FeedEvent, products: dict[int, int | None]) -> int | None:
+def _product_of(one: feed.FeedEvent, products: dict[int, int | None]) -> int | None:
     """The product of an event: its license's; of a license that is gone, the event's."""
     license_id, details = one.event.license_id, one.event.details or {}
     if license_id in products:
@@ -129,8 +124,8 @@ def _product_of(one: FeedEvent, products: dict[int, int | None]) -> int | None:
 
 
 QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
-    ListFeed: list_feed,
-    LookAtFeed: look_at_feed,
+    feed.ListFeed: list_feed,
+    feed.LookAtFeed: look_at_feed,
 }
 
 

@@ -9,16 +9,7 @@ import msgspec
 from sqlalchemy import ColumnElement, SmallInteger, exists, func, select
 
 from keywright.core.parsing import MAX_ID, is_storable
-from keywright.db import rows
-from keywright.db.schema import (
-    events,
-    job_licenses,
-    last_seen,
-    license_tags,
-    license_updates,
-    licenses,
-    search_terms,
-)
+from keywright.db import rows, schema
 from keywright.licensing.licenses.rules import expiry_after
 from keywright.search.terms_store import FULL, UNUSED
 
@@ -176,23 +167,23 @@ def _of_use(search: Search, now: datetime) -> list[Source]:
 def with_value(name: str, value: int) -> Source:
     """Licenses with this number in an indexed column."""
     # No row has a number that the column cannot hold.
-    most = _MAX_SMALL_INTEGER if isinstance(licenses.c[name].type, SmallInteger) else MAX_ID
+    most = _MAX_SMALL_INTEGER if isinstance(schema.licenses.c[name].type, SmallInteger) else MAX_ID
     wanted = value if 0 <= value <= most else -1
-    where = (licenses.c[name] == wanted,)
-    return Source(licenses.c.id, where, BY_ID.columns, lambda row: (row[name] == wanted,))
+    where = (schema.licenses.c[name] == wanted,)
+    return Source(schema.licenses.c.id, where, BY_ID.columns, lambda row: (row[name] == wanted,))
 
 
 def with_term(term: str, *, is_prefix: bool = False) -> Source:
     """Licenses with this search term, or with one that begins with it."""
     if not is_storable(term):
         return with_value("id", -1)
-    is_it: Conditions = (search_terms.c.term == term,)
+    is_it: Conditions = (schema.search_terms.c.term == term,)
     if not is_prefix:
-        return Source(search_terms.c.license_id, is_it, BY_ID.columns, _no_filter, is_it)
+        return Source(schema.search_terms.c.license_id, is_it, BY_ID.columns, _no_filter, is_it)
     # Written so that it uses no index on terms: a license has few terms, many licenses have such terms.
-    begins_so = (func.substr(search_terms.c.term, 1, len(term)) == term,)
-    is_it = beginning(search_terms.c.term, term)
-    return Source(search_terms.c.license_id, is_it, (), _no_filter, begins_so)
+    begins_so = (func.substr(schema.search_terms.c.term, 1, len(term)) == term,)
+    is_it = beginning(schema.search_terms.c.term, term)
+    return Source(schema.search_terms.c.license_id, is_it, (), _no_filter, begins_so)
 
 
 def expiring(after: datetime, until: datetime) -> Source:
@@ -202,37 +193,37 @@ def expiring(after: datetime, until: datetime) -> Source:
     def filter_row(row: Any) -> Conditions:
         return (row.expires_at >= first, row.expires_at <= last)
 
-    return Source(licenses.c.id, filter_row(licenses.c), BY_EXPIRY.columns, filter_row)
+    return Source(schema.licenses.c.id, filter_row(schema.licenses.c), BY_EXPIRY.columns, filter_row)
 
 
 def _of_job(job_id: int) -> Source:
     """Licenses that a job has made or changed."""
-    is_of_job = job_licenses.c.job_id == (job_id if 0 <= job_id <= MAX_ID else -1)
+    is_of_job = schema.job_licenses.c.job_id == (job_id if 0 <= job_id <= MAX_ID else -1)
 
     def filter_row(row: Any) -> Conditions:
-        return (exists().where(is_of_job, job_licenses.c.license_id == row.id),)
+        return (exists().where(is_of_job, schema.job_licenses.c.license_id == row.id),)
 
-    return Source(job_licenses.c.license_id, (is_of_job,), BY_ID.columns, filter_row)
+    return Source(schema.job_licenses.c.license_id, (is_of_job,), BY_ID.columns, filter_row)
 
 
 def _with_tag(tag: str) -> Source:
     """Licenses with this tag."""
     if not is_storable(tag):
         return with_value("id", -1)
-    has_tag = license_tags.c.tag == tag
+    has_tag = schema.license_tags.c.tag == tag
 
     def filter_row(row: Any) -> Conditions:
-        return (exists().where(has_tag, license_tags.c.license_id == row.id),)
+        return (exists().where(has_tag, schema.license_tags.c.license_id == row.id),)
 
-    return Source(license_tags.c.license_id, (has_tag,), BY_ID.columns, filter_row)
+    return Source(schema.license_tags.c.license_id, (has_tag,), BY_ID.columns, filter_row)
 
 
 def _with_text(name: str, text: str) -> Source:
     """Licenses with this text in an indexed column."""
     if not is_storable(text):
         return with_value("id", -1)
-    where = (licenses.c[name] == text,)
-    return Source(licenses.c.id, where, BY_ID.columns, lambda row: (row[name] == text,))
+    where = (schema.licenses.c[name] == text,)
+    return Source(schema.licenses.c.id, where, BY_ID.columns, lambda row: (row[name] == text,))
 
 
 def _between(name: str, after: datetime | None, before: datetime | None) -> Source:
@@ -242,7 +233,7 @@ def _between(name: str, after: datetime | None, before: datetime | None) -> Sour
     def filter_row(row: Any) -> Conditions:
         return _within(row[name], first, last)
 
-    return Source(licenses.c.id, filter_row(licenses.c), (name, "id"), filter_row)
+    return Source(schema.licenses.c.id, filter_row(schema.licenses.c), (name, "id"), filter_row)
 
 
 def _updated(first: int | None, last: int | None) -> Source:
@@ -251,13 +242,13 @@ def _updated(first: int | None, last: int | None) -> Source:
     def filter_row(row: Any) -> Conditions:
         return _within(updated_at_of(row), first, last)
 
-    where = _within(license_updates.c.updated_at, first, last)
-    return Source(license_updates.c.license_id, where, BY_UPDATE.columns, filter_row)
+    where = _within(schema.license_updates.c.updated_at, first, last)
+    return Source(schema.license_updates.c.license_id, where, BY_UPDATE.columns, filter_row)
 
 
 def updated_at_of(row: Any) -> ColumnElement[int]:
     """When the license of a row was changed, as far as it is projected."""
-    own = select(license_updates.c.updated_at).where(license_updates.c.license_id == row.id)
+    own = select(schema.license_updates.c.updated_at).where(schema.license_updates.c.license_id == row.id)
     return func.coalesce(own.scalar_subquery(), 0)
 
 
@@ -277,7 +268,9 @@ def _unseen_since(moment: datetime) -> list[Source]:
     older, since = _between("created_at", None, moment), rows.to_seconds(moment)
 
     def filter_row(row: Any) -> Conditions:
-        return (~exists().where(last_seen.c.license_id == row.id, last_seen.c.seen_at >= since),)
+        return (
+            ~exists().where(schema.last_seen.c.license_id == row.id, schema.last_seen.c.seen_at >= since),
+        )
 
     return [older, older._replace(filter_row=filter_row)]
 
@@ -291,7 +284,7 @@ def _made_by_user(user_id: int) -> list[Source]:
     """Licenses that this user has made, by their first event: all licenses are looked at."""
 
     def filter_row(row: Any) -> Conditions:
-        columns = events.c
+        columns = schema.events.c
         is_making = (columns.name == "license.created", columns.actor == f"user:{user_id}")
         return (exists().where(columns.license_id == row.id, *is_making),)
 
@@ -302,9 +295,11 @@ def _no_filter(_row: Any) -> Conditions:
     return ()
 
 
-EVERYTHING = Source(licenses.c.id, (), BY_ID.columns, _no_filter)
+EVERYTHING = Source(schema.licenses.c.id, (), BY_ID.columns, _no_filter)
 UPDATED = _updated(None, None)
-WITH_EXPIRY = Source(licenses.c.id, (licenses.c.expires_at.is_not(None),), BY_EXPIRY.columns, _no_filter)
+WITH_EXPIRY = Source(
+    schema.licenses.c.id, (schema.licenses.c.expires_at.is_not(None),), BY_EXPIRY.columns, _no_filter
+)
 
 
 def beginning(column: ColumnElement[str], prefix: str) -> Conditions:

@@ -8,18 +8,9 @@ from typing import Any, NamedTuple
 from sqlalchemy import Row, and_, bindparam, delete, func, or_, select, tuple_
 
 from keywright.core.parsing import MAX_ID
+from keywright.db import schema
 from keywright.db.bulk import Lookup, bulk_delete, bulk_upsert
 from keywright.db.rows import to_datetime
-from keywright.db.schema import (
-    activations,
-    events,
-    last_seen,
-    licenses,
-    limit_refusals,
-    report_counts,
-    report_events,
-    trials,
-)
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.events.store import EVENT
 from keywright.search.reports_rules import MONTH, Counted, Device, Figure, Key, subjects_of
@@ -27,25 +18,31 @@ from keywright.search.reports_rules import MONTH, Counted, Device, Figure, Key, 
 #: The events that change a figure of a month.
 REPORTED = ("license.created", "license.imported", "license.updated", "license.expired")
 
-_ADD = bulk_upsert(report_counts, ["kind", "subject_id", "day", "name"], sums=["amount"])
-_DELETE = bulk_delete(report_counts, "kind", "subject_id", "day", "name")
+_ADD = bulk_upsert(schema.report_counts, ["kind", "subject_id", "day", "name"], sums=["amount"])
+_DELETE = bulk_delete(schema.report_counts, "kind", "subject_id", "day", "name")
 _WHERE = tuple(f"where_{name}" for name in ("kind", "subject_id", "day", "name"))
 _EVENT = ("name", "subject_id", "day", "event_id")
-_LIST, _UNLIST = bulk_upsert(report_events, _EVENT), bulk_delete(report_events, *_EVENT)
+_LIST, _UNLIST = bulk_upsert(schema.report_events, _EVENT), bulk_delete(schema.report_events, *_EVENT)
 #: After the last day.
 _NO_DAY = 2**31 - 1
-_REPORTED = select(events.c.license_id).where(
-    events.c.id > bindparam("after"), events.c.id <= bindparam("until"), events.c.name.in_(REPORTED)
+_REPORTED = select(schema.events.c.license_id).where(
+    schema.events.c.id > bindparam("after"),
+    schema.events.c.id <= bindparam("until"),
+    schema.events.c.name.in_(REPORTED),
 )
 # Not IN: SQLite would read all events with these names.
 _HISTORY = Lookup(
-    select(events.c.id, *EVENT).where(or_(*(events.c.name == name for name in REPORTED))),
-    events.c.license_id,
+    select(schema.events.c.id, *EVENT).where(or_(*(schema.events.c.name == name for name in REPORTED))),
+    schema.events.c.license_id,
 )
-_TRIALS = Lookup(select(trials.c.license_id), trials.c.license_id)
+_TRIALS = Lookup(select(schema.trials.c.license_id), schema.trials.c.license_id)
 _REFUSALS = Lookup(
-    select(limit_refusals.c.license_id, limit_refusals.c.refusals, limit_refusals.c.last_refused_at),
-    limit_refusals.c.license_id,
+    select(
+        schema.limit_refusals.c.license_id,
+        schema.limit_refusals.c.refusals,
+        schema.limit_refusals.c.last_refused_at,
+    ),
+    schema.limit_refusals.c.license_id,
 )
 
 
@@ -85,12 +82,12 @@ def save_figures(tx: WriteTransaction, figures: Iterable[Figure]) -> None:
 
 def delete_figures(tx: WriteTransaction, *, until: int = _NO_DAY) -> None:
     """Forget which events the figures of the months before a day consist of."""
-    tx.connection.execute(delete(report_events).where(report_events.c.day < until))
+    tx.connection.execute(delete(schema.report_events).where(schema.report_events.c.day < until))
 
 
 def list_figure(tx: ReadTransaction, counted: Counted, *, before_id: int | None, limit: int) -> list[int]:
     """The newest events of a figure, by their ids, before one of them."""
-    column, found = report_events.c, list[int]()
+    column, found = schema.report_events.c, list[int]()
     # Month by month: the index has each in this order.
     for month in counted.months:
         query = select(column.event_id).where(
@@ -105,9 +102,9 @@ def list_figure(tx: ReadTransaction, counted: Counted, *, before_id: int | None,
 
 def delete_counts(tx: WriteTransaction, kind: str, *, since: int = 0, until: int = _NO_DAY) -> None:
     """Delete the figures of a kind from a day on, before another."""
-    column = report_counts.c
+    column = schema.report_counts.c
     tx.connection.execute(
-        delete(report_counts).where(column.kind == kind, column.day >= since, column.day < until)
+        delete(schema.report_counts).where(column.kind == kind, column.day >= since, column.day < until)
     )
 
 
@@ -126,7 +123,7 @@ def list_counts(
     limit: int = 50_000,
 ) -> dict[Key, int]:
     """The figures of a kind: of these subjects, or all; of these days, or from a day on."""
-    column = report_counts.c
+    column = schema.report_counts.c
     key = (column.kind, column.subject_id, column.day, column.name)
     query = select(*key, column.amount).where(column.kind == kind)
     if subjects:
@@ -142,7 +139,7 @@ def sum_months(
     tx: ReadTransaction, subjects: Collection[int], days: Collection[int]
 ) -> dict[int, dict[str, int]]:
     """The sums of the figures of these months, by product and name."""
-    column, found = report_counts.c, defaultdict[int, dict[str, int]](dict)
+    column, found = schema.report_counts.c, defaultdict[int, dict[str, int]](dict)
     query = select(column.subject_id, column.name, func.sum(column.amount)).where(
         column.kind == MONTH, column.subject_id.in_(sorted(subjects)), column.day.in_(sorted(days))
     )
@@ -153,17 +150,17 @@ def sum_months(
 
 def list_devices(tx: ReadTransaction, place: tuple[int, str], *, limit: int) -> list[Device]:
     """The activations from a place on, by license and token."""
-    column, seen = activations.c, last_seen.c
+    column, seen = schema.activations.c, schema.last_seen.c
     position = tuple_(column.license_id, column.token)
     is_seen = and_(seen.license_id == column.license_id, seen.activation_id == column.id)
     query = (
         select(
-            *(column.license_id, column.token, licenses.c.product_id, licenses.c.policy_id),
+            *(column.license_id, column.token, schema.licenses.c.product_id, schema.licenses.c.policy_id),
             *(column.app_version, column.platform, column.ip_address),
             *(column.created_at, column.deactivated_at, seen.seen_at),
         )
-        .join(licenses, licenses.c.id == column.license_id)
-        .outerjoin(last_seen, is_seen)
+        .join(schema.licenses, schema.licenses.c.id == column.license_id)
+        .outerjoin(schema.last_seen, is_seen)
         .where(position >= tuple_(*place))
         .order_by(column.license_id, column.token)
         .limit(limit)
@@ -190,21 +187,21 @@ def list_refused_customers(
     tx: ReadTransaction, *, since: int, most: int, limit: int
 ) -> list[RefusedCustomer]:
     """The customers of the ``most`` licenses that were refused last, the most refused first."""
-    column = limit_refusals.c
-    latest = select(limit_refusals).where(column.last_refused_at >= since)
+    column = schema.limit_refusals.c
+    latest = select(schema.limit_refusals).where(column.last_refused_at >= since)
     some = latest.order_by(column.last_refused_at.desc()).limit(most).subquery()
     refusals = func.sum(some.c.refusals).label("refusals")
     query = (
         select(
-            licenses.c.customer_id,
+            schema.licenses.c.customer_id,
             func.count().label("licenses"),
             refusals,
             func.max(some.c.last_refused_at).label("last_refused_at"),
         )
-        .join(some, some.c.license_id == licenses.c.id)
-        .where(licenses.c.customer_id.is_not(None))
-        .group_by(licenses.c.customer_id)
-        .order_by(refusals.desc(), licenses.c.customer_id)
+        .join(some, some.c.license_id == schema.licenses.c.id)
+        .where(schema.licenses.c.customer_id.is_not(None))
+        .group_by(schema.licenses.c.customer_id)
+        .order_by(refusals.desc(), schema.licenses.c.customer_id)
         .limit(limit)
     )
     found = tx.connection.execute(query)

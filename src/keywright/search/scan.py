@@ -9,21 +9,7 @@ import msgspec
 
 from keywright.core.errors import InvalidParameters
 from keywright.db import ReadTransaction
-from keywright.search import scan_store
-from keywright.search.filters import (
-    BY_CREATION,
-    BY_EXPIRY,
-    BY_ID,
-    BY_UPDATE,
-    ENDLESS,
-    EVERYTHING,
-    NEVER,
-    SORTED,
-    Order,
-    Search,
-    Track,
-    sources_of,
-)
+from keywright.search import filters, scan_store
 from keywright.search.scan_store import Position
 
 #: The most licenses that are counted for a total; when there are no more candidates, all of them are read.
@@ -34,7 +20,7 @@ _SHORTEST_STEP, _LONGEST_STEP = 250, 5_000
 _MAX_SKIPPED = 300_000
 
 
-_BY_TIME = {Order.NEWEST: Order.LATEST, Order.OLDEST: Order.CREATED}
+_BY_TIME = {filters.Order.NEWEST: filters.Order.LATEST, filters.Order.OLDEST: filters.Order.CREATED}
 
 
 class Found(NamedTuple):
@@ -47,24 +33,24 @@ class Found(NamedTuple):
 class Scan:
     """The execution of a search within a time budget."""
 
-    def __init__(self, tx: ReadTransaction, search: Search, now: datetime, budget: float) -> None:
+    def __init__(self, tx: ReadTransaction, search: filters.Search, now: datetime, budget: float) -> None:
         """``budget`` is in seconds. The first step is always done; none starts that would end too late."""
         self._end = monotonic() + budget
         self._tx = tx
         self._search = search
         scan_store.set_planner_options(tx)
-        sources = sources_of(search, now)
-        if search.order in SORTED and not sources:
-            sources = [EVERYTHING]
+        sources = filters.sources_of(search, now)
+        if search.order in filters.SORTED and not sources:
+            sources = [filters.EVERYTHING]
         counts = scan_store.count_each(tx, sources, MAX_COUNTED + 1)
         ranked = sorted(range(len(sources)), key=counts.__getitem__)
         #: The sources, the one with the fewest rows first; and the number of its rows.
         self._sources = [sources[place] for place in ranked]
         self._fewest = min(counts, default=MAX_COUNTED + 1)
         #: The sources whose index is not in the order of ids.
-        self._elsewhere = [one for one in self._sources if one.order != BY_ID.columns]
+        self._elsewhere = [one for one in self._sources if one.order != filters.BY_ID.columns]
 
-    def go_by_time(self) -> Order:
+    def go_by_time(self) -> filters.Order:
         """List by creation in place of IDs, unless more than ``MAX_COUNTED`` licenses would have to be
         sorted: imported licenses have new IDs. Returns the order.
         """
@@ -80,7 +66,7 @@ class Scan:
         """
         sources, fewest = self._sources, self._fewest
         if not sources:
-            (fewest,) = scan_store.count_each(self._tx, [EVERYTHING], MAX_COUNTED + 1)
+            (fewest,) = scan_store.count_each(self._tx, [filters.EVERYTHING], MAX_COUNTED + 1)
         if fewest <= MAX_COUNTED:
             return self._count(fewest), False
         if len(sources) > 1:
@@ -95,7 +81,7 @@ class Scan:
         """The first matching licenses after a position; fewer at the end of the list or of the time. Raises
         ``InvalidParameters`` where too many would have to be sorted.
         """
-        if self._search.order in SORTED:
+        if self._search.order in filters.SORTED:
             return Found(self._find_sorted(start, limit, is_backward=is_backward), None)
         is_descending = self._search.order.is_descending != is_backward
         if self._fewest <= MAX_COUNTED:
@@ -140,24 +126,26 @@ class Scan:
 
     def _list_tracks(
         self, start: Position | None, *, is_backward: bool
-    ) -> list[tuple[Track, Position | None]]:
+    ) -> list[tuple[filters.Track, Position | None]]:
         """The tracks to scan in turn, each with the position to start after, or None."""
-        if self._search.order in (Order.CREATED, Order.LATEST):
-            return [(BY_CREATION, start)]
-        if self._search.order is Order.UPDATED:
-            return [(BY_UPDATE, start)]
-        if self._search.order != Order.EXPIRES:
-            return [(BY_ID, start)]
-        tracks = [ENDLESS, BY_EXPIRY] if is_backward else [BY_EXPIRY, ENDLESS]
+        if self._search.order in (filters.Order.CREATED, filters.Order.LATEST):
+            return [(filters.BY_CREATION, start)]
+        if self._search.order is filters.Order.UPDATED:
+            return [(filters.BY_UPDATE, start)]
+        if self._search.order != filters.Order.EXPIRES:
+            return [(filters.BY_ID, start)]
+        tracks = [filters.ENDLESS, filters.BY_EXPIRY] if is_backward else [filters.BY_EXPIRY, filters.ENDLESS]
         if start is not None:
-            tracks = tracks[tracks.index(ENDLESS if start[0] == NEVER else BY_EXPIRY) :]
+            tracks = tracks[
+                tracks.index(filters.ENDLESS if start[0] == filters.NEVER else filters.BY_EXPIRY) :
+            ]
         starts = [(track, None if i else start) for i, track in enumerate(tracks)]
         includes_endless = self._search.expiring_within_days is None and self._search.expires is None
-        return [one for one in starts if includes_endless or one[0] != ENDLESS]
+        return [one for one in starts if includes_endless or one[0] != filters.ENDLESS]
 
     def _find_along(
         self,
-        track: Track,
+        track: filters.Track,
         after: Position | None,
         found: list[Position],
         limit: int,

@@ -8,21 +8,7 @@ that, however rare the matches are. The statements return ids and positions.
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    ColumnElement,
-    Select,
-    Subquery,
-    Table,
-    Text,
-    cast,
-    exists,
-    func,
-    literal,
-    not_,
-    select,
-    text,
-    tuple_,
-)
+import sqlalchemy as sa
 
 from keywright.db import rows
 from keywright.db.schema import customers, last_seen, license_updates, licenses, products, search_terms
@@ -54,7 +40,7 @@ _CANDIDATE = [
     ).split()
 ]
 #: Candidates must come from the chosen index: plan with the actual values, and join by nested loops.
-_PLANNER_OPTIONS = text(
+_PLANNER_OPTIONS = sa.text(
     "SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true), "
     "set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)"
 )
@@ -87,14 +73,14 @@ def count_each(tx: ReadTransaction, sources: Sequence[Source], most: int) -> lis
     """The number of rows in each source's index, at most ``most``; a prefix may find a license twice."""
     if not sources:
         return []
-    counts = [select(func.count()).select_from(_some(one, most)).scalar_subquery() for one in sources]
-    return list(tx.connection.execute(select(*counts)).one())
+    counts = [sa.select(sa.func.count()).select_from(_some(one, most)).scalar_subquery() for one in sources]
+    return list(tx.connection.execute(sa.select(*counts)).one())
 
 
 def count_distinct(tx: ReadTransaction, source: Source, most: int) -> int:
     """The number of different licenses among at most ``most`` rows of a source."""
     some = _some(source, most)
-    return int(tx.connection.execute(select(func.count(some.c.number.distinct()))).scalar_one())
+    return int(tx.connection.execute(sa.select(sa.func.count(some.c.number.distinct()))).scalar_one())
 
 
 def are_there_any(tx: ReadTransaction, searches: Sequence[Search]) -> list[bool]:
@@ -103,8 +89,8 @@ def are_there_any(tx: ReadTransaction, searches: Sequence[Search]) -> list[bool]
     return [number > 0 for number in count_each(tx, sources, 1)]
 
 
-def _some(source: Source, most: int) -> Subquery:
-    return select(source.number.label("number")).where(*source.where).limit(most).subquery()
+def _some(source: Source, most: int) -> sa.Subquery:
+    return sa.select(source.number.label("number")).where(*source.where).limit(most).subquery()
 
 
 def find_among(tx: ReadTransaction, numbers: Collection[int], sources: Iterable[Source]) -> set[int]:
@@ -112,7 +98,7 @@ def find_among(tx: ReadTransaction, numbers: Collection[int], sources: Iterable[
     out.
     """
     conditions = [one for source in sources for one in source.filter_row(licenses.c)]
-    query = select(licenses.c.id).where(licenses.c.id.in_(numbers), *conditions)
+    query = sa.select(licenses.c.id).where(licenses.c.id.in_(numbers), *conditions)
     return set(tx.connection.execute(query).scalars())
 
 
@@ -135,7 +121,7 @@ def gather(
     some, filters = _gathered(sources, _COLUMNS.get(order), most)
     key = [some.c.id] if order in _BY_ID else [_VALUES[order](some), some.c.id]
     beyond = [] if after is None else [_is_beyond(key, after, is_descending=is_descending)]
-    query = select(_VALUES[order](some), some.c.id).where(*filters, *beyond)
+    query = sa.select(_VALUES[order](some), some.c.id).where(*filters, *beyond)
     return _positions(tx, query.order_by(*_order_by(key, is_descending=is_descending)).limit(limit))
 
 
@@ -155,7 +141,7 @@ def gather_sorted(
     some, filters = _gathered(sources, _COLUMNS.get(order), most)
     place = -1 if after is None else after[0]
     start = max(0, place - limit) if is_backward else place + 1
-    query = select(some.c.id).where(*filters).order_by(*_SORT_KEYS[order](some))
+    query = sa.select(some.c.id).where(*filters).order_by(*_SORT_KEYS[order](some))
     found = tx.connection.execute(query.offset(start).limit(place - start if is_backward else limit))
     places = list(enumerate((int(number) for number in found.scalars()), start))
     return places[::-1] if is_backward else places
@@ -163,7 +149,7 @@ def gather_sorted(
 
 def _gathered(
     sources: Sequence[Source], column: str | None, most: int
-) -> tuple[Subquery, list[ColumnElement[bool]]]:
+) -> tuple[sa.Subquery, list[sa.ColumnElement[bool]]]:
     """The candidates, with a column that sorts them, and what is left to filter them by."""
     driver, *others = sources
     if others or driver.number is not licenses.c.id:
@@ -171,14 +157,14 @@ def _gathered(
         return some, _filters(some, driver, sources)
     # Its index has all that is asked for: no row is read, unless for the column.
     columns = [licenses.c[name] for name in ("id", column) if name is not None]
-    return select(*columns).where(*driver.where).limit(most).subquery("some"), []
+    return sa.select(*columns).where(*driver.where).limit(most).subquery("some"), []
 
 
 def count_gathered(tx: ReadTransaction, sources: Sequence[Source], most: int) -> int:
     """The number of licenses that match all sources, the first of which has at most ``most`` rows."""
     driver, *_ = sources
     some = _candidates(driver, (), (), limit=most)
-    query = select(func.count()).select_from(some).where(*_filters(some, driver, sources))
+    query = sa.select(sa.func.count()).select_from(some).where(*_filters(some, driver, sources))
     return int(tx.connection.execute(query).scalar_one())
 
 
@@ -205,7 +191,7 @@ def next_step(
     drivers = drivers or [EVERYTHING]
     queries = [_positions_after(one, track, after, is_descending=is_descending).limit(1) for one in drivers]
     queries += [one.offset(size - 1) for one in queries]
-    found = tx.connection.execute(select(*(one.scalar_subquery() for one in queries))).one()
+    found = tx.connection.execute(sa.select(*(one.scalar_subquery() for one in queries))).one()
     firsts, lasts = found[: len(drivers)], found[len(drivers) :]
     if None in firsts:
         return None
@@ -236,15 +222,15 @@ def scan(
 ) -> list[Position]:
     """The first licenses of a step of this size that match all sources."""
     columns = _columns(step.driver, step.track)
-    span: list[ColumnElement[bool]] = []
+    span: list[sa.ColumnElement[bool]] = []
     if step.after is not None:
         span.append(_is_beyond(columns, step.after, is_descending=step.is_descending))
     if step.until is not None:
-        span.append(not_(_is_beyond(columns, step.until, is_descending=step.is_descending)))
+        span.append(sa.not_(_is_beyond(columns, step.until, is_descending=step.is_descending)))
     order = _order_by(columns, is_descending=step.is_descending)
     some = _candidates(step.driver, span, order, limit=size, columns=columns[:-1])
     value = _VALUES[_ORDER_OF[step.track]](some)
-    query = select(value, some.c.id)
+    query = sa.select(value, some.c.id)
     query = query.where(*_filters(some, step.driver, sources))
     if step.track.only_endless:
         query = query.where(some.c.expires_at.is_(None))
@@ -263,9 +249,9 @@ def skip_by_id(
     """
     value, number = after
     some = _some(source, most)
-    nearest = func.max(some.c.number) if is_descending else func.min(some.c.number)
+    nearest = sa.func.max(some.c.number) if is_descending else sa.func.min(some.c.number)
     is_beyond = some.c.number < number if is_descending else some.c.number > number
-    seen, first = tx.connection.execute(select(func.count(), nearest.filter(is_beyond))).one()
+    seen, first = tx.connection.execute(sa.select(sa.func.count(), nearest.filter(is_beyond))).one()
     if seen == most:
         return after
     return None if first is None else (value, first + 1 if is_descending else first - 1)
@@ -283,18 +269,18 @@ def _order_by(columns: Iterable[Any], *, is_descending: bool) -> list[Any]:
     return [one.desc() if is_descending else one for one in columns]
 
 
-def _is_beyond(columns: Sequence[Any], position: Position, *, is_descending: bool) -> ColumnElement[bool]:
-    key: ColumnElement[Any] = columns[0] if len(columns) == 1 else tuple_(*columns)
-    place = position[1] if len(columns) == 1 else tuple_(*position)
+def _is_beyond(columns: Sequence[Any], position: Position, *, is_descending: bool) -> sa.ColumnElement[bool]:
+    key: sa.ColumnElement[Any] = columns[0] if len(columns) == 1 else sa.tuple_(*columns)
+    place = position[1] if len(columns) == 1 else sa.tuple_(*position)
     return key < place if is_descending else key > place
 
 
 def _positions_after(
     driver: Source, track: Track, after: Position | None, *, is_descending: bool
-) -> Select[Any]:
+) -> sa.Select[Any]:
     """The driver's positions in the track after this one."""
     columns = _columns(driver, track)
-    query = select(*columns).where(*driver.where)
+    query = sa.select(*columns).where(*driver.where)
     if after is not None:
         query = query.where(_is_beyond(columns, after, is_descending=is_descending))
     return query.order_by(*_order_by(columns, is_descending=is_descending))
@@ -302,48 +288,50 @@ def _positions_after(
 
 def _candidates(
     driver: Source, span: Iterable[Any], order: Iterable[Any], *, limit: int, columns: Sequence[Any] = ()
-) -> Subquery:
+) -> sa.Subquery:
     """The driver's licenses within the span. The limit keeps the planner from using another index. The order
     is that of ``columns``, and of the ids.
     """
     if driver.number is licenses.c.id:
-        return select(*_CANDIDATE).where(*driver.where, *span).order_by(*order).limit(limit).subquery("some")
-    query = select(driver.number.label("number"), *columns).distinct().where(*driver.where, *span)
+        return (
+            sa.select(*_CANDIDATE).where(*driver.where, *span).order_by(*order).limit(limit).subquery("some")
+        )
+    query = sa.select(driver.number.label("number"), *columns).distinct().where(*driver.where, *span)
     numbers = query.order_by(*order).limit(limit).subquery("numbers")
-    return select(*_CANDIDATE).join(numbers, numbers.c.number == licenses.c.id).subquery("some")
+    return sa.select(*_CANDIDATE).join(numbers, numbers.c.number == licenses.c.id).subquery("some")
 
 
-def _filters(some: Subquery, driver: Source, sources: Iterable[Source]) -> list[Any]:
+def _filters(some: sa.Subquery, driver: Source, sources: Iterable[Source]) -> list[Any]:
     found: list[Any] = []
     for source in sources:
         found += source.filter_row(some.c)
         if source.term_conditions and source is not driver:
-            found.append(exists().where(search_terms.c.license_id == some.c.id, *source.term_conditions))
+            found.append(sa.exists().where(search_terms.c.license_id == some.c.id, *source.term_conditions))
     return found
 
 
-def _expiry(some: Subquery) -> Any:
-    return func.coalesce(some.c.expires_at, NEVER)
+def _expiry(some: sa.Subquery) -> Any:
+    return sa.func.coalesce(some.c.expires_at, NEVER)
 
 
-_LATEST_SEEN = select(func.max(last_seen.c.seen_at))
+_LATEST_SEEN = sa.select(sa.func.max(last_seen.c.seen_at))
 
 
-def _seen(some: Subquery) -> Any:
-    return func.coalesce(_LATEST_SEEN.where(last_seen.c.license_id == some.c.id).scalar_subquery(), 0)
+def _seen(some: sa.Subquery) -> Any:
+    return sa.func.coalesce(_LATEST_SEEN.where(last_seen.c.license_id == some.c.id).scalar_subquery(), 0)
 
 
-def _by_name(some: Subquery, table: Table, column: str, *names: str) -> list[Any]:
+def _by_name(some: sa.Subquery, table: sa.Table, column: str, *names: str) -> list[Any]:
     """By the name in this table, else the number; those without a number come last."""
     number = some.c[column]
-    name = func.coalesce(*(table.c[one] for one in names), cast(table.c.id, Text))
-    named = select(name).where(table.c.id == number).scalar_subquery()
-    return [number.is_(None), func.lower(func.coalesce(named, cast(number, Text))), some.c.id]
+    name = sa.func.coalesce(*(table.c[one] for one in names), sa.cast(table.c.id, sa.Text))
+    named = sa.select(name).where(table.c.id == number).scalar_subquery()
+    return [number.is_(None), sa.func.lower(sa.func.coalesce(named, sa.cast(number, sa.Text))), some.c.id]
 
 
 _BY_ID = (Order.NEWEST, Order.OLDEST)
 #: What sorts by the orders that no index has, and the columns of licenses that the orders need.
-_SORT_KEYS: dict[Order, Callable[[Subquery], list[Any]]] = {
+_SORT_KEYS: dict[Order, Callable[[sa.Subquery], list[Any]]] = {
     Order.CUSTOMER: lambda some: _by_name(some, customers, "customer_id", "name", "email"),
     Order.PRODUCT: lambda some: _by_name(some, products, "product_id", "name"),
     Order.SEEN: lambda some: [_seen(some).desc(), some.c.id.desc()],
@@ -357,13 +345,13 @@ _COLUMNS = {
     Order.LATEST: "created_at",
 }
 #: The value in the positions of an order, and the order of each track.
-_VALUES: dict[Order, Callable[[Subquery], Any]] = {
+_VALUES: dict[Order, Callable[[sa.Subquery], Any]] = {
     Order.EXPIRES: _expiry,
     Order.CREATED: lambda some: some.c.created_at,
     Order.LATEST: lambda some: some.c.created_at,
     Order.UPDATED: lambda some: updated_at_of(some.c),
-    Order.NEWEST: lambda _: literal(0),
-    Order.OLDEST: lambda _: literal(0),
+    Order.NEWEST: lambda _: sa.literal(0),
+    Order.OLDEST: lambda _: sa.literal(0),
 }
 _ORDER_OF = {
     BY_ID: Order.OLDEST,
@@ -376,5 +364,5 @@ _ORDER_OF = {
 _EVERY = {BY_EXPIRY: WITH_EXPIRY, BY_CREATION: EVERYTHING, BY_UPDATE: UPDATED}
 
 
-def _positions(tx: ReadTransaction, query: Select[Any]) -> list[Position]:
+def _positions(tx: ReadTransaction, query: sa.Select[Any]) -> list[Position]:
     return [(int(value), int(number)) for value, number in tx.connection.execute(query)]

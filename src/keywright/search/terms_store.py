@@ -5,15 +5,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import (
-    BigInteger,
-    Row,
-    bindparam,
-    case,
-    func,
-    literal_column,
-    select,
-)
+import sqlalchemy as sa
 
 from keywright.db import rows
 from keywright.db.bulk import Lookup, bulk_delete, bulk_insert, bulk_update, bulk_upsert
@@ -39,35 +31,37 @@ _MAX_TERM_LENGTH = 300
 _MAX_NAMED = 128
 
 _NEXT_EVENTS = (
-    select(
+    sa.select(
         *(events.c[name] for name in ("id", "occurred_at", "name", "license_id", "activation_id")),
-        case((events.c.name == IMPORTED, events.c.details)).label("details"),
+        sa.case((events.c.name == IMPORTED, events.c.details)).label("details"),
     )
-    .where(events.c.id > bindparam("after"))
+    .where(events.c.id > sa.bindparam("after"))
     .order_by(events.c.id)
-    .limit(bindparam("most"))
+    .limit(sa.bindparam("most"))
 )
-_OLDEST = select(events.c.occurred_at).where(events.c.id > bindparam("after")).order_by(events.c.id).limit(1)
-_NEWEST_EVENT = select(func.coalesce(func.max(events.c.id), 0))
-_NEWEST_LICENSE = select(func.coalesce(func.max(licenses.c.id), 0))
+_OLDEST = (
+    sa.select(events.c.occurred_at).where(events.c.id > sa.bindparam("after")).order_by(events.c.id).limit(1)
+)
+_NEWEST_EVENT = sa.select(sa.func.coalesce(sa.func.max(events.c.id), 0))
+_NEWEST_LICENSE = sa.select(sa.func.coalesce(sa.func.max(licenses.c.id), 0))
 # Not EXISTS: PostgreSQL likes to read all activations for that.
 _ANY_ACTIVATION = (
-    select(literal_column("1", BigInteger))
+    sa.select(sa.literal_column("1", sa.BigInteger))
     .where(activations.c.license_id == licenses.c.id)
     .limit(1)
     .scalar_subquery()
 )
-_STATE = select(
+_STATE = sa.select(
     licenses.c.id.label("license_id"),
-    case((licenses.c.times_activated >= licenses.c.times_activated_max, 1), else_=0).label("is_full"),
+    sa.case((licenses.c.times_activated >= licenses.c.times_activated_max, 1), else_=0).label("is_full"),
     _ANY_ACTIVATION.label("is_used"),
     licenses.c.updated_at,
 )
 _STATES_OF = Lookup(_STATE, licenses.c.id)
 _NEXT_STATES = (
-    _STATE.where(licenses.c.id > bindparam("after")).order_by(licenses.c.id).limit(bindparam("most"))
+    _STATE.where(licenses.c.id > sa.bindparam("after")).order_by(licenses.c.id).limit(sa.bindparam("most"))
 )
-_ACTIVATIONS = select(
+_ACTIVATIONS = sa.select(
     activations.c.license_id,
     activations.c.id,
     activations.c.token,
@@ -77,27 +71,27 @@ _ACTIVATIONS = select(
 )
 # By license and id: no index has the id, a license may have very many activations, and one scan is enough.
 _ACTIVATIONS_BY_ID = _ACTIVATIONS.where(
-    activations.c.license_id.in_(bindparam("licenses", expanding=True)),
-    activations.c.id.in_(bindparam("numbers", expanding=True)),
+    activations.c.license_id.in_(sa.bindparam("licenses", expanding=True)),
+    activations.c.id.in_(sa.bindparam("numbers", expanding=True)),
 )
 _ACTIVATIONS_OF = _ACTIVATIONS.where(
-    activations.c.license_id.in_(bindparam("licenses", expanding=True))
+    activations.c.license_id.in_(sa.bindparam("licenses", expanding=True))
 ).execution_options(yield_per=1_000)
 _NEXT_ACTIVATIONS = (
-    _ACTIVATIONS.where(activations.c.license_id > bindparam("after"))
+    _ACTIVATIONS.where(activations.c.license_id > sa.bindparam("after"))
     .order_by(activations.c.license_id, activations.c.token)
-    .limit(bindparam("most"))
+    .limit(sa.bindparam("most"))
 )
 _ACTIVATIONS_AFTER_TOKEN = (
     _ACTIVATIONS.where(
-        activations.c.license_id == bindparam("license"), activations.c.token > bindparam("after")
+        activations.c.license_id == sa.bindparam("license"), activations.c.token > sa.bindparam("after")
     )
     .order_by(activations.c.token)
-    .limit(bindparam("most"))
+    .limit(sa.bindparam("most"))
 )
 _INSERT_TERMS = bulk_upsert(search_terms, ["term", "license_id", "activation_id"])
 _DELETE_TERMS = bulk_delete(search_terms, "term", "license_id", "activation_id")
-_PRUNED = select(pruned_activations).limit(bindparam("most"))
+_PRUNED = sa.select(pruned_activations).limit(sa.bindparam("most"))
 _DELETE_TERMS_OF_ACTIVATIONS = bulk_delete(search_terms, "license_id", "activation_id")
 _DELETE_PRUNED = bulk_delete(pruned_activations, "license_id", "activation_id")
 _DELETE_TERMS_OF_LICENSES = bulk_delete(search_terms, "license_id")
@@ -156,14 +150,14 @@ class Checkpoints(msgspec.Struct):
 
 
 _NAMES = Checkpoints.__struct_fields__
-_FIND = select(checkpoints.c.name, checkpoints.c.last_id).where(checkpoints.c.name.in_(_NAMES))
+_FIND = sa.select(checkpoints.c.name, checkpoints.c.last_id).where(checkpoints.c.name.in_(_NAMES))
 _IS_FIRST = checkpoints.c.name == "events"
 #: Finds the events that have not been projected.
-NEW_EVENTS = select(events.c.id).where(
-    events.c.id > func.coalesce(select(checkpoints.c.last_id).where(_IS_FIRST).scalar_subquery(), 0)
+NEW_EVENTS = sa.select(events.c.id).where(
+    events.c.id > sa.func.coalesce(sa.select(checkpoints.c.last_id).where(_IS_FIRST).scalar_subquery(), 0)
 )
-_LOCK = select(checkpoints.c.name).where(_IS_FIRST).with_for_update(skip_locked=True)
-_LOCK_AND_WAIT = select(checkpoints.c.name).where(_IS_FIRST).with_for_update()
+_LOCK = sa.select(checkpoints.c.name).where(_IS_FIRST).with_for_update(skip_locked=True)
+_LOCK_AND_WAIT = sa.select(checkpoints.c.name).where(_IS_FIRST).with_for_update()
 
 
 # --- terms ----------------------------------------------------------------------------------------
@@ -239,7 +233,7 @@ def find_time_after(tx: ReadTransaction, event_id: int) -> datetime | None:
 # --- events ---------------------------------------------------------------------------------------
 
 
-def list_next_events(tx: ReadTransaction, *, after_id: int, limit: int) -> list[Row[Any]]:
+def list_next_events(tx: ReadTransaction, *, after_id: int, limit: int) -> list[sa.Row[Any]]:
     """The next events: id, occurred_at (seconds), name, license_id, activation_id; of imports, details."""
     return list(tx.connection.execute(_NEXT_EVENTS, {"after": after_id, "most": limit}))
 
@@ -247,25 +241,25 @@ def list_next_events(tx: ReadTransaction, *, after_id: int, limit: int) -> list[
 # --- search terms ----------------------------------------------------------------------------------------
 
 
-def list_states(tx: ReadTransaction, license_ids: Collection[int]) -> dict[int, Row[Any]]:
+def list_states(tx: ReadTransaction, license_ids: Collection[int]) -> dict[int, sa.Row[Any]]:
     """The present states of these licenses, by id: license_id, is_full, is_used, updated_at."""
     found = _STATES_OF.find_rows(tx.connection, license_ids)
     return {row.license_id: row for row in found}
 
 
-def list_next_states(tx: ReadTransaction, *, after_id: int, limit: int) -> list[Row[Any]]:
+def list_next_states(tx: ReadTransaction, *, after_id: int, limit: int) -> list[sa.Row[Any]]:
     """The states of the licenses after this id."""
     return list(tx.connection.execute(_NEXT_STATES, {"after": after_id, "most": limit}))
 
 
-def list_activations_by_id(tx: ReadTransaction, numbers: Mapping[int, Collection[int]]) -> list[Row[Any]]:
+def list_activations_by_id(tx: ReadTransaction, numbers: Mapping[int, Collection[int]]) -> list[sa.Row[Any]]:
     """The activations with these ids, by license: license_id, id, token, label, ip_address, fingerprint."""
-    found: list[Row[Any]] = []
+    found: list[sa.Row[Any]] = []
     named = sorted(numbers)
     for start in range(0, len(named), _MAX_NAMED):
         some = named[start : start + _MAX_NAMED]
         values = {"licenses": some, "numbers": sorted(one for each in some for one in numbers[each])}
-        found += list[Row[Any]](tx.connection.execute(_ACTIVATIONS_BY_ID, values))
+        found += list[sa.Row[Any]](tx.connection.execute(_ACTIVATIONS_BY_ID, values))
     return found
 
 
@@ -276,14 +270,14 @@ def list_activations_of(tx: ReadTransaction, license_ids: Collection[int]) -> It
         yield from found.partitions()
 
 
-def list_next_activations(tx: ReadTransaction, *, after_id: int, limit: int) -> list[Row[Any]]:
+def list_next_activations(tx: ReadTransaction, *, after_id: int, limit: int) -> list[sa.Row[Any]]:
     """The activations of the licenses after this id, by license and token; not all of the last one."""
     return list(tx.connection.execute(_NEXT_ACTIVATIONS, {"after": after_id, "most": limit}))
 
 
 def list_activations_after_token(
     tx: ReadTransaction, license_id: int, *, after: int, limit: int
-) -> list[Row[Any]]:
+) -> list[sa.Row[Any]]:
     """The activations of a license, by token, after a ``token_position``; those at it perhaps again."""
     values = {"license": license_id, "after": f"{after:015x}", "most": limit}
     return list(tx.connection.execute(_ACTIVATIONS_AFTER_TOKEN, values))
@@ -294,12 +288,12 @@ def token_position(token: str) -> int:
     return max(1, int(token[:15], 16))
 
 
-def save_activation_terms(tx: WriteTransaction, places: Iterable[Row[Any]]) -> None:
+def save_activation_terms(tx: WriteTransaction, places: Iterable[sa.Row[Any]]) -> None:
     """Insert the terms for the tokens, labels, addresses and devices of these activations."""
     _save_terms(tx, [(term, one.license_id, one.id) for one in places for term in terms_of_activation(one)])
 
 
-def insert_state_terms(tx: WriteTransaction, states: Collection[Row[Any]]) -> None:
+def insert_state_terms(tx: WriteTransaction, states: Collection[sa.Row[Any]]) -> None:
     """Insert the terms of the licenses that are full or unused, and when all of them were changed."""
     _DELETE_UPDATES.execute(tx.connection, [{"where_license_id": one.license_id} for one in states])
     _INSERT_UPDATES.execute(
@@ -310,7 +304,7 @@ def insert_state_terms(tx: WriteTransaction, states: Collection[Row[Any]]) -> No
     )
 
 
-def save_state_terms(tx: WriteTransaction, states: Collection[Row[Any]]) -> None:
+def save_state_terms(tx: WriteTransaction, states: Collection[sa.Row[Any]]) -> None:
     """Insert the terms of the licenses that are full or unused, and delete those of the others."""
     insert_state_terms(tx, states)
     find_unmatched = [
@@ -357,7 +351,7 @@ def terms_of_activation(place: Any) -> Iterator[str]:
         yield device_term(place.fingerprint)
 
 
-def _state_terms(state: Row[Any]) -> tuple[tuple[str, bool], tuple[str, bool]]:
+def _state_terms(state: sa.Row[Any]) -> tuple[tuple[str, bool], tuple[str, bool]]:
     return (FULL, bool(state.is_full)), (UNUSED, not state.is_used)
 
 

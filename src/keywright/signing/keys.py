@@ -10,15 +10,7 @@ from keywright.core.command import Command, Query
 from keywright.core.errors import SigningKeyInUse, UnknownSigningKey
 from keywright.db.transaction import ReadTransaction
 from keywright.events.unit_of_work import UnitOfWork
-from keywright.signing import jws, rules, store
-from keywright.signing.commands import (
-    BuildKeySets,
-    ExtendKey,
-    LoadKeys,
-    MakeFirstKey,
-    RotateSigningKey,
-    WithdrawSigningKey,
-)
+from keywright.signing import commands, jws, rules, store
 from keywright.signing.jws import Signer
 from keywright.signing.model import KeySetClaims, LoadedKeys, SigningKey, TokenType
 
@@ -33,14 +25,14 @@ def make_first(work: UnitOfWork, command: Command) -> LoadedKeys:
     return load(work, None) or _add_key(work, command, [])
 
 
-def rotate(work: UnitOfWork, command: RotateSigningKey) -> LoadedKeys:
+def rotate(work: UnitOfWork, command: commands.RotateSigningKey) -> LoadedKeys:
     """Make a new key, which signs from now on; an older one is kept for what it has signed."""
     made = _add_key(work, command, store.list_keys(work.tx))
     work.record_event("signing_key.rotated", command, {"kid": made.newest.kid})
     return made
 
 
-def withdraw(work: UnitOfWork, command: WithdrawSigningKey) -> SigningKey:
+def withdraw(work: UnitOfWork, command: commands.WithdrawSigningKey) -> SigningKey:
     """Withdraw an older key. Raises ``UnknownSigningKey`` or ``SigningKeyInUse``."""
     known = store.list_keys(work.tx)
     key = next((one for one in known if one.kid == command.kid), None)
@@ -56,12 +48,12 @@ def withdraw(work: UnitOfWork, command: WithdrawSigningKey) -> SigningKey:
     return replace(key, withdrawn_at=now)
 
 
-def extend(work: UnitOfWork, command: ExtendKey) -> None:
+def extend(work: UnitOfWork, command: commands.ExtendKey) -> None:
     """Record until when the key's signatures are good."""
     store.extend_key(work.tx, command.key_id, command.until)
 
 
-def load(read: Any, _query: LoadKeys | None) -> LoadedKeys | None:
+def load(read: Any, _query: commands.LoadKeys | None) -> LoadedKeys | None:
     """Every key, and the private half of the newest; None where there is none yet."""
     keys = store.list_keys(read.tx)
     if not keys:
@@ -69,7 +61,7 @@ def load(read: Any, _query: LoadKeys | None) -> LoadedKeys | None:
     return LoadedKeys(tuple(keys), store.get_private_key(read.tx, keys[0]))
 
 
-def build_key_sets(read: Any, query: BuildKeySets) -> list[bytes]:
+def build_key_sets(read: Any, query: commands.BuildKeySets) -> list[bytes]:
     """A signed set for each older key that was not withdrawn; once any was, the newest key signs one, too:
     programs that have learned it learn so what they must not trust any more.
     """
@@ -113,12 +105,12 @@ def _add_key(work: UnitOfWork, command: Command, known: list[SigningKey]) -> Loa
 
 
 HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
-    MakeFirstKey: make_first,
-    RotateSigningKey: rotate,
-    WithdrawSigningKey: withdraw,
-    ExtendKey: extend,
+    commands.MakeFirstKey: make_first,
+    commands.RotateSigningKey: rotate,
+    commands.WithdrawSigningKey: withdraw,
+    commands.ExtendKey: extend,
 }
 QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
-    LoadKeys: load,
-    BuildKeySets: build_key_sets,
+    commands.LoadKeys: load,
+    commands.BuildKeySets: build_key_sets,
 }

@@ -9,16 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from keywright.core.errors import (
-    FingerprintRequired,
-    InvalidLicenseKey,
-    LicenseDisabled,
-    LicenseExpired,
-    LicenseInactive,
-    NotActivated,
-    OfflineRequestUnreadable,
-    VersionNotCovered,
-)
+from keywright.core import errors as e
 from keywright.core.parsing import MAX_ID, is_storable
 from keywright.licensing.activations.model import Activation, LicenseView
 from keywright.licensing.leases.model import Lease
@@ -83,15 +74,15 @@ def parse_request(text: str) -> OfflineRequest:
     """
     _, prefix, encoded = text.partition(_PREFIX)
     if not prefix or len(text) > MAX_REQUEST:
-        raise OfflineRequestUnreadable
+        raise e.OfflineRequestUnreadable
     try:
         asked = _decode(decode_base64url(_SPACES.sub("", encoded).encode()))
         if not all(is_storable(str(one)) for one in (asked.fingerprint, asked.name, asked.product)):
-            raise OfflineRequestUnreadable
+            raise e.OfflineRequestUnreadable
         built_at = None if asked.built_at is None else asked.built_at.astimezone(UTC).replace(microsecond=0)
         return msgspec.structs.replace(asked, license_key=normalize_key(asked.license_key), built_at=built_at)
-    except (ValueError, OverflowError, msgspec.MsgspecError, RecursionError, InvalidLicenseKey):
-        raise OfflineRequestUnreadable from None
+    except (ValueError, OverflowError, msgspec.MsgspecError, RecursionError, e.InvalidLicenseKey):
+        raise e.OfflineRequestUnreadable from None
 
 
 #: The life of a signed key set.
@@ -224,9 +215,9 @@ def require_valid(findings: Findings, license: License) -> None:
         return
     code, expires_at = findings.code, license.expires_at
     if code is Code.EXPIRED and expires_at is not None:
-        raise (VersionNotCovered if Code.VERSION_NOT_COVERED in findings.codes else LicenseExpired)(
+        raise (e.VersionNotCovered if Code.VERSION_NOT_COVERED in findings.codes else e.LicenseExpired)(
             expires_at
         )
     if code in (Code.DISABLED, Code.INACTIVE):
-        raise (LicenseDisabled if code is Code.DISABLED else LicenseInactive)(license.key)
-    raise NotActivated if code is Code.NOT_ACTIVATED else FingerprintRequired
+        raise (e.LicenseDisabled if code is Code.DISABLED else e.LicenseInactive)(license.key)
+    raise e.NotActivated if code is Code.NOT_ACTIVATED else e.FingerprintRequired

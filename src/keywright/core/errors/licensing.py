@@ -3,21 +3,12 @@
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
-from keywright.core.errors.root import (
-    V2,
-    FieldRefusal,
-    LicenseRefusal,
-    PlaceRefusal,
-    Refusal,
-    TokenRefusal,
-    ValueRefusal,
-    v2_data_error,
-)
+from keywright.core.errors import root
 from keywright.core.examples import EXAMPLE_KEY
 from keywright.core.parsing import write_time
 
 
-class UnknownLicense(LicenseRefusal):
+class UnknownLicense(root.LicenseRefusal):
     """No license has this key, or the caller may not see it."""
 
     code = "license.unknown"
@@ -25,7 +16,7 @@ class UnknownLicense(LicenseRefusal):
     status = 404
     sentence = "There is no such license. It may have been deleted."
     hint = "there is no license with the key {key}. `keywright license list` shows those there are."
-    v2: ClassVar[V2 | None] = v2_data_error("License Key: {key} could not be found.")
+    v2: ClassVar[root.V2 | None] = root.v2_data_error("License Key: {key} could not be found.")
 
 
 class UnknownLicenseId(UnknownLicense):
@@ -39,7 +30,7 @@ class UnknownLicenseId(UnknownLicense):
     example = ("17",)
 
 
-class LicenseExpired(PlaceRefusal):
+class LicenseExpired(root.PlaceRefusal):
     """The license has expired.
 
     It was valid up to, not including, ``expires_at``.
@@ -53,7 +44,7 @@ class LicenseExpired(PlaceRefusal):
         "the license expired at {expires_at} (UTC). "
         "Give it more time with `keywright license update KEY --expires-at TIME`."
     )
-    v2: ClassVar[V2 | None] = V2(
+    v2: ClassVar[root.V2 | None] = root.V2(
         404, "lmfwc_rest_license_expired", "The license Key expired on {expires_at} (UTC)."
     )
     example = (datetime(2020, 1, 1, tzinfo=UTC),)
@@ -65,27 +56,27 @@ class LicenseExpired(PlaceRefusal):
         return super().facts() | {"expires_at": write_time(self.expires_at)}
 
 
-class LicenseInactive(LicenseRefusal, PlaceRefusal):
+class LicenseInactive(root.LicenseRefusal, root.PlaceRefusal):
     """The license's status is inactive."""
 
     code = "license.inactive"
     problem = "inactive"
     sentence = "The license is inactive. Make it active first."
     hint = "the license {key} is inactive. Change that with `keywright license update KEY --status active`."
-    v2 = V2(404, "lmfwc_rest_license_inactive", "License Key: {key} is inactive.")
+    v2 = root.V2(404, "lmfwc_rest_license_inactive", "License Key: {key} is inactive.")
 
 
-class LicenseDisabled(LicenseRefusal, PlaceRefusal):
+class LicenseDisabled(root.LicenseRefusal, root.PlaceRefusal):
     """The license's status is disabled."""
 
     code = "license.disabled"
     problem = "disabled"
     sentence = "The license is disabled. Enable it first."
     hint = "the license {key} is disabled. Change that with `keywright license update KEY --status active`."
-    v2 = V2(404, "lmfwc_rest_license_inactive", "License Key: {key} is disabled.")
+    v2 = root.V2(404, "lmfwc_rest_license_inactive", "License Key: {key} is disabled.")
 
 
-class LimitReached(LicenseRefusal, PlaceRefusal):
+class LimitReached(root.LicenseRefusal, root.PlaceRefusal):
     """Every place of the license is taken.
 
     ``limit`` is how many it has, ``activations`` how many are taken.
@@ -99,7 +90,7 @@ class LimitReached(LicenseRefusal, PlaceRefusal):
         "every place of the license {key} is taken. Deactivate one, or raise its limit with "
         "`keywright license update KEY --max N`."
     )
-    v2 = v2_data_error("License Key: {key} reached maximum activation count.")
+    v2 = root.v2_data_error("License Key: {key} reached maximum activation count.")
     example = (EXAMPLE_KEY, 3, 3, None)
 
     limit: int | None = None
@@ -113,25 +104,25 @@ class LimitReached(LicenseRefusal, PlaceRefusal):
         return figures if self.devices is None else figures | {"devices": self.devices}
 
 
-class NothingActive(LicenseRefusal):
+class NothingActive(root.LicenseRefusal):
     """The license has no active activation."""
 
     code = "license.nothing_active"
     sentence = "The license has no active places."
     hint = "the license {key} has no active place; there is nothing to deactivate."
-    v2 = v2_data_error("License Key: {key} has not been activated yet.")
+    v2 = root.v2_data_error("License Key: {key} has not been activated yet.")
 
 
-class InvalidLicenseKey(ValueRefusal):
+class InvalidLicenseKey(root.ValueRefusal):
     """The key is missing, empty or over 255 characters, or has control characters."""
 
     code = "license.key_invalid"
     sentence = "This cannot be a license key: it has 1 to 255 characters, none of them unprintable."
     hint = "this cannot be a license key: it must have 1 to 255 characters, and no control characters."
-    v2 = v2_data_error("License key is invalid.")
+    v2 = root.v2_data_error("License key is invalid.")
 
 
-class LicenseKeyTaken(ValueRefusal):
+class LicenseKeyTaken(root.ValueRefusal):
     """Another license has this key."""
 
     code = "license.key_taken"
@@ -140,10 +131,10 @@ class LicenseKeyTaken(ValueRefusal):
     status = 409
     sentence = "Another license already has this key."
     hint = "another license already has this key. Choose another key."
-    v2 = v2_data_error("This license key already exists.")
+    v2 = root.v2_data_error("This license key already exists.")
 
 
-class OrderLineTaken(Refusal):
+class OrderLineTaken(root.Refusal):
     """Another license is of this order line."""
 
     code = "license.order_line_taken"
@@ -153,26 +144,26 @@ class OrderLineTaken(Refusal):
     v2 = None
 
 
-class InvalidStatus(ValueRefusal):
+class InvalidStatus(root.ValueRefusal):
     """The status is neither the name nor the number of a status."""
 
     code = "license.status_invalid"
     sentence = "A license is sold, delivered, active, inactive or disabled."
     hint = "there is no such status. Use sold, delivered, active, inactive or disabled."
-    v2 = v2_data_error("License Key status is invalid")
+    v2 = root.v2_data_error("License Key status is invalid")
 
 
-class NothingToChange(Refusal):
+class NothingToChange(root.Refusal):
     """The call has no field to change."""
 
     code = "license.nothing_to_change"
     status = 422
     sentence = "There was nothing to change."
     hint = "there is nothing to change. Give at least one option such as --max."
-    v2 = v2_data_error("No parameters were provided.")
+    v2 = root.v2_data_error("No parameters were provided.")
 
 
-class CannotUndo(Refusal):
+class CannotUndo(root.Refusal):
     """The history does not hold the state before, or no longer."""
 
     code = "license.cannot_undo"
@@ -180,7 +171,7 @@ class CannotUndo(Refusal):
     v2 = None
 
 
-class ChangedSince(Refusal):
+class ChangedSince(root.Refusal):
     """The license is no longer as the change left it that was to be undone."""
 
     code = "license.changed_since"
@@ -206,26 +197,26 @@ class SetByHand(ChangedSince):
     example = (("max_activations",),)
 
 
-class FieldNotWritable(FieldRefusal):
+class FieldNotWritable(root.FieldRefusal):
     """A field is unknown or read-only; nothing was changed."""
 
     code = "license.field_not_writable"
     sentence = "The field {field_in_words} cannot be changed."
     hint = "the field {field} cannot be changed."
-    v2 = v2_data_error("The license key could not be updated.")
+    v2 = root.v2_data_error("The license key could not be updated.")
 
 
-class NoLicenses(Refusal):
+class NoLicenses(root.Refusal):
     """No license matches."""
 
     code = "license.none"
     status = 404
     sentence = "There are no licenses yet."
     hint = "there are no licenses. Make one with `keywright license create`."
-    v2 = v2_data_error("No License Keys available")
+    v2 = root.v2_data_error("No License Keys available")
 
 
-class NeverExpires(LicenseRefusal):
+class NeverExpires(root.LicenseRefusal):
     """The license has no expiry that could be put off."""
 
     code = "license.never_expires"
@@ -234,7 +225,7 @@ class NeverExpires(LicenseRefusal):
     v2 = None
 
 
-class ExpiresLater(LicenseRefusal):
+class ExpiresLater(root.LicenseRefusal):
     """The license is already valid for longer than that."""
 
     code = "license.expires_later"
@@ -253,7 +244,7 @@ class ExpiresLater(LicenseRefusal):
         return {"errors": [{"pointer": f"/{self.field}", "code": "too_small", "detail": detail}]}
 
 
-class NoLimit(LicenseRefusal):
+class NoLimit(root.LicenseRefusal):
     """The license has no limit that could be raised."""
 
     code = "license.no_limit"
@@ -261,7 +252,7 @@ class NoLimit(LicenseRefusal):
     v2 = None
 
 
-class UnknownToken(TokenRefusal):
+class UnknownToken(root.TokenRefusal):
     """This license has no activation with this token."""
 
     code = "activation.unknown"
@@ -269,19 +260,19 @@ class UnknownToken(TokenRefusal):
     status = 404
     sentence = "The license has no such activation."
     hint = "the license has no activation with the token {token}. `keywright license show KEY` lists them."
-    v2 = v2_data_error("Activation Token: {token} could not be found.")
+    v2 = root.v2_data_error("Activation Token: {token} could not be found.")
 
 
-class AlreadyActivated(TokenRefusal):
+class AlreadyActivated(root.TokenRefusal):
     """The activation is already active."""
 
     code = "activation.already_active"
     sentence = "This place is already taken."
     hint = "the activation {token} is active already."
-    v2 = v2_data_error("Activation Token: {token} is already activated.")
+    v2 = root.v2_data_error("Activation Token: {token} is already activated.")
 
 
-class TokenNotActive(TokenRefusal):
+class TokenNotActive(root.TokenRefusal):
     """This license has no activation with this token, or it is deactivated."""
 
     code = "activation.not_active"
@@ -291,4 +282,4 @@ class TokenNotActive(TokenRefusal):
         "the license has no active place with the token {token}. "
         "`keywright license show KEY` lists its activations."
     )
-    v2 = v2_data_error("Activation Token: {token} could not be found or is deactivated.")
+    v2 = root.v2_data_error("Activation Token: {token} could not be found or is deactivated.")

@@ -1,84 +1,72 @@
 """The tables of webhooks: endpoints, their secrets, deliveries; and the moments of licenses."""
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Index,
-    Integer,
-    LargeBinary,
-    PrimaryKeyConstraint,
-    SmallInteger,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
-)
+import sqlalchemy as sa
 
 from keywright.db.schema.base import Id, metadata, partial_index
 
 #: The addresses that are notified of events.
-webhook_endpoints = Table(
+webhook_endpoints = sa.Table(
     "webhook_endpoints",
     metadata,
-    Column("id", Id, primary_key=True, autoincrement=True),
-    Column("url", String(2000), nullable=False),
-    Column("description", String(200)),
+    sa.Column("id", Id, primary_key=True, autoincrement=True),
+    sa.Column("url", sa.String(2000), nullable=False),
+    sa.Column("description", sa.String(200)),
     # A JSON array of event types; one that ends in .* is the beginning of types.
-    Column("events", Text, nullable=False),
-    Column("product_id", BigInteger),
-    Column("payload", String(10), nullable=False),
-    Column("created_at", BigInteger, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
-    Column("disabled_at", BigInteger),
-    Column("disabled_reason", String(20)),
+    sa.Column("events", sa.Text, nullable=False),
+    sa.Column("product_id", sa.BigInteger),
+    sa.Column("payload", sa.String(10), nullable=False),
+    sa.Column("created_at", sa.BigInteger, nullable=False),
+    sa.Column("updated_at", sa.BigInteger, nullable=False),
+    sa.Column("disabled_at", sa.BigInteger),
+    sa.Column("disabled_reason", sa.String(20)),
     # The first failure since the last delivery, and until when the receiver has asked for quiet.
-    Column("failing_at", BigInteger),
-    Column("paused_until", BigInteger),
+    sa.Column("failing_at", sa.BigInteger),
+    sa.Column("paused_until", sa.BigInteger),
     # The last event that was made a delivery or left out, and when that was.
-    Column("position", BigInteger, nullable=False),
-    Column("position_at", BigInteger, nullable=False),
+    sa.Column("position", sa.BigInteger, nullable=False),
+    sa.Column("position_at", sa.BigInteger, nullable=False),
     # The server process that delivers to it, and until when.
-    Column("claimed_by", String(40)),
-    Column("claimed_until", BigInteger),
+    sa.Column("claimed_by", sa.String(40)),
+    sa.Column("claimed_until", sa.BigInteger),
     sqlite_autoincrement=True,
 )
 
 #: The secrets of endpoints; the one with the largest number is in force.
-webhook_secrets = Table(
+webhook_secrets = sa.Table(
     "webhook_secrets",
     metadata,
-    Column("endpoint_id", BigInteger, nullable=False),
-    Column("number", BigInteger, nullable=False),
-    Column("sealed_secret", LargeBinary, nullable=False),
+    sa.Column("endpoint_id", sa.BigInteger, nullable=False),
+    sa.Column("number", sa.BigInteger, nullable=False),
+    sa.Column("sealed_secret", sa.LargeBinary, nullable=False),
     # Set once it was replaced.
-    Column("valid_until", BigInteger),
-    PrimaryKeyConstraint("endpoint_id", "number"),
+    sa.Column("valid_until", sa.BigInteger),
+    sa.PrimaryKeyConstraint("endpoint_id", "number"),
     sqlite_with_rowid=False,
 )
 
 #: An event for an endpoint. Only the oldest waiting delivery of a license has a next attempt.
-webhook_deliveries = Table(
+webhook_deliveries = sa.Table(
     "webhook_deliveries",
     metadata,
-    Column("id", Id, primary_key=True, autoincrement=True),
-    Column("endpoint_id", BigInteger, nullable=False),
-    Column("event_id", BigInteger, nullable=False),
-    Column("license_id", BigInteger, nullable=False),
-    Column("name", String(40), nullable=False),
-    Column("state", String(10), nullable=False),
+    sa.Column("id", Id, primary_key=True, autoincrement=True),
+    sa.Column("endpoint_id", sa.BigInteger, nullable=False),
+    sa.Column("event_id", sa.BigInteger, nullable=False),
+    sa.Column("license_id", sa.BigInteger, nullable=False),
+    sa.Column("name", sa.String(40), nullable=False),
+    sa.Column("state", sa.String(10), nullable=False),
     # The attempts since it began to wait.
-    Column("attempts", Integer, nullable=False),
-    Column("next_attempt_at", BigInteger),
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("next_attempt_at", sa.BigInteger),
     # The first and the last attempt since it began to wait, and what came of the last one.
-    Column("first_attempt_at", BigInteger),
-    Column("last_attempt_at", BigInteger),
-    Column("duration_ms", Integer),
-    Column("status", SmallInteger),
-    Column("answer", String(1000)),
-    Column("created_at", BigInteger, nullable=False),
-    Column("finished_at", BigInteger),
-    UniqueConstraint("endpoint_id", "event_id"),
-    Index(None, "license_id"),
+    sa.Column("first_attempt_at", sa.BigInteger),
+    sa.Column("last_attempt_at", sa.BigInteger),
+    sa.Column("duration_ms", sa.Integer),
+    sa.Column("status", sa.SmallInteger),
+    sa.Column("answer", sa.String(1000)),
+    sa.Column("created_at", sa.BigInteger, nullable=False),
+    sa.Column("finished_at", sa.BigInteger),
+    sa.UniqueConstraint("endpoint_id", "event_id"),
+    sa.Index(None, "license_id"),
     partial_index(
         "ix_webhook_deliveries_next", "endpoint_id", "next_attempt_at", where="next_attempt_at IS NOT NULL"
     ),
@@ -91,13 +79,13 @@ webhook_deliveries = Table(
 
 #: The moments of licenses that are events already: of each kind the last one, by what it was about (an
 #: expiry, a limit).
-license_moments = Table(
+license_moments = sa.Table(
     "license_moments",
     metadata,
-    Column("license_id", BigInteger, nullable=False),
-    Column("kind", String(20), nullable=False),
-    Column("about", BigInteger, nullable=False),
-    Column("recorded_at", BigInteger, nullable=False),
-    PrimaryKeyConstraint("license_id", "kind"),
+    sa.Column("license_id", sa.BigInteger, nullable=False),
+    sa.Column("kind", sa.String(20), nullable=False),
+    sa.Column("about", sa.BigInteger, nullable=False),
+    sa.Column("recorded_at", sa.BigInteger, nullable=False),
+    sa.PrimaryKeyConstraint("license_id", "kind"),
     sqlite_with_rowid=False,
 )

@@ -9,19 +9,7 @@ from msgspec.structs import replace
 
 from keywright.core.command import Command
 from keywright.core.errors import NotFound
-from keywright.delivery.mail import rules, store
-from keywright.delivery.mail.model import (
-    DecideHeld,
-    DeleteTemplate,
-    FinishMail,
-    OwnTemplate,
-    PurgeMails,
-    QueueSample,
-    Resumed,
-    SaveTemplate,
-    SendAgain,
-    Unsubscribe,
-)
+from keywright.delivery.mail import model, rules, store
 from keywright.events.model import MailState, OutboxMail, QueuedMail, Subject
 from keywright.events.outbox_store import queue_mail
 from keywright.events.unit_of_work import UnitOfWork
@@ -30,7 +18,7 @@ from keywright.events.unit_of_work import UnitOfWork
 _AT_ONCE = 500
 
 
-def finish_mail(work: UnitOfWork, command: FinishMail) -> OutboxMail | None:
+def finish_mail(work: UnitOfWork, command: model.FinishMail) -> OutboxMail | None:
     """Write the outcome; None when another process has claimed the mail meanwhile, or it was deleted."""
     mail = store.lock_mail(work.tx, command.mail_id)
     if mail is None or mail.claimed_by != command.claimed_by:
@@ -40,7 +28,7 @@ def finish_mail(work: UnitOfWork, command: FinishMail) -> OutboxMail | None:
     return mail
 
 
-def send_again(work: UnitOfWork, command: SendAgain) -> None:
+def send_again(work: UnitOfWork, command: model.SendAgain) -> None:
     """Let a mail wait, or a copy of one that was sent. Raises ``NotFound``."""
     mail = store.lock_mail(work.tx, command.mail_id)
     if mail is None:
@@ -64,7 +52,7 @@ def send_again(work: UnitOfWork, command: SendAgain) -> None:
     work.record_event("mail.sent_again", command, {"mail": mail.id, "template": mail.template.value})
 
 
-def decide_held(work: UnitOfWork, command: DecideHeld) -> Resumed:
+def decide_held(work: UnitOfWork, command: model.DecideHeld) -> model.Resumed:
     """Send or drop some of the mails that a restored backup contained."""
     held, now = store.lock_held(work.tx, _AT_ONCE), command.context.now
     for mail in held:
@@ -76,10 +64,10 @@ def decide_held(work: UnitOfWork, command: DecideHeld) -> Resumed:
     work.tx.has_queued = work.tx.has_queued or command.is_sent
     if held:
         work.record_event("mail.held_decided", command, {"mails": len(held), "sent": command.is_sent})
-    return Resumed(len(held), is_complete=len(held) < _AT_ONCE)
+    return model.Resumed(len(held), is_complete=len(held) < _AT_ONCE)
 
 
-def queue_sample(work: UnitOfWork, command: QueueSample) -> None:
+def queue_sample(work: UnitOfWork, command: model.QueueSample) -> None:
     """Queue a test mail."""
     mail = QueuedMail(
         template=command.template,
@@ -92,9 +80,9 @@ def queue_sample(work: UnitOfWork, command: QueueSample) -> None:
     queue_mail(work.tx, mail, command.context.now)
 
 
-def save_template(work: UnitOfWork, command: SaveTemplate) -> None:
+def save_template(work: UnitOfWork, command: model.SaveTemplate) -> None:
     """Save a template that was checked."""
-    own = OwnTemplate(
+    own = model.OwnTemplate(
         name=command.name,
         product_id=command.product_id,
         language=command.language,
@@ -108,7 +96,7 @@ def save_template(work: UnitOfWork, command: SaveTemplate) -> None:
     work.record_event("mail_template.saved", command, _details(command))
 
 
-def delete_template(work: UnitOfWork, command: DeleteTemplate) -> bool:
+def delete_template(work: UnitOfWork, command: model.DeleteTemplate) -> bool:
     """Delete a template; False where there is none."""
     is_deleted = store.delete_template(work.tx, command.name, command.product_id, command.language)
     if is_deleted:
@@ -116,7 +104,7 @@ def delete_template(work: UnitOfWork, command: DeleteTemplate) -> bool:
     return is_deleted
 
 
-def _details(command: SaveTemplate | DeleteTemplate) -> dict[str, Any]:
+def _details(command: model.SaveTemplate | model.DeleteTemplate) -> dict[str, Any]:
     return {
         "template": command.name.value,
         "product_id": command.product_id,
@@ -124,7 +112,7 @@ def _details(command: SaveTemplate | DeleteTemplate) -> dict[str, Any]:
     }
 
 
-def purge_mails(work: UnitOfWork, command: PurgeMails) -> int:
+def purge_mails(work: UnitOfWork, command: model.PurgeMails) -> int:
     """Delete old mails, and give up those that have waited for as long; returns how many."""
     now = command.context.now
     before = now - timedelta(days=command.keep_days)
@@ -132,7 +120,7 @@ def purge_mails(work: UnitOfWork, command: PurgeMails) -> int:
     return given_up + store.delete_old(work.tx, before, limit=_AT_ONCE)
 
 
-def unsubscribe(work: UnitOfWork, command: Unsubscribe) -> bool:
+def unsubscribe(work: UnitOfWork, command: model.Unsubscribe) -> bool:
     """Save whether the customer wants reminders; False for an unknown customer."""
     moment = command.context.now if command.is_unsubscribed else None
     if store.is_unsubscribed(work.tx, command.customer_id) is command.is_unsubscribed:
@@ -148,12 +136,12 @@ def unsubscribe(work: UnitOfWork, command: Unsubscribe) -> bool:
 
 
 HANDLERS: dict[type[Command], Callable[[UnitOfWork, Any], Any]] = {
-    FinishMail: finish_mail,
-    SendAgain: send_again,
-    DecideHeld: decide_held,
-    QueueSample: queue_sample,
-    SaveTemplate: save_template,
-    DeleteTemplate: delete_template,
-    PurgeMails: purge_mails,
-    Unsubscribe: unsubscribe,
+    model.FinishMail: finish_mail,
+    model.SendAgain: send_again,
+    model.DecideHeld: decide_held,
+    model.QueueSample: queue_sample,
+    model.SaveTemplate: save_template,
+    model.DeleteTemplate: delete_template,
+    model.PurgeMails: purge_mails,
+    model.Unsubscribe: unsubscribe,
 }

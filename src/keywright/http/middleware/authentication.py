@@ -11,15 +11,7 @@ from typing import Any
 
 from keywright.background.counters import Counters
 from keywright.core import crypto
-from keywright.core.errors import (
-    CredentialsInvalid,
-    CredentialsMissing,
-    InvalidParameters,
-    NoReadPermission,
-    NoSuchAddress,
-    NoWritePermission,
-    PrefetchRefused,
-)
+from keywright.core import errors as e
 from keywright.http.middleware.attempts import Attempts
 from keywright.http.middleware.call import Call
 from keywright.http.middleware.routing import Action, Right
@@ -41,15 +33,15 @@ def read_credentials(query: Mapping[str, Any], authorization: Sequence[bytes]) -
         name: "must be one value, sent once" for name in NAMES if not isinstance(query.get(name, ""), str)
     }
     if reasons:
-        raise InvalidParameters(reasons)
+        raise e.InvalidParameters(reasons)
     if len(authorization) > 1:
-        raise InvalidParameters({"Authorization": "was sent more than once"})
+        raise e.InvalidParameters({"Authorization": "was sent more than once"})
     key, secret = (query.get(name, "") for name in NAMES)
     if key and secret:
         return key, secret
     from_header = _parse_basic(authorization[0]) if authorization else None
     if from_header is None and (key or secret):
-        raise CredentialsMissing
+        raise e.CredentialsMissing
     return from_header
 
 
@@ -58,13 +50,13 @@ def read_header(authorization: Sequence[bytes]) -> tuple[str, str] | None:
     another scheme. Raises ``CredentialsMissing`` or ``CredentialsInvalid``.
     """
     if len(authorization) != 1:
-        raise CredentialsInvalid
+        raise e.CredentialsInvalid
     scheme, _, token = authorization[0].partition(b" ")
     if scheme.lower() != b"bearer":
         return _parse_basic(authorization[0])
     secrets = split_token(token.strip().decode("latin-1"))
     if secrets is None:
-        raise CredentialsInvalid
+        raise e.CredentialsInvalid
     return secrets
 
 
@@ -76,12 +68,12 @@ def _parse_basic(authorization: bytes) -> tuple[str, str] | None:
     try:
         decoded = base64.b64decode(encoded.strip(), validate=True).decode()
     except (binascii.Error, UnicodeError):
-        raise CredentialsInvalid from None
+        raise e.CredentialsInvalid from None
     key, colon, secret = decoded.partition(":")
     if not colon:
-        raise CredentialsInvalid
+        raise e.CredentialsInvalid
     if not key or not secret:
-        raise CredentialsMissing
+        raise e.CredentialsMissing
     return key, secret
 
 
@@ -162,9 +154,9 @@ class Authentication:
                 return
         address = call.address
         if address is None and call.interface.has_own_credentials:
-            raise NoSuchAddress
+            raise e.NoSuchAddress
         if address is None or not address.is_open or (address.is_core and self._require_api_key):
-            raise CredentialsMissing
+            raise e.CredentialsMissing
 
     async def _find_caller(self, call: Call, authorization: list[bytes]) -> Caller | None:
         """The caller with the credentials of the call; None where there are none."""
@@ -181,7 +173,7 @@ class Authentication:
                 return None
             caller = await self._check(call, *credentials)
             is_right = True
-        except CredentialsInvalid:
+        except e.CredentialsInvalid:
             is_right = False
             raise
         finally:
@@ -208,16 +200,16 @@ def check_right(call: Call, action: Action) -> None:
     right = action.right
     if right is Right.CORE:
         if call.caller is not None and not api_keys.may_call_core(call.caller.permissions):
-            raise NoReadPermission
+            raise e.NoReadPermission
         if action.changes and call.method == "GET" and _is_prefetch(call):
-            raise PrefetchRefused
+            raise e.PrefetchRefused
     elif right is not Right.NONE:
         if call.caller is None:
-            raise CredentialsMissing
+            raise e.CredentialsMissing
         if right in _NEEDS and not _NEEDS[right](call.caller.permissions):
             if right is Right.WRITE:
-                raise NoWritePermission
-            raise NoReadPermission
+                raise e.NoWritePermission
+            raise e.NoReadPermission
 
 
 def _is_prefetch(call: Call) -> bool:

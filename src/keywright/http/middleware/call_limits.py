@@ -8,15 +8,7 @@ from collections.abc import Mapping
 from time import monotonic
 
 from keywright.config import Settings
-from keywright.core.errors import (
-    KeywrightError,
-    OtherProductKey,
-    RateLimited,
-    TooManyChanges,
-    TooManyKeptAnswers,
-    TooManyTrials,
-    UnknownLicense,
-)
+from keywright.core import errors as e
 from keywright.http.answer import Headers
 from keywright.http.middleware.attempts import Attempt, Attempts, digest
 from keywright.http.middleware.authentication import Authentication
@@ -43,13 +35,13 @@ class CallLimits:
         self.keys = Attempts(settings.unknown_key_limit)
         self.malformed = RateLimit(settings.bad_request_limit)
         self.license_changes = RateLimit(
-            settings.license_change_limit, burst=LICENSE_BURST, error=TooManyChanges
+            settings.license_change_limit, burst=LICENSE_BURST, error=e.TooManyChanges
         )
         self.address_changes = RateLimit(
-            settings.address_change_limit, burst=ADDRESS_BURST, error=TooManyChanges
+            settings.address_change_limit, burst=ADDRESS_BURST, error=e.TooManyChanges
         )
-        self.kept_answers = RateLimit(_KEPT_LIMIT, burst=KEPT_BURST, error=TooManyKeptAnswers)
-        self.trials = RateLimit(settings.trial_limit, period=_HOUR, error=TooManyTrials)
+        self.kept_answers = RateLimit(_KEPT_LIMIT, burst=KEPT_BURST, error=e.TooManyKeptAnswers)
+        self.trials = RateLimit(settings.trial_limit, period=_HOUR, error=e.TooManyTrials)
 
     async def begin(self, call: Call, *, takes_place: bool) -> None:
         """Take the tokens of a core call. Raises ``RateLimited``; call ``end`` after that, too."""
@@ -78,7 +70,7 @@ class CallLimits:
         """
         try:
             charge.for_success = _take(self.trials, address)
-        except TooManyTrials as limited:
+        except e.TooManyTrials as limited:
             charge.for_unknown = _take(self.keys.limit, address)
             call.limited = limited
 
@@ -86,7 +78,9 @@ class CallLimits:
         if not call.is_behind_unknown_proxy:
             charge.for_kept_answer = _take(self.kept_answers, address)
 
-    def end(self, call: Call, error: KeywrightError | None, answer_size: int = 0) -> KeywrightError | None:
+    def end(
+        self, call: Call, error: e.KeywrightError | None, answer_size: int = 0
+    ) -> e.KeywrightError | None:
         """Give back the tokens that the call did not use up; ``answer_size`` is in bytes. Returns the error
         to answer with: ``RateLimited`` instead after too many malformed requests.
         """
@@ -96,7 +90,7 @@ class CallLimits:
         if charge is not None:
             is_success = error is None and not call.is_replayed and not call.is_key_unknown
             is_looked_up = (
-                is_success or call.is_key_unknown or type(error) in (UnknownLicense, OtherProductKey)
+                is_success or call.is_key_unknown or type(error) in (e.UnknownLicense, e.OtherProductKey)
             )
             self.keys.end(charge.attempt, is_right=is_success if is_looked_up else None)
             has_paid = bool(charge.for_malformed)
@@ -115,11 +109,11 @@ class CallLimits:
             return self._count_malformed(call, None if charge is None else charge.attempt) or error
         return error
 
-    def _count_malformed(self, call: Call, attempt: Attempt | None) -> RateLimited | None:
+    def _count_malformed(self, call: Call, attempt: Attempt | None) -> e.RateLimited | None:
         """Take the token for a malformed request, which did not pay before it was read."""
         try:
             self.malformed.take(monotonic(), _malformed_source(call, attempt))
-        except RateLimited as limited:
+        except e.RateLimited as limited:
             return limited
         return None
 

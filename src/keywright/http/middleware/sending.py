@@ -10,14 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Send
 
-from keywright.core.errors import (
-    FateUnknown,
-    Fault,
-    KeywrightError,
-    MethodNotAllowed,
-    NoSuchAddress,
-    ShuttingDown,
-)
+from keywright.core import errors as e
 from keywright.http.answer import COMMON_HEADERS, Answer, ErrorWriter, to_response
 from keywright.http.middleware.call import Call
 
@@ -26,15 +19,15 @@ log = logging.getLogger(__name__)
 Handler = Callable[[Request, Exception], Awaitable[Response]]
 
 
-def to_keywright_error(problem: BaseException, call: Call) -> KeywrightError:
+def to_keywright_error(problem: BaseException, call: Call) -> e.KeywrightError:
     """The error to answer the call with. An unexpected exception is logged."""
-    if isinstance(problem, KeywrightError):
+    if isinstance(problem, e.KeywrightError):
         return problem
     if isinstance(problem, asyncio.CancelledError):
         # The server stops and waits no longer. A call that the desk has not begun changes nothing.
-        return FateUnknown() if call.is_change and call.is_begun else ShuttingDown()
+        return e.FateUnknown() if call.is_change and call.is_begun else e.ShuttingDown()
     log.error("an unexpected error", exc_info=problem)
-    return Fault()
+    return e.Fault()
 
 
 def exception_handlers(write_error: ErrorWriter) -> Mapping[type[Exception], Handler]:
@@ -43,11 +36,11 @@ def exception_handlers(write_error: ErrorWriter) -> Mapping[type[Exception], Han
     async def refuse(_request: Request, problem: Exception) -> Response:
         if isinstance(problem, HTTPException) and problem.status_code == 405:
             allowed = (problem.headers or {}).get("Allow", "")
-            return to_response(write_error(MethodNotAllowed(tuple(allowed.split(", ")))))
-        return to_response(write_error(NoSuchAddress()))
+            return to_response(write_error(e.MethodNotAllowed(tuple(allowed.split(", ")))))
+        return to_response(write_error(e.NoSuchAddress()))
 
     async def fail(_request: Request, _problem: Exception) -> Response:
-        return to_response(write_error(Fault()))
+        return to_response(write_error(e.Fault()))
 
     return {HTTPException: refuse, Exception: fail}
 

@@ -10,14 +10,7 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from keywright.core.errors import (
-    CustomerSignInOver,
-    InvalidLicenseKey,
-    KeywrightError,
-    NotClaimable,
-    Refusal,
-    TooMuchStored,
-)
+from keywright.core import errors as e
 from keywright.core.parsing import parse_name
 from keywright.http.pages.formats import _
 from keywright.http.portal.page import Needs, Page
@@ -28,16 +21,7 @@ from keywright.licensing.licenses.keys import MAX_KEY_LENGTH
 from keywright.licensing.licenses.model import License
 from keywright.maintenance.personal_data import find_customer_data
 from keywright.provisioning.customers import CustomerFields, UpdateCustomer, parse_email
-from keywright.provisioning.portal.model import (
-    AskToSignIn,
-    ClaimWithCode,
-    EndPortalSession,
-    EnterCode,
-    FollowMailedLink,
-    FollowPortalLink,
-    MailKeys,
-    RequestErasure,
-)
+from keywright.provisioning.portal import model as portal_model
 from keywright.provisioning.portal.store import browser_mark, find_marked
 
 _MAX_CODE, _MAX_TOKEN = 20, 100
@@ -55,7 +39,7 @@ def ask_for_code(request: PortalRequest) -> Response:
     key = request.form.get("key", "")
     if key:
         request.take("key", key)
-    command = AskToSignIn(
+    command = portal_model.AskToSignIn(
         context=request.context,
         email=email,
         key=key.strip()[:MAX_KEY_LENGTH] or None,
@@ -79,7 +63,7 @@ def enter_code(request: PortalRequest) -> Response:
     token, key = new_session_token(), request.form.get("key", "")
     try:
         customer_id, license = _submit_code(request, asked, hash_session_token(token))
-    except (InvalidLicenseKey, NotClaimable):
+    except (e.InvalidLicenseKey, e.NotClaimable):
         return request.render("claim.html", status=403, email=email, has_error=False, is_wrong=True)
     if customer_id is None:
         return request.render("code.html", status=403, email=email, key=key, is_wrong=True)
@@ -96,9 +80,11 @@ def _submit_code(
     code = request.form.get("code", "")[:_MAX_CODE]
     fields: dict[str, Any] = {"sign_in_ids": asked, "code": code, "token_hash": token_hash}
     if not request.form.get("key", ""):
-        return request.change(EnterCode(context=request.context, **fields)), None
+        return request.change(portal_model.EnterCode(context=request.context, **fields)), None
     language = request.language.code
-    claim = ClaimWithCode(context=request.context, license=request.read_key(), language=language, **fields)
+    claim = portal_model.ClaimWithCode(
+        context=request.context, license=request.read_key(), language=language, **fields
+    )
     license: License | None = request.change(claim)
     return (None if license is None else license.customer_id), license
 
@@ -119,10 +105,10 @@ def open_mailed_link(request: PortalRequest) -> Response:
     is_right = request.ask(lambda tx: is_link_token(tx.key_ring, number, link))
     taken = request.take("mailed", number) if is_right else request.take("link")
     if not is_right:
-        raise CustomerSignInOver
+        raise e.CustomerSignInOver
     token = new_session_token()
     customer_id = request.change(
-        FollowMailedLink(
+        portal_model.FollowMailedLink(
             context=request.context,
             sign_in_id=int(number),
             link_token=link,
@@ -141,13 +127,13 @@ def open_portal_link(request: PortalRequest) -> Response:
     taken = request.take("link", link)
     try:
         customer_id = request.change(
-            FollowPortalLink(
+            portal_model.FollowPortalLink(
                 context=request.context,
                 link_hash=hash_session_token(link),
                 token_hash=hash_session_token(token),
             )
         )
-    except CustomerSignInOver as error:
+    except e.CustomerSignInOver as error:
         return request.error_page(error)
     request.site.limits.give_back(taken)
     return _go_on(request, customer_id, token)
@@ -156,7 +142,7 @@ def open_portal_link(request: PortalRequest) -> Response:
 def sign_out(request: PortalRequest) -> Response:
     """End the session."""
     if request.browser.customer is not None:
-        command = EndPortalSession(
+        command = portal_model.EndPortalSession(
             context=request.context, token_hash=hash_session_token(request.browser.token)
         )
         request.change(command)
@@ -177,7 +163,9 @@ def mail_lost_keys(request: PortalRequest) -> Response:
             "lost_keys.html", status=422, has_error=True, email=request.form.get("email", "")
         )
     _take_for_mail(request)
-    request.change(MailKeys(context=request.context, email=email, language=request.language.code))
+    request.change(
+        portal_model.MailKeys(context=request.context, email=email, language=request.language.code)
+    )
     return request.render("keys_mailed.html", email=email)
 
 
@@ -226,7 +214,7 @@ def _find_mark(request: PortalRequest) -> str:
 def _read_email(request: PortalRequest) -> str | None:
     try:
         return parse_email(request.form.get("email", ""))
-    except (ValueError, KeywrightError):
+    except (ValueError, e.KeywrightError):
         return None
 
 
@@ -275,7 +263,7 @@ def save_account(request: PortalRequest) -> Response:
     change = UpdateCustomer(context=request.context, id=request.customer.id, fields=CustomerFields(**changes))
     try:
         request.change(change)
-    except Refusal as error:
+    except e.Refusal as error:
         return request.refuse(_HERE, error)
     return request.redirect(_HERE, _("Saved."))
 
@@ -286,7 +274,7 @@ def mail_keys(request: PortalRequest) -> Response:
     if email is None:
         return request.redirect(_HERE, _("We do not have an e-mail address for you."), is_error=True)
     request.take("mail", email)
-    command = MailKeys(context=request.context, email=email, language=request.language.code)
+    command = portal_model.MailKeys(context=request.context, email=email, language=request.language.code)
     request.change(command)
     return request.redirect(_HERE, _("Your license keys are on their way to %(email)s.", email=email))
 
@@ -297,7 +285,7 @@ def export(request: PortalRequest) -> Response:
     request.take("export", str(number))
     try:
         found = request.ask(lambda tx: find_customer_data(tx, number, for_customer=True))
-    except TooMuchStored as error:
+    except e.TooMuchStored as error:
         return request.refuse(_HERE, error)
     content = msgspec.json.format(msgspec.json.encode(found), indent=2)
     return request.download("my-data.json", content, "application/json")
@@ -308,7 +296,7 @@ def ask_for_erasure(request: PortalRequest) -> Response:
     if not request.is_post:
         return request.render("erase.html")
     request.take("erase", str(request.customer.id))
-    request.change(RequestErasure(context=request.context, customer_id=request.customer.id))
+    request.change(portal_model.RequestErasure(context=request.context, customer_id=request.customer.id))
     return request.redirect(
         _HERE, _("Your request has been passed on. You will hear from us within a month.")
     )
@@ -317,7 +305,9 @@ def ask_for_erasure(request: PortalRequest) -> Response:
 def withdraw_erasure(request: PortalRequest) -> Response:
     """Keep the data after all."""
     request.take("erase", str(request.customer.id))
-    command = RequestErasure(context=request.context, customer_id=request.customer.id, is_withdrawn=True)
+    command = portal_model.RequestErasure(
+        context=request.context, customer_id=request.customer.id, is_withdrawn=True
+    )
     request.change(command)
     return request.redirect(_HERE, _("Your data will be kept."))
 

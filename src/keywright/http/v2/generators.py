@@ -10,14 +10,7 @@ from keywright.http.middleware.call import Call
 from keywright.http.v2 import parameters, wire
 from keywright.http.v2.parameters import MAX_GENERATED, MAX_TEXT_LENGTH
 from keywright.licensing.licenses.model import Status, parse_status
-from keywright.provisioning.policies.model import (
-    CreatePolicy,
-    DeletePolicy,
-    GenerateLicenses,
-    GetPolicy,
-    ListPolicies,
-    UpdatePolicy,
-)
+from keywright.provisioning.policies import model as policy_model
 
 _REQUIRED = ("name", "charset", "chunks", "chunk_length")
 _TEXTS = ("separator", "prefix", "suffix")
@@ -32,7 +25,7 @@ async def list_generators(call: Call) -> Answer:
 
     All generators, oldest first.
     """
-    answer = await call.desk.query(ListPolicies(only_product_id=call.only_product_id), call)
+    answer = await call.desk.query(policy_model.ListPolicies(only_product_id=call.only_product_id), call)
     if not answer:
         raise e.NoPolicies
     return Answer(200, wire.generators(answer))
@@ -43,7 +36,7 @@ async def get_generator(call: Call) -> Answer:
 
     One generator.
     """
-    query = GetPolicy(policy_id=_number(call), only_product_id=call.only_product_id)
+    query = policy_model.GetPolicy(policy_id=_number(call), only_product_id=call.only_product_id)
     return await call.ask(query, wire.generator)
 
 
@@ -59,7 +52,7 @@ async def create_generator(call: Call) -> Answer:
             raise e.PolicyFieldMissing(name)
     values = _values(asked)
     terms = _terms(values)
-    command = CreatePolicy(
+    command = policy_model.CreatePolicy(
         context=call.context,
         is_weak_allowed=True,
         only_product_id=call.only_product_id,
@@ -78,7 +71,7 @@ async def update_generator(call: Call) -> Answer:
     changes = _values(call.parameters)
     if not changes:
         raise e.NothingToChange
-    command = UpdatePolicy(
+    command = policy_model.UpdatePolicy(
         context=call.context,
         policy_id=number,
         terms=_terms(changes),
@@ -94,7 +87,7 @@ async def delete_generator(call: Call) -> Answer:
 
     The licenses that it created stay.
     """
-    command = DeletePolicy(
+    command = policy_model.DeletePolicy(
         context=call.context, policy_id=_number(call), only_product_id=call.only_product_id
     )
     return await call.change(command, wire.nothing)
@@ -110,7 +103,7 @@ async def generate(call: Call) -> Answer:
     if "amount" not in given:
         raise e.InvalidParameters({"amount": _AMOUNT_REASON})
     parameters.require_own_product(call, given)
-    command = GenerateLicenses(
+    command = policy_model.GenerateLicenses(
         context=call.context,
         policy_id=number,
         only_product_id=call.only_product_id,

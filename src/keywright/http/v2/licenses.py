@@ -26,15 +26,7 @@ from keywright.licensing.activations.model import (
     Validate,
 )
 from keywright.licensing.licenses import keys
-from keywright.licensing.licenses.model import (
-    CreateLicense,
-    DeleteLicense,
-    LicenseCommand,
-    LicenseFilter,
-    Status,
-    UpdateLicense,
-    parse_status,
-)
+from keywright.licensing.licenses import model as license_model
 
 _PIECE = 100
 #: How long a list that has begun waits before it asks again when too many calls wait, in seconds.
@@ -47,7 +39,7 @@ _PARSERS: dict[str, Any] = {
     "order_id": parsing.parse_integer,
     "product_id": parsing.parse_integer,
     "user_id": parsing.parse_integer,
-    "status": parse_status,
+    "status": license_model.parse_status,
     "expires_at": parsing.parse_time,
     "valid_for": parsing.parse_days,
     "times_activated_max": parsing.parse_limit,
@@ -73,7 +65,7 @@ async def activate(call: Call) -> Answer:
     asked = call.parameters
     token = _token(asked)
     if token is not None:
-        command: LicenseCommand = Reactivate(**_fields(call), token=token)
+        command: license_model.LicenseCommand = Reactivate(**_fields(call), token=token)
     else:
         given = parameters.read(asked, _ACTIVATION_PARSERS)
         command = Activate(**_fields(call), label=given.get("label"), meta_data=given.get("meta"))
@@ -153,9 +145,9 @@ async def create_license(call: Call) -> Answer:
     """
     asked = call.parameters
     key = _license_key(asked)
-    changes = {"status": Status.ACTIVE, "product_id": call.only_product_id} | _changes(asked)
+    changes = {"status": license_model.Status.ACTIVE, "product_id": call.only_product_id} | _changes(asked)
     parameters.require_own_product(call, changes)
-    command = CreateLicense(context=call.context, key=key, **changes)
+    command = license_model.CreateLicense(context=call.context, key=key, **changes)
     return await call.change(command, wire.license_alone)
 
 
@@ -179,7 +171,9 @@ async def update_license(call: Call) -> Answer:
     if "expires_at" in asked:
         changes.setdefault("valid_for_days", None)
     parameters.require_own_product(call, changes)
-    return await call.change(UpdateLicense(**_fields(call), changes=changes), wire.license_alone)
+    return await call.change(
+        license_model.UpdateLicense(**_fields(call), changes=changes), wire.license_alone
+    )
 
 
 async def delete_license(call: Call) -> Answer:
@@ -187,7 +181,7 @@ async def delete_license(call: Call) -> Answer:
 
     Deletes the license and its activations.
     """
-    return await call.change(DeleteLicense(**_fields(call)), wire.nothing)
+    return await call.change(license_model.DeleteLicense(**_fields(call)), wire.nothing)
 
 
 def _fields(call: Call) -> dict[str, Any]:
@@ -240,19 +234,19 @@ def _by_field(values: Mapping[str, Any]) -> dict[str, Any]:
     return {_FIELDS.get(name, name): value for name, value in values.items()}
 
 
-def _filter(query: Mapping[str, Any]) -> LicenseFilter:
+def _filter(query: Mapping[str, Any]) -> license_model.LicenseFilter:
     parsers: dict[str, Any] = dict.fromkeys(_FILTERS, parsing.parse_integer)
     values = parameters.read(query, parsers)
     if "status" in query:
         try:
-            values["status"] = parse_status(query["status"])
+            values["status"] = license_model.parse_status(query["status"])
         except e.InvalidStatus:
-            names = ", ".join(one.name.lower() for one in Status)
+            names = ", ".join(one.name.lower() for one in license_model.Status)
             raise e.InvalidParameters({"status": f"must be one of {names}"}) from None
-    return LicenseFilter(**_by_field(values))
+    return license_model.LicenseFilter(**_by_field(values))
 
 
-async def _page(call: Call, where: LicenseFilter) -> Answer:
+async def _page(call: Call, where: license_model.LicenseFilter) -> Answer:
     numbers = parameters.read(call.parameters, {"page": _page_number, "per_page": _page_size})
     page, per_page = numbers.get("page", 1), numbers.get("per_page", _DEFAULT_PER_PAGE)
     query = ListLicenses(where=where, page=page, per_page=per_page)
@@ -300,7 +294,7 @@ def _address_of_page(call: Call, number: int) -> str:
 
 
 async def _stream(
-    call: Call, where: LicenseFilter, first: tuple[LicenseRecord, ...]
+    call: Call, where: license_model.LicenseFilter, first: tuple[LicenseRecord, ...]
 ) -> AsyncGenerator[bytes, None]:
     """The list piece by piece, each read in a transaction of its own: no call waits for the whole list, and
     the whole list is never in memory.
@@ -314,7 +308,7 @@ async def _stream(
     yield b"]}"
 
 
-def _piece(where: LicenseFilter, after_id: int) -> FindLicenses:
+def _piece(where: license_model.LicenseFilter, after_id: int) -> FindLicenses:
     return FindLicenses(where=where, after_id=after_id, limit=_PIECE)
 
 

@@ -15,18 +15,7 @@ from keywright.http.v3.route import JSON_TYPE, JWT_TYPE, Route
 from keywright.http.v3.signed import change, content_of_granted, sign
 from keywright.identity.model import Permissions
 from keywright.licensing.activations import devices
-from keywright.licensing.activations.model import (
-    ActivateDevice,
-    Activation,
-    DeactivateDevice,
-    Device,
-    DevicePlace,
-    KeepOffline,
-    LicenseView,
-    PlaceChange,
-    ProgramCommand,
-    ReleasedPlace,
-)
+from keywright.licensing.activations import model as activation_model
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.rules import CHECK_SECONDS, terms_of
 from keywright.licensing.validation import Code, Validated, ValidateLicense
@@ -79,7 +68,7 @@ async def validate(call: Call, body: schemas.Validate) -> Answer:
 
 
 async def _keep_offline(
-    call: Call, found: Validated, activation: Activation, ends_at: datetime | None
+    call: Call, found: Validated, activation: activation_model.Activation, ends_at: datetime | None
 ) -> datetime | None:
     """Record the end of the answer's validity before it leaves, and return it. None where the device
     holds no place any more.
@@ -88,9 +77,11 @@ async def _keep_offline(
     license, now = found.view.license, call.now
     if devices.keep_offline(activation, terms_of(license), ends_at, now) is activation:
         return ends_at or now
-    command = KeepOffline(context=call.context, license=license.id, token=activation.token, ends_at=ends_at)
+    command = activation_model.KeepOffline(
+        context=call.context, license=license.id, token=activation.token, ends_at=ends_at
+    )
     try:
-        kept: Activation | None = await call.desk.execute(command)
+        kept: activation_model.Activation | None = await call.desk.execute(command)
     except UnknownLicenseId:
         return None
     except Unavailable:
@@ -145,7 +136,7 @@ def _write_validation(call: Call, found: Validated) -> Answer:
     )
 
 
-def _new_version(body: schemas.Validate, activation: Activation | None) -> str | None:
+def _new_version(body: schemas.Validate, activation: activation_model.Activation | None) -> str | None:
     """The program's version, where the device had another one."""
     return None if activation is None or body.app_version == activation.app_version else body.app_version
 
@@ -169,11 +160,13 @@ async def activate(call: Call, body: schemas.Activate) -> Answer:
     for updates and download them. An earlier token stays valid for seven days.
     """
     caller = call.caller
-    command = ActivateDevice(
+    command = activation_model.ActivateDevice(
         context=call.context,
         license=body.license_key,
         only_product_id=call.only_product_id,
-        device=Device(body.fingerprint, body.name, body.platform, body.app_version, body.metadata),
+        device=activation_model.Device(
+            body.fingerprint, body.name, body.platform, body.app_version, body.metadata
+        ),
         token=body.token,
         product=body.product,
         built_at=body.built_at,
@@ -185,8 +178,8 @@ async def activate(call: Call, body: schemas.Activate) -> Answer:
     )
     now, nonce = call.now, body.nonce
 
-    def write(place: DevicePlace) -> Answer:
-        is_new = place.change is PlaceChange.NEW
+    def write(place: activation_model.DevicePlace) -> Answer:
+        is_new = place.change is activation_model.PlaceChange.NEW
         shown = schemas.Activated(
             show_activation(place.activation, now),
             show_license(place.view, now),
@@ -197,10 +190,10 @@ async def activate(call: Call, body: schemas.Activate) -> Answer:
             place.update_token,
         )
         answer = _answer(shown, place, status=201 if is_new else 200)
-        answer.is_unchanged = place.change is PlaceChange.KEPT and place.update_token is None
+        answer.is_unchanged = place.change is activation_model.PlaceChange.KEPT and place.update_token is None
         return answer
 
-    def build_content(place: DevicePlace) -> SignedContent:
+    def build_content(place: activation_model.DevicePlace) -> SignedContent:
         shown = show_signed_license(place.view, now)
         removed = show_removed(place.removed)
         content = content_of_granted(
@@ -217,18 +210,18 @@ async def deactivate(call: Call, body: schemas.Deactivate) -> Answer:
     Gives up the place of the device with this `fingerprint` or `token`, whatever the state of the license. A
     place that was given up before is no error: `was_active` is false then.
     """
-    command = DeactivateDevice(
+    command = activation_model.DeactivateDevice(
         context=call.context,
         license=body.license_key,
         only_product_id=call.only_product_id,
-        device=Device(body.fingerprint),
+        device=activation_model.Device(body.fingerprint),
         token=body.token,
         product=body.product,
     )
     require_device(command)
     now, nonce = call.now, body.nonce
 
-    def write(place: ReleasedPlace) -> Answer:
+    def write(place: activation_model.ReleasedPlace) -> Answer:
         shown = schemas.Deactivated(
             show_activation(place.activation, now), show_license(place.view, now), place.was_active, nonce
         )
@@ -239,13 +232,15 @@ async def deactivate(call: Call, body: schemas.Deactivate) -> Answer:
     return await call.change(command, write)
 
 
-def require_device(command: ProgramCommand) -> None:
+def require_device(command: activation_model.ProgramCommand) -> None:
     """Raise ``InvalidBody`` where no device is named."""
     if not command.is_device_named:
         raise InvalidBody([FieldError("/fingerprint", "missing", "is missing, and so is token")])
 
 
-def _answer(shown: Any, place: DevicePlace | ReleasedPlace, *, status: int = 200) -> Answer:
+def _answer(
+    shown: Any, place: activation_model.DevicePlace | activation_model.ReleasedPlace, *, status: int = 200
+) -> Answer:
     return Answer(status, encode(shown), license_id=place.view.license.id, activation_id=place.activation.id)
 
 
@@ -303,7 +298,7 @@ ROUTES = (
 )
 
 
-def show_activation(one: Activation, now: datetime) -> schemas.ClientActivation:
+def show_activation(one: activation_model.Activation, now: datetime) -> schemas.ClientActivation:
     """The record of the device that calls."""
     return schemas.ClientActivation(
         one.id,
@@ -319,6 +314,6 @@ def show_activation(one: Activation, now: datetime) -> schemas.ClientActivation:
     )
 
 
-def entitlements_of(view: LicenseView) -> tuple[str, ...]:
+def entitlements_of(view: activation_model.LicenseView) -> tuple[str, ...]:
     """The features that the license includes."""
     return () if view.license.terms is None else license_rules.terms_of(view.license).entitlements

@@ -15,16 +15,7 @@ import msgspec
 from msgspec import Struct, inspect
 from msgspec.structs import FieldInfo, fields
 
-from keywright.core.errors import (
-    BodyUnreadable,
-    FieldError,
-    InvalidBody,
-    InvalidFields,
-    InvalidQuery,
-    UnknownParameters,
-    ValueCode,
-    ValueRefusal,
-)
+from keywright.core import errors as e
 from keywright.core.fields import Finish, build_finish, is_struct, split_type, strip_annotations
 from keywright.http.v3.fields import join_pointer
 from keywright.licensing.terms.model import Terms
@@ -42,7 +33,7 @@ def parse_idempotency_key(header: bytes) -> str:
     key = header if quoted is None else _ESCAPED.sub(rb"\1", quoted[1])
     if not 1 <= len(key) <= _MAX_LENGTH or (quoted is None and not _BARE.fullmatch(key)):
         detail = f"must be 1 to {_MAX_LENGTH} visible ASCII characters, bare or in quotation marks"
-        raise InvalidQuery([FieldError("Idempotency-Key", "invalid", detail)])
+        raise e.InvalidQuery([e.FieldError("Idempotency-Key", "invalid", detail)])
     return key.decode()
 
 
@@ -50,7 +41,7 @@ AnyStruct = TypeVar("AnyStruct", bound=Struct)
 
 _MAX_PAIRS = 1000
 #: What msgspec or ``Parse`` raise for a wrong value.
-_REFUSED = (msgspec.ValidationError, ValueError, ValueRefusal)
+_REFUSED = (msgspec.ValidationError, ValueError, e.ValueRefusal)
 _UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeError)
 
 
@@ -65,15 +56,15 @@ class StructDecoder(Generic[AnyStruct]):
         try:
             value = self._json.decode(body)
         except msgspec.ValidationError:
-            raise InvalidBody(self._list_errors(body)) from None
+            raise e.InvalidBody(self._list_errors(body)) from None
         except _UNREADABLE:
-            raise BodyUnreadable from None
+            raise e.BodyUnreadable from None
         if b"\\u0000" in body and (errors := self._list_errors(body)):
-            raise InvalidBody(errors)
+            raise e.InvalidBody(errors)
         try:
             return value if self._finish is None else self._finish(value)
         except _REFUSED:
-            raise InvalidBody(self._list_errors(body)) from None
+            raise e.InvalidBody(self._list_errors(body)) from None
 
     def decode_form(self, body: bytes) -> AnyStruct:
         """A form (``application/x-www-form-urlencoded``); lists and objects are in it as JSON.
@@ -87,8 +78,8 @@ class StructDecoder(Generic[AnyStruct]):
                 for name, value in pairs
             }
         except (ValueError, *_UNREADABLE):
-            raise BodyUnreadable from None
-        return self._convert(sent, InvalidBody, _list_repeated(pairs, InvalidBody))
+            raise e.BodyUnreadable from None
+        return self._convert(sent, e.InvalidBody, _list_repeated(pairs, e.InvalidBody))
 
     def decode_query(self, query: bytes, *, is_closed: bool) -> AnyStruct:
         """Query parameters. Raises ``InvalidQuery`` with every error, and before it, if ``is_closed``,
@@ -98,10 +89,10 @@ class StructDecoder(Generic[AnyStruct]):
         if is_closed:
             require_known(pairs, self._names)
         sent = {name: value for name, value in pairs if name in self._names}
-        return self._convert(sent, InvalidQuery, _list_repeated(pairs, InvalidQuery))
+        return self._convert(sent, e.InvalidQuery, _list_repeated(pairs, e.InvalidQuery))
 
     def _convert(
-        self, sent: dict[str, Any], error: type[InvalidFields], errors: list[FieldError]
+        self, sent: dict[str, Any], error: type[e.InvalidFields], errors: list[e.FieldError]
     ) -> AnyStruct:
         is_storable = not any("\0" in one for one in sent.values() if isinstance(one, str))
         try:
@@ -112,11 +103,11 @@ class StructDecoder(Generic[AnyStruct]):
             pass
         raise error(errors + _as_places(list_wrong_values(self.struct, sent, is_strict=False), error))
 
-    def _list_errors(self, body: bytes) -> list[FieldError]:
+    def _list_errors(self, body: bytes) -> list[e.FieldError]:
         try:
             sent = msgspec.json.decode(body)
         except _UNREADABLE:
-            raise BodyUnreadable from None
+            raise e.BodyUnreadable from None
         return list_wrong_values(self.struct, sent)
 
     @cached_property
@@ -144,31 +135,31 @@ def split_query(query: bytes) -> list[tuple[str, str]]:
     """The parameters of a query; an empty one counts as not sent. Raises ``InvalidQuery``."""
     if query.count(b"&") >= _MAX_PAIRS:
         detail = f"must have at most {_MAX_PAIRS} parameters"
-        raise InvalidQuery([FieldError("", "too_long", detail)])
+        raise e.InvalidQuery([e.FieldError("", "too_long", detail)])
     try:
         return parse_qsl(query.decode(), errors="strict")
     except ValueError:
-        raise InvalidQuery([FieldError("", "invalid", "must be UTF-8")]) from None
+        raise e.InvalidQuery([e.FieldError("", "invalid", "must be UTF-8")]) from None
 
 
 def require_known(pairs: Iterable[tuple[str, str]], known: list[str]) -> None:
     """Raise ``UnknownParameters`` for those that are not known."""
     unknown = dict.fromkeys(name for name, _ in pairs if name not in known)
     if unknown:
-        raise UnknownParameters(
-            [FieldError(one, "unknown", describe_unknown(one, known)) for one in list(unknown)[:MAX_ERRORS]]
+        raise e.UnknownParameters(
+            [e.FieldError(one, "unknown", describe_unknown(one, known)) for one in list(unknown)[:MAX_ERRORS]]
         )
 
 
-def _list_repeated(pairs: list[tuple[str, str]], error: type[InvalidFields]) -> list[FieldError]:
+def _list_repeated(pairs: list[tuple[str, str]], error: type[e.InvalidFields]) -> list[e.FieldError]:
     counts = Counter(name for name, _ in pairs)
     repeated = [name for name, count in counts.items() if count > 1][:MAX_ERRORS]
     return _as_places(
-        [FieldError(join_pointer("", name), "invalid", "must be sent once") for name in repeated], error
+        [e.FieldError(join_pointer("", name), "invalid", "must be sent once") for name in repeated], error
     )
 
 
-def _as_places(errors: list[FieldError], error: type[InvalidFields]) -> list[FieldError]:
+def _as_places(errors: list[e.FieldError], error: type[e.InvalidFields]) -> list[e.FieldError]:
     """The errors with the names of parameters in place of JSON Pointers, unless they are of a body.
 
     Null is left out of what they must be: a query has none.
@@ -222,11 +213,11 @@ _encode = msgspec.json.Encoder().encode
 
 def list_wrong_values(
     kind: Any, value: Any, pointer: str = "", *, is_strict: bool = True
-) -> list[FieldError]:
+) -> list[e.FieldError]:
     """Every error of a value of this type, at most ``MAX_ERRORS``. Without ``is_strict``, texts stand for
     numbers and the like, as in a form.
     """
-    errors: list[FieldError] = []
+    errors: list[e.FieldError] = []
     _Search(errors, is_strict=is_strict).search(kind, value, pointer)
     return errors
 
@@ -240,7 +231,7 @@ def describe_unknown(name: str, known: list[str]) -> str:
 
 
 class _Search:
-    def __init__(self, errors: list[FieldError], *, is_strict: bool) -> None:
+    def __init__(self, errors: list[e.FieldError], *, is_strict: bool) -> None:
         self._errors = errors
         self._is_strict = is_strict
 
@@ -258,7 +249,7 @@ class _Search:
             self._check_whole(single, value, pointer, before)
         elif _is_too_long(single, value):
             # Nothing of it would be used; looking at every item costs more than the call is worth.
-            self._errors.append(FieldError(pointer, "too_long", f"must be {describe(kind)}"))
+            self._errors.append(e.FieldError(pointer, "too_long", f"must be {describe(kind)}"))
         elif get_origin(bare) is list and isinstance(value, list):
             self._search_items(bare, dict(enumerate(value)), pointer)
             self._check_whole(single, value, pointer, before)
@@ -276,10 +267,10 @@ class _Search:
                 self.search(known[name].type, one, join_pointer(pointer, name))
             elif is_closed and len(self._errors) < MAX_ERRORS:
                 detail = describe_unknown(name, list(known))
-                self._errors.append(FieldError(join_pointer(pointer, name[:200]), "unknown", detail))
+                self._errors.append(e.FieldError(join_pointer(pointer, name[:200]), "unknown", detail))
         for name, field in known.items():
             if field.required and name not in value:
-                self._errors.append(FieldError(join_pointer(pointer, name), "missing", "is missing"))
+                self._errors.append(e.FieldError(join_pointer(pointer, name), "missing", "is missing"))
 
     def _search_items(self, kind: Any, items: dict[Any, Any], pointer: str) -> None:
         for place, one in items.items():
@@ -294,19 +285,19 @@ class _Search:
         try:
             converted = msgspec.convert(value, kind, strict=self._is_strict)
         except msgspec.ValidationError as problem:
-            self._errors.append(FieldError(pointer, _code_of(str(problem)), f"must be {describe(kind)}"))
+            self._errors.append(e.FieldError(pointer, _code_of(str(problem)), f"must be {describe(kind)}"))
             return
         if b"\\u0000" in _encode(value):
-            self._errors.append(FieldError(pointer, "invalid", "must have no null characters"))
+            self._errors.append(e.FieldError(pointer, "invalid", "must have no null characters"))
         # In a form, the text null is None.
         elif converted is not None and (finish := build_finish(kind)) is not None:
             try:
                 finish(converted)
             except ValueError as reason:
-                self._errors.append(FieldError(pointer, "invalid", str(reason)))
-            except ValueRefusal as refusal:
+                self._errors.append(e.FieldError(pointer, "invalid", str(reason)))
+            except e.ValueRefusal as refusal:
                 detail = f"is refused: {refusal.fill(refusal.sentence)}"
-                self._errors.append(FieldError(pointer, "invalid", detail))
+                self._errors.append(e.FieldError(pointer, "invalid", detail))
 
 
 def _is_too_long(kind: Any, value: Any) -> bool:
@@ -320,7 +311,7 @@ def _fields_of(struct: type[msgspec.Struct]) -> dict[str, FieldInfo]:
     return {one.encode_name: one for one in fields(struct)}
 
 
-def _code_of(message: str) -> ValueCode:
+def _code_of(message: str) -> e.ValueCode:
     """The kind of an error from msgspec's message."""
     if ", got `" in message:
         return "wrong_type"

@@ -15,22 +15,13 @@ from keywright.http.v3.route import JSON_TYPE, JWT_TYPE, Route
 from keywright.http.v3.schemas import Page
 from keywright.http.v3.signed import change, content_of_granted
 from keywright.licensing.activations.model import Device, LicenseView
+from keywright.licensing.leases import model as lease_model
 from keywright.licensing.leases import rules
-from keywright.licensing.leases.model import (
-    EndLease,
-    GrantedLease,
-    Lease,
-    ListLeases,
-    ReleasedLease,
-    ReleaseLease,
-    RenewLease,
-    TakeLease,
-)
 from keywright.signing.explanation import ClientLicense, show_license
 from keywright.signing.rules import SignedContent, hash_key
 
 
-def show(lease: Lease, now: datetime) -> client_schemas.Lease:
+def show(lease: lease_model.Lease, now: datetime) -> client_schemas.Lease:
     """A lease as vendors see it."""
     number = lease.activation_id
     return client_schemas.Lease(
@@ -52,9 +43,9 @@ async def take_lease(call: Call, body: client_schemas.TakeLease) -> Answer:
 
     When all are held, `retry_after_seconds` is the longest time until the next one ends.
     """
-    command = TakeLease(**_named(call, body), holder=body.holder, seconds=body.seconds)
+    command = lease_model.TakeLease(**_named(call, body), holder=body.holder, seconds=body.seconds)
 
-    def write(granted: GrantedLease) -> Answer:
+    def write(granted: lease_model.GrantedLease) -> Answer:
         shown = client_schemas.TakenLease(_show(granted), _show_license(call, granted), body.nonce)
         return _answer(shown, granted, status=201 if granted.leased.is_new else 200)
 
@@ -67,9 +58,9 @@ async def renew_lease(call: Call, body: client_schemas.RenewLease) -> Answer:
     The lease is held for `seconds` more, from now on. A lease that has ended is taken again if one is free:
     `was_lost` is true then, for another holder may have had it meanwhile.
     """
-    command = RenewLease(**_named(call, body), lease_id=body.lease_id, seconds=body.seconds)
+    command = lease_model.RenewLease(**_named(call, body), lease_id=body.lease_id, seconds=body.seconds)
 
-    def write(granted: GrantedLease) -> Answer:
+    def write(granted: lease_model.GrantedLease) -> Answer:
         license, was_lost = _show_license(call, granted), granted.leased.was_lost
         return _answer(client_schemas.RenewedLease(_show(granted), was_lost, license, body.nonce), granted)
 
@@ -82,9 +73,9 @@ async def release_lease(call: Call, body: client_schemas.ReleaseLease) -> Answer
     It is free at once, whatever the state of the license. A lease that was released before, or that has
     ended, is no error: `was_held` is false then.
     """
-    command = ReleaseLease(**_named(call, body), lease_id=body.lease_id)
+    command = lease_model.ReleaseLease(**_named(call, body), lease_id=body.lease_id)
 
-    def write(released: ReleasedLease) -> Answer:
+    def write(released: lease_model.ReleasedLease) -> Answer:
         license = _show_counted(call, released.view, released.count)
         shown = client_schemas.ReleasedLease(released.was_held, license, body.nonce)
         is_unchanged = not released.was_held
@@ -98,7 +89,7 @@ async def list_leases(call: Call, query: ListQuery) -> Answer:
 
     The newest first, with the last of those that ended without being released, also by the vendor.
     """
-    asked = ListLeases(
+    asked = lease_model.ListLeases(
         license_id=call.path["license_id"],
         before=lists.read_cursor(call, tuple[lists.Number, client_schemas.LeaseId]),
         limit=query.limit + 1,
@@ -106,7 +97,7 @@ async def list_leases(call: Call, query: ListQuery) -> Answer:
         is_counted=query.count,
     )
 
-    def position_of(lease: Lease) -> tuple[int, str]:
+    def position_of(lease: lease_model.Lease) -> tuple[int, str]:
         return int(lease.created_at.timestamp()), lease.lease_id
 
     return await call.ask(
@@ -123,7 +114,7 @@ async def end_lease(call: Call) -> Answer:
     It is free at once. Its program gets `lease_lost` when it validates, and a renewal takes the lease
     again if one is free. A lease that has ended before stays so.
     """
-    command = EndLease(
+    command = lease_model.EndLease(
         context=call.context,
         license=call.path["license_id"],
         only_product_id=call.only_product_id,
@@ -146,12 +137,12 @@ def _named(call: Call, body: ProgramCall) -> dict[str, Any]:
     }
 
 
-def _show(granted: GrantedLease) -> client_schemas.ClientLease:
+def _show(granted: lease_model.GrantedLease) -> client_schemas.ClientLease:
     lease = granted.leased.lease
     return client_schemas.ClientLease(lease.lease_id, lease.expires_at, rules.renew_at(lease))
 
 
-def _content_of(call: Call, granted: GrantedLease) -> SignedContent:
+def _content_of(call: Call, granted: lease_model.GrantedLease) -> SignedContent:
     """The contents of the signed answer about a lease."""
     shown = _show_license(call, granted)
     shown.key_hash = hash_key(granted.view.license.key)
@@ -159,7 +150,7 @@ def _content_of(call: Call, granted: GrantedLease) -> SignedContent:
     return content_of_granted(call, granted.view, shown, activation=activation, now=call.now, lease=lease)
 
 
-def _show_license(call: Call, granted: GrantedLease) -> ClientLicense:
+def _show_license(call: Call, granted: lease_model.GrantedLease) -> ClientLicense:
     return _show_counted(call, granted.view, granted.leased.count)
 
 
@@ -169,7 +160,7 @@ def _show_counted(call: Call, view: LicenseView, count: int) -> ClientLicense:
     return license
 
 
-def _answer(shown: Any, granted: GrantedLease, *, status: int = 200) -> Answer:
+def _answer(shown: Any, granted: lease_model.GrantedLease, *, status: int = 200) -> Answer:
     return Answer(
         status,
         encode(shown),

@@ -12,15 +12,8 @@ from keywright.core.nouns import ListQuery
 from keywright.core.parsing import MAX_COUNT, MAX_ID
 from keywright.http.v3.answers import etag_of
 from keywright.http.v3.fields import Body, LicenseKey
+from keywright.licensing.licenses import model as license_model
 from keywright.licensing.licenses.model import License as StoredLicense
-from keywright.licensing.licenses.model import (
-    LicenseFields,
-    ShownFields,
-    State,
-    Status,
-    order_of,
-    own_fields,
-)
 from keywright.licensing.licenses.model import Order as StoredOrder
 from keywright.licensing.licenses.rules import grace_until, state, terms_of
 from keywright.licensing.management import ManagedLicense
@@ -43,7 +36,7 @@ class Order(Struct):
     index: Annotated[int, about("Counts the licenses of a line, from 0.", 0)] = 0
 
 
-class License(ShownFields, frozen=True):
+class License(license_model.ShownFields, frozen=True):
     """A license, as vendors see it."""
 
     id: Annotated[Id, about("The license's ID.", 17)]
@@ -99,9 +92,9 @@ def show_license(managed: ManagedLicense, now: datetime) -> License:
         customer_id=one.customer_id,
         trial_email=managed.trial_email,
         license_ref=managed.license_ref,
-        **own_fields(one),
-        order=show_order(order_of(one)),
-        status=Status(one.status).name.lower(),  # type: ignore[arg-type]
+        **license_model.own_fields(one),
+        order=show_order(license_model.order_of(one)),
+        status=license_model.Status(one.status).name.lower(),  # type: ignore[arg-type]
         state=state(one, now).value,
         expires_at=one.expires_at,
         grace_until=grace_until(one),
@@ -126,7 +119,7 @@ def show_order(order: StoredOrder) -> Order:
 def etag_of_license(license: StoredLicense) -> bytes:
     """The ``ETag`` of a license: what vendors change, without what programs and the clock do."""
     shown = show_license(ManagedLicense(license), license.created_at)
-    return etag_of(shown, state=State.VALID.value, activations=0, usage={}, updated_at=None)
+    return etag_of(shown, state=license_model.State.VALID.value, activations=0, usage={}, updated_at=None)
 
 
 Days = Annotated[int, Meta(ge=1, le=MAX_DAYS)]
@@ -157,7 +150,7 @@ class CustomerBody(Body):
     language: Annotated[Language | None, about("The language of a new customer's mails.", "pt-BR")] = None
 
 
-class NewLicense(LicenseFields):
+class NewLicense(license_model.LicenseFields):
     """A license to make."""
 
     policy_id: Annotated[Id | None, about("The policy to make it from.", 5)] = None
@@ -174,7 +167,7 @@ class NewLicense(LicenseFields):
     metadata: Annotated[Metadata | None, about("What you keep with it.", {"note": "gift"})] = None
 
 
-class LicenseChanges(LicenseFields):
+class LicenseChanges(license_model.LicenseFields):
     """Members to change; the others stay."""
 
     key: Annotated[LicenseKey | UnsetType, about("A new key; the old one is refused from now on.")] = UNSET

@@ -28,15 +28,7 @@ from keywright.http.v3.license_schemas import (
 )
 from keywright.http.v3.route import Route
 from keywright.http.v3.schemas import Page
-from keywright.licensing.licenses.model import (
-    OWN_FIELDS,
-    DeleteLicense,
-    ExtendLicense,
-    LicenseCommand,
-    Order,
-    Status,
-    UpdateLicense,
-)
+from keywright.licensing.licenses import model as license_model
 from keywright.licensing.management import ChangeAndShow, GetLicense, ManagedLicense
 from keywright.provisioning.licenses import CustomerReference, Issued, IssueLicenses, MoveLicense, RotateKey
 from keywright.search.filters import Order as ListOrder
@@ -67,7 +59,7 @@ async def create_license(call: Call, body: NewLicense) -> Answer:
     order = _build_order(body.order)
     command = IssueLicenses(
         context=call.context,
-        status=Status[body.status.upper()],
+        status=license_model.Status[body.status.upper()],
         quantity=body.quantity or 1,
         policy_id=body.policy_id,
         key=body.key,
@@ -78,7 +70,7 @@ async def create_license(call: Call, body: NewLicense) -> Answer:
         expires_at=None if body.expires_at is UNSET else body.expires_at,
         has_expiry=body.expires_at is not UNSET,
         metadata=parse_metadata(body.metadata),
-        fields={name: one for name, one in list_changes(body).items() if name in OWN_FIELDS},
+        fields={name: one for name, one in list_changes(body).items() if name in license_model.OWN_FIELDS},
         needs_known_product=True,
         only_product_id=call.only_product_id,
     )
@@ -103,9 +95,9 @@ async def list_licenses(call: Call, query: LicenseQuery) -> Answer:
     many match: with a `next_cursor` there are more.
     """
     order, is_backward = _ORDERS[query.sort]
-    number = Order(id=query.order_id).number
+    number = license_model.Order(id=query.order_id).number
     search = Search(
-        status=None if query.status is None else Status[query.status.upper()],
+        status=None if query.status is None else license_model.Status[query.status.upper()],
         product_id=query.product_id,
         policy_id=query.policy_id,
         customer_id=query.customer_id,
@@ -169,11 +161,11 @@ async def update_license(call: Call, body: LicenseChanges) -> Answer:
     if "order" in changes:
         merged["order"] = _order_changes(changes.pop("order"))
     if "status" in changes:
-        changes["status"] = Status[changes["status"].upper()]
+        changes["status"] = license_model.Status[changes["status"].upper()]
     fields = {"changes": changes, **merged, "precondition": call.precondition(etag_of_license)}
     if "policy_id" in moved:
         return await _change(call, MoveLicense(**call.about_license(), **fields, **moved))
-    return await _change(call, UpdateLicense(**call.about_license(), **fields))
+    return await _change(call, license_model.UpdateLicense(**call.about_license(), **fields))
 
 
 async def renew_license(call: Call, body: Renewal) -> Answer:
@@ -185,7 +177,7 @@ async def renew_license(call: Call, body: Renewal) -> Answer:
     if (body.days is None) is (body.until is None):
         detail = "either days or until must be sent"
         raise InvalidBody([FieldError("/days", "missing" if body.days is None else "invalid", detail)])
-    command = ExtendLicense(
+    command = license_model.ExtendLicense(
         **call.about_license(),
         days=body.days or 0,
         until=body.until,
@@ -210,11 +202,13 @@ async def delete_license(call: Call) -> Answer:
 
     Its activations go with it; its events stay.
     """
-    command = DeleteLicense(**call.about_license(), precondition=call.precondition(etag_of_license))
+    command = license_model.DeleteLicense(
+        **call.about_license(), precondition=call.precondition(etag_of_license)
+    )
     return await call.change(command, no_content)
 
 
-async def _change(call: Call, command: LicenseCommand) -> Answer:
+async def _change(call: Call, command: license_model.LicenseCommand) -> Answer:
     return await call.change(ChangeAndShow(context=call.context, change=command), _writer(call))
 
 
@@ -244,14 +238,14 @@ def _build_customer(body: CustomerBody | None) -> CustomerReference | None:
     return CustomerReference(body.id, body.email, body.name, body.language)
 
 
-def _build_order(body: OrderBody) -> Order:
-    return Order(**{name: one for name, one in _order_changes(body).items() if one is not None})
+def _build_order(body: OrderBody) -> license_model.Order:
+    return license_model.Order(**{name: one for name, one in _order_changes(body).items() if one is not None})
 
 
 def _order_changes(body: OrderBody | None) -> dict[str, Any]:
     """The members of an order that were sent; numbers as texts. None is the order of no shop."""
     if body is None:
-        return dict.fromkeys(Order.__struct_fields__)
+        return dict.fromkeys(license_model.Order.__struct_fields__)
     return {
         name: str(one) if name != "index" and one is not None else one
         for name, one in list_changes(body).items()

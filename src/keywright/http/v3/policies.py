@@ -16,19 +16,7 @@ from keywright.jobs import model
 from keywright.jobs.model import ApplyPolicy
 from keywright.licensing.terms.model import Terms
 from keywright.licensing.terms.rules import parse_term_name
-from keywright.provisioning.policies.model import (
-    CreatePolicy,
-    DeletePolicy,
-    FindPolicies,
-    GetPolicy,
-    NewPolicy,
-    Policy,
-    PolicyFields,
-    PolicyQuery,
-    PreviewTerms,
-    TermsPreview,
-    UpdatePolicy,
-)
+from keywright.provisioning.policies import model as policy_model
 
 _KEY_PATH = "key/"
 
@@ -66,7 +54,7 @@ class Applied(Struct):
     examples: Annotated[list[TermsExample] | UnsetType, about("Some that would change.")] = UNSET
 
 
-def show(policy: Policy) -> schemas.Policy:
+def show(policy: policy_model.Policy) -> schemas.Policy:
     """The policy as its answer."""
     return schemas.Policy(
         policy.id,
@@ -87,40 +75,40 @@ def show(policy: Policy) -> schemas.Policy:
     )
 
 
-def _etag(policy: Policy) -> bytes:
+def _etag(policy: policy_model.Policy) -> bytes:
     return etag_of(show(policy))
 
 
-def _write(policy: Policy) -> Answer:
+def _write(policy: policy_model.Policy) -> Answer:
     return ok(show(policy), etag=_etag(policy))
 
 
-async def create_policy(call: Call, body: NewPolicy) -> Answer:
+async def create_policy(call: Call, body: policy_model.NewPolicy) -> Answer:
     """Create a policy.
 
     A name is enough: keys are then six chunks of five characters, and licenses have the default terms. With
     an API key for one product, the policy is for that product.
     """
     given = list_changes(body)
-    command = CreatePolicy(
+    command = policy_model.CreatePolicy(
         context=call.context,
         only_product_id=call.only_product_id,
         key_path=_KEY_PATH,
         **given | _parts_of_key(list_changes(given.pop("key"))),
     )
 
-    def write(policy: Policy) -> Answer:
+    def write(policy: policy_model.Policy) -> Answer:
         return created(show(policy), f"{call.root}/policies/{policy.id}", etag=_etag(policy))
 
     return await call.change(command, write)
 
 
-async def list_policies(call: Call, query: PolicyQuery) -> Answer:
+async def list_policies(call: Call, query: policy_model.PolicyQuery) -> Answer:
     """List policies.
 
     The newest first.
     """
-    asked = FindPolicies(
+    asked = policy_model.FindPolicies(
         paging=lists.read_paging(call),
         product_id=query.product_id,
         is_archived=query.is_archived,
@@ -136,11 +124,11 @@ async def get_policy(call: Call) -> Answer:
 
     One policy, with all its terms.
     """
-    query = GetPolicy(policy_id=call.path["policy_id"], only_product_id=call.only_product_id)
+    query = policy_model.GetPolicy(policy_id=call.path["policy_id"], only_product_id=call.only_product_id)
     return await call.ask(query, _write)
 
 
-async def update_policy(call: Call, body: PolicyFields) -> Answer:
+async def update_policy(call: Call, body: policy_model.PolicyFields) -> Answer:
     """Change a policy.
 
     What is not sent stays, also inside `key` and `terms`; null is the default of a term. Licenses that exist
@@ -148,7 +136,7 @@ async def update_policy(call: Call, body: PolicyFields) -> Answer:
     """
     changes = list_changes(body)
     key = changes.pop("key", None)
-    command = UpdatePolicy(
+    command = policy_model.UpdatePolicy(
         context=call.context,
         policy_id=call.path["policy_id"],
         terms=changes.pop("terms", {}),
@@ -166,7 +154,7 @@ async def delete_policy(call: Call) -> Answer:
 
     Only a policy that no license names; others can be archived.
     """
-    command = DeletePolicy(
+    command = policy_model.DeletePolicy(
         context=call.context,
         policy_id=call.path["policy_id"],
         is_unused=True,
@@ -192,7 +180,7 @@ async def apply_policy(call: Call, body: ApplyBody) -> Answer:
         "only_product_id": call.only_product_id,
     }
     if body.dry_run:
-        return await call.ask(PreviewTerms(**fields), lambda found: ok(_show_preview(found)))
+        return await call.ask(policy_model.PreviewTerms(**fields), lambda found: ok(_show_preview(found)))
 
     def write(job: model.Job) -> Answer:
         return accepted(Applied(job=jobs.show(job)), f"{call.root}/jobs/{job.id}")
@@ -200,7 +188,7 @@ async def apply_policy(call: Call, body: ApplyBody) -> Answer:
     return await call.change(ApplyPolicy(context=call.context, **fields), write)
 
 
-def _show_preview(found: TermsPreview) -> Applied:
+def _show_preview(found: policy_model.TermsPreview) -> Applied:
     return Applied(
         licenses=found.licenses,
         changed=found.changed,
@@ -229,7 +217,7 @@ ROUTES = (
         "create_policy",
         Right.WRITE,
         create_policy,
-        body=NewPolicy,
+        body=policy_model.NewPolicy,
         gives=schemas.Policy,
         status=201,
         example=_EXAMPLE,
@@ -240,7 +228,7 @@ ROUTES = (
         "list_policies",
         Right.READ,
         list_policies,
-        query=PolicyQuery,
+        query=policy_model.PolicyQuery,
         gives=schemas.Page[schemas.Policy],
     ),
     Route("GET", _ONE, "get_policy", Right.READ, get_policy, gives=schemas.Policy),
@@ -250,7 +238,7 @@ ROUTES = (
         "update_policy",
         Right.WRITE,
         update_policy,
-        body=PolicyFields,
+        body=policy_model.PolicyFields,
         gives=schemas.Policy,
         refusals=("changed_meanwhile",),
         example={"terms": {"grace_days": 30}},

@@ -7,23 +7,8 @@ from typing import Any
 from keywright.core import crypto
 from keywright.core.command import Command
 from keywright.core.errors import KeyRotated, LimitReached, OtherProductKey, ProductMismatch, UnknownToken
-from keywright.licensing.activations import devices, records, store
+from keywright.licensing.activations import devices, model, records, store
 from keywright.licensing.activations.device_checks import find_unseen
-from keywright.licensing.activations.model import (
-    ActivateDevice,
-    Activation,
-    ActivationSource,
-    DeactivateDevice,
-    DevicePlace,
-    KeepOffline,
-    KnownRecords,
-    PlaceChange,
-    Placement,
-    ProgramCommand,
-    ReleasedPlace,
-    SaveLastSeen,
-    SeenDevice,
-)
 from keywright.licensing.activations.sites import find_moved
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import License
@@ -34,12 +19,12 @@ from keywright.licensing.updates.tokens import issue
 #: A refusal at the limit names at most so many devices.
 MAX_DEVICES_NAMED = 100
 _EVENTS = {
-    PlaceChange.NEW: "license.activated",
-    PlaceChange.TAKEN_BACK: "license.reactivated",
+    model.PlaceChange.NEW: "license.activated",
+    model.PlaceChange.TAKEN_BACK: "license.reactivated",
 }
 
 
-def get_license(work: LicenseWork, command: ProgramCommand) -> License:
+def get_license(work: LicenseWork, command: model.ProgramCommand) -> License:
     """The license that a program names. Raises ``UnknownLicense``, ``OtherProductKey``, ``ProductMismatch``
     or ``KeyRotated``.
     """
@@ -55,13 +40,15 @@ def get_license(work: LicenseWork, command: ProgramCommand) -> License:
     return license
 
 
-def find_activation(work: LicenseWork, license: License, command: ProgramCommand) -> Activation | None:
+def find_activation(
+    work: LicenseWork, license: License, command: model.ProgramCommand
+) -> model.Activation | None:
     """The record of the device that a command names, if the license has one."""
     known = work.known_activations(license).values()
     return devices.find_own(known, command.device.fingerprint, command.token)
 
 
-def activate_device(work: LicenseWork, command: ActivateDevice) -> DevicePlace:
+def activate_device(work: LicenseWork, command: model.ActivateDevice) -> model.DevicePlace:
     """Give a device its place."""
     license = get_license(work, command)
     own, now = find_activation(work, license, command), command.context.now
@@ -75,7 +62,7 @@ def activate_device(work: LicenseWork, command: ActivateDevice) -> DevicePlace:
         placement = devices.activate_device(
             license,
             command.device,
-            KnownRecords(own, replaced),
+            model.KnownRecords(own, replaced),
             seen=work.devices.list_seen(license),
             built_at=command.built_at,
             now=now,
@@ -89,7 +76,7 @@ def activate_device(work: LicenseWork, command: ActivateDevice) -> DevicePlace:
     activation = placement.activation or _new_activation(work, placement, command)
     activation = note_answer(placement.license, activation, command)
     if placement.is_new_device:
-        seen = SeenDevice(now, command.device.fingerprint or activation.token)
+        seen = model.SeenDevice(now, command.device.fingerprint or activation.token)
         work.devices.add_seen(license, seen)
     _save(work, command, placement, activation, replaced or own)
     is_shown = placement.change in _EVENTS and license_rules.terms_of(license).devices_visible
@@ -97,10 +84,10 @@ def activate_device(work: LicenseWork, command: ActivateDevice) -> DevicePlace:
     view, token = work.devices.views.show(placement.license, now), None
     if command.wants_update_token:
         token = issue(work, command, placement.license, activation).text
-    return DevicePlace(view, activation, placement.change, removed, token)
+    return model.DevicePlace(view, activation, placement.change, removed, token)
 
 
-def deactivate_device(work: LicenseWork, command: DeactivateDevice) -> ReleasedPlace:
+def deactivate_device(work: LicenseWork, command: model.DeactivateDevice) -> model.ReleasedPlace:
     """Give up the place of a device."""
     before = get_license(work, command)
     own, now = find_activation(work, before, command), command.context.now
@@ -110,12 +97,15 @@ def deactivate_device(work: LicenseWork, command: DeactivateDevice) -> ReleasedP
         work.set_activation(activation)
         work.removals.add(license, activation.id, now)
         work.record_license_event("license.deactivated", license, command, activation)
-    return ReleasedPlace(work.devices.views.show(license, now), activation, was_active)
+    return model.ReleasedPlace(work.devices.views.show(license, now), activation, was_active)
 
 
 def note_answer(
-    license: License, activation: Activation, command: ProgramCommand, lease_ends_at: datetime | None = None
-) -> Activation:
+    license: License,
+    activation: model.Activation,
+    command: model.ProgramCommand,
+    lease_ends_at: datetime | None = None,
+) -> model.Activation:
     """The record of a device that gets the answer to this command, which grants what it asked for."""
     now, ends_at = command.context.now, None
     if command.is_signed:
@@ -125,7 +115,7 @@ def note_answer(
     return devices.keep_offline(activation, license_rules.terms_of(license), ends_at, now)
 
 
-def keep_offline(work: LicenseWork, command: KeepOffline) -> Activation | None:
+def keep_offline(work: LicenseWork, command: model.KeepOffline) -> model.Activation | None:
     """Record how long an answer is valid; returns the record, None for a device that holds no place now."""
     license = work.get_license(command)
     known = work.known_activations(license).get(command.token)
@@ -138,20 +128,22 @@ def keep_offline(work: LicenseWork, command: KeepOffline) -> Activation | None:
     return activation
 
 
-def save_last_seen(work: LicenseWork, command: SaveLastSeen) -> None:
+def save_last_seen(work: LicenseWork, command: model.SaveLastSeen) -> None:
     """Store when licenses that still exist, and their activations, were seen."""
     store.save_last_seen(work.tx, command.seen)
     store.save_versions(work.tx, command.versions)
 
 
-def _new_activation(work: LicenseWork, placement: Placement, command: ActivateDevice) -> Activation:
+def _new_activation(
+    work: LicenseWork, placement: model.Placement, command: model.ActivateDevice
+) -> model.Activation:
     device, context = command.device, command.context
-    return Activation(
+    return model.Activation(
         id=work.tx.ids.next("activation"),
         token=crypto.new_token(),
         license_id=placement.license.id,
         label=device.name,
-        source=ActivationSource.API,
+        source=model.ActivationSource.API,
         ip_address=context.origin.ip_address,
         user_agent=context.origin.user_agent,
         meta_data=device.metadata,
@@ -168,10 +160,10 @@ def _new_activation(work: LicenseWork, placement: Placement, command: ActivateDe
 
 def _save(
     work: LicenseWork,
-    command: ActivateDevice,
-    placement: Placement,
-    activation: Activation,
-    replaced: Activation | None,
+    command: model.ActivateDevice,
+    placement: model.Placement,
+    activation: model.Activation,
+    replaced: model.Activation | None,
 ) -> None:
     """Leave what changed in the unit of work, and record it; a device that has its place is no event."""
     license, released = placement.license, placement.released
@@ -179,7 +171,7 @@ def _save(
     work.set_activation(activation)
     if released is not None:
         work.set_activation(released)
-    if placement.change is PlaceChange.MOVED:
+    if placement.change is model.PlaceChange.MOVED:
         assert replaced is not None  # noqa: S101
         details = {"replaced": replaced.id, "name": [replaced.label, activation.label]}
         work.record_license_event("license.device_replaced", license, command, activation, details)
@@ -192,7 +184,11 @@ def _save(
 
 
 def _record_removal(
-    work: LicenseWork, command: ActivateDevice, license: License, activation: Activation, removed: Activation
+    work: LicenseWork,
+    command: model.ActivateDevice,
+    license: License,
+    activation: model.Activation,
+    removed: model.Activation,
 ) -> None:
     """Record that a device has given its place to another one; a chosen one is a customer's removal."""
     details: dict[str, Any] = {"replaced": removed.id, "name": [removed.label, activation.label]}
@@ -205,7 +201,7 @@ def _record_removal(
     work.record_license_event("license.device_replaced", license, command, activation, details)
 
 
-def _find_room(work: LicenseWork, command: ActivateDevice, license: License) -> Activation | None:
+def _find_room(work: LicenseWork, command: model.ActivateDevice, license: License) -> model.Activation | None:
     """The device that gives its place on a full license: the one that was chosen, or one that is unseen.
     Raises ``NoRemovalLeft``.
     """
@@ -248,8 +244,8 @@ def _list_devices(work: LicenseWork, license: License) -> list[dict[str, Any]]:
 
 
 HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
-    ActivateDevice: activate_device,
-    DeactivateDevice: deactivate_device,
-    KeepOffline: keep_offline,
-    SaveLastSeen: save_last_seen,
+    model.ActivateDevice: activate_device,
+    model.DeactivateDevice: deactivate_device,
+    model.KeepOffline: keep_offline,
+    model.SaveLastSeen: save_last_seen,
 }

@@ -10,18 +10,8 @@ from typing import Any
 from keywright.core import crypto
 from keywright.core.command import Command
 from keywright.core.errors import NotFound, TokenNotActive, UnknownToken
+from keywright.licensing.activations import model
 from keywright.licensing.activations import rules as activation_rules
-from keywright.licensing.activations.model import (
-    Activate,
-    Activation,
-    ActivationSource,
-    Deactivate,
-    DeactivateAll,
-    LicenseRecord,
-    Reactivate,
-    ReleaseActivation,
-    ReleaseAll,
-)
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import License
 from keywright.licensing.unit_of_work import LicenseWork
@@ -30,15 +20,15 @@ from keywright.licensing.unit_of_work import LicenseWork
 _PROGRAM = "program"
 
 
-def activate(work: LicenseWork, command: Activate) -> LicenseRecord:
+def activate(work: LicenseWork, command: model.Activate) -> model.LicenseRecord:
     """Take a new place."""
     license = activation_rules.activate(work.get_license(command), command.context.now)
-    activation = Activation(
+    activation = model.Activation(
         id=work.tx.ids.next("activation"),
         token=crypto.new_token(),
         license_id=license.id,
         label=command.label,
-        source=ActivationSource.API,
+        source=model.ActivationSource.API,
         ip_address=command.context.origin.ip_address,
         user_agent=command.context.origin.user_agent,
         meta_data=command.meta_data,
@@ -49,7 +39,7 @@ def activate(work: LicenseWork, command: Activate) -> LicenseRecord:
     return _save(work, command, "license.activated", license, activation)
 
 
-def reactivate(work: LicenseWork, command: Reactivate) -> LicenseRecord:
+def reactivate(work: LicenseWork, command: model.Reactivate) -> model.LicenseRecord:
     """Take back a place that was given up."""
     license = work.get_license(command)
     license_rules.require_usable(license, command.context.now)
@@ -58,7 +48,7 @@ def reactivate(work: LicenseWork, command: Reactivate) -> LicenseRecord:
     return _save(work, command, "license.reactivated", license, activation)
 
 
-def deactivate(work: LicenseWork, command: Deactivate) -> LicenseRecord:
+def deactivate(work: LicenseWork, command: model.Deactivate) -> model.LicenseRecord:
     """Give up one place."""
     license = work.get_license(command)
     try:
@@ -70,7 +60,7 @@ def deactivate(work: LicenseWork, command: Deactivate) -> LicenseRecord:
     return _save(work, command, "license.deactivated", license, activation)
 
 
-def deactivate_all(work: LicenseWork, command: DeactivateAll) -> LicenseRecord:
+def deactivate_all(work: LicenseWork, command: model.DeactivateAll) -> model.LicenseRecord:
     """Give up every place. Outcome and events name as many as an answer lists; one event counts the rest."""
     before = work.get_license(command)
     license, ended = activation_rules.deactivate_all(before, work.list_active(before), command.context.now)
@@ -82,10 +72,10 @@ def deactivate_all(work: LicenseWork, command: DeactivateAll) -> LicenseRecord:
     others = before.active_count - len(listed)
     if others > 0:
         work.record_license_event("license.deactivated", license, command, details={"others": others})
-    return LicenseRecord(license, tuple(listed))
+    return model.LicenseRecord(license, tuple(listed))
 
 
-def release_all(work: LicenseWork, command: ReleaseAll) -> int:
+def release_all(work: LicenseWork, command: model.ReleaseAll) -> int:
     """Give up every place; returns how many activations were active."""
     taken = work.get_license(command).active_count
     if taken:
@@ -93,7 +83,7 @@ def release_all(work: LicenseWork, command: ReleaseAll) -> int:
     return taken
 
 
-def release(work: LicenseWork, command: ReleaseActivation) -> None:
+def release(work: LicenseWork, command: model.ReleaseActivation) -> None:
     """Give up one place; one that was given up before stays as it is. Raises ``NotFound``."""
     license, number = work.get_license(command), command.activation_id
     known = work.known_activations(license).values()
@@ -108,7 +98,7 @@ def release(work: LicenseWork, command: ReleaseActivation) -> None:
 
 
 def _count_removals(
-    work: LicenseWork, command: Command, license: License, freed: Iterable[Activation]
+    work: LicenseWork, command: Command, license: License, freed: Iterable[model.Activation]
 ) -> None:
     """Count what a program frees by itself among the removals of its customer."""
     if command.context.origin.actor == _PROGRAM:
@@ -117,19 +107,19 @@ def _count_removals(
 
 
 def _save(
-    work: LicenseWork, command: Command, event: str, license: License, activation: Activation
-) -> LicenseRecord:
+    work: LicenseWork, command: Command, event: str, license: License, activation: model.Activation
+) -> model.LicenseRecord:
     work.set_license(license)
     work.set_activation(activation)
     work.record_license_event(event, license, command, activation)
-    return LicenseRecord(license, (activation,))
+    return model.LicenseRecord(license, (activation,))
 
 
 HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
-    Activate: activate,
-    Reactivate: reactivate,
-    Deactivate: deactivate,
-    DeactivateAll: deactivate_all,
-    ReleaseAll: release_all,
-    ReleaseActivation: release,
+    model.Activate: activate,
+    model.Reactivate: reactivate,
+    model.Deactivate: deactivate,
+    model.DeactivateAll: deactivate_all,
+    model.ReleaseAll: release_all,
+    model.ReleaseActivation: release,
 }

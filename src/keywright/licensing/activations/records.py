@@ -15,20 +15,9 @@ from keywright.db import rows
 from keywright.db.bulk import Lookup, Values, json_text, select_by_arrays
 from keywright.db.schema import last_seen
 from keywright.db.transaction import ReadTransaction, WriteTransaction
-from keywright.licensing.activations import rules
+from keywright.licensing.activations import rules, store
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.model import Activation, Holder, LicenseRecord
-from keywright.licensing.activations.store import (
-    ACTIVATION,
-    FEW_RECORDS,
-    HOLDERS,
-    LAST_SEEN_WITH,
-    SOME_ACTIVE,
-    SOME_RECORDS,
-    activation_of,
-    records_lookup,
-    select_records_of,
-)
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.store import KEY_HASH, LICENSE, license_of
@@ -38,7 +27,7 @@ MAX_IN_LISTS = 100
 _BYTES_IN_LISTS = rules.MAX_LISTED_BYTES // 10
 _SIZE = len(LICENSE)
 #: Where the records begin in a row of ``select_records_of``.
-_STARTS = (_SIZE, _SIZE + len(ACTIVATION))
+_STARTS = (_SIZE, _SIZE + len(store.ACTIVATION))
 #: So many devices of a license are looked at for one that was not seen for long: each refusal costs that.
 MAX_HOLDERS = 200
 #: After every moment.
@@ -100,7 +89,7 @@ def find_records(
     """
     if tx.is_postgres:
         key_of = tx.key_ring.blind_indexes(keys)
-        licenses, records = _by_key(records_lookup().find_rows(tx.connection, key_of), key_of)
+        licenses, records = _by_key(store.records_lookup().find_rows(tx.connection, key_of), key_of)
     else:
         licenses = license_store.find_licenses(tx, keys)
         few_of = [one.id for one in licenses.values() if _has_few(one)]
@@ -171,11 +160,11 @@ def find_some(tx: ReadTransaction, license: License, most: int, most_bytes: int)
         active = min(most, license.active_count)
         deactivated = most - active
     values = {"where_id": license.id, "most_active": active, "most_deactivated": deactivated}
-    found = tx.connection.execute(SOME_RECORDS, values).all()
+    found = tx.connection.execute(store.SOME_RECORDS, values).all()
     if not found or found[0][KEY_HASH] not in tx.key_ring.blind_indexes([license.key]):
         return None
     license = license_of(found[0][:_SIZE], license.key)
-    records = [activation_of(row[_SIZE:]) for row in found if row[_SIZE] is not None]
+    records = [store.activation_of(row[_SIZE:]) for row in found if row[_SIZE] is not None]
     return LicenseRecord(license, tuple(rules.limit_listed(records, most, most_bytes)))
 
 
@@ -205,8 +194,8 @@ def list_some_active(
             few.append(license.id)
             continue
         values = {"where_id": license.id, "most": most}
-        some = tx.connection.execute(SOME_ACTIVE, values)
-        found[license.id] = [activation_of(row) for row in some]
+        some = tx.connection.execute(store.SOME_ACTIVE, values)
+        found[license.id] = [store.activation_of(row) for row in some]
     return found | activation_store.list_active(tx, few)
 
 
@@ -218,10 +207,10 @@ def list_holders(tx: ReadTransaction, license: License, known: Mapping[str, Acti
     found_rows = list[Any]()
     for first in dict.fromkeys((start, "")):
         values = {"where_id": license.id, "start": first, "most": MAX_HOLDERS - len(found_rows)}
-        found_rows += tx.connection.execute(HOLDERS, values)
+        found_rows += tx.connection.execute(store.HOLDERS, values)
     found = dict[str, Holder]()
     for row in found_rows:
-        one = activation_of(row[:-1])
+        one = store.activation_of(row[:-1])
         found[one.token] = Holder(one, one.created_at if row[-1] is None else rows.to_datetime(row[-1]))
     for token, one in known.items():
         seen_at = found[token].seen_at if token in found else one.updated_at or one.created_at
@@ -232,7 +221,7 @@ def list_holders(tx: ReadTransaction, license: License, known: Mapping[str, Acti
 def find_last_seen(tx: ReadTransaction, activations: Iterable[Activation]) -> dict[int, datetime]:
     """When these were seen last, by id, where it is known."""
     wanted = [(one.license_id, one.id) for one in activations]
-    return {row[0]: rows.to_datetime(row[1]) for row in LAST_SEEN_WITH.find_rows(tx.connection, wanted)}
+    return {row[0]: rows.to_datetime(row[1]) for row in store.LAST_SEEN_WITH.find_rows(tx.connection, wanted)}
 
 
 def find_licenses_last_seen(tx: ReadTransaction, license_ids: Iterable[int]) -> dict[int, datetime]:
@@ -242,7 +231,7 @@ def find_licenses_last_seen(tx: ReadTransaction, license_ids: Iterable[int]) -> 
 
 
 def _has_few(license: License) -> bool:
-    return license.record_count <= FEW_RECORDS
+    return license.record_count <= store.FEW_RECORDS
 
 
 def _by_key(
@@ -255,7 +244,7 @@ def _by_key(
         if key not in licenses:
             licenses[key] = license_of(row[:_SIZE], key)
         if row[_SIZE] is not None:
-            record = activation_of(row[_SIZE:])
+            record = store.activation_of(row[_SIZE:])
             records.setdefault(record.license_id, []).append(record)
     for some in records.values():
         some.sort(key=rules.by_age)
@@ -300,13 +289,13 @@ def _find_records_of(
     rows_wanted = [(index, *values) for key, *values in wanted for index in indexes[key]]
     licenses: dict[str, License] = {}
     found = []
-    for row in select_by_arrays(tx.connection, select_records_of(names), rows_wanted):
+    for row in select_by_arrays(tx.connection, store.select_records_of(names), rows_wanted):
         key = key_of[row[KEY_HASH]]
         if key not in licenses:
             licenses[key] = license_of(row[:_SIZE], key)
         for start in _STARTS[: len(names)]:
             if row[start] is not None:
-                found.append(activation_of(row[start : start + len(ACTIVATION)]))
+                found.append(store.activation_of(row[start : start + len(store.ACTIVATION)]))
     return licenses, found
 
 

@@ -10,29 +10,22 @@ from msgspec import Struct
 
 from keywright.core.command import Command, Query
 from keywright.core.errors import KeyRotated, OtherProductKey, Refusal, UnknownLicense
-from keywright.licensing.activations import device_handlers, records
+from keywright.licensing.activations import device_handlers, model, records
 from keywright.licensing.activations.device_handlers import find_activation, get_license
-from keywright.licensing.activations.model import (
-    ActivateDevice,
-    Activation,
-    DeactivateDevice,
-    LicenseView,
-    PlaceChange,
-)
 from keywright.licensing.activations.sites import Item
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.licensing.views_store import Views
 
 
-class ActivateSite(ActivateDevice, frozen=True, kw_only=True):
+class ActivateSite(model.ActivateDevice, frozen=True, kw_only=True):
     """Give a site its place; its fingerprint is that of ``sites.parse_site``. Returns ``SitePlace``."""
 
     item: Item = Item()
     is_site: ClassVar[bool] = True
 
 
-class DeactivateSite(DeactivateDevice, frozen=True, kw_only=True):
+class DeactivateSite(model.DeactivateDevice, frozen=True, kw_only=True):
     """Give up the place of a site, while the license is in force. Returns ``SitePlace``."""
 
     item: Item = Item()
@@ -53,8 +46,8 @@ class SitePlace(Struct, frozen=True, gc=False):
     ``is_item``: the license is for the product that the site names.
     """
 
-    view: LicenseView | None = None
-    activation: Activation | None = None
+    view: model.LicenseView | None = None
+    activation: model.Activation | None = None
     refusal: Refusal | None = None
     is_item: bool = True
     is_changed: bool = False
@@ -69,7 +62,7 @@ def activate_site(work: LicenseWork, command: ActivateSite) -> SitePlace:
         place = device_handlers.activate_device(work, command)
     except Refusal as refusal:
         return SitePlace(before.view, before.activation, refusal)
-    return SitePlace(place.view, place.activation, is_changed=place.change is not PlaceChange.KEPT)
+    return SitePlace(place.view, place.activation, is_changed=place.change is not model.PlaceChange.KEPT)
 
 
 def deactivate_site(work: LicenseWork, command: DeactivateSite) -> SitePlace:

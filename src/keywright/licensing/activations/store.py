@@ -6,21 +6,8 @@ from functools import cache
 from typing import Any
 
 import msgspec
+import sqlalchemy as sa
 from msgspec.structs import replace
-from sqlalchemy import (
-    Integer,
-    Select,
-    and_,
-    bindparam,
-    delete,
-    func,
-    insert,
-    literal_column,
-    select,
-    true,
-    union_all,
-    update,
-)
 
 from keywright.db.bulk import Lookup, Values, array_table, bulk_delete, bulk_insert, bulk_update, bulk_upsert
 from keywright.db.rows import to_datetime, to_json, to_optional_seconds, to_seconds
@@ -134,7 +121,7 @@ def delete_places(tx: WriteTransaction, license_id: int) -> None:
     """Delete all activations and leases of a license, active or given up; its counters are the caller's."""
     tx.connection.execute(_NOTE_PRUNED, {"of_license": license_id})
     for table in (activations, last_seen, leases):
-        tx.connection.execute(delete(table).where(table.c.license_id == license_id))
+        tx.connection.execute(sa.delete(table).where(table.c.license_id == license_id))
 
 
 def list_new_devices(tx: ReadTransaction, license_ids: Iterable[int]) -> dict[int, list[SeenDevice]]:
@@ -252,7 +239,7 @@ def activation_values(activation: Activation) -> Values:
     }
 
 
-ACTIVATIONS = select(*ACTIVATION)
+ACTIVATIONS = sa.select(*ACTIVATION)
 IS_ACTIVE = activations.c.deactivated_at.is_(None)
 
 #: Licenses with no more records than this are read many at once, with all of their records.
@@ -264,24 +251,24 @@ ACTIVATIONS_BY_ID = Lookup(ACTIVATIONS, activations.c.license_id, activations.c.
 FINGERPRINTS_WITH = Lookup(ACTIVATIONS, activations.c.license_id, activations.c.fingerprint)
 
 _IS_ITS = activations.c.license_id == licenses.c.id
-_AT_LICENSE = activations.c.license_id == bindparam("where_id")
+_AT_LICENSE = activations.c.license_id == sa.bindparam("where_id")
 _SOME_ACTIVE = ACTIVATIONS.where(_AT_LICENSE, IS_ACTIVE).order_by(activations.c.token)
 _SOME_DEACTIVATED = ACTIVATIONS.where(_AT_LICENSE, activations.c.deactivated_at.is_not(None)).order_by(
     activations.c.deactivated_at.desc(), activations.c.id.desc()
 )
-_SOME = union_all(
-    select(_SOME_ACTIVE.limit(bindparam("most_active")).subquery()),
-    select(_SOME_DEACTIVATED.limit(bindparam("most_deactivated")).subquery()),
+_SOME = sa.union_all(
+    sa.select(_SOME_ACTIVE.limit(sa.bindparam("most_active")).subquery()),
+    sa.select(_SOME_DEACTIVATED.limit(sa.bindparam("most_deactivated")).subquery()),
 ).subquery("some")
 #: One license with at most so many of its active records, and so many that were given up last; or with a row
 #: of nothing.
 SOME_RECORDS = (
-    select(*LICENSE, *_SOME.c)
+    sa.select(*LICENSE, *_SOME.c)
     .select_from(licenses.outerjoin(_SOME, _SOME.c.license_id == licenses.c.id))
-    .where(licenses.c.id == bindparam("where_id"))
+    .where(licenses.c.id == sa.bindparam("where_id"))
 )
 #: At most so many active records of one license.
-SOME_ACTIVE = _SOME_ACTIVE.limit(bindparam("most"))
+SOME_ACTIVE = _SOME_ACTIVE.limit(sa.bindparam("most"))
 
 
 @cache
@@ -291,15 +278,17 @@ def records_lookup() -> Lookup:
     """
     # Sorted and limited, so that PostgreSQL goes through the index of each license whatever it believes of
     # how many records a license has; a plan for the largest one would serve all.
-    most = literal_column(str(FEW_RECORDS), Integer)
+    most = sa.literal_column(str(FEW_RECORDS), sa.Integer)
     have_few = licenses.c.times_activated + licenses.c.uncounted_count + licenses.c.deactivated_count <= most
     own = ACTIVATIONS.where(_IS_ITS, have_few).order_by(activations.c.token).limit(most)
     few = own.correlate(licenses).lateral("few")
-    return Lookup(select(*LICENSE, *few.c).select_from(licenses.outerjoin(few, true())), licenses.c.key_hmac)
+    return Lookup(
+        sa.select(*LICENSE, *few.c).select_from(licenses.outerjoin(few, sa.true())), licenses.c.key_hmac
+    )
 
 
 @cache
-def select_records_of(names: tuple[str, ...]) -> Select[Any]:
+def select_records_of(names: tuple[str, ...]) -> sa.Select[Any]:
     """Licenses of keys with, for each of these columns, the record that has the value named with the key, or
     with nothing: what nobody names is not read. Only for PostgreSQL.
     """
@@ -308,11 +297,11 @@ def select_records_of(names: tuple[str, ...]) -> Select[Any]:
     for name in names:
         # Limited, so that PostgreSQL looks for the one record, and not through all that a license has.
         is_named = activations.c[name] == keys.c[name]
-        one = ACTIVATIONS.where(_IS_ITS, is_named).limit(literal_column("1")).correlate(licenses, keys)
+        one = ACTIVATIONS.where(_IS_ITS, is_named).limit(sa.literal_column("1")).correlate(licenses, keys)
         record = one.lateral(f"by_{name}")
         columns += [column.label(f"{record.name}_{column.name}") for column in record.c]
-        source = source.outerjoin(record, true())
-    return select(*columns).select_from(source)
+        source = source.outerjoin(record, sa.true())
+    return sa.select(*columns).select_from(source)
 
 
 INSERT_ACTIVATIONS = bulk_insert(activations)
@@ -320,15 +309,15 @@ UPDATE_ACTIVATIONS = bulk_update(activations, ["license_id", "token"], _PLACE)
 REWRITE_ACTIVATIONS = bulk_update(activations, ["license_id", "token"], [one.name for one in activations.c])
 #: Every active record of a license is given up: one statement for all of them.
 DEACTIVATE_ACTIVATIONS = (
-    update(activations)
+    sa.update(activations)
     .where(_AT_LICENSE, IS_ACTIVE)
-    .values(deactivated_at=bindparam("moment"), updated_at=bindparam("moment"))
+    .values(deactivated_at=sa.bindparam("moment"), updated_at=sa.bindparam("moment"))
 )
 #: Their search terms are deleted later.
-_NOTE_PRUNED = insert(pruned_activations).from_select(
+_NOTE_PRUNED = sa.insert(pruned_activations).from_select(
     ["license_id", "activation_id"],
-    select(activations.c.license_id, activations.c.id).where(
-        activations.c.license_id == bindparam("of_license")
+    sa.select(activations.c.license_id, activations.c.id).where(
+        activations.c.license_id == sa.bindparam("of_license")
     ),
 )
 DELETE_BELONGINGS = [
@@ -353,58 +342,60 @@ DELETE_BELONGINGS = [
 
 FORGET_EMAILS = bulk_update(trials, ["license_id"], ["email"])
 LAST_SEEN_WITH = Lookup(
-    select(last_seen.c.activation_id, last_seen.c.seen_at), last_seen.c.license_id, last_seen.c.activation_id
+    sa.select(last_seen.c.activation_id, last_seen.c.seen_at),
+    last_seen.c.license_id,
+    last_seen.c.activation_id,
 )
 #: At most so many devices that hold places of a license, and when each was last seen; from a token on.
 HOLDERS = (
-    select(*ACTIVATION, last_seen.c.seen_at)
+    sa.select(*ACTIVATION, last_seen.c.seen_at)
     .outerjoin_from(
         activations,
         last_seen,
-        and_(
+        sa.and_(
             last_seen.c.license_id == activations.c.license_id,
             last_seen.c.activation_id == activations.c.id,
         ),
     )
-    .where(_AT_LICENSE, IS_ACTIVE, activations.c.token >= bindparam("start"))
+    .where(_AT_LICENSE, IS_ACTIVE, activations.c.token >= sa.bindparam("start"))
     .order_by(activations.c.token)
-    .limit(bindparam("most"))
+    .limit(sa.bindparam("most"))
 )
-PRESENT = Lookup(select(licenses.c.id), licenses.c.id)
+PRESENT = Lookup(sa.select(licenses.c.id), licenses.c.id)
 SAVE_VERSIONS = bulk_update(activations, ["license_id", "id"], ["app_version"])
 SAVE_LAST_SEEN = bulk_upsert(last_seen, ["license_id", "activation_id"], largest=["seen_at"])
-NEW_DEVICES_OF = Lookup(select(new_devices), new_devices.c.license_id)
+NEW_DEVICES_OF = Lookup(sa.select(new_devices), new_devices.c.license_id)
 INSERT_NEW_DEVICES = bulk_upsert(new_devices, ["license_id", "seen_at", "fingerprint"])
-DELETE_OLD_DEVICES = delete(new_devices).where(
-    new_devices.c.license_id == bindparam("where_id"), new_devices.c.seen_at <= bindparam("until")
+DELETE_OLD_DEVICES = sa.delete(new_devices).where(
+    new_devices.c.license_id == sa.bindparam("where_id"), new_devices.c.seen_at <= sa.bindparam("until")
 )
 
 COUNTERS_LOCKED = (
-    select(
+    sa.select(
         *(licenses.c[name] for name in ("times_activated", "times_activated_max")),
         *(licenses.c[name] for name in ("uncounted_count", "deactivated_count")),
     )
-    .where(licenses.c.id == bindparam("where_id"))
+    .where(licenses.c.id == sa.bindparam("where_id"))
     .with_for_update()
 )
 IS_COUNTED = activations.c.is_counted != 0
 #: How many of a license's activations take places, are active without one, and were given up.
 RECORDS_COUNTED = (
-    select(
-        func.count().filter(IS_ACTIVE, IS_COUNTED),
-        func.count().filter(IS_ACTIVE, ~IS_COUNTED),
-        func.count().filter(~IS_ACTIVE),
+    sa.select(
+        sa.func.count().filter(IS_ACTIVE, IS_COUNTED),
+        sa.func.count().filter(IS_ACTIVE, ~IS_COUNTED),
+        sa.func.count().filter(~IS_ACTIVE),
     )
     .select_from(activations)
     .where(_AT_LICENSE)
 )
 RECOUNT = (
-    update(licenses)
-    .where(licenses.c.id == bindparam("where_id"))
+    sa.update(licenses)
+    .where(licenses.c.id == sa.bindparam("where_id"))
     .values(
-        times_activated=bindparam("taken"),
-        uncounted_count=bindparam("free"),
-        deactivated_count=bindparam("ended"),
-        places=bindparam("room"),
+        times_activated=sa.bindparam("taken"),
+        uncounted_count=sa.bindparam("free"),
+        deactivated_count=sa.bindparam("ended"),
+        places=sa.bindparam("room"),
     )
 )

@@ -11,19 +11,7 @@ from keywright.core.nouns import ItemPage
 from keywright.events.model import Event
 from keywright.licensing.activations.device_handlers import find_activation, get_license, note_answer
 from keywright.licensing.activations.model import Activation, ProgramCommand
-from keywright.licensing.leases import rules, store
-from keywright.licensing.leases.model import (
-    EndLease,
-    EndLeaseByCustomer,
-    GrantedLease,
-    Lease,
-    Leased,
-    ListLeases,
-    ReleasedLease,
-    ReleaseLease,
-    RenewLease,
-    TakeLease,
-)
+from keywright.licensing.leases import model, rules, store
 from keywright.licensing.licenses.model import License
 from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.queries import require_license
@@ -34,12 +22,12 @@ from keywright.licensing.unit_of_work import LicenseWork
 _ID_DIGITS = 15
 
 
-def take_lease(work: LicenseWork, command: TakeLease) -> GrantedLease:
+def take_lease(work: LicenseWork, command: model.TakeLease) -> model.GrantedLease:
     """Take a lease, or go on with the one that the holder has."""
     license, activation = _get_leasable(work, command)
     now, terms, leases = work.now(command), terms_of(license), work.leases
     device = rules.device_number(activation, command.device.fingerprint)
-    new = Lease(license.id, secrets.token_hex(16), device, command.holder, now, now, now)
+    new = model.Lease(license.id, secrets.token_hex(16), device, command.holder, now, now, now)
     current = leases.find_current(license, device, command.holder)
     is_held = current is not None and not rules.is_over(current, now)
     rules.require_not_barred(leases.find_barred_until(new), terms, now)
@@ -48,7 +36,7 @@ def take_lease(work: LicenseWork, command: TakeLease) -> GrantedLease:
     return _save(work, command, license, activation, leased)
 
 
-def renew_lease(work: LicenseWork, command: RenewLease) -> GrantedLease:
+def renew_lease(work: LicenseWork, command: model.RenewLease) -> model.GrantedLease:
     """Go on with a lease."""
     license, activation = _get_leasable(work, command)
     terms, leases = terms_of(license), work.leases
@@ -64,7 +52,7 @@ def renew_lease(work: LicenseWork, command: RenewLease) -> GrantedLease:
     return _save(work, command, license, activation, leased)
 
 
-def release_lease(work: LicenseWork, command: ReleaseLease) -> ReleasedLease:
+def release_lease(work: LicenseWork, command: model.ReleaseLease) -> model.ReleasedLease:
     """Give up a lease; a lease that is not there any more was given up before."""
     license, now = get_license(work, command), work.now(command)
     _end_over(work, command, license)
@@ -72,10 +60,10 @@ def release_lease(work: LicenseWork, command: ReleaseLease) -> ReleasedLease:
     if lease is not None:
         work.leases.release(license, lease)
     was_held = lease is not None and lease.ended_at is None
-    return ReleasedLease(work.devices.views.show(license, now), work.leases.count(license), was_held)
+    return model.ReleasedLease(work.devices.views.show(license, now), work.leases.count(license), was_held)
 
 
-def end_lease(work: LicenseWork, command: EndLease) -> None:
+def end_lease(work: LicenseWork, command: model.EndLease) -> None:
     """End a lease for its holder, who learns that it is lost; an ended lease stays ended."""
     license = work.get_license(command)
     _end_over(work, command, license)
@@ -88,7 +76,7 @@ def end_lease(work: LicenseWork, command: EndLease) -> None:
     work.record_license_event("license.lease_ended", license, command)
 
 
-def end_by_customer(work: LicenseWork, command: EndLeaseByCustomer) -> None:
+def end_by_customer(work: LicenseWork, command: model.EndLeaseByCustomer) -> None:
     """End a lease; one that has ended stays so, and is not counted. Raises ``UnknownLicenseId``,
     ``UnknownLease`` or ``NoRemovalLeft``.
     """
@@ -140,25 +128,25 @@ def _save(
     command: ProgramCommand,
     license: License,
     activation: Activation | None,
-    leased: Leased,
-) -> GrantedLease:
+    leased: model.Leased,
+) -> model.GrantedLease:
     work.leases.set_leased(leased)
     if activation is not None and activation.deactivated_at is None:
         activation = note_answer(license, activation, command, leased.lease.expires_at)
         work.set_activation(activation)
-    return GrantedLease(work.devices.views.show(license, work.now(command)), leased, activation)
+    return model.GrantedLease(work.devices.views.show(license, work.now(command)), leased, activation)
 
 
 HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
-    TakeLease: take_lease,
-    RenewLease: renew_lease,
-    ReleaseLease: release_lease,
-    EndLease: end_lease,
-    EndLeaseByCustomer: end_by_customer,
+    model.TakeLease: take_lease,
+    model.RenewLease: renew_lease,
+    model.ReleaseLease: release_lease,
+    model.EndLease: end_lease,
+    model.EndLeaseByCustomer: end_by_customer,
 }
 
 
-def list_leases(read: Any, query: ListLeases) -> ItemPage[Lease]:
+def list_leases(read: Any, query: model.ListLeases) -> ItemPage[model.Lease]:
     """A page of leases. Raises ``UnknownLicense``."""
     license = require_license(read.tx, query.license_id, query.only_product_id)
     found = store.list_leases(read.tx, license.id, before=query.before, limit=query.limit)

@@ -10,13 +10,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from keywright.core.errors import (
-    FingerprintRequired,
-    LeaseEndedByCustomer,
-    LeasesNotOffered,
-    NoFreeLease,
-    NotActivated,
-)
+from keywright.core import errors as e
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.leases.model import HeldLeases, Lease, Leased
 from keywright.licensing.licenses.model import License
@@ -55,9 +49,9 @@ def require_leasable(
     """
     require_activatable(license, terms, now, built_at)
     if terms.max_leases is None:
-        raise LeasesNotOffered
+        raise e.LeasesNotOffered
     if terms.device is DeviceRule.REQUIRED and (activation is None or activation.deactivated_at is not None):
-        raise NotActivated if is_device_named else FingerprintRequired
+        raise e.NotActivated if is_device_named else e.FingerprintRequired
 
 
 def take(new: Lease, current: Lease | None, held: HeldLeases, terms: Terms, seconds: int | None) -> Leased:
@@ -104,7 +98,7 @@ def require_not_barred(barred_until: datetime | None, terms: Terms, now: datetim
     """
     longest = timedelta(seconds=terms.lease_seconds)
     if barred_until is not None and now < barred_until <= now + 2 * longest:
-        raise LeaseEndedByCustomer(_seconds(barred_until - now))
+        raise e.LeaseEndedByCustomer(_seconds(barred_until - now))
 
 
 def release(lease: Lease, count: int) -> int:
@@ -145,7 +139,7 @@ def _require_free(held: HeldLeases, terms: Terms, now: datetime) -> None:
     limit = terms.max_leases or 0
     if held.count >= limit:
         seconds = terms.lease_seconds if held.next_end is None else _seconds(held.next_end - now)
-        raise NoFreeLease(limit, max(1, seconds))
+        raise e.NoFreeLease(limit, max(1, seconds))
 
 
 def _extend(lease: Lease, terms: Terms, seconds: int | None, now: datetime) -> Lease:

@@ -8,60 +8,36 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from keywright.core import crypto
+from keywright.core import errors as e
 from keywright.core.command import Command
-from keywright.core.errors import (
-    LicenseKeyTaken,
-    NothingToChange,
-    OrderLineTaken,
-    SetByHand,
-)
 from keywright.core.metadata import merge_metadata
 from keywright.licensing.activations.model import LicenseRecord
-from keywright.licensing.licenses import rules
-from keywright.licensing.licenses.model import (
-    OWN_FIELDS,
-    ApplyTerms,
-    CreateLicense,
-    DeleteLicense,
-    ExtendLicense,
-    License,
-    LicenseCommand,
-    LicenseSource,
-    NewLicenseCommand,
-    Order,
-    RaiseLimit,
-    ShowKey,
-    Status,
-    UpdateLicense,
-    order_fields,
-    order_line_hash,
-    order_of,
-)
+from keywright.licensing.licenses import model, rules
 from keywright.licensing.licenses.store import find_by_order_lines
 from keywright.licensing.terms.model import Terms
 from keywright.licensing.terms.rules import Written, merge_terms, to_text, write_by_hand
 from keywright.licensing.unit_of_work import LicenseWork
 
 #: What the event of a deleted license keeps of it, beside its order and status.
-_KEPT = ("product_id", "policy_id", "customer_id", *OWN_FIELDS, "expires_at", "times_activated_max")
+_KEPT = ("product_id", "policy_id", "customer_id", *model.OWN_FIELDS, "expires_at", "times_activated_max")
 
 
-def show_key(work: LicenseWork, command: ShowKey) -> License:
+def show_key(work: LicenseWork, command: model.ShowKey) -> model.License:
     """Return a license whose key is shown, and record that."""
     license = work.get_license(command)
     work.record_license_event("license.key_shown", license, command)
     return license
 
 
-def create(work: LicenseWork, command: CreateLicense) -> LicenseRecord:
+def create(work: LicenseWork, command: model.CreateLicense) -> LicenseRecord:
     """Make a license with a key that no other has."""
     if work.has_license(command.key):
-        raise LicenseKeyTaken
+        raise e.LicenseKeyTaken
     license = new_license(
         work,
         command,
         command.key,
-        LicenseSource.API,
+        model.LicenseSource.API,
         expires_at=command.expires_at,
         valid_for_days=command.valid_for_days,
         times_activated_max=command.times_activated_max,
@@ -71,18 +47,18 @@ def create(work: LicenseWork, command: CreateLicense) -> LicenseRecord:
 
 def new_license(
     work: LicenseWork,
-    command: NewLicenseCommand,
+    command: model.NewLicenseCommand,
     key: str,
-    source: LicenseSource,
+    source: model.LicenseSource,
     *,
     order_id: int | None = None,
     **fields: Any,
-) -> License:
+) -> model.License:
     """Add a license to the unit of work, with what the command states, and other ``fields``. ``order_id``
     takes the place of the command's.
     """
     context = command.context
-    license = License(
+    license = model.License(
         id=work.tx.ids.next("license"),
         key=key,
         order_id=command.order_id if order_id is None else order_id,
@@ -103,19 +79,19 @@ def new_license(
     return license
 
 
-def update(work: LicenseWork, command: UpdateLicense) -> LicenseRecord:
+def update(work: LicenseWork, command: model.UpdateLicense) -> LicenseRecord:
     """Change the given fields of a license. Raises ``LicenseKeyTaken``, ``InvalidTerms``, ``OrderLineTaken``,
     or ``InvalidParameters`` for metadata that would be too large.
     """
     license = work.get_license(command)
     new_key = command.changes.get("key", license.key)
     if new_key != license.key and work.has_license(new_key):
-        raise LicenseKeyTaken
+        raise e.LicenseKeyTaken
     changes = dict(command.changes)
     if command.terms:
         changes |= fields_of(merge_terms(rules.terms_of(license), command.terms))
     if command.order:
-        changes |= order_fields(_change_order(work, license, command.order))
+        changes |= model.order_fields(_change_order(work, license, command.order))
     if command.metadata is not UNSET:
         changes["metadata"] = merge_metadata(license.metadata, command.metadata)
     record = apply_changes(work, command, license, changes)
@@ -123,7 +99,7 @@ def update(work: LicenseWork, command: UpdateLicense) -> LicenseRecord:
     return record
 
 
-def apply_terms(work: LicenseWork, command: ApplyTerms) -> LicenseRecord:
+def apply_terms(work: LicenseWork, command: model.ApplyTerms) -> LicenseRecord:
     """Change members of a license's terms, for its quantity. Raises ``NothingToChange`` where it has them
     already, ``SetByHand`` where all that would change was set by hand.
     """
@@ -131,15 +107,15 @@ def apply_terms(work: LicenseWork, command: ApplyTerms) -> LicenseRecord:
     written = rules.apply_members(license, command.terms, is_forced=command.overwrite)
     changes = list_rule_changes(license, {}, written)
     if not changes and written.kept:
-        raise SetByHand(written.kept)
+        raise e.SetByHand(written.kept)
     if not changes:
-        raise NothingToChange
+        raise e.NothingToChange
     expires_at = rules.expiry_of_applied(license, written.terms)
     return change_by_rule(work, command, license, {**changes, "expires_at": expires_at})
 
 
 def list_rule_changes(
-    license: License, changes: Mapping[str, Any], written: Written | None
+    license: model.License, changes: Mapping[str, Any], written: Written | None
 ) -> dict[str, Any]:
     """The fields of a license that are other ones after these changes, and after what a rule has written."""
     fields = {} if written is None else fields_of(written.terms) | {"rule_terms": written.rule_terms}
@@ -147,7 +123,7 @@ def list_rule_changes(
 
 
 def change_by_rule(
-    work: LicenseWork, command: LicenseCommand, license: License, changes: Mapping[str, Any]
+    work: LicenseWork, command: model.LicenseCommand, license: model.License, changes: Mapping[str, Any]
 ) -> LicenseRecord:
     """Change these fields, by a rule (a sale, a policy) and not by hand, and record that."""
     if not changes:
@@ -162,14 +138,16 @@ def change_by_rule(
     return record
 
 
-def _record_renewal(work: LicenseWork, command: LicenseCommand, before: License, after: License) -> None:
+def _record_renewal(
+    work: LicenseWork, command: model.LicenseCommand, before: model.License, after: model.License
+) -> None:
     if rules.is_renewed(before, after):
         details = {"expires_at": after.expires_at}
         work.record_license_event("license.renewed", after, command, details=details)
 
 
 def apply_changes(
-    work: LicenseWork, command: LicenseCommand, license: License, changes: Mapping[str, Any]
+    work: LicenseWork, command: model.LicenseCommand, license: model.License, changes: Mapping[str, Any]
 ) -> LicenseRecord:
     """Change these fields of a license, by hand where they do not set ``rule_terms``, and record that."""
     if "order_id" in changes:
@@ -187,16 +165,16 @@ def apply_changes(
     return LicenseRecord(changed)
 
 
-def _change_order(work: LicenseWork, license: License, patch: Mapping[str, Any]) -> Order:
+def _change_order(work: LicenseWork, license: model.License, patch: Mapping[str, Any]) -> model.Order:
     """The license's order after a merge patch."""
-    order = replace(order_of(license), **{name: one for name, one in patch.items() if one is not None})
-    usual = {name: getattr(Order(), name) for name, one in patch.items() if one is None}
+    order = replace(model.order_of(license), **{name: one for name, one in patch.items() if one is not None})
+    usual = {name: getattr(model.Order(), name) for name, one in patch.items() if one is None}
     order = replace(order, **usual)
-    line = order_line_hash(order)
+    line = model.order_line_hash(order)
     if line is not None:
         other = find_by_order_lines(work.tx, [line]).get(line)
         if other is not None and other.id != license.id:
-            raise OrderLineTaken
+            raise e.OrderLineTaken
     return order
 
 
@@ -209,7 +187,7 @@ def fields_of(terms: Terms) -> dict[str, Any]:
     }
 
 
-def delete(work: LicenseWork, command: DeleteLicense) -> None:
+def delete(work: LicenseWork, command: model.DeleteLicense) -> None:
     """Delete a license and its activations."""
     license = work.get_license(command)
     work.delete_license(license, command.context.now)
@@ -218,13 +196,13 @@ def delete(work: LicenseWork, command: DeleteLicense) -> None:
     details = {
         "key": crypto.mask(license.key),
         "times_activated": license.times_activated,
-        "status": Status(license.status).name.lower(),
-        "order": order_of(license),
+        "status": model.Status(license.status).name.lower(),
+        "order": model.order_of(license),
     }
     work.record_license_event("license.deleted", license, command, details=details | kept)
 
 
-def _differences(before: License, after: License, names: Mapping[str, Any]) -> dict[str, Any]:
+def _differences(before: model.License, after: model.License, names: Mapping[str, Any]) -> dict[str, Any]:
     """The changed fields, as [before, after]: keys masked, terms one by one; of metadata, only that it
     changed.
     """
@@ -250,7 +228,7 @@ def _different_terms(before: Terms, after: Terms) -> dict[str, Any]:
     return {name: pair for name, pair in sorted(pairs.items()) if pair[0] != pair[1]}
 
 
-def extend(work: LicenseWork, command: ExtendLicense) -> LicenseRecord:
+def extend(work: LicenseWork, command: model.ExtendLicense) -> LicenseRecord:
     """Put an expiry off; never to an earlier moment. Raises ``NeverExpires``, ``ExpiresLater``."""
     license = work.get_license(command)
     given = ("days", "months", "zone", "is_from_now", "is_from_later")
@@ -260,14 +238,14 @@ def extend(work: LicenseWork, command: ExtendLicense) -> LicenseRecord:
     return update(work, _update(command, expires_at=later))
 
 
-def raise_limit(work: LicenseWork, command: RaiseLimit) -> LicenseRecord:
+def raise_limit(work: LicenseWork, command: model.RaiseLimit) -> LicenseRecord:
     """Allow more places. Raises ``NoLimit``, ``InvalidParameters``."""
     limit = rules.raised_limit(work.get_license(command), command.places)
     return update(work, _update(command, times_activated_max=limit))
 
 
-def _update(command: LicenseCommand, **changes: Any) -> UpdateLicense:
-    return UpdateLicense(
+def _update(command: model.LicenseCommand, **changes: Any) -> model.UpdateLicense:
+    return model.UpdateLicense(
         context=command.context,
         license=command.license,
         only_product_id=command.only_product_id,
@@ -276,11 +254,11 @@ def _update(command: LicenseCommand, **changes: Any) -> UpdateLicense:
 
 
 HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
-    CreateLicense: create,
-    UpdateLicense: update,
-    ApplyTerms: apply_terms,
-    DeleteLicense: delete,
-    ExtendLicense: extend,
-    RaiseLimit: raise_limit,
-    ShowKey: show_key,
+    model.CreateLicense: create,
+    model.UpdateLicense: update,
+    model.ApplyTerms: apply_terms,
+    model.DeleteLicense: delete,
+    model.ExtendLicense: extend,
+    model.RaiseLimit: raise_limit,
+    model.ShowKey: show_key,
 }

@@ -5,29 +5,11 @@ from collections.abc import Mapping
 from datetime import MAXYEAR, UTC, datetime, timedelta, tzinfo
 from typing import Any
 
-from keywright.core.errors import (
-    ExpiresLater,
-    InvalidParameters,
-    LicenseDisabled,
-    LicenseExpired,
-    LicenseInactive,
-    LimitReached,
-    NeverExpires,
-    NoLimit,
-    VersionNotCovered,
-)
+from keywright.core import errors as e
 from keywright.core.parsing import MAX_COUNT
 from keywright.licensing.licenses.model import License, State, Status
+from keywright.licensing.terms import rules as terms_rules
 from keywright.licensing.terms.model import AfterExpiry, DeviceRule, Starts, Terms
-from keywright.licensing.terms.rules import (
-    LIMITS,
-    Written,
-    copy_terms,
-    multiply_terms,
-    parse_terms,
-    select_terms,
-    write_by_rule,
-)
 
 #: The last moment that the wire format's four-digit year can write.
 END_OF_TIME = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
@@ -46,7 +28,7 @@ def is_expired(license: License, now: datetime) -> bool:
 
 def terms_of(license: License) -> Terms:
     """The license's terms; cheap, as they are cached by their text."""
-    return parse_terms(license.terms, license.times_activated_max, license.valid_for_days)
+    return terms_rules.parse_terms(license.terms, license.times_activated_max, license.valid_for_days)
 
 
 def grace_until(license: License) -> datetime | None:
@@ -134,11 +116,11 @@ def require_in_force(license: License, now: datetime) -> None:
     if expires_at is not None and now >= expires_at:
         until = valid_until(license, terms_of(license))
         if until is not None and now >= until:
-            raise LicenseExpired(expires_at)
+            raise e.LicenseExpired(expires_at)
     if license.status == Status.INACTIVE:
-        raise LicenseInactive(license.key)
+        raise e.LicenseInactive(license.key)
     if license.status == Status.DISABLED:
-        raise LicenseDisabled(license.key)
+        raise e.LicenseDisabled(license.key)
 
 
 def require_no_device(license: License) -> None:
@@ -147,7 +129,7 @@ def require_no_device(license: License) -> None:
     """
     terms = terms_of(license)
     if terms.device is DeviceRule.REQUIRED or is_bounded_by_leases(terms):
-        raise LicenseInactive(license.key)
+        raise e.LicenseInactive(license.key)
 
 
 def is_bounded_by_leases(terms: Terms) -> bool:
@@ -165,13 +147,13 @@ def require_activatable(license: License, terms: Terms, now: datetime, built_at:
     terms cover builds that are older than this one.
     """
     if license.status == Status.DISABLED:
-        raise LicenseDisabled(license.key)
+        raise e.LicenseDisabled(license.key)
     if license.status == Status.INACTIVE:
-        raise LicenseInactive(license.key)
+        raise e.LicenseInactive(license.key)
     until = valid_until(license, terms, built_at)
     if license.expires_at is not None and until is not None and now >= until:
         covers_others = terms.after_expiry is AfterExpiry.OLDER_VERSIONS
-        raise (VersionNotCovered if covers_others else LicenseExpired)(license.expires_at)
+        raise (e.VersionNotCovered if covers_others else e.LicenseExpired)(license.expires_at)
 
 
 def is_other_product(license: License, product_id: int | None) -> bool:
@@ -185,7 +167,7 @@ def require_free_place(license: License) -> None:
     """Raise ``LimitReached`` when every place is taken."""
     limit = license.times_activated_max
     if limit is not None and license.times_activated >= limit:
-        raise LimitReached(license.key, limit, license.times_activated)
+        raise e.LimitReached(license.key, limit, license.times_activated)
 
 
 def is_over_limit(license: License) -> bool:
@@ -252,9 +234,9 @@ def require_later(license: License, expires_at: datetime, field: str = "days") -
     of this field.
     """
     if license.expires_at is None:
-        raise NeverExpires(license.key)
+        raise e.NeverExpires(license.key)
     if expires_at <= license.expires_at:
-        raise ExpiresLater(license.key, field)
+        raise e.ExpiresLater(license.key, field)
     return expires_at
 
 
@@ -270,10 +252,10 @@ def is_renewed(before: License, after: License) -> bool:
 def raised_limit(license: License, places: int) -> int:
     """The limit with so many more places. Raises ``NoLimit``, ``InvalidParameters``."""
     if license.times_activated_max is None:
-        raise NoLimit(license.key)
+        raise e.NoLimit(license.key)
     limit = license.times_activated_max + places
     if limit > MAX_COUNT:
-        raise InvalidParameters({"places": f"the limit would be over {MAX_COUNT}"})
+        raise e.InvalidParameters({"places": f"the limit would be over {MAX_COUNT}"})
     return limit
 
 
@@ -284,18 +266,22 @@ def expiry_of_new(terms: Terms, now: datetime) -> datetime | None:
     return expiry_after(now, terms.valid_for_days)
 
 
-def apply_members(license: License, members: Mapping[str, Any], *, is_forced: bool = False) -> Written:
+def apply_members(
+    license: License, members: Mapping[str, Any], *, is_forced: bool = False
+) -> terms_rules.Written:
     """The license's terms with these members of a policy's, for its quantity, as a rule writes them. Raises
     ``InvalidTerms`` beyond the highest limits.
     """
     wanted = multiply_members(members, license.quantity)
-    return write_by_rule(terms_of(license), license.rule_terms, wanted, is_forced=is_forced)
+    return terms_rules.write_by_rule(terms_of(license), license.rule_terms, wanted, is_forced=is_forced)
 
 
 def multiply_members(members: Mapping[str, Any], quantity: int) -> dict[str, Any]:
     """These members of a policy's terms for so many units. Raises as ``apply_members``."""
-    limits = copy_terms(Terms(), {name: one for name, one in members.items() if name in LIMITS})
-    for_all = select_terms(multiply_terms(limits, quantity), LIMITS)
+    limits = terms_rules.copy_terms(
+        Terms(), {name: one for name, one in members.items() if name in terms_rules.LIMITS}
+    )
+    for_all = terms_rules.select_terms(terms_rules.multiply_terms(limits, quantity), terms_rules.LIMITS)
     return {name: for_all.get(name, one) for name, one in members.items()}
 
 

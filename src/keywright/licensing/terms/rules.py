@@ -12,16 +12,7 @@ from msgspec.structs import replace
 
 from keywright.core.errors import FieldError, InvalidTerms, ValueCode
 from keywright.core.nouns import Member, list_members
-from keywright.licensing.terms.model import (
-    MAX_DAYS,
-    Allowance,
-    Meter,
-    Overage,
-    Period,
-    Starts,
-    Terms,
-    WhenFull,
-)
+from keywright.licensing.terms import model
 
 MAX_ENTITLEMENTS, MAX_METERS = 100, 20
 #: The largest limit of a meter: every reader of JSON reads it exactly.
@@ -50,34 +41,34 @@ _Reader = Callable[[Any, str, list[FieldError]], Any]
 
 
 @lru_cache(maxsize=4096)
-def parse_terms(text: str | None, max_activations: int | None, valid_for_days: int | None) -> Terms:
+def parse_terms(text: str | None, max_activations: int | None, valid_for_days: int | None) -> model.Terms:
     """The terms that a license has in these columns; cached, as licenses of one policy have the same."""
     stored = {} if text is None else with_new_names(msgspec.json.decode(text))
     columns = {"max_activations": max_activations, "valid_for_days": valid_for_days}
-    return msgspec.convert({"starts": _usual_start(valid_for_days).value} | stored | columns, Terms)
+    return msgspec.convert({"starts": _usual_start(valid_for_days).value} | stored | columns, model.Terms)
 
 
-def to_text(terms: Terms) -> str | None:
+def to_text(terms: model.Terms) -> str | None:
     """The terms for a license's column: those that differ from the defaults, as JSON; None for nothing.
 
     ``max_activations`` and ``valid_for_days`` have columns of their own.
     """
     columns = {"max_activations": None, "valid_for_days": None}
-    usual = Terms(starts=_usual_start(terms.valid_for_days))
+    usual = model.Terms(starts=_usual_start(terms.valid_for_days))
     return _write(replace(terms, **columns), usual)
 
 
-def parse_policy_terms(text: str) -> Terms:
+def parse_policy_terms(text: str) -> model.Terms:
     """The terms that a policy has in its column."""
-    return msgspec.convert(with_new_names(msgspec.json.decode(text)), Terms)
+    return msgspec.convert(with_new_names(msgspec.json.decode(text)), model.Terms)
 
 
-def policy_to_text(terms: Terms) -> str:
+def policy_to_text(terms: model.Terms) -> str:
     """The terms for a policy's column: all that differ from the defaults, as JSON."""
-    return _write(terms, Terms()) or "{}"
+    return _write(terms, model.Terms()) or "{}"
 
 
-def merge_terms(terms: Terms, patch: Mapping[str, Any]) -> Terms:
+def merge_terms(terms: model.Terms, patch: Mapping[str, Any]) -> model.Terms:
     """These terms changed by a JSON merge patch of decoded JSON: null stands for the default, and removes a
     meter. Raises ``InvalidTerms`` with all faults; their pointers begin with ``/terms``.
     """
@@ -87,7 +78,7 @@ def merge_terms(terms: Terms, patch: Mapping[str, Any]) -> Terms:
     changes = _read_members(members, _TERMS, "/terms", errors)
     if errors:
         raise InvalidTerms(tuple(errors[:MAX_ERRORS]))
-    defaults = Terms()
+    defaults = model.Terms()
     changed = replace(
         terms,
         **{name: getattr(defaults, name) if value is None else value for name, value in changes.items()},
@@ -97,11 +88,11 @@ def merge_terms(terms: Terms, patch: Mapping[str, Any]) -> Terms:
     return changed
 
 
-def copy_terms(terms: Terms, members: Mapping[str, Any]) -> Terms:
+def copy_terms(terms: model.Terms, members: Mapping[str, Any]) -> model.Terms:
     """These terms with some members of other ones, which are JSON as ``select_terms`` gives it. What needs
     another member that is not set is off.
     """
-    return _settle(msgspec.convert(msgspec.to_builtins(terms) | with_new_names(members), Terms))
+    return _settle(msgspec.convert(msgspec.to_builtins(terms) | with_new_names(members), model.Terms))
 
 
 def with_new_names(members: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,7 +100,7 @@ def with_new_names(members: Mapping[str, Any]) -> dict[str, Any]:
     return {_NEW_NAMES.get(name, name): value for name, value in members.items()}
 
 
-def select_terms(terms: Terms, names: Iterable[str]) -> dict[str, Any]:
+def select_terms(terms: model.Terms, names: Iterable[str]) -> dict[str, Any]:
     """The members with these names, as JSON; ``unseen_days`` belongs to ``when_full``."""
     members, wanted = msgspec.to_builtins(terms), dict.fromkeys(names)
     if "when_full" in wanted:
@@ -117,7 +108,7 @@ def select_terms(terms: Terms, names: Iterable[str]) -> dict[str, Any]:
     return {name: members[name] for name in wanted}
 
 
-def multiply_terms(terms: Terms, quantity: int) -> Terms:
+def multiply_terms(terms: model.Terms, quantity: int) -> model.Terms:
     """The terms of a license for so many units: more devices and leases, where they are limited. Raises
     ``InvalidTerms`` beyond the highest limits.
     """
@@ -130,13 +121,13 @@ class Written(NamedTuple):
     new record of those (see ``License.rule_terms``).
     """
 
-    terms: Terms
+    terms: model.Terms
     kept: tuple[str, ...]
     rule_terms: str | None
 
 
 def write_by_rule(
-    terms: Terms, rule_terms: str | None, members: Mapping[str, Any], *, is_forced: bool = False
+    terms: model.Terms, rule_terms: str | None, members: Mapping[str, Any], *, is_forced: bool = False
 ) -> Written:
     """Give terms these members, which are JSON as ``select_terms`` gives it, but for those that are set by
     hand to other values.
@@ -148,7 +139,7 @@ def write_by_rule(
     return Written(copy_terms(terms, written), kept, _write_record(left))
 
 
-def write_by_hand(before: Terms, after: Terms, rule_terms: str | None) -> str | None:
+def write_by_hand(before: model.Terms, after: model.Terms, rule_terms: str | None) -> str | None:
     """The record of what a rule last wrote, of terms that have other values once they are set by hand."""
     old, new = msgspec.to_builtins(before), msgspec.to_builtins(after)
     record = {name: old[name] for name in new if new[name] != old[name]} | set_by_hand(rule_terms)
@@ -160,16 +151,16 @@ def set_by_hand(rule_terms: str | None) -> dict[str, Any]:
     return {} if rule_terms is None else with_new_names(msgspec.json.decode(rule_terms))
 
 
-def _settle(terms: Terms) -> Terms:
+def _settle(terms: model.Terms) -> model.Terms:
     """The terms without what needs another member that is not set."""
-    if terms.when_full is WhenFull.REPLACE_UNSEEN and terms.unseen_days is None:
-        terms = replace(terms, when_full=WhenFull.REFUSE)
+    if terms.when_full is model.WhenFull.REPLACE_UNSEEN and terms.unseen_days is None:
+        terms = replace(terms, when_full=model.WhenFull.REFUSE)
     if terms.devices_visible and terms.portal_removals is terms.new_devices is None:
         terms = replace(terms, devices_visible=False)
     return terms
 
 
-def _find_lonely(terms: Terms) -> Iterable[FieldError]:
+def _find_lonely(terms: model.Terms) -> Iterable[FieldError]:
     """The faults of members that need another one."""
     settled = _settle(terms)
     if settled.when_full is not terms.when_full:
@@ -190,16 +181,16 @@ def parse_term_name(name: str) -> str:
     return name
 
 
-def _usual_start(valid_for_days: int | None) -> Starts:
+def _usual_start(valid_for_days: int | None) -> model.Starts:
     """The start where a license's text has none: over v2, days are counted from the first activation."""
-    return Starts.CREATION if valid_for_days is None else Starts.FIRST_ACTIVATION
+    return model.Starts.CREATION if valid_for_days is None else model.Starts.FIRST_ACTIVATION
 
 
-def _write(terms: Terms, usual: Terms) -> str | None:
+def _write(terms: model.Terms, usual: model.Terms) -> str | None:
     """The members that differ, sorted, as JSON."""
     members = {
         name: getattr(terms, name)
-        for name in Terms.__struct_fields__
+        for name in model.Terms.__struct_fields__
         if getattr(terms, name) != getattr(usual, name)
     }
     return msgspec.json.encode(members, order="sorted").decode() if members else None
@@ -335,13 +326,13 @@ def _meters(value: Any, pointer: str, errors: list[FieldError]) -> Any:
 
 
 def _allowance(least: int, most: int) -> _Reader:
-    readers = {"count": _integer(least, most), "per_days": _integer(1, MAX_DAYS)}
-    return _object(Allowance, readers, readers)
+    readers = {"count": _integer(least, most), "per_days": _integer(1, model.MAX_DAYS)}
+    return _object(model.Allowance, readers, readers)
 
 
 _METER = _object(
-    Meter,
-    {"limit": _integer(0, MAX_METER_LIMIT), "per": _choice(Period), "overage": _choice(Overage)},
+    model.Meter,
+    {"limit": _integer(0, MAX_METER_LIMIT), "per": _choice(model.Period), "overage": _choice(model.Overage)},
     ("limit", "per"),
 )
 
@@ -350,7 +341,7 @@ def _build_reader(member: Member) -> _Reader:
     kind, bounds = member.kind, member.form.get("bounds", ())
     if kind is bool:
         return _boolean
-    if kind is Allowance:
+    if kind is model.Allowance:
         return _allowance(*bounds)
     return _choice(kind) if issubclass(kind, StrEnum) else _integer(*bounds)
 
@@ -362,5 +353,5 @@ _OWN: Mapping[str, _Reader] = {
     "uncounted_hosts": _hosts,
 }
 _TERMS: Mapping[str, _Reader] = {
-    one.name: _OWN.get(one.name) or _build_reader(one) for one in list_members(Terms)
+    one.name: _OWN.get(one.name) or _build_reader(one) for one in list_members(model.Terms)
 }

@@ -6,17 +6,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from keywright.core import errors as e
 from keywright.core.command import Command
 from keywright.core.crypto import mask
-from keywright.core.errors import (
-    CannotUndo,
-    ChangedSince,
-    LicenseKeyTaken,
-    NotFound,
-    NothingToChange,
-    OrderLineTaken,
-    UnknownLicenseId,
-)
 from keywright.events.store import find_event, list_changes_at, list_events
 from keywright.licensing.activations import rules as activation_rules
 from keywright.licensing.activations.model import Activation, LicenseRecord
@@ -33,15 +25,6 @@ from keywright.licensing.licenses.model import (
 from keywright.licensing.licenses.store import find_by_order_lines, find_licenses
 from keywright.licensing.undo import rules
 from keywright.licensing.undo import store as undo_store
-from keywright.licensing.undo.rules import (
-    EnableLicense,
-    PastChange,
-    RestoreLicense,
-    RevertChanges,
-    UndoChanges,
-    UndoEvent,
-    Undone,
-)
 from keywright.licensing.unit_of_work import LicenseWork
 
 #: What a change does when all of them are found possible; the license as it is after it.
@@ -54,15 +37,15 @@ _MAX_LOOKED_AT = 500
 _MAX_GIVEN_BACK = 1_000
 
 
-def undo_event(work: LicenseWork, command: UndoEvent) -> Undone:
+def undo_event(work: LicenseWork, command: rules.UndoEvent) -> rules.Undone:
     """Undo one change. Raises ``NotFound``, ``CannotUndo``, ``ChangedSince``, ``LimitReached`` …"""
     event = find_event(work.tx, command.event_id)
     if event is None or event.license_id != command.license:
-        raise NotFound(f"event {command.event_id}")
+        raise e.NotFound(f"event {command.event_id}")
     return _revert(work, command, rules.changes_of([event]))
 
 
-def undo_changes(work: LicenseWork, command: UndoChanges) -> Undone:
+def undo_changes(work: LicenseWork, command: rules.UndoChanges) -> rules.Undone:
     """Undo what the caller has changed at a moment. Raises what ``undo_event`` raises."""
     context = command.context
     found = list_changes_at(
@@ -75,7 +58,7 @@ def undo_changes(work: LicenseWork, command: UndoChanges) -> Undone:
     return _revert(work, command, rules.changes_of(found))
 
 
-def revert_changes(work: LicenseWork, command: RevertChanges) -> Undone:
+def revert_changes(work: LicenseWork, command: rules.RevertChanges) -> rules.Undone:
     """Undo these changes. Raises what ``undo_event`` raises."""
     return _revert(work, command, command.changes)
 
@@ -88,15 +71,15 @@ def restore_license(work: LicenseWork, command: LicenseCommand) -> License:
     snapshot = undo_store.find_snapshot(work.tx, id)
     only = command.only_product_id
     if snapshot is None or only not in (None, snapshot.license["product_id"]):
-        raise UnknownLicenseId(str(id))
+        raise e.UnknownLicenseId(str(id))
     license = replace(
         undo_store.license_of(snapshot, id), updated_at=now, updated_by=command.context.api_key_id
     )
     if work.has_license(license.key) or find_licenses(work.tx, [license.key]):
-        raise LicenseKeyTaken
+        raise e.LicenseKeyTaken
     line = order_line_hash(order_of(license))
     if line is not None and (line in work.order_lines or find_by_order_lines(work.tx, [line])):
-        raise OrderLineTaken
+        raise e.OrderLineTaken
     undo_store.restore(work.tx, snapshot, license)
     details: dict[str, Any] = {"key": mask(license.key)}
     if license.product_id is not None:
@@ -105,23 +88,23 @@ def restore_license(work: LicenseWork, command: LicenseCommand) -> License:
     return work.restore(license, command)
 
 
-def enable(work: LicenseWork, command: EnableLicense) -> LicenseRecord:
+def enable(work: LicenseWork, command: rules.EnableLicense) -> LicenseRecord:
     """Give a license its last usable status. Raises ``NothingToChange`` for one that has such a status."""
     license = work.get_license(command)
     if license.status not in rules.UNUSABLE:
-        raise NothingToChange
+        raise e.NothingToChange
     own = [one for one in work.events if one.license_id == license.id][::-1]
     events = [*own, *list_events(work.tx, license.id, limit=_MAX_LOOKED_AT)]
     return licenses.apply_changes(work, command, license, {"status": rules.status_before(events)})
 
 
-def _revert(work: LicenseWork, command: LicenseCommand, changes: Sequence[PastChange]) -> Undone:
+def _revert(work: LicenseWork, command: LicenseCommand, changes: Sequence[rules.PastChange]) -> rules.Undone:
     """Undo these changes, given the last first: all of them, or none."""
     todo = [(_PLANNERS[one.name], one) for one in changes if one.name in _PLANNERS]
     if not todo and not (changes and changes[0].name == rules.DELETED):
-        raise CannotUndo
+        raise e.CannotUndo
     if changes[0].name == rules.DELETED:
-        return Undone(restore_license(work, command).id)
+        return rules.Undone(restore_license(work, command).id)
     license = work.get_license(command)
     steps: list[_Step] = []
     for plan, change in todo:
@@ -129,23 +112,25 @@ def _revert(work: LicenseWork, command: LicenseCommand, changes: Sequence[PastCh
         steps += more
     for step in steps:
         step()
-    return Undone(license.id, is_deleted=work.find_license(license.id) is None)
+    return rules.Undone(license.id, is_deleted=work.find_license(license.id) is None)
 
 
-def _plan_update(work: LicenseWork, command: LicenseCommand, license: License, change: PastChange) -> _Plan:
+def _plan_update(
+    work: LicenseWork, command: LicenseCommand, license: License, change: rules.PastChange
+) -> _Plan:
     changes = rules.fields_before(license, change.details)
     step = partial(licenses.apply_changes, work, command, license, changes)
     return replace(license, **changes), [step]
 
 
 def _plan_giving_back(
-    work: LicenseWork, command: LicenseCommand, license: License, change: PastChange
+    work: LicenseWork, command: LicenseCommand, license: License, change: rules.PastChange
 ) -> _Plan:
     """Give devices their places back: they keep their tokens and fingerprints, and need free places."""
     steps: list[_Step] = []
     for activation in _list_of(work, license, change):
         if activation.deactivated_at != change.changed_at:
-            raise ChangedSince(("activations",))
+            raise e.ChangedSince(("activations",))
         if activation.is_counted:
             license_rules.require_free_place(license)
         license, given = activation_rules.take_back(
@@ -155,18 +140,20 @@ def _plan_giving_back(
     return license, steps
 
 
-def _plan_freeing(work: LicenseWork, command: LicenseCommand, license: License, change: PastChange) -> _Plan:
+def _plan_freeing(
+    work: LicenseWork, command: LicenseCommand, license: License, change: rules.PastChange
+) -> _Plan:
     steps: list[_Step] = []
     for activation in _list_of(work, license, change):
         if activation.deactivated_at is not None:
-            raise ChangedSince(("activations",))
+            raise e.ChangedSince(("activations",))
         license, freed = activation_rules.deactivate(license, activation, command.context.now)
         steps.append(partial(_save, work, command, rules.FREED, license, freed))
     return license, steps
 
 
 def _plan_unmaking(
-    work: LicenseWork, command: LicenseCommand, license: License, _change: PastChange
+    work: LicenseWork, command: LicenseCommand, license: License, _change: rules.PastChange
 ) -> _Plan:
     """Delete a license that was made, while it is as it was then."""
     has_leases, has_usage = work.leases.has_any(license.id), work.usage.has_any(license.id)
@@ -176,25 +163,25 @@ def _plan_unmaking(
 
 
 def _plan_deleting_again(
-    work: LicenseWork, command: LicenseCommand, license: License, change: PastChange
+    work: LicenseWork, command: LicenseCommand, license: License, change: rules.PastChange
 ) -> _Plan:
     """Delete a license that was restored, while nothing else has happened to it."""
     own = [one for one in work.events if one.license_id == license.id]
     newest = own[-1:] or list_events(work.tx, license.id, limit=1)
     if [(one.name, one.occurred_at) for one in newest] != [(rules.RESTORED, change.changed_at)]:
-        raise ChangedSince(("license",))
+        raise e.ChangedSince(("license",))
     order = DeleteLicense(context=command.context, license=license.id)
     return license, [partial(licenses.delete, work, order)]
 
 
-def _list_of(work: LicenseWork, license: License, change: PastChange) -> list[Activation]:
+def _list_of(work: LicenseWork, license: License, change: rules.PastChange) -> list[Activation]:
     """The activations that a change is about. Raises ``CannotUndo`` where they are not kept."""
     if change.activation_id is not None:
         found = find_by_id(work.tx, [(license.id, change.activation_id)])
     else:
         found = list_ended_at(work.tx, license.id, change.changed_at, limit=_MAX_GIVEN_BACK + 1)
     if not 1 <= len(found) <= _MAX_GIVEN_BACK:
-        raise CannotUndo
+        raise e.CannotUndo
     work.add_activations(found)
     known = work.known_activations(license)
     return [known[one.token] for one in found]
@@ -208,7 +195,7 @@ def _save(
     work.record_license_event(event, license, command, activation)
 
 
-_PLANNERS: dict[str, Callable[[LicenseWork, LicenseCommand, License, PastChange], _Plan]] = {
+_PLANNERS: dict[str, Callable[[LicenseWork, LicenseCommand, License, rules.PastChange], _Plan]] = {
     rules.UPDATED: _plan_update,
     rules.FREED: _plan_giving_back,
     rules.GIVEN_BACK: _plan_freeing,
@@ -216,9 +203,9 @@ _PLANNERS: dict[str, Callable[[LicenseWork, LicenseCommand, License, PastChange]
     rules.RESTORED: _plan_deleting_again,
 }
 HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
-    EnableLicense: enable,
-    RestoreLicense: restore_license,
-    UndoEvent: undo_event,
-    UndoChanges: undo_changes,
-    RevertChanges: revert_changes,
+    rules.EnableLicense: enable,
+    rules.RestoreLicense: restore_license,
+    rules.UndoEvent: undo_event,
+    rules.UndoChanges: undo_changes,
+    rules.RevertChanges: revert_changes,
 }

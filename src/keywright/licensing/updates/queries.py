@@ -18,22 +18,10 @@ from keywright.licensing.activations.sites import Item
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.keys import make_license_ref
 from keywright.licensing.licenses.model import License
-from keywright.licensing.updates import store
+from keywright.licensing.updates import rules, store
 from keywright.licensing.updates.feeds import find_file
 from keywright.licensing.updates.model import Known, Release, ReleaseFile, Updates
 from keywright.licensing.updates.notices import AnsweredNotice
-from keywright.licensing.updates.rules import (
-    Asked,
-    Decision,
-    Subject,
-    UpdateCode,
-    UpdateFacts,
-    Verdict,
-    decide,
-    explain,
-    list_shown,
-    may_download,
-)
 from keywright.licensing.updates.tickets import Ticket, is_of_key, write_ticket
 from keywright.licensing.views_store import Names, Views
 
@@ -53,7 +41,7 @@ class CheckForUpdate(Query, frozen=True, kw_only=True):
     fingerprint: str | None = None
     token: str | None = None
     product: int | str | None = None
-    asked: Asked = Asked()
+    asked: rules.Asked = rules.Asked()
     only_product_id: int | None = None
     file_name: str | None = None
     is_shown: bool = False
@@ -66,7 +54,7 @@ class CheckedUpdate(Struct, frozen=True, gc=False):
     release that a site shows as the newest, and those before it; of ``product``.
     """
 
-    decision: Decision
+    decision: rules.Decision
     license: License | None
     activation: Activation | None
     renew_url: str | None
@@ -98,7 +86,7 @@ class ExplainRelease(Query, frozen=True, kw_only=True):
     now: datetime
     license_id: int | None = None
     activation_id: int | None = None
-    asked: Asked = Asked()
+    asked: rules.Asked = rules.Asked()
     only_product_id: int | None = None
 
 
@@ -155,14 +143,14 @@ class LoadedUpdates:
             asked=query.asked,
             releases=self._views.releases_of(product),
         )
-        decision = decide(facts) if query.file_name is None else find_file(facts, query.file_name)
+        decision = rules.decide(facts) if query.file_name is None else find_file(facts, query.file_name)
         ticket = None
         if decision.file is not None and query.file_name is None:
             ticket = write_ticket(
                 *(self._tx.key_ring, decision.file.id, license, subject.activation, query.now),
                 needs_place=subject.needs_place,
             )
-        is_hidden = decision.code in (UpdateCode.KEY_ROTATED, UpdateCode.PRODUCT_MISMATCH)
+        is_hidden = decision.code in (rules.UpdateCode.KEY_ROTATED, rules.UpdateCode.PRODUCT_MISMATCH)
         found = validation.Facts(license=license, now=query.now, activation=subject.activation)
         return CheckedUpdate(
             decision,
@@ -173,12 +161,12 @@ class LoadedUpdates:
             validation.next_check_at(found),
             facts.releases.find(query.asked.app_version),
             self._find_notices(product, query, None if is_hidden else subject),
-            list_shown(facts, decision) if query.is_shown else (),
+            rules.list_shown(facts, decision) if query.is_shown else (),
             None if is_hidden else product,
         )
 
     def _find_notices(
-        self, product: NamedProduct | None, query: CheckForUpdate, subject: Subject | None
+        self, product: NamedProduct | None, query: CheckForUpdate, subject: rules.Subject | None
     ) -> tuple[AnsweredNotice, ...]:
         """The notices, for whom the product's releases are: its licenses, or everyone."""
         is_open = product is not None and product.updates is Updates.OPEN
@@ -191,15 +179,15 @@ class LoadedUpdates:
             return None
         return product.link_to_renew(make_license_ref(self._tx.key_ring, license.id))
 
-    def _find_subject(self, query: CheckForUpdate) -> Subject:
+    def _find_subject(self, query: CheckForUpdate) -> rules.Subject:
         if query.update_token is not None:
-            return self._holders.get(query.update_token.lower(), Subject())
+            return self._holders.get(query.update_token.lower(), rules.Subject())
         license = self._licenses.get(query.key or "") or self._rotated.get(query.key or "")
         if license is None:
-            return Subject()
+            return rules.Subject()
         known = self._activations.get(license.id, ())
         own = devices.find_own(known, query.fingerprint, query.token)
-        return Subject(license, own, query.key in self._rotated, needs_place=query.item is not None)
+        return rules.Subject(license, own, query.key in self._rotated, needs_place=query.item is not None)
 
     def _find_product(self, query: CheckForUpdate, license: License | None) -> NamedProduct | None:
         if license is not None:
@@ -210,8 +198,8 @@ class LoadedUpdates:
 
 
 def facts_about(
-    product: NamedProduct | None, subject: Subject, now: datetime, asked: Asked | None = None
-) -> UpdateFacts:
+    product: NamedProduct | None, subject: rules.Subject, now: datetime, asked: rules.Asked | None = None
+) -> rules.UpdateFacts:
     """What the gate looks at, of a product and of a license with its device, but for the product's releases:
     a download is about one of them.
     """
@@ -220,13 +208,13 @@ def facts_about(
         "channels": product.channels,
         "scheme": product.version_scheme,
     }  # fmt: skip
-    return UpdateFacts(
+    return rules.UpdateFacts(
         now=now,
         license=subject.license,
         activation=subject.activation,
         is_key_rotated=subject.is_key_rotated,
         needs_place=subject.needs_place,
-        asked=asked or Asked(),
+        asked=asked or rules.Asked(),
         **of_product,  # type: ignore[arg-type]
     )
 
@@ -236,10 +224,10 @@ def find_facts(
     release: Release,
     named: tuple[int | None, int | None],
     now: datetime,
-    asked: Asked | None = None,
+    asked: rules.Asked | None = None,
     *,
     needs_place: bool = False,
-) -> UpdateFacts | None:
+) -> rules.UpdateFacts | None:
     """The facts of a release and of a license with one of its devices, which are ``named`` by their numbers,
     read anew; None where there is no such license.
     """
@@ -253,7 +241,7 @@ def find_facts(
             found = activation_store.find_by_id(tx, [(license_id, activation_id)])
             activation = found[0] if found else None
     product = views.find_product(release.product_id)
-    facts = facts_about(product, Subject(license, activation, needs_place=needs_place), now, asked)
+    facts = facts_about(product, rules.Subject(license, activation, needs_place=needs_place), now, asked)
     is_other = license is not None and license.product_id != release.product_id
     return replace(facts, is_other_product=is_other, is_device_named=activation_id is not None)
 
@@ -262,11 +250,11 @@ def list_covered(tx: ReadTransaction, license: License, now: datetime) -> list[K
     """The releases that the customer of a license may download, the newest first."""
     views = Views(tx)
     product = views.product_of(license)
-    facts = facts_about(product, Subject(license), now)
-    return [one for one in views.releases_of(product).releases if may_download(facts, one) is None]
+    facts = facts_about(product, rules.Subject(license), now)
+    return [one for one in views.releases_of(product).releases if rules.may_download(facts, one) is None]
 
 
-def explain_release(tx: ReadTransaction, query: ExplainRelease) -> list[Verdict]:
+def explain_release(tx: ReadTransaction, query: ExplainRelease) -> list[rules.Verdict]:
     """Every rule, with its answer. Raises ``NotFound``."""
     release = store.RELEASES.find(tx, query.release_id)
     if release is None or query.only_product_id not in (None, release.product_id):
@@ -275,7 +263,7 @@ def explain_release(tx: ReadTransaction, query: ExplainRelease) -> list[Verdict]
     is_foreign = query.only_product_id is not None and facts is not None and facts.is_other_product
     if facts is None or is_foreign:
         raise NotFound(f"license {query.license_id}")
-    return explain(facts, store.to_known(tx, release, facts.scheme))
+    return rules.explain(facts, store.to_known(tx, release, facts.scheme))
 
 
 def find_download(tx: ReadTransaction, query: FindDownload) -> Download:
@@ -290,10 +278,10 @@ def find_download(tx: ReadTransaction, query: FindDownload) -> Download:
     named = (ticket.license_id, ticket.activation_id)
     facts = find_facts(tx, release, named, query.now, needs_place=ticket.needs_place)
     if facts is None:
-        raise DownloadRefused(UpdateCode.UNKNOWN_LICENSE)
+        raise DownloadRefused(rules.UpdateCode.UNKNOWN_LICENSE)
     if facts.license is not None and not is_of_key(tx.key_ring, ticket, facts.license):
-        raise DownloadRefused(UpdateCode.KEY_ROTATED)
-    code = may_download(facts, store.to_known(tx, release, facts.scheme))
+        raise DownloadRefused(rules.UpdateCode.KEY_ROTATED)
+    code = rules.may_download(facts, store.to_known(tx, release, facts.scheme))
     if code is not None:
         raise DownloadRefused(code)
     return Download(file, release, ticket.license_id)

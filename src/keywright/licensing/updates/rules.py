@@ -16,15 +16,7 @@ from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.terms.model import AfterExpiry, DeviceRule, Terms
-from keywright.licensing.updates.model import (
-    STABLE,
-    Known,
-    ProductReleases,
-    Release,
-    ReleaseFile,
-    ReleaseState,
-    Updates,
-)
+from keywright.licensing.updates import model
 from keywright.licensing.updates.versions import VersionKey, VersionScheme, find_key, version_key
 
 
@@ -60,7 +52,7 @@ class Asked(Struct, frozen=True, kw_only=True, gc=False):
     app_version: str | None = None
     platform: str | None = None
     arch: str | None = None
-    channel: str = STABLE
+    channel: str = model.STABLE
     os_version: str | None = None
     php_version: str | None = None
     wp_version: str | None = None
@@ -86,10 +78,10 @@ class UpdateFacts(Struct, frozen=True, kw_only=True, gc=False):
     """
 
     now: datetime
-    updates: Updates = Updates.LICENSED
+    updates: model.Updates = model.Updates.LICENSED
     channels: tuple[str, ...] = ()
     scheme: VersionScheme = VersionScheme.LOOSE
-    releases: ProductReleases = ProductReleases()
+    releases: model.ProductReleases = model.ProductReleases()
     license: License | None = None
     is_key_unknown: bool = False
     is_other_product: bool = False
@@ -119,9 +111,9 @@ class Decision(Struct, frozen=True, gc=False):
     """
 
     codes: tuple[UpdateCode, ...]
-    offered: Known | None = None
-    file: ReleaseFile | None = None
-    not_covered: Known | None = None
+    offered: model.Known | None = None
+    file: model.ReleaseFile | None = None
+    not_covered: model.Known | None = None
     is_refused: bool = False
 
     @property
@@ -161,7 +153,7 @@ _MAX_SHOWN = 10
 _HIDING = (UpdateCode.NOT_OFFERED, UpdateCode.PRODUCT_MISMATCH, UpdateCode.KEY_ROTATED)
 
 
-def list_shown(facts: UpdateFacts, decision: Decision) -> tuple[Known, ...]:
+def list_shown(facts: UpdateFacts, decision: Decision) -> tuple[model.Known, ...]:
     """The release that a site shows as the newest, and those before it, the newest first: what it is
     offered, or what a license that is good would have. Nothing for an unknown key, and where the site is to
     stay at its version, as its requirements are not met.
@@ -175,7 +167,7 @@ def list_shown(facts: UpdateFacts, decision: Decision) -> tuple[Known, ...]:
     found = [
         one
         for one in facts.releases.releases
-        if one.release.state is ReleaseState.PUBLISHED
+        if one.release.state is model.ReleaseState.PUBLISHED
         and one.release.channel in channels
         and (newest is None or one.rank <= newest.rank)
     ]
@@ -187,7 +179,7 @@ def find_refusal_of_caller(facts: UpdateFacts) -> UpdateCode | None:
     return next((one.code for one in _of_caller(facts) if not one.passed), None)
 
 
-def _list_refusals(facts: UpdateFacts, newest: Known) -> tuple[UpdateCode, ...]:
+def _list_refusals(facts: UpdateFacts, newest: model.Known) -> tuple[UpdateCode, ...]:
     """Why the newest release is not offered."""
     codes = [one.code for one in _of_release(facts, newest) if not one.passed]
     if UpdateCode.NEWER_NOT_COVERED in codes and facts.terms.after_expiry is AfterExpiry.REFUSE:
@@ -195,12 +187,12 @@ def _list_refusals(facts: UpdateFacts, newest: Known) -> tuple[UpdateCode, ...]:
     return tuple(codes)
 
 
-def explain(facts: UpdateFacts, known: Known) -> list[Verdict]:
+def explain(facts: UpdateFacts, known: model.Known) -> list[Verdict]:
     """The answers of all rules about a release, in their order; those that do not apply pass."""
     return [*_of_caller(facts), *_of_release(facts, known)]
 
 
-def may_download(facts: UpdateFacts, known: Known) -> UpdateCode | None:
+def may_download(facts: UpdateFacts, known: model.Known) -> UpdateCode | None:
     """The first no to a download; the rollout and the step that must come first are not asked again. Without
     a device, it is the download of a customer, whose device may be new.
     """
@@ -214,7 +206,9 @@ def may_download(facts: UpdateFacts, known: Known) -> UpdateCode | None:
     return next(found, None)
 
 
-def choose_file(files: Sequence[ReleaseFile], platform: str | None, arch: str | None) -> ReleaseFile | None:
+def choose_file(
+    files: Sequence[model.ReleaseFile], platform: str | None, arch: str | None
+) -> model.ReleaseFile | None:
     """The file for a platform: the one that names it and its processor goes before one for any. None where
     there is none, or where the platform is not known and the files are for several.
     """
@@ -249,7 +243,7 @@ def to_usual_word(word: str) -> str:
     return _SAME.get(word, word)
 
 
-def _list_fitting(facts: UpdateFacts, known: Known) -> list[ReleaseFile]:
+def _list_fitting(facts: UpdateFacts, known: model.Known) -> list[model.ReleaseFile]:
     asked = facts.asked
     return [
         one
@@ -262,11 +256,11 @@ def _list_fitting(facts: UpdateFacts, known: Known) -> list[ReleaseFile]:
 
 def list_channels(facts: UpdateFacts, channel: str) -> tuple[str, ...]:
     """The channel and all steadier ones; ``stable`` alone for one that the product does not have."""
-    every = (STABLE, *facts.channels)
-    return every[: every.index(channel) + 1] if channel in every else (STABLE,)
+    every = (model.STABLE, *facts.channels)
+    return every[: every.index(channel) + 1] if channel in every else (model.STABLE,)
 
 
-def _newer(facts: UpdateFacts) -> list[Known]:
+def _newer(facts: UpdateFacts) -> list[model.Known]:
     """The published releases of the asked channels above the current version, the newest first."""
     channels = list_channels(facts, facts.asked.channel)
     current = facts.releases.find(facts.asked.app_version)
@@ -274,27 +268,27 @@ def _newer(facts: UpdateFacts) -> list[Known]:
     return [
         one
         for one in facts.releases.releases
-        if one.release.state is ReleaseState.PUBLISHED
+        if one.release.state is model.ReleaseState.PUBLISHED
         and one.release.channel in channels
         and _is_above(one, current, key)
     ]
 
 
-def _is_above(one: Known, current: Known | None, key: VersionKey | None) -> bool:
+def _is_above(one: model.Known, current: model.Known | None, key: VersionKey | None) -> bool:
     if current is not None:
         return one.rank > current.rank
     return key is None or one.key > key
 
 
-def _find_refusal(facts: UpdateFacts, known: Known) -> UpdateCode | None:
+def _find_refusal(facts: UpdateFacts, known: model.Known) -> UpdateCode | None:
     return next((one.code for one in _of_release(facts, known) if not one.passed), None)
 
 
 def _of_caller(facts: UpdateFacts) -> Iterator[Verdict]:
     """The rules about the product, the license and the device."""
-    code, license, is_licensed = UpdateCode, facts.license, facts.updates is Updates.LICENSED
-    yield Verdict(code.NOT_OFFERED, facts.updates is not Updates.CLOSED, "The product offers updates.")
-    is_known = license is not None or (facts.updates is Updates.OPEN and not facts.is_key_unknown)
+    code, license, is_licensed = UpdateCode, facts.license, facts.updates is model.Updates.LICENSED
+    yield Verdict(code.NOT_OFFERED, facts.updates is not model.Updates.CLOSED, "The product offers updates.")
+    is_known = license is not None or (facts.updates is model.Updates.OPEN and not facts.is_key_unknown)
     yield Verdict(code.UNKNOWN_LICENSE, is_known, "There is such a license.")
     yield Verdict(code.PRODUCT_MISMATCH, not facts.is_other_product, "The license is for this product.")
     status = None if license is None or not is_licensed else license.status
@@ -309,10 +303,10 @@ def _of_caller(facts: UpdateFacts) -> Iterator[Verdict]:
     yield Verdict(code.NOT_ACTIVATED, holds, "The device holds its place.")
 
 
-def _of_release(facts: UpdateFacts, known: Known) -> Iterator[Verdict]:
+def _of_release(facts: UpdateFacts, known: model.Known) -> Iterator[Verdict]:
     """The rules about a release."""
     code, release = UpdateCode, known.release
-    is_published = release.state is ReleaseState.PUBLISHED
+    is_published = release.state is model.ReleaseState.PUBLISHED
     yield Verdict(code.NOT_PUBLISHED, is_published, "The release is published.")
     allowed = _has_channel(facts, release.channel)
     yield Verdict(code.CHANNEL_NOT_ALLOWED, allowed, f"The license has the channel {release.channel}.")
@@ -335,14 +329,14 @@ def _of_release(facts: UpdateFacts, known: Known) -> Iterator[Verdict]:
 
 def _has_channel(facts: UpdateFacts, channel: str) -> bool:
     """Who may have a channel may have all steadier ones; where updates are open, all are open."""
-    if channel == STABLE or facts.updates is Updates.OPEN:
+    if channel == model.STABLE or facts.updates is model.Updates.OPEN:
         return True
     return any(channel in list_channels(facts, one) for one in facts.terms.channels)
 
 
-def _is_covered(facts: UpdateFacts, release: Release) -> bool:
+def _is_covered(facts: UpdateFacts, release: model.Release) -> bool:
     license = facts.license
-    if facts.updates is Updates.OPEN or license is None or license.expires_at is None:
+    if facts.updates is model.Updates.OPEN or license is None or license.expires_at is None:
         return True
     terms = facts.terms
     if facts.now < license_rules.expiry_after(license.expires_at, terms.grace_days):
@@ -353,7 +347,7 @@ def _is_covered(facts: UpdateFacts, release: Release) -> bool:
     return terms.after_expiry is AfterExpiry.OLDER_VERSIONS and is_older
 
 
-def _find_unmet(facts: UpdateFacts, release: Release) -> Iterator[str]:
+def _find_unmet(facts: UpdateFacts, release: model.Release) -> Iterator[str]:
     """What the program runs on and is too old; what is not known passes."""
     asked = facts.asked
     known = {"os": asked.os_version, "php": asked.php_version, "wp": asked.wp_version}
@@ -364,7 +358,7 @@ def _find_unmet(facts: UpdateFacts, release: Release) -> Iterator[str]:
             yield f"It needs {name} {least}."
 
 
-def _can_follow(facts: UpdateFacts, release: Release) -> bool:
+def _can_follow(facts: UpdateFacts, release: model.Release) -> bool:
     if release.min_from_version is None:
         return True
     key = find_key(facts.scheme, facts.asked.app_version)
@@ -372,7 +366,7 @@ def _can_follow(facts: UpdateFacts, release: Release) -> bool:
     return key is None or least is None or key >= least
 
 
-def _is_reached(facts: UpdateFacts, release: Release) -> bool:
+def _is_reached(facts: UpdateFacts, release: model.Release) -> bool:
     """Whether the rollout has come to this device; without one, to the license."""
     percent = release.rollout.percent
     if percent >= 100 or facts.asked.by_hand or release.is_critical:

@@ -15,21 +15,13 @@ from keywright.db.schema import notices, products, release_counts, release_files
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.licenses import store as license_store
-from keywright.licensing.updates.model import (
-    INSTALLED,
-    Known,
-    ProductReleases,
-    Release,
-    ReleaseFile,
-    ReleaseState,
-    UsesOfDay,
-)
+from keywright.licensing.updates import model
 from keywright.licensing.updates.notices import Notice, NoticeState, order_notices
 from keywright.licensing.updates.rules import Subject
 from keywright.licensing.updates.versions import VersionScheme, find_key
 
-RELEASES = Records(releases, Release, "product_id")
-FILES = Records(release_files, ReleaseFile)
+RELEASES = Records(releases, model.Release, "product_id")
+FILES = Records(release_files, model.ReleaseFile)
 NOTICES = Records(notices, Notice, "product_id")
 
 _OF_PRODUCTS = Lookup(RELEASES.all.where(releases.c.rank.is_not(None)), releases.c.product_id)
@@ -44,14 +36,14 @@ _NOTICES_OF = Lookup(NOTICES.all.where(_IS_PUBLISHED), notices.c.product_id)
 
 def load_releases(
     tx: ReadTransaction, schemes: Iterable[tuple[int, VersionScheme]]
-) -> dict[int, ProductReleases]:
+) -> dict[int, model.ProductReleases]:
     """The releases of these products that were published, by product, with their files; and the notices that
     are published.
     """
     wanted = dict(schemes)
     found = [RELEASES.of_row(row) for row in _OF_PRODUCTS.find_rows(tx.connection, wanted)]
-    files = list_files(tx, [one.id for one in found if one.state is ReleaseState.PUBLISHED])
-    by_product: dict[int, list[Known]] = {number: [] for number in wanted}
+    files = list_files(tx, [one.id for one in found if one.state is model.ReleaseState.PUBLISHED])
+    by_product: dict[int, list[model.Known]] = {number: [] for number in wanted}
     for one in found:
         known = _to_known(one, wanted[one.product_id], files.get(one.id, ()))
         by_product[one.product_id].append(known)
@@ -64,42 +56,44 @@ def load_releases(
     }
 
 
-def to_known(tx: ReadTransaction, release: Release, scheme: VersionScheme) -> Known:
+def to_known(tx: ReadTransaction, release: model.Release, scheme: VersionScheme) -> model.Known:
     """A release with its files."""
     return _to_known(release, scheme, list_files(tx, [release.id]).get(release.id, ()))
 
 
-def _to_known(release: Release, scheme: VersionScheme, files: Sequence[ReleaseFile]) -> Known:
-    offered = tuple(one for one in files if one.kind in INSTALLED)
-    others = tuple(one for one in files if one.kind not in INSTALLED)
-    return Known(release, find_key(scheme, release.version) or (), offered, others)
+def _to_known(
+    release: model.Release, scheme: VersionScheme, files: Sequence[model.ReleaseFile]
+) -> model.Known:
+    offered = tuple(one for one in files if one.kind in model.INSTALLED)
+    others = tuple(one for one in files if one.kind not in model.INSTALLED)
+    return model.Known(release, find_key(scheme, release.version) or (), offered, others)
 
 
-def order_releases(found: Iterable[Known]) -> ProductReleases:
+def order_releases(found: Iterable[model.Known]) -> model.ProductReleases:
     """These releases of a product, the newest first."""
     ordered = tuple(sorted(found, key=lambda one: -one.rank))
-    by_file: dict[str, list[tuple[Known, ReleaseFile]]] = {}
+    by_file: dict[str, list[tuple[model.Known, model.ReleaseFile]]] = {}
     for one in ordered:
         for file in (*one.files, *one.others):
             by_file.setdefault(file.name.lower(), []).append((one, file))
-    return ProductReleases(ordered, {one.release.version: one for one in ordered}, by_file)
+    return model.ProductReleases(ordered, {one.release.version: one for one in ordered}, by_file)
 
 
-def list_files(tx: ReadTransaction, release_ids: Collection[int]) -> dict[int, list[ReleaseFile]]:
+def list_files(tx: ReadTransaction, release_ids: Collection[int]) -> dict[int, list[model.ReleaseFile]]:
     """The files of these releases, by release, in the order of their names."""
-    by_release: dict[int, list[ReleaseFile]] = {}
+    by_release: dict[int, list[model.ReleaseFile]] = {}
     for row in _FILES_OF.find_rows(tx.connection, release_ids):
         by_release.setdefault(row.release_id, []).append(FILES.of_row(row))
     return {number: sorted(some, key=lambda one: one.name) for number, some in by_release.items()}
 
 
-def find_release(tx: ReadTransaction, product_id: int, version: str) -> Release | None:
+def find_release(tx: ReadTransaction, product_id: int, version: str) -> model.Release | None:
     """The release of this version of a product."""
     query = RELEASES.all.where(releases.c.product_id == product_id, releases.c.version == version)
     return tx.first(query, RELEASES.of_row)
 
 
-def find_file(tx: ReadTransaction, release_id: int, name: str) -> ReleaseFile | None:
+def find_file(tx: ReadTransaction, release_id: int, name: str) -> model.ReleaseFile | None:
     """The file of this name in a release."""
     query = FILES.all.where(release_files.c.release_id == release_id, release_files.c.name == name)
     return tx.first(query, FILES.of_row)
@@ -222,12 +216,12 @@ def end_tokens(tx: WriteTransaction, license_ids: Iterable[int]) -> None:
     _END_TOKENS.execute(tx.connection, [{"where_license_id": one} for one in license_ids])
 
 
-def list_uses(tx: ReadTransaction, release_id: int, since_day: int) -> list[UsesOfDay]:
+def list_uses(tx: ReadTransaction, release_id: int, since_day: int) -> list[model.UsesOfDay]:
     """What was counted of a release since a day (the number of days since 1970), the oldest first."""
     counts = release_counts.c
     query = select(counts.day, counts.checks, counts.offers, counts.downloads)
     query = query.where(counts.release_id == release_id, counts.day >= since_day).order_by(counts.day)
-    return [UsesOfDay(*row) for row in tx.connection.execute(query)]
+    return [model.UsesOfDay(*row) for row in tx.connection.execute(query)]
 
 
 def delete_files(tx: WriteTransaction, release_id: int) -> None:
@@ -236,7 +230,7 @@ def delete_files(tx: WriteTransaction, release_id: int) -> None:
     tx.connection.execute(delete(release_counts).where(release_counts.c.release_id == release_id))
 
 
-def list_stored_files(tx: ReadTransaction) -> list[ReleaseFile]:
+def list_stored_files(tx: ReadTransaction) -> list[model.ReleaseFile]:
     """Every file whose bytes are in the folder of files."""
     return [
         FILES.of_row(row) for row in tx.connection.execute(FILES.all.where(release_files.c.stored_at > 0))

@@ -10,18 +10,10 @@ from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.moments import passed_threshold
 from keywright.licensing.queries import require_license
 from keywright.licensing.unit_of_work import LicenseWork
-from keywright.licensing.usage import rules, store
-from keywright.licensing.usage.model import (
-    ClosePeriods,
-    FindDuePeriods,
-    ListPeriods,
-    MeterUsage,
-    RecordedUsage,
-    RecordUsage,
-)
+from keywright.licensing.usage import model, rules, store
 
 
-def record_usage(work: LicenseWork, command: RecordUsage) -> RecordedUsage:
+def record_usage(work: LicenseWork, command: model.RecordUsage) -> model.RecordedUsage:
     """Count an amount."""
     license, now, name = get_license(work, command), work.now(command), command.meter
     meter = rules.require_countable(license, terms_of(license), name, now=now, built_at=command.built_at)
@@ -32,10 +24,10 @@ def record_usage(work: LicenseWork, command: RecordUsage) -> RecordedUsage:
     if percent is not None:
         details = {"meter": name, "percent": percent, "used": usage.used, "limit": meter.limit}
         work.record_license_event("usage.threshold", license, command, details=details)
-    return RecordedUsage(usage, meter.limit, rules.resets_at(usage))
+    return model.RecordedUsage(usage, meter.limit, rules.resets_at(usage))
 
 
-def close_periods(work: LicenseWork, command: ClosePeriods) -> None:
+def close_periods(work: LicenseWork, command: model.ClosePeriods) -> None:
     """Close periods, each once, whichever server is first."""
     for id in command.license_ids:
         closed = work.usage.close_over(id, work.find_license(id), work.now(command))
@@ -43,18 +35,18 @@ def close_periods(work: LicenseWork, command: ClosePeriods) -> None:
 
 
 HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
-    RecordUsage: record_usage,
-    ClosePeriods: close_periods,
+    model.RecordUsage: record_usage,
+    model.ClosePeriods: close_periods,
 }
 
 
-def find_due_periods(read: Any, query: FindDuePeriods) -> tuple[int, ...]:
+def find_due_periods(read: Any, query: model.FindDuePeriods) -> tuple[int, ...]:
     """Some licenses with periods to close."""
     now = read.tx.read_clock() or query.now
     return store.find_due(read.tx, now - rules.CLOSES_AFTER)
 
 
-def list_periods(read: Any, query: ListPeriods) -> ItemPage[MeterUsage]:
+def list_periods(read: Any, query: model.ListPeriods) -> ItemPage[model.MeterUsage]:
     """A page of periods. Raises ``UnknownLicenseId`` for those of a license that is not there and has
     none.
     """
@@ -65,6 +57,6 @@ def list_periods(read: Any, query: ListPeriods) -> ItemPage[MeterUsage]:
 
 
 QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
-    FindDuePeriods: find_due_periods,
-    ListPeriods: list_periods,
+    model.FindDuePeriods: find_due_periods,
+    model.ListPeriods: list_periods,
 }

@@ -5,22 +5,8 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
+import sqlalchemy as sa
 from msgspec.structs import replace
-from sqlalchemy import (
-    ColumnElement,
-    Select,
-    Table,
-    bindparam,
-    case,
-    delete,
-    func,
-    literal,
-    null,
-    select,
-    true,
-    tuple_,
-    update,
-)
 
 from keywright.core.nouns import MAX_COUNTED, ItemPage
 from keywright.db.bulk import Lookup, Values, bulk_delete, bulk_insert, bulk_update
@@ -68,7 +54,7 @@ def find_ends(tx: ReadTransaction, meters: Iterable[MeterName]) -> dict[MeterNam
 def has_any(tx: ReadTransaction, license_id: int) -> bool:
     """Whether any meter of the license was used."""
     tables = (meter_usage, past_usage)
-    return any(tx.which_exist(tuple(select(one).where(one.c.license_id == license_id) for one in tables)))
+    return any(tx.which_exist(tuple(sa.select(one).where(one.c.license_id == license_id) for one in tables)))
 
 
 def find_due(tx: ReadTransaction, ended_before: datetime) -> tuple[int, ...]:
@@ -124,7 +110,7 @@ def save_past(tx: WriteTransaction, changed: Sequence[MeterUsage]) -> None:
 
 def end_packages(tx: WriteTransaction, license_ids: Collection[int], now: datetime) -> None:
     """Let the periods of these deleted licenses that never end be over now."""
-    ended = update(past_usage).where(past_usage.c.license_id.in_(license_ids), ~_IS_CLOSED)
+    ended = sa.update(past_usage).where(past_usage.c.license_id.in_(license_ids), ~_IS_CLOSED)
     never = to_seconds(END_OF_TIME)
     tx.connection.execute(ended.where(past_usage.c.period_end == never).values(period_end=to_seconds(now)))
 
@@ -164,7 +150,7 @@ def past_of(row: Sequence[Any]) -> MeterUsage:
     return replace(_usage_of(row[:5]), **known, closed_at=closed_at and to_datetime(closed_at))
 
 
-def _columns_of(one: MeterUsage, table: Table, where: Sequence[str] = ()) -> Values:
+def _columns_of(one: MeterUsage, table: sa.Table, where: Sequence[str] = ()) -> Values:
     """The columns of a row; those that identify it are ``where_…``."""
     values = {name: value for name, value in to_columns(one).items() if name in table.c}
     return {f"where_{name}" if name in where else name: value for name, value in values.items()}
@@ -172,7 +158,7 @@ def _columns_of(one: MeterUsage, table: Table, where: Sequence[str] = ()) -> Val
 
 _FIELDS = MeterUsage.__struct_fields__
 _METER, _PERIOD = list(_FIELDS[:2]), list(_FIELDS[:3])
-_USAGE = select(*(meter_usage.c[name] for name in _FIELDS[:5]))
+_USAGE = sa.select(*(meter_usage.c[name] for name in _FIELDS[:5]))
 _OF_METER = Lookup(_USAGE, *(meter_usage.c[name] for name in _METER))
 _OF_LICENSE = Lookup(_USAGE, meter_usage.c.license_id)
 _INSERT = bulk_insert(meter_usage)
@@ -180,12 +166,12 @@ _UPDATE = bulk_update(meter_usage, _METER, _FIELDS[2:5])
 _DELETE = bulk_delete(meter_usage, *_METER)
 
 _IS_CLOSED = past_usage.c.closed_at.is_not(None)
-_PAST = select(*(past_usage.c[name] for name in _FIELDS))
+_PAST = sa.select(*(past_usage.c[name] for name in _FIELDS))
 _PAST_OF_METER = Lookup(_PAST.where(~_IS_CLOSED), *(past_usage.c[name] for name in _METER))
 _PAST_OF_LICENSE = Lookup(_PAST.where(~_IS_CLOSED), past_usage.c.license_id)
 _OF_PERIOD = Lookup(_PAST, *(past_usage.c[name] for name in _PERIOD))
 _ENDS = Lookup(
-    select(past_usage.c.license_id, past_usage.c.meter, func.max(past_usage.c.period_end)).group_by(
+    sa.select(past_usage.c.license_id, past_usage.c.meter, sa.func.max(past_usage.c.period_end)).group_by(
         past_usage.c.license_id, past_usage.c.meter
     ),
     *(past_usage.c[name] for name in _METER),
@@ -194,26 +180,29 @@ _INSERT_PAST = bulk_insert(past_usage)
 _UPDATE_PAST = bulk_update(past_usage, _PERIOD, _FIELDS[3:])
 _DELETE_PAST = bulk_delete(past_usage, *_PERIOD)
 _DUE = [
-    select(table.c.license_id)
-    .where(table.c.period_end <= bindparam("until"), condition)
+    sa.select(table.c.license_id)
+    .where(table.c.period_end <= sa.bindparam("until"), condition)
     .order_by(table.c.period_end)
     .limit(_MAX_DUE)
-    for table, condition in ((meter_usage, true()), (past_usage, ~_IS_CLOSED))
+    for table, condition in ((meter_usage, sa.true()), (past_usage, ~_IS_CLOSED))
 ]
 _OLD_PERIOD = [past_usage.c[name] for name in _PERIOD]
-_OLD = select(*_OLD_PERIOD).where(past_usage.c.closed_at < bindparam("before")).limit(_MAX_OLD)
-_DELETE_OLD = delete(past_usage).where(tuple_(*_OLD_PERIOD).in_(_OLD))
+_OLD = sa.select(*_OLD_PERIOD).where(past_usage.c.closed_at < sa.bindparam("before")).limit(_MAX_OLD)
+_DELETE_OLD = sa.delete(past_usage).where(sa.tuple_(*_OLD_PERIOD).in_(_OLD))
 
 
 #: The beginning of a period, in its place.
 _time_of = itemgetter(2)
 _PLACE = _FIELDS[:3]
-_OF_NEWEST = [*(meter_usage.c[name] for name in _FIELDS[:5]), *(null().label(name) for name in _FIELDS[5:])]
-_NEWEST = select(*_OF_NEWEST).join(licenses, licenses.c.id == meter_usage.c.license_id)
-_PAST_PERIODS = select(*(past_usage.c[name] for name in _FIELDS)).outerjoin(
+_OF_NEWEST = [
+    *(meter_usage.c[name] for name in _FIELDS[:5]),
+    *(sa.null().label(name) for name in _FIELDS[5:]),
+]
+_NEWEST = sa.select(*_OF_NEWEST).join(licenses, licenses.c.id == meter_usage.c.license_id)
+_PAST_PERIODS = sa.select(*(past_usage.c[name] for name in _FIELDS)).outerjoin(
     licenses, licenses.c.id == past_usage.c.license_id
 )
-_PRODUCT_OF_PAST = func.coalesce(past_usage.c.product_id, licenses.c.product_id)
+_PRODUCT_OF_PAST = sa.func.coalesce(past_usage.c.product_id, licenses.c.product_id)
 
 
 def list_periods(tx: ReadTransaction, query: ListPeriods) -> ItemPage[MeterUsage]:
@@ -229,23 +218,25 @@ def list_periods(tx: ReadTransaction, query: ListPeriods) -> ItemPage[MeterUsage
     return ItemPage(_with_limits(tx, [past_of(row) for row in found[: query.limit]]), total)
 
 
-def _page(part: Select[Any], query: ListPeriods) -> Select[Any]:
+def _page(part: sa.Select[Any], query: ListPeriods) -> sa.Select[Any]:
     columns = [part.selected_columns[name] for name in _PLACE]
     if query.after is not None:
-        part = part.where(tuple_(*columns) > tuple_(*map(literal, query.after)))
+        part = part.where(sa.tuple_(*columns) > sa.tuple_(*map(sa.literal, query.after)))
     order = [_time_of(columns).desc()] if query.is_newest_first else columns
     return part.order_by(*order).limit(query.limit)
 
 
-def _count(tx: ReadTransaction, part: Select[Any]) -> int:
+def _count(tx: ReadTransaction, part: sa.Select[Any]) -> int:
     some = part.limit(MAX_COUNTED + 1).subquery()
-    return int(tx.connection.execute(select(func.count()).select_from(some)).scalar_one())
+    return int(tx.connection.execute(sa.select(sa.func.count()).select_from(some)).scalar_one())
 
 
-def _conditions(table: Any, product: ColumnElement[Any], where: PeriodFilter) -> list[ColumnElement[bool]]:
+def _conditions(
+    table: Any, product: sa.ColumnElement[Any], where: PeriodFilter
+) -> list[sa.ColumnElement[bool]]:
     columns = table.c
-    start = case((columns.period_start == 0, licenses.c.created_at), else_=columns.period_start)
-    given: list[tuple[Any, Callable[[Any], ColumnElement[bool]]]] = [
+    start = sa.case((columns.period_start == 0, licenses.c.created_at), else_=columns.period_start)
+    given: list[tuple[Any, Callable[[Any], sa.ColumnElement[bool]]]] = [
         (where.only_product_id, lambda value: product == value),
         (where.product_id, lambda value: product == value),
         (where.license_id, lambda value: columns.license_id == value),

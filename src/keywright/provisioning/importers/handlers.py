@@ -21,22 +21,7 @@ from keywright.provisioning import handlers
 from keywright.provisioning.customers import CustomerFields, NewCustomer, fold_email
 from keywright.provisioning.handlers import find_or_make_customer as find_or_make
 from keywright.provisioning.handlers import give_email, make_customer
-from keywright.provisioning.importers import store
-from keywright.provisioning.importers.model import (
-    Import,
-    ImportApiKeys,
-    Imported,
-    ImportedActivation,
-    ImportedGenerator,
-    ImportedLicense,
-    ImportGenerators,
-    ImportLicenses,
-    ImportNames,
-    Notice,
-    Outcome,
-    ReserveIds,
-    Verdict,
-)
+from keywright.provisioning.importers import model, store
 from keywright.provisioning.importers.rules import Merged, merge, to_license
 from keywright.provisioning.policies import store as policy_store
 from keywright.provisioning.policies.model import Policy
@@ -50,7 +35,7 @@ class Taken:
     """What licenses here have that those of an import want, kept up with the import."""
 
     def __init__(
-        self, tx: ReadTransaction, pairs: Collection[tuple[ImportedLicense, License | None]]
+        self, tx: ReadTransaction, pairs: Collection[tuple[model.ImportedLicense, License | None]]
     ) -> None:
         """``pairs`` are the licenses that come, each with the one that is it here."""
         wanted = {one.policy_id for one, _ in pairs if one.policy_id is not None}
@@ -68,8 +53,8 @@ class Taken:
         self._devices = {(one.license_id, str(one.fingerprint)): one.token for one in found}
 
     def leave_out(
-        self, new: ImportedLicense, here: License | None
-    ) -> tuple[ImportedLicense, Sequence[Notice]]:
+        self, new: model.ImportedLicense, here: License | None
+    ) -> tuple[model.ImportedLicense, Sequence[model.Notice]]:
         """The license without what another one has, and the report about that."""
         license_id = 0 if here is None else here.id
         lost: list[tuple[str, str]] = []
@@ -84,11 +69,11 @@ class Taken:
         if lost:
             new = replace(new, activations=kept)
         place = f"{new.place}, {mask(new.key)}".removeprefix(", ")
-        return new, [Notice(code, place, what) for code, what in lost]
+        return new, [model.Notice(code, place, what) for code, what in lost]
 
     def _without_device(
-        self, one: ImportedActivation, license_id: int, lost: list[tuple[str, str]]
-    ) -> ImportedActivation:
+        self, one: model.ImportedActivation, license_id: int, lost: list[tuple[str, str]]
+    ) -> model.ImportedActivation:
         if (
             one.fingerprint is None
             or self._devices.get((license_id, one.fingerprint), one.token) == one.token
@@ -107,14 +92,14 @@ class Taken:
                 self._devices[merged.license.id, one.fingerprint] = one.token
 
 
-def _line(new: ImportedLicense) -> bytes | None:
+def _line(new: model.ImportedLicense) -> bytes | None:
     return None if new.order_details is None else order_line_hash(order_of(to_license(new, 0)))
 
 
 class People:
     """The customers of imported licenses: found by e-mail address, else by number; or made."""
 
-    def __init__(self, work: LicenseWork, command: ImportLicenses) -> None:
+    def __init__(self, work: LicenseWork, command: model.ImportLicenses) -> None:
         self._work, self._command = work, command
         emails = {fold_email(one.customer_email) for one in command.licenses if one.customer_email}
         self._found: dict[str | int, int] = dict(find_by_emails(work.tx, emails).items())
@@ -122,20 +107,22 @@ class People:
         #: Those that were here before.
         self._known = find_customers(work.tx, numbers)
 
-    def add_to(self, new: ImportedLicense, here: License | None) -> tuple[ImportedLicense, list[Outcome]]:
+    def add_to(
+        self, new: model.ImportedLicense, here: License | None
+    ) -> tuple[model.ImportedLicense, list[model.Outcome]]:
         """The license with its customer. Nobody is made for a license that stays as it is here."""
         is_kept = here is not None and new.updated_at <= here.updated_at
         who = fold_email(new.customer_email) if new.customer_email else new.customer_id
         if is_kept or who is None or not (new.customer_email or new.customer_name):
             return new, []
-        made: list[Outcome] = []
+        made: list[model.Outcome] = []
         if who not in self._found:
             self._found[who], is_new = self._find_or_make(new)
-            made = [Outcome("customer", Verdict.NEW, who=who)] if is_new else []
+            made = [model.Outcome("customer", model.Verdict.NEW, who=who)] if is_new else []
         fields = None if new.fields is None else new.fields | {"customer_id"}
         return replace(new, customer_id=self._found[who], fields=fields), made
 
-    def _find_or_make(self, new: ImportedLicense) -> tuple[int, bool]:
+    def _find_or_make(self, new: model.ImportedLicense) -> tuple[int, bool]:
         """The customer's ID, and whether there was none before; the number in the table is taken where it is
         free, or belongs to a customer without an address.
         """
@@ -171,7 +158,7 @@ class People:
 IMPORTED = "license.imported"
 
 
-def import_licenses(work: LicenseWork, command: ImportLicenses) -> Imported:
+def import_licenses(work: LicenseWork, command: model.ImportLicenses) -> model.Imported:
     """Import licenses and their activations, or merge them with those that are here."""
     unknown = {one.id for one in command.licenses if one.id and work.find_license(one.key) is None}
     past = store.list_event_names(work.tx, unknown)
@@ -183,14 +170,14 @@ def import_licenses(work: LicenseWork, command: ImportLicenses) -> Imported:
         if (here := _find_here(work, one, past)) is not None
         for activation in one.activations
     )
-    outcomes: list[Outcome] = []
-    notices: list[Notice] = []
+    outcomes: list[model.Outcome] = []
+    notices: list[model.Notice] = []
     people = People(work, command)
     taken = Taken(work.tx, [(one, _find_here(work, one, past)) for one in command.licenses])
     for one in command.licenses:
         here = _find_here(work, one, past)
         if here is None and {IMPORTED, "license.deleted"} <= past.get(one.id or 0, set()):
-            outcomes.append(Outcome("license", Verdict.DELETED_HERE))
+            outcomes.append(model.Outcome("license", model.Verdict.DELETED_HERE))
             continue
         new, made = people.add_to(one, here)
         outcomes += made
@@ -202,10 +189,10 @@ def import_licenses(work: LicenseWork, command: ImportLicenses) -> Imported:
             _save(work, command, merged)
         outcomes += _outcomes(new, merged)
         notices += merged.notices
-    return Imported(tuple(outcomes), tuple(notices))
+    return model.Imported(tuple(outcomes), tuple(notices))
 
 
-def _find_here(work: LicenseWork, new: ImportedLicense, past: Mapping[int, Set[str]]) -> License | None:
+def _find_here(work: LicenseWork, new: model.ImportedLicense, past: Mapping[int, Set[str]]) -> License | None:
     """The license that has the key; or the one that was imported with this id, and has another key by now."""
     here = work.find_license(new.key)
     if here is not None or new.id is None or IMPORTED not in past.get(new.id, ()):
@@ -215,7 +202,12 @@ def _find_here(work: LicenseWork, new: ImportedLicense, past: Mapping[int, Set[s
 
 
 def _merge(
-    work: LicenseWork, command: Import, new: ImportedLicense, here: License | None, *, is_id_free: bool
+    work: LicenseWork,
+    command: model.Import,
+    new: model.ImportedLicense,
+    here: License | None,
+    *,
+    is_id_free: bool,
 ) -> Merged:
     if here is not None:
         license_id = here.id
@@ -233,73 +225,73 @@ def _merge(
     )
 
 
-def _save(work: LicenseWork, command: ImportLicenses, merged: Merged) -> None:
-    if merged.verdict not in (Verdict.NEW, Verdict.NEWER_THERE):
+def _save(work: LicenseWork, command: model.ImportLicenses, merged: Merged) -> None:
+    if merged.verdict not in (model.Verdict.NEW, model.Verdict.NEWER_THERE):
         return
     work.set_imported(merged.license, command.context.now)
     for _, one in merged.activations:
         work.set_activation(one if one.id else replace(one, id=work.tx.ids.next("activation")))
     details = {"from": command.source, "activations": len(merged.activations)} | merged.differences
-    if merged.verdict is Verdict.NEW:
+    if merged.verdict is model.Verdict.NEW:
         details["created_at"] = int(merged.license.created_at.timestamp())
     work.record_license_event(IMPORTED, merged.license, command, details=details)
 
 
-def _outcomes(new: ImportedLicense, merged: Merged) -> list[Outcome]:
+def _outcomes(new: model.ImportedLicense, merged: Merged) -> list[model.Outcome]:
     added = sum(before is None for before, _ in merged.activations)
     changed = len(merged.activations) - added
     same = len(new.activations) - added - changed
-    counted = [(Verdict.NEW, added), (Verdict.NEWER_THERE, changed), (Verdict.SAME, same)]
-    found = [] if new.is_rest else [Outcome("license", merged.verdict)]
-    return found + [Outcome("activation", verdict, amount) for verdict, amount in counted if amount]
+    counted = [(model.Verdict.NEW, added), (model.Verdict.NEWER_THERE, changed), (model.Verdict.SAME, same)]
+    found = [] if new.is_rest else [model.Outcome("license", merged.verdict)]
+    return found + [model.Outcome("activation", verdict, amount) for verdict, amount in counted if amount]
 
 
-def import_generators(work: LicenseWork, command: ImportGenerators) -> Imported:
+def import_generators(work: LicenseWork, command: model.ImportGenerators) -> model.Imported:
     """Import generators. One with the same id and recipe is the same; of its other fields, the newer win."""
     stored = {one.id: one for one in policy_store.list_policies(work.tx)}
     verdicts = [_import_generator(work, command, one, stored) for one in command.generators]
-    return Imported(tuple(Outcome("generator", one) for one in verdicts))
+    return model.Imported(tuple(model.Outcome("generator", one) for one in verdicts))
 
 
 def _import_generator(
-    work: LicenseWork, command: Import, new: ImportedGenerator, stored: dict[int, Policy]
-) -> Verdict:
+    work: LicenseWork, command: model.Import, new: model.ImportedGenerator, stored: dict[int, Policy]
+) -> model.Verdict:
     fields = asdict(new)
     del fields["place"]
     terms = terms_from_first_activation(fields.pop("times_activated_max"), fields.pop("expires_in_days"))
     one = Policy(**fields | {"id": new.id or 0, "terms": merge_terms(Terms(), terms)})
     here = stored.get(one.id)
     if here == one or any(replace(other, id=one.id) == one for other in stored.values()):
-        return Verdict.SAME
+        return model.Verdict.SAME
     if here is not None and here.created_at == one.created_at:
         if one.updated_at <= here.updated_at:
-            return Verdict.NEWER_HERE
+            return model.Verdict.NEWER_HERE
         if not command.is_dry_run:
             policy_store.save_policy(work.tx, one)
         stored[one.id] = one
-        return Verdict.NEWER_THERE
+        return model.Verdict.NEWER_THERE
     if not command.is_dry_run:
         number = store.save_policy(work.tx, one if here is None else replace(one, id=0))
         stored[number] = replace(one, id=number)
         details = {"policy_id": number, "policy": one.name}
         work.record_event("policy.created", command, details)
-    return Verdict.NEW
+    return model.Verdict.NEW
 
 
-def import_api_keys(work: LicenseWork, command: ImportApiKeys) -> Imported:
+def import_api_keys(work: LicenseWork, command: model.ImportApiKeys) -> model.Imported:
     """Import API keys; a key that was revoked here stays revoked."""
     outcomes = []
     for one in command.api_keys:
         is_here = store.has_api_key(work.tx, one.consumer_key_hash)
-        outcomes.append(Outcome("API key", Verdict.SAME if is_here else Verdict.NEW))
+        outcomes.append(model.Outcome("API key", model.Verdict.SAME if is_here else model.Verdict.NEW))
         if not is_here and not command.is_dry_run:
             fields = asdict(one) | {"permissions": Permissions(one.permissions)}
             del fields["place"]
             issue(work, IssueApiKey(context=command.context, **fields))
-    return Imported(tuple(outcomes))
+    return model.Imported(tuple(outcomes))
 
 
-def import_names(work: LicenseWork, command: ImportNames) -> Imported:
+def import_names(work: LicenseWork, command: model.ImportNames) -> model.Imported:
     """Import the names of IDs that have none here."""
     kind, names = NameKind(command.names.kind), command.names.names
     known = names_of(work.tx, kind, names)
@@ -309,20 +301,23 @@ def import_names(work: LicenseWork, command: ImportNames) -> Imported:
             save = SaveName(context=command.context, kind=kind, number=number, name=name)
             handlers.NAME_HANDLERS[SaveName](work, save)
     what = f"name of a {kind}"
-    outcomes = [Outcome(what, Verdict.NEW, len(new)), Outcome(what, Verdict.SAME, len(known))]
-    return Imported(tuple(one for one in outcomes if one.amount))
+    outcomes = [
+        model.Outcome(what, model.Verdict.NEW, len(new)),
+        model.Outcome(what, model.Verdict.SAME, len(known)),
+    ]
+    return model.Imported(tuple(one for one in outcomes if one.amount))
 
 
-def reserve_ids(work: LicenseWork, command: ReserveIds) -> tuple[int, int]:
+def reserve_ids(work: LicenseWork, command: model.ReserveIds) -> tuple[int, int]:
     """Give no new license or activation the IDs of an import."""
     return store.reserve_ids(work.tx, command.license_id, command.activation_id)
 
 
 #: Which function decides which command.
 HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
-    ImportLicenses: import_licenses,
-    ImportGenerators: import_generators,
-    ImportApiKeys: import_api_keys,
-    ImportNames: import_names,
-    ReserveIds: reserve_ids,
+    model.ImportLicenses: import_licenses,
+    model.ImportGenerators: import_generators,
+    model.ImportApiKeys: import_api_keys,
+    model.ImportNames: import_names,
+    model.ReserveIds: reserve_ids,
 }

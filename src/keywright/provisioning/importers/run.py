@@ -12,22 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from keywright.core.command import Command, Context
-from keywright.provisioning.importers.model import (
-    Import,
-    ImportApiKeys,
-    Imported,
-    ImportedApiKey,
-    ImportedGenerator,
-    ImportedLicense,
-    ImportedNames,
-    ImportGenerators,
-    ImportLicenses,
-    ImportNames,
-    Notice,
-    Outcome,
-    ReserveIds,
-    Verdict,
-)
+from keywright.provisioning.importers import model
 
 #: What each code of a notice means, and what is done about it.
 ODDITIES: dict[str, tuple[str, str]] = {
@@ -78,12 +63,12 @@ ODDITIES: dict[str, tuple[str, str]] = {
 _MAX_LISTED = 20
 #: The words for each verdict.
 VERDICTS = {
-    Verdict.NEW: "new",
-    Verdict.SAME: "the same",
-    Verdict.NEWER_THERE: "newer there, taken over",
-    Verdict.NEWER_HERE: "newer here, kept",
-    Verdict.DELETED_HERE: "deleted here, not restored",
-    Verdict.LEFT_OUT: "left out",
+    model.Verdict.NEW: "new",
+    model.Verdict.SAME: "the same",
+    model.Verdict.NEWER_THERE: "newer there, taken over",
+    model.Verdict.NEWER_HERE: "newer here, kept",
+    model.Verdict.DELETED_HERE: "deleted here, not restored",
+    model.Verdict.LEFT_OUT: "left out",
 }
 
 
@@ -91,33 +76,33 @@ class Report:
     """Counts outcomes and notices; of each kind of notice, the first are kept."""
 
     def __init__(self) -> None:
-        self._outcomes: Counter[tuple[str, Verdict]] = Counter()
-        self._notices: dict[str, list[Notice]] = {}
+        self._outcomes: Counter[tuple[str, model.Verdict]] = Counter()
+        self._notices: dict[str, list[model.Notice]] = {}
         self._amounts: Counter[str] = Counter()
         self._people: set[str | int] = set()
 
-    def add(self, imported: Imported) -> None:
+    def add(self, imported: model.Imported) -> None:
         """Add what a command did."""
         for one in imported.outcomes:
             self.count(one)
         for notice in imported.notices:
             self.note(notice)
 
-    def count(self, outcome: Outcome) -> None:
+    def count(self, outcome: model.Outcome) -> None:
         """Add to the records of a kind."""
         if outcome.who in self._people:
             return
         self._people |= {outcome.who} if outcome.who else set()
         self._outcomes[outcome.kind, outcome.verdict] += outcome.amount
 
-    def note(self, notice: Notice, amount: int = 1) -> None:
+    def note(self, notice: model.Notice, amount: int = 1) -> None:
         """Add something odd."""
         self._amounts[notice.code] += amount
         listed = self._notices.setdefault(notice.code, [])
         if len(listed) < _MAX_LISTED:
             listed.append(notice)
 
-    def amount(self, kind: str, verdict: Verdict) -> int:
+    def amount(self, kind: str, verdict: model.Verdict) -> int:
         """The number of records of a kind that met this verdict."""
         return self._outcomes[kind, verdict]
 
@@ -156,7 +141,7 @@ class Report:
         return lines
 
     def _verdicts(self, kind: str) -> str:
-        amounts = ((verdict, self._outcomes[kind, verdict]) for verdict in Verdict)
+        amounts = ((verdict, self._outcomes[kind, verdict]) for verdict in model.Verdict)
         return ", ".join(f"{amount:,} {VERDICTS[verdict]}" for verdict, amount in amounts if amount)
 
 
@@ -174,7 +159,7 @@ Item = TypeVar("Item")
 Change = Callable[[Command], Any]
 
 
-Record = ImportedLicense | ImportedGenerator | ImportedApiKey | ImportedNames
+Record = model.ImportedLicense | model.ImportedGenerator | model.ImportedApiKey | model.ImportedNames
 
 
 class Source(Protocol):
@@ -201,28 +186,28 @@ def run_import(
     done = 0
     for command in _commands(source.records(), about):
         report.add(change(command))
-        if isinstance(command, ImportLicenses):
+        if isinstance(command, model.ImportLicenses):
             done += sum(not one.is_rest for one in command.licenses)
             progress(done)
 
 
-def _commands(records: Iterable[Record], about: dict[str, Any]) -> Iterator[Import]:
+def _commands(records: Iterable[Record], about: dict[str, Any]) -> Iterator[model.Import]:
     """The commands that import these records, in their order."""
     for kind, of_kind in groupby(records, type):
         some: Iterator[Any] = of_kind
-        if kind is ImportedLicense:
-            yield from (ImportLicenses(licenses=batch, **about) for batch in split(some))
-        elif kind is ImportedGenerator:
-            yield ImportGenerators(generators=tuple(some), **about)
-        elif kind is ImportedApiKey:
-            yield from (ImportApiKeys(api_keys=few, **about) for few in _chunks(some, _MAX_NAMES))
+        if kind is model.ImportedLicense:
+            yield from (model.ImportLicenses(licenses=batch, **about) for batch in split(some))
+        elif kind is model.ImportedGenerator:
+            yield model.ImportGenerators(generators=tuple(some), **about)
+        elif kind is model.ImportedApiKey:
+            yield from (model.ImportApiKeys(api_keys=few, **about) for few in _chunks(some, _MAX_NAMES))
         else:
-            yield from (ImportNames(names=one, **about) for one in some)
+            yield from (model.ImportNames(names=one, **about) for one in some)
 
 
-def split(licenses: Iterable[ImportedLicense]) -> Iterator[tuple[ImportedLicense, ...]]:
+def split(licenses: Iterable[model.ImportedLicense]) -> Iterator[tuple[model.ImportedLicense, ...]]:
     """Batches of so many licenses with so many activations; a license with more comes in pieces."""
-    batch: list[ImportedLicense] = []
+    batch: list[model.ImportedLicense] = []
     size = 0
     for one in licenses:
         for piece in _pieces(one):
@@ -235,7 +220,7 @@ def split(licenses: Iterable[ImportedLicense]) -> Iterator[tuple[ImportedLicense
         yield tuple(batch)
 
 
-def _pieces(license: ImportedLicense) -> Iterator[ImportedLicense]:
+def _pieces(license: model.ImportedLicense) -> Iterator[model.ImportedLicense]:
     if len(license.activations) <= MAX_ACTIVATIONS:
         yield license
         return
@@ -252,6 +237,6 @@ def _chunks(items: Iterable[Item], size: int) -> Iterator[tuple[Item, ...]]:
 
 def reserve_ids(change: Change, context: Context, *, license_id: int, activation_id: int) -> tuple[int, int]:
     """Let nobody else have the ids that come; returns between which numbers activations may keep theirs."""
-    command = ReserveIds(context=context, license_id=license_id, activation_id=activation_id)
+    command = model.ReserveIds(context=context, license_id=license_id, activation_id=activation_id)
     after, until = change(command)
     return after, until

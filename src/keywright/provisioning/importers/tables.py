@@ -16,17 +16,9 @@ import msgspec
 
 from keywright.core.errors import SourceUnusable
 from keywright.core.spreadsheets import unescape_formulas
+from keywright.provisioning.importers import model
 from keywright.provisioning.importers.columns import ERROR, MAX_ID, WORDS, Preset, Words, assign_fields
 from keywright.provisioning.importers.csv_rows import CsvRows, is_error
-from keywright.provisioning.importers.model import (
-    ImportedApiKey,
-    ImportedGenerator,
-    ImportedLicense,
-    ImportedNames,
-    Notice,
-    Outcome,
-    Verdict,
-)
 from keywright.provisioning.importers.rows import Defaults, Rows
 from keywright.provisioning.importers.run import Report
 
@@ -78,8 +70,8 @@ class Rejects:
     def add(self, one: Unusable) -> None:
         """Add a line."""
         self.amount += 1
-        self._report.count(Outcome("license", Verdict.LEFT_OUT))
-        self._report.note(Notice("line_unusable", f"line {one.line}", one.reason))
+        self._report.count(model.Outcome("license", model.Verdict.LEFT_OUT))
+        self._report.note(model.Notice("line_unusable", f"line {one.line}", one.reason))
         if self.path is not None:
             is_first, self._file = self._file is None, self._file or _open_private(self.path)
             one.write(self._file, is_first)
@@ -105,10 +97,10 @@ class Table:
         self._about, self._rejects = about, rejects
 
     @abstractmethod
-    def read(self) -> Iterator[ImportedLicense | Unusable]:
+    def read(self) -> Iterator[model.ImportedLicense | Unusable]:
         """The licenses, and the lines that cannot be used, in their order."""
 
-    def records(self) -> Iterator[ImportedLicense]:
+    def records(self) -> Iterator[model.ImportedLicense]:
         """The licenses of the lines that can be used, in their order; the others are rejected."""
         for one in self.read():
             if isinstance(one, Unusable):
@@ -149,7 +141,7 @@ class CsvTable(Table):
         pairs = zip(self._csv.columns, self._fields, strict=True)
         return [name for name, field in pairs if field is None and not is_error(name)]
 
-    def read(self) -> Iterator[ImportedLicense | Unusable]:
+    def read(self) -> Iterator[model.ImportedLicense | Unusable]:
         """The licenses, and the lines that cannot be used, in their order."""
         rows, width = Rows(self._fields, self._about.defaults, self._about.words), len(self._csv.columns)
         is_own = [name.strip().lower() for name in self._csv.columns[:3]] == _OWN_COLUMNS
@@ -187,7 +179,7 @@ class JsonLines(Table):
         self._stream = stream
         self._rows_of = lru_cache(_MAX_SHAPES)(self._make_rows)
 
-    def read(self) -> Iterator[ImportedLicense | Unusable]:
+    def read(self) -> Iterator[model.ImportedLicense | Unusable]:
         """The licenses, and the lines that cannot be used, in their order."""
         number = (self._about.first_line or 1) - 1
         while line := self._stream.readline(self._max_line):
@@ -198,7 +190,7 @@ class JsonLines(Table):
             if line.strip():
                 yield self._record(number, line)
 
-    def _record(self, number: int, line: bytes) -> ImportedLicense | Unusable:
+    def _record(self, number: int, line: bytes) -> model.ImportedLicense | Unusable:
         values: Any = None
         try:
             values = decode_object(line)
@@ -206,7 +198,7 @@ class JsonLines(Table):
         except ValueError as problem:
             return refuse_object(number, line, values, str(problem))
 
-    def _parse(self, values: dict[str, Any], place: str) -> ImportedLicense:
+    def _parse(self, values: dict[str, Any], place: str) -> model.ImportedLicense:
         """The license in a line. Raises ``ValueError``."""
         return self._rows_of(tuple(values)).license([*values.values()], place)
 
@@ -224,7 +216,7 @@ class ConvertedLines(JsonLines):
 
     _max_line = sys.maxsize
     _kinds: Mapping[str, Any] = MappingProxyType(
-        {"generator": ImportedGenerator, "api_key": ImportedApiKey, "names": ImportedNames}
+        {"generator": model.ImportedGenerator, "api_key": model.ImportedApiKey, "names": model.ImportedNames}
     )
 
     def __init__(self, name: str, stream: Lines, about: About, rejects: Rejects) -> None:

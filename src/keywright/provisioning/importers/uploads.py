@@ -9,21 +9,12 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from keywright.core.errors import SourceUnusable
+from keywright.provisioning.importers import tables
 from keywright.provisioning.importers.columns import ERROR, METADATA, PRESETS, Preset
 from keywright.provisioning.importers.csv_rows import CsvRows
 from keywright.provisioning.importers.model import ImportedLicense
 from keywright.provisioning.importers.rows import Defaults
 from keywright.provisioning.importers.run import MAX_ACTIVATIONS, Report
-from keywright.provisioning.importers.tables import (
-    About,
-    CsvTable,
-    JsonLines,
-    Rejects,
-    Table,
-    Unusable,
-    decode_object,
-    refuse_object,
-)
 
 #: The largest table, in bytes: some 100,000 lines. It is in memory while it arrives, and the bodies of all
 #: requests have 32 MiB. The command line takes larger ones.
@@ -148,7 +139,7 @@ def list_columns(format: Format, header: bytes, first_part: bytes) -> list[str]:
 
 def _object_names(line: bytes) -> list[str]:
     try:
-        return list(decode_object(line.removeprefix(_BOM)))
+        return list(tables.decode_object(line.removeprefix(_BOM)))
     except ValueError:
         return []
 
@@ -173,25 +164,29 @@ def preset_of(name: str | None) -> Preset | None:
 
 def read_part(
     options: ReadOptions, first_line: int, text: bytes, limit: int | None = None
-) -> Iterator[ImportedLicense | Unusable]:
+) -> Iterator[ImportedLicense | tables.Unusable]:
     """The licenses of a part, and its lines that cannot be used. Raises ``SourceUnusable`` if no column is
     the license key.
     """
-    about = About(options.name, options.given, preset_of(options.preset), options.defaults, first_line)
-    rejects, stream = Rejects(None, Report()), BytesIO(options.header + text)
+    about = tables.About(options.name, options.given, preset_of(options.preset), options.defaults, first_line)
+    rejects, stream = tables.Rejects(None, Report()), BytesIO(options.header + text)
     is_csv = options.format is Format.CSV
-    table: Table = CsvTable(stream, about, rejects) if is_csv else JsonLines(stream, about, rejects)
+    table: tables.Table = (
+        tables.CsvTable(stream, about, rejects) if is_csv else tables.JsonLines(stream, about, rejects)
+    )
     lines = text.split(b"\n")
     for one in islice(table.read(), limit):
         if isinstance(one, ImportedLicense) and len(one.activations) > MAX_ACTIVATIONS:
             number = int(one.place.removeprefix("line "))
             line = lines[number - first_line]
-            yield refuse_object(number, line, decode_object(line.removeprefix(_BOM)), _TOO_MANY_ACTIVATIONS)
+            yield tables.refuse_object(
+                number, line, tables.decode_object(line.removeprefix(_BOM)), _TOO_MANY_ACTIVATIONS
+            )
         else:
             yield one
 
 
-def write_rejects(rejects: list[Unusable], *, has_header: bool) -> bytes:
+def write_rejects(rejects: list[tables.Unusable], *, has_header: bool) -> bytes:
     """The lines that cannot be used, as a file that can be mended; ``has_header`` means that others were
     written before.
     """

@@ -10,16 +10,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from keywright.core import errors as e
 from keywright.core.command import Command, Query
-from keywright.core.errors import (
-    ChangedSince,
-    InvalidParameters,
-    NotClaimable,
-    NotFound,
-    NotTransferable,
-    TransferPending,
-    UnknownLicenseId,
-)
 from keywright.events.model import MailTemplate, QueuedMail, Subject
 from keywright.events.outbox_store import queue_mail
 from keywright.licensing.activations.store import delete_places
@@ -30,27 +22,12 @@ from keywright.licensing.licenses.rules import terms_of
 from keywright.licensing.queries import require_license
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning.handlers import find_or_make_customer as find_or_make
-from keywright.provisioning.ownership import rules, store
-from keywright.provisioning.ownership.model import (
-    OFFER_TIME,
-    AcceptTransfer,
-    CancelTransfer,
-    Claim,
-    ClaimCounts,
-    ClaimLicense,
-    CountClaims,
-    ListTransfers,
-    OfferLicense,
-    Transfer,
-    TransferCommand,
-    TransferState,
-    UndoTransfer,
-)
+from keywright.provisioning.ownership import model, rules, store
 from keywright.provisioning.policies.handlers import draw_key_of
 from keywright.provisioning.store import CUSTOMERS, require_customer
 
 
-def claim(work: LicenseWork, command: ClaimLicense) -> License:
+def claim(work: LicenseWork, command: model.ClaimLicense) -> License:
     """Give the license to the customer; one that is theirs already stays as it is. Raises ``NotClaimable``,
     after the same statements, whether there is no such license or it cannot be claimed; and
     ``UnknownReference`` for an unknown customer.
@@ -58,46 +35,46 @@ def claim(work: LicenseWork, command: ClaimLicense) -> License:
     require_customer(work.tx, command.customer_id, None, "/customer_id")
     license, only = work.find_license(command.license), command.only_product_id
     if license is None or only not in (None, license.product_id):
-        raise NotClaimable
+        raise e.NotClaimable
     if license.customer_id == command.customer_id:
         return license
     if not rules.is_claimable(license):
-        raise NotClaimable
+        raise e.NotClaimable
     changes = {"customer_id": command.customer_id}
     claimed = licenses.apply_changes(work, command, license, changes).license
-    store.save_claim(work.tx, Claim(license.id, command.customer_id, _now(work, command)))
+    store.save_claim(work.tx, model.Claim(license.id, command.customer_id, _now(work, command)))
     work.record_license_event("license.claimed", claimed, command, details=changes)
     return claimed
 
 
-def offer(work: LicenseWork, command: OfferLicense) -> Transfer:
+def offer(work: LicenseWork, command: model.OfferLicense) -> model.Transfer:
     """Offer the license. Raises ``UnknownLicenseId``, ``NotTransferable``, ``TransferPending``,
     ``TooManyOffers``, or ``InvalidParameters`` for the owner's own address.
     """
     license, now = work.get_license(command), _now(work, command)
     owner_id = license.customer_id
     if command.owner_id not in (None, owner_id):
-        raise UnknownLicenseId(str(license.id))
+        raise e.UnknownLicenseId(str(license.id))
     if owner_id is None:
-        raise NotTransferable
+        raise e.NotTransferable
     # One after another, of all licenses of the owner.
     CUSTOMERS.lock(work.tx, owner_id)
     rules.require_transferable(license, store.find_past(work.tx, license.id), now)
     states = [rules.state_of(one, owner_id, now) for one in store.list_transfers(work.tx, license.id)]
-    if TransferState.OFFERED in states:
-        raise TransferPending
+    if model.TransferState.OFFERED in states:
+        raise e.TransferPending
     rules.require_few(store.list_offer_times(work.tx, owner_id), now)
     _require_own(work, command)
     to = find_or_make(work, command, email=command.email, language=command.language)
     if to.id == owner_id:
-        raise InvalidParameters({"email": "must be the address of another customer"})
-    transfer = Transfer(
+        raise e.InvalidParameters({"email": "must be the address of another customer"})
+    transfer = model.Transfer(
         id=0,
         license_id=license.id,
         from_customer_id=owner_id,
         to_customer_id=to.id,
         offered_at=now,
-        expires_at=now + OFFER_TIME,
+        expires_at=now + model.OFFER_TIME,
     )
     transfer = replace(transfer, id=store.save_new_transfer(work.tx, transfer))
     _queue(work, transfer, license, {MailTemplate.LICENSE_OFFERED: to.id})
@@ -105,7 +82,7 @@ def offer(work: LicenseWork, command: OfferLicense) -> Transfer:
     return transfer
 
 
-def accept(work: LicenseWork, command: AcceptTransfer) -> Transfer:
+def accept(work: LicenseWork, command: model.AcceptTransfer) -> model.Transfer:
     """Give the license to the customer to whom it is offered. Raises ``NotFound`` for an offer that is over,
     of another customer, or of one whose address is not proved, and ``NotTransferable``.
     """
@@ -115,34 +92,34 @@ def accept(work: LicenseWork, command: AcceptTransfer) -> Transfer:
         customer = CUSTOMERS.find(work.tx, customer_id)
         is_proved = customer is not None and customer.email_verified_at is not None
         if customer_id != transfer.to_customer_id or not is_proved:
-            raise NotFound("such offer")
+            raise e.NotFound("such offer")
     rules.require_transferable(license, store.find_past(work.tx, license.id), now)
     return _hand_over(work, command, license, replace(transfer, accepted_at=now))
 
 
-def cancel(work: LicenseWork, command: CancelTransfer) -> None:
+def cancel(work: LicenseWork, command: model.CancelTransfer) -> None:
     """End an offer. Raises ``NotFound`` for one that is over, or is neither of nor to the customer."""
     license, transfer = _get_offered(work, command)
     if command.customer_id not in (None, transfer.from_customer_id, transfer.to_customer_id):
-        raise NotFound("such offer")
+        raise e.NotFound("such offer")
     store.save_transfer(work.tx, replace(transfer, ended_at=_now(work, command)))
     _record(work, command, "license.transfer_ended", license, transfer)
 
 
-def undo(work: LicenseWork, command: UndoTransfer) -> Transfer:
+def undo(work: LicenseWork, command: model.UndoTransfer) -> model.Transfer:
     """Give the license back. Raises ``NotFound`` where it did not change hands so, ``ChangedSince`` where it
     has another customer by now.
     """
     license, now = work.get_license(command), _now(work, command)
     transfer = store.find_transfer(work.tx, license.id, command.transfer_id)
     if transfer is None or transfer.accepted_at is None or transfer.undone_at is not None:
-        raise NotFound("such transfer")
+        raise e.NotFound("such transfer")
     if license.customer_id != transfer.to_customer_id:
-        raise ChangedSince(("customer_id",))
+        raise e.ChangedSince(("customer_id",))
     return _hand_over(work, command, license, replace(transfer, undone_at=now))
 
 
-def _require_own(work: LicenseWork, command: OfferLicense) -> None:
+def _require_own(work: LicenseWork, command: model.OfferLicense) -> None:
     """Raise ``UnknownReference`` for customers of other products alone."""
     if command.only_product_id is not None:
         customer = CUSTOMERS.find_by(work.tx, "email", command.email)
@@ -150,13 +127,15 @@ def _require_own(work: LicenseWork, command: OfferLicense) -> None:
             require_customer(work.tx, customer.id, command.only_product_id, "/email")
 
 
-def _get_offered(work: LicenseWork, command: TransferCommand) -> tuple[License, Transfer]:
+def _get_offered(work: LicenseWork, command: model.TransferCommand) -> tuple[License, model.Transfer]:
     license = work.get_license(command)
     found = store.find_transfer(work.tx, license.id, command.transfer_id)
     return license, rules.require_offered(found, license.customer_id, _now(work, command))
 
 
-def _hand_over(work: LicenseWork, command: TransferCommand, license: License, transfer: Transfer) -> Transfer:
+def _hand_over(
+    work: LicenseWork, command: model.TransferCommand, license: License, transfer: model.Transfer
+) -> model.Transfer:
     """Save the transfer, and give the license to the other customer, with a new key and without devices and
     leases.
     """
@@ -179,7 +158,7 @@ def _hand_over(work: LicenseWork, command: TransferCommand, license: License, tr
 
 
 def _record(
-    work: LicenseWork, command: LicenseCommand, name: str, license: License, transfer: Transfer
+    work: LicenseWork, command: LicenseCommand, name: str, license: License, transfer: model.Transfer
 ) -> None:
     details: dict[str, Any] = {
         "transfer_id": transfer.id,
@@ -191,7 +170,7 @@ def _record(
 
 
 def _queue(
-    work: LicenseWork, transfer: Transfer, license: License, mails: Mapping[MailTemplate, int]
+    work: LicenseWork, transfer: model.Transfer, license: License, mails: Mapping[MailTemplate, int]
 ) -> None:
     """Queue these mails about a transfer, each to its customer."""
     undone = "" if transfer.undone_at is None else " undone"
@@ -212,26 +191,26 @@ def _now(work: LicenseWork, command: Command) -> datetime:
 
 
 HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
-    ClaimLicense: claim,
-    OfferLicense: offer,
-    AcceptTransfer: accept,
-    CancelTransfer: cancel,
-    UndoTransfer: undo,
+    model.ClaimLicense: claim,
+    model.OfferLicense: offer,
+    model.AcceptTransfer: accept,
+    model.CancelTransfer: cancel,
+    model.UndoTransfer: undo,
 }
 
 
-def list_transfers(read: Any, query: ListTransfers) -> tuple[int | None, list[Transfer]]:
+def list_transfers(read: Any, query: model.ListTransfers) -> tuple[int | None, list[model.Transfer]]:
     """The license's customer, and its transfers. Raises ``UnknownLicenseId``."""
     license = require_license(read.tx, query.license_id, query.only_product_id)
     return license.customer_id, store.list_transfers(read.tx, license.id)
 
 
-def count_claims(read: Any, query: CountClaims) -> ClaimCounts:
+def count_claims(read: Any, query: model.CountClaims) -> model.ClaimCounts:
     """How many of the licenses were claimed and activated."""
     return store.count_claims(read.tx, query)
 
 
 QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
-    ListTransfers: list_transfers,
-    CountClaims: count_claims,
+    model.ListTransfers: list_transfers,
+    model.CountClaims: count_claims,
 }

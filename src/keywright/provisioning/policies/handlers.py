@@ -6,16 +6,8 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
+from keywright.core import errors as e
 from keywright.core.command import Command
-from keywright.core.errors import (
-    AlreadyExists,
-    InvalidParameters,
-    PolicyArchived,
-    PolicyTooWeak,
-    StillInUse,
-    UnknownPolicy,
-    UnknownReference,
-)
 from keywright.core.nouns import ItemPage
 from keywright.db.transaction import ReadTransaction
 from keywright.licensing.activations.model import LicenseRecord
@@ -24,42 +16,22 @@ from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.handlers import fields_of, new_license
 from keywright.licensing.licenses.model import License, LicenseSource
 from keywright.licensing.licenses.rules import expiry_of_new, multiply_members
+from keywright.licensing.terms import rules as terms_rules
 from keywright.licensing.terms.model import Terms
-from keywright.licensing.terms.rules import (
-    LIMITS,
-    copy_terms,
-    merge_terms,
-    select_terms,
-    write_by_hand,
-    write_by_rule,
-)
 from keywright.licensing.unit_of_work import LicenseWork
-from keywright.provisioning.policies import rules
+from keywright.provisioning.policies import model, rules
 from keywright.provisioning.policies import store as policy_store
-from keywright.provisioning.policies.model import (
-    CreatePolicy,
-    DeletePolicy,
-    FindPolicies,
-    GenerateLicenses,
-    GetPolicy,
-    ListPolicies,
-    Policy,
-    PreviewTerms,
-    TermsGroup,
-    TermsPreview,
-    UpdatePolicy,
-)
 from keywright.provisioning.store import require_product
 
 #: The number of draws per key: a key that exists already is drawn again.
 _DRAWS_PER_KEY = 10
 
 
-def create_policy(work: LicenseWork, command: CreatePolicy) -> Policy:
+def create_policy(work: LicenseWork, command: model.CreatePolicy) -> model.Policy:
     """Make a policy. Raises ``AlreadyExists`` where the one to restore exists."""
     if command.id is not None and policy_store.find_policy(work.tx, command.id) is not None:
-        raise AlreadyExists("policy", "id")
-    policy = Policy(
+        raise e.AlreadyExists("policy", "id")
+    policy = model.Policy(
         id=command.id or 0,
         name=command.name,
         charset=command.charset,
@@ -73,7 +45,7 @@ def create_policy(work: LicenseWork, command: CreatePolicy) -> Policy:
         updated_at=command.context.now,
         updated_by=None,
         product_id=_own_product(work, command, command.product_id),
-        terms=merge_terms(Terms(), command.terms),
+        terms=terms_rules.merge_terms(Terms(), command.terms),
         archived_at=command.context.now if command.is_archived else None,
     )
     require_sound(policy, is_weak_allowed=command.is_weak_allowed, path=command.key_path)
@@ -82,7 +54,7 @@ def create_policy(work: LicenseWork, command: CreatePolicy) -> Policy:
     return policy
 
 
-def update_policy(work: LicenseWork, command: UpdatePolicy) -> Policy:
+def update_policy(work: LicenseWork, command: model.UpdatePolicy) -> model.Policy:
     """Change the given fields of a policy."""
     policy = _lock_policy(work, command)
     if "product_id" in command.changes:
@@ -90,7 +62,7 @@ def update_policy(work: LicenseWork, command: UpdatePolicy) -> Policy:
     changed = replace(
         policy,
         **command.changes,
-        terms=merge_terms(policy.terms, command.terms),
+        terms=terms_rules.merge_terms(policy.terms, command.terms),
         archived_at=_archive(policy, command),
         updated_at=command.context.now,
         updated_by=command.context.api_key_id,
@@ -105,23 +77,23 @@ def update_policy(work: LicenseWork, command: UpdatePolicy) -> Policy:
     return changed
 
 
-def delete_policy(work: LicenseWork, command: DeletePolicy) -> None:
+def delete_policy(work: LicenseWork, command: model.DeletePolicy) -> None:
     """Delete a policy; the licenses it made stay. Raises ``StillInUse`` where there must be none."""
     policy = _lock_policy(work, command)
     if command.is_unused and policy_store.has_licenses(work.tx, policy.id):
-        raise StillInUse(f"policy {policy.id}", "licenses")
+        raise e.StillInUse(f"policy {policy.id}", "licenses")
     policy_store.delete_policy(work.tx, command.policy_id)
     work.record_event("policy.deleted", command, _of(policy))
 
 
-def generate(work: LicenseWork, command: GenerateLicenses) -> tuple[LicenseRecord, ...]:
+def generate(work: LicenseWork, command: model.GenerateLicenses) -> tuple[LicenseRecord, ...]:
     """Make licenses with new keys, all or none."""
     policy = get_policy(work.tx, command.policy_id, command.only_product_id)
     if policy.archived_at is not None:
-        raise PolicyArchived(policy.id)
+        raise e.PolicyArchived(policy.id)
     expires_at = expiry_of_new(policy.terms, command.context.now)
     chosen = {} if command.claimable is None else {"claimable": command.claimable}
-    terms = merge_terms(policy.terms, chosen)
+    terms = terms_rules.merge_terms(policy.terms, chosen)
     if command.product_id is None and policy.product_id is not None:
         command = replace(command, product_id=policy.product_id)
     return tuple(
@@ -133,7 +105,7 @@ def generate(work: LicenseWork, command: GenerateLicenses) -> tuple[LicenseRecor
                 LicenseSource.GENERATOR,
                 expires_at=expires_at,
                 policy_id=policy.id,
-                rule_terms=write_by_hand(policy.terms, terms, None),
+                rule_terms=terms_rules.write_by_hand(policy.terms, terms, None),
                 **fields_of(terms),
             )
         )
@@ -141,61 +113,61 @@ def generate(work: LicenseWork, command: GenerateLicenses) -> tuple[LicenseRecor
     )
 
 
-def get_policy(tx: ReadTransaction, policy_id: int, only_product_id: int | None = None) -> Policy:
+def get_policy(tx: ReadTransaction, policy_id: int, only_product_id: int | None = None) -> model.Policy:
     """The policy with this id. Raises ``UnknownPolicy``."""
     policy = policy_store.find_policy(tx, policy_id)
     if policy is None or only_product_id not in (None, policy.product_id):
-        raise UnknownPolicy(policy_id)
+        raise e.UnknownPolicy(policy_id)
     return policy
 
 
-def _lock_policy(work: LicenseWork, command: UpdatePolicy | DeletePolicy) -> Policy:
+def _lock_policy(work: LicenseWork, command: model.UpdatePolicy | model.DeletePolicy) -> model.Policy:
     policy, only = policy_store.lock_policy(work.tx, command.policy_id), command.only_product_id
     if policy is None or (only is not None and policy.product_id != only):
-        raise UnknownPolicy(command.policy_id)
+        raise e.UnknownPolicy(command.policy_id)
     if command.precondition is not None:
         command.precondition(policy)
     return policy
 
 
 def _own_product(
-    work: LicenseWork, command: CreatePolicy | UpdatePolicy, product_id: int | None
+    work: LicenseWork, command: model.CreatePolicy | model.UpdatePolicy, product_id: int | None
 ) -> int | None:
     """The product of a policy, as its caller may choose it. Raises ``UnknownReference``."""
     only = command.only_product_id
     require_product(work.tx, product_id, only)
-    if only is not None and product_id is None and isinstance(command, UpdatePolicy):
-        raise UnknownReference("policy without a product for this API key", "/product_id")
+    if only is not None and product_id is None and isinstance(command, model.UpdatePolicy):
+        raise e.UnknownReference("policy without a product for this API key", "/product_id")
     return only or product_id
 
 
-def _archive(policy: Policy, command: UpdatePolicy) -> datetime | None:
+def _archive(policy: model.Policy, command: model.UpdatePolicy) -> datetime | None:
     if command.is_archived is None:
         return policy.archived_at
     return (policy.archived_at or command.context.now) if command.is_archived else None
 
 
-def _of(policy: Policy) -> dict[str, Any]:
+def _of(policy: model.Policy) -> dict[str, Any]:
     of_product = {} if policy.product_id is None else {"product_id": policy.product_id}
     return {"policy_id": policy.id, "policy": policy.name} | of_product
 
 
-def require_sound(policy: Policy, *, is_weak_allowed: bool, path: str = "") -> None:
+def require_sound(policy: model.Policy, *, is_weak_allowed: bool, path: str = "") -> None:
     """Raise ``InvalidParameters`` for keys that are no license keys, ``PolicyTooWeak`` for weak ones."""
     if not rules.is_drawable(policy):
         reason = "keys would have control characters in them, or white space at an end"
-        raise InvalidParameters({f"{path}charset": reason})
+        raise e.InvalidParameters({f"{path}charset": reason})
     length = rules.key_length(policy)
     if length > keys.MAX_KEY_LENGTH:
-        raise InvalidParameters(
+        raise e.InvalidParameters(
             {f"{path}chunk_length": f"keys would have {length} characters; {keys.MAX_KEY_LENGTH} is the most"}
         )
     bits = rules.entropy_bits(policy.charset, policy.chunks, policy.chunk_length)
     if bits < rules.MIN_ENTROPY_BITS and not is_weak_allowed:
-        raise PolicyTooWeak(bits)
+        raise e.PolicyTooWeak(bits)
 
 
-def draw_keys(work: LicenseWork, policy: Policy, amount: int) -> list[str]:
+def draw_keys(work: LicenseWork, policy: model.Policy, amount: int) -> list[str]:
     """Different keys that no license has, in the order they were drawn."""
     new: dict[str, None] = {}
     draws_left = amount * _DRAWS_PER_KEY
@@ -203,7 +175,7 @@ def draw_keys(work: LicenseWork, policy: Policy, amount: int) -> list[str]:
         wanted = amount - len(new)
         draws_left -= wanted
         if draws_left < 0:
-            raise InvalidParameters({"amount": "the policy cannot make that many new keys"})
+            raise e.InvalidParameters({"amount": "the policy cannot make that many new keys"})
         drawn = dict.fromkeys(rules.generate_key(policy) for _ in range(wanted))
         taken = license_store.find_licenses(work.tx, drawn)
         new |= {key: None for key in drawn if key not in taken and not work.has_license(key)}
@@ -217,34 +189,34 @@ def draw_key_of(work: LicenseWork, license: License) -> str:
 
 
 HANDLERS: dict[type[Command], Callable[[LicenseWork, Any], Any]] = {
-    CreatePolicy: create_policy,
-    UpdatePolicy: update_policy,
-    DeletePolicy: delete_policy,
-    GenerateLicenses: generate,
+    model.CreatePolicy: create_policy,
+    model.UpdatePolicy: update_policy,
+    model.DeletePolicy: delete_policy,
+    model.GenerateLicenses: generate,
 }
 
 
 _MAX_EXAMPLES = 5
 
 
-def find_policy(read: Any, query: GetPolicy) -> Policy:
+def find_policy(read: Any, query: model.GetPolicy) -> model.Policy:
     """One policy. Raises ``UnknownPolicy``."""
     return get_policy(read.tx, query.policy_id, query.only_product_id)
 
 
-def list_policies(read: Any, query: ListPolicies) -> tuple[Policy, ...]:
+def list_policies(read: Any, query: model.ListPolicies) -> tuple[model.Policy, ...]:
     """Every policy, or every one of a product."""
     return tuple(policy_store.list_policies(read.tx, product_id=query.only_product_id))
 
 
-def preview_terms(read: Any, query: PreviewTerms) -> TermsPreview:
+def preview_terms(read: Any, query: model.PreviewTerms) -> model.TermsPreview:
     """The effect of applying terms. Raises ``UnknownPolicy``."""
     policy = get_policy(read.tx, query.policy_id, query.only_product_id)
-    members, only = select_terms(policy.terms, query.names), query.only_product_id
+    members, only = terms_rules.select_terms(policy.terms, query.names), query.only_product_id
     groups = policy_store.group_by_terms(read.tx, policy.id, product_id=only)
     changed = [(one, after) for one in groups if (after := _apply(one, members, query)) != one.terms]
-    limits = copy_terms(Terms(), members)
-    return TermsPreview(
+    limits = terms_rules.copy_terms(Terms(), members)
+    return model.TermsPreview(
         licenses=sum(one.licenses for one in groups),
         changed=sum(one.licenses for one, _ in changed),
         lowered=sum(one.licenses for one, after in changed if _is_lower(one.terms, after)),
@@ -252,23 +224,27 @@ def preview_terms(read: Any, query: PreviewTerms) -> TermsPreview:
             read.tx, policy.id, limits, product_id=only, is_forced=query.overwrite
         ),
         examples=[
-            (one.first_id, select_terms(one.terms, query.names), select_terms(after, query.names))
+            (
+                one.first_id,
+                terms_rules.select_terms(one.terms, query.names),
+                terms_rules.select_terms(after, query.names),
+            )
             for one, after in changed[:_MAX_EXAMPLES]
         ],
     )
 
 
-def _apply(group: TermsGroup, members: Mapping[str, Any], query: PreviewTerms) -> Terms:
+def _apply(group: model.TermsGroup, members: Mapping[str, Any], query: model.PreviewTerms) -> Terms:
     wanted = multiply_members(members, group.quantity)
-    return write_by_rule(group.terms, group.rule_terms, wanted, is_forced=query.overwrite).terms
+    return terms_rules.write_by_rule(group.terms, group.rule_terms, wanted, is_forced=query.overwrite).terms
 
 
 def _is_lower(before: Terms, after: Terms) -> bool:
     """Whether a limit of the terms falls."""
-    pairs = ((getattr(before, name), getattr(after, name)) for name in LIMITS)
+    pairs = ((getattr(before, name), getattr(after, name)) for name in terms_rules.LIMITS)
     return any(new is not None and (old is None or new < old) for old, new in pairs)
 
 
-def find_policies(read: Any, query: FindPolicies) -> ItemPage[Policy]:
+def find_policies(read: Any, query: model.FindPolicies) -> ItemPage[model.Policy]:
     """A page of policies."""
     return policy_store.find_policies(read.tx, query)

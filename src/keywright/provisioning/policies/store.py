@@ -2,20 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Row,
-    and_,
-    bindparam,
-    delete,
-    exists,
-    false,
-    func,
-    or_,
-    select,
-    true,
-    update,
-)
+import sqlalchemy as sa
 
 from keywright.core.nouns import ItemPage
 from keywright.db import rows
@@ -35,7 +22,7 @@ def find_policy(tx: ReadTransaction, policy_id: int) -> Policy | None:
 
 def list_policies(tx: ReadTransaction, *, product_id: int | None = None) -> list[Policy]:
     """Every policy, or every one of this product, oldest first."""
-    query = select(*POLICY).order_by(policies.c.id)
+    query = sa.select(*POLICY).order_by(policies.c.id)
     if product_id is not None:
         query = query.where(policies.c.product_id == product_id)
     return [_policy_of(row) for row in tx.connection.execute(query)]
@@ -54,12 +41,12 @@ def find_policies(tx: ReadTransaction, query: FindPolicies) -> ItemPage[Policy]:
         conditions.append(column.created_at > to_seconds(query.created_after))
     if query.created_before is not None:
         conditions.append(column.created_at < to_seconds(query.created_before))
-    return read_page(tx, select(*POLICY).where(*conditions), query.paging, _policy_of)
+    return read_page(tx, sa.select(*POLICY).where(*conditions), query.paging, _policy_of)
 
 
 def has_licenses(tx: ReadTransaction, policy_id: int) -> bool:
     """Whether a license names this policy."""
-    query = select(exists().where(licenses.c.policy_id == policy_id))
+    query = sa.select(sa.exists().where(licenses.c.policy_id == policy_id))
     return bool(tx.connection.execute(query).scalar_one())
 
 
@@ -70,7 +57,7 @@ def group_by_terms(tx: ReadTransaction, policy_id: int, *, product_id: int | Non
         *(column.terms, column.times_activated_max, column.valid_for_days),
         *(column.quantity, column.rule_terms),
     )
-    query = select(*keys, func.count(), func.min(column.id)).group_by(*keys)
+    query = sa.select(*keys, sa.func.count(), sa.func.min(column.id)).group_by(*keys)
     rows_found = tx.connection.execute(query.where(*_of_policy(policy_id, product_id)))
     found = [
         TermsGroup(parse_terms(text, limit, days), quantity, rule_terms, number, first_id)
@@ -86,22 +73,22 @@ def count_over_limit(
     quantities. Without ``is_forced``, limits that were set by hand stay.
     """
     # Looked up for each license: there may be very many counters, of licenses of other policies.
-    held = select(lease_counters.c.held).where(lease_counters.c.license_id == licenses.c.id)
+    held = sa.select(lease_counters.c.held).where(lease_counters.c.license_id == licenses.c.id)
     taken = {"max_activations": licenses.c.times_activated, "max_leases": held.scalar_subquery()}
     over = [
-        and_(
+        sa.and_(
             taken[name] > getattr(terms, name) * licenses.c.quantity,
-            true() if is_forced else func.coalesce(licenses.c.rule_terms, "").not_like(f'%"{name}"%'),
+            sa.true() if is_forced else sa.func.coalesce(licenses.c.rule_terms, "").not_like(f'%"{name}"%'),
         )
         for name in LIMITS
         if getattr(terms, name) is not None
     ]
-    query = select(func.count()).select_from(licenses)
-    query = query.where(*_of_policy(policy_id, product_id), or_(false(), *over))
+    query = sa.select(sa.func.count()).select_from(licenses)
+    query = query.where(*_of_policy(policy_id, product_id), sa.or_(sa.false(), *over))
     return int(tx.connection.execute(query).scalar_one())
 
 
-def _of_policy(policy_id: int, product_id: int | None) -> list[ColumnElement[bool]]:
+def _of_policy(policy_id: int, product_id: int | None) -> list[sa.ColumnElement[bool]]:
     is_of_policy = licenses.c.policy_id == policy_id
     return [is_of_policy] if product_id is None else [is_of_policy, licenses.c.product_id == product_id]
 
@@ -114,19 +101,19 @@ def save_new_policy(tx: WriteTransaction, policy: Policy) -> int:
 
 def lock_policy(tx: WriteTransaction, policy_id: int) -> Policy | None:
     """The policy with this id, locked until the end of the transaction."""
-    query = select(*POLICY).where(policies.c.id == policy_id)
+    query = sa.select(*POLICY).where(policies.c.id == policy_id)
     return tx.first(query.with_for_update(), _policy_of)
 
 
 def save_policy(tx: WriteTransaction, policy: Policy) -> None:
     """Update every field."""
-    query = update(policies).where(policies.c.id == policy.id)
+    query = sa.update(policies).where(policies.c.id == policy.id)
     tx.connection.execute(query.values(policy_values(policy)))
 
 
 def delete_policy(tx: WriteTransaction, policy_id: int) -> None:
     """Delete; the licenses it made stay."""
-    tx.connection.execute(delete(policies).where(policies.c.id == policy_id))
+    tx.connection.execute(sa.delete(policies).where(policies.c.id == policy_id))
 
 
 def policy_values(policy: Policy) -> Values:
@@ -137,10 +124,10 @@ def policy_values(policy: Policy) -> Values:
 POLICY = [policies.c[name] for name in Policy.__struct_fields__]
 
 
-_BY_ID = select(*POLICY).where(policies.c.id == bindparam("id"))
+_BY_ID = sa.select(*POLICY).where(policies.c.id == sa.bindparam("id"))
 _KEPT = _BY_ID.with_for_update(read=True, key_share=True)
 
 
-def _policy_of(row: Row[Any]) -> Policy:
+def _policy_of(row: sa.Row[Any]) -> Policy:
     values = with_datetimes(row)
     return Policy(**values | {"terms": parse_policy_terms(values["terms"])})

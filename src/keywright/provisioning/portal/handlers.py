@@ -28,32 +28,14 @@ from keywright.provisioning.ownership.handlers import claim
 from keywright.provisioning.ownership.model import ClaimLicense
 from keywright.provisioning.ownership.rules import is_claimable
 from keywright.provisioning.ownership.store import delete_ended, list_offered_only
-from keywright.provisioning.portal import rules, store
-from keywright.provisioning.portal.model import (
-    KEPT_TIME,
-    LINK_TIME,
-    SESSION_TIME,
-    AskToSignIn,
-    ClaimWithCode,
-    EndPortalSession,
-    EnterCode,
-    FollowMailedLink,
-    FollowPortalLink,
-    MailKeys,
-    MakePortalLink,
-    PortalLink,
-    PortalSession,
-    PurgeSignIns,
-    RequestErasure,
-    SignIn,
-)
+from keywright.provisioning.portal import model, rules, store
 from keywright.provisioning.portal.store import find_marked
 
 #: The keys are mailed once in this time, in seconds, however often they are asked for.
 _KEYS_EVERY = 4 * 3_600
 
 
-def ask_to_sign_in(work: UnitOfWork, command: AskToSignIn) -> None:
+def ask_to_sign_in(work: UnitOfWork, command: model.AskToSignIn) -> None:
     """Mail a code and a link; nothing says whether the address is known, or was mailed before."""
     tx, now = work.tx, command.context.now
     number = _number_of(tx, command.email)
@@ -67,7 +49,7 @@ def ask_to_sign_in(work: UnitOfWork, command: AskToSignIn) -> None:
     if not is_known and not rules.may_mail([one for one in before if one.id not in over], now):
         return
     email = command.email if is_claim else None
-    store.save_new_sign_in(tx, SignIn(command.sign_in_id, number, now + KEPT_TIME, email=email))
+    store.save_new_sign_in(tx, model.SignIn(command.sign_in_id, number, now + model.KEPT_TIME, email=email))
     # One mail for all unknown addresses of a group; it is dropped when its turn comes.
     cause = command.sign_in_id if number >= 0 or is_claim else number
     mail = QueuedMail(
@@ -80,7 +62,7 @@ def ask_to_sign_in(work: UnitOfWork, command: AskToSignIn) -> None:
     _queue(work, command, mail)
 
 
-def mail_keys(work: UnitOfWork, command: MailKeys) -> None:
+def mail_keys(work: UnitOfWork, command: model.MailKeys) -> None:
     """Mail the keys; nothing says whether the address is known."""
     number = _number_of(work.tx, command.email)
     period = int(command.context.now.timestamp()) // _KEYS_EVERY if number >= 0 else 0
@@ -90,7 +72,7 @@ def mail_keys(work: UnitOfWork, command: MailKeys) -> None:
     _queue(work, command, mail)
 
 
-def enter_code(work: UnitOfWork, command: EnterCode) -> int | None:
+def enter_code(work: UnitOfWork, command: model.EnterCode) -> int | None:
     """Start a session; returns the customer's ID, None for a wrong code. The code ends all sign-ins that were
     asked for meanwhile.
     """
@@ -100,7 +82,9 @@ def enter_code(work: UnitOfWork, command: EnterCode) -> int | None:
     return _start_session(work, command, sign_in.customer_id, command.token_hash)
 
 
-def _take_code(work: UnitOfWork, sign_in_ids: Collection[int], code: str, now: datetime) -> SignIn | None:
+def _take_code(
+    work: UnitOfWork, sign_in_ids: Collection[int], code: str, now: datetime
+) -> model.SignIn | None:
     """The one of these sign-ins whose code this is; None, and it is counted, for a wrong code."""
     tx = work.tx
     asked = [store.lock_sign_in(tx, number) for number in sorted(sign_in_ids)]
@@ -117,7 +101,7 @@ def _take_code(work: UnitOfWork, sign_in_ids: Collection[int], code: str, now: d
     return None
 
 
-def claim_with_code(work: LicenseWork, command: ClaimWithCode) -> License | None:
+def claim_with_code(work: LicenseWork, command: model.ClaimWithCode) -> License | None:
     """Sign in, and return the license, which is the customer's now; None for a wrong code. Raises
     ``NotClaimable``; then there is no session, and no new customer.
     """
@@ -134,7 +118,7 @@ def claim_with_code(work: LicenseWork, command: ClaimWithCode) -> License | None
     return claim(work, ClaimLicense(context=command.context, license=license.id, customer_id=customer_id))
 
 
-def follow_mailed_link(work: UnitOfWork, command: FollowMailedLink) -> int:
+def follow_mailed_link(work: UnitOfWork, command: model.FollowMailedLink) -> int:
     """Start a session; returns the customer's ID. Raises ``CustomerSignInOver``."""
     tx = work.tx
     sign_in = store.lock_sign_in(tx, command.sign_in_id)
@@ -144,7 +128,7 @@ def follow_mailed_link(work: UnitOfWork, command: FollowMailedLink) -> int:
     return _start_session(work, command, sign_in.customer_id, command.token_hash)
 
 
-def follow_portal_link(work: UnitOfWork, command: FollowPortalLink) -> int:
+def follow_portal_link(work: UnitOfWork, command: model.FollowPortalLink) -> int:
     """Start a session; returns the customer's ID. Raises ``CustomerSignInOver``."""
     customer_id = store.take_link(work.tx, command.link_hash, command.context.now)
     if customer_id is None:
@@ -152,22 +136,22 @@ def follow_portal_link(work: UnitOfWork, command: FollowPortalLink) -> int:
     return _start_session(work, command, customer_id, command.token_hash, is_by_mail=False)
 
 
-def make_portal_link(work: UnitOfWork, command: MakePortalLink) -> PortalLink:
+def make_portal_link(work: UnitOfWork, command: model.MakePortalLink) -> model.PortalLink:
     """Make a link that is good once. Raises ``NotFound``."""
     if customer_store.CUSTOMERS.find(work.tx, command.customer_id) is None:
         raise NotFound(f"customer {command.customer_id}")
-    expires_at = command.context.now + LINK_TIME
+    expires_at = command.context.now + model.LINK_TIME
     store.save_link(work.tx, hash_session_token(command.token), command.customer_id, expires_at)
     work.record_event("customer.portal_link_made", command, {"number": command.customer_id})
-    return PortalLink(command.customer_id, expires_at, command.token)
+    return model.PortalLink(command.customer_id, expires_at, command.token)
 
 
-def end_session(work: UnitOfWork, command: EndPortalSession) -> None:
+def end_session(work: UnitOfWork, command: model.EndPortalSession) -> None:
     """Sign out; an unknown session is none to end."""
     store.delete_session(work.tx, command.token_hash)
 
 
-def request_erasure(work: UnitOfWork, command: RequestErasure) -> None:
+def request_erasure(work: UnitOfWork, command: model.RequestErasure) -> None:
     """Note that the customer asks to be erased, or does so no more. Raises ``NotFound``."""
     customer = customer_store.CUSTOMERS.lock(work.tx, command.customer_id)
     if customer is None:
@@ -180,7 +164,7 @@ def request_erasure(work: UnitOfWork, command: RequestErasure) -> None:
     work.record_event(name, command, {"number": customer.id})
 
 
-def purge_sign_ins(work: UnitOfWork, command: PurgeSignIns) -> None:
+def purge_sign_ins(work: UnitOfWork, command: model.PurgeSignIns) -> None:
     """Delete what is over, and the customers who were made for offers alone."""
     store.purge(work.tx, command.before)
     for number in list_offered_only(work.tx, command.before):
@@ -210,7 +194,7 @@ def _start_session(
     if customer is None:
         raise CustomerSignInOver
     store.delete_sign_ins(tx, [one.id for one in store.lock_sign_ins(tx, customer_id)])
-    store.save_new_session(tx, PortalSession(token_hash, customer_id, now, now + SESSION_TIME))
+    store.save_new_session(tx, model.PortalSession(token_hash, customer_id, now, now + model.SESSION_TIME))
     if is_by_mail and customer.email_verified_at is None:
         customer_store.CUSTOMERS.update(tx, replace(customer, email_verified_at=now))
     signed_in = replace(
@@ -221,14 +205,14 @@ def _start_session(
 
 
 HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = {
-    AskToSignIn: ask_to_sign_in,
-    MailKeys: mail_keys,
-    EnterCode: enter_code,
-    ClaimWithCode: claim_with_code,
-    FollowMailedLink: follow_mailed_link,
-    FollowPortalLink: follow_portal_link,
-    MakePortalLink: make_portal_link,
-    EndPortalSession: end_session,
-    RequestErasure: request_erasure,
-    PurgeSignIns: purge_sign_ins,
+    model.AskToSignIn: ask_to_sign_in,
+    model.MailKeys: mail_keys,
+    model.EnterCode: enter_code,
+    model.ClaimWithCode: claim_with_code,
+    model.FollowMailedLink: follow_mailed_link,
+    model.FollowPortalLink: follow_portal_link,
+    model.MakePortalLink: make_portal_link,
+    model.EndPortalSession: end_session,
+    model.RequestErasure: request_erasure,
+    model.PurgeSignIns: purge_sign_ins,
 }

@@ -6,16 +6,8 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
+from keywright.core import errors as e
 from keywright.core.command import Command, Query
-from keywright.core.errors import (
-    AlreadyExists,
-    FieldError,
-    InvalidRelease,
-    NotFound,
-    ReleaseNotReady,
-    StillInUse,
-    UnknownReference,
-)
 from keywright.events import nouns
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing.updates import store
@@ -23,18 +15,7 @@ from keywright.licensing.updates.model import STABLE, Release, ReleaseFile, Rele
 from keywright.licensing.updates.store import FILES, RELEASES
 from keywright.licensing.updates.versions import version_key
 from keywright.provisioning.products import Product
-from keywright.provisioning.releases.commands import (
-    RELEASE,
-    AddFile,
-    DeleteFile,
-    GetFile,
-    ListFiles,
-    ListUses,
-    PublishRelease,
-    ReleaseWithFiles,
-    StoreContent,
-    YankRelease,
-)
+from keywright.provisioning.releases import commands
 from keywright.provisioning.releases.files import require_same
 from keywright.provisioning.store import PRODUCTS
 
@@ -49,14 +30,14 @@ def check(work: UnitOfWork, before: Release | None, after: Release) -> Release:
     """
     product = PRODUCTS.find(work.tx, after.product_id)
     if product is None:
-        raise UnknownReference(f"product {after.product_id}", "/product_id")
+        raise e.UnknownReference(f"product {after.product_id}", "/product_id")
     _check_values(product, after)
     other = store.find_release(work.tx, product.id, after.version)
     if other is not None and other.id != after.id:
-        raise AlreadyExists("release", "version")
+        raise e.AlreadyExists("release", "version")
     if before is None:
         if store.count_releases(work.tx, product.id) >= MAX_RELEASES:
-            raise StillInUse(f"product {product.id}", f"{MAX_RELEASES:,} releases")
+            raise e.StillInUse(f"product {product.id}", f"{MAX_RELEASES:,} releases")
         return after
     if before.state is not ReleaseState.DRAFT:
         _require_fixed(before, after)
@@ -72,31 +53,31 @@ def _check_values(product: Product, release: Release) -> None:
             if version is not None:
                 version_key(product.version_scheme, version)
         except ValueError as reason:
-            errors.append(FieldError(f"/{name}", "invalid", str(reason)))
+            errors.append(e.FieldError(f"/{name}", "invalid", str(reason)))
     if release.channel not in (STABLE, *product.channels):
         detail = f"must be {' or '.join([STABLE, *product.channels])}, the channels of the product"
-        errors.append(FieldError("/channel", "unknown", detail))
+        errors.append(e.FieldError("/channel", "unknown", detail))
     if errors:
-        raise InvalidRelease(tuple(errors))
+        raise e.InvalidRelease(tuple(errors))
 
 
 def _require_fixed(before: Release, after: Release) -> None:
     errors = [
-        FieldError(f"/{name}", "invalid", "is fixed, as the release was published")
+        e.FieldError(f"/{name}", "invalid", "is fixed, as the release was published")
         for name in ("version", "channel")
         if getattr(before, name) != getattr(after, name)
     ]
     if after.rollout.percent < before.rollout.percent:
         detail = f"only grows: it is {before.rollout.percent}"
-        errors.append(FieldError("/rollout/percent", "too_small", detail))
+        errors.append(e.FieldError("/rollout/percent", "too_small", detail))
     if errors:
-        raise InvalidRelease(tuple(errors))
+        raise e.InvalidRelease(tuple(errors))
 
 
 def may_delete(work: UnitOfWork, release: Release) -> None:
     """What is published is yanked first. Raises ``StillInUse``."""
     if release.state is ReleaseState.PUBLISHED:
-        raise StillInUse(f"release {release.id}", "customers")
+        raise e.StillInUse(f"release {release.id}", "customers")
     store.delete_files(work.tx, release.id)
     if release.rank is not None:
         store.note_change(work.tx, release.product_id)
@@ -111,10 +92,12 @@ def _details(release: Release) -> dict[str, Any]:
     }
 
 
-RULES = nouns.Rules(*(RELEASE, RELEASES, None, check, may_delete, _details), unshown=("notes", "metadata"))
+RULES = nouns.Rules(
+    *(commands.RELEASE, RELEASES, None, check, may_delete, _details), unshown=("notes", "metadata")
+)
 
 
-def publish(work: UnitOfWork, command: PublishRelease) -> Release:
+def publish(work: UnitOfWork, command: commands.PublishRelease) -> Release:
     """Offer a release; one that is offered already stays as it is. Raises ``NotFound``,
     ``ReleaseNotReady``.
     """
@@ -122,17 +105,17 @@ def publish(work: UnitOfWork, command: PublishRelease) -> Release:
     if release.state is ReleaseState.PUBLISHED:
         return release
     if release.state is ReleaseState.YANKED:
-        raise ReleaseNotReady("it was yanked; a yanked version does not come back, publish a newer one")
+        raise e.ReleaseNotReady("it was yanked; a yanked version does not come back, publish a newer one")
     product = PRODUCTS.find(work.tx, release.product_id)
     assert product is not None  # noqa: S101
     store.lock_product(work.tx, product.id)
     files = store.list_files(work.tx, [release.id]).get(release.id, [])
     if list(command.checked) != files:
-        raise ReleaseNotReady("its files were changed meanwhile; publish it again")
+        raise e.ReleaseNotReady("its files were changed meanwhile; publish it again")
     now = command.context.now
     if command.released_at is not None and command.released_at > now:
-        error = FieldError("/released_at", "too_large", "must not be in the future")
-        raise InvalidRelease((error,))
+        error = e.FieldError("/released_at", "too_large", "must not be in the future")
+        raise e.InvalidRelease((error,))
     rank = _find_rank(work, product, release, allow_older=command.allow_older)
     released_at = command.released_at or now
     return _save(work, command, release, "published", rank=rank, released_at=released_at)
@@ -145,10 +128,10 @@ def _find_rank(work: UnitOfWork, product: Product, release: Release, *, allow_ol
     keys = [version_key(scheme, one.version) for one in ranked]
     place = bisect_left(keys, key)
     if place < len(keys) and keys[place] == key:
-        raise ReleaseNotReady(f"version {ranked[place].version} ranks equal")
+        raise e.ReleaseNotReady(f"version {ranked[place].version} ranks equal")
     newer = next((one for one in ranked[place:] if one.channel == release.channel), None)
     if newer is not None and not allow_older:
-        raise ReleaseNotReady(
+        raise e.ReleaseNotReady(
             f"version {newer.version} of the channel {release.channel} is newer; allow_older publishes it"
         )
     if place == len(ranked):
@@ -158,13 +141,13 @@ def _find_rank(work: UnitOfWork, product: Product, release: Release, *, allow_ol
     return rank
 
 
-def yank(work: UnitOfWork, command: YankRelease) -> Release:
+def yank(work: UnitOfWork, command: commands.YankRelease) -> Release:
     """Offer a release no more. Raises ``NotFound``, ``ReleaseNotReady`` for a draft."""
     release = _lock(work, command.release_id, command.only_product_id)
     if release.state is ReleaseState.YANKED:
         return release
     if release.state is ReleaseState.DRAFT:
-        raise ReleaseNotReady("it was not published")
+        raise e.ReleaseNotReady("it was not published")
     return _save(work, command, release, "yanked")
 
 
@@ -176,20 +159,20 @@ def _save(work: UnitOfWork, command: Command, release: Release, state: str, **ch
     return saved
 
 
-def add_file(work: UnitOfWork, command: AddFile) -> ReleaseFile:
+def add_file(work: UnitOfWork, command: commands.AddFile) -> ReleaseFile:
     """Add a file to a draft. Raises ``NotFound``, ``AlreadyExists``, ``ReleaseNotReady`` and
     ``InvalidRelease``.
     """
     release, fields = _lock_draft(work, command.release_id, command.only_product_id), command.fields
     if fields.url is not None and (fields.size is None or fields.sha256 is None):
         missing = [name for name in ("size", "sha256") if getattr(fields, name) is None]
-        raise InvalidRelease(
-            tuple(FieldError(f"/{one}", "missing", "is missing: a url needs it") for one in missing)
+        raise e.InvalidRelease(
+            tuple(e.FieldError(f"/{one}", "missing", "is missing: a url needs it") for one in missing)
         )
     if store.find_file(work.tx, release.id, fields.name) is not None:
-        raise AlreadyExists("file", "name")
+        raise e.AlreadyExists("file", "name")
     if len(store.list_files(work.tx, [release.id]).get(release.id, ())) >= MAX_FILES:
-        raise StillInUse(f"release {release.id}", f"{MAX_FILES} files")
+        raise e.StillInUse(f"release {release.id}", f"{MAX_FILES} files")
     now = command.context.now
     file = ReleaseFile(id=0, release_id=release.id, **asdict(fields), created_at=now, updated_at=now)
     file = replace(file, id=FILES.insert_new(work.tx, file))
@@ -197,14 +180,14 @@ def add_file(work: UnitOfWork, command: AddFile) -> ReleaseFile:
     return file
 
 
-def delete_file(work: UnitOfWork, command: DeleteFile) -> None:
+def delete_file(work: UnitOfWork, command: commands.DeleteFile) -> None:
     """Take a file out of a draft. Raises ``NotFound``, ``ReleaseNotReady``."""
     release, file = _lock_file(work, command)
     FILES.delete(work.tx, file.id)
     _record_file(work, command, release, file)
 
 
-def store_content(work: UnitOfWork, command: StoreContent) -> ReleaseFile:
+def store_content(work: UnitOfWork, command: commands.StoreContent) -> ReleaseFile:
     """Note that the bytes of a file are here; the same bytes again change nothing. Raises ``NotFound``,
     ``ReleaseNotReady`` and ``ContentMismatch``.
     """
@@ -225,7 +208,7 @@ def store_content(work: UnitOfWork, command: StoreContent) -> ReleaseFile:
 def require_uploadable(file: ReleaseFile) -> None:
     """Raise ``ReleaseNotReady`` for a file at the vendor's place."""
     if file.url is not None:
-        raise ReleaseNotReady(f"the bytes of {file.name} are at its url, not here")
+        raise e.ReleaseNotReady(f"the bytes of {file.name} are at its url, not here")
 
 
 def _record_file(work: UnitOfWork, command: Command, release: Release, file: ReleaseFile) -> None:
@@ -235,18 +218,20 @@ def _record_file(work: UnitOfWork, command: Command, release: Release, file: Rel
 def _lock(work: UnitOfWork, release_id: int, only_product_id: int | None) -> Release:
     release = RELEASES.lock(work.tx, release_id)
     if release is None or only_product_id not in (None, release.product_id):
-        raise NotFound(f"release {release_id}")
+        raise e.NotFound(f"release {release_id}")
     return release
 
 
 def _lock_draft(work: UnitOfWork, release_id: int, only_product_id: int | None) -> Release:
     release = _lock(work, release_id, only_product_id)
     if release.state is not ReleaseState.DRAFT:
-        raise ReleaseNotReady("it was published: its files stay as they are")
+        raise e.ReleaseNotReady("it was published: its files stay as they are")
     return release
 
 
-def _lock_file(work: UnitOfWork, command: DeleteFile | StoreContent) -> tuple[Release, ReleaseFile]:
+def _lock_file(
+    work: UnitOfWork, command: commands.DeleteFile | commands.StoreContent
+) -> tuple[Release, ReleaseFile]:
     """A file and its draft, which is locked, so that it is not published meanwhile."""
     found = _find_file(work.tx, command.file_id, command.only_product_id)[0]
     release = _lock_draft(work, found.id, command.only_product_id)
@@ -257,50 +242,52 @@ def _find_file(tx: Any, file_id: int, only_product_id: int | None) -> tuple[Rele
     file = FILES.find(tx, file_id)
     release = None if file is None else RELEASES.find(tx, file.release_id)
     if file is None or release is None or only_product_id not in (None, release.product_id):
-        raise NotFound(f"file {file_id}")
+        raise e.NotFound(f"file {file_id}")
     return release, file
 
 
-def get_file(read: Any, query: GetFile) -> tuple[Release, ReleaseFile]:
+def get_file(read: Any, query: commands.GetFile) -> tuple[Release, ReleaseFile]:
     """A file, and its release. Raises ``NotFound``."""
     return _find_file(read.tx, query.file_id, query.only_product_id)
 
 
-def list_files(read: Any, query: ListFiles) -> ReleaseWithFiles:
+def list_files(read: Any, query: commands.ListFiles) -> commands.ReleaseWithFiles:
     """A release with its files. Raises ``NotFound``."""
     return find_with_files(read.tx, query.release_id, query.only_product_id)
 
 
-def find_with_files(tx: Any, release_id: int, only_product_id: int | None = None) -> ReleaseWithFiles:
+def find_with_files(
+    tx: Any, release_id: int, only_product_id: int | None = None
+) -> commands.ReleaseWithFiles:
     """A release with its files. Raises ``NotFound``."""
     release = RELEASES.find(tx, release_id)
     if release is None or only_product_id not in (None, release.product_id):
-        raise NotFound(f"release {release_id}")
+        raise e.NotFound(f"release {release_id}")
     product = PRODUCTS.find(tx, release.product_id)
     files = store.list_files(tx, [release.id]).get(release.id, [])
-    return ReleaseWithFiles(release, tuple(files), tuple(product.public_keys if product else ()))
+    return commands.ReleaseWithFiles(release, tuple(files), tuple(product.public_keys if product else ()))
 
 
-def list_uses(read: Any, query: ListUses) -> list[UsesOfDay]:
+def list_uses(read: Any, query: commands.ListUses) -> list[UsesOfDay]:
     """What was counted of a release, by day. Raises ``NotFound``."""
     release = RELEASES.find(read.tx, query.release_id)
     if release is None or query.only_product_id not in (None, release.product_id):
-        raise NotFound(f"release {query.release_id}")
+        raise e.NotFound(f"release {query.release_id}")
     today = int(query.now.timestamp()) // 86_400
     return store.list_uses(read.tx, release.id, today - query.days + 1)
 
 
 HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = {
     **nouns.handlers_of(RULES),
-    PublishRelease: publish,
-    YankRelease: yank,
-    AddFile: add_file,
-    DeleteFile: delete_file,
-    StoreContent: store_content,
+    commands.PublishRelease: publish,
+    commands.YankRelease: yank,
+    commands.AddFile: add_file,
+    commands.DeleteFile: delete_file,
+    commands.StoreContent: store_content,
 }
 QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     **nouns.query_handlers_of(RULES),
-    GetFile: get_file,
-    ListFiles: list_files,
-    ListUses: list_uses,
+    commands.GetFile: get_file,
+    commands.ListFiles: list_files,
+    commands.ListUses: list_uses,
 }

@@ -6,14 +6,7 @@ from typing import Any
 
 from keywright.core.command import Command, Cost, Query
 from keywright.core.nouns import Paging
-from keywright.provisioning.shops.model import (
-    Connection,
-    EventState,
-    Payload,
-    Reason,
-    Shop,
-    ShopEvent,
-)
+from keywright.provisioning.shops import model
 
 
 class AddConnection(Command, frozen=True, kw_only=True):
@@ -21,7 +14,7 @@ class AddConnection(Command, frozen=True, kw_only=True):
     Without ``secret``, one is made.
     """
 
-    connection: Connection
+    connection: model.Connection
     secret: str | None = None
     api_key: str | None = None
 
@@ -66,11 +59,11 @@ class StoreShopEvent(Command, frozen=True, kw_only=True):
 
     connection_id: int
     event_id: str
-    event: ShopEvent | None
-    payload: Payload
+    event: model.ShopEvent | None
+    payload: model.Payload
     next_attempt_at: datetime
     detail: str | None = None
-    reason: Reason | None = None
+    reason: model.Reason | None = None
 
 
 class ClaimLook(Command, frozen=True, kw_only=True):
@@ -100,7 +93,7 @@ class WorkShopEvent(Command, frozen=True, kw_only=True):
 
     event_id: int
     connection_id: int
-    event: ShopEvent
+    event: model.ShopEvent
     license_ids: frozenset[int] = frozenset()
     #: What this event has changed already, and whether the shop's API was asked about it, or cannot be.
     notes: Mapping[str, int] = {}
@@ -125,8 +118,8 @@ class PostponeShopEvent(Command, frozen=True, kw_only=True):
 
     event_id: int
     connection_id: int
-    event: ShopEvent | None = None
-    reason: Reason
+    event: model.ShopEvent | None = None
+    reason: model.Reason
     detail: str | None = None
     pause: timedelta = timedelta(0)
 
@@ -185,7 +178,7 @@ class OpenConnection(Query, frozen=True, kw_only=True):
     """
 
     connection_id: int
-    shop: Shop | None = None
+    shop: model.Shop | None = None
 
 
 class ListShopEvents(Query, frozen=True, kw_only=True):
@@ -194,7 +187,7 @@ class ListShopEvents(Query, frozen=True, kw_only=True):
     """
 
     connection_id: int | None = None
-    state: EventState | None = None
+    state: model.EventState | None = None
     paging: Paging = Paging(sort="-id")
 
 
@@ -225,11 +218,11 @@ class FindDifference(Query, frozen=True, kw_only=True):
     cost = Cost.LIST
 
     connection_id: int
-    event: ShopEvent
+    event: model.ShopEvent
 
 
 class FindSoldLicenses(Query, frozen=True, kw_only=True):
     """The IDs of the licenses that a change of a connection may change."""
 
     connection_id: int
-    event: ShopEvent
+    event: model.ShopEvent

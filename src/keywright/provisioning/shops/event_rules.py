@@ -12,20 +12,7 @@ from keywright.events.model import MailTemplate
 from keywright.licensing.licenses.keys import REF_PREFIX
 from keywright.licensing.licenses.rules import END_OF_TIME
 from keywright.provisioning.customers import parse_language
-from keywright.provisioning.shops.model import (
-    Buyer,
-    Change,
-    Connection,
-    Does,
-    Lines,
-    Reason,
-    Renewal,
-    Sale,
-    SaleLine,
-    Shop,
-    ShopEvent,
-    StateChange,
-)
+from keywright.provisioning.shops import model
 
 #: The most characters of the texts by which a shop names things.
 MAX_REF = 255
@@ -41,13 +28,13 @@ _MAX_SHOP_ATTEMPTS, _MAX_SALE_ATTEMPTS = 80, 9
 MAX_ATTEMPTS = 100
 
 
-def require_usable(event: ShopEvent) -> ShopEvent:
+def require_usable(event: model.ShopEvent) -> model.ShopEvent:
     """The event, its name and titles cut to what is kept. Raises ``UnreadableEvent`` for texts that cannot be
     kept, and moments that no license has.
     """
     _require_refs([event.id])
     change = event.change
-    if isinstance(change, Sale):
+    if isinstance(change, model.Sale):
         _require_refs([change.order, change.subscription])
         change = replace(
             change,
@@ -55,21 +42,21 @@ def require_usable(event: ShopEvent) -> ShopEvent:
             buyer=None if change.buyer is None else _cut_buyer(change.buyer),
             until=_whole_seconds(change.until),
         )
-    elif isinstance(change, Renewal):
+    elif isinstance(change, model.Renewal):
         _require_refs([change.subscription, change.order])
         lines = tuple(map(_cut_line, change.lines[:MAX_LINES]))
         change = replace(change, lines=lines, until=_whole_seconds(change.until))
-    elif isinstance(change, Lines):
+    elif isinstance(change, model.Lines):
         _require_refs([change.subscription])
         change = replace(change, lines=_require_lines(change.lines), until=_whole_seconds(change.until))
-    elif isinstance(change, StateChange):
+    elif isinstance(change, model.StateChange):
         _require_refs([change.order, change.subscription])
         if (change.order is None) == (change.subscription is None):
             raise UnreadableEvent("a state is of an order or of a subscription")
     return replace(event, name=_cut(event.name, 100), change=change)
 
 
-def _with_refs(sale: Sale) -> tuple[SaleLine, ...]:
+def _with_refs(sale: model.Sale) -> tuple[model.SaleLine, ...]:
     """The lines, with the license that the order names where they name none."""
     texts = (sale.metadata.get(name) for name in ("license_ref", "client_reference_id"))
     named = next((one for one in texts if isinstance(one, str) and one.startswith(REF_PREFIX)), None)
@@ -83,7 +70,7 @@ def _require_refs(texts: Collection[str | None]) -> None:
             raise UnreadableEvent(f"a number or an ID is empty or has more than {MAX_REF} characters")
 
 
-def _require_lines(lines: tuple[SaleLine, ...]) -> tuple[SaleLine, ...]:
+def _require_lines(lines: tuple[model.SaleLine, ...]) -> tuple[model.SaleLine, ...]:
     _require_refs([line.number for line in lines])
     if len(lines) > MAX_LINES:
         raise UnreadableEvent(f"the order has more than {MAX_LINES} lines")
@@ -96,18 +83,18 @@ def _cut(text: str, most: int) -> str:
     return "".join(filter(str.isprintable, text))[:most]
 
 
-def _cut_line(line: SaleLine) -> SaleLine:
+def _cut_line(line: model.SaleLine) -> model.SaleLine:
     """The line without references that no mapping can name."""
     refs = tuple(one for one in line.refs if 0 < len(one) <= MAX_REF and is_storable(one))
     return replace(line, refs=refs, title=_cut(line.title, MAX_TITLE))
 
 
-def _cut_buyer(buyer: Buyer) -> Buyer:
+def _cut_buyer(buyer: model.Buyer) -> model.Buyer:
     name = _cut(buyer.name or "", MAX_TITLE).strip() or None
     return replace(buyer, name=name, language=_language_of(buyer))
 
 
-def _language_of(buyer: Buyer) -> str | None:
+def _language_of(buyer: model.Buyer) -> str | None:
     try:
         return parse_language(buyer.language or "")
     except ValueError:
@@ -121,10 +108,10 @@ def _whole_seconds(moment: datetime | None) -> datetime | None:
     return moment.replace(microsecond=0)
 
 
-def order_of(change: Change) -> str | None:
+def order_of(change: model.Change) -> str | None:
     """The order that a change is about, or its subscription; that of a renewal, whose sale has another."""
     order, subscription = getattr(change, "order", None), getattr(change, "subscription", None)
-    return subscription if isinstance(change, Renewal) else order or subscription
+    return subscription if isinstance(change, model.Renewal) else order or subscription
 
 
 def to_milliseconds(moment: datetime) -> int:
@@ -132,11 +119,11 @@ def to_milliseconds(moment: datetime) -> int:
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
-def next_delay(reason: Reason, attempts: int, pause: timedelta = timedelta(0)) -> timedelta | None:
+def next_delay(reason: model.Reason, attempts: int, pause: timedelta = timedelta(0)) -> timedelta | None:
     """The wait before another attempt after so many, as long as the ``pause`` that the shop asks for, within
     bounds; None when a person has to look.
     """
-    most = {Reason.SHOP_UNAVAILABLE: _MAX_SHOP_ATTEMPTS, Reason.UNKNOWN_ORDER: _MAX_SALE_ATTEMPTS}
+    most = {model.Reason.SHOP_UNAVAILABLE: _MAX_SHOP_ATTEMPTS, model.Reason.UNKNOWN_ORDER: _MAX_SALE_ATTEMPTS}
     if attempts >= most.get(reason, 0):
         return None
     doubled: int = 2 ** min(max(attempts, 1) - 1, 10)
@@ -154,7 +141,7 @@ MAX_NAMES, MAX_NAME, MAX_TEXT = 20, 64, 250
 _MAX_STATE, _MIN_SECRET, _MAX_SECRET = 40, 8, 500
 
 
-def require_usable_connection(connection: Connection) -> None:
+def require_usable_connection(connection: model.Connection) -> None:
     """Raise ``ConnectionFieldInvalid`` for a field that cannot be."""
     try:
         is_named = parse_name(connection.name) == connection.name
@@ -173,18 +160,18 @@ def require_usable_connection(connection: Connection) -> None:
             raise ConnectionFieldInvalid("url", str(problem)) from None
 
 
-def require_usable_secret(shop: Shop, secret: str) -> None:
+def require_usable_secret(shop: model.Shop, secret: str) -> None:
     """Raise ``ConnectionFieldInvalid`` for a secret that the shop cannot have given."""
     if not (_MIN_SECRET <= len(secret) <= _MAX_SECRET and secret.isascii() and secret.isprintable()):
         raise ConnectionFieldInvalid("secret", f"must have {_MIN_SECRET} to {_MAX_SECRET} ASCII characters")
-    if shop is Shop.GENERIC:
+    if shop is model.Shop.GENERIC:
         try:
             parse_secret(secret)
         except ValueError as problem:
             raise ConnectionFieldInvalid("secret", str(problem)) from None
 
 
-def _require_usable_mapping(connection: Connection) -> None:
+def _require_usable_mapping(connection: model.Connection) -> None:
     products = [one.product for one in connection.mapping]
     if len(products) > MAX_MAPPED:
         raise ConnectionFieldInvalid("mapping", f"must have at most {MAX_MAPPED} products")
@@ -196,11 +183,11 @@ def _require_usable_mapping(connection: Connection) -> None:
         ids = one.all_policy_ids
         if len(ids) > MAX_POLICIES or len({*ids}) < len(ids):
             raise ConnectionFieldInvalid("mapping", f"must name each policy once, {MAX_POLICIES} at most")
-        if one.does is not Does.MAKE and len(ids) != 1:
+        if one.does is not model.Does.MAKE and len(ids) != 1:
             raise ConnectionFieldInvalid("mapping", "must name one policy to renew or upgrade by")
 
 
-def _require_names(connection: Connection) -> None:
+def _require_names(connection: model.Connection) -> None:
     external_id = () if connection.external_id_name is None else (connection.external_id_name,)
     if not _are_names(connection.paid_states, MAX_STATES, _MAX_STATE):
         raise ConnectionFieldInvalid("paid_states", "must be the names of order states")
@@ -217,7 +204,7 @@ def _are_names(names: tuple[str, ...], most: int, longest: int) -> bool:
 # --- metadata of a sale ---------------------------------------------------------------------------
 
 
-def find_external_id(sale: Sale, connection: Connection) -> str | None:
+def find_external_id(sale: model.Sale, connection: model.Connection) -> str | None:
     """The buyer's ID in another system of the vendor; None for one that cannot be stored, too."""
     value = sale.metadata.get(connection.external_id_name or "")
     text = "" if value is None or isinstance(value, bool) else str(value).strip()
@@ -225,9 +212,9 @@ def find_external_id(sale: Sale, connection: Connection) -> str | None:
     return text if is_usable else None
 
 
-def take_metadata(change: Change, connection: Connection) -> str | None:
+def take_metadata(change: model.Change, connection: model.Connection) -> str | None:
     """The metadata of licenses that a sale makes; None where the sale has none of what was named."""
-    if not isinstance(change, Sale):
+    if not isinstance(change, model.Sale):
         return None
     named = {name: change.metadata[name] for name in connection.metadata_names if name in change.metadata}
     taken = {name: value[:MAX_TEXT] if isinstance(value, str) else value for name, value in named.items()}

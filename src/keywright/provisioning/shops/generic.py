@@ -14,40 +14,17 @@ from msgspec.structs import replace
 
 from keywright.core.errors import BadSignature, UnreadableEvent
 from keywright.core.standard_webhooks import sign
-from keywright.provisioning.shops.model import (
-    Buyer,
-    Change,
-    Connection,
-    Fact,
-    Lines,
-    Nothing,
-    Renewal,
-    Sale,
-    SaleLine,
-    SaleState,
-    ShopEvent,
-    StateChange,
-    UnreadableOrder,
-)
-from keywright.provisioning.shops.reading import (
-    convert,
-    decode,
-    from_text,
-    read_metadata,
-    require_header,
-    require_recent,
-    require_signature,
-)
+from keywright.provisioning.shops import model, reading
 from keywright.provisioning.shops.shop_module import ApiAccess, ShopApi
 
 TOPICS = frozenset[str]()
 _STATES = {
-    "payment_failed": SaleState.GRACE,
-    "suspended": SaleState.SUSPENDED,
-    "ended": SaleState.ENDED,
-    "refunded": SaleState.REFUNDED,
-    "restored": SaleState.ACTIVE,
-    "refund_canceled": SaleState.ACTIVE,
+    "payment_failed": model.SaleState.GRACE,
+    "suspended": model.SaleState.SUSPENDED,
+    "ended": model.SaleState.ENDED,
+    "refunded": model.SaleState.REFUNDED,
+    "restored": model.SaleState.ACTIVE,
+    "refund_canceled": model.SaleState.ACTIVE,
 }
 _OF_REFUNDS = frozenset({"refunded", "refund_canceled"})
 
@@ -108,76 +85,78 @@ def is_ping(headers: Mapping[str, str], body: bytes) -> bool:
 def verify(headers: Mapping[str, str], body: bytes, secret: str, now: datetime) -> None:
     """``webhook-signature: v1,<base64> [v1,<base64>]`` over ``<webhook-id>.<webhook-timestamp>.<body>``."""
     names = ("webhook-id", "webhook-timestamp", "webhook-signature")
-    message_id, seconds, signatures = (require_header(headers, name) for name in names)
-    require_recent(seconds, now)
+    message_id, seconds, signatures = (reading.require_header(headers, name) for name in names)
+    reading.require_recent(seconds, now)
     try:
         expected = sign(message_id, int(seconds), body, [secret])
     except (ValueError, UnicodeError):
         raise BadSignature("the connection's secret, or the message's ID, cannot be used") from None
-    require_signature(expected, signatures.split())
+    reading.require_signature(expected, signatures.split())
 
 
-def read(headers: Mapping[str, str], body: bytes, connection: Connection) -> list[ShopEvent]:
+def read(headers: Mapping[str, str], body: bytes, connection: model.Connection) -> list[model.ShopEvent]:
     """See ``ShopModule``."""
-    event = decode(body, _Event)
+    event = reading.decode(body, _Event)
     noun, _, happened = event.type.partition(".")
-    change: Change = Nothing("this kind of event is not known")
+    change: model.Change = model.Nothing("this kind of event is not known")
     if event.type == "order.paid":
-        change = _read_sale(convert(event.contents, _Sale))
+        change = _read_sale(reading.convert(event.contents, _Sale))
     elif event.type == "subscription.renewed":
-        change = _read_renewal(convert(event.contents, _Renewal))
+        change = _read_renewal(reading.convert(event.contents, _Renewal))
     elif event.type == "subscription.changed":
-        changed = convert(event.contents, _Changed)
-        until = None if changed.until is None else from_text(changed.until)
-        change = Lines(subscription=changed.subscription, lines=_lines_of(changed.lines), until=until)
+        changed = reading.convert(event.contents, _Changed)
+        until = None if changed.until is None else reading.from_text(changed.until)
+        change = model.Lines(subscription=changed.subscription, lines=_lines_of(changed.lines), until=until)
     elif noun in ("order", "subscription") and happened in _STATES:
-        change = _read_state(noun, happened, convert(event.contents, _State))
-    shown = ShopEvent(id=headers.get("webhook-id", ""), name=event.type, at=from_text(event.timestamp))
+        change = _read_state(noun, happened, reading.convert(event.contents, _State))
+    shown = model.ShopEvent(
+        id=headers.get("webhook-id", ""), name=event.type, at=reading.from_text(event.timestamp)
+    )
     return [replace(shown, is_test=event.test, change=change)]
 
 
-def find_api(connection: Connection, api_key: str) -> ApiAccess | None:
+def find_api(connection: model.Connection, api_key: str) -> ApiAccess | None:
     """It has no API."""
     return None
 
 
-def complete(event: ShopEvent, api: ShopApi) -> ShopEvent:
+def complete(event: model.ShopEvent, api: ShopApi) -> model.ShopEvent:
     """Nothing is left out."""
     return event
 
 
 def list_orders(
-    api: ShopApi, connection: Connection, since: datetime
-) -> Iterator[ShopEvent | UnreadableOrder]:
+    api: ShopApi, connection: model.Connection, since: datetime
+) -> Iterator[model.ShopEvent | model.UnreadableOrder]:
     """It has no API."""
     return iter(())
 
 
-def _read_sale(sale: _Sale) -> Sale:
-    buyer = Buyer(sale.customer.email, sale.customer.name, sale.customer.language)
-    until = None if sale.until is None else from_text(sale.until)
-    return Sale(
+def _read_sale(sale: _Sale) -> model.Sale:
+    buyer = model.Buyer(sale.customer.email, sale.customer.name, sale.customer.language)
+    until = None if sale.until is None else reading.from_text(sale.until)
+    return model.Sale(
         order=sale.order,
         lines=_lines_of(sale.lines),
         buyer=buyer,
         subscription=sale.subscription,
         until=until,
-        metadata=read_metadata(sale.metadata),
+        metadata=reading.read_metadata(sale.metadata),
     )
 
 
-def _read_renewal(found: _Renewal) -> Renewal:
+def _read_renewal(found: _Renewal) -> model.Renewal:
     if found.until is None and found.order is None:
         raise UnreadableEvent("data.order is missing: a payment for no period")
-    until = None if found.until is None else from_text(found.until)
-    return Renewal(
+    until = None if found.until is None else reading.from_text(found.until)
+    return model.Renewal(
         subscription=found.subscription, until=until, order=found.order, lines=_lines_of(found.lines)
     )
 
 
-def _lines_of(lines: Iterable[_Line]) -> tuple[SaleLine, ...]:
+def _lines_of(lines: Iterable[_Line]) -> tuple[model.SaleLine, ...]:
     return tuple(
-        SaleLine(
+        model.SaleLine(
             *(line.line or str(number), (line.product,), line.quantity, line.title),
             license_ref=line.license_ref,
         )
@@ -185,21 +164,21 @@ def _lines_of(lines: Iterable[_Line]) -> tuple[SaleLine, ...]:
     )
 
 
-def _read_state(noun: str, happened: str, named: _State) -> StateChange:
+def _read_state(noun: str, happened: str, named: _State) -> model.StateChange:
     state = _STATES[happened]
     if noun == "order" and named.order is not None:
-        fact = Fact.REFUND if happened in _OF_REFUNDS else Fact.ORDER
-        return StateChange(state=state, order=named.order, fact=fact)
+        fact = model.Fact.REFUND if happened in _OF_REFUNDS else model.Fact.ORDER
+        return model.StateChange(state=state, order=named.order, fact=fact)
     if noun == "subscription" and named.subscription is not None:
-        return StateChange(state=state, subscription=named.subscription)
+        return model.StateChange(state=state, subscription=named.subscription)
     raise UnreadableEvent(f"data.{noun} is missing")
 
 
-def list_running(api: ShopApi, connection: Connection) -> Iterator[ShopEvent]:
+def list_running(api: ShopApi, connection: model.Connection) -> Iterator[model.ShopEvent]:
     """It has no API."""
     return iter(())
 
 
-def list_topics(api: ShopApi, connection: Connection) -> frozenset[str] | None:
+def list_topics(api: ShopApi, connection: model.Connection) -> frozenset[str] | None:
     """It has no API."""
     return None

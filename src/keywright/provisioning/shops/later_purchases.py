@@ -17,21 +17,10 @@ from keywright.provisioning.handlers import find_or_make_customer as find_or_mak
 from keywright.provisioning.licenses import CustomerReference
 from keywright.provisioning.policies.model import Policy
 from keywright.provisioning.policies.store import find_policy
-from keywright.provisioning.shops import later_rules, later_store, outcome_rules, rules, sold_store
+from keywright.provisioning.shops import later_rules, later_store, model, outcome_rules, rules, sold_store
 from keywright.provisioning.shops.commands import WorkShopEvent
 from keywright.provisioning.shops.later_rules import Target
 from keywright.provisioning.shops.line_rules import Resolve, list_lines
-from keywright.provisioning.shops.model import (
-    Again,
-    Change,
-    Connection,
-    Does,
-    MappedProduct,
-    OnCancel,
-    Reason,
-    Sale,
-    SaleLine,
-)
 from keywright.provisioning.shops.rules import Known
 from keywright.provisioning.shops.sale_mails import SaleMails
 from keywright.provisioning.shops.sold_model import LaterPurchase, SoldLicense, SoldLine
@@ -46,7 +35,7 @@ class Holding:
         self,
         tx: ReadTransaction,
         connection_id: int,
-        mapping: Collection[MappedProduct],
+        mapping: Collection[model.MappedProduct],
         find_license: Callable[[int], License | None],
     ) -> None:
         self._tx, self._connection_id, self._mapping = tx, connection_id, mapping
@@ -98,7 +87,7 @@ def apply_to_restored(work: LicenseWork, command: LicenseCommand, license: Licen
         mapping = () if connection is None else connection.mapping
         holding = Holding(work.tx, connection_id, mapping, work.find_license)
         held = holding.read_held(sold.order, sold.subscription)
-        on_cancel = OnCancel.PAID_UNTIL if connection is None else connection.on_cancel
+        on_cancel = model.OnCancel.PAID_UNTIL if connection is None else connection.on_cancel
         todo = plan(known, list_lines(known, holding.resolver(held)), held, on_cancel, command.context.now)
         for unit, aim in todo.aims:
             if unit.license is not None and unit.license.id == license.id:
@@ -108,7 +97,7 @@ def apply_to_restored(work: LicenseWork, command: LicenseCommand, license: Licen
                 sold_store.save_sold(work.tx, connection_id, [decided.sold])
 
 
-Problem = tuple[Reason, str]
+Problem = tuple[model.Reason, str]
 
 
 class LaterPurchases:
@@ -118,11 +107,11 @@ class LaterPurchases:
         self,
         work: LicenseWork,
         command: WorkShopEvent,
-        connection: Connection,
+        connection: model.Connection,
         holding: Holding,
         mails: SaleMails,
         *,
-        again: Again,
+        again: model.Again,
     ) -> None:
         self._work, self._tx, self._command = work, work.tx, command
         self._connection, self._find_policy, self._again = connection, holding.find_policy, again
@@ -130,14 +119,16 @@ class LaterPurchases:
         self.problems: list[Problem] = []
         self.notes: list[str] = []
 
-    def list_ids(self, change: Change) -> set[int]:
+    def list_ids(self, change: model.Change) -> set[int]:
         """The licenses that have to be locked."""
         return later_store.list_ids(self._tx, self._connection.id, change)
 
-    def follow(self, change: Change, before: Known, known: Known, customer: CustomerReference | None) -> None:
+    def follow(
+        self, change: model.Change, before: Known, known: Known, customer: CustomerReference | None
+    ) -> None:
         """Let the licenses have what was bought for them, now that ``known`` is known."""
         found = later_store.list_of_change(self._tx, self._connection.id, change)
-        new = list(self._record_new(change, found)) if isinstance(change, Sale) else []
+        new = list(self._record_new(change, found)) if isinstance(change, model.Sale) else []
         for license_id in sorted({one.license_id for one in (*found, *new)}):
             license = self._work.find_license(license_id)
             if license is not None:
@@ -145,12 +136,12 @@ class LaterPurchases:
                 buyer = customer if is_new and license.customer_id is None else None
                 self._follow(license, (before, known), new, buyer)
 
-    def _record_new(self, sale: Sale, found: Collection[LaterPurchase]) -> list[LaterPurchase]:
+    def _record_new(self, sale: model.Sale, found: Collection[LaterPurchase]) -> list[LaterPurchase]:
         known = {(one.order, one.line) for one in found}
         new = []
         for line in sale.lines:
             mapped = rules.find_mapped(self._connection.mapping, line)
-            is_later = mapped is not None and mapped.does is not Does.MAKE and line.quantity > 0
+            is_later = mapped is not None and mapped.does is not model.Does.MAKE and line.quantity > 0
             if mapped is None or not is_later or (sale.order, line.number) in known:
                 continue
             policy = self._find_policy(mapped.policy_id or 0)
@@ -176,7 +167,7 @@ class LaterPurchases:
             new.append(purchase)
         return new
 
-    def _find_license(self, line: SaleLine) -> License | None:
+    def _find_license(self, line: model.SaleLine) -> License | None:
         number = read_license_ref(self._tx.key_ring, line.license_ref or "")
         return None if number is None else self._work.find_license(number)
 
@@ -196,12 +187,12 @@ class LaterPurchases:
         )
         terms = self._terms_of(license, every[0], now)
         if terms is None:
-            self.problems.append((Reason.UNUSABLE_POLICY, str(now.upgrade and now.upgrade.policy_id)))
+            self.problems.append((model.Reason.UNUSABLE_POLICY, str(now.upgrade and now.upgrade.policy_id)))
             return
         decided = later_rules.decide(license, was, now, terms, self._again)
         if decided.is_refused:
             kept = () if decided.written is None else decided.written.kept
-            self.problems.append((Reason.CHANGED_BY_HAND, ", ".join(kept) or "policy or expiry"))
+            self.problems.append((model.Reason.CHANGED_BY_HAND, ", ".join(kept) or "policy or expiry"))
         changes = licenses.list_rule_changes(license, decided.changes, decided.written)
         if buyer is not None:
             changes["customer_id"] = self._find_customer(buyer)
@@ -244,18 +235,21 @@ class LaterPurchases:
         return found.id
 
 
-def _find_problem(policy: Policy | None, license: License | None, does: Does) -> Problem | None:
+def _find_problem(policy: Policy | None, license: License | None, does: model.Does) -> Problem | None:
     is_endless = policy is not None and policy.terms.valid_for_days is None
-    if policy is None or policy.archived_at is not None or (does is Does.RENEW and is_endless):
-        return Reason.UNUSABLE_POLICY, f"policy {policy and policy.id} is archived, or has no valid_for_days"
+    if policy is None or policy.archived_at is not None or (does is model.Does.RENEW and is_endless):
+        return (
+            model.Reason.UNUSABLE_POLICY,
+            f"policy {policy and policy.id} is archived, or has no valid_for_days",
+        )
     if license is None:
-        return Reason.NO_LICENSE, "license_ref is missing, or of no license here"
+        return model.Reason.NO_LICENSE, "license_ref is missing, or of no license here"
     if license.status == Status.DISABLED:
-        return Reason.NO_LICENSE, f"license {license.id} is disabled"
+        return model.Reason.NO_LICENSE, f"license {license.id} is disabled"
     if policy.product_id not in (None, license.product_id):
-        return Reason.NO_LICENSE, f"license {license.id} is of another product"
-    if does is Does.UPGRADE and _multiply(policy, license) is None:
-        return Reason.LIMIT_TOO_HIGH, f"{license.quantity} times policy {policy.id}"
+        return model.Reason.NO_LICENSE, f"license {license.id} is of another product"
+    if does is model.Does.UPGRADE and _multiply(policy, license) is None:
+        return model.Reason.LIMIT_TOO_HIGH, f"{license.quantity} times policy {policy.id}"
     return None
 
 

@@ -16,33 +16,7 @@ from msgspec import field
 from msgspec.structs import replace
 
 from keywright.core.errors import ShopRefused
-from keywright.provisioning.shops.model import (
-    Buyer,
-    Change,
-    Connection,
-    Fact,
-    Lines,
-    Nothing,
-    Renewal,
-    Sale,
-    SaleLine,
-    SaleState,
-    ShopEvent,
-    StateChange,
-    UnreadableOrder,
-)
-from keywright.provisioning.shops.reading import (
-    convert,
-    decode,
-    from_text,
-    is_before,
-    period_end,
-    read_each,
-    read_metadata,
-    require_header,
-    require_signature,
-    sends_here,
-)
+from keywright.provisioning.shops import model, reading
 from keywright.provisioning.shops.shop_module import ApiAccess, ShopApi
 
 API_URL = "https://api.lemonsqueezy.com"
@@ -58,12 +32,12 @@ _PAGE = 100
 _MAX_PAGES = 500
 _PAID = frozenset({"paid", "partial_refund"})
 _STATES = {
-    "active": SaleState.ACTIVE,
-    "on_trial": SaleState.ACTIVE,
-    "past_due": SaleState.GRACE,
-    "unpaid": SaleState.SUSPENDED,
-    "paused": SaleState.SUSPENDED,
-    "expired": SaleState.ENDED,
+    "active": model.SaleState.ACTIVE,
+    "on_trial": model.SaleState.ACTIVE,
+    "past_due": model.SaleState.GRACE,
+    "unpaid": model.SaleState.SUSPENDED,
+    "paused": model.SaleState.SUSPENDED,
+    "expired": model.SaleState.ENDED,
 }
 #: A subscription in these states is paid until ``renews_at``.
 _RUNNING = frozenset({"active", "on_trial"})
@@ -179,16 +153,16 @@ def is_ping(headers: Mapping[str, str], body: bytes) -> bool:
 def verify(headers: Mapping[str, str], body: bytes, secret: str, now: datetime) -> None:
     """``X-Signature: <hex>`` over the body; there is no time in it."""
     expected = hmac.digest(secret.encode(), body, "sha256").hex()
-    require_signature(expected, [require_header(headers, "x-signature").strip()])
+    reading.require_signature(expected, [reading.require_header(headers, "x-signature").strip()])
 
 
-def read(headers: Mapping[str, str], body: bytes, connection: Connection) -> list[ShopEvent]:
+def read(headers: Mapping[str, str], body: bytes, connection: model.Connection) -> list[model.ShopEvent]:
     """See ``ShopModule``. The event's name in the header is not signed; that in the body counts."""
-    event = decode(body, _Event)
+    event = reading.decode(body, _Event)
     name, entity = event.meta.event_name, event.entity
     is_test = event.meta.test_mode or entity.is_test
     if entity.type == "orders" and name.startswith("order_"):
-        metadata = read_metadata(event.meta.custom_data)
+        metadata = reading.read_metadata(event.meta.custom_data)
         return [replace(_read_order(name, entity, metadata), is_test=is_test)]
     if entity.type == "subscriptions":
         return [replace(_read_subscription(name, entity), is_test=is_test)]
@@ -197,56 +171,58 @@ def read(headers: Mapping[str, str], body: bytes, connection: Connection) -> lis
     return [replace(_other(name, entity), is_test=is_test)]
 
 
-def find_api(connection: Connection, api_key: str) -> ApiAccess | None:
+def find_api(connection: model.Connection, api_key: str) -> ApiAccess | None:
     """Its keys have no scopes; a key of test mode reads only what was sold in test mode."""
     headers = {"Authorization": f"Bearer {api_key}", "Accept": "application/vnd.api+json"}
     return ApiAccess(connection.url or API_URL, headers)
 
 
-def complete(event: ShopEvent, api: ShopApi) -> ShopEvent:
+def complete(event: model.ShopEvent, api: ShopApi) -> model.ShopEvent:
     """The order that began the subscription of an invoice, and the end of the time paid; the lines of a
     subscription.
     """
-    answer = convert(api.get(f"/v1/subscriptions/{event.lookup}"), _SubscriptionAnswer)
+    answer = reading.convert(api.get(f"/v1/subscriptions/{event.lookup}"), _SubscriptionAnswer)
     subscription, change = answer.entity.attributes, event.change
     order = str(subscription.order_id)
-    if isinstance(change, StateChange):
+    if isinstance(change, model.StateChange):
         change = replace(change, order=order)
-    elif isinstance(change, Lines):
+    elif isinstance(change, model.Lines):
         change = replace(change, lines=_lines_of(subscription), is_asked=True)
-    elif isinstance(change, Renewal):
+    elif isinstance(change, model.Renewal):
         change = _with_end(change, subscription, api)
     return replace(event, change=change, needs_api=False)
 
 
-def _with_end(renewal: Renewal, subscription: _Subscription, api: ShopApi) -> Change:
+def _with_end(renewal: model.Renewal, subscription: _Subscription, api: ShopApi) -> model.Change:
     """The renewal until the end of the period that its invoice paid; ``until`` is when that was made."""
     item, next_at = subscription.first_subscription_item, subscription.renews_at or subscription.ends_at
     if renewal.until is None:
         return replace(renewal, subscription=str(subscription.order_id))
     if next_at is None:
-        return Nothing("the subscription does not go on")
+        return model.Nothing("the subscription does not go on")
     price = _Price()
     # Without its price, the period is the one of now.
     with suppress(ShopRefused):
         if item is not None:
-            price = convert(api.get(f"/v1/prices/{item.price_id}"), _PriceAnswer).entity.attributes
+            price = reading.convert(api.get(f"/v1/prices/{item.price_id}"), _PriceAnswer).entity.attributes
     unit, amount = price.renewal_interval_unit, price.renewal_interval_quantity or 0
-    end = period_end(from_text(next_at), renewal.until, unit, amount)
+    end = reading.period_end(reading.from_text(next_at), renewal.until, unit, amount)
     return replace(renewal, subscription=str(subscription.order_id), until=end)
 
 
 def list_orders(
-    api: ShopApi, connection: Connection, since: datetime
-) -> Iterator[ShopEvent | UnreadableOrder]:
+    api: ShopApi, connection: model.Connection, since: datetime
+) -> Iterator[model.ShopEvent | model.UnreadableOrder]:
     """The orders that were made since then; the API gives the newest first."""
-    events: list[ShopEvent | UnreadableOrder] = []
+    events: list[model.ShopEvent | model.UnreadableOrder] = []
     for number in range(1, _MAX_PAGES + 1):
-        answer = convert(api.get("/v1/orders", {"page[number]": number, "page[size]": _PAGE}), _Orders)
+        answer = reading.convert(
+            api.get("/v1/orders", {"page[number]": number, "page[size]": _PAGE}), _Orders
+        )
         recent = [one for one in answer.orders if not _is_before(one, since)]
         # As the webhook of a new order has them.
         bodies = ({"meta": {"event_name": "order_created"}, "data": one} for one in recent)
-        events += read_each(bodies, lambda body: read({}, body, connection))
+        events += reading.read_each(bodies, lambda body: read({}, body, connection))
         if len(recent) < len(answer.orders) or answer.meta.page.current >= answer.meta.page.last:
             break
     yield from reversed(events)
@@ -254,61 +230,65 @@ def list_orders(
 
 def _is_before(order: Mapping[str, Any], since: datetime) -> bool:
     attributes = order.get("attributes")
-    return isinstance(attributes, dict) and is_before(attributes, "created_at", since)
+    return isinstance(attributes, dict) and reading.is_before(attributes, "created_at", since)
 
 
-def _other(name: str, entity: _Entity) -> ShopEvent:
+def _other(name: str, entity: _Entity) -> model.ShopEvent:
     at = entity.attributes.get("updated_at")
-    moment = from_text(at if isinstance(at, str) else "")
-    return ShopEvent(
+    moment = reading.from_text(at if isinstance(at, str) else "")
+    return model.ShopEvent(
         id=f"{name}/{entity.id}/{moment.isoformat()}",
         name=name,
         at=moment,
-        change=Nothing("this kind of event is not needed"),
+        change=model.Nothing("this kind of event is not needed"),
     )
 
 
-def _read_order(name: str, entity: _Entity, metadata: Mapping[str, Any]) -> ShopEvent:
-    order = convert(entity.attributes, _Order)
+def _read_order(name: str, entity: _Entity, metadata: Mapping[str, Any]) -> model.ShopEvent:
+    order = reading.convert(entity.attributes, _Order)
     at = order.refunded_at if order.status == "refunded" and order.refunded_at else order.created_at
-    change: Change = Nothing(f"the order is {order.status[:40]}")
+    change: model.Change = model.Nothing(f"the order is {order.status[:40]}")
     if order.status in _PAID:
-        buyer = None if order.user_email is None else Buyer(order.user_email, order.user_name)
+        buyer = None if order.user_email is None else model.Buyer(order.user_email, order.user_name)
         lines = () if order.first_order_item is None else (_line_of(order.first_order_item),)
-        change = Sale(order=entity.id, lines=lines, buyer=buyer, subscription=entity.id, metadata=metadata)
+        change = model.Sale(
+            order=entity.id, lines=lines, buyer=buyer, subscription=entity.id, metadata=metadata
+        )
     elif order.status == "refunded":
-        change = StateChange(state=SaleState.REFUNDED, order=entity.id, fact=Fact.REFUND)
+        change = model.StateChange(state=model.SaleState.REFUNDED, order=entity.id, fact=model.Fact.REFUND)
     elif order.status == "fraudulent":
-        change = StateChange(state=SaleState.SUSPENDED, order=entity.id)
+        change = model.StateChange(state=model.SaleState.SUSPENDED, order=entity.id)
     # The list of orders has no names of events: the order's state tells them apart.
-    return ShopEvent(id=f"orders/{entity.id}/{order.status}/{at}", name=name, at=from_text(at), change=change)
+    return model.ShopEvent(
+        id=f"orders/{entity.id}/{order.status}/{at}", name=name, at=reading.from_text(at), change=change
+    )
 
 
-def _line_of(item: _Item) -> SaleLine:
+def _line_of(item: _Item) -> model.SaleLine:
     numbers = [item.variant_id, item.product_id] if item.price_id is None else [
         item.price_id, item.variant_id, item.product_id
     ]  # fmt: skip
-    return SaleLine(str(item.id), tuple(map(str, numbers)), item.quantity, item.product_name or "")
+    return model.SaleLine(str(item.id), tuple(map(str, numbers)), item.quantity, item.product_name or "")
 
 
-def _read_subscription(name: str, entity: _Entity) -> ShopEvent:
-    subscription = convert(entity.attributes, _Subscription)
+def _read_subscription(name: str, entity: _Entity) -> model.ShopEvent:
+    subscription = reading.convert(entity.attributes, _Subscription)
     order, state = str(subscription.order_id), _STATES.get(subscription.status)
-    change: Change = Nothing(f"the subscription is {subscription.status[:40]}")
+    change: model.Change = model.Nothing(f"the subscription is {subscription.status[:40]}")
     lines, part = _lines_of(subscription), entity.id
     if subscription.status in _RUNNING and subscription.renews_at:
-        until = from_text(subscription.renews_at)
-        change = Lines(subscription=order, lines=lines, part=part, until=until)
-        change = change if lines else Renewal(subscription=order, until=until)
+        until = reading.from_text(subscription.renews_at)
+        change = model.Lines(subscription=order, lines=lines, part=part, until=until)
+        change = change if lines else model.Renewal(subscription=order, until=until)
     elif state is not None and lines:
-        change = Lines(subscription=order, lines=lines, part=part, state=state)
+        change = model.Lines(subscription=order, lines=lines, part=part, state=state)
     elif state is not None:
-        change = StateChange(state=state, subscription=order)
+        change = model.StateChange(state=state, subscription=order)
     # When the quantity changes, the time of the item alone moves.
     item = subscription.first_subscription_item
     times = [subscription.updated_at, *([item.updated_at] if item is not None and item.updated_at else [])]
-    at, newest = max((from_text(one), one) for one in times)
-    return ShopEvent(
+    at, newest = max((reading.from_text(one), one) for one in times)
+    return model.ShopEvent(
         id=f"{name}/{entity.id}/{subscription.status}/{newest}",
         name=name,
         at=at,
@@ -317,36 +297,36 @@ def _read_subscription(name: str, entity: _Entity) -> ShopEvent:
     )
 
 
-def _lines_of(subscription: _Subscription) -> tuple[SaleLine, ...]:
+def _lines_of(subscription: _Subscription) -> tuple[model.SaleLine, ...]:
     item = subscription.first_subscription_item
     if item is None:
         return ()
     refs = (item.price_id, subscription.variant_id, subscription.product_id)
     quantity = 1 if item.is_usage_based else item.quantity
     found = tuple(str(one) for one in refs if one is not None)
-    return (SaleLine(str(item.id), found, quantity, subscription.product_name or ""),)
+    return (model.SaleLine(str(item.id), found, quantity, subscription.product_name or ""),)
 
 
-def _read_invoice(name: str, entity: _Entity, connection: Connection) -> ShopEvent:
+def _read_invoice(name: str, entity: _Entity, connection: model.Connection) -> model.ShopEvent:
     """An invoice has neither the order nor the end of the period: the API is asked. Without a key, the event
     *subscription_updated* that comes with each payment says both.
     """
-    invoice = convert(entity.attributes, _Invoice)
-    at = from_text(invoice.updated_at)
+    invoice = reading.convert(entity.attributes, _Invoice)
+    at = reading.from_text(invoice.updated_at)
     paid, subscription = f"invoices/{entity.id}", str(invoice.subscription_id)
-    change: Change = Nothing("this kind of event is not needed")
+    change: model.Change = model.Nothing("this kind of event is not needed")
     lookup = None
     if name == "subscription_payment_success" and invoice.billing_reason != "initial":
         # The payment for a change is for no period.
         is_period = invoice.billing_reason != "updated"
-        made_at = from_text(invoice.created_at or invoice.updated_at) if is_period else None
-        change, lookup = Renewal(subscription=subscription, until=made_at, order=paid), subscription
+        made_at = reading.from_text(invoice.created_at or invoice.updated_at) if is_period else None
+        change, lookup = model.Renewal(subscription=subscription, until=made_at, order=paid), subscription
     elif name == "subscription_payment_refunded" and invoice.status == "refunded":
-        change = StateChange(state=SaleState.REFUNDED, order=paid, fact=Fact.REFUND)
+        change = model.StateChange(state=model.SaleState.REFUNDED, order=paid, fact=model.Fact.REFUND)
         lookup = subscription if invoice.billing_reason == "initial" else None
     if lookup is not None and not connection.has_api_key:
-        change, lookup = Nothing("the API key of the shop is missing"), None
-    return ShopEvent(
+        change, lookup = model.Nothing("the API key of the shop is missing"), None
+    return model.ShopEvent(
         id=f"{name}/{entity.id}/{invoice.updated_at}",
         name=name,
         at=at,
@@ -356,21 +336,23 @@ def _read_invoice(name: str, entity: _Entity, connection: Connection) -> ShopEve
     )
 
 
-def list_running(api: ShopApi, connection: Connection) -> Iterator[ShopEvent]:
+def list_running(api: ShopApi, connection: model.Connection) -> Iterator[model.ShopEvent]:
     """See ``ShopModule``."""
     for number in range(1, _MAX_PAGES + 1):
         question: dict[str, str | int] = {"page[number]": number, "page[size]": _PAGE}
-        answer = convert(api.get("/v1/subscriptions", question | {"filter[status]": "active"}), _Orders)
+        answer = reading.convert(
+            api.get("/v1/subscriptions", question | {"filter[status]": "active"}), _Orders
+        )
         for one in answer.orders:
-            entity = convert(one, _Entity)
+            entity = reading.convert(one, _Entity)
             yield replace(_read_subscription("subscription", entity), is_test=entity.is_test)
         if answer.meta.page.current >= answer.meta.page.last:
             return
 
 
-def list_topics(api: ShopApi, connection: Connection) -> frozenset[str] | None:
+def list_topics(api: ShopApi, connection: model.Connection) -> frozenset[str] | None:
     """See ``ShopModule``."""
-    answer = convert(api.get("/v1/webhooks", {"page[size]": _PAGE}), _Orders)
-    found = [convert(one, _Entity).attributes for one in answer.orders]
-    own = [one for one in found if sends_here(one.get("url"), connection)]
-    return frozenset(topic for one in own for topic in convert(one.get("events"), list[str]))
+    answer = reading.convert(api.get("/v1/webhooks", {"page[size]": _PAGE}), _Orders)
+    found = [reading.convert(one, _Entity).attributes for one in answer.orders]
+    own = [one for one in found if reading.sends_here(one.get("url"), connection)]
+    return frozenset(topic for one in own for topic in reading.convert(one.get("events"), list[str]))

@@ -6,17 +6,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from keywright.licensing.licenses.model import License, Status
+from keywright.provisioning.shops import model
 from keywright.provisioning.shops.line_rules import Key, Line, Resolve
-from keywright.provisioning.shops.model import (
-    EventState,
-    Lines,
-    Reason,
-    Renewal,
-    Sale,
-    SaleLine,
-    SaleState,
-    StateChange,
-)
 from keywright.provisioning.shops.rules import Known, is_proration, payment_ref, subscription_of
 from keywright.provisioning.shops.sold_model import Payment, Snapshots
 from keywright.provisioning.shops.unit_rules import Held
@@ -31,8 +22,8 @@ _STATUSES = {Status.ACTIVE: "active", Status.INACTIVE: "suspended", Status.DISAB
 class Outcome(NamedTuple):
     """What became of an event; it is looked at once more at ``look_at``."""
 
-    state: EventState
-    reason: Reason | None = None
+    state: model.EventState
+    reason: model.Reason | None = None
     detail: str | None = None
     customer_id: int | None = None
     look_at: datetime | None = None
@@ -82,41 +73,45 @@ def add_notes(notes: Notes, more: Collection[str]) -> Notes:
 # --- nothing has changed --------------------------------------------------------------------------
 
 
-def find_fact(change: Sale | Renewal | StateChange | Lines, at: int, known: Known, note: str) -> Outcome:
+def find_fact(
+    change: model.Sale | model.Renewal | model.StateChange | model.Lines, at: int, known: Known, note: str
+) -> Outcome:
     """The fact that let an event change nothing."""
     ref = payment_ref(change) or ""
     payment = known.payments.get(ref, Payment(order=ref))
     newest = _newest(change, payment, known)
     subscription = subscription_of(known)
     if note:
-        return _done(Reason.NOT_FOLLOWED, note)
-    if is_proration(payment) and not isinstance(change, Lines):
-        return _done(Reason.NO_PERIOD_PAID, payment.order)
+        return _done(model.Reason.NOT_FOLLOWED, note)
+    if is_proration(payment) and not isinstance(change, model.Lines):
+        return _done(model.Reason.NO_PERIOD_PAID, payment.order)
     if newest > at:
-        return _done(Reason.OLDER, str(newest))
-    if isinstance(change, Sale) and known.subscription is not None and known.subscription.snapshots:
-        return _done(Reason.LISTED_BY_SUBSCRIPTION, known.subscription.ref)
-    if subscription is not None and subscription.state is SaleState.GRACE:
-        return _done(Reason.IN_GRACE, subscription.ref)
-    return _done(Reason.ALREADY_SO, getattr(change, "order", None) or change.subscription)
+        return _done(model.Reason.OLDER, str(newest))
+    if isinstance(change, model.Sale) and known.subscription is not None and known.subscription.snapshots:
+        return _done(model.Reason.LISTED_BY_SUBSCRIPTION, known.subscription.ref)
+    if subscription is not None and subscription.state is model.SaleState.GRACE:
+        return _done(model.Reason.IN_GRACE, subscription.ref)
+    return _done(model.Reason.ALREADY_SO, getattr(change, "order", None) or change.subscription)
 
 
-def _done(reason: Reason, detail: str | None) -> Outcome:
-    return Outcome(EventState.DONE, reason, detail)
+def _done(reason: model.Reason, detail: str | None) -> Outcome:
+    return Outcome(model.EventState.DONE, reason, detail)
 
 
-def _newest(change: Sale | Renewal | StateChange | Lines, payment: Payment, known: Known) -> int:
+def _newest(
+    change: model.Sale | model.Renewal | model.StateChange | model.Lines, payment: Payment, known: Known
+) -> int:
     """When the newest statement about what the event is about was made."""
     subscription = known.subscription
     match change:
-        case Lines():
+        case model.Lines():
             snapshots = {} if subscription is None else subscription.snapshots
             return _last(snapshots.get(change.part, ()))
-        case Sale():
+        case model.Sale():
             return _last(payment.snapshots)
-        case StateChange() if change.order is not None:
+        case model.StateChange() if change.order is not None:
             return int(getattr(payment, f"{change.fact.value}_at"))
-        case StateChange():
+        case model.StateChange():
             found = subscription_of(known)
             return 0 if found is None else found.state_at
     return 0
@@ -129,7 +124,7 @@ def _last(snapshots: Snapshots) -> int:
 # --- paid and held --------------------------------------------------------------------------------
 
 
-def compare_paid(paid: Collection[SaleLine], lines: Collection[Line], resolve: Resolve) -> str | None:
+def compare_paid(paid: Collection[model.SaleLine], lines: Collection[Line], resolve: Resolve) -> str | None:
     """``paid for 10, holds 3`` where what was paid for is not what the subscription has; None where it is, or
     nobody knows what was paid for.
     """
@@ -147,7 +142,7 @@ def compare_paid(paid: Collection[SaleLine], lines: Collection[Line], resolve: R
 
 
 def compare_held(
-    paid: Collection[SaleLine], held: Held, once: Collection[Key], resolve: Resolve
+    paid: Collection[model.SaleLine], held: Held, once: Collection[Key], resolve: Resolve
 ) -> str | None:
     """``paid for 10, holds 3`` where the licenses are not those of these lines. Licenses of lines that were
     paid ``once`` are not compared; one that a person deleted or ended counts as held.

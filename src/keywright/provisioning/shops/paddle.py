@@ -12,34 +12,7 @@ import msgspec
 from msgspec import field
 from msgspec.structs import replace
 
-from keywright.provisioning.shops.model import (
-    Buyer,
-    Change,
-    Connection,
-    Fact,
-    Lines,
-    Mode,
-    Nothing,
-    Renewal,
-    Sale,
-    SaleLine,
-    SaleState,
-    ShopEvent,
-    StateChange,
-    UnreadableOrder,
-)
-from keywright.provisioning.shops.reading import (
-    convert,
-    decode,
-    from_text,
-    is_before,
-    pages,
-    read_each,
-    read_metadata,
-    require_header,
-    require_timed_signature,
-    sends_here,
-)
+from keywright.provisioning.shops import model, reading
 from keywright.provisioning.shops.shop_module import ApiAccess, ShopApi
 
 API_URL = "https://api.paddle.com"
@@ -51,11 +24,11 @@ _PAGE = 200
 #: The most pages of events that are asked for.
 _MAX_PAGES = 500
 _STATES = {
-    "active": SaleState.ACTIVE,
-    "trialing": SaleState.ACTIVE,
-    "past_due": SaleState.GRACE,
-    "paused": SaleState.SUSPENDED,
-    "canceled": SaleState.ENDED,
+    "active": model.SaleState.ACTIVE,
+    "trialing": model.SaleState.ACTIVE,
+    "past_due": model.SaleState.GRACE,
+    "paused": model.SaleState.SUSPENDED,
+    "canceled": model.SaleState.ENDED,
 }
 _SUBSCRIPTION_KINDS = frozenset(
     f"subscription.{happened}"
@@ -174,98 +147,98 @@ def is_ping(headers: Mapping[str, str], body: bytes) -> bool:
 
 def verify(headers: Mapping[str, str], body: bytes, secret: str, now: datetime) -> None:
     """``Paddle-Signature: ts=<seconds>;h1=<hex>[;h1=<hex>]`` over ``<seconds>:<body>``."""
-    entries = require_header(headers, "paddle-signature").split(";")
-    require_timed_signature(entries, b":", body, secret, now, time="ts", signature="h1")
+    entries = reading.require_header(headers, "paddle-signature").split(";")
+    reading.require_timed_signature(entries, b":", body, secret, now, time="ts", signature="h1")
 
 
-def read(headers: Mapping[str, str], body: bytes, connection: Connection) -> list[ShopEvent]:
+def read(headers: Mapping[str, str], body: bytes, connection: model.Connection) -> list[model.ShopEvent]:
     """See ``ShopModule``."""
-    event = decode(body, _Event)
-    shown = ShopEvent(
+    event = reading.decode(body, _Event)
+    shown = model.ShopEvent(
         id=event.id,
         name=event.type,
-        at=from_text(event.occurred_at),
-        is_test=connection.mode is Mode.TEST or event.id.startswith(_SIMULATED),
+        at=reading.from_text(event.occurred_at),
+        is_test=connection.mode is model.Mode.TEST or event.id.startswith(_SIMULATED),
     )
     if event.type == "transaction.completed":
-        return [_read_transaction(shown, convert(event.entity, _Transaction))]
+        return [_read_transaction(shown, reading.convert(event.entity, _Transaction))]
     if event.type in _SUBSCRIPTION_KINDS:
-        return [replace(shown, change=_read_subscription(convert(event.entity, _Subscription)))]
+        return [replace(shown, change=_read_subscription(reading.convert(event.entity, _Subscription)))]
     if event.type in ("adjustment.created", "adjustment.updated"):
-        return [replace(shown, change=_read_adjustment(convert(event.entity, _Adjustment)))]
-    return [replace(shown, change=Nothing("this kind of event is not needed"))]
+        return [replace(shown, change=_read_adjustment(reading.convert(event.entity, _Adjustment)))]
+    return [replace(shown, change=model.Nothing("this kind of event is not needed"))]
 
 
-def find_api(connection: Connection, api_key: str) -> ApiAccess | None:
+def find_api(connection: model.Connection, api_key: str) -> ApiAccess | None:
     """A key that may read customers, subscriptions and notifications is enough."""
-    usual = SANDBOX_URL if connection.mode is Mode.TEST else API_URL
+    usual = SANDBOX_URL if connection.mode is model.Mode.TEST else API_URL
     return ApiAccess(connection.url or usual, {"Authorization": f"Bearer {api_key}", "Paddle-Version": "1"})
 
 
-def complete(event: ShopEvent, api: ShopApi) -> ShopEvent:
+def complete(event: model.ShopEvent, api: ShopApi) -> model.ShopEvent:
     """The buyer of a transaction; the items of a subscription."""
-    if isinstance(event.change, Lines):
-        answer = convert(api.get(f"/subscriptions/{event.change.subscription}"), _SubscriptionAnswer)
+    if isinstance(event.change, model.Lines):
+        answer = reading.convert(api.get(f"/subscriptions/{event.change.subscription}"), _SubscriptionAnswer)
         lines = _lines_of(answer.subscription)
         return replace(event, change=replace(event.change, lines=lines, is_asked=True), needs_api=False)
-    if isinstance(event.change, Sale):
-        customer = convert(api.get(f"/customers/{event.lookup}"), _CustomerAnswer).customer
-        buyer = Buyer(customer.email, customer.name, customer.locale)
+    if isinstance(event.change, model.Sale):
+        customer = reading.convert(api.get(f"/customers/{event.lookup}"), _CustomerAnswer).customer
+        buyer = model.Buyer(customer.email, customer.name, customer.locale)
         event = replace(event, change=replace(event.change, buyer=buyer))
     return replace(event, needs_api=False)
 
 
 def list_orders(
-    api: ShopApi, connection: Connection, since: datetime
-) -> Iterator[ShopEvent | UnreadableOrder]:
+    api: ShopApi, connection: model.Connection, since: datetime
+) -> Iterator[model.ShopEvent | model.UnreadableOrder]:
     """The events that Paddle has kept (90 days), oldest first, as it sent them."""
-    events: list[ShopEvent | UnreadableOrder] = []
+    events: list[model.ShopEvent | model.UnreadableOrder] = []
     after: dict[str, str | int] = {}
     for _ in range(_MAX_PAGES):
         question: dict[str, str | int] = {"per_page": _PAGE, "order_by": "id[DESC]"}
-        answer = convert(api.get("/events", question | after), _Events)
-        recent = [one for one in answer.found if not is_before(one, "occurred_at", since)]
-        events += read_each(recent, lambda body: read({}, body, connection))
+        answer = reading.convert(api.get("/events", question | after), _Events)
+        recent = [one for one in answer.found if not reading.is_before(one, "occurred_at", since)]
+        events += reading.read_each(recent, lambda body: read({}, body, connection))
         if not recent or len(recent) < len(answer.found) or not answer.meta.pagination.has_more:
             break
-        after = {"after": convert(answer.found[-1].get("event_id"), str)}
+        after = {"after": reading.convert(answer.found[-1].get("event_id"), str)}
     for one in reversed(events):
-        if isinstance(one, UnreadableOrder) or not isinstance(one.change, Nothing):
+        if isinstance(one, model.UnreadableOrder) or not isinstance(one.change, model.Nothing):
             yield one
 
 
-def _read_transaction(shown: ShopEvent, paid: _Transaction) -> ShopEvent:
-    until = None if paid.billing_period is None else from_text(paid.billing_period.ends_at)
+def _read_transaction(shown: model.ShopEvent, paid: _Transaction) -> model.ShopEvent:
+    until = None if paid.billing_period is None else reading.from_text(paid.billing_period.ends_at)
     lines = tuple(_line_of(one, paid.items) for one in paid.details.line_items)
     if paid.subscription_id is not None and paid.origin in (_RENEWS, _CHANGES):
-        renewal = Renewal(subscription=paid.subscription_id, until=until, order=paid.id)
+        renewal = model.Renewal(subscription=paid.subscription_id, until=until, order=paid.id)
         is_change = paid.origin == _CHANGES
         return replace(shown, change=replace(renewal, lines=() if is_change else lines, is_change=is_change))
     if paid.origin == "subscription_payment_method_change":
-        return replace(shown, change=Nothing("another card"))
-    sale = Sale(
+        return replace(shown, change=model.Nothing("another card"))
+    sale = model.Sale(
         order=paid.id,
         lines=lines,
         subscription=paid.subscription_id,
         until=until,
-        metadata=read_metadata(paid.custom_data),
+        metadata=reading.read_metadata(paid.custom_data),
     )
     return replace(shown, change=sale, needs_api=paid.customer_id is not None, lookup=paid.customer_id)
 
 
-def _line_of(line: _Line, items: Collection[_Item]) -> SaleLine:
+def _line_of(line: _Line, items: Collection[_Item]) -> model.SaleLine:
     product = line.product or _Product()
     refs = tuple(one for one in (line.price_id, product.id) if one)
     prices = (one.price for one in items if one.price.id == line.price_id)
     recurs = next((one.billing_cycle is not None for one in prices), None)
-    return SaleLine(line.id, refs, line.quantity, product.name or "", recurs)
+    return model.SaleLine(line.id, refs, line.quantity, product.name or "", recurs)
 
 
-def _lines_of(subscription: _Subscription) -> tuple[SaleLine, ...]:
+def _lines_of(subscription: _Subscription) -> tuple[model.SaleLine, ...]:
     """The items that are paid again; the price tells one from the others."""
     found = (one for one in subscription.items if one.recurring and one.status != "inactive")
     return tuple(
-        SaleLine(
+        model.SaleLine(
             one.price.id or "",
             tuple(ref for ref in (one.price.id, one.price.product_id) if ref),
             one.quantity,
@@ -275,52 +248,56 @@ def _lines_of(subscription: _Subscription) -> tuple[SaleLine, ...]:
     )
 
 
-def _read_subscription(subscription: _Subscription) -> Change:
+def _read_subscription(subscription: _Subscription) -> model.Change:
     """A change that is scheduled has not come yet."""
     state = _STATES.get(subscription.status)
     if state is None:
-        return Nothing(f"the subscription is {subscription.status[:40]}")
+        return model.Nothing(f"the subscription is {subscription.status[:40]}")
     if not subscription.items:
-        return StateChange(state=state, subscription=subscription.id)
-    return Lines(subscription=subscription.id, lines=_lines_of(subscription), state=state)
+        return model.StateChange(state=state, subscription=subscription.id)
+    return model.Lines(subscription=subscription.id, lines=_lines_of(subscription), state=state)
 
 
-def _read_adjustment(adjustment: _Adjustment) -> Change:
+def _read_adjustment(adjustment: _Adjustment) -> model.Change:
     """A chargeback can be reversed: by an adjustment of its own, and by the state of the first one."""
     states = {
-        ("approved", "refund"): SaleState.REFUNDED,
-        ("approved", "chargeback"): SaleState.SUSPENDED,
-        ("approved", "chargeback_reverse"): SaleState.ACTIVE,
-        ("reversed", "chargeback"): SaleState.ACTIVE,
+        ("approved", "refund"): model.SaleState.REFUNDED,
+        ("approved", "chargeback"): model.SaleState.SUSPENDED,
+        ("approved", "chargeback_reverse"): model.SaleState.ACTIVE,
+        ("reversed", "chargeback"): model.SaleState.ACTIVE,
     }
     state = states.get((adjustment.status, adjustment.action))
     if state is None or (adjustment.status == "approved" and adjustment.type != "full"):
-        return Nothing("a part of it, a credit, or not approved")
-    fact = Fact.REFUND if adjustment.action == "refund" else Fact.DISPUTE
-    return StateChange(state=state, order=adjustment.transaction_id, fact=fact)
+        return model.Nothing("a part of it, a credit, or not approved")
+    fact = model.Fact.REFUND if adjustment.action == "refund" else model.Fact.DISPUTE
+    return model.StateChange(state=state, order=adjustment.transaction_id, fact=fact)
 
 
-def list_running(api: ShopApi, connection: Connection) -> Iterator[ShopEvent]:
+def list_running(api: ShopApi, connection: model.Connection) -> Iterator[model.ShopEvent]:
     """See ``ShopModule``."""
 
     def ask(question: dict[str, str | int]) -> list[dict[str, Any]]:
-        return convert(api.get("/subscriptions", question), _Listed).found
+        return reading.convert(api.get("/subscriptions", question), _Listed).found
 
     question: dict[str, str | int] = {"status": "active,trialing,past_due", "per_page": _PAGE}
-    for one in pages(ask, question, "after", _PAGE):
-        found = convert(one, _Subscription)
-        yield ShopEvent(
+    for one in reading.pages(ask, question, "after", _PAGE):
+        found = reading.convert(one, _Subscription)
+        yield model.ShopEvent(
             id=found.id,
             name="subscription",
-            at=from_text(convert(one.get("updated_at"), str)),
-            is_test=connection.mode is Mode.TEST,
+            at=reading.from_text(reading.convert(one.get("updated_at"), str)),
+            is_test=connection.mode is model.Mode.TEST,
             change=_read_subscription(found),
         )
 
 
-def list_topics(api: ShopApi, connection: Connection) -> frozenset[str] | None:
+def list_topics(api: ShopApi, connection: model.Connection) -> frozenset[str] | None:
     """See ``ShopModule``."""
-    found = convert(api.get("/notification-settings", {"per_page": _PAGE}), _Listed).found
-    own = [one for one in found if sends_here(one.get("destination"), connection) and one.get("active")]
-    names = (topic.get("name") for one in own for topic in convert(one.get("subscribed_events"), list[Any]))
+    found = reading.convert(api.get("/notification-settings", {"per_page": _PAGE}), _Listed).found
+    own = [
+        one for one in found if reading.sends_here(one.get("destination"), connection) and one.get("active")
+    ]
+    names = (
+        topic.get("name") for one in own for topic in reading.convert(one.get("subscribed_events"), list[Any])
+    )
     return frozenset(map(str, names))

@@ -9,39 +9,19 @@ from keywright.core.command import Query
 from keywright.core.errors import UnknownConnection
 from keywright.core.nouns import ItemPage
 from keywright.db import ReadTransaction
-from keywright.provisioning.shops import event_rules, later_store, rules, sold_store, store
-from keywright.provisioning.shops.commands import (
-    FindDifference,
-    FindShopEventsNaming,
-    FindSoldLicenses,
-    GetConnection,
-    ListConnections,
-    ListRemovedSales,
-    ListShopEvents,
-    OpenConnection,
-    OpenShopEvent,
-)
+from keywright.provisioning.shops import commands, event_rules, later_store, model, rules, sold_store, store
 from keywright.provisioning.shops.later_purchases import Holding
 from keywright.provisioning.shops.line_rules import list_lines
-from keywright.provisioning.shops.model import (
-    Connection,
-    Lines,
-    Naming,
-    OpenedConnection,
-    OpenedEvent,
-    RemovedSales,
-    StoredEvent,
-)
 from keywright.provisioning.shops.outcome_rules import compare_held
 from keywright.provisioning.store import CUSTOMERS
 
 
-def list_connections(read: Any, query: ListConnections) -> list[Connection]:
+def list_connections(read: Any, query: commands.ListConnections) -> list[model.Connection]:
     """All connections."""
     return store.list_connections(read.tx)
 
 
-def get_connection(read: Any, query: GetConnection) -> Connection:
+def get_connection(read: Any, query: commands.GetConnection) -> model.Connection:
     """One connection. Raises ``UnknownConnection``."""
     connection = store.find_connection(read.tx, query.connection_id)
     if connection is None:
@@ -49,13 +29,13 @@ def get_connection(read: Any, query: GetConnection) -> Connection:
     return connection
 
 
-def list_removed_sales(read: Any, query: ListRemovedSales) -> list[RemovedSales]:
+def list_removed_sales(read: Any, query: commands.ListRemovedSales) -> list[model.RemovedSales]:
     """What a connection can take over. Raises ``UnknownConnection``."""
-    connection = get_connection(read, GetConnection(connection_id=query.connection_id))
+    connection = get_connection(read, commands.GetConnection(connection_id=query.connection_id))
     return sold_store.list_removed(read.tx, connection.shop)
 
 
-def open_connection(read: Any, query: OpenConnection) -> OpenedConnection | None:
+def open_connection(read: Any, query: commands.OpenConnection) -> model.OpenedConnection | None:
     """One connection with its secrets. Raises ``UnknownConnection``, but for a shop's."""
     opened = store.open_connection(read.tx, query.connection_id)
     if query.shop is not None:
@@ -65,35 +45,35 @@ def open_connection(read: Any, query: OpenConnection) -> OpenedConnection | None
     return opened
 
 
-def list_events(read: Any, query: ListShopEvents) -> ItemPage[StoredEvent]:
+def list_events(read: Any, query: commands.ListShopEvents) -> ItemPage[model.StoredEvent]:
     """A page of events. Raises ``UnknownConnection``."""
     if query.connection_id is not None and store.find_connection(read.tx, query.connection_id) is None:
         raise UnknownConnection(query.connection_id)
     return store.list_events(read.tx, query)
 
 
-def open_event(read: Any, query: OpenShopEvent) -> OpenedEvent | None:
+def open_event(read: Any, query: commands.OpenShopEvent) -> model.OpenedEvent | None:
     """An event with its payload and its connection."""
     stored = store.find_event(read.tx, query.event_id)
     opened = None if stored is None else store.open_connection(read.tx, stored.connection_id)
     if stored is None or opened is None:
         return None
-    return OpenedEvent(stored, store.find_payload(read.tx, query.event_id), opened)
+    return model.OpenedEvent(stored, store.find_payload(read.tx, query.event_id), opened)
 
 
-def find_sold(read: Any, query: FindSoldLicenses) -> frozenset[int]:
+def find_sold(read: Any, query: commands.FindSoldLicenses) -> frozenset[int]:
     """The licenses that a change may change."""
     number, change = query.connection_id, query.event.change
     later = later_store.list_ids(read.tx, number, change)
     return frozenset(sold_store.list_sold_ids(read.tx, number, change) | later)
 
 
-def find_difference(read: Any, query: FindDifference) -> str | None:
+def find_difference(read: Any, query: commands.FindDifference) -> str | None:
     """What is paid and not held."""
     change = query.event.change
-    if not isinstance(change, Lines):
+    if not isinstance(change, model.Lines):
         return None
-    connection = get_connection(read, GetConnection(connection_id=query.connection_id))
+    connection = get_connection(read, commands.GetConnection(connection_id=query.connection_id))
     ref = sold_store.find_subscription(read.tx, connection.id, change.subscription) or change.subscription
     holding = Holding(read.tx, connection.id, connection.mapping, lambda _: None)
     held = holding.read_held(None, ref)
@@ -110,27 +90,27 @@ def find_difference(read: Any, query: FindDifference) -> str | None:
     return compare_held(paid, held, {one.key for one in lines if one.is_once}, resolve)
 
 
-def find_naming(read: Any, query: FindShopEventsNaming) -> Naming:
+def find_naming(read: Any, query: commands.FindShopEventsNaming) -> model.Naming:
     """Events that name a customer; none of one who has no e-mail address."""
     return find_naming_in(read.tx, query)
 
 
-def find_naming_in(tx: ReadTransaction, query: FindShopEventsNaming) -> Naming:
+def find_naming_in(tx: ReadTransaction, query: commands.FindShopEventsNaming) -> model.Naming:
     """The same, in a transaction."""
     customer = CUSTOMERS.find(tx, query.customer_id)
     if customer is None or customer.email is None:
-        return Naming((), None)
+        return model.Naming((), None)
     return later_store.find_naming(tx, customer.email, query.after_id)
 
 
 QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
-    ListConnections: list_connections,
-    GetConnection: get_connection,
-    ListRemovedSales: list_removed_sales,
-    OpenConnection: open_connection,
-    ListShopEvents: list_events,
-    OpenShopEvent: open_event,
-    FindDifference: find_difference,
-    FindSoldLicenses: find_sold,
-    FindShopEventsNaming: find_naming,
+    commands.ListConnections: list_connections,
+    commands.GetConnection: get_connection,
+    commands.ListRemovedSales: list_removed_sales,
+    commands.OpenConnection: open_connection,
+    commands.ListShopEvents: list_events,
+    commands.OpenShopEvent: open_event,
+    commands.FindDifference: find_difference,
+    commands.FindSoldLicenses: find_sold,
+    commands.FindShopEventsNaming: find_naming,
 }

@@ -12,19 +12,7 @@ from typing import NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from keywright.licensing.licenses.model import Status
-from keywright.provisioning.shops.model import (
-    ANY_PRODUCT,
-    Change,
-    Fact,
-    Lines,
-    MappedProduct,
-    OnCancel,
-    Renewal,
-    Sale,
-    SaleLine,
-    SaleState,
-    StateChange,
-)
+from keywright.provisioning.shops import model
 from keywright.provisioning.shops.snapshot_rules import a_snapshot, add_snapshot
 from keywright.provisioning.shops.sold_model import Payment, Subscription
 
@@ -73,35 +61,37 @@ class Known(NamedTuple):
 # --- facts ----------------------------------------------------------------------------------------
 
 
-def payment_ref(change: Change) -> str | None:
+def payment_ref(change: model.Change) -> str | None:
     """Under what the payment is kept that a change is about; None where it is about a subscription alone."""
-    if isinstance(change, Renewal | Lines) and change.until is not None:
+    if isinstance(change, model.Renewal | model.Lines) and change.until is not None:
         return getattr(change, "order", None) or period_ref(change.subscription, change.until)
     return getattr(change, "order", None)
 
 
-def learn(known: Known, change: Sale | Renewal | StateChange | Lines, at: int) -> Known:
+def learn(
+    known: Known, change: model.Sale | model.Renewal | model.StateChange | model.Lines, at: int
+) -> Known:
     """What is known after a change: after the same changes the same, in whatever order they came."""
-    if isinstance(change, Lines):
+    if isinstance(change, model.Lines):
         return _learn_lines(known, change, at)
-    if isinstance(change, Renewal) and change.is_change and change.until is not None:
-        known = learn(known, Renewal(subscription=change.subscription, until=change.until), at)
+    if isinstance(change, model.Renewal) and change.is_change and change.until is not None:
+        known = learn(known, model.Renewal(subscription=change.subscription, until=change.until), at)
     ref = payment_ref(change)
     if ref is not None:
         payment = _with_change(known.payments.get(ref) or Payment(order=ref), change, at)
         return known._replace(payments={**known.payments, ref: payment})
-    assert isinstance(change, StateChange)  # noqa: S101
+    assert isinstance(change, model.StateChange)  # noqa: S101
     subscription = known.subscription or Subscription(ref=change.subscription or "")
-    if change.state is SaleState.ENDED:
+    if change.state is model.SaleState.ENDED:
         subscription = replace(subscription, ended_at=max(subscription.ended_at, at))
     return known._replace(subscription=_with_state(subscription, change.state, at))
 
 
-def _learn_lines(known: Known, change: Lines, at: int) -> Known:
+def _learn_lines(known: Known, change: model.Lines, at: int) -> Known:
     if change.until is not None:
-        known = learn(known, Renewal(subscription=change.subscription, until=change.until), at)
+        known = learn(known, model.Renewal(subscription=change.subscription, until=change.until), at)
     if change.state is not None:
-        known = learn(known, StateChange(state=change.state, subscription=change.subscription), at)
+        known = learn(known, model.StateChange(state=change.state, subscription=change.subscription), at)
     subscription = known.subscription or Subscription(ref=change.subscription)
     paid = [one for one in change.lines if one.quantity > 0]
     before = subscription.snapshots.get(change.part, ())
@@ -110,8 +100,10 @@ def _learn_lines(known: Known, change: Lines, at: int) -> Known:
     return known._replace(subscription=replace(subscription, snapshots=snapshots))
 
 
-def _with_change(payment: Payment, change: Sale | Renewal | StateChange, at: int) -> Payment:
-    if isinstance(change, StateChange):
+def _with_change(
+    payment: Payment, change: model.Sale | model.Renewal | model.StateChange, at: int
+) -> Payment:
+    if isinstance(change, model.StateChange):
         return _with_state(payment, change.state, at, change.fact)
     untils = [one for one in (payment.until, change.until) if one is not None]
     paid = replace(
@@ -120,24 +112,26 @@ def _with_change(payment: Payment, change: Sale | Renewal | StateChange, at: int
         paid_at=at if payment.paid_at is None else min(payment.paid_at, at),
         until=max(untils, default=None),
     )
-    if isinstance(change, Sale):
+    if isinstance(change, model.Sale):
         paid = replace(paid, snapshots=add_snapshot(payment.snapshots, a_snapshot(at, change.lines)))
     elif change.until is None or change.is_change:
         paid = replace(paid, is_proration=True, until=payment.until)
-    return _with_state(paid, SaleState.ACTIVE, at)
+    return _with_state(paid, model.SaleState.ACTIVE, at)
 
 
-def _with_state(before: Stateful, state: SaleState, at: int, fact: Fact = Fact.ORDER) -> Stateful:
+def _with_state(
+    before: Stateful, state: model.SaleState, at: int, fact: model.Fact = model.Fact.ORDER
+) -> Stateful:
     """With this state, if it is newer by the shop's clock; at the same moment, the worse one."""
     rank, before_at = _RANK[getattr(before, fact.value)], getattr(before, f"{fact.value}_at")
     is_newer = at > before_at or (at == before_at and _RANK[state] > rank)
     return replace(before, **{fact.value: state, f"{fact.value}_at": at}) if is_newer else before
 
 
-_RANK = {state: rank for rank, state in enumerate(SaleState)}
+_RANK = {state: rank for rank, state in enumerate(model.SaleState)}
 
 
-def _state_of(payment: Payment) -> SaleState:
+def _state_of(payment: Payment) -> model.SaleState:
     """The worst of what is true of a payment."""
     return max(payment.state, payment.refund, payment.dispute, key=_RANK.__getitem__)
 
@@ -150,7 +144,7 @@ def subscription_of(known: Known) -> Subscription | None:
     for one in known.payments.values():
         if one.subscription is not None and one.paid_at is not None:
             found = _with_state(
-                found or Subscription(ref=one.subscription), SaleState.ACTIVE, _reported_at(one)
+                found or Subscription(ref=one.subscription), model.SaleState.ACTIVE, _reported_at(one)
             )
     return found
 
@@ -164,7 +158,7 @@ def adopt(known: Known, ref: str, other: Known) -> Known:
         return known
     for one in other.payments.values():
         if _is_period(one) and one.until is not None:
-            known = learn(known, Renewal(subscription=ref, until=one.until), _reported_at(one))
+            known = learn(known, model.Renewal(subscription=ref, until=one.until), _reported_at(one))
     found = _with_state(known.subscription or Subscription(ref=ref), new.state, new.state_at)
     found = replace(found, ended_at=max(found.ended_at, new.ended_at))
     return known._replace(subscription=replace(found, snapshots={**new.snapshots, **found.snapshots}))
@@ -173,8 +167,8 @@ def adopt(known: Known, ref: str, other: Known) -> Known:
 def begins_grace(before: Known, after: Known) -> bool:
     """Whether a payment of the subscription has failed: shops tell of it several times."""
     was, now = subscription_of(before), subscription_of(after)
-    has_failed = now is not None and now.state is SaleState.GRACE
-    return has_failed and (was is None or was.state is not SaleState.GRACE)
+    has_failed = now is not None and now.state is model.SaleState.GRACE
+    return has_failed and (was is None or was.state is not model.SaleState.GRACE)
 
 
 # --- licenses -------------------------------------------------------------------------------------
@@ -215,11 +209,11 @@ class _Paid(NamedTuple):
 def _list_paid(known: Known) -> _Paid:
     found = (one for one in known.payments.values() if not _is_period(one) and not is_proration(one))
     named = sorted(found, key=place_of)
-    good = [one for one in named if _state_of(one) is not SaleState.REFUNDED]
+    good = [one for one in named if _state_of(one) is not model.SaleState.REFUNDED]
     return _Paid(named, good, _unrefunded_periods(known, named))
 
 
-def wanted(known: Known, on_cancel: OnCancel = OnCancel.PAID_UNTIL) -> Wanted:
+def wanted(known: Known, on_cancel: model.OnCancel = model.OnCancel.PAID_UNTIL) -> Wanted:
     """What the licenses should be that were bought with the first of these payments, and renewed with the
     others.
     """
@@ -227,16 +221,16 @@ def wanted(known: Known, on_cancel: OnCancel = OnCancel.PAID_UNTIL) -> Wanted:
     states = [] if subscription is None else [(subscription.state, subscription.state_at)]
     states += [(_state_of(one), one.state_at) for one in paid.good[-1:]]
     found = {state for state, _ in states}
-    if not (paid.good or paid.periods) or SaleState.REFUNDED in found:
+    if not (paid.good or paid.periods) or model.SaleState.REFUNDED in found:
         return Wanted(Status.DISABLED)
     until = _paid_until(paid)
     # Grace is for a payment that fails, not for one that was taken back.
-    has_grace = _state_of(paid.named[-1]) is not SaleState.REFUNDED if paid.named else True
-    if SaleState.SUSPENDED in found:
+    has_grace = _state_of(paid.named[-1]) is not model.SaleState.REFUNDED if paid.named else True
+    if model.SaleState.SUSPENDED in found:
         return Wanted(Status.INACTIVE, until, has_grace=has_grace)
-    ends = [at for state, at in states if state is SaleState.ENDED]
+    ends = [at for state, at in states if state is model.SaleState.ENDED]
     if ends:
-        is_paid = on_cancel is OnCancel.PAID_UNTIL and until is not UNSET
+        is_paid = on_cancel is model.OnCancel.PAID_UNTIL and until is not UNSET
         return Wanted(Status.ACTIVE, until, None if is_paid else to_moment(ends[0]), has_grace=False)
     return _resumed(Wanted(Status.ACTIVE, until, has_grace=has_grace), subscription)
 
@@ -249,7 +243,7 @@ def list_good(known: Known, order: str) -> list[int]:
     if first is None or first.paid_at is None:
         return []
     paid = _list_paid(known if first.subscription is not None else Known({order: first}))
-    good = [one for one in paid.good if _state_of(one) in (SaleState.ACTIVE, SaleState.GRACE)]
+    good = [one for one in paid.good if _state_of(one) in (model.SaleState.ACTIVE, model.SaleState.GRACE)]
     # The first period is that of the order.
     later = sorted(paid.periods, key=place_of)[1:] if len(paid.named) == 1 else []
     return [*(one.paid_at for one in good if one.paid_at is not None), *map(_reported_at, later)]
@@ -270,12 +264,12 @@ def wanted_once(known: Known, order: str) -> Wanted:
     return wanted(Known({order: payment}))
 
 
-def wanted_gone(known: Known, gone_at: int, on_cancel: OnCancel) -> Wanted:
+def wanted_gone(known: Known, gone_at: int, on_cancel: model.OnCancel) -> Wanted:
     """What the licenses should be of a line that was taken out then: they end as those of a subscription that
     ended. A period that was paid within the hour before was paid without the line, if another was before.
     """
     want, end = wanted(known, on_cancel), to_moment(gone_at)
-    if on_cancel is OnCancel.PAID_UNTIL:
+    if on_cancel is model.OnCancel.PAID_UNTIL:
         paid = _list_paid(known)
         paid_untils = [
             (one.paid_at or 0, one.until) for one in (*paid.good, *paid.periods) if one.until is not None
@@ -292,7 +286,7 @@ def _unrefunded_periods(known: Known, named: Collection[Payment]) -> list[Paymen
     that ended later.
     """
     periods = {one.until: one for one in known.payments.values() if _is_period(one)}
-    for refunded in (one for one in named if _state_of(one) is SaleState.REFUNDED):
+    for refunded in (one for one in named if _state_of(one) is model.SaleState.REFUNDED):
         paid_at = to_moment(refunded.paid_at or 0)
         ends = [refunded.until] if refunded.until else sorted(one for one in periods if one and one > paid_at)
         periods.pop(ends[0] if ends else paid_at, None)
@@ -320,8 +314,8 @@ def to_moment(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds // 1000, UTC)
 
 
-def find_mapped(mapping: Collection[MappedProduct], line: SaleLine) -> MappedProduct | None:
+def find_mapped(mapping: Collection[model.MappedProduct], line: model.SaleLine) -> model.MappedProduct | None:
     """What this line makes: by the first of its refs that the mapping has, or by the entry for any."""
     by_product = {one.product: one for one in mapping}
-    found = (by_product[ref] for ref in (*line.refs, ANY_PRODUCT) if ref in by_product)
+    found = (by_product[ref] for ref in (*line.refs, model.ANY_PRODUCT) if ref in by_product)
     return next(found, None)

@@ -15,7 +15,7 @@ from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning.customers import parse_email
 from keywright.provisioning.licenses import CustomerReference, IssueLicenses, make
 from keywright.provisioning.policies.model import Policy
-from keywright.provisioning.shops import event_rules, outcome_rules, rules, sold_store
+from keywright.provisioning.shops import event_rules, outcome_rules, rules, sold_store, unit_rules
 from keywright.provisioning.shops.commands import WorkShopEvent
 from keywright.provisioning.shops.event_rules import take_metadata
 from keywright.provisioning.shops.later_purchases import Holding, LaterPurchases
@@ -38,16 +38,6 @@ from keywright.provisioning.shops.rules import Known
 from keywright.provisioning.shops.sale_mails import SaleMails
 from keywright.provisioning.shops.snapshot_rules import a_snapshot, is_contradicted
 from keywright.provisioning.shops.sold_model import Payment, SoldLicense, SoldLine
-from keywright.provisioning.shops.unit_rules import (
-    Aim,
-    Decided,
-    Held,
-    NewUnits,
-    Unit,
-    decide,
-    plan,
-    terms_for,
-)
 
 #: The most licenses that one transaction makes, and changes: others wait for it.
 _AT_ONCE, _CHANGED_AT_ONCE = 100, 200
@@ -151,7 +141,7 @@ class Selling:
         other = sold_store.find_known(self._tx, self._connection.id, None, change.order)
         return rules.adopt(known, change.subscription, other)
 
-    def _read(self, change: SoldChange) -> tuple[Known, Held]:
+    def _read(self, change: SoldChange) -> tuple[Known, unit_rules.Held]:
         """What is known, and what is held."""
         number, ref = self._connection.id, rules.payment_ref(change)
         known = sold_store.find_known(self._tx, number, ref, change.subscription)
@@ -179,7 +169,7 @@ class Selling:
 
     # --- lines ------------------------------------------------------------------------------------
 
-    def _find_problem(self, change: SoldChange, held: Held) -> Outcome | None:
+    def _find_problem(self, change: SoldChange, held: unit_rules.Held) -> Outcome | None:
         """What is wrong with a line; the others make their licenses."""
         if not isinstance(change, Sale | Lines):
             return None
@@ -212,12 +202,12 @@ class Selling:
         return Outcome(EventState.UNMATCHED, Reason.NO_QUANTITY, str(line.quantity)) if makes_some else None
 
     def _hold(
-        self, change: SoldChange, known: Known, held: Held, *, begins_grace: bool
+        self, change: SoldChange, known: Known, held: unit_rules.Held, *, begins_grace: bool
     ) -> Outcome | Unfinished:
         """Let the lines have what they should; returns what became of the event."""
         now = self._command.context.now
         resolve = self._holding.resolver(held, is_sold_now=isinstance(change, Sale))
-        todo = plan(known, list_lines(known, resolve), held, self._connection.on_cancel, now)
+        todo = unit_rules.plan(known, list_lines(known, resolve), held, self._connection.on_cancel, now)
         self._save_lines(todo.lines)
         self._sold = [one.sold for one in held.units]
         is_whole = self._change_all(todo.aims)
@@ -260,7 +250,7 @@ class Selling:
         fact = outcome_rules.find_fact(change, self._at, known, self._command.event.note)
         return fact._replace(reason=Reason.KEPT_BY_HAND) if self._is_kept else fact
 
-    def _find_missing(self, change: SoldChange, known: Known, held: Held) -> Outcome | None:
+    def _find_missing(self, change: SoldChange, known: Known, held: unit_rules.Held) -> Outcome | None:
         """What a sale or a renewal says would come, and has not."""
         if isinstance(change, Sale) and change.needs_period:
             is_there = any(one.until is not None for one in known.payments.values())
@@ -276,7 +266,7 @@ class Selling:
 
     # --- licenses ---------------------------------------------------------------------------------
 
-    def _change_all(self, aims: Iterable[tuple[Unit, Aim]]) -> bool:
+    def _change_all(self, aims: Iterable[tuple[unit_rules.Unit, unit_rules.Aim]]) -> bool:
         """Make licenses what the shop wants, but for what was done by hand. Returns whether none is left."""
         changed: dict[int, SoldLicense] = {}
         amount = 0
@@ -287,7 +277,7 @@ class Selling:
             elif amount >= _CHANGED_AT_ONCE:
                 break
             else:
-                decided = decide(unit, unit.license, aim, self._again)
+                decided = unit_rules.decide(unit, unit.license, aim, self._again)
                 amount += self._change(unit.license, decided)
                 now_sold = self._with_event(unit, decided)
             if now_sold != unit.sold:
@@ -296,7 +286,7 @@ class Selling:
         self._sold = [changed.get(one.license_id, one) for one in self._sold]
         return amount < _CHANGED_AT_ONCE
 
-    def _change(self, license: License, decided: Decided) -> bool:
+    def _change(self, license: License, decided: unit_rules.Decided) -> bool:
         """Change a license; returns whether it is another one now."""
         if decided.is_refused:
             kept = () if decided.written is None else decided.written.kept
@@ -311,12 +301,12 @@ class Selling:
         self._notes = outcome_rules.add_notes(self._notes, notes)
         return True
 
-    def _with_event(self, unit: Unit, decided: Decided) -> SoldLicense:
+    def _with_event(self, unit: unit_rules.Unit, decided: unit_rules.Decided) -> SoldLicense:
         """What was said of a license; one that is usable again is in the mail with keys."""
         is_restored = unit.sold.status == Status.DISABLED and decided.changes.get("status") == Status.ACTIVE
         return replace(decided.sold, event_id=self._command.event_id) if is_restored else decided.sold
 
-    def _make_all(self, new: Iterable[NewUnits], customer: CustomerReference) -> bool:
+    def _make_all(self, new: Iterable[unit_rules.NewUnits], customer: CustomerReference) -> bool:
         """Make the licenses that are missing; returns whether none is left."""
         left = _AT_ONCE
         for one in new:
@@ -332,10 +322,10 @@ class Selling:
                 return False
         return True
 
-    def _make(self, new: NewUnits, policy: Policy, customer: CustomerReference) -> None:
+    def _make(self, new: unit_rules.NewUnits, policy: Policy, customer: CustomerReference) -> None:
         """Make these licenses of a line."""
         wanted, line, now = new.aim.wanted, new.line, self._command.context.now
-        terms = terms_for(policy, new.aim.quantity, has_grace=wanted.has_grace)
+        terms = unit_rules.terms_for(policy, new.aim.quantity, has_grace=wanted.has_grace)
         of_terms = expiry_of_new(policy.terms, now)
         source = f"{self._connection.shop.value}:{self._connection.id}"
         command = IssueLicenses(

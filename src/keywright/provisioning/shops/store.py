@@ -5,18 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
-from sqlalchemy import (
-    ColumnElement,
-    Row,
-    Select,
-    Update,
-    bindparam,
-    delete,
-    exists,
-    literal,
-    select,
-    update,
-)
+import sqlalchemy as sa
 
 from keywright.core.nouns import ItemPage
 from keywright.db.bulk import Values, insert_or
@@ -25,21 +14,9 @@ from keywright.db.schema import connections, shop_events
 from keywright.db.sealed_columns import connection_associated_data, shop_event_associated_data
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.engine.queue import Kind
+from keywright.provisioning.shops import model
 from keywright.provisioning.shops.commands import ListShopEvents
 from keywright.provisioning.shops.event_rules import LONGEST_DELAY, to_milliseconds
-from keywright.provisioning.shops.model import (
-    Again,
-    Connection,
-    EventState,
-    MappedProduct,
-    Mode,
-    OnCancel,
-    OpenedConnection,
-    Payload,
-    Reason,
-    Shop,
-    StoredEvent,
-)
 
 #: The most connections of an installation.
 MAX_CONNECTIONS = 200
@@ -47,28 +24,28 @@ MAX_CONNECTIONS = 200
 AT_ONCE = 50
 #: The most events that are deleted with their connection.
 _MAX_DELETED = 500
-_CONNECTION = [connections.c[name] for name in Connection.__struct_fields__]
-_EVENT = [shop_events.c[name] for name in StoredEvent.__struct_fields__]
-_CONNECTION_BY_ID = select(*_CONNECTION).where(connections.c.id == bindparam("id"))
+_CONNECTION = [connections.c[name] for name in model.Connection.__struct_fields__]
+_EVENT = [shop_events.c[name] for name in model.StoredEvent.__struct_fields__]
+_CONNECTION_BY_ID = sa.select(*_CONNECTION).where(connections.c.id == sa.bindparam("id"))
 _OPENED = _CONNECTION_BY_ID.add_columns(connections.c.sealed_secret, connections.c.sealed_api_key)
 _LOCKED_CONNECTION = _CONNECTION_BY_ID.with_for_update()
-_EVENT_BY_ID = select(*_EVENT).where(shop_events.c.id == bindparam("id"))
+_EVENT_BY_ID = sa.select(*_EVENT).where(shop_events.c.id == sa.bindparam("id"))
 _LOCKED_EVENT = _EVENT_BY_ID.with_for_update()
-_PAYLOAD = select(shop_events.c.sealed_payload).where(shop_events.c.id == bindparam("id"))
+_PAYLOAD = sa.select(shop_events.c.sealed_payload).where(shop_events.c.id == sa.bindparam("id"))
 _SAVE_PAYLOAD = (
-    update(shop_events)
-    .where(shop_events.c.id == bindparam("where_id"))
-    .values(sealed_payload=bindparam("sealed_payload"))
+    sa.update(shop_events)
+    .where(shop_events.c.id == sa.bindparam("where_id"))
+    .values(sealed_payload=sa.bindparam("sealed_payload"))
 )
 _SAVE_PROGRESS = (
-    update(connections)
-    .where(connections.c.id == bindparam("where_id"))
-    .values(last_event_at=bindparam("last_event_at"), failures=bindparam("failures"))
+    sa.update(connections)
+    .where(connections.c.id == sa.bindparam("where_id"))
+    .values(last_event_at=sa.bindparam("last_event_at"), failures=sa.bindparam("failures"))
 )
-_decode_mapping = msgspec.json.Decoder(tuple[MappedProduct, ...]).decode
+_decode_mapping = msgspec.json.Decoder(tuple[model.MappedProduct, ...]).decode
 _NAMES = ("paid_states", "metadata_names")
 _decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
-_decode_payload = msgspec.msgpack.Decoder(Payload).decode
+_decode_payload = msgspec.msgpack.Decoder(model.Payload).decode
 #: The events whose next attempt is due, the longest due first. Where an attempt is claimed, the next one is
 #: due after it.
 EVENTS = Kind(
@@ -85,36 +62,36 @@ EVENTS = Kind(
 # --- connections ----------------------------------------------------------------------------------
 
 
-def list_connections(tx: ReadTransaction) -> list[Connection]:
+def list_connections(tx: ReadTransaction) -> list[model.Connection]:
     """All of them, by ID."""
-    rows = tx.connection.execute(select(*_CONNECTION).order_by(connections.c.id).limit(MAX_CONNECTIONS))
+    rows = tx.connection.execute(sa.select(*_CONNECTION).order_by(connections.c.id).limit(MAX_CONNECTIONS))
     return [_connection_of(row) for row in rows]
 
 
-def find_connection(tx: ReadTransaction, connection_id: int) -> Connection | None:
+def find_connection(tx: ReadTransaction, connection_id: int) -> model.Connection | None:
     """The connection with this ID."""
     return tx.first(_CONNECTION_BY_ID, _connection_of, id=connection_id)
 
 
-def lock_connection(tx: WriteTransaction, connection_id: int) -> Connection | None:
+def lock_connection(tx: WriteTransaction, connection_id: int) -> model.Connection | None:
     """The same, locked until the end of the transaction: one event of a connection is worked on at a time."""
     return tx.first(_LOCKED_CONNECTION, _connection_of, id=connection_id)
 
 
-def open_connection(tx: ReadTransaction, connection_id: int) -> OpenedConnection | None:
+def open_connection(tx: ReadTransaction, connection_id: int) -> model.OpenedConnection | None:
     """The connection with its secrets."""
 
-    def opened(row: Row[Any]) -> OpenedConnection:
+    def opened(row: sa.Row[Any]) -> model.OpenedConnection:
         secret, api_key = (
             tx.key_ring.unseal(one, connection_associated_data(connection_id, name)).decode()
             for one, name in ((row.sealed_secret, "secret"), (row.sealed_api_key, "api_key"))
         )
-        return OpenedConnection(_connection_of(row), secret, api_key)
+        return model.OpenedConnection(_connection_of(row), secret, api_key)
 
     return tx.first(_OPENED, opened, id=connection_id)
 
 
-def save_new_connection(tx: WriteTransaction, connection: Connection, secret: str, api_key: str) -> int:
+def save_new_connection(tx: WriteTransaction, connection: model.Connection, secret: str, api_key: str) -> int:
     """Insert, with the next ID, which is returned."""
     values = _connection_values(connection) | {"sealed_secret": b"", "sealed_api_key": b""}
     connection_id = tx.insert(connections, values)
@@ -122,9 +99,9 @@ def save_new_connection(tx: WriteTransaction, connection: Connection, secret: st
     return connection_id
 
 
-def save_connection(tx: WriteTransaction, connection: Connection) -> None:
+def save_connection(tx: WriteTransaction, connection: model.Connection) -> None:
     """Update every field."""
-    query = update(connections).where(connections.c.id == connection.id)
+    query = sa.update(connections).where(connections.c.id == connection.id)
     tx.connection.execute(query.values(_connection_values(connection)))
 
 
@@ -138,11 +115,11 @@ def save_secrets(
         if text is not None
     }
     if values:
-        tx.connection.execute(update(connections).where(connections.c.id == connection_id).values(values))
+        tx.connection.execute(sa.update(connections).where(connections.c.id == connection_id).values(values))
 
 
 def save_progress(
-    tx: WriteTransaction, connection: Connection, last_event_at: datetime, failures: int
+    tx: WriteTransaction, connection: model.Connection, last_event_at: datetime, failures: int
 ) -> None:
     """Update when the last event came, and how many have failed in a row, of a connection that is locked."""
     if (connection.last_event_at, connection.failures) == (last_event_at, failures):
@@ -156,24 +133,28 @@ def delete_connection(tx: WriteTransaction, connection_id: int) -> None:
     others. What it sold is still known, so that nothing is made twice.
     """
     column = shop_events.c
-    tx.connection.execute(delete(connections).where(connections.c.id == connection_id))
-    query = select(column.id).where(column.connection_id == connection_id)
+    tx.connection.execute(sa.delete(connections).where(connections.c.id == connection_id))
+    query = sa.select(column.id).where(column.connection_id == connection_id)
     for some in (query.where(column.next_attempt_at.is_not(None)), query):
         _delete_events(tx, some.limit(_MAX_DELETED))
 
 
-def _connection_of(row: Row[Any]) -> Connection:
+def _connection_of(row: sa.Row[Any]) -> model.Connection:
     found = with_datetimes(row)
-    values = {name: found[name] for name in Connection.__struct_fields__}
-    values |= {"shop": Shop(row.shop), "mode": Mode(row.mode), "mapping": _decode_mapping(row.mapping)}
+    values = {name: found[name] for name in model.Connection.__struct_fields__}
+    values |= {
+        "shop": model.Shop(row.shop),
+        "mode": model.Mode(row.mode),
+        "mapping": _decode_mapping(row.mapping),
+    }
     values |= {name: _decode_names(found[name]) for name in _NAMES}
     topics = row.missing_topics
     values |= {"missing_topics": None if topics is None else _decode_names(topics)}
-    values |= {"on_cancel": OnCancel(row.on_cancel)}
-    return Connection(**values | {name: bool(values[name]) for name in ("sends_mail", "has_api_key")})
+    values |= {"on_cancel": model.OnCancel(row.on_cancel)}
+    return model.Connection(**values | {name: bool(values[name]) for name in ("sends_mail", "has_api_key")})
 
 
-def _connection_values(connection: Connection) -> Values:
+def _connection_values(connection: model.Connection) -> Values:
     values = msgspec.structs.asdict(connection)
     del values["id"]
     values |= {
@@ -197,7 +178,7 @@ def topics_to_text(topics: tuple[str, ...] | None) -> str | None:
 # --- events ---------------------------------------------------------------------------------------
 
 
-def save_new_event(tx: WriteTransaction, event: StoredEvent, payload: Payload) -> int | None:
+def save_new_event(tx: WriteTransaction, event: model.StoredEvent, payload: model.Payload) -> int | None:
     """Insert; returns its ID. None, and nothing changes, for an event that the connection has."""
     values = _event_values(event) | {"sealed_payload": b""}
     new = insert_or(shop_events, is_postgres=tx.is_postgres)
@@ -208,49 +189,49 @@ def save_new_event(tx: WriteTransaction, event: StoredEvent, payload: Payload) -
     return row_id
 
 
-def find_event(tx: ReadTransaction, row_id: int) -> StoredEvent | None:
+def find_event(tx: ReadTransaction, row_id: int) -> model.StoredEvent | None:
     """The event with this ID."""
     return tx.first(_EVENT_BY_ID, _event_of, id=row_id)
 
 
-def lock_event(tx: WriteTransaction, row_id: int) -> StoredEvent | None:
+def lock_event(tx: WriteTransaction, row_id: int) -> model.StoredEvent | None:
     """The event with this ID, locked until the end of the transaction."""
     return tx.first(_LOCKED_EVENT, _event_of, id=row_id)
 
 
-def find_payload(tx: ReadTransaction, row_id: int) -> Payload | None:
+def find_payload(tx: ReadTransaction, row_id: int) -> model.Payload | None:
     """What the shop sent; None once it was forgotten."""
     return unseal_payload(tx, row_id, tx.connection.execute(_PAYLOAD, {"id": row_id}).scalar_one())
 
 
-def unseal_payload(tx: ReadTransaction, row_id: int, sealed: bytes) -> Payload | None:
+def unseal_payload(tx: ReadTransaction, row_id: int, sealed: bytes) -> model.Payload | None:
     """The payload in the column of an event; None once it was forgotten."""
     plain = tx.key_ring.unseal(sealed, shop_event_associated_data(row_id))
     return _decode_payload(plain) if plain else None
 
 
-def list_events(tx: ReadTransaction, query: ListShopEvents) -> ItemPage[StoredEvent]:
+def list_events(tx: ReadTransaction, query: ListShopEvents) -> ItemPage[model.StoredEvent]:
     """The page that is asked for."""
     if query.connection_id is None:
         # Events of a connection that was removed are deleted after a while.
-        conditions: list[ColumnElement[bool]] = [
-            exists().where(connections.c.id == shop_events.c.connection_id)
+        conditions: list[sa.ColumnElement[bool]] = [
+            sa.exists().where(connections.c.id == shop_events.c.connection_id)
         ]
     else:
         conditions = [shop_events.c.connection_id == query.connection_id]
     if query.state is not None:
         # No parameter: a partial index is used only for a value that is part of the statement.
-        conditions.append(shop_events.c.state == literal(query.state.value, literal_execute=True))
-    return read_page(tx, select(*_EVENT).where(*conditions), query.paging, _event_of)
+        conditions.append(shop_events.c.state == sa.literal(query.state.value, literal_execute=True))
+    return read_page(tx, sa.select(*_EVENT).where(*conditions), query.paging, _event_of)
 
 
 def hasten(tx: WriteTransaction, connection_id: int, subscription: str, now: datetime) -> None:
     """Let the renewals of a subscription that wait for its sale be due now."""
     column = shop_events.c
-    waiting = update(shop_events).where(
+    waiting = sa.update(shop_events).where(
         column.connection_id == connection_id,
         column.next_attempt_at.is_not(None),
-        column.reason == Reason.UNKNOWN_ORDER.value,
+        column.reason == model.Reason.UNKNOWN_ORDER.value,
         column.order_ref == subscription,
     )
     tx.connection.execute(waiting.values(next_attempt_at=to_seconds(now)))
@@ -259,8 +240,8 @@ def hasten(tx: WriteTransaction, connection_id: int, subscription: str, now: dat
 def save_outcome(
     tx: WriteTransaction,
     row_id: int,
-    state: EventState,
-    reason: Reason | None = None,
+    state: model.EventState,
+    reason: model.Reason | None = None,
     detail: str | None = None,
     *,
     next_attempt_at: datetime | None = None,
@@ -278,18 +259,18 @@ def save_outcome(
 
 
 @lru_cache
-def _save_columns(names: tuple[str, ...]) -> Update:
-    query = update(shop_events).where(shop_events.c.id == bindparam("where_id"))
-    return query.values({name: bindparam(name) for name in names})
+def _save_columns(names: tuple[str, ...]) -> sa.Update:
+    query = sa.update(shop_events).where(shop_events.c.id == sa.bindparam("where_id"))
+    return query.values({name: sa.bindparam(name) for name in names})
 
 
 def list_received(
     tx: ReadTransaction, connection_id: int, since: datetime, after_id: int
-) -> list[StoredEvent]:
+) -> list[model.StoredEvent]:
     """Some of the events that were received since then, after an ID, by ID."""
     column = shop_events.c
     conditions = (column.connection_id == connection_id, column.id > after_id)
-    query = select(*_EVENT).where(*conditions, column.received_at >= to_seconds(since))
+    query = sa.select(*_EVENT).where(*conditions, column.received_at >= to_seconds(since))
     return [_event_of(row) for row in tx.connection.execute(query.order_by(column.id).limit(AT_ONCE))]
 
 
@@ -298,19 +279,19 @@ def delete_old_events(tx: WriteTransaction, before: datetime) -> int:
     person. Returns how many.
     """
     column = shop_events.c
-    is_over = column.state.in_((EventState.DONE.value, EventState.IGNORED.value))
-    old = select(column.id).where(column.received_at < to_seconds(before), is_over)
+    is_over = column.state.in_((model.EventState.DONE.value, model.EventState.IGNORED.value))
+    old = sa.select(column.id).where(column.received_at < to_seconds(before), is_over)
     return _delete_events(tx, old.order_by(column.received_at).limit(AT_ONCE))
 
 
 def delete_left_events(tx: WriteTransaction) -> int:
     """Delete some of the events of connections that were removed. Returns how many."""
     column = shop_events.c
-    known = [0, *tx.connection.execute(select(connections.c.id).order_by(connections.c.id)).scalars()]
+    known = [0, *tx.connection.execute(sa.select(connections.c.id).order_by(connections.c.id)).scalars()]
     for before, after in zip(known, [*known[1:], None], strict=True):
         if after == before + 1:
             continue
-        query = select(column.id).where(column.connection_id > before)
+        query = sa.select(column.id).where(column.connection_id > before)
         query = query if after is None else query.where(column.connection_id < after)
         deleted = _delete_events(tx, query.order_by(column.connection_id).limit(AT_ONCE))
         if deleted:
@@ -318,10 +299,10 @@ def delete_left_events(tx: WriteTransaction) -> int:
     return 0
 
 
-def _delete_events(tx: WriteTransaction, query: Select[Any]) -> int:
+def _delete_events(tx: WriteTransaction, query: sa.Select[Any]) -> int:
     row_ids = tx.connection.execute(query).scalars().all()
     if row_ids:
-        tx.connection.execute(delete(shop_events).where(shop_events.c.id.in_(row_ids)))
+        tx.connection.execute(sa.delete(shop_events).where(shop_events.c.id.in_(row_ids)))
     return len(row_ids)
 
 
@@ -335,25 +316,25 @@ def _save_payload(tx: WriteTransaction, row_id: int, plain: bytes) -> None:
     tx.connection.execute(_SAVE_PAYLOAD, {"where_id": row_id, "sealed_payload": sealed})
 
 
-def _event_of(row: Row[Any]) -> StoredEvent:
-    return StoredEvent(
+def _event_of(row: sa.Row[Any]) -> model.StoredEvent:
+    return model.StoredEvent(
         id=row.id,
         connection_id=row.connection_id,
         event_id=row.event_id,
         name=row.name,
         order_ref=row.order_ref,
-        state=EventState(row.state),
-        reason=None if row.reason is None else Reason(row.reason),
+        state=model.EventState(row.state),
+        reason=None if row.reason is None else model.Reason(row.reason),
         detail=row.detail,
         happened_at=to_datetime(row.happened_at // 1000),
         received_at=to_datetime(row.received_at),
         attempts=row.attempts,
-        is_forced=Again(row.is_forced),
+        is_forced=model.Again(row.is_forced),
         next_attempt_at=None if row.next_attempt_at is None else to_datetime(row.next_attempt_at),
     )
 
 
-def _event_values(event: StoredEvent) -> Values:
+def _event_values(event: model.StoredEvent) -> Values:
     values = msgspec.structs.asdict(event)
     del values["id"]
     return values | {

@@ -12,46 +12,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from keywright.core.errors import UnreadableEvent
-from keywright.provisioning.shops.model import (
-    Buyer,
-    Change,
-    Connection,
-    Fact,
-    Lines,
-    Nothing,
-    Renewal,
-    Sale,
-    SaleState,
-    ShopEvent,
-    StateChange,
-    UnreadableOrder,
-)
-from keywright.provisioning.shops.reading import (
-    LATELY,
-    convert,
-    decode,
-    from_seconds,
-    pages,
-    read_each,
-    read_metadata,
-    require_header,
-    require_timed_signature,
-    sends_here,
-)
+from keywright.provisioning.shops import model, reading, stripe_objects
 from keywright.provisioning.shops.shop_module import ApiAccess, ShopApi
-from keywright.provisioning.shops.stripe_objects import (
-    Charge,
-    Details,
-    Event,
-    Events,
-    Invoice,
-    InvoicePayments,
-    Items,
-    OfCharge,
-    Session,
-    Subscription,
-    line_of,
-)
 
 API_URL = "https://api.stripe.com"
 #: The most lines of an order that are asked for.
@@ -60,13 +22,13 @@ _PAGE = 100
 #: The most pages of events that are asked for.
 _MAX_PAGES = 500
 _STATES = {
-    "active": SaleState.ACTIVE,
-    "trialing": SaleState.ACTIVE,
-    "past_due": SaleState.GRACE,
-    "unpaid": SaleState.SUSPENDED,
-    "canceled": SaleState.ENDED,
-    "paused": SaleState.SUSPENDED,
-    "incomplete_expired": SaleState.SUSPENDED,
+    "active": model.SaleState.ACTIVE,
+    "trialing": model.SaleState.ACTIVE,
+    "past_due": model.SaleState.GRACE,
+    "unpaid": model.SaleState.SUSPENDED,
+    "canceled": model.SaleState.ENDED,
+    "paused": model.SaleState.SUSPENDED,
+    "incomplete_expired": model.SaleState.SUSPENDED,
 }
 
 
@@ -77,168 +39,176 @@ def is_ping(headers: Mapping[str, str], body: bytes) -> bool:
 
 def verify(headers: Mapping[str, str], body: bytes, secret: str, now: datetime) -> None:
     """``Stripe-Signature: t=<seconds>,v1=<hex>[,v1=<hex>]`` over ``<seconds>.<body>``."""
-    entries = require_header(headers, "stripe-signature").split(",")
-    require_timed_signature(entries, b".", body, secret, now, time="t", signature="v1")
+    entries = reading.require_header(headers, "stripe-signature").split(",")
+    reading.require_timed_signature(entries, b".", body, secret, now, time="t", signature="v1")
 
 
-def read(headers: Mapping[str, str], body: bytes, connection: Connection) -> list[ShopEvent]:
+def read(headers: Mapping[str, str], body: bytes, connection: model.Connection) -> list[model.ShopEvent]:
     """See ``ShopModule``."""
-    return [_show(decode(body, Event))]
+    return [_show(reading.decode(body, stripe_objects.Event))]
 
 
-def find_api(connection: Connection, api_key: str) -> ApiAccess | None:
+def find_api(connection: model.Connection, api_key: str) -> ApiAccess | None:
     """A restricted key is enough that may read Checkout Sessions, invoices, charges, subscriptions, events
     and webhook endpoints.
     """
     return ApiAccess(connection.url or API_URL, {"Authorization": f"Bearer {api_key}"})
 
 
-def complete(event: ShopEvent, api: ShopApi) -> ShopEvent:
+def complete(event: model.ShopEvent, api: ShopApi) -> model.ShopEvent:
     """The lines of a session, or of a subscription; the invoice that a payment paid."""
     change, lookup = event.change, event.lookup or ""
-    if isinstance(change, Lines):
+    if isinstance(change, model.Lines):
         question: dict[str, str | int] = {"subscription": change.subscription, "limit": _MAX_LINES}
-        items = convert(api.get("/v1/subscription_items", question), Items)
-        change = replace(change, lines=tuple(map(line_of, items.data)), is_asked=True)
-    elif isinstance(change, Sale):
-        items = convert(api.get(f"/v1/checkout/sessions/{lookup}/line_items", {"limit": _MAX_LINES}), Items)
+        items = reading.convert(api.get("/v1/subscription_items", question), stripe_objects.Items)
+        change = replace(change, lines=tuple(map(stripe_objects.line_of, items.data)), is_asked=True)
+    elif isinstance(change, model.Sale):
+        items = reading.convert(
+            api.get(f"/v1/checkout/sessions/{lookup}/line_items", {"limit": _MAX_LINES}), stripe_objects.Items
+        )
         if items.has_more:
             raise UnreadableEvent(f"the order has more than {_MAX_LINES} lines")
-        change = replace(change, lines=change.lines + tuple(map(line_of, items.data)))
-    elif isinstance(change, StateChange):
+        change = replace(change, lines=change.lines + tuple(map(stripe_objects.line_of, items.data)))
+    elif isinstance(change, model.StateChange):
         question = {
             "payment[type]": "payment_intent",
             "payment[payment_intent]": lookup,
             "limit": 1,
         }
-        payments = convert(api.get("/v1/invoice_payments", question), InvoicePayments).data
+        payments = reading.convert(
+            api.get("/v1/invoice_payments", question), stripe_objects.InvoicePayments
+        ).data
         if payments:
             change = replace(change, order=payments[0].invoice)
     return replace(event, change=change, needs_api=False)
 
 
 def list_orders(
-    api: ShopApi, connection: Connection, since: datetime
-) -> Iterator[ShopEvent | UnreadableOrder]:
+    api: ShopApi, connection: model.Connection, since: datetime
+) -> Iterator[model.ShopEvent | model.UnreadableOrder]:
     """The events that Stripe has kept (30 days), oldest first, as it sent them."""
-    events: list[ShopEvent | UnreadableOrder] = []
+    events: list[model.ShopEvent | model.UnreadableOrder] = []
     after: dict[str, str | int] = {}
     begin = {"created[gte]": int(since.timestamp()), "limit": _PAGE}
     for _ in range(_MAX_PAGES):
-        page = convert(api.get("/v1/events", begin | after), Events)
+        page = reading.convert(api.get("/v1/events", begin | after), stripe_objects.Events)
         needed = [one for one in page.found if one.get("type") in _READERS]
-        events += read_each(needed, lambda body: read({}, body, connection))
+        events += reading.read_each(needed, lambda body: read({}, body, connection))
         if not page.found or not page.has_more:
             break
-        after = {"starting_after": convert(page.found[-1].get("id"), str)}
+        after = {"starting_after": reading.convert(page.found[-1].get("id"), str)}
     yield from reversed(events)
 
 
-def _show(event: Event) -> ShopEvent:
+def _show(event: stripe_objects.Event) -> model.ShopEvent:
     read_one = _READERS.get(event.type)
-    shown = ShopEvent(
-        id=event.id, name=event.type, at=from_seconds(event.created), is_test=not event.livemode
+    shown = model.ShopEvent(
+        id=event.id, name=event.type, at=reading.from_seconds(event.created), is_test=not event.livemode
     )
     if read_one is None:
-        return replace(shown, change=Nothing("this kind of event is not needed"))
+        return replace(shown, change=model.Nothing("this kind of event is not needed"))
     change, lookup = read_one(event.contents.object)
     return replace(shown, change=change, needs_api=lookup is not None, lookup=lookup)
 
 
-def _read_session(found: dict[str, Any]) -> tuple[Change, str | None]:
-    session = convert(found, Session)
+def _read_session(found: dict[str, Any]) -> tuple[model.Change, str | None]:
+    session = reading.convert(found, stripe_objects.Session)
     if session.mode == "setup":
-        return Nothing("nothing is sold"), None
+        return model.Nothing("nothing is sold"), None
     if session.payment_status not in ("paid", "no_payment_required"):
-        return Nothing("the order is not paid yet"), None
-    details = session.customer_details or Details()
+        return model.Nothing("the order is not paid yet"), None
+    details = session.customer_details or stripe_objects.Details()
     email = details.email or session.customer_email
     language = None if session.locale in (None, "auto") else session.locale
-    sale = Sale(
+    sale = model.Sale(
         # A refund names the payment or, for a subscription, the invoice.
         order=session.invoice or session.payment_intent or session.id,
-        buyer=None if email is None else Buyer(email, details.name, language),
+        buyer=None if email is None else model.Buyer(email, details.name, language),
         subscription=session.subscription,
-        metadata=read_metadata({"client_reference_id": session.client_reference_id})
-        | read_metadata(session.metadata),
+        metadata=reading.read_metadata({"client_reference_id": session.client_reference_id})
+        | reading.read_metadata(session.metadata),
         # The invoice states how long is paid.
         needs_period=session.subscription is not None,
     )
     return sale, session.id
 
 
-def _read_async_payment(found: dict[str, Any]) -> tuple[Change, str | None]:
+def _read_async_payment(found: dict[str, Any]) -> tuple[model.Change, str | None]:
     return _read_session(found | {"payment_status": "paid"})
 
 
-def _read_invoice(found: dict[str, Any]) -> tuple[Change, str | None]:
-    invoice = convert(found, Invoice)
+def _read_invoice(found: dict[str, Any]) -> tuple[model.Change, str | None]:
+    invoice = reading.convert(found, stripe_objects.Invoice)
     subscription = invoice.of_subscription
     if subscription is None:
-        return Nothing("the invoice is of no subscription"), None
+        return model.Nothing("the invoice is of no subscription"), None
     lines = [one for one in invoice.lines.data if one.is_period]
-    until = from_seconds(max(one.period.end for one in lines)) if lines else None
+    until = reading.from_seconds(max(one.period.end for one in lines)) if lines else None
     # A page of the lines is not all that was paid.
     paid = () if invoice.lines.has_more else tuple(one.sold for one in lines)
-    return Renewal(subscription=subscription, until=until, order=invoice.id, lines=paid), None
+    return model.Renewal(subscription=subscription, until=until, order=invoice.id, lines=paid), None
 
 
-def _read_subscription(found: dict[str, Any]) -> tuple[Change, str | None]:
+def _read_subscription(found: dict[str, Any]) -> tuple[model.Change, str | None]:
     """Its items are those that count: a change that waits for its payment is in ``pending_update``."""
-    subscription = convert(found, Subscription)
+    subscription = reading.convert(found, stripe_objects.Subscription)
     state = _STATES.get(subscription.status)
     if state is None:
-        return Nothing(f"the subscription is {subscription.status[:40]}"), None
+        return model.Nothing(f"the subscription is {subscription.status[:40]}"), None
     return _lines_of(subscription, state)
 
 
-def _lines_of(subscription: Subscription, state: SaleState) -> tuple[Change, str | None]:
+def _lines_of(
+    subscription: stripe_objects.Subscription, state: model.SaleState
+) -> tuple[model.Change, str | None]:
     if subscription.items is None:
-        return StateChange(state=state, subscription=subscription.id), None
-    lines = tuple(map(line_of, subscription.items.data))
-    change = Lines(subscription=subscription.id, lines=lines, state=state)
+        return model.StateChange(state=state, subscription=subscription.id), None
+    lines = tuple(map(stripe_objects.line_of, subscription.items.data))
+    change = model.Lines(subscription=subscription.id, lines=lines, state=state)
     return change, subscription.id if subscription.items.has_more else None
 
 
-def _read_end(found: dict[str, Any]) -> tuple[Change, str | None]:
-    return _lines_of(convert(found, Subscription), SaleState.ENDED)
+def _read_end(found: dict[str, Any]) -> tuple[model.Change, str | None]:
+    return _lines_of(reading.convert(found, stripe_objects.Subscription), model.SaleState.ENDED)
 
 
-def _read_refund(found: dict[str, Any]) -> tuple[Change, str | None]:
-    charge = convert(found, Charge)
+def _read_refund(found: dict[str, Any]) -> tuple[model.Change, str | None]:
+    charge = reading.convert(found, stripe_objects.Charge)
     if not charge.refunded:
-        return Nothing("a part was refunded"), None
-    refunded = StateChange(
-        state=SaleState.REFUNDED,
+        return model.Nothing("a part was refunded"), None
+    refunded = model.StateChange(
+        state=model.SaleState.REFUNDED,
         order=charge.invoice or charge.payment_intent or charge.id,
-        fact=Fact.REFUND,
+        fact=model.Fact.REFUND,
     )
     # The API is asked whether the payment was an invoice's.
     return refunded, None if charge.invoice is not None else charge.payment_intent
 
 
-def _read_changed_refund(found: dict[str, Any]) -> tuple[Change, str | None]:
+def _read_changed_refund(found: dict[str, Any]) -> tuple[model.Change, str | None]:
     """What was refunded is paid again; a refund of which a part failed is none in full."""
-    refund = convert(found, OfCharge)
+    refund = reading.convert(found, stripe_objects.OfCharge)
     if refund.status not in ("failed", "canceled"):
-        return Nothing("the refund has not failed"), None
-    return _change_of_payment(SaleState.ACTIVE, Fact.REFUND, refund)
+        return model.Nothing("the refund has not failed"), None
+    return _change_of_payment(model.SaleState.ACTIVE, model.Fact.REFUND, refund)
 
 
-def _read_dispute(found: dict[str, Any]) -> tuple[Change, str | None]:
-    dispute = convert(found, OfCharge)
+def _read_dispute(found: dict[str, Any]) -> tuple[model.Change, str | None]:
+    dispute = reading.convert(found, stripe_objects.OfCharge)
     status = dispute.status or ""
     if status.startswith("warning"):
         # Nothing was suspended for it, and nothing is restored: many end with a refund.
-        return Nothing("an inquiry, no dispute"), None
-    states = {"won": SaleState.ACTIVE, "lost": SaleState.REFUNDED}
-    return _change_of_payment(states.get(status, SaleState.SUSPENDED), Fact.DISPUTE, dispute)
+        return model.Nothing("an inquiry, no dispute"), None
+    states = {"won": model.SaleState.ACTIVE, "lost": model.SaleState.REFUNDED}
+    return _change_of_payment(states.get(status, model.SaleState.SUSPENDED), model.Fact.DISPUTE, dispute)
 
 
-def _change_of_payment(state: SaleState, fact: Fact, about: OfCharge) -> tuple[Change, str | None]:
+def _change_of_payment(
+    state: model.SaleState, fact: model.Fact, about: stripe_objects.OfCharge
+) -> tuple[model.Change, str | None]:
     """The state of the order that was paid; the API is asked whether it was an invoice's."""
     order = about.payment_intent or about.charge or about.id
-    return StateChange(state=state, order=order, fact=fact), about.payment_intent
+    return model.StateChange(state=state, order=order, fact=fact), about.payment_intent
 
 
 _READERS = {
@@ -260,23 +230,29 @@ _READERS = {
 TOPICS = frozenset(_READERS) - {"customer.subscription.created", "charge.refund.updated"}
 
 
-def list_running(api: ShopApi, connection: Connection) -> Iterator[ShopEvent]:
+def list_running(api: ShopApi, connection: model.Connection) -> Iterator[model.ShopEvent]:
     """Canceled ones are not in the list. A change of the last minutes has an event of its own."""
-    at = datetime.now(UTC) - LATELY
+    at = datetime.now(UTC) - reading.LATELY
 
     def ask(question: dict[str, str | int]) -> list[dict[str, Any]]:
-        return convert(api.get("/v1/subscriptions", question), Events).found
+        return reading.convert(api.get("/v1/subscriptions", question), stripe_objects.Events).found
 
-    for one in pages(ask, {"limit": _PAGE}, "starting_after", _PAGE):
+    for one in reading.pages(ask, {"limit": _PAGE}, "starting_after", _PAGE):
         change, lookup = _read_subscription(one)
-        number, is_test = convert(one.get("id"), str), one.get("livemode") is False
-        event = ShopEvent(id=number, name="subscription", at=at, is_test=is_test, change=change)
+        number, is_test = reading.convert(one.get("id"), str), one.get("livemode") is False
+        event = model.ShopEvent(id=number, name="subscription", at=at, is_test=is_test, change=change)
         yield event if lookup is None else complete(replace(event, needs_api=True, lookup=lookup), api)
 
 
-def list_topics(api: ShopApi, connection: Connection) -> frozenset[str] | None:
+def list_topics(api: ShopApi, connection: model.Connection) -> frozenset[str] | None:
     """See ``ShopModule``."""
-    found = convert(api.get("/v1/webhook_endpoints", {"limit": _PAGE}), Events).found
-    own = [one for one in found if sends_here(one.get("url"), connection) and one.get("status") == "enabled"]
-    topics = frozenset(topic for one in own for topic in convert(one.get("enabled_events"), list[str]))
+    found = reading.convert(api.get("/v1/webhook_endpoints", {"limit": _PAGE}), stripe_objects.Events).found
+    own = [
+        one
+        for one in found
+        if reading.sends_here(one.get("url"), connection) and one.get("status") == "enabled"
+    ]
+    topics = frozenset(
+        topic for one in own for topic in reading.convert(one.get("enabled_events"), list[str])
+    )
     return TOPICS if "*" in topics else topics

@@ -10,30 +10,12 @@ from msgspec.structs import replace
 from keywright.core.errors import InvalidTerms
 from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.licenses.rules import END_OF_TIME, expiry_of_new, terms_of
+from keywright.licensing.terms import rules as terms_rules
 from keywright.licensing.terms.model import Starts, Terms
-from keywright.licensing.terms.rules import (
-    LIMITS,
-    Written,
-    multiply_terms,
-    select_terms,
-    set_by_hand,
-    write_by_rule,
-)
 from keywright.provisioning.policies.model import Policy
+from keywright.provisioning.shops import rules
 from keywright.provisioning.shops.line_rules import Line, Made, Resolve
 from keywright.provisioning.shops.model import Again, MappedProduct, OnCancel, SaleLine
-from keywright.provisioning.shops.rules import (
-    UNSET,
-    Known,
-    Unset,
-    Wanted,
-    find_mapped,
-    place_of,
-    to_moment,
-    wanted,
-    wanted_gone,
-    wanted_once,
-)
 from keywright.provisioning.shops.sold_model import SoldLicense, SoldLine
 
 
@@ -76,7 +58,7 @@ class Held(NamedTuple):
 class Aim(NamedTuple):
     """What a license is to be; without a policy, its terms stay."""
 
-    wanted: Wanted
+    wanted: rules.Wanted
     policy: Policy | None = None
     quantity: int = 1
     is_over: bool = False
@@ -108,7 +90,7 @@ class Decided(NamedTuple):
 
     changes: Mapping[str, Any]
     sold: SoldLicense
-    written: Written | None = None
+    written: terms_rules.Written | None = None
     is_refused: bool = False
     is_kept: bool = False
 
@@ -132,7 +114,7 @@ def build_resolver(
 
     @cache
     def resolve(line: SaleLine) -> Made | None:
-        mapped = find_mapped(mapping, line)
+        mapped = rules.find_mapped(mapping, line)
         by_mapping = None if mapped is None else (mapped.policy_ids, mapped.quantity)
         known = fixed.get(line.refs[:1])
         found = known or by_mapping
@@ -143,7 +125,7 @@ def build_resolver(
         made = Made(tuple(usable), found[1])
         try:
             for one in usable:
-                multiply_terms(one.terms, made.copies(line.quantity)[1])
+                terms_rules.multiply_terms(one.terms, made.copies(line.quantity)[1])
         except InvalidTerms:
             return None
         return made
@@ -151,12 +133,12 @@ def build_resolver(
     return resolve
 
 
-def plan(known: Known, lines: Sequence[Line], held: Held, on_cancel: OnCancel, now: datetime) -> Plan:
+def plan(known: rules.Known, lines: Sequence[Line], held: Held, on_cancel: OnCancel, now: datetime) -> Plan:
     """What has to be done so that these lines have what they should. What the subscription lists before
     its sale has come makes no license.
     """
     found, matched = Plan([], [], []), _match(lines, held)
-    sales = sorted((one for one in known.payments.values() if one.snapshots), key=place_of)
+    sales = sorted((one for one in known.payments.values() if one.snapshots), key=rules.place_of)
     order = next(iter((*(one.order for one in held.lines), *(one.order for one in sales), None)))
     for i, line in enumerate(lines):
         sold, want = matched.get(i), _wanted_of(known, line, on_cancel)
@@ -174,7 +156,7 @@ def plan(known: Known, lines: Sequence[Line], held: Held, on_cancel: OnCancel, n
     for sold in rest:
         # Of a line that is known and is not any more, another one has taken the place.
         is_over = sold.is_known and bool(lines)
-        want = Wanted(Status.DISABLED) if is_over else wanted(known, on_cancel)
+        want = rules.Wanted(Status.DISABLED) if is_over else rules.wanted(known, on_cancel)
         found.aims.extend((unit, Aim(want, is_over=is_over)) for unit in held.of_line(sold))
     return found
 
@@ -206,12 +188,16 @@ def _products_of(sold: SoldLine, held: Held) -> set[int | None]:
     return {unit.policy.product_id for unit in held.of_line(sold) if unit.policy is not None}
 
 
-def _wanted_of(known: Known, line: Line, on_cancel: OnCancel) -> Wanted:
+def _wanted_of(known: rules.Known, line: Line, on_cancel: OnCancel) -> rules.Wanted:
     if line.is_once:
-        want = wanted_once(known, line.key[0])
-        end = None if line.gone_at is None else to_moment(line.gone_at)
+        want = rules.wanted_once(known, line.key[0])
+        end = None if line.gone_at is None else rules.to_moment(line.gone_at)
         return want._replace(ended_at=end, has_grace=end is None and want.has_grace)
-    return wanted(known, on_cancel) if line.gone_at is None else wanted_gone(known, line.gone_at, on_cancel)
+    return (
+        rules.wanted(known, on_cancel)
+        if line.gone_at is None
+        else rules.wanted_gone(known, line.gone_at, on_cancel)
+    )
 
 
 def _line_to_keep(line: Line, sold: SoldLine | None, order: str, held: Held) -> SoldLine:
@@ -237,7 +223,9 @@ def _made_before(made: Made, units: Collection[Unit]) -> Made:
     return made._replace(policies=tuple(policies.get(one.product_id, one) for one in made.policies))
 
 
-def _plan_line(found: Plan, line: Line, kept: SoldLine, held: Held, want: Wanted, *, is_needed: bool) -> None:
+def _plan_line(
+    found: Plan, line: Line, kept: SoldLine, held: Held, want: rules.Wanted, *, is_needed: bool
+) -> None:
     count, quantity = line.made.copies(line.line.quantity)
     free = sorted(held.of_line(kept), key=lambda one: one.place)
     ids = {one.id for one in line.made.policies}
@@ -254,7 +242,7 @@ def _plan_line(found: Plan, line: Line, kept: SoldLine, held: Held, want: Wanted
             numbers = [one.sold.number for one in held.of_line(kept) if one.sold.item == item]
             first = max(numbers, default=-1) + 1
             found.new.append(NewUnits(kept, item, first, count - len(chosen), aim))
-    found.aims.extend((one, Aim(Wanted(Status.DISABLED), is_over=True)) for one in free)
+    found.aims.extend((one, Aim(rules.Wanted(Status.DISABLED), is_over=True)) for one in free)
 
 
 def _may_have(unit: Unit, policy: Policy, ids: Collection[int]) -> bool:
@@ -270,7 +258,7 @@ def _may_have(unit: Unit, policy: Policy, ids: Collection[int]) -> bool:
 
 def terms_for(policy: Policy, quantity: int, *, has_grace: bool) -> Terms:
     """The terms of a license of this policy. Raises ``InvalidTerms`` for limits that no license can have."""
-    terms = multiply_terms(policy.terms, quantity)
+    terms = terms_rules.multiply_terms(policy.terms, quantity)
     return terms if has_grace else replace(terms, grace_days=0)
 
 
@@ -297,7 +285,7 @@ def decide(unit: Unit, license: License, aim: Aim, again: Again = Again.NO) -> D
     if wanted_at == sold.expires_at:
         return found
     expires_at = _decide_expiry(sold, license, wanted_at, is_forced=is_forced)
-    if isinstance(expires_at, Unset):
+    if isinstance(expires_at, rules.Unset):
         return Decided({}, sold, is_refused=True)
     changes = {**found.changes, "expires_at": expires_at}
     if expires_at == license.expires_at:
@@ -306,7 +294,7 @@ def decide(unit: Unit, license: License, aim: Aim, again: Again = Again.NO) -> D
     return found._replace(changes=changes, sold=now_sold, is_kept=expires_at != wanted_at)
 
 
-def _status_of(sold: SoldLicense, license: License, want: Wanted) -> dict[str, Any]:
+def _status_of(sold: SoldLicense, license: License, want: rules.Wanted) -> dict[str, Any]:
     is_same = want.status in (sold.status, license.status)
     return {} if is_same else {"status": int(want.status)}
 
@@ -335,8 +323,8 @@ def _decide_terms(unit: Unit, license: License, aim: Aim, again: Again) -> Decid
     changes = {name: value for name, value in changes.items() if getattr(license, name) != value}
     if not names:
         return Decided(changes, now_sold)
-    terms = select_terms(terms_for(source, quantity, has_grace=aim.wanted.has_grace), names)
-    written = write_by_rule(terms_of(license), license.rule_terms, terms, is_forced=is_forced)
+    terms = terms_rules.select_terms(terms_for(source, quantity, has_grace=aim.wanted.has_grace), names)
+    written = terms_rules.write_by_rule(terms_of(license), license.rule_terms, terms, is_forced=is_forced)
     return Decided(changes, now_sold, written, is_refused=bool(written.kept))
 
 
@@ -346,9 +334,9 @@ def _names_to_write(
     """The terms that a rule writes now: with another policy, all of them."""
     if is_other:
         return Terms.__struct_fields__
-    names = set(set_by_hand(license.rule_terms)) if is_again else set()
+    names = set(terms_rules.set_by_hand(license.rule_terms)) if is_again else set()
     if after.quantity != (license.quantity if before.policy_id is None else before.quantity):
-        names |= {*LIMITS}
+        names |= {*terms_rules.LIMITS}
     if after.has_grace != before.has_grace:
         names.add("grace_days")
     return tuple(sorted(names))
@@ -368,7 +356,7 @@ def _terms_expire_at(unit: Unit, license: License, aim: Aim) -> datetime | None:
 
 def _decide_expiry(
     sold: SoldLicense, license: License, want: datetime | None, *, is_forced: bool
-) -> datetime | Unset | None:
+) -> datetime | rules.Unset | None:
     """The expiry that the license gets; ``UNSET`` where that would undo what was done by hand."""
     # Where the shop has said none, the terms may have given one since.
     is_by_hand = sold.expires_at is not None and license.expires_at != sold.expires_at
@@ -376,5 +364,5 @@ def _decide_expiry(
         return want
     last, has, wants = (one or END_OF_TIME for one in (sold.expires_at, license.expires_at, want))
     if wants < last and has != wants:
-        return UNSET
+        return rules.UNSET
     return license.expires_at if has >= wants else want

@@ -21,32 +21,7 @@ from msgspec import field
 from msgspec.structs import replace
 
 from keywright.core.errors import ShopRefused, UnreadableEvent
-from keywright.provisioning.shops.model import (
-    Buyer,
-    Change,
-    Connection,
-    Lines,
-    Mode,
-    Nothing,
-    Renewal,
-    Sale,
-    SaleLine,
-    SaleState,
-    ShopEvent,
-    StateChange,
-    UnreadableOrder,
-)
-from keywright.provisioning.shops.reading import (
-    convert,
-    decode,
-    from_text,
-    period_end,
-    read_each,
-    read_metadata,
-    require_header,
-    require_signature,
-    sends_here,
-)
+from keywright.provisioning.shops import model, reading
 from keywright.provisioning.shops.shop_module import ApiAccess, ShopApi
 
 #: The states of orders that make licenses, unless the connection names others.
@@ -58,16 +33,16 @@ TOPICS = frozenset(
     }
 )
 _ORDER_STATES = {
-    "cancelled": SaleState.SUSPENDED,
-    "failed": SaleState.SUSPENDED,
-    "trash": SaleState.SUSPENDED,
-    "refunded": SaleState.REFUNDED,
+    "cancelled": model.SaleState.SUSPENDED,
+    "failed": model.SaleState.SUSPENDED,
+    "trash": model.SaleState.SUSPENDED,
+    "refunded": model.SaleState.REFUNDED,
 }
 _SUBSCRIPTION_STATES = {
-    "active": SaleState.ACTIVE,
-    "pending-cancel": SaleState.ACTIVE,
-    "cancelled": SaleState.ENDED,
-    "expired": SaleState.ENDED,
+    "active": model.SaleState.ACTIVE,
+    "pending-cancel": model.SaleState.ACTIVE,
+    "cancelled": model.SaleState.ENDED,
+    "expired": model.SaleState.ENDED,
 }
 #: The states of a subscription that does not go on.
 _OVER = frozenset({"cancelled", "expired", "switched"})
@@ -146,25 +121,25 @@ def is_ping(headers: Mapping[str, str], body: bytes) -> bool:
 def verify(headers: Mapping[str, str], body: bytes, secret: str, now: datetime) -> None:
     """``X-WC-Webhook-Signature: <base64>`` over the body; there is no time in it."""
     expected = base64.b64encode(hmac.digest(secret.encode(), body, "sha256")).decode()
-    require_signature(expected, [require_header(headers, "x-wc-webhook-signature").strip()])
+    reading.require_signature(expected, [reading.require_header(headers, "x-wc-webhook-signature").strip()])
 
 
-def read(headers: Mapping[str, str], body: bytes, connection: Connection) -> list[ShopEvent]:
+def read(headers: Mapping[str, str], body: bytes, connection: model.Connection) -> list[model.ShopEvent]:
     """See ``ShopModule``."""
-    found = decode(body, dict[str, Any])
-    is_test = connection.mode is Mode.TEST
+    found = reading.decode(body, dict[str, Any])
+    is_test = connection.mode is model.Mode.TEST
     if found.keys() == {"id"}:
         events = [_read_deletion(headers, found["id"], needs_api=connection.has_api_key)]
     elif "billing_period" in found:
-        events = [_read_subscription(convert(found, _Subscription))]
+        events = [_read_subscription(reading.convert(found, _Subscription))]
     elif "line_items" in found:
-        events = _read_order(convert(found, _Order), connection)
+        events = _read_order(reading.convert(found, _Order), connection)
     else:
         raise UnreadableEvent("the body is neither an order nor a subscription")
     return [replace(one, is_test=is_test) for one in events]
 
 
-def find_api(connection: Connection, api_key: str) -> ApiAccess | None:
+def find_api(connection: model.Connection, api_key: str) -> ApiAccess | None:
     """The key is ``ck_…:cs_…``, with the permission to read; the address is that of the site."""
     if connection.url is None:
         return None
@@ -172,36 +147,38 @@ def find_api(connection: Connection, api_key: str) -> ApiAccess | None:
     return ApiAccess(connection.url, {"Authorization": f"Basic {credentials}"})
 
 
-def complete(event: ShopEvent, api: ShopApi) -> ShopEvent:
+def complete(event: model.ShopEvent, api: ShopApi) -> model.ShopEvent:
     """The first order of the subscription that an order renews or switches, and the end of the time paid; the
     lines of a subscription; of an order that was deleted, whether it is gone.
     """
-    if isinstance(event.change, StateChange) and event.change.order is not None:
+    if isinstance(event.change, model.StateChange) and event.change.order is not None:
         is_gone = _is_gone(api, event.change.order)
-        change: Change = event.change if is_gone else Nothing("the order is still there")
+        change: model.Change = event.change if is_gone else model.Nothing("the order is still there")
         return replace(event, change=change, needs_api=False)
-    found = convert(api.get(f"/wp-json/wc/v3/subscriptions/{event.lookup}"), _Subscription)
+    found = reading.convert(api.get(f"/wp-json/wc/v3/subscriptions/{event.lookup}"), _Subscription)
     first_order, until = str(found.parent_id), found.next_payment_date_gmt or found.end_date_gmt
     change = event.change
-    if isinstance(change, StateChange):
+    if isinstance(change, model.StateChange):
         change = replace(change, subscription=first_order)
-    elif isinstance(change, Lines):
+    elif isinstance(change, model.Lines):
         change = replace(change, lines=tuple(map(_line_of, found.line_items)), is_asked=True)
-    elif isinstance(change, Renewal) and change.is_change:
+    elif isinstance(change, model.Renewal) and change.is_change:
         change = replace(change, subscription=first_order)
-    elif isinstance(change, Renewal) and until and change.until is not None:
+    elif isinstance(change, model.Renewal) and until and change.until is not None:
         # Until the shop is asked, it is when the order was paid.
-        end = period_end(from_text(until), change.until, found.billing_period, found.billing_interval)
+        end = reading.period_end(
+            reading.from_text(until), change.until, found.billing_period, found.billing_interval
+        )
         change = replace(change, subscription=first_order, until=end)
-    elif isinstance(change, Renewal):
-        change = Nothing("the subscription has no end")
+    elif isinstance(change, model.Renewal):
+        change = model.Nothing("the subscription has no end")
     return replace(event, change=change, needs_api=False)
 
 
 def _is_gone(api: ShopApi, order: str) -> bool:
     """Whether the shop has no such order, or has it in the trash."""
     try:
-        return convert(api.get(f"/wp-json/wc/v3/orders/{order}"), _Status).status == "trash"
+        return reading.convert(api.get(f"/wp-json/wc/v3/orders/{order}"), _Status).status == "trash"
     except ShopRefused as refused:
         if not refused.reason.startswith("404 "):
             raise
@@ -209,15 +186,15 @@ def _is_gone(api: ShopApi, order: str) -> bool:
 
 
 def list_orders(
-    api: ShopApi, connection: Connection, since: datetime
-) -> Iterator[ShopEvent | UnreadableOrder]:
+    api: ShopApi, connection: model.Connection, since: datetime
+) -> Iterator[model.ShopEvent | model.UnreadableOrder]:
     """The orders and the subscriptions that changed since then, each in the order of their numbers.
 
     WooCommerce sends an event once: what did not arrive is found so.
     """
-    yield from read_each(_list(api, "orders", _since(since)), lambda body: read({}, body, connection))
+    yield from reading.read_each(_list(api, "orders", _since(since)), lambda body: read({}, body, connection))
     try:
-        yield from read_each(
+        yield from reading.read_each(
             _list(api, "subscriptions", _since(since)), lambda body: read({}, body, connection)
         )
     except ShopRefused:
@@ -233,33 +210,39 @@ def _list(api: ShopApi, what: str, which: dict[str, str | int]) -> Iterator[dict
     # In the order of numbers, what changes meanwhile moves nothing out of the pages to come.
     question: dict[str, str | int] = which | {"orderby": "id", "order": "asc", "per_page": _PAGE}
     for number in range(1, _MAX_PAGES + 1):
-        page = convert(api.get(f"/wp-json/wc/v3/{what}", question | {"page": number}), list[dict[str, Any]])
+        page = reading.convert(
+            api.get(f"/wp-json/wc/v3/{what}", question | {"page": number}), list[dict[str, Any]]
+        )
         if not page:
             # A site may give shorter pages than it was asked for: only an empty one is the last.
             return
         yield from page
 
 
-def _read_deletion(headers: Mapping[str, str], number: object, *, needs_api: bool) -> ShopEvent:
+def _read_deletion(headers: Mapping[str, str], number: object, *, needs_api: bool) -> model.ShopEvent:
     """The topic is not signed, and users have numbers of their own: with an API key, the shop is asked
     whether the order is gone. An order can go to the trash, come back, and go again: the ID of the delivery
     tells one from the other.
     """
-    topic, order = headers.get("x-wc-webhook-topic", ""), str(convert(number, int))
+    topic, order = headers.get("x-wc-webhook-topic", ""), str(reading.convert(number, int))
     is_order = topic == "order.deleted"
-    change = StateChange(state=SaleState.SUSPENDED, order=order) if is_order else Nothing("no order")
+    change = (
+        model.StateChange(state=model.SaleState.SUSPENDED, order=order)
+        if is_order
+        else model.Nothing("no order")
+    )
     delivery = headers.get("x-wc-webhook-delivery-id", "")[:64]
     event_id = "/".join(filter(None, ("deleted", order, delivery)))
     name, needs_api = topic[:60] or "deleted", needs_api and is_order
-    return ShopEvent(id=event_id, name=name, at=None, change=change, needs_api=needs_api)
+    return model.ShopEvent(id=event_id, name=name, at=None, change=change, needs_api=needs_api)
 
 
-def _read_order(order: _Order, connection: Connection) -> list[ShopEvent]:
+def _read_order(order: _Order, connection: model.Connection) -> list[model.ShopEvent]:
     number = str(order.id)
-    event = ShopEvent(
+    event = model.ShopEvent(
         id=f"orders/{number}/{order.status}/{order.date_modified_gmt}",
         name=f"order {order.status}"[:60],
-        at=from_text(order.date_modified_gmt),
+        at=reading.from_text(order.date_modified_gmt),
     )
     is_paid = order.status in (connection.paid_states or PAID_STATES)
     switched, renewed = (order.find_subscription(one) for one in (_SWITCH, _RENEWAL))
@@ -267,10 +250,10 @@ def _read_order(order: _Order, connection: Connection) -> list[ShopEvent]:
         return [_read_renewal(event, order, renewed, connection, is_paid=is_paid)]
     if switched is not None and is_paid:
         return _read_switch(event, order, switched)
-    change: Change = Nothing(f"the order is {order.status[:40]}")
+    change: model.Change = model.Nothing(f"the order is {order.status[:40]}")
     if is_paid:
         lines = tuple(map(_line_of, order.line_items))
-        change = Sale(
+        change = model.Sale(
             order=number,
             lines=lines,
             buyer=_buyer_of(order),
@@ -278,53 +261,55 @@ def _read_order(order: _Order, connection: Connection) -> list[ShopEvent]:
             metadata=_metadata_of(order),
         )
     elif order.status in _ORDER_STATES:
-        change = StateChange(state=_ORDER_STATES[order.status], order=number)
+        change = model.StateChange(state=_ORDER_STATES[order.status], order=number)
     return [replace(event, change=change)]
 
 
 def _read_renewal(
-    event: ShopEvent, order: _Order, subscription: str, connection: Connection, *, is_paid: bool
-) -> ShopEvent:
+    event: model.ShopEvent, order: _Order, subscription: str, connection: model.Connection, *, is_paid: bool
+) -> model.ShopEvent:
     if not connection.has_api_key:
         # The webhook for subscriptions says until when.
-        return replace(event, change=Nothing("the API key of the shop is missing"))
+        return replace(event, change=model.Nothing("the API key of the shop is missing"))
     paid_at = order.date_paid_gmt or order.date_created_gmt or order.date_modified_gmt
     lines = tuple(map(_line_of, order.line_items))
-    change: Change = StateChange(state=SaleState.GRACE, subscription=subscription)
+    change: model.Change = model.StateChange(state=model.SaleState.GRACE, subscription=subscription)
     if is_paid:
-        change = Renewal(
-            subscription=subscription, until=from_text(paid_at), order=str(order.id), lines=lines
+        change = model.Renewal(
+            subscription=subscription, until=reading.from_text(paid_at), order=str(order.id), lines=lines
         )
     return replace(event, change=change, needs_api=True, lookup=subscription)
 
 
-def _read_switch(event: ShopEvent, order: _Order, subscription: str) -> list[ShopEvent]:
+def _read_switch(event: model.ShopEvent, order: _Order, subscription: str) -> list[model.ShopEvent]:
     """An order that switches sells nothing: the subscription, or the one that goes on in its place, lists the
     lines. What was bought beside that is a sale.
     """
     number = str(order.id)
-    change = Renewal(subscription=subscription, until=None, order=number, is_change=True)
+    change = model.Renewal(subscription=subscription, until=None, order=number, is_change=True)
     switched = [one for one in order.line_items if one.is_switched]
     others = [one for one in order.line_items if not one.is_switched] if switched else []
     events = [replace(event, change=change, needs_api=True, lookup=subscription)]
     if others:
         lines = tuple(map(_line_of, others))
-        sale = Sale(order=f"{number}/sold", lines=lines, buyer=_buyer_of(order), metadata=_metadata_of(order))
+        sale = model.Sale(
+            order=f"{number}/sold", lines=lines, buyer=_buyer_of(order), metadata=_metadata_of(order)
+        )
         events.append(replace(event, id=f"{event.id}/sold", change=sale))
     return events
 
 
 def _metadata_of(order: _Order) -> dict[str, Any]:
-    return read_metadata({one.key: one.value for one in order.meta_data})
+    return reading.read_metadata({one.key: one.value for one in order.meta_data})
 
 
-def _line_of(line: _Line) -> SaleLine:
+def _line_of(line: _Line) -> model.SaleLine:
     if line.quantity != int(line.quantity):
         raise UnreadableEvent("a quantity is no whole number")
     refs = [str(one) for one in (line.variation_id, line.product_id) if one]
     refs += [line.sku] if line.sku else []
-    found = read_metadata({one.key: one.value for one in line.meta_data}).get("license_ref")
-    return SaleLine(
+    found = reading.read_metadata({one.key: one.value for one in line.meta_data}).get("license_ref")
+    return model.SaleLine(
         str(line.id),
         tuple(refs),
         int(line.quantity),
@@ -333,49 +318,49 @@ def _line_of(line: _Line) -> SaleLine:
     )
 
 
-def _buyer_of(order: _Order) -> Buyer | None:
+def _buyer_of(order: _Order) -> model.Buyer | None:
     billing = order.billing
     name = f"{billing.first_name} {billing.last_name}".strip()
-    return Buyer(billing.email, name or None) if billing.email else None
+    return model.Buyer(billing.email, name or None) if billing.email else None
 
 
-def _read_subscription(found: _Subscription) -> ShopEvent:
+def _read_subscription(found: _Subscription) -> model.ShopEvent:
     first_order, state = str(found.parent_id), _SUBSCRIPTION_STATES.get(found.status)
-    change: Change = Nothing(f"the subscription is {found.status[:40]}")
+    change: model.Change = model.Nothing(f"the subscription is {found.status[:40]}")
     lines, until = tuple(map(_line_of, found.line_items)), found.next_payment_date_gmt
-    listed = Lines(subscription=first_order, lines=lines, part=str(found.id), state=state)
+    listed = model.Lines(subscription=first_order, lines=lines, part=str(found.id), state=state)
     if found.parent_id == 0:
-        change = Nothing("the subscription has no order")
+        change = model.Nothing("the subscription has no order")
     elif found.status == "active" and until:
-        change = replace(listed, state=None, until=from_text(until))
+        change = replace(listed, state=None, until=reading.from_text(until))
     elif not lines and found.status in _OVER:
         # Another subscription goes on with its lines: it was switched.
         change = replace(listed, state=None)
     elif state is not None:
         change = listed
-    return ShopEvent(
+    return model.ShopEvent(
         id=f"subscriptions/{found.id}/{found.status}/{found.date_modified_gmt}",
         name=f"subscription {found.status}"[:60],
-        at=from_text(found.date_modified_gmt),
+        at=reading.from_text(found.date_modified_gmt),
         change=change,
         lookup=str(found.id),
     )
 
 
-def list_running(api: ShopApi, connection: Connection) -> Iterator[ShopEvent]:
+def list_running(api: ShopApi, connection: model.Connection) -> Iterator[model.ShopEvent]:
     """None without WooCommerce Subscriptions."""
     try:
         for one in _list(api, "subscriptions", {"status": "active"}):
-            found = _read_subscription(convert(one, _Subscription))
-            yield replace(found, is_test=connection.mode is Mode.TEST)
+            found = _read_subscription(reading.convert(one, _Subscription))
+            yield replace(found, is_test=connection.mode is model.Mode.TEST)
     except ShopRefused:
         return
 
 
-def list_topics(api: ShopApi, connection: Connection) -> frozenset[str] | None:
+def list_topics(api: ShopApi, connection: model.Connection) -> frozenset[str] | None:
     """Without WooCommerce Subscriptions, its topics count as asked for: there are none."""
-    found = convert(api.get("/wp-json/wc/v3/webhooks", {"per_page": _PAGE}), list[dict[str, Any]])
-    own = [one for one in found if sends_here(one.get("delivery_url"), connection)]
+    found = reading.convert(api.get("/wp-json/wc/v3/webhooks", {"per_page": _PAGE}), list[dict[str, Any]])
+    own = [one for one in found if reading.sends_here(one.get("delivery_url"), connection)]
     topics = {str(one.get("topic")) for one in own if one.get("status") == "active"}
     try:
         api.get("/wp-json/wc/v3/subscriptions", {"per_page": _PAGE, "page": 1})

@@ -8,18 +8,10 @@ from keywright.background.mailer import mail_settings_of
 from keywright.core.errors import NoSuchAddress
 from keywright.db.transaction import ReadTransaction
 from keywright.delivery.mail import letters, store
+from keywright.delivery.mail import model as mail_model
 from keywright.delivery.mail.defaults import CODES, Source, built_in, choose_language
 from keywright.delivery.mail.html import LOGO
 from keywright.delivery.mail.message import Composed, render_source
-from keywright.delivery.mail.model import (
-    EVERY_PRODUCT,
-    DecideHeld,
-    DeleteTemplate,
-    OwnTemplate,
-    QueueSample,
-    SaveTemplate,
-    SendAgain,
-)
 from keywright.delivery.mail.sandbox import MAX_SOURCE, BadTemplate
 from keywright.events.model import MailState, MailTemplate
 from keywright.http.admin.name_suggestions import read_number
@@ -121,7 +113,7 @@ class Mails(Section):
     def send_again(self, request: PageRequest) -> Response:
         """Send a mail once more."""
         number = require_id(request.path_params["id"])
-        request.change(SendAgain(context=request.context, mail_id=number))
+        request.change(mail_model.SendAgain(context=request.context, mail_id=number))
         customer_id = parse_number(request.form.get("customer", ""))
         back = self.path if customer_id is None else f"/customers/{customer_id}"
         return request.redirect(back, _("The mail is queued again."))
@@ -131,7 +123,7 @@ class Mails(Section):
         """Send or drop the mails that a restored backup contained."""
         is_sent, decided = request.form.get("decision") == "send", 0
         while True:
-            step = request.change(DecideHeld(context=request.context, is_sent=is_sent))
+            step = request.change(mail_model.DecideHeld(context=request.context, is_sent=is_sent))
             decided += step.decided
             if step.is_complete:
                 break
@@ -204,7 +196,7 @@ class MailTemplates(Section):
             if composed is not None and request.form.get("do") == "html":
                 return _preview_page(composed, request.ask(find_brand))
             if composed is not None and request.form.get("do") != "preview":
-                save = SaveTemplate(context=request.context, **place._asdict(), **source._asdict())
+                save = mail_model.SaveTemplate(context=request.context, **place._asdict(), **source._asdict())
                 request.change(save)
                 return request.redirect(place.path, _("The template is saved."))
         else:
@@ -230,7 +222,7 @@ class MailTemplates(Section):
         if request.user.email is None:
             message = _("Set your e-mail address under “My account” first.")
             return request.redirect(place.path, message, is_error=True)
-        sample = QueueSample(
+        sample = mail_model.QueueSample(
             context=request.context,
             user_id=request.user.id,
             template=place.name,
@@ -246,7 +238,7 @@ class MailTemplates(Section):
     def delete(self, request: PageRequest) -> Response:
         """Use the built-in template again."""
         place = _place_of(request)
-        request.change(DeleteTemplate(context=request.context, **place._asdict()))
+        request.change(mail_model.DeleteTemplate(context=request.context, **place._asdict()))
         return request.redirect(place.path, _("The built-in template is used again."))
 
     def _compose(
@@ -286,13 +278,13 @@ def _place_of(request: PageRequest) -> _Place:
     """The template in the address. Raises ``NoSuchAddress``."""
     name = next((one for one in MailTemplate if one == request.path_params["name"]), None)
     language = request.query.get("language", CODES[0])
-    product_id = parse_number(request.query.get("product", "")) or EVERY_PRODUCT
+    product_id = parse_number(request.query.get("product", "")) or mail_model.EVERY_PRODUCT
     if name is None or language not in CODES:
         raise NoSuchAddress
     return _Place(name, product_id, language)
 
 
-def _find_own(tx: ReadTransaction, place: _Place) -> OwnTemplate | None:
+def _find_own(tx: ReadTransaction, place: _Place) -> mail_model.OwnTemplate | None:
     own = store.find_template(tx, place.name, place.product_id, place.language)
     return own if own is not None and own.product_id == place.product_id else None
 

@@ -13,18 +13,8 @@ from starlette.responses import Response
 from keywright.core import parsing
 from keywright.core.errors import InvalidParameters, PolicyArchived, PolicyTooWeak, Refusal
 from keywright.core.nouns import list_members
+from keywright.http.admin import terms_form
 from keywright.http.admin.name_suggestions import number_parser, suggest, suggest_names, write_number
-from keywright.http.admin.terms_form import (
-    BEGINNINGS,
-    DEFAULT_BEGINNING,
-    find_changed,
-    list_features,
-    read_terms,
-    terms_patch,
-    texts_from,
-    translate_choices,
-    write_terms,
-)
 from keywright.http.admin.undo import explain_undo, fields_of, read_past, refuse_undo, to_undo, undo_form
 from keywright.http.pages import formats
 from keywright.http.pages.error_messages import explain, message_for
@@ -42,20 +32,14 @@ from keywright.licensing.licenses import keys
 from keywright.licensing.licenses.model import Status, parse_status
 from keywright.licensing.terms.model import Terms
 from keywright.provisioning.policies import handlers as generating
+from keywright.provisioning.policies import model as policy_model
 from keywright.provisioning.policies import rules
 from keywright.provisioning.policies import store as policy_store
-from keywright.provisioning.policies.model import (
-    CreatePolicy,
-    DeletePolicy,
-    NewKeyFormat,
-    Policy,
-    UpdatePolicy,
-)
 from keywright.provisioning.products import NameKind
 from keywright.provisioning.store import names_of
 
 _EXAMPLES = 5
-_MEMBERS = {one.name: one for one in list_members(NewKeyFormat)}
+_MEMBERS = {one.name: one for one in list_members(policy_model.NewKeyFormat)}
 #: From this many bits, keys are called very good.
 _VERY_GOOD_BITS = 128.0
 #: The values of a new policy: keys of 150 bits.
@@ -121,9 +105,9 @@ class Policies(Section):
         form = _Form.read(request, None)
         if not form.can_save:
             return form.render(request, None)
-        command = CreatePolicy(
+        command = policy_model.CreatePolicy(
             context=request.context,
-            terms=terms_patch(Terms(), form.terms),
+            terms=terms_form.terms_patch(Terms(), form.terms),
             is_weak_allowed=form.is_weak_allowed,
             **form.values,
         )
@@ -138,10 +122,10 @@ class Policies(Section):
         if not form.can_save:
             return form.render(request, policy)
         changes = {name: value for name, value in form.values.items() if value != getattr(policy, name)}
-        terms = terms_patch(policy.terms, form.terms)
+        terms = terms_form.terms_patch(policy.terms, form.terms)
         if not changes and not terms:
             return request.redirect("/policies", _("The policy %(name)s is unchanged.", name=policy.name))
-        change = UpdatePolicy(
+        change = policy_model.UpdatePolicy(
             context=request.context,
             policy_id=policy.id,
             changes=changes,
@@ -165,7 +149,7 @@ class Policies(Section):
         policy = _get(request)
         undo = undo_form(request, f"/policies/{policy.id}", fields_of(policy), None)
         if request.is_post:
-            request.change(DeletePolicy(context=request.context, policy_id=policy.id))
+            request.change(policy_model.DeletePolicy(context=request.context, policy_id=policy.id))
             return request.redirect("/policies", _("The policy %(name)s is deleted.", name=policy.name), undo)
         return request.confirm(
             _("Delete the policy %(name)s?", name=policy.name),
@@ -229,7 +213,7 @@ class Policies(Section):
 def _set_archived(request: PageRequest, *, is_archived: bool) -> Response:
     policy = _get(request)
     # Its keys are as strong as they were.
-    change = UpdatePolicy(
+    change = policy_model.UpdatePolicy(
         context=request.context, policy_id=policy.id, is_archived=is_archived, is_weak_allowed=True
     )
     request.change(change)
@@ -242,13 +226,13 @@ def _set_archived(request: PageRequest, *, is_archived: bool) -> Response:
     return request.redirect("/policies", message, undo)
 
 
-def make_sample(policy: Policy, *, amount: int) -> Sample:
+def make_sample(policy: policy_model.Policy, *, amount: int) -> Sample:
     """Example keys of a policy, and their strength."""
     keys = tuple(rules.generate_key(policy) for _one in range(amount))
     return Sample(keys, measure_strength(policy))
 
 
-def measure_strength(policy: Policy) -> Strength:
+def measure_strength(policy: policy_model.Policy) -> Strength:
     """The strength of a policy's keys against guessing."""
     bits = rules.entropy_bits(policy.charset, policy.chunks, policy.chunk_length)
     if bits < rules.MIN_ENTROPY_BITS:
@@ -256,7 +240,7 @@ def measure_strength(policy: Policy) -> Strength:
     return Strength(bits, N_("good") if bits < _VERY_GOOD_BITS else N_("very good"), "good")
 
 
-def _get(request: PageRequest) -> Policy:
+def _get(request: PageRequest) -> policy_model.Policy:
     """The policy in the address. Raises ``UnknownPolicy``."""
     number = require_id(request.path_params["id"])
     return request.ask(lambda tx: generating.get_policy(tx, number))
@@ -273,14 +257,14 @@ class _Form(NamedTuple):
     can_save: bool
 
     @classmethod
-    def read(cls, request: PageRequest, policy: Policy | None) -> "_Form":
+    def read(cls, request: PageRequest, policy: policy_model.Policy | None) -> "_Form":
         """Read what was sent, or else what the policy has; None is a new one."""
         inputs = Inputs(request.form)
         if request.is_post:
             values = _read_values(request, inputs)
             kept = () if policy is None else policy.terms.entitlements
-            features = request.ask(lambda tx: list_features(tx, values["product_id"], kept))
-            terms = read_terms(inputs, request.form, features)
+            features = request.ask(lambda tx: terms_form.list_features(tx, values["product_id"], kept))
+            terms = terms_form.read_terms(inputs, request.form, features)
         elif policy is None:
             values, terms = _begin(request)
         else:
@@ -293,17 +277,19 @@ class _Form(NamedTuple):
         """Whether the user allows keys that could be guessed."""
         return self.inputs.is_checked("is_weak_allowed")
 
-    def render(self, request: PageRequest, policy: Policy | None) -> Response:
+    def render(self, request: PageRequest, policy: policy_model.Policy | None) -> Response:
         """The page with the form."""
-        values: dict[str, Any] = self.values | write_terms(self.terms)
+        values: dict[str, Any] = self.values | terms_form.write_terms(self.terms)
         number, names = self.values["product_id"], request.ask(lambda tx: suggest(tx, NameKind.PRODUCT))
         if request.is_post:
-            values = {name: request.form.raw(name) for name in self.values} | texts_from(request.form)
+            values = {name: request.form.raw(name) for name in self.values} | terms_form.texts_from(
+                request.form
+            )
         elif not names:
             values["product_id"] = request.ask(lambda tx: write_number(tx, NameKind.PRODUCT, number))
         if number is not None and names:
             names, values["product_id"] = {number: str(number), **names}, number
-        changed = find_changed(values, self.inputs.errors)
+        changed = terms_form.find_changed(values, self.inputs.errors)
         changed |= {name for name, usual in _DEFAULTS.items() if str(values[name]) != str(usual)}
         kept = () if policy is None else policy.terms.entitlements
         return request.render(
@@ -314,9 +300,9 @@ class _Form(NamedTuple):
             errors=self.inputs.errors,
             sample=self.sample,
             charsets=CHARSETS,
-            choices=translate_choices(),
+            choices=terms_form.translate_choices(),
             changed=changed,
-            features=request.ask(lambda tx: list_features(tx, number, kept)),
+            features=request.ask(lambda tx: terms_form.list_features(tx, number, kept)),
             product=names.get(number) if number is not None else None,
             products=[("", _("no product")), *names.items()] if names else None,
             beginnings=_list_beginnings(request) if policy is None and not request.is_post else (),
@@ -333,7 +319,9 @@ def _begin(request: PageRequest) -> tuple[dict[str, Any], Terms]:
 
 
 def _beginning(request: PageRequest) -> tuple[str, str, Terms]:
-    return BEGINNINGS.get(request.query.get("begin", ""), BEGINNINGS[DEFAULT_BEGINNING])
+    return terms_form.BEGINNINGS.get(
+        request.query.get("begin", ""), terms_form.BEGINNINGS[terms_form.DEFAULT_BEGINNING]
+    )
 
 
 def _list_beginnings(request: PageRequest) -> list[tuple[str, str, str, bool]]:
@@ -341,7 +329,7 @@ def _list_beginnings(request: PageRequest) -> list[tuple[str, str, str, bool]]:
     product, chosen = parse_number(request.query.get("product_id", "")), _beginning(request)
     return [
         (_(one[0]), _(one[1]), url("/policies/new", begin=name, product_id=product), one == chosen)
-        for name, one in BEGINNINGS.items()
+        for name, one in terms_form.BEGINNINGS.items()
     ]
 
 
@@ -364,7 +352,9 @@ def _try_recipe(inputs: Inputs, values: dict[str, Any], now: datetime) -> Sample
     """Example keys for these values, however weak; None, with messages in the errors, if they make none."""
     if inputs.errors.keys() & _KEY_FORMAT:
         return None
-    recipe = Policy(**values, id=0, created_at=now, created_by=None, updated_at=now, updated_by=None)
+    recipe = policy_model.Policy(
+        **values, id=0, created_at=now, created_by=None, updated_at=now, updated_by=None
+    )
     try:
         generating.require_sound(recipe, is_weak_allowed=True)
     except InvalidParameters as error:
@@ -386,7 +376,7 @@ def _can_save(request: PageRequest, inputs: Inputs, sample: Sample | None) -> bo
     return not inputs.errors
 
 
-def _read_order(request: PageRequest, inputs: Inputs, policy: Policy) -> Generate:
+def _read_order(request: PageRequest, inputs: Inputs, policy: policy_model.Policy) -> Generate:
     claimable = inputs.is_checked("claimable")
     return Generate(
         policy_id=policy.id,

@@ -9,19 +9,11 @@ from starlette.responses import Response
 from keywright.core import crypto
 from keywright.core.command import Command
 from keywright.core.errors import LicenseKeyTaken, NothingToChange, Refusal, UnknownLicense
+from keywright.http.admin import terms_form
 from keywright.http.admin.event_views import reader_zone
 from keywright.http.admin.name_suggestions import suggest_names
 from keywright.http.admin.sections.licenses import forms
 from keywright.http.admin.sections.licenses.forms import get_details, get_license, keeps_deleted, undo_path
-from keywright.http.admin.terms_form import (
-    find_changed,
-    list_features,
-    read_terms,
-    terms_patch,
-    texts_from,
-    translate_choices,
-    write_terms,
-)
 from keywright.http.admin.undo import read_past, undo_form
 from keywright.http.pages.error_messages import explain, message_for
 from keywright.http.pages.formats import N_, _, ngettext, write_moment, write_number
@@ -321,28 +313,28 @@ class LicenseTerms:
             back = f"/licenses/{license.id}"
             return request.redirect(back, _("The policy is changed."), undo_path(request, license.id))
         kept = {*before.entitlements, *(() if policy is None else policy.terms.entitlements)}
-        features = request.ask(lambda tx: list_features(tx, license.product_id, sorted(kept)))
+        features = request.ask(lambda tx: terms_form.list_features(tx, license.product_id, sorted(kept)))
         if request.is_post:
-            terms = read_terms(inputs, request.form, features)
+            terms = terms_form.read_terms(inputs, request.form, features)
             back = f"/licenses/{license.id}"
             if not inputs.errors:
-                patch = terms_patch(before, terms)
+                patch = terms_form.terms_patch(before, terms)
                 if not patch:
                     return request.redirect(back, _("Nothing was changed."))
                 request.change(UpdateLicense(context=request.context, license=license.id, terms=patch))
                 return request.redirect(back, _("The terms are changed."), undo_path(request, license.id))
-        values = write_terms(terms)
+        values = terms_form.write_terms(terms)
         if inputs.errors:
-            values = texts_from(request.form)
+            values = terms_form.texts_from(request.form)
         return request.render(
             "licenses/terms.html",
             license=license,
             policies=policies,
             policy=policy,
             values=values,
-            changed=find_changed(values, inputs.errors),
+            changed=terms_form.find_changed(values, inputs.errors),
             features=features,
-            choices=translate_choices(),
+            choices=terms_form.translate_choices(),
             kept=sorted(set_by_hand(license.rule_terms)),
             errors=inputs.errors,
         )
