@@ -1,6 +1,7 @@
 """Hold every promise to its word: ``python -m proofs``."""
 
 import signal
+from functools import partial
 from types import FrameType
 from typing import Annotated, NoReturn
 
@@ -11,6 +12,7 @@ from rich.table import Table
 
 from proofs import page, results
 from proofs.promises import PROMISES, Promise
+from proofs.reach import find_changes, find_commit
 from proofs.run import run
 
 _HELP = (
@@ -39,7 +41,8 @@ def prove(
     *,
     only: Annotated[str | None, typer.Option(metavar="R1,…", help="Only these promises.")] = None,
     part: Annotated[
-        float, typer.Option(metavar="P", min=0.0001, max=1.0, help="This part of each long form; 1 is all.")
+        float,
+        typer.Option(metavar="P", min=0.0001, max=1.0, help="This part of each; parts add up to 1, all."),
     ] = 1.0,
     is_page_only: Annotated[
         bool, typer.Option("--page", help="Run nothing; write the page from the results that are there.")
@@ -49,18 +52,33 @@ def prove(
     chosen = _chosen(only)
     for promise in [] if is_page_only else chosen:
         _say(f"{promise.sign}: {promise.title}")
-        results.save(run(promise, part, _say))
-        page.write(results.load())
+        results.add(run(promise, part, _say), partial(_counts, promise))
+        _write_page()
+    _write_page()
     found = results.load()
-    page.write(found)
     _show(chosen, found)
     if not all(found[one.sign].is_kept for one in chosen if one.sign in found):
         raise typer.Exit(1)
 
 
+def _counts(promise: Promise, earlier: results.Run) -> bool:
+    """Whether an earlier run adds to one of today's code: it ran through the same."""
+    return find_changes(promise, earlier.commit).changed == 0
+
+
+def _write_page() -> None:
+    """Write the page, after counting what has changed since the last runs."""
+    found = results.load()
+    run_once = [one for one in PROMISES if one.sign in found]
+    since = {one.sign: find_changes(one, found[one.sign].runs[-1].commit) for one in run_once}
+    compared = results.Compared(find_commit().rstrip("+"), since)
+    results.write(results.FOLDER / "since.json", compared)
+    page.write(results.load())
+
+
 def _show(chosen: list[Promise], found: dict[str, results.Result]) -> None:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("", "promise", "wanted", "last long run", "of it"):
+    for name in ("", "promise", "wanted", "long runs", "of it"):
         table.add_column(name, overflow="fold")
     for one in chosen:
         result = found.get(one.sign)

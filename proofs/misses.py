@@ -33,11 +33,11 @@ Reasons = Mapping[Name, str]
 
 def find_misses(promise: Promise, result: Result) -> Iterator[Miss]:
     """Yield each figure above its bound; controls have no bounds."""
-    for record in result.records:
+    for run, record in ((one, record) for one in result.runs for record in one.records):
         for figure, value in {} if record.is_control else record.figures.items():
             highest = promise.bound_of(figure, record.part)
             if highest is not None and value > highest:
-                yield Miss(Name(promise.sign, record.part, figure, result.commit), value, highest)
+                yield Miss(Name(promise.sign, record.part, figure, run.commit), value, highest)
 
 
 def load_reasons(file: Path = FILE) -> Reasons:

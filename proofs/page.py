@@ -7,8 +7,8 @@ from pathlib import Path
 from benchmarks.machine import Machine
 from proofs.misses import Miss, Reasons, find_misses, load_reasons
 from proofs.promises import PROMISES, Promise
-from proofs.results import Record, Result
-from proofs.run import ROOT
+from proofs.reach import ROOT
+from proofs.results import Record, Result, compared
 
 PAGE = ROOT / "docs" / "explanation" / "never-wrong.md"
 _NAMES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
@@ -29,6 +29,10 @@ must be found; the control is a test, too. Every test of a fault ends with the c
 **How to read the figures.** Where several runs are shown as one, counts are added up; of times and sizes, the
 highest is shown. A percentage after the figures is the share of the long form that was run: a shorter run
 is weaker evidence. A figure above what is promised is **marked**, with the reason as far as it is known.
+Runs add up only where none of the files that they run through has changed in between. **Older code** marks
+a row where some have changed after its last run, up to commit {commit}: its figures speak of that code, not
+of today's. Which files a promise runs through is found from the imports of its tests; where these start a
+server, all that the program imports counts.
 """
 _HOW = """\
 ## Run it yourself
@@ -36,36 +40,54 @@ _HOW = """\
 ```text
 make prove                           every promise in its long form: plan a night
 make prove ARGS="--only R3,R4"       some of them
-make prove ARGS="--part 0.1"         a tenth of each
+make prove ARGS="--part 0.1"         a tenth of each; ten such runs make a whole
+make prove ARGS=--page               run nothing; count what has changed since, and write this page
 ```
 
 `make prove` keeps its results in `proofs/results` and writes this page from them. A test compares the two.
+Each run draws anew, and prints its seed. A run that failed stays until the code that it ran through changes.
 """
 
 
-def page(results: dict[str, Result], reasons: Reasons) -> str:
-    """The whole page."""
-    sections = [_INTRODUCTION, _summary(results)]
+def page(results: dict[str, Result], reasons: Reasons, commit: str) -> str:
+    """The whole page; the changes since were counted at this commit."""
+    sections = [_INTRODUCTION.replace("{commit}", commit), _summary(results)]
     sections += [section(promise, results.get(promise.sign), reasons) for promise in PROMISES]
     return "\n".join([*sections, _HOW])
 
 
 def write(results: dict[str, Result], file: Path = PAGE) -> None:
     """Write the page."""
-    file.write_text(page(results, load_reasons()), encoding="utf-8")
+    text = page(results, load_reasons(), compared().commit)
+    file.write_text(text, encoding="utf-8")
 
 
 def _summary(results: dict[str, Result]) -> str:
-    lines = ["| | promise | wanted | last long run |", "|---|---|---|---|"]
+    lines = ["| | promise | wanted | long runs | when |", "|---|---|---|---|---|"]
     for promise in PROMISES:
         result = results.get(promise.sign)
         link = f"[{promise.sign}](#{promise.anchor})"
-        lines.append(f"| {link} | {promise.title} | {promise.target} | {reached(promise, result)} |")
+        lines.append(
+            f"| {link} | {promise.title} | {promise.target} | {reached(promise, result)} | {_when(result)} |"
+        )
     return "\n".join([*lines, ""])
 
 
+def _when(result: Result | None) -> str:
+    if result is None:
+        return ""
+    times = f"{result.days}, {_duration(result)}, {result.commits}"
+    return times if result.is_of_this_code else f"{times}; **older code**: {_since(result)}"
+
+
+def _since(result: Result) -> str:
+    if result.since is None or result.since.changed is None:
+        return "what has changed since is not known"
+    return f"{result.since.changed:,} of {result.since.files:,} files changed since"
+
+
 def reached(promise: Promise, result: Result | None) -> str:
-    """The most important figures of the last long run, in a line."""
+    """The most important figures of the runs, in a line."""
     if result is None:
         return "not run yet"
     parts = [f"{_name(one.part)}: {_headline(promise, one)}" for one in result.records]
@@ -161,11 +183,15 @@ def _controls(result: Result) -> Iterator[str]:
 
 def _ran(result: Result) -> str:
     whole = "whole" if result.part >= 1 else f"{result.part:.0%} of its long form"
+    several = f", in {len(result.runs)} runs" if len(result.runs) > 1 else ""
     verdict = "" if result.is_kept else " **A test failed.**"
-    tests = f", {result.tests:,} tests passed" if result.tests else ""
+    passed = sum(one.tests for one in result.runs)
+    tests = f", {passed:,} tests passed" if passed else ""
+    machines = " and ".join(dict.fromkeys(_words(one.machine) for one in result.runs))
+    since = _since(result) if result.is_of_this_code else f"**Older code**: {_since(result)}"
     return (
-        f"Last run: {result.ran_on}, {whole}, {_duration(result.minutes)}{tests}, "
-        f"commit {result.commit}; {_words(result.machine)}.{verdict}"
+        f"Last run: {result.days}, {whole}{several}, {_duration(result)}{tests}, "
+        f"commit {result.commits}; {machines}.{verdict} {since[0].upper()}{since[1:]}."
     )
 
 
@@ -176,7 +202,8 @@ def _words(machine: Machine) -> str:
     )
 
 
-def _duration(minutes: float) -> str:
+def _duration(result: Result) -> str:
+    minutes = sum(one.minutes for one in result.runs)
     return f"{minutes:.0f} min" if minutes >= 2 else f"{minutes * 60:.0f} s"
 
 

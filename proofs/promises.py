@@ -28,6 +28,8 @@ class Promise(msgspec.Struct, frozen=True):
     how: str
     #: Files and folders of tests for pytest.
     tests: tuple[str, ...] = ()
+    #: Files and folders that its tests need, and do not import.
+    files: tuple[str, ...] = ()
     #: Modules that are run instead, or afterwards, in order.
     programs: tuple[str, ...] = ()
     #: The figures for the summary, shown for each part.
@@ -53,9 +55,9 @@ class Promise(msgspec.Struct, frozen=True):
         """The files and folders in which a reader finds the tests."""
         return (*self.tests, *(f"{one.replace('.', '/')}.py" for one in self.programs))
 
-    def commands(self) -> list[list[str]]:
-        """The arguments of Python that run it, in order."""
-        tests = [[*_PYTEST, *self.tests]] if self.tests else []
+    def commands(self, seed: str) -> list[list[str]]:
+        """The arguments of Python that run it, in order; what tests draw depends on the seed."""
+        tests = [[*_PYTEST, "--seed", seed, *self.tests]] if self.tests else []
         return [*tests, *(["-m", one] for one in self.programs)]
 
     def bound_of(self, figure: str, part: str) -> float | None:
@@ -241,6 +243,7 @@ PROMISES = (
         ("tests/deploy/test_rolling_restart.py",),
         headline=("restarts", "requests", "failed requests", "doubled"),
         bounds=_none("failed requests", "doubled"),
+        files=("deploy",),
     ),
     Promise(
         "R16",
@@ -292,6 +295,7 @@ PROMISES = (
         totals=("branches", "branches not covered", "mutants", "killed"),
         bounds=_none("branches not covered", "surviving without a reason"),
         has_control=False,
+        files=("tests/unit", "tests/storage", "tests/concurrency"),
     ),
     Promise(
         "R19",
@@ -365,6 +369,7 @@ PROMISES = (
         headline=("cases", "altered bits"),
         bounds=_none("wrongly accepted"),
         has_control=False,
+        files=("clients", "tests/clients/drivers"),
     ),
     Promise(
         "R23",
@@ -389,6 +394,7 @@ PROMISES = (
         ),
         headline=("kills", "restarts", "orders", "permutations"),
         bounds=_none("sales lost", "licenses doubled", "sets with another end"),
+        files=("tests/data/shops",),
     ),
     Promise(
         "R24",
@@ -479,5 +485,6 @@ PROMISES = (
         headline=("calls", "forged and foreign answers"),
         bounds=(*_none("wrong", "changes"), Bound("seconds beyond the deadline", 0.5)),
         has_control=False,
+        files=("clients", "tests/clients/drivers"),
     ),
 )

@@ -10,25 +10,26 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from random import randrange
 
 from benchmarks.machine import look_around
 from proofs.promises import Promise
-from proofs.results import Record, Result, merged
+from proofs.reach import ROOT, find_commit
+from proofs.results import Record, Run, read
 
-ROOT = Path(__file__).parents[1]
 _PASSED = re.compile(r"(\d+) passed")
 _FAILED = re.compile(r"\d+ (?:failed|error)")
 
 
-def run(promise: Promise, part: float, say: Callable[[str], None]) -> Result:
-    """Run this part of it (1 is all), and return what was found."""
-    began, commit = time.monotonic(), _commit()
+def run(promise: Promise, part: float, say: Callable[[str], None]) -> Run:
+    """Run this part of it (1 is all) with a new seed, and return what was found."""
+    began, commit, seed = time.monotonic(), find_commit(), str(randrange(2**32))
     with tempfile.TemporaryDirectory(prefix="keywright-proof-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         records = folder / "records"
         environment = {**os.environ, "LONG_PROOFS": f"{part:g}", "PROOFS_FILE": str(records)}
         tests, is_kept = 0, True
-        for command in promise.commands():
+        for command in promise.commands(seed):
             say(" ".join(command))
             output = folder / "output"
             status = _run([sys.executable, *command], environment, output)
@@ -37,8 +38,8 @@ def run(promise: Promise, part: float, say: Callable[[str], None]) -> Result:
             if status != 0:
                 is_kept = False
                 say(said[-8000:])
-        found = merged(records.read_text().splitlines()) if records.exists() else []
-        return Result(
+        found = read(records.read_text().splitlines()) if records.exists() else []
+        return Run(
             promise.sign,
             datetime.now(UTC).date().isoformat(),
             round((time.monotonic() - began) / 60, 1),
@@ -48,6 +49,7 @@ def run(promise: Promise, part: float, say: Callable[[str], None]) -> Result:
             commit,
             look_around(folder),
             [one for one in found if one.promise == promise.sign],
+            seed,
         )
 
 
@@ -68,16 +70,3 @@ def _run(command: list[str], environment: dict[str, str], output: Path) -> int:
                 process.terminate()
             process.wait()
             raise
-
-
-def _commit() -> str:
-    """The commit that is checked out, in short."""
-    with suppress(OSError, subprocess.CalledProcessError):
-        changed = "+" if _git("status", "--porcelain", "--", "src") else ""
-        return _git("rev-parse", "--short", "HEAD") + changed
-    return "unknown"
-
-
-def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
-    return done.stdout.strip()

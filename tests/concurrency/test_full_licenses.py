@@ -2,12 +2,13 @@
 device is replaced before what was signed for it is over.
 """
 
+import asyncio
 import random
 import secrets
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import zip_longest
+from itertools import filterfalse, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ import pytest
 
 from keywright.core.command import Context
 from keywright.licensing.activations.model import ActivateDevice, Device, KeepOffline
+from keywright.licensing.licenses.rules import CHECK_SECONDS
 from tests.concurrency.instances import instances
 from tests.concurrency.posting import Posted, Program, run_programs
 from tests.concurrency.selling import assert_well
@@ -24,7 +26,7 @@ from tests.makers import NOW, activate, an_origin, create, set_terms
 from tests.proving import record, size
 from tests.server import NO_LIMITS, RunningServer, running
 
-PROGRAMS, OLD, NEW, LICENSES = 64, 5, 12, 15
+PROGRAMS, OLD, NEW, LICENSES, BUSY = 64, 5, 12, 15, 503
 #: Beside the old devices, healing licenses have one that may run for a day more, and one of v2.
 LIMIT = OLD + 2
 HEALING = {"max_activations": LIMIT, "when_full": "replace_unseen", "unseen_days": 90}
@@ -48,11 +50,13 @@ def servers(database: str, tmp_path: Path) -> Iterator[list[RunningServer]]:
 
 
 class Found(NamedTuple):
-    """What became of a round; right is one where all but the first three are 0."""
+    """What became of a round; right is one where all but the first four are 0."""
 
     attempts: int
     replaced: int
     chosen: int
+    #: Answers that a busy database did not record, and which are good for minutes only for that reason.
+    good_for_minutes: int
     over_the_limit: int
     #: Devices with a signed yes, or that may still run, or of v2, which lost their place to a new device.
     replaced_before_their_time: int
@@ -119,17 +123,29 @@ def run(servers: list[RunningServer], calls: Sequence[Any]) -> list[Posted]:
     parts = [calls[number::PROGRAMS] for number in range(PROGRAMS)]
 
     async def play(program: Program) -> list[Posted]:
-        return [await program.post(path, body, is_signed=True) for path, body in parts[program.number]]
+        return [await ask(program, path, body) for path, body in parts[program.number]]
 
     return run_programs(servers, PROGRAMS, play)
+
+
+async def ask(program: Program, path: str, body: Any) -> Posted:
+    """Call until the database, which may be very busy, has decided."""
+    while (answer := await program.post(path, body, is_signed=True)).status == BUSY:
+        await asyncio.sleep(0)
+    return answer
+
+
+def is_brief(answer: Posted) -> bool:
+    """Whether a yes says itself that it is good for the minutes until the next check, and no longer."""
+    return bool(answer.json["exp"] - answer.json["iat"] <= CHECK_SECONDS)
 
 
 def judge(server: RunningServer, journal: list[Posted], healing: list[str], choosing: list[str]) -> Found:
     """Compare what the programs were told with what the database has."""
     yes = defaultdict[str, set[Any]](set)
-    for one in journal:
-        if one.status < 300 and one.json["valid"]:
-            yes[one.body["license_key"]].add(one.body["fingerprint"])
+    granted = [one for one in journal if one.status < 300 and one.json["valid"]]
+    for one in filterfalse(is_brief, granted):
+        yes[one.body["license_key"]].add(one.body["fingerprint"])
     over, too_early, too_many, replaced, chosen = 0, 0, 0, 0, 0
     for key, rows in read_devices(server, (*healing, *choosing)).items():
         active = [row[0] for row in rows if row[4] is None]
@@ -147,7 +163,9 @@ def judge(server: RunningServer, journal: list[Posted], healing: list[str], choo
             assert yes[key] == {name for name in active if "-new-" in name}
     codes = ("limit_reached", "no_removal_left")
     others = [one for one in journal if one.status >= 300 and one.json["code"] not in codes]
-    return Found(len(journal), replaced, chosen, over, too_early, too_many, len(others))
+    return Found(
+        len(journal), replaced, chosen, sum(map(is_brief, granted)), over, too_early, too_many, len(others)
+    )
 
 
 def play_round(servers: list[RunningServer], rounds: int = 1, *, is_in_order: bool = False) -> Found:
@@ -176,7 +194,7 @@ def test_full_licenses_that_heal_are_never_over_their_limit_and_replace_nobody_b
 ) -> None:
     found = play_round(servers, ROUNDS)
     write_down(f"full licenses, {database}", found)
-    assert found[3:] == (0, 0, 0, 0)
+    assert found[4:] == (0, 0, 0, 0)
     assert found.attempts == ROUNDS * ATTEMPTS
     assert found.chosen == ROUNDS * LICENSES * REMOVALS
     assert found.replaced > 0

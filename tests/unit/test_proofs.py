@@ -1,14 +1,15 @@
 """The results of the long runs are added up, stored, and shown as they are."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from benchmarks.machine import Machine
-from proofs import misses, page, results
+from proofs import misses, page, reach, results
 from proofs.promises import PROMISES, Bound, Promise
-from proofs.results import Record, Result
+from proofs.results import Changes, Record, Result, Run
 from proofs.run import is_controlled
 from tests import proving
 from tests.tables import each_row
@@ -20,8 +21,14 @@ PROMISE = Promise(
 )
 
 
+def a_run(
+    *records: Record, is_kept: bool = True, part: float = 1.0, commit: str = "abc1234", day: int = 2
+) -> Run:
+    return Run("R1", f"2026-01-0{day}", 3.0, part, is_kept, 7, commit, MACHINE, list(records))
+
+
 def a_result(*records: Record, is_kept: bool = True, part: float = 1.0) -> Result:
-    return Result("R1", "2026-01-02", 3.0, part, is_kept, 7, "abc1234", MACHINE, list(records))
+    return Result([a_run(*records, is_kept=is_kept, part=part)], Changes(0, 310))
 
 
 def line(part: str, counted: dict[str, int], worst: dict[str, float] | None = None) -> str:
@@ -30,12 +37,12 @@ def line(part: str, counted: dict[str, int], worst: dict[str, float] | None = No
 
 def test_what_was_counted_is_added_up_and_the_worst_stays() -> None:
     lines = [line("sqlite", {"kills": 20}, {"s": 1.5}), line("sqlite", {"kills": 3, "lost": 1}, {"s": 1.2})]
-    assert results.merged(lines) == [Record("R1", "sqlite", {"kills": 23, "lost": 1}, {"s": 1.5})]
+    assert results.read(lines) == [Record("R1", "sqlite", {"kills": 23, "lost": 1}, {"s": 1.5})]
 
 
 def test_parts_and_promises_stay_apart() -> None:
     other = json.dumps({"promise": "R2", "part": "sqlite", "counted": {}, "worst": {}})
-    found = results.merged([line("sqlite", {}), line("postgresql", {}), other])
+    found = results.read([line("sqlite", {}), line("postgresql", {}), other])
     assert [(one.promise, one.part) for one in found] == [
         ("R1", "sqlite"),
         ("R1", "postgresql"),
@@ -48,7 +55,7 @@ def test_a_record_is_a_line_that_can_be_read_back(
 ) -> None:
     monkeypatch.setenv("PROOFS_FILE", str(tmp_path / "records"))
     proving.record("R3", "sqlite", {"kills": 1234}, {"seconds": 0.5})
-    assert results.merged((tmp_path / "records").read_text().splitlines()) == [
+    assert results.read((tmp_path / "records").read_text().splitlines()) == [
         Record("R3", "sqlite", {"kills": 1234}, {"seconds": 0.5})
     ]
     assert capsys.readouterr().out == "R3, sqlite: kills 1,234, seconds 0.5\n"
@@ -68,11 +75,36 @@ def test_a_proof_without_its_control_proves_nothing() -> None:
     assert is_controlled(PROMISE, [*found, Record("R1", "control: the limit off by one")])
 
 
-def test_results_are_kept_and_found_again(tmp_path: Path) -> None:
-    result = a_result(Record("R1", "sqlite", {"attempts": 10}))
-    results.save(a_result(), tmp_path)
-    results.save(result, tmp_path)
-    assert results.load(tmp_path) == {"R1": result}
+def test_runs_through_the_same_code_add_up_to_a_whole(tmp_path: Path) -> None:
+    first = a_run(Record("R1", "sqlite", {"attempts": 2}, {"s": 3.0}), part=0.2, commit="aaa", day=1)
+    second = a_run(Record("R1", "sqlite", {"attempts": 3}, {"s": 1.0}), part=0.3, commit="bbb")
+    third = a_run(Record("R1", "postgresql", {"attempts": 5}), part=0.5, commit="bbb", day=3)
+    for run in (first, second, third):
+        results.add(run, lambda _: True, tmp_path)
+    results.write(tmp_path / "since.json", results.Compared("ccc", {"R1": Changes(0, 310)}))
+    found = results.load(tmp_path)
+    assert found == {"R1": Result([first, second, third], Changes(0, 310))}
+    assert (found["R1"].part, found["R1"].is_kept) == (1, True)
+    assert found["R1"].records == [
+        Record("R1", "sqlite", {"attempts": 5}, {"s": 3.0}),
+        Record("R1", "postgresql", {"attempts": 5}),
+    ]
+    text = page.section(PROMISE, found["R1"], {})
+    assert (
+        "Last run: 2026-01-01 to 2026-01-03, whole, in 3 runs, 9 min, 21 tests passed, commit aaa, bbb; "
+        in text
+    )
+
+
+def test_a_run_through_other_code_no_longer_counts(tmp_path: Path) -> None:
+    for number, commit in enumerate(("aaa", "bbb", "ccc"), 1):
+        run = a_run(commit=commit, part=number / 10)
+        results.add(run, lambda earlier: earlier.commit == "bbb", tmp_path)
+    assert [one.commit for one in results.load(tmp_path)["R1"].runs] == ["bbb", "ccc"]
+
+
+def test_one_run_that_failed_fails_all_that_it_adds_to() -> None:
+    assert not Result([a_run(is_kept=False, part=0.1), a_run(part=0.9)]).is_kept
 
 
 def test_the_page_shows_figures_controls_and_the_run() -> None:
@@ -86,9 +118,31 @@ def test_the_page_shows_figures_controls_and_the_run() -> None:
     assert "| over the limit | 0 | 0 |\n| seconds | 1.23 | 20 |\n" in text
     assert "- Control, the limit off by one: over the limit 5.\n" in text
     assert "Last run: 2026-01-02, 50% of its long form, 3 min, 7 tests passed, commit abc1234; a proc" in text
+    assert "SQLite 3.40. 0 of 310 files changed since.\n" in text
     whole = "SQLite: 1,000,000 attempts; PostgreSQL: 10 attempts"
     assert page.reached(PROMISE, a_result(*records)) == whole
     assert page.reached(PROMISE, a_result(*records, part=0.05)) == f"{whole} (5%)"
+
+
+@pytest.mark.parametrize(
+    ("since", "said"),
+    [
+        (Changes(12, 310), "12 of 310 files changed since"),
+        (Changes(None, 310), "what has changed since is not known"),
+        (None, "what has changed since is not known"),
+    ],
+)
+def test_a_row_of_older_code_is_marked(since: Changes | None, said: str) -> None:
+    older = Result([a_run()], since)
+    assert f"**Older code**: {said}.\n" in page.section(PROMISE, older, {})
+    text = page.page({"R1": older}, {}, "fff")
+    assert f"| 2026-01-02, 3 min, abc1234; **older code**: {said} |\n" in text
+    assert "after its last run, up to commit fff: " in text
+
+
+def test_a_row_of_this_code_is_not_marked() -> None:
+    text = page.page({"R1": a_result()}, {}, "fff")
+    assert "| 2026-01-02, 3 min, abc1234 |\n" in text
 
 
 def test_a_promise_that_was_not_kept_is_not_hidden() -> None:
@@ -128,9 +182,9 @@ def test_every_miss_has_a_reason_and_every_reason_a_miss() -> None:
 
 
 def test_the_page_is_what_the_results_say() -> None:
-    assert page.PAGE.read_text() == page.page(results.load(), misses.load_reasons()), (
-        "run `make prove ARGS=--page`"
-    )
+    assert page.PAGE.read_text() == page.page(
+        results.load(), misses.load_reasons(), results.compared().commit
+    ), "run `make prove ARGS=--page`"
 
 
 @each_row("promise", PROMISES, ids=lambda one: one.sign)
@@ -150,3 +204,76 @@ def test_the_figures_that_say_the_most_were_found(sign: str) -> None:
 def test_every_promise_stands_there_once_and_in_order() -> None:
     numbers = [int(one.sign.removeprefix("R")) for one in PROMISES]
     assert numbers == sorted(set(numbers))
+
+
+# --- what a promise runs through ------------------------------------------------------------------
+
+
+def promise_of(*tests: str, files: tuple[str, ...] = ()) -> Promise:
+    return Promise("R1", "A title", "a target", "By trying.", tests, files=files)
+
+
+def test_a_promise_runs_through_what_its_tests_import_and_what_that_imports() -> None:
+    found = reach.files_of(promise_of("tests/unit/test_update_gate.py"))
+    src = "src/keywright/"
+    assert {
+        "tests/unit/test_update_gate.py",
+        "tests/conftest.py",
+        "requirements.lock",
+        f"{src}core/__init__.py",
+        f"{src}licensing/updates/rules.py",
+    } <= found
+    assert not [one for one in found if one.startswith((f"{src}http/", f"{src}cli/", "docs/", "clients/"))]
+
+
+def test_a_promise_whose_tests_start_the_program_runs_through_all_that_it_imports() -> None:
+    found = reach.files_of(promise_of("tests/faults/test_kills.py", files=("deploy",)))
+    expected = {
+        "src/keywright/cli/backup.py",
+        "src/keywright/http/server/run.py",
+        "src/keywright/http/update_formats/tauri.py",
+        "src/keywright/db/migrations/versions/0016_first_schema.py",
+        "deploy/nginx.conf",
+        "tests/server.py",
+    }
+    assert expected <= found
+    assert not [
+        one for one in found if one.startswith(("docs/", "clients/")) or one.endswith((".po", ".html"))
+    ]
+
+
+def test_a_commit_that_is_not_in_the_history_says_nothing() -> None:
+    for commit in ("abc1234+", "unknown", "0" * 40):
+        found = reach.find_changes(PROMISES[0], commit)
+        assert found.changed is None
+        assert found.files > 0
+
+
+def test_what_the_last_commits_have_changed_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def git(*words: str) -> str:
+        who = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+        done = subprocess.run(["git", *who, *words], cwd=tmp_path, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    def commit(**files: str) -> str:
+        for name, text in files.items():
+            (tmp_path / f"{name}.py").write_text(text)
+        git("add", ".")
+        git("commit", "-m", "A change.")
+        return git("rev-parse", "HEAD")
+
+    monkeypatch.setattr(reach, "ROOT", tmp_path)
+    monkeypatch.setattr(reach, "files_of", lambda _: frozenset({"one.py", "two.py"}))
+    git("init", "-q")
+    first = commit(one="1", two="2", three="3")
+    second = commit(three="4")
+    commit(one="5")
+    assert reach.find_changes(PROMISE, first) == Changes(1, 2)
+    assert reach.find_changes(PROMISE, second) == Changes(1, 2)
+    assert reach.find_changes(PROMISE, reach.find_commit()) == Changes(0, 2)
+    git("checkout", "-q", second)
+    assert reach.find_changes(PROMISE, first) == Changes(0, 2)
+    (tmp_path / "two.py").write_text("altered")
+    assert reach.find_commit().endswith("+")

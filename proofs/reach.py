@@ -1,0 +1,114 @@
+"""Which files a promise runs through, by the imports of its tests, and how many have changed since a commit.
+
+Templates, catalogs, static files and documents do not count; other files count where the promise names them.
+"""
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from proofs.promises import Promise
+from proofs.results import Changes
+
+ROOT = Path(__file__).parents[1]
+#: The folders with packages of Keywright.
+_FOLDERS = ("src/", "converter/", "clients/python/", "")
+#: A text that names a module, as the table of commands does (``server.add_to``), or a folder, as Alembic does
+#: (``keywright.db:migrations``).
+_NAMED = re.compile(r"[a-z]\w*([.:]\w+)+")
+#: The text in a module of tests that starts a process of Keywright, and what that process imports.
+_PROGRAM, _COMMANDS = "keywright", "keywright.cli"
+#: Everything runs on these.
+_ALWAYS = ("requirements.lock", "tests/conftest.py")
+
+
+def find_commit() -> str:
+    """The commit that is checked out, in short, with ``+`` when code is altered; ``unknown`` without git."""
+    with suppress(OSError, subprocess.CalledProcessError):
+        altered = _git("status", "--porcelain", "--", ".", ":!proofs/results", ":!docs")
+        return _git("rev-parse", "--short", "HEAD").strip() + ("+" if altered else "")
+    return "unknown"
+
+
+def find_changes(promise: Promise, commit: str) -> Changes:
+    """How many of its files have changed since this commit: None where the commit is not in the history, or
+    its code was altered.
+    """
+    files = files_of(promise)
+    try:
+        _git("merge-base", "--is-ancestor", commit, "HEAD")
+        changed = _git("diff", "--name-only", "--no-renames", commit, "HEAD").splitlines()
+    except (OSError, subprocess.CalledProcessError):
+        return Changes(None, len(files))
+    return Changes(len(files.intersection(changed)), len(files))
+
+
+@cache
+def files_of(promise: Promise) -> frozenset[str]:
+    """All files that it runs through, as git names them."""
+    names = (*promise.shown, *promise.files, *_ALWAYS)
+    waiting = [
+        file for file in _all_files() if any(file == one or file.startswith(f"{one}/") for one in names)
+    ]
+    found: set[str] = set()
+    while waiting:
+        file = waiting.pop()
+        if file not in found:
+            found.add(file)
+            waiting += _list_imported(file) if file.endswith(".py") else ()
+    return frozenset(found)
+
+
+@cache
+def _all_files() -> frozenset[str]:
+    return frozenset(_git("ls-files").splitlines())
+
+
+@cache
+def _list_imported(file: str) -> tuple[str, ...]:
+    """The files that are imported here, inside functions, too, or named in a text."""
+    package, _, _ = file.rpartition("/")
+    above, _, name = package.rpartition("/")
+    found: list[str] = []
+    for node in ast.walk(ast.parse((ROOT / file).read_bytes())):
+        match node:
+            case ast.Import():
+                found += (one for alias in node.names for one in _list_module(alias.name))
+            case ast.ImportFrom():
+                found += (one for alias in node.names for one in _list_module(f"{node.module}.{alias.name}"))
+            case ast.Constant(value=str(text)) if text == _PROGRAM and not file.startswith("src/"):
+                found += _list_module(_COMMANDS)
+            case ast.Constant(value=str(text)) if _NAMED.fullmatch(text):
+                found += _list_module(text, (*_FOLDERS, f"{package}/"))
+            case ast.Name(id="__path__"):
+                found += _list_module(f"{name}:", (f"{above}/",))
+    return tuple(found)
+
+
+@cache
+def _list_module(name: str, folders: tuple[str, ...] = _FOLDERS) -> tuple[str, ...]:
+    """The files that an import of this runs: of its packages, and its own. The last part may be a name in a
+    module; a part after a colon is a folder, of which all counts.
+    """
+    return tuple(file for folder in folders for file in _in_folder(name, folder) if file in _all_files())
+
+
+def _in_folder(name: str, path: str) -> Iterator[str]:
+    name, colon, below = name.partition(":")
+    for part in name.split("."):
+        path += part
+        yield f"{path}.py"
+        path += "/"
+        yield f"{path}__init__.py"
+        yield f"{path}__main__.py"
+    if colon:
+        yield from (one for one in _all_files() if one.startswith(path + below) and one.endswith(".py"))
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout
