@@ -32,6 +32,8 @@ from keywright.licensing.updates.queries import CheckedUpdate
 from keywright.licensing.updates.rules import UpdateCode
 
 _LIFETIME, _UNLIMITED = "lifetime", "unlimited"
+#: A longer number is no ID, and stays the text that it was sent as.
+_MAX_DIGITS = 18
 
 
 # --- licenses -------------------------------------------------------------------------------------
@@ -99,7 +101,9 @@ def show_item(item: Item, view: LicenseView | None) -> dict[str, Any]:
     """The product, as it was named."""
     product = None if view is None else view.product
     name = item.name or (None if product is None else product.name) or ""
-    number = item.id and item.id.isascii() and item.id.isdigit() and int(item.id)
+    number = (
+        item.id and len(item.id) <= _MAX_DIGITS and item.id.isascii() and item.id.isdigit() and int(item.id)
+    )
     return {"item_id": number or item.id or False, "item_name": name}
 
 

@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope
 
 from keywright.config import Settings
 from keywright.core import errors as e
+from keywright.core.parsing import is_storable
 from keywright.engine.desk import Desk
 from keywright.http.answer import Answer, error_headers
 from keywright.http.middleware.attempts import Attempts
@@ -258,7 +259,7 @@ class Edd:
         return found
 
     async def _look(self, call: Call, one: Parameters) -> CheckedUpdate:
-        site, version = _site_of(call, call.parameters | one), read(one, "version")[:_MAX_VERSION]
+        site, version = _site_of(call, call.parameters | one), _version_of(one)
         query = CheckForUpdate(
             now=call.now,
             key=_key_of(one) or None,
@@ -277,7 +278,7 @@ class Edd:
         return found
 
     def _show(self, call: Call, one: Parameters, found: CheckedUpdate) -> dict[str, Any]:
-        slug, version = read(one, "slug"), read(one, "version")[:_MAX_VERSION]
+        slug, version = read(one, "slug"), _version_of(one)
         return answers.show_version(found, slug, version, self._link_of(call, found))
 
     def _link_of(self, call: Call, found: CheckedUpdate) -> str:
@@ -295,7 +296,7 @@ class Edd:
         answer = Answer(200, _encode(shown), releases=tuple(pair for one in looked for pair in one.counted))
         if len(looked) != 1 or looked[0].license is None:
             return answer
-        [found], version = looked, read(call.parameters, "version")[:_MAX_VERSION]
+        [found], version = looked, _version_of(call.parameters)
         answer.license_id, activation = looked[0].license.id, found.activation
         if activation is not None and activation.deactivated_at is None:
             answer.activation_id = activation.id
@@ -335,6 +336,12 @@ def _key_of(parameters: Parameters) -> str:
     if isinstance(products, dict):
         parameters = next(iter(products.values()))
     return read(parameters, "license").replace("\0", "")[:_MAX_KEY]
+
+
+def _version_of(parameters: Parameters) -> str:
+    """The version of the program; "" for a text that no database keeps."""
+    version = read(parameters, "version")[:_MAX_VERSION]
+    return version if is_storable(version) else ""
 
 
 def _site_of(call: Call, parameters: Parameters) -> str | None:
