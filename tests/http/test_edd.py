@@ -396,7 +396,7 @@ ODD = [
     "a" * 3000,
 ]
 ODD += ["' OR 1=1 --", "site:localhost", "../../etc/passwd", "<script>", "{}", "[]", "1e309", "é%C3", ":::"]
-ODD += ["[::1", "//", "@", "\r\nX: y"]
+ODD += ["a" * 3000, "[::1", "//", "@", "\r\nX: y"]
 NAMES = "edd_action license item_id item_name url version slug beta php_version wp_version name".split()
 NAMES += ["products", "products[a][license]", "products[a][url]", "products[][]", "products[a]", "rest_route"]
 ACTIONS = ["activate_license", "deactivate_license", "check_license", "get_version", "package_download", "x"]

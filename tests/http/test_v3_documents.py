@@ -3,10 +3,12 @@
 import asyncio
 import re
 
+import pytest
 from starlette.requests import Request
 
 from keywright.config import Settings
 from keywright.core.errors.problems import PROBLEMS
+from keywright.http.openapi import library
 from keywright.http.openapi.routes import Documents
 from keywright.http.openapi.yaml import write_yaml
 from tests.http.asking import Client
@@ -60,6 +62,29 @@ def test_documents_are_pages_and_markdown_and_are_found(program: Client) -> None
     assert program.get("/openapi.json").body == program.get("/openapi/v3.json").body
     for odd in ("nothing", "..%2f..%2fREADME", "images/..%2fREADME.md", "README.md.md", "images/"):
         assert program.get(f"/docs/{odd}").status == 404, odd
+
+
+def test_strangers_search_the_documents_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search reads all of them; many at once would take the processor from the programs' calls."""
+    running, most, search = [0], [0], library.search
+
+    def observe(question: str) -> list[library.Document]:
+        running[0] += 1
+        most[0] = max(most[0], running[0])
+        try:
+            return search(question)
+        finally:
+            running[0] -= 1
+
+    async def ask_together(number: int) -> list[int]:
+        documents = Documents(Settings(), lambda _: True)
+        asked = Request({"type": "http", "query_string": b"q=upgrade+a+license+of+a+customer", "headers": []})
+        answers = await asyncio.gather(*(documents._answer_search(asked) for _ in range(number)))
+        return [one.status_code for one in answers]
+
+    monkeypatch.setattr(library, "search", observe)
+    assert asyncio.run(ask_together(40)) == [200] * 40
+    assert most == [1]
 
 
 def test_a_contact_for_flaws_is_told_where_one_is_set(program: Client) -> None:

@@ -40,6 +40,8 @@ class Documents:
         """``has_admin`` tells whether the administration pages are served where a request came in."""
         self._settings = settings
         self._has_admin = has_admin
+        #: A search reads all documents: strangers get one at a time, so that programs do not wait for them.
+        self._searching = asyncio.Semaphore(1)
         self.routes = [
             Route("/", self._landing),
             Route("/openapi/v2", self._reference),
@@ -53,7 +55,7 @@ class Documents:
             Route("/openapi.json", self._document_v3),
             Route("/llms.txt", self._list_documents),
             Route("/.well-known/security.txt", self._answer_security),
-            Route("/docs", _answer_search),
+            Route("/docs", self._answer_search),
             Route("/docs/{name:path}", _answer_document),
             Route("/problems", _answer_problems),
             Route("/problems/{code}", _answer_problem),
@@ -106,6 +108,19 @@ class Documents:
         text = await asyncio.to_thread(library.write_llms, self._find_base(request).decode())
         return PlainTextResponse(text, headers=_OF_DOCUMENTS)
 
+    async def _answer_search(self, request: Request) -> Response:
+        """Answer with the documents that are looked for, or with their index."""
+        from keywright.http.openapi import library, page
+
+        question = request.query_params.get("q", "")[: library.MAX_QUESTION].strip()
+        if not question:
+            index = await asyncio.to_thread(library.render, library.INDEX)
+            return _html(index, cache=_CACHED, has_form=True)
+        async with self._searching:
+            found = await asyncio.to_thread(library.search, question)
+        text = page.render("document.html", title="Search", name="", html="", question=question, found=found)
+        return _html(text.encode(), has_form=True)
+
     def _find_base(self, request: Request) -> bytes:
         """The server's URL as the reader knows it."""
         host = request.headers.get("host", "")
@@ -153,18 +168,6 @@ def _document_v3_in_yaml(settings: Settings) -> bytes:
     from keywright.http.openapi.yaml import write_yaml
 
     return write_yaml(json.loads(_document_v3(settings))).encode()
-
-
-async def _answer_search(request: Request) -> Response:
-    """Answer with the documents that are looked for, or with their index."""
-    from keywright.http.openapi import library, page
-
-    question = request.query_params.get("q", "")[: library.MAX_QUESTION].strip()
-    if not question:
-        return _html(await asyncio.to_thread(library.render, library.INDEX), cache=_CACHED, has_form=True)
-    found = await asyncio.to_thread(library.search, question)
-    text = page.render("document.html", title="Search", name="", html="", question=question, found=found)
-    return _html(text.encode(), has_form=True)
 
 
 async def _answer_document(request: Request) -> Response:

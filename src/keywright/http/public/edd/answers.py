@@ -4,6 +4,7 @@ They touch some members also where there is nothing, and pass others to PHP's ``
 """
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
@@ -33,7 +34,7 @@ from keywright.licensing.updates.rules import UpdateCode
 
 _LIFETIME, _UNLIMITED = "lifetime", "unlimited"
 #: A longer number is no ID, and stays the text that it was sent as.
-_MAX_DIGITS = 18
+_NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 # --- licenses -------------------------------------------------------------------------------------
@@ -101,10 +102,9 @@ def show_item(item: Item, view: LicenseView | None) -> dict[str, Any]:
     """The product, as it was named."""
     product = None if view is None else view.product
     name = item.name or (None if product is None else product.name) or ""
-    number = (
-        item.id and len(item.id) <= _MAX_DIGITS and item.id.isascii() and item.id.isdigit() and int(item.id)
-    )
-    return {"item_id": number or item.id or False, "item_name": name}
+    sent = item.id or ""
+    number: int | str = int(sent) if _NUMBER.fullmatch(sent) else sent
+    return {"item_id": number or False, "item_name": name}
 
 
 def checksum(values: Iterable[str]) -> str:
