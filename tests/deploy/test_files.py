@@ -1,6 +1,7 @@
 """The files of deploy/ are what the programs that read them want."""
 
 import os
+import re
 import shutil
 import subprocess
 from configparser import RawConfigParser
@@ -126,3 +127,14 @@ def read_unit() -> RawConfigParser:
     parser.optionxform = str  # type: ignore[assignment, method-assign]
     parser.read(UNIT)
     return parser
+
+
+def test_the_proxies_speak_tls_1_2_and_later_alone() -> None:
+    texts = {name: (DEPLOY / name).read_text() for name in PROXY_FILES}
+    assert texts["nginx.conf"].count("ssl_protocols") == texts["nginx.conf"].count(
+        "ssl_protocols TLSv1.2 TLSv1.3;"
+    )
+    assert "ssl_protocols" in texts["nginx.conf"]
+    assert "ssl-default-bind-options ssl-min-ver TLSv1.2" in texts["haproxy.cfg"]
+    # Caddy's own default is that.
+    assert not re.search(r"^\s*protocols .*tls", texts["Caddyfile"], re.MULTILINE)

@@ -137,6 +137,13 @@ def read_cookie(headers: list[str]) -> str:
     return cookie.partition("=")[2].partition(";")[0]
 
 
+def test_a_password_is_masked_and_left_to_the_browsers_password_manager(visitor: Visitor) -> None:
+    page = visitor.get("/sign-in").text
+    (field,) = [one for one in re.findall(r"<input[^>]*>", page) if 'name="password"' in one]
+    assert ('type="password"' in field, 'autocomplete="current-password"' in field) == (True, True)
+    assert "onpaste" not in page
+
+
 def test_a_stranger_cannot_say_that_the_connection_is_encrypted(visitor: Visitor) -> None:
     answer = visitor.get("/sign-in", **{"X-Forwarded-Proto": "https"})
     assert "secure" not in answer.headers["set-cookie"].lower()
