@@ -1,18 +1,20 @@
 """Devices that activate at once, from 64 connections: no limit is exceeded, and a device gets one place."""
 
 import asyncio
+import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
 
 from tests.concurrency.posting import Posted, Program, run_programs
-from tests.concurrency.selling import assert_well
+from tests.concurrency.selling import CHECK, assert_well
+from tests.histories import faulty
 from tests.http.asking import Client
-from tests.proving import size
+from tests.proving import record, size
 from tests.server import NO_LIMITS, RunningServer, running
 
 CONNECTIONS = 64
@@ -67,10 +69,15 @@ def valid_devices(journal: Sequence[Posted]) -> set[str]:
     return {one.body["fingerprint"] for one in journal if one.json["valid"]}
 
 
-def test_many_devices_get_as_many_places_as_there_are(server: RunningServer) -> None:
+def test_many_devices_get_as_many_places_as_there_are(server: RunningServer, database: str) -> None:
     key = a_license(server, LIMIT)
-    journal = call(server, "/activate", of_devices(key, 100, times=3))
-    assert places(journal) == list(range(1, LIMIT + 1))
+    journal = call(server, "/activate", of_devices(key, 100, times=size(3, 2_000)))
+    given = places(journal)
+    over = max(0, len(given) - LIMIT)
+    fired = server.log.count(CHECK)
+    figures = {"attempts": len(journal), "successes over the limit": over, "check fired": fired}
+    record("R1", f"devices over v3, {database}", figures)
+    assert given == list(range(1, LIMIT + 1))
     assert {one.status for one in journal} == {200, 201, 409}
     assert {one.json["code"] for one in journal if one.status == 409} == {"limit_reached"}
     holding = {one.body["fingerprint"] for one in journal if one.status in (200, 201)}
@@ -132,37 +139,80 @@ def test_what_was_acknowledged_survives_a_kill(database: str, tmp_path: Path) ->
         server.assert_consistent()
 
 
-def test_sites_at_once_pass_no_limit(
-    server: RunningServer,
-) -> None:
-    """R1 over the calls of EDD: 64 sites at once, counted and not, some of them twice."""
-    key, most = "SITES-AT-ONCE-1", 5
-    vendor = httpx.Client(base_url=server.base_url, auth=server.api_key(), timeout=60)
-    terms = {"max_activations": LIMIT, "uncounted_hosts": ["*.test"], "max_uncounted": most}
-    made = (
-        vendor.post("/v3/licenses", json={"key": key, "status": "active", "terms": terms})
-        .raise_for_status()
-        .json()
-    )
-    sites = [f"s{n % 90}.{'test' if n % 3 == 0 else 'com'}" for n in range(size(300, 20_000))]
+#: Places of a license that sites share, and sites that take none; attempts for one license.
+FREE, PER_LICENSE = 5, 300
+_SPELLINGS = ("https://{}/", "http://www.{}", "{}:8080/", "HTTPS://{}/?a=b", "//{}/#top", "https%3A%2F%2F{}")
 
-    async def play() -> list[dict[str, Any]]:
+
+class Tried(NamedTuple):
+    """What became of attempts to activate; all but the first figure of a right server are 0."""
+
+    attempts: int
+    successes_over_the_limit: int
+    places_not_given: int
+    uncounted_over_their_limit: int
+    other_answers: int
+    unlike_the_database: int
+    check_fired: int
+
+
+def try_sites(server: RunningServer, number: int) -> Tried:
+    """Attempts of 90 sites, in any spelling and over ``/edd``, for a license with ``LIMIT`` places, of which
+    a third is on a host that is not counted.
+    """
+    key, checked_before = f"SITES-{number}", server.log.count(CHECK)
+    terms = {"max_activations": LIMIT, "uncounted_hosts": ["*.test"], "max_uncounted": FREE}
+    with Client(server, server.api_key()) as vendor:
+        body = {"key": key, "status": "active", "terms": terms}
+        license = vendor.ask("POST", "/v3/licenses", json_body=body)
+        assert license.status == 201, license
+    sites = [f"s{n % 90}.{'test' if n % 3 == 0 else 'com'}" for n in range(PER_LICENSE)]
+
+    async def play() -> list[tuple[str, int, dict[str, Any]]]:
         limits = httpx.Limits(max_connections=CONNECTIONS)
         async with httpx.AsyncClient(base_url=server.base_url, limits=limits, timeout=60) as client:
 
-            async def activate(site: str) -> dict[str, Any]:
-                form = {"edd_action": "activate_license", "license": key, "url": f"https://{site}/"}
+            async def activate(site: str) -> tuple[str, int, dict[str, Any]]:
+                url = random.choice(_SPELLINGS).format(site)
+                form = {"edd_action": "activate_license", "license": key, "url": url}
                 answer = await client.post("/edd", data=form)
-                assert answer.status_code == 200
-                found: dict[str, Any] = answer.json()
-                return found | {"site": site}
+                return site, answer.status_code, answer.json()
 
-            return await asyncio.gather(*map(activate, sites))
+            return await asyncio.gather(*map(activate, random.sample(sites, len(sites))))
 
     journal = asyncio.run(play())
-    assert max(one["site_count"] for one in journal) == LIMIT
-    active = {one["site"]: one.get("is_local", False) for one in journal if one["success"]}
-    assert list(active.values()).count(True) == most
-    assert list(active.values()).count(False) == LIMIT
-    assert vendor.get(f"/v3/licenses/{made['id']}").json()["activations"] == LIMIT
-    vendor.close()
+    active = {site: body.get("is_local", False) for site, _, body in journal if body["success"]}
+    counted, uncounted = list(active.values()).count(False), list(active.values()).count(True)
+    refused = {body.get("error") for _, status, body in journal if status != 200 or not body["success"]}
+    stored = server.sql("SELECT fingerprint FROM activations WHERE license_id = ?", license.json["id"])
+    return Tried(
+        attempts=len(journal),
+        successes_over_the_limit=max(0, counted - LIMIT),
+        places_not_given=max(0, LIMIT - counted) + max(0, FREE - uncounted),
+        uncounted_over_their_limit=max(0, uncounted - FREE),
+        other_answers=len(refused - {"no_activations_left"}),
+        unlike_the_database=len({f"site:{one}" for one in active} ^ {one for (one,) in stored}),
+        check_fired=server.log.count(CHECK) - checked_before,
+    )
+
+
+def write_down(part: str, tried: Sequence[Tried]) -> Tried:
+    total = Tried(*map(sum, zip(*tried, strict=True)))
+    record("R1", part, {name.replace("_", " "): figure for name, figure in total._asdict().items()})
+    return total
+
+
+def test_sites_at_once_pass_no_limit_and_a_site_takes_one_place(server: RunningServer, database: str) -> None:
+    amount = size(1, 600)
+    total = write_down(f"sites over /edd, {database}", [try_sites(server, n) for n in range(amount)])
+    assert total == Tried(amount * PER_LICENSE, 0, 0, 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("fault", [faulty.one_place_too_many_unchecked, faulty.uncounted_sites_without_limit])
+def test_a_site_too_many_is_found(fault: Callable[[], None], tmp_path: Path) -> None:
+    with running(tmp_path / "data", program=faulty.program(fault), **NO_LIMITS) as server:
+        part = f"control: {fault.__name__.replace('_', ' ')}, sites over /edd"
+        tried = write_down(part, [try_sites(server, 1)])
+    over = tried.successes_over_the_limit, tried.uncounted_over_their_limit
+    # 30 of the 90 sites are on a host that is not counted.
+    assert over == ((1, 0) if fault is faulty.one_place_too_many_unchecked else (0, 30 - FREE))

@@ -8,6 +8,7 @@ import sqlite3
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from keywright.db.transaction import WriteTransaction
 from keywright.engine.executor import Executor
 from keywright.licensing.activations import devices
 from keywright.licensing.activations import handlers as activations_handlers
+from keywright.licensing.activations import rules as activation_rules
 from keywright.licensing.activations.model import Activate, LicenseRecord, ProgramCommand
 from keywright.licensing.leases.model import Leased
 from keywright.licensing.leases.work import LeaseWork
@@ -54,6 +56,17 @@ def one_place_too_many_unchecked() -> None:
         return connection
 
     sqlite.connect = connect
+
+
+def uncounted_sites_without_limit() -> None:
+    """Sites on hosts that are not counted are not counted among themselves either."""
+    right = activation_rules.with_place_taken
+
+    def with_place_taken(license: License, now: datetime, *, is_counted: bool = True) -> License:
+        taken = right(license, now, is_counted=is_counted)
+        return replace(taken, uncounted_count=license.uncounted_count)
+
+    activation_rules.with_place_taken = with_place_taken
 
 
 def counting_from_before() -> None:
