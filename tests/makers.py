@@ -436,8 +436,9 @@ def validate(key: str = KEY, token: str | None = None, **fields: Any) -> Validat
     return Validate(key=key, token=token, **fields)
 
 
-def create_product(product_id: int) -> CreateProduct:
-    return CreateProduct(**_with_context(fields=NewProduct(id=product_id, name=f"Product {product_id}")))
+def create_product(product_id: int, **fields: Any) -> CreateProduct:
+    usual: dict[str, Any] = {"id": product_id, "name": f"Product {product_id}"}
+    return CreateProduct(**_with_context(fields=NewProduct(**usual | fields)))
 
 
 def create_policy(**fields: Any) -> CreatePolicy:

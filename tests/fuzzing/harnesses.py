@@ -22,6 +22,7 @@ class Harness(NamedTuple):
 
 
 _V2 = "/wp-json/lmfwc/v2"
+_FORM = "Content-Type: application/x-www-form-urlencoded"
 _HEAD = f"{_V2}/licenses HTTP/1.1\r\nHost: x\r\nAuthorization: {{shop}}\r\n"
 
 ALL = (
@@ -187,6 +188,37 @@ ALL = (
             joined("GET /openapi/v2", "Host: keywright.example:8000"),
             joined("OPTIONS licenses", "Origin: https://shop.example"),
             joined("HEAD licenses", "Authorization: {shop}"),
+        ),
+    ),
+    Harness(
+        of_connections.plugin_calls,
+        60_000,
+        (
+            joined(
+                "GET /edd?edd_action=activate_license&license=KEY-1&url=https%253A%252F%252Fa.example%252F"
+            ),
+            joined("POST /edd", _FORM, "edd_action=check_license&license=KEY-3&item_id=1&url=a.test"),
+            joined("POST /edd-sl-api/", _FORM, "edd_action=deactivate_license&license=KEY-1&item_name=Paint"),
+            joined(
+                "POST /edd", _FORM, "edd_action=get_version&license=KEY-2&item_id=false&version=1.0&beta=1"
+            ),
+            joined(
+                "POST /edd", _FORM, "edd_action=get_version&products[a][license]=KEY-1&products[b][url]=b"
+            ),
+            joined(
+                "POST /edd",
+                "Content-Type: multipart/form-data; boundary=b",
+                '--b\r\nContent-Disposition: form-data; name="edd_action"\r\n\r\nget_version\r\n--b--\r\n',
+            ),
+            joined(
+                "GET /edd?edd_action=check_license&license=KEY-1&item_name=%7B%22a%22%3A%5B1%5D%7D",
+                "User-Agent: WordPress/6.8.1; https://xn--mnchen-3ya.example:8080/wp/",
+            ),
+            joined("GET /edd-sl/package_download/MTc5OktFWS0xOjE6MDpodHRwc0AvL2EuZXhhbXBsZTow"),
+            joined("GET /u/open/paint/wordpress.json?installed_version=1.0&php=8.2.7&locale=en_US"),
+            joined("GET /u/open/paint/tauri/darwin/aarch64/1.0.0"),
+            joined("GET /u/open/paint/channel/beta/latest.yml?noCache=1"),
+            joined("GET /u/upd_wrong/paint/RELEASES?id=x&localVersion=1"),
         ),
     ),
     Harness(

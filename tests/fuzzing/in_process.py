@@ -15,10 +15,20 @@ from keywright.config import Settings
 from keywright.config.installation import open_installation
 from keywright.http.app import create_app
 from keywright.identity.model import Permissions
+from keywright.licensing.updates.model import Updates
 from keywright.registry import open_executor
 from tests.fuzzing.folders import a_folder
 from tests.fuzzing.of_requests import close_loop, loop
-from tests.makers import NOW, IssuedApiKey, activate, create, create_policy, deactivate, issue_api_key
+from tests.makers import (
+    NOW,
+    IssuedApiKey,
+    activate,
+    create,
+    create_policy,
+    create_product,
+    deactivate,
+    issue_api_key,
+)
 
 T = TypeVar("T")
 _SETTINGS: dict[str, Any] = {
@@ -114,7 +124,8 @@ class InProcess:
             ]
         )[3:]
         token, gone_token = taken.activations[0].token, gone.activations[0].token
-        decide([deactivate(gone_token, "KEY-1")])
+        paint = create_product(1, name="Paint", code="paint", updates=Updates.OPEN)
+        decide([deactivate(gone_token, "KEY-1"), paint])
         return {
             b"{taken}": token.encode(),
             b"{gone}": gone_token.encode(),

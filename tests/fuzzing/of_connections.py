@@ -19,10 +19,11 @@ from tests.fuzzing.in_process import in_process
 from tests.fuzzing.of_requests import loop
 from tests.fuzzing.pieces import BREAK, pieces
 from tests.http.asking import V2, Reply, read_reply
-from tests.http.shape import assert_in_shape
+from tests.http.shape import assert_in_shape, assert_in_shape_of_edd
 
 _TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _METHOD = re.compile(r"[A-Z]{1,20}")
+_OF_PLUGINS = re.compile(rb"/(edd|edd-sl-api)/?(\?|\Z)|/edd-sl/package_download/|/u/")
 _PAGES = ("text/html; charset=utf-8", "application/json; charset=UTF-8")
 #: How many turns of the event loop whoever waits for the rest of a body has to say that it need not come.
 _TURNS = 60
@@ -102,16 +103,38 @@ async def _answered(scope: Scope, how: bytes, body: bytes) -> list[Reply]:
 
 def _check(method: str, target: bytes, reply: Reply) -> None:
     """The answer to one request. ``target`` tells the pages from the interface."""
-    assert reply.status < 500, reply
-    for name, value in reply.headers:
-        assert re.fullmatch(r"[a-z0-9-]+", name)
-        assert re.search(r"[\0-\x08\x0a-\x1f\x7f]", value) is None
+    _check_head(reply)
     is_page = re.match(rb"/(healthz|readyz|openapi/v2(\.json)?)?\?", target)
     if reply.status == 200 and is_page:
         assert reply.header("content-type") in _PAGES
     elif method != "HEAD" and not (reply.status == 200 and "namespaces" in reply.json):
         # The index alone has no envelope.
         assert_in_shape(reply)
+
+
+def _check_head(reply: Reply) -> None:
+    """The status and the headers of any answer."""
+    assert reply.status < 500, reply
+    for name, value in reply.headers:
+        assert re.fullmatch(r"[a-z0-9-]+", name)
+        assert re.search(r"[\0-\x08\x0a-\x1f\x7f]", value) is None
+
+
+# --- plugins of WordPress, and update frameworks ----------------------------------------------------
+
+
+def plugin_calls(data: bytes) -> None:
+    """A call of EDD, or an address of an update framework, gets one answer, in its shape."""
+    line, lines, body = pieces(in_process().filled(data), 3)
+    method, _, target = line.partition(b" ")
+    if _OF_PLUGINS.match(target) is None:
+        target = b"/edd?" + target
+    scope = _scope(method + b" " + target, lines)
+    [reply] = in_process().run(_answered(scope, b"", body), data)
+    _check_head(reply)
+    is_of_edd = _OF_PLUGINS.match(scope["raw_path"]) and not scope["raw_path"].startswith(b"/u/")
+    if scope["method"] in ("GET", "POST") and is_of_edd:
+        assert_in_shape_of_edd(reply.status, reply.body)
 
 
 # --- connections ------------------------------------------------------------------------------------

@@ -21,6 +21,32 @@ def assert_in_shape(reply: Reply) -> None:
         assert body["data"]["error_data"] == {body["code"]: {"status": reply.status}}
 
 
+#: The states that EDD's clients know.
+_STATES = "valid invalid expired disabled inactive site_inactive invalid_item_id item_name_mismatch".split()
+_STATES += ["deactivated", "failed"]
+_COUNTS = {"license_limit", "site_count", "expires", "activations_left", "payment_id", "price_id"}
+_OF_VERSION = {"new_version", "stable_version", "sections", "package", "icons", "banners", "url", "homepage"}
+
+
+def assert_in_shape_of_edd(status: int, body: bytes) -> None:
+    """What an answer over ``/edd`` is: about a license, about versions, or where a package is."""
+    assert status < 500, body
+    if body in (b"", b"Unauthorized"):
+        assert status in (302, 401)
+        return
+    found = json.loads(body)
+    if status != 200 or "success" in found:
+        assert isinstance(found["success"], bool)
+        assert found["license"] in _STATES
+        assert status != 200 or {"item_id", "item_name", "expires"} <= {*found}
+        assert status == 200 or {"error", "msg"} <= {*found}
+        assert "license_limit" not in found or {*found} >= _COUNTS
+    else:
+        for one in [found] if "new_version" in found else found.values():
+            assert {*one} >= _OF_VERSION
+            assert isinstance(one["package"], str)
+
+
 class Answers:
     """Looks at answers, and counts them."""
 

@@ -97,10 +97,12 @@ class Views:
 
     def find_product(self, product: int | str) -> NamedProduct | None:
         """The product with this number or code."""
-        number = int(product) if str(product).isascii() and str(product).isdigit() else None
-        if number is None:
+        text = str(product)
+        if not (text.isascii() and text.isdigit()):
             query = select(*_PRODUCT).where(products.c.code == product)
             return self._tx.first(query, _named_product)
+        # Python converts no number of some thousand digits.
+        number = int(text[:20])
         if number > MAX_ID:
             return None
         if number not in self._products:

@@ -25,8 +25,8 @@ from keywright.licensing.updates.tickets import read_ticket
 _WITH_CREDENTIALS = "program:with-credentials"
 
 
-class _Action(NamedTuple):
-    """What a method does here."""
+class Action(NamedTuple):
+    """What a call does."""
 
     operation: str
     right: Right
@@ -49,8 +49,8 @@ class Downloads:
         self.desk, self.settings = desk, settings
         self._folder, self._accel = settings.files_folder, settings.files_accel_path
         self._ring = ring
-        action = _Action(self.operation, Right.NONE, changes=False, answer=self._answer)
-        self._address = Address[_Action]((self.operation, None), {"GET": action})
+        action = Action(self.operation, Right.NONE, changes=False, answer=self._answer)
+        self._address = Address[Action]((self.operation, None), {"GET": action})
 
     def open_call(self, scope: Scope, receive: Receive) -> Call | None:
         """The call that this request is; None for another address."""

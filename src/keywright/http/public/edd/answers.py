@@ -24,7 +24,7 @@ from keywright.http.plugin_texts import (
     sections_of,
     tested_with,
 )
-from keywright.licensing.activations.model import Activation, LicenseView, NamedProduct
+from keywright.licensing.activations.model import NamedProduct
 from keywright.licensing.activations.site_handlers import SitePlace
 from keywright.licensing.activations.sites import Item
 from keywright.licensing.licenses import rules as license_rules
@@ -32,9 +32,10 @@ from keywright.licensing.licenses.model import License, Status, order_of
 from keywright.licensing.updates.queries import CheckedUpdate
 from keywright.licensing.updates.rules import UpdateCode
 
-_LIFETIME, _UNLIMITED = "lifetime", "unlimited"
 #: A longer number is no ID, and stays the text that it was sent as.
 _NUMBER = re.compile(r"[0-9]{1,18}")
+#: How an answer begins that is no yes.
+INVALID: dict[str, Any] = {"success": False, "license": "invalid"}
 
 
 # --- licenses -------------------------------------------------------------------------------------
@@ -82,15 +83,52 @@ def _is_expired(license: License, now: datetime) -> bool:
     return license.expires_at is not None and until is not None and now >= until
 
 
-def show_license(view: LicenseView) -> dict[str, Any]:
-    """The members about a license that exists. Who bought it is nobody's who has a key."""
-    license = view.license
+def show_activated(place: SitePlace, item: Item, now: datetime) -> dict[str, Any]:
+    """The answer to ``activate_license``."""
+    if place.view is not None and place.refusal is None and place.is_item:
+        is_local = place.activation is not None and not place.activation.is_counted
+        local = {"is_local": True} if is_local else {}
+        return {"success": True, "license": "valid"} | _show(place, item) | local
+    shown = INVALID | _show(place, item) | {"error": name_error(place, item, now)}
+    is_full = shown["error"] == "no_activations_left"
+    return shown | ({"max_sites": shown["license_limit"]} if is_full else {})
+
+
+def refuse_without_site(item: Item) -> dict[str, Any]:
+    """The answer to ``activate_license`` where no site is named."""
+    return INVALID | _show(SitePlace(), item) | {"error": "missing_url"}
+
+
+def show_deactivated(place: SitePlace, item: Item) -> dict[str, Any]:
+    """The answer to ``deactivate_license``, in which the end of a license is in seconds."""
+    state = "deactivated" if place.is_changed else "failed"
+    shown = {"success": place.is_changed, "license": state} | _show(place, item)
+    ends_at = None if place.view is None else place.view.license.expires_at
+    return shown if ends_at is None else shown | {"expires": int(ends_at.timestamp())}
+
+
+def show_checked(place: SitePlace, item: Item, now: datetime) -> dict[str, Any]:
+    """The answer to ``check_license``."""
+    state = name_state(place, item, now)
+    return {"success": place.view is not None, "license": state} | _show(place, item)
+
+
+def _show(place: SitePlace, item: Item) -> dict[str, Any]:
+    """The product as it was named, and the license. The buyer is not named: a key is no proof of who asks."""
+    product = None if place.view is None else place.view.product
+    name = item.name or (None if product is None else product.name) or ""
+    number = int(item.id) if item.id and _NUMBER.fullmatch(item.id) else item.id
+    named = {"item_id": number or False, "item_name": name}
+    if place.view is None:
+        # The SDK reads it of every answer.
+        return named | {"expires": False}
+    license = place.view.license
     limit, taken = license.times_activated_max, license.times_activated
-    return {
+    return named | {
         "license_limit": limit or 0,
         "site_count": taken,
-        "expires": _LIFETIME if license.expires_at is None else f"{license.expires_at:%Y-%m-%d %H:%M:%S}",
-        "activations_left": _UNLIMITED if limit is None else max(0, limit - taken),
+        "expires": "lifetime" if license.expires_at is None else f"{license.expires_at:%Y-%m-%d %H:%M:%S}",
+        "activations_left": "unlimited" if limit is None else max(0, limit - taken),
         "payment_id": order_of(license).number or 0,
         "customer_name": "",
         "customer_email": "",
@@ -98,30 +136,10 @@ def show_license(view: LicenseView) -> dict[str, Any]:
     }
 
 
-def show_item(item: Item, view: LicenseView | None) -> dict[str, Any]:
-    """The product, as it was named."""
-    product = None if view is None else view.product
-    name = item.name or (None if product is None else product.name) or ""
-    sent = item.id or ""
-    number: int | str = int(sent) if _NUMBER.fullmatch(sent) else sent
-    return {"item_id": number or False, "item_name": name}
-
-
 def checksum(values: Iterable[str]) -> str:
     """The checksum of what was asked; no secret."""
     text = msgspec.json.encode(sorted(values, key=len, reverse=True))
     return hashlib.md5(text, usedforsecurity=False).hexdigest()
-
-
-def seconds_of(view: LicenseView) -> int | str:
-    """The end of a license, as ``deactivate_license`` tells it."""
-    ends_at = view.license.expires_at
-    return _LIFETIME if ends_at is None else int(ends_at.timestamp())
-
-
-def is_local(activation: Activation | None) -> dict[str, bool]:
-    """The member that says that a site takes no place."""
-    return {"is_local": True} if activation is not None and not activation.is_counted else {}
 
 
 # --- versions -------------------------------------------------------------------------------------

@@ -3,8 +3,7 @@ old site's. Clients take every answer but 200 for a fault, and then ask for noth
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from starlette.types import Receive, Scope
@@ -19,6 +18,7 @@ from keywright.http.middleware.body import MAX_UNTRUSTED_BODY
 from keywright.http.middleware.call import Call
 from keywright.http.middleware.cors import CorsNames
 from keywright.http.middleware.routing import Address, Right
+from keywright.http.public.downloads import Action
 from keywright.http.public.edd import answers
 from keywright.http.public.edd.parameters import (
     Parameters,
@@ -55,15 +55,6 @@ _MAX_KEY, _MAX_VERSION = 255, 64
 _encode = msgspec.json.Encoder().encode
 
 
-class _Action(NamedTuple):
-    """What a call does."""
-
-    operation: str
-    right: Right
-    changes: bool
-    answer: Callable[[Any], Awaitable[Any]]
-
-
 class Edd:
     """The addresses, as an interface."""
 
@@ -80,14 +71,14 @@ class Edd:
         #: The keys of several products in one call: each is guessed.
         self._attempts = Attempts(settings.unknown_key_limit)
         self._actions = {
-            "activate_license": _Action("activate", Right.CORE, changes=True, answer=self._activate),
-            "deactivate_license": _Action("deactivate", Right.CORE, changes=True, answer=self._deactivate),
-            "check_license": _Action("validate", Right.CORE, changes=False, answer=self._check),
-            "get_version": _Action("find_update", Right.CORE, changes=False, answer=self._get_version),
-            "package_download": _Action("download", Right.CORE, changes=False, answer=self._send_package),
+            "activate_license": Action("activate", Right.CORE, changes=True, answer=self._activate),
+            "deactivate_license": Action("deactivate", Right.CORE, changes=True, answer=self._deactivate),
+            "check_license": Action("validate", Right.CORE, changes=False, answer=self._check),
+            "get_version": Action("find_update", Right.CORE, changes=False, answer=self._get_version),
+            "package_download": Action("download", Right.CORE, changes=False, answer=self._send_package),
         }
-        unread = _Action("edd", Right.CORE, changes=True, answer=self._activate)
-        self._address = Address[_Action](("edd",), {"GET": unread, "POST": unread})
+        unread = Action("edd", Right.CORE, changes=True, answer=self._activate)
+        self._address = Address[Action](("edd",), {"GET": unread, "POST": unread})
 
     def open_call(self, scope: Scope, receive: Receive) -> Call | None:
         """The call that this request is; None for another address."""
@@ -105,7 +96,7 @@ class Edd:
         """The parameters of a form. Raises ``MalformedForm``."""
         return parse_form(call.headers.get(b"content-type", b""), body)
 
-    def prepare(self, call: Call, _unread: _Action) -> _Action:
+    def prepare(self, call: Call, _unread: Action) -> Action:
         """Set the call's parameters; returns the action that they name. Raises ``NoSuchAddress``."""
         sent = call.sent if isinstance(call.sent, dict) else {}
         call.parameters = call.query | sent
@@ -131,119 +122,67 @@ class Edd:
 
     def write_error(self, error: e.KeywrightError, _call: Call | None = None) -> Answer:
         """The answer for an error that is none of a license."""
-        body = {
-            "success": False,
-            "license": "invalid",
-            "error": error.problem,
-            "msg": error.fill(error.sentence),
-        }
+        body = answers.INVALID | {"error": error.problem, "msg": error.fill(error.sentence)}
         return Answer(error.status, _encode(body), error_headers(error))
 
     # --- licenses ---------------------------------------------------------------------------------
 
     async def _activate(self, call: Call) -> Answer:
         """Give the site its place."""
-        item, site = read_item(call.parameters), _site_of(call, call.parameters)
-        if site is None:
-            return self._refuse_without_site(call)
-        order = ActivateSite(
-            context=call.context,
-            license=call.key,
-            only_product_id=call.only_product_id,
-            device=Device(SITE + site, site),
-            item=item,
-        )
-        place = await self._change(call, order)
-        is_active = place.view is not None and place.refusal is None and place.is_item
-        shown: dict[str, Any] = {"success": is_active, "license": "valid" if is_active else "invalid"}
-        shown |= answers.show_item(item, place.view)
-        if place.view is not None:
-            shown |= answers.show_license(place.view)
-        if is_active:
-            shown |= answers.is_local(place.activation)
-        else:
-            shown["error"] = answers.name_error(place, item, call.now)
-            if shown["error"] == "no_activations_left":
-                shown["max_sites"] = shown["license_limit"]
-        return self._answer(call, shown, place, is_active=is_active)
+        if _site_of(call, call.parameters) is None:
+            call.is_unchanged = True
+            return Answer(200, _encode(answers.refuse_without_site(read_item(call.parameters))))
+        place = await self._change(call, ActivateSite)
+        return self._answer(call, place, answers.show_activated(place, read_item(call.parameters), call.now))
 
     async def _deactivate(self, call: Call) -> Answer:
         """Give up the place of the site."""
-        item, site = read_item(call.parameters), _site_of(call, call.parameters)
-        order = DeactivateSite(
-            context=call.context,
-            license=call.key,
-            only_product_id=call.only_product_id,
-            device=Device(SITE + (site or "")),
-            item=item,
-        )
-        place = await self._change(call, order)
-        words = "deactivated" if place.is_changed else "failed"
-        shown = {"success": place.is_changed, "license": words} | answers.show_item(item, place.view)
-        if place.view is not None:
-            shown |= answers.show_license(place.view) | {"expires": answers.seconds_of(place.view)}
-        return self._answer(call, shown, place, is_active=False)
+        place = await self._change(call, DeactivateSite)
+        return self._answer(call, place, answers.show_deactivated(place, read_item(call.parameters)))
 
     async def _check(self, call: Call) -> Answer:
         """State whether the license is good for the site."""
         item, site = read_item(call.parameters), _site_of(call, call.parameters)
-        query = CheckSite(
-            key=call.key,
-            fingerprint=SITE + (site or ""),
-            item=item,
-            now=call.now,
-            only_product_id=call.only_product_id,
-        )
+        about: dict[str, Any] = {"item": item, "only_product_id": call.only_product_id, "now": call.now}
+        query = CheckSite(key=call.key, fingerprint=SITE + (site or ""), **about)
         place: SitePlace = await self.desk.query(query, call)
-        state = answers.name_state(place, item, call.now)
-        shown = {"success": place.view is not None, "license": state} | answers.show_item(item, place.view)
-        if place.view is not None:
-            shown |= answers.show_license(place.view)
-        if state not in ("valid", "invalid", "inactive"):
-            call.finding = _FINDINGS[state]
-        return self._answer(call, shown, place, is_active=state == "valid")
+        shown = answers.show_checked(place, item, call.now)
+        call.finding = _FINDINGS.get(shown["license"])
+        return self._answer(call, place, shown)
 
-    async def _change(self, call: Call, command: ActivateSite | DeactivateSite) -> SitePlace:
-        call.is_change = True
+    async def _change(self, call: Call, kind: type[ActivateSite] | type[DeactivateSite]) -> SitePlace:
+        site = _site_of(call, call.parameters) or ""
+        about: dict[str, Any] = {"item": read_item(call.parameters), "only_product_id": call.only_product_id}
+        device, call.is_change = Device(SITE + site, site or None), True
+        command = kind(context=call.context, license=call.key, device=device, **about)
         place: SitePlace = await self.desk.execute(command, call)
         call.is_unchanged = not place.is_changed
-        if place.view is not None and place.refusal is not None:
-            call.finding = place.refusal.problem
-        elif place.view is not None and not place.is_item:
-            call.finding = e.ProductMismatch.problem
+        if place.view is not None:
+            mismatch = None if place.is_item else e.ProductMismatch.problem
+            call.finding = mismatch if place.refusal is None else place.refusal.problem
         return place
 
-    def _refuse_without_site(self, call: Call) -> Answer:
-        call.is_unchanged = True
-        item = answers.show_item(read_item(call.parameters), None)
-        return Answer(200, _encode({"success": False, "license": "invalid", "error": "missing_url"} | item))
-
-    def _answer(self, call: Call, shown: dict[str, Any], place: SitePlace, *, is_active: bool) -> Answer:
+    def _answer(self, call: Call, place: SitePlace, shown: dict[str, Any]) -> Answer:
         call.is_key_unknown = place.view is None
         asked = [read(call.parameters, name) for name in ("item_id", "item_name", "license", "url")]
-        body = _encode(shown | {"checksum": answers.checksum(asked)})
-        if place.view is None:
-            return Answer(200, body)
-        number = place.activation.id if is_active and place.activation is not None else None
-        license = place.view.license
-        return Answer(200, body, license_id=license.id, activation_id=number, product_id=license.product_id)
+        answer = Answer(200, _encode(shown | {"checksum": answers.checksum(asked)}))
+        if place.view is not None:
+            answer.license_id, answer.product_id = place.view.license.id, place.view.license.product_id
+            if shown["license"] == "valid" and place.activation is not None:
+                answer.activation_id = place.activation.id
+        return answer
 
     # --- versions ---------------------------------------------------------------------------------
 
     async def _get_version(self, call: Call) -> Answer:
         """State the newest version of a product, or of several."""
-        products = call.parameters.get(_PRODUCTS)
-        if not isinstance(products, dict):
-            found = await self._look(call, call.parameters)
-            call.is_key_unknown = bool(call.key) and _is_wrong(found)
-            return self._answer_version(call, self._show(call, call.parameters, found), [found])
+        several = call.parameters.get(_PRODUCTS)
+        products = several if isinstance(several, dict) else {"": call.parameters}
         looked = await asyncio.gather(*(self._look_at_one(call, one) for one in products.values()))
         call.is_key_unknown = bool(call.key) and looked[0] is not None and _is_wrong(looked[0])
-        shown = {
-            slug: answers.nothing(None) if found is None else self._show(call, one, found)
-            for (slug, one), found in zip(products.items(), looked, strict=True)
-        }
-        return self._answer_version(call, shown, [one for one in looked if one is not None])
+        pairs = zip(products.items(), looked, strict=True)
+        shown = {slug: self._show(call, one, found) for (slug, one), found in pairs}
+        return self._answer_version(call, shown if products is several else shown[""], looked)
 
     async def _look_at_one(self, call: Call, one: Parameters) -> CheckedUpdate | None:
         """The newest version of one of several products; None where its key was guessed too often."""
@@ -277,7 +216,9 @@ class Edd:
         found: CheckedUpdate = await self.desk.query(query, call)
         return found
 
-    def _show(self, call: Call, one: Parameters, found: CheckedUpdate) -> dict[str, Any]:
+    def _show(self, call: Call, one: Parameters, found: CheckedUpdate | None) -> dict[str, Any]:
+        if found is None:
+            return answers.nothing(None)
         slug, version = read(one, "slug"), _version_of(one)
         return answers.show_version(found, slug, version, self._link_of(call, found))
 
@@ -292,13 +233,16 @@ class Edd:
             return ""
         return base + found.path_of_file
 
-    def _answer_version(self, call: Call, shown: dict[str, Any], looked: list[CheckedUpdate]) -> Answer:
-        answer = Answer(200, _encode(shown), releases=tuple(pair for one in looked for pair in one.counted))
-        if len(looked) != 1 or looked[0].license is None:
+    def _answer_version(
+        self, call: Call, shown: dict[str, Any], looked: list[CheckedUpdate | None]
+    ) -> Answer:
+        counted = tuple(pair for one in looked if one is not None for pair in one.counted)
+        answer, found = Answer(200, _encode(shown), releases=counted), looked[0]
+        if len(looked) != 1 or found is None or found.license is None:
             return answer
-        [found], version = looked, _version_of(call.parameters)
-        answer.license_id, activation = looked[0].license.id, found.activation
+        answer.license_id, activation = found.license.id, found.activation
         if activation is not None and activation.deactivated_at is None:
+            version = _version_of(call.parameters)
             answer.activation_id = activation.id
             answer.app_version = version if version and version != activation.app_version else None
         return answer
