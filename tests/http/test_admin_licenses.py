@@ -9,6 +9,7 @@ import pytest
 from keywright.core import crypto
 from keywright.core.command import Origin
 from keywright.licensing.activations.model import ActivateDevice, Deactivate, Device, SaveLastSeen
+from keywright.licensing.activations.site_handlers import ActivateSite
 from keywright.licensing.leases.model import TakeLease
 from keywright.licensing.licenses.model import CreateLicense, Status, UpdateLicense
 from keywright.licensing.usage.model import RecordUsage
@@ -251,6 +252,18 @@ def test_the_page_of_a_license_shows_its_activations(server: RunningServer, bob:
     # An inactive activation has no button.
     assert re.findall(r'name="token" value="(\w+)"', answer.text) == [active.token]
     assert ended.token not in answer.text
+
+
+def test_a_site_that_takes_no_place_has_a_badge(server: RunningServer, bob: Visitor) -> None:
+    license = make(server)
+    decide(server, set_terms({"uncounted_hosts": ["*.test"]}, license.key))
+    for host in ("example.com", "shop.test"):
+        device = Device(f"site:{host}", host)
+        decide(server, ActivateSite(**asked(license=license.id, device=device)))
+    text = said(bob.get(f"/licenses/{license.id}"))
+    assert text.count("not counted") == 1
+    assert re.search(r"shop\.test.*?active not counted", text)
+    assert not re.search(r"example\.com[^.]*?not counted", text)
 
 
 def test_a_license_that_is_not_there_is_said(bob: Visitor) -> None:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from keywright.core.errors import LimitReached, NoFreeLease, Refusal, TooManyNewDevices
 from keywright.licensing.activations.devices import activate_device, deactivate_device
 from keywright.licensing.activations.model import Activation, Device, KnownRecords, PlaceChange, SeenDevice
+from keywright.licensing.activations.sites import SITE, find_moved, is_uncounted, parse_site
 from keywright.licensing.leases import rules
 from keywright.licensing.leases.model import HeldLeases, Lease, Leased
 from keywright.licensing.licenses import rules as license_rules
@@ -20,6 +21,13 @@ from keywright.licensing.terms.rules import merge_terms, to_text
 from tests.makers import NOW, a_lease, a_license, an_activation
 
 FINGERPRINTS = st.sampled_from(["one", "two", "three", "four"])
+#: Addresses of five sites: two on one host, and three that the terms may not count.
+SITES = st.sampled_from(
+    [
+        *("https://example.com/", "http://www.Example.com:8080", "example.com", "https://example.com/shop/"),
+        *("https://münchen.test", "//xn--mnchen-3ya.test/?a=b", "localhost:8888", "staging.example.com"),
+    ]
+)
 HOLDERS = st.sampled_from(["alice", "bob", "charlie"])
 #: The records of the devices that leases are held on.
 PLACES = st.sampled_from([None, 1])
@@ -28,6 +36,8 @@ PATCHES: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {},
     optional={
         "max_activations": st.none() | st.integers(1, 3),
+        "uncounted_hosts": st.sampled_from([[], ["*.test"], ["*.test", "localhost", "staging.*"]]),
+        "max_uncounted": st.integers(0, 2),
         "grace_days": st.integers(0, 2),
         "after_expiry": st.sampled_from(["refuse", "allow", "older_versions"]),
         "device": st.sampled_from(["optional", "required"]),
@@ -68,22 +78,53 @@ class DevicesOverTime(RuleBasedStateMachine):
     def activate(
         self, fingerprint: str | None, replaces: str | None, token: int, built_at: datetime | None
     ) -> None:
+        self.place(fingerprint, replaces, token, built_at, is_site=False)
+
+    @rule(address=SITES, is_site=st.sampled_from([True, True, True, False]))
+    def activate_site(self, address: str, is_site: bool) -> None:
+        fingerprint = f"{SITE}{parse_site(address)}"
+        is_over, held = (
+            license_rules.is_over_limit(self.license),
+            find_moved(self.records.values(), fingerprint),
+        )
+        refusal = self.place(fingerprint, None, -1, None, is_site=is_site)
+        if is_site and held is not None and not is_over:
+            assert not isinstance(refusal, LimitReached), "a site moves within its host"
+
+    def place(
+        self,
+        fingerprint: str | None,
+        replaces: str | None,
+        token: int,
+        built_at: datetime | None,
+        *,
+        is_site: bool,
+    ) -> Refusal | None:
         own = self.find(fingerprint) or self.records.get(f"{token:040}")
         if own is not None and fingerprint is not None and own.fingerprint not in (None, fingerprint):
             own = None
         known, before = KnownRecords(own, self.find(replaces)), self.license
         try:
             placement = activate_device(
-                before, Device(fingerprint), known, seen=self.seen, built_at=built_at, now=self.now
+                before,
+                Device(fingerprint),
+                known,
+                seen=self.seen,
+                built_at=built_at,
+                now=self.now,
+                find_room=lambda: find_moved(self.records.values(), fingerprint) if is_site else None,
+                is_site=is_site,
             )
         except Refusal as refusal:
-            self.was_refused_rightly(refusal, known)
-            return
+            self.was_refused_rightly(refusal, known, is_site=is_site)
+            return refusal
         self.license, record = placement.license, placement.activation
         if placement.change is PlaceChange.NEW:
             assert own is None
             token = len(self.records)
-            record = an_activation(id=token, token=f"{token:040}", fingerprint=fingerprint)
+            record = an_activation(
+                id=token, token=f"{token:040}", fingerprint=fingerprint, is_counted=placement.is_counted
+            )
         assert record is not None
         for one in filter(None, (placement.released, record)):
             self.records[one.token] = one
@@ -95,12 +136,18 @@ class DevicesOverTime(RuleBasedStateMachine):
         if self.license.times_activated > before.times_activated:
             limit = before.times_activated_max
             assert limit is None or self.license.times_activated <= limit
+        if self.license.uncounted_count > before.uncounted_count:
+            assert is_site
+            assert is_uncounted(self.terms, fingerprint)
+            assert self.license.uncounted_count <= self.terms.max_uncounted
+        return None
 
-    def was_refused_rightly(self, refusal: Refusal, known: KnownRecords) -> None:
+    def was_refused_rightly(self, refusal: Refusal, known: KnownRecords, *, is_site: bool) -> None:
         if isinstance(refusal, LimitReached):
             assert self.license.times_activated_max is not None
             assert self.license.times_activated >= self.license.times_activated_max
-            assert known.own is None or known.own.deactivated_at is not None
+            own = known.own
+            assert own is None or own.deactivated_at is not None or not (own.is_counted or is_site)
         if isinstance(refusal, TooManyNewDevices):
             assert refusal.retry_after_seconds > 0
             assert known.own is None
@@ -118,7 +165,7 @@ class DevicesOverTime(RuleBasedStateMachine):
         before = self.license.times_activated
         self.license, ended, was_active = deactivate_device(self.license, record, self.now)
         self.records[record.token] = ended
-        assert self.license.times_activated == before - was_active
+        assert self.license.times_activated == before - (was_active and record.is_counted)
 
     @rule(patch=PATCHES)
     def change_the_terms(self, patch: dict[str, Any]) -> None:
@@ -154,7 +201,8 @@ class DevicesOverTime(RuleBasedStateMachine):
     @invariant()
     def the_counters_are_the_numbers_of_records(self) -> None:
         active = [one for one in self.records.values() if one.deactivated_at is None]
-        assert self.license.times_activated == len(active)
+        assert self.license.times_activated == sum(one.is_counted for one in active)
+        assert self.license.uncounted_count == sum(not one.is_counted for one in active)
         assert self.license.deactivated_count == len(self.records) - len(active)
 
     @invariant()
