@@ -154,10 +154,9 @@ OWN_ROUTES = (
     Route(
         "POST",
         "/check",
-        "validate",
         Right.CORE,
         check,
-        body=Check,
+        operation="validate",
         gives=Me,
         is_read=True,
         refusals=("expired",),
@@ -167,37 +166,19 @@ OWN_ROUTES = (
     Route(
         "POST",
         "/things",
-        "create_thing",
         Right.WRITE,
         create_thing,
-        body=NewThing,
         gives=Thing,
         status=201,
         also=(200,),
         example={"key": "O'KEY \"$x\\", "max_things": 3, "order": {"id": "é", "lines": [1, 2]}, "name": None},
     ),
     Route(
-        "GET",
-        "/things",
-        "list_things",
-        Right.READ,
-        list_things,
-        query=ThingQuery,
-        gives=Page[Thing],
-        example={"color": "red", "count": True},
+        "GET", "/things", Right.READ, list_things, gives=Page[Thing], example={"color": "red", "count": True}
     ),
-    Route(
-        "PATCH",
-        "/things/{thing_id}",
-        "change_thing",
-        Right.WRITE,
-        change_thing,
-        body=ThingChanges,
-        gives=Thing,
-        example={"name": None},
-    ),
-    Route("DELETE", "/things/{thing_id}", "delete_thing", Right.WRITE, delete_thing, status=204),
-    Route("GET", "/fail", "fail", Right.READ, fail),
+    Route("PATCH", "/things/{thing_id}", Right.WRITE, change_thing, gives=Thing, example={"name": None}),
+    Route("DELETE", "/things/{thing_id}", Right.WRITE, delete_thing, status=204),
+    Route("GET", "/fail", Right.READ, fail),
 )
 
 

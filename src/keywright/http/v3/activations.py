@@ -156,19 +156,16 @@ ROUTES = (
     Route(
         "GET",
         _ALL,
-        "list_activations",
         Right.READ,
         list_activations,
-        query=ActivationQuery,
         gives=Page[Activation],
         refusals=("not_found",),
         example={"is_active": "true"},
     ),
-    Route("GET", _ONE, "get_activation", Right.READ, get_activation, gives=Activation, refusals=_REFUSALS),
+    Route("GET", _ONE, Right.READ, get_activation, gives=Activation, refusals=_REFUSALS),
     Route(
         "DELETE",
         _ONE,
-        "release_activation",
         Right.WRITE,
         release_activation,
         status=204,
@@ -177,7 +174,6 @@ ROUTES = (
     Route(
         "POST",
         f"{_ALL}/release-all",
-        "release_activations",
         Right.WRITE,
         release_activations,
         gives=Released,

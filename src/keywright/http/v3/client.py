@@ -249,10 +249,8 @@ ROUTES = (
     Route(
         "POST",
         "/validate",
-        "validate",
         Right.CORE,
         validate,
-        body=schemas.Validate,
         gives=schemas.Validation,
         example=_DEVICE,
         is_read=True,
@@ -261,10 +259,8 @@ ROUTES = (
     Route(
         "POST",
         "/activate",
-        "activate",
         Right.CORE,
         activate,
-        body=schemas.Activate,
         gives=schemas.Activated,
         status=201,
         also=(200,),
@@ -287,10 +283,8 @@ ROUTES = (
     Route(
         "POST",
         "/deactivate",
-        "deactivate",
         Right.CORE,
         deactivate,
-        body=schemas.Deactivate,
         gives=schemas.Deactivated,
         refusals=("unknown_license", "unknown_device", "product_mismatch", "key_rotated"),
         example=_DEVICE,

@@ -58,7 +58,8 @@ def crud_routes(
         right = Right.READ if method == "GET" else Right.WRITE
         needs_all = not noun.product_column or (noun.product_column == "id" and method != "GET")
         return Route(
-            *(method, at, f"{verb}_{name}{plural}", right, handler),
+            *(method, at, right, handler),
+            operation=f"{verb}_{name}{plural}",
             text=text,
             refusals=refusals.get(method, ()),
             needs_all_products=needs_all,

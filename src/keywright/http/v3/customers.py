@@ -178,11 +178,8 @@ ROUTES = (
     Route(
         "POST",
         "/customers/search",
-        "search_customers",
         Right.READ,
         search_customers,
-        body=CustomerSearch,
-        query=CustomerPage,
         gives=schemas.Page[schemas.Customer],
         example={"email": "ada@example.com"},
         is_read=True,
@@ -191,7 +188,6 @@ ROUTES = (
     Route(
         "GET",
         f"{_ONE}/export",
-        "export_customer",
         Right.READ,
         export_customer,
         gives=CustomerExport,
@@ -199,18 +195,11 @@ ROUTES = (
         needs_all_products=True,
     ),
     Route(
-        "POST",
-        f"{_ONE}/erase",
-        "erase_customer",
-        Right.WRITE,
-        erase_customer,
-        gives=schemas.Erased,
-        needs_all_products=True,
+        "POST", f"{_ONE}/erase", Right.WRITE, erase_customer, gives=schemas.Erased, needs_all_products=True
     ),
     Route(
         "POST",
         f"{_ONE}/portal-link",
-        "make_portal_link",
         Right.WRITE,
         make_portal_link,
         gives=schemas.CustomerLink,

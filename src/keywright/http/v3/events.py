@@ -123,10 +123,8 @@ ROUTES = (
     Route(
         "GET",
         "/events",
-        "list_events",
         Right.READ,
         list_events,
-        query=EventQuery,
         gives=Page[Event],
         example={"type": "license.*", "limit": "50"},
     ),

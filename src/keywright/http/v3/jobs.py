@@ -54,4 +54,4 @@ async def get_job(call: Call) -> Answer:
     return await call.ask(query, lambda job: ok(show(job)))
 
 
-ROUTES = (Route("GET", "/jobs/{job_id}", "get_job", Right.READ, get_job, gives=Job),)
+ROUTES = (Route("GET", "/jobs/{job_id}", Right.READ, get_job, gives=Job),)

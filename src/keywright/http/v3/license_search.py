@@ -83,10 +83,8 @@ ROUTES = (
     Route(
         "POST",
         "/licenses/search",
-        "search_licenses",
         Right.READ,
         search_licenses,
-        body=LicenseSearch,
         gives=Page[License],
         example={"key_end": "YCJ5G"},
         is_read=True,

@@ -20,4 +20,4 @@ async def get_me(call: Call) -> Answer:
     )
 
 
-ROUTES = (Route("GET", "/me", "get_me", Right.API_KEY, get_me, gives=schemas.Me),)
+ROUTES = (Route("GET", "/me", Right.API_KEY, get_me, gives=schemas.Me),)

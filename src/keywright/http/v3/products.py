@@ -106,10 +106,8 @@ ROUTES = (
     Route(
         "GET",
         "/products/{product_id}/versions",
-        "list_product_versions",
         Right.READ,
         list_product_versions,
-        query=VersionsQuery,
         gives=Versions,
         refusals=("not_found",),
         example={"days": "30"},

@@ -1,7 +1,6 @@
 """Releases of products, and their files."""
 
 import asyncio
-from collections.abc import Callable
 from datetime import date, timedelta
 from functools import partial
 from typing import Annotated, Any
@@ -249,10 +248,6 @@ _FILES = f"{_ONE}/files"
 _NOT_READY = ("not_found", "release_not_ready")
 
 
-def _route(method: str, path: str, right: Right, handler: Callable[..., Any], **more: Any) -> Route:
-    return Route(method, path, handler.__name__, right, handler, **more)
-
-
 ROUTES = (
     *crud_routes(
         RELEASE,
@@ -272,33 +267,31 @@ ROUTES = (
             "DELETE": ("still_in_use", "changed_meanwhile"),
         },
     ),
-    _route(
+    Route(
         "POST",
         f"{_ONE}/publish",
         Right.WRITE,
         publish_release,
-        body=Publish,
         needs_body=False,
         gives=Release,
         refusals=_NOT_READY,
         example={"allow_older": False},
     ),
-    _route("POST", f"{_ONE}/yank", Right.WRITE, yank_release, gives=Release, refusals=_NOT_READY),
-    _route(
+    Route("POST", f"{_ONE}/yank", Right.WRITE, yank_release, gives=Release, refusals=_NOT_READY),
+    Route(
         "POST",
         _FILES,
         Right.WRITE,
         add_release_file,
-        body=NewFile,
         gives=File,
         status=201,
         refusals=(*_NOT_READY, "already_exists"),
         example={"name": "paint-3.2.1.msi", "platform": "windows", "arch": "x86_64"},
     ),
-    _route("GET", _FILES, Right.READ, list_release_files, gives=Page[File], refusals=("not_found",)),  # type: ignore[valid-type]
-    _route("GET", _FILE, Right.READ, get_release_file, gives=File, refusals=("not_found",)),
-    _route("DELETE", _FILE, Right.WRITE, delete_release_file, status=204, refusals=_NOT_READY),
-    _route(
+    Route("GET", _FILES, Right.READ, list_release_files, gives=Page[File], refusals=("not_found",)),  # type: ignore[valid-type]
+    Route("GET", _FILE, Right.READ, get_release_file, gives=File, refusals=("not_found",)),
+    Route("DELETE", _FILE, Right.WRITE, delete_release_file, status=204, refusals=_NOT_READY),
+    Route(
         "GET",
         f"{_FILE}/content",
         Right.READ,
@@ -306,17 +299,16 @@ ROUTES = (
         refusals=("not_found",),
         produces=(BYTES_TYPE,),
     ),
-    _route(
+    Route(
         "GET",
         f"{_ONE}/uses",
         Right.READ,
         list_release_uses,
-        query=UsesQuery,
         gives=Page[UsesOfDay],
         refusals=("not_found",),
         example={"days": "30"},
     ),
-    _route(
+    Route(
         "PUT",
         f"{_FILE}/content",
         Right.WRITE,

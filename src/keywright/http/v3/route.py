@@ -24,25 +24,26 @@ JSON_TYPE, JWT_TYPE, TEXT_TYPE = "application/json", "application/jwt", "text/pl
 class Route:
     """``path`` is below the root of v3; ``{license_id}`` in it is an integer, ``{lease_id:text}`` a word.
 
-    ``handler`` gets the call; then the body, if ``body`` is its type; then the query, if ``query`` is its
-    type. The body may be left out without ``needs_body``. ``text``, or the handler's docstring, is the
-    description for readers: one line, and then paragraphs in Markdown. ``gives`` is the type of the answer's
-    body (None: it has none) with ``status``, ``or_gives`` another shape of it; ``also`` are other statuses of
-    success. ``refusals`` are its own problem codes, beside those that any call may meet. ``example`` is the
-    body, or the query, of an example call, and ``example_path`` has the words of its path. ``is_read`` is a
-    POST that changes nothing; ``produces`` are the media types that the answer may have. A route that
-    ``needs_all_products`` does not exist for an API key of one product. A route that ``streams`` receives the
-    bytes of the body itself.
+    ``handler`` gets the call; then the body, if it has an argument ``body``; then the query, if it has an
+    argument ``query``: their types are those of the arguments, or given here. Its name is the ``operation``
+    if none is given. The body may be left out without ``needs_body``. ``text``, or the handler's docstring,
+    is the description for readers: one line, and then paragraphs in Markdown. ``gives`` is the type of the
+    answer's body (None: it has none) with ``status``, ``or_gives`` another shape of it; ``also`` are other
+    statuses of success. ``refusals`` are its own problem codes, beside those that any call may meet.
+    ``example`` is the body, or the query, of an example call, and ``example_path`` has the words of its path.
+    ``is_read`` is a POST that changes nothing; ``produces`` are the media types that the answer may have. A
+    route that ``needs_all_products`` does not exist for an API key of one product. A route that ``streams``
+    receives the bytes of the body itself.
     """
 
     def __init__(
         self,
         method: str,
         path: str,
-        operation: str,
         right: Right,
         handler: Callable[..., Awaitable[Answer]],
         *,
+        operation: str = "",
         body: type[Struct] | None = None,
         needs_body: bool = True,
         query: type[Struct] | None = None,
@@ -59,8 +60,10 @@ class Route:
         streams: bool = False,
         text: str = "",
     ) -> None:
-        self.method, self.path, self.operation, self.right = method, path, operation, right
-        self.handler = handler
+        self.method, self.path, self.right, self.handler = method, path, right, handler
+        self.operation = operation or handler.__name__
+        body = body or handler.__annotations__.get("body")
+        query = query or handler.__annotations__.get("query")
         self.body = None if body is None else StructDecoder(body)
         self.needs_body = needs_body
         self.query = None if query is None else StructDecoder(query)
@@ -79,7 +82,7 @@ class Route:
         self.answer = self._bind()
         unknown = set(refusals) - set(PROBLEMS)
         if unknown:
-            raise ValueError(f"{operation}: no such problem codes: {unknown}")
+            raise ValueError(f"{self.operation}: no such problem codes: {unknown}")
 
     def _bind(self) -> Callable[[Any], Awaitable[Answer]]:
         """The handler as the middlewares call it."""

@@ -47,7 +47,7 @@ async def get_index(call: Call) -> Answer:
     return ok(schemas.Index("Keywright", __version__, faces, _DOCUMENTS))
 
 
-_INDEX = Route("GET", "/", "get_index", Right.NONE, get_index, gives=schemas.Index)
+_INDEX = Route("GET", "/", Right.NONE, get_index, gives=schemas.Index)
 
 ROUTES: tuple[Route, ...] = (
     _INDEX,

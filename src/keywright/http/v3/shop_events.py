@@ -96,22 +96,13 @@ async def retry_shop_event(call: Call, body: Retry) -> Answer:
 
 ROUTES = (
     Route(
-        "GET",
-        _EVENTS,
-        "list_shop_events",
-        Right.READ,
-        list_shop_events,
-        query=EventQuery,
-        gives=schemas.Page[ShopEvent],
-        needs_all_products=True,
+        "GET", _EVENTS, Right.READ, list_shop_events, gives=schemas.Page[ShopEvent], needs_all_products=True
     ),
     Route(
         "POST",
         f"{_EVENTS}/{{event_id}}/retry",
-        "retry_shop_event",
         Right.WRITE,
         retry_shop_event,
-        body=Retry,
         needs_body=False,
         gives=ShopEvent,
         needs_all_products=True,

@@ -70,10 +70,8 @@ ROUTES = (
     Route(
         "POST",
         "/license-file",
-        "make_license_file",
         Right.CORE,
         make_license_file,
-        body=schemas.MakeFile,
         produces=(TEXT_TYPE,),
         refusals=(
             "unknown_license",
@@ -87,5 +85,5 @@ ROUTES = (
         ),
         example={"license_key": "KEY-1", "fingerprint": "device-7f3a9c0e12b4", "days": 14},
     ),
-    Route("GET", "/signing-keys", "list_key_sets", Right.NONE, list_key_sets, gives=KeySets),
+    Route("GET", "/signing-keys", Right.NONE, list_key_sets, gives=KeySets),
 )

@@ -124,10 +124,8 @@ ROUTES = (
     Route(
         "POST",
         "/trials",
-        "start_trial",
         Right.CORE,
         start_trial,
-        body=StartTrialBody,
         gives=StartedTrial,
         status=201,
         also=(200,),

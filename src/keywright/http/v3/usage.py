@@ -123,20 +123,16 @@ ROUTES = (
     Route(
         "GET",
         "/usage",
-        "list_usage",
         Right.READ,
         list_usage,
-        query=client_schemas.AllUsageQuery,
         gives=Page[client_schemas.UsagePeriod],
         example={"is_closed": "true", "limit": "50"},
     ),
     Route(
         "GET",
         "/licenses/{license_id}/usage",
-        "list_license_usage",
         Right.READ,
         list_license_usage,
-        query=client_schemas.UsageQuery,
         gives=Page[client_schemas.UsagePeriod],
         refusals=("not_found",),
         produces=(JSON_TYPE, JWT_TYPE),
@@ -144,10 +140,8 @@ ROUTES = (
     Route(
         "POST",
         "/usage",
-        "record_usage",
         Right.CORE,
         record_usage,
-        body=client_schemas.RecordUsage,
         gives=client_schemas.Usage,
         refusals=(
             "unknown_license",
