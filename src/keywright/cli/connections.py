@@ -1,133 +1,41 @@
 """``keywright connection …``"""
 
 import sys
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
 from keywright.cli import output
+from keywright.cli.crud import with_fields
 from keywright.cli.installation import Installation
 from keywright.cli.options import AsJson, IsSure, command, with_installation, with_installation_made
 from keywright.core.errors import NothingToChange
-from keywright.core.parsing import parse_name
 from keywright.provisioning.shops.commands import (
-    AddConnection,
     GetConnection,
     ListConnections,
     RemoveConnection,
     TakeOverSales,
-    UpdateConnection,
 )
-from keywright.provisioning.shops.model import (
-    MAKE_SECRETS,
-    Connection,
-    Does,
-    MappedProduct,
-    Mode,
-    OnCancel,
-    OpenedConnection,
-    QuantityRule,
-    Shop,
+from keywright.provisioning.shops.fields import (
+    ConnectionFields,
+    NewConnection,
+    format_mapped,
+    to_add,
+    to_update,
 )
+from keywright.provisioning.shops.model import MAKE_SECRETS, Connection, OpenedConnection, Shop
 
 app = typer.Typer(no_args_is_help=True)
 
 
-def _parse_mapped(text: str) -> MappedProduct:
-    """``PRODUCT=POLICY``, ``PRODUCT=POLICY+POLICY``, ``PRODUCT=POLICY:WORD`` or ``PRODUCT=none``."""
-    product, _, made = text.rpartition("=")
-    policies, _, word = made.partition(":")
-    try:
-        does = Does(word) if word in (Does.RENEW, Does.UPGRADE) else Does.MAKE
-        rule = QuantityRule(word or "keys") if does is Does.MAKE else QuantityRule.KEYS
-        ids = () if policies == "none" else tuple(map(int, policies.split("+")))
-    except ValueError:
-        product = ""
-    if not product:
-        raise typer.BadParameter(
-            "must be PRODUCT=POLICY, PRODUCT=POLICY+POLICY, PRODUCT=POLICY:devices, PRODUCT=POLICY:renew, "
-            "PRODUCT=POLICY:upgrade or PRODUCT=none"
-        )
-    return MappedProduct(product, ids[0] if ids else None, rule, ids[1:], does)
-
-
-def _format_mapped(one: MappedProduct) -> str:
-    policies = "+".join(map(str, one.all_policy_ids)) or "none"
-    words = [one.does.value] if one.does is not Does.MAKE else []
-    words += ["devices"] if one.quantity is QuantityRule.DEVICES else []
-    return ":".join([f"{one.product}={policies}", *words])
-
-
-def _read_secret(text: str) -> str:
-    """The text, or a line of the standard input for ``-``."""
-    return sys.stdin.readline().strip() if text == "-" else text
-
-
 ConnectionId = Annotated[int, typer.Argument(metavar="ID", min=1, help="The connection's ID.")]
-_Name = Annotated[str | None, typer.Option(metavar="NAME", parser=parse_name, help="Its name in lists.")]
-_Maps = Annotated[
-    list[Any] | None,
-    typer.Option(
-        "--map",
-        metavar="PRODUCT=POLICY",
-        parser=_parse_mapped,
-        help="A price, variation, product or SKU of the shop and the policy of its licenses. "
-        "PRODUCT=3+4 makes one of each, PRODUCT=3:devices makes one license for more devices, "
-        "PRODUCT=3:renew and PRODUCT=3:upgrade change an existing license, PRODUCT=none makes none; * is "
-        "any other product. Repeat it.",
-    ),
-]
-_Secret = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TEXT",
-        parser=_read_secret,
-        help="What the shop signs with; - reads it from the standard input. Without it, one is made.",
-    ),
-]
-_ApiKey = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TEXT",
-        parser=_read_secret,
-        help="A restricted key of the shop's API; - reads it from the standard input.",
-    ),
-]
-_Url = Annotated[
-    str | None, typer.Option(metavar="URL", help="The shop's address, where it has one of its own.")
-]
-_States = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--paid-state", metavar="STATE", help="An order state that makes licenses; repeat it for more."
-    ),
-]
-_Mode = Annotated[Mode | None, typer.Option(metavar="MODE", help="live or test: whose events make licenses.")]
-_Mail = Annotated[
-    bool | None, typer.Option("--mail/--no-mail", help="Whether buyers get a mail with their keys.")
-]
-_OnCancel = Annotated[
-    OnCancel | None,
-    typer.Option(
-        metavar="WHEN", help="When canceled subscriptions end: paid_until, the usual one, or at_once."
-    ),
-]
-_Template = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="The mail's template: your_license, the usual one, or your_keys."),
-]
-_ExternalId = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="The name in a sale's metadata that has the buyer's external_id."),
-]
-_Metadata = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--metadata-name",
-        metavar="NAME",
-        help="A name in a sale's metadata: licenses get it under metadata.shop. Repeat it for more.",
-    ),
-]
+
+
+def _read_secrets(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The same, with a line of the standard input for each secret that is a dash."""
+    secrets = [name for name in ("secret", "api_key") if given.get(name) == "-"]
+    return {**given, **{name: sys.stdin.readline().strip() for name in secrets}}
 
 
 @command(
@@ -137,52 +45,30 @@ _Metadata = Annotated[
     "keywright connection add generic --name 'Our shop' --map '*=3'",
 )
 @with_installation_made
+@with_fields(ConnectionFields, is_new=True)
 def add(
     here: Installation,
     shop: Annotated[Shop, typer.Argument(metavar="SHOP", help=", ".join(Shop) + ".")],
     *,
-    name: _Name = None,
-    maps: _Maps = None,
-    secret: _Secret = None,
-    api_key: _ApiKey = None,
-    url: _Url = None,
-    paid_states: _States = None,
-    mode: _Mode = None,
-    mail: _Mail = None,
-    mail_template: _Template = None,
-    on_cancel: _OnCancel = None,
-    external_id_name: _ExternalId = None,
-    metadata_names: _Metadata = None,
+    fields: Mapping[str, Any],
     as_json: AsJson = False,
 ) -> None:
     """Add a connection to a shop, and print where the shop is to send its events.
 
-    The secret is printed now, and never again. Stripe and Paddle make it themselves.
+    --map names a price, variation, product or SKU of the shop and the policy of its licenses. PRODUCT=3+4
+    makes one of each, PRODUCT=3:devices makes one license for more devices, PRODUCT=3:renew and
+    PRODUCT=3:upgrade change an existing license, PRODUCT=none makes none; * is any other product.
+
+    The secret is printed now, and never again; without --secret, one is made. Stripe and Paddle make it
+    themselves. A dash for --secret and --api-key reads a line of the standard input.
     """
-    connection = Connection(
-        id=0,
-        shop=shop,
-        name=name or shop.value,
-        mode=mode or Mode.LIVE,
-        mapping=tuple(maps or ()),
-        url=url,
-        paid_states=tuple(paid_states or ()),
-        sends_mail=mail is not False,
-        mail_template=mail_template,
-        on_cancel=on_cancel or OnCancel.PAID_UNTIL,
-        external_id_name=external_id_name,
-        metadata_names=tuple(metadata_names or ()),
-        created_at=here.now,
-        updated_at=here.now,
-    )
-    opened: OpenedConnection = here.change(
-        AddConnection(context=here.context, connection=connection, secret=secret, api_key=api_key)
-    )
+    new = NewConnection(**{"shop": shop, "name": shop.value, **_read_secrets(fields)})
+    opened: OpenedConnection = here.change(to_add(here.context, new))
     if as_json:
         output.print_json(output.connection_json(opened.connection) | {"secret": opened.secret})
         return
     output.print_heading(f"Connection {opened.connection.id} is made")
-    is_made_there = shop in MAKE_SECRETS and secret is None
+    is_made_there = shop in MAKE_SECRETS and "secret" not in fields
     secrets = [] if is_made_there else [("secret", opened.secret)]
     output.print_fields([*_fields(opened.connection), *secrets])
     output.print_line(
@@ -232,52 +118,22 @@ def show(here: Installation, connection_id: ConnectionId, *, as_json: AsJson = F
     "keywright connection edit 1 --secret - < new-secret.txt",
 )
 @with_installation
+@with_fields(ConnectionFields, is_new=False)
 def edit(
     here: Installation,
     connection_id: ConnectionId,
     *,
-    name: _Name = None,
-    maps: _Maps = None,
-    secret: _Secret = None,
-    api_key: _ApiKey = None,
-    url: _Url = None,
-    paid_states: _States = None,
-    mode: _Mode = None,
-    mail: _Mail = None,
-    mail_template: _Template = None,
-    on_cancel: _OnCancel = None,
-    external_id_name: _ExternalId = None,
-    metadata_names: _Metadata = None,
+    fields: Mapping[str, Any],
     as_json: AsJson = False,
 ) -> None:
     """Change a connection. What is not given stays; --map gives the whole mapping anew.
 
-    --api-key '' takes the API key away.
+    --api-key '' takes the API key away. A dash for --secret and --api-key reads a line of the standard input.
     """
-    given = {
-        "name": name,
-        "mapping": tuple(maps) if maps else None,
-        "url": url,
-        "paid_states": tuple(paid_states) if paid_states else None,
-        "mode": mode,
-        "sends_mail": mail,
-        "mail_template": mail_template,
-        "on_cancel": on_cancel,
-        "external_id_name": external_id_name,
-        "metadata_names": tuple(metadata_names) if metadata_names else None,
-    }
-    changes = {field: value for field, value in given.items() if value is not None}
-    if not changes and secret is None and api_key is None:
+    if not fields:
         raise NothingToChange
-    changed = here.change(
-        UpdateConnection(
-            context=here.context,
-            connection_id=connection_id,
-            changes=changes,
-            secret=secret,
-            api_key=api_key,
-        )
-    )
+    changes = ConnectionFields(**_read_secrets(fields))
+    changed = here.change(to_update(here.context, connection_id, changes))
     _print(changed, f"Connection {connection_id} is changed.", as_json)
 
 
@@ -324,7 +180,7 @@ def _fields(connection: Connection) -> list[tuple[str, object]]:
         ("name", connection.name),
         ("path", f"/in/{connection.shop.value}/{connection.id}"),
         ("mode", connection.mode.value),
-        ("mapping", ", ".join(map(_format_mapped, connection.mapping)) or None),
+        ("mapping", ", ".join(map(format_mapped, connection.mapping)) or None),
         ("API key", "there is one" if connection.has_api_key else None),
         ("address", connection.url),
         ("paid states", ", ".join(connection.paid_states) or None),

@@ -1,8 +1,8 @@
 """The five commands of a noun: create, list, show, update, delete."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from functools import wraps
+from functools import partial, wraps
 from inspect import Parameter, signature
 from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple
@@ -165,14 +165,26 @@ def _option(member: Member, *, is_new: bool) -> Any:
     if member.is_nullable and not is_new:
         text += " Or none."
     name, metavar = member.name.replace("_", "-"), _metavar(member.name)
-    read = changing(member.read) if member.is_nullable else lambda value: Change(member.read(value))
+    reader = partial(_read, member)
+    read = changing(reader) if member.is_nullable else lambda value: Change(reader(value))
     option = typer.Option(f"--{name}", metavar=metavar, parser=read, help=text)
     return Annotated[Change if member.is_required else Change | None, option]
 
 
-def with_fields(struct: type[msgspec.Struct], *, is_new: bool) -> Callable[..., Any]:
-    """Give a command an option for each member of the struct; what they set is its argument ``fields``."""
-    added = _options_of(struct, is_new=is_new)
+def _read(member: Member, text: str) -> Any:
+    if member.options and text not in member.options:
+        raise ValueError(f"must be one of {', '.join(member.options)}")
+    return member.read(text)
+
+
+def with_fields(
+    struct: type[msgspec.Struct], *, is_new: bool, without: Collection[str] = ()
+) -> Callable[..., Any]:
+    """Give a command an option for each member of the struct, ``without`` those that are arguments; what they
+    set is its argument ``fields``, by name.
+    """
+    given_options = _options_of(struct, is_new=is_new).items()
+    added = {name: one for name, one in given_options if name not in without}
 
     def add(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
@@ -218,7 +230,7 @@ def _values(struct: type[msgspec.Struct], given: Mapping[str, Any]) -> dict[str,
     """The fields that the options set. Raises ``WrongUsage``."""
     values: dict[str, Any] = {}
     for member in list_members(struct):
-        found = given[member.name]
+        found = given.get(member.name)
         if isinstance(found, Change | bool):
             values[member.name] = found.value if isinstance(found, Change) else found
         elif found:

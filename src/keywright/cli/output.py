@@ -12,6 +12,7 @@ import msgspec
 
 from keywright.core.nouns import list_members
 from keywright.core.parsing import write_time
+from keywright.delivery.webhooks.model import Delivery, Endpoint
 from keywright.events.feed import FeedEvent
 from keywright.events.model import Event
 from keywright.http.v2 import wire
@@ -163,6 +164,20 @@ def _builtins(struct: msgspec.Struct) -> Json:
     return members
 
 
+def webhook_json(webhook: Endpoint) -> Json:
+    """A webhook with the members that v3 gives it, without its secret."""
+    from keywright.http.v3.webhooks import show
+
+    return _fields_json(show(webhook), without="secret")
+
+
+def delivery_json(delivery: Delivery) -> Json:
+    """A delivery of a webhook with the members that v3 gives it, without its body."""
+    from keywright.http.v3.webhooks import show_delivery
+
+    return _fields_json(show_delivery(delivery), without="request")
+
+
 def api_key_json(api_key: ApiKey) -> Json:
     """An API key, without its secrets."""
     return _fields_json(
@@ -176,8 +191,9 @@ def user_json(user: User) -> Json:
     return _fields_json(user, "id name role created_at last_signed_in_at disabled_at".split())
 
 
-def _fields_json(struct: Event | ApiKey | User, names: Iterable[str]) -> Json:
-    fields = {name: getattr(struct, name) for name in names}
+def _fields_json(struct: msgspec.Struct, names: Iterable[str] = (), without: str = "") -> Json:
+    chosen = names or (one for one in struct.__struct_fields__ if one != without)
+    fields = {name: getattr(struct, name) for name in chosen}
     return {name: write_time(one) if isinstance(one, datetime) else one for name, one in fields.items()}
 
 

@@ -1,19 +1,19 @@
 """``keywright webhook …``"""
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from msgspec import UNSET
 
 from keywright.cli import output
-from keywright.cli.crud import Crud, Texts
+from keywright.cli.crud import Crud, Texts, with_fields
 from keywright.cli.events import parse_moment
 from keywright.cli.installation import Installation
-from keywright.cli.options import AsJson, ProductId, WrongUsage, command, with_installation
+from keywright.cli.options import AsJson, WrongUsage, command, with_installation
 from keywright.cli.tables import Limit, print_list
 from keywright.core import parsing
-from keywright.delivery.webhooks import rules
 from keywright.delivery.webhooks.addresses import parse_address, parse_url
 from keywright.delivery.webhooks.commands import (
     WEBHOOK,
@@ -26,7 +26,7 @@ from keywright.delivery.webhooks.commands import (
     SendTest,
 )
 from keywright.delivery.webhooks.fields import NewWebhook, WebhookFields
-from keywright.delivery.webhooks.model import Delivery, Endpoint, NewEndpoint, Payload, State
+from keywright.delivery.webhooks.model import Delivery, Endpoint, NewEndpoint, State
 
 _TEXTS = Texts(
     list=("",),
@@ -66,29 +66,13 @@ def _rows(endpoint: Endpoint) -> dict[str, object]:
     }
 
 
-def _json(endpoint: Endpoint) -> output.Json:
-    return {
-        "id": endpoint.id,
-        "url": endpoint.url,
-        "description": endpoint.description,
-        "events": list(endpoint.events),
-        "product_id": endpoint.product_id,
-        "payload": endpoint.payload.value,
-        "is_enabled": endpoint.disabled_at is None,
-        "disabled_reason": endpoint.disabled_reason,
-        "failing_since": output.format_time(endpoint.failing_at),
-        "created_at": output.format_time(endpoint.created_at),
-        "updated_at": output.format_time(endpoint.updated_at),
-    }
-
-
 _CRUD = Crud(
     WEBHOOK,
     _TEXTS,
     columns=("id", "url", "events", "product", "state"),
     verbs={"create": "", "update": "edit", "delete": "remove"},
     rows=_rows,
-    show=_json,
+    show=output.webhook_json,
     check=_require_allowed,
     asks=True,
 )
@@ -97,47 +81,19 @@ _Id = Annotated[int, typer.Argument(metavar="ID", parser=parsing.parse_integer, 
 _Url = Annotated[
     str, typer.Argument(metavar="ADDRESS", parser=parse_address, help="Where deliveries are sent.")
 ]
-_Events = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--event",
-        metavar="TYPE",
-        parser=rules.parse_event_type,
-        help="The events that it receives: license.activated, license.* or *. Repeat it for more.",
-    ),
-]
-_Payload = Annotated[
-    Payload | None,
-    typer.Option(
-        help="full: details and the license; with_email: the customer's e-mail address, too; thin: numbers."
-    ),
-]
 
 
 @command(app, "keywright webhook add https://crm.example/keywright --event 'license.*'")
 @with_installation
-def add(
-    here: Installation,
-    url: _Url,
-    *,
-    events: _Events = None,
-    description: Annotated[
-        str | None, typer.Option(metavar="TEXT", parser=parsing.parse_name, help="What it is for.")
-    ] = None,
-    product_id: ProductId = None,
-    payload: _Payload = None,
-    as_json: AsJson = False,
-) -> None:
-    """Make a webhook, and print the secret with which its deliveries are signed. It is shown only now."""
-    fields = NewWebhook(
-        url=url,
-        events=rules.normalize_events(events or ["license.*"]),
-        description=description,
-        product_id=product_id,
-        payload=payload or Payload.FULL,
-    )
-    _require_allowed(here, fields)
-    made: NewEndpoint = here.change(CreateEndpoint(context=here.context, fields=fields))
+@with_fields(WebhookFields, is_new=True, without=("url",))
+def add(here: Installation, url: _Url, *, fields: Mapping[str, Any], as_json: AsJson = False) -> None:
+    """Make a webhook, and print the secret with which its deliveries are signed. It is shown only now.
+
+    Without --event, it is notified of all events about licenses: license.*.
+    """
+    new = NewWebhook(**{"url": url, "events": ["license.*"], **fields})
+    _require_allowed(here, new)
+    made: NewEndpoint = here.change(CreateEndpoint(context=here.context, fields=new))
     _print_new(made, f"Webhook {made.endpoint.id} is made.", as_json=as_json)
 
 
@@ -182,7 +138,7 @@ def deliveries(
         as_json=as_json,
         columns=("id", "event", "type", "license", "state", "attempts", "last at", "status"),
         to_row=_delivery_row,
-        to_json=_delivery_json,
+        to_json=output.delivery_json,
     )
 
 
@@ -219,7 +175,7 @@ def resend(
 
 def _print_new(made: NewEndpoint, heading: str, *, as_json: bool) -> None:
     if as_json:
-        output.print_json(_json(made.endpoint) | {"secret": made.secret})
+        output.print_json(output.webhook_json(made.endpoint) | {"secret": made.secret})
         return
     _CRUD.print_one(made.endpoint, heading, as_json=False)
     output.print_line(f"\nIts secret, which is shown only now:\n  {made.secret}")
@@ -232,10 +188,10 @@ def _print_delivery(here: Installation, endpoint_id: int, delivery_id: int, *, a
     delivery, body = found
     delivered = {"request": None if body is None else body.decode()}
     if as_json:
-        output.print_json(_delivery_json(delivery) | delivered)
+        output.print_json(output.delivery_json(delivery) | delivered)
     else:
         output.print_heading(f"Delivery {delivery.id}")
-        output.print_fields(list((_delivery_json(delivery) | delivered).items()))
+        output.print_fields(list((output.delivery_json(delivery) | delivered).items()))
 
 
 def _delivery_row(one: Delivery) -> tuple[object, ...]:
@@ -246,20 +202,3 @@ def _delivery_row(one: Delivery) -> tuple[object, ...]:
         *(one.id, one.event_id, one.name, place, one.state.value, one.attempts),
         *(output.format_time(last), came),
     )
-
-
-def _delivery_json(one: Delivery) -> output.Json:
-    return {
-        "id": one.id,
-        "message_id": one.message_id,
-        "event_id": one.event_id,
-        "type": one.name,
-        "license_id": one.license_id or None,
-        "state": one.state.value,
-        "attempts": one.attempts,
-        "next_attempt_at": output.format_time(one.next_attempt_at),
-        "last_attempt_at": output.format_time(one.last_attempt_at),
-        "status": one.status,
-        "answer": one.answer,
-        "duration_ms": one.duration_ms,
-    }

@@ -10,12 +10,14 @@ value, so that a handler receives it ready to use::
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from types import UnionType
-from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import fields, force_setattr
 
 from keywright.core import parsing
+
+AnyStruct = TypeVar("AnyStruct", bound=Struct)
 
 
 class Fields(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -87,6 +89,14 @@ Finish = Callable[[Any], Any]
 def list_changes(body: Struct) -> dict[str, Any]:
     """The members of a body that were sent."""
     return {name: value for name in body.__struct_fields__ if (value := getattr(body, name)) is not UNSET}
+
+
+def copy_as(kind: type[AnyStruct], one: Any, **others: Any) -> AnyStruct:
+    """A struct of this type with the fields that ``one`` has under the same names, but for the ``others``,
+    which are given.
+    """
+    names = (name for name in kind.__struct_fields__ if name not in others)
+    return kind(**{name: getattr(one, name) for name in names}, **others)
 
 
 def split_type(kind: Any) -> tuple[Any, bool]:

@@ -37,10 +37,8 @@ LICENSE = [
     ).split(),
     *OWN_FIELDS,
 ]
-ACTIVATION = (
-    "id license_id token label source ip_address user_agent meta_data created_at updated_at deactivated_at "
-    "fingerprint platform app_version offline_until is_counted"
-).split()
+#: Those of an activation: all of its fields.
+ACTIVATION = tuple(dict.fromkeys(("id", "license_id", *Activation.__struct_fields__)))
 #: The fields that are texts of JSON objects.
 _JSON = ("metadata", "terms", "order_details", "rule_terms")
 EVENT = "id occurred_at name license_id activation_id actor ip_address details".split()

@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from keywright.core.examples import EXAMPLE_TOKEN
-from keywright.core.fields import Id, Time, about
+from keywright.core.fields import Id, Time, about, copy_as
 from keywright.core.nouns import ListQuery
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
@@ -62,22 +62,14 @@ class ActivationQuery(ListQuery):
 def show(managed: ManagedActivation) -> Activation:
     """An activation with all its members."""
     one = managed.activation
-    return Activation(
-        id=one.id,
-        token=one.token,
-        fingerprint=one.fingerprint,
+    return copy_as(
+        Activation,
+        one,
         name=one.label,
-        platform=one.platform,
-        app_version=one.app_version,
-        ip_address=one.ip_address,
-        user_agent=one.user_agent,
         metadata=dict(one.meta_data or {}),
         is_active=one.deactivated_at is None,
-        is_counted=one.is_counted,
-        created_at=one.created_at,
         last_seen_at=managed.last_seen_at or one.created_at,
         offline_until=one.runs_until,
-        deactivated_at=one.deactivated_at,
     )
 
 

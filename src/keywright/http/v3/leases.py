@@ -4,6 +4,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from keywright.core.fields import copy_as
 from keywright.core.nouns import ListQuery
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
@@ -24,14 +25,12 @@ from keywright.signing.rules import SignedContent, hash_key
 def show(lease: lease_model.Lease, now: datetime) -> client_schemas.Lease:
     """A lease as vendors see it."""
     number = lease.activation_id
-    return client_schemas.Lease(
-        lease.lease_id,
-        lease.holder,
-        None if number is None or number < 0 else number,
-        not rules.is_over(lease, now),
-        lease.created_at,
-        lease.renewed_at,
-        lease.expires_at,
+    return copy_as(
+        client_schemas.Lease,
+        lease,
+        id=lease.lease_id,
+        activation_id=None if number is None or number < 0 else number,
+        is_held=not rules.is_over(lease, now),
     )
 
 

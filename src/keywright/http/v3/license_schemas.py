@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from keywright.core.fields import Id, Metadata, Name, OwnId, Time, about
+from keywright.core.fields import Id, Metadata, Name, OwnId, Time, about, copy_as
 from keywright.core.nouns import ListQuery
 from keywright.core.parsing import MAX_COUNT, MAX_ID
 from keywright.http.v3.answers import etag_of
@@ -84,30 +84,22 @@ class Licenses(Struct):
 def show_license(managed: ManagedLicense, now: datetime) -> License:
     """A license with all its members."""
     one = managed.license
-    return License(
-        id=one.id,
-        key=one.key,
-        product_id=one.product_id,
-        policy_id=one.policy_id,
-        customer_id=one.customer_id,
+    return copy_as(
+        License,
+        one,
         trial_email=managed.trial_email,
         license_ref=managed.license_ref,
-        **license_model.own_fields(one),
         order=show_order(license_model.order_of(one)),
-        status=license_model.Status(one.status).name.lower(),  # type: ignore[arg-type]
+        status=license_model.Status(one.status).name.lower(),
         state=state(one, now).value,
-        expires_at=one.expires_at,
         grace_until=grace_until(one),
         activations=one.times_activated,
         leases=managed.leases,
         usage=dict(managed.usage),
         terms=terms_of(one),
-        quantity=one.quantity,
         kept_terms=sorted(set_by_hand(one.rule_terms)),
         metadata={} if one.metadata is None else json.loads(one.metadata),
         last_validated_at=managed.last_validated_at,
-        created_at=one.created_at,
-        updated_at=one.updated_at,
     )
 
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from keywright.core.fields import Id, Parse, about, list_changes
+from keywright.core.fields import Id, Parse, about, copy_as, list_changes
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
 from keywright.http.v3 import jobs, lists, schemas
@@ -56,23 +56,7 @@ class Applied(Struct):
 
 def show(policy: policy_model.Policy) -> schemas.Policy:
     """The policy as its answer."""
-    return schemas.Policy(
-        policy.id,
-        policy.name,
-        policy.product_id,
-        schemas.KeyFormat(
-            policy.charset,
-            policy.chunks,
-            policy.chunk_length,
-            policy.separator,
-            policy.prefix,
-            policy.suffix,
-        ),
-        policy.terms,
-        policy.archived_at,
-        policy.created_at,
-        policy.updated_at,
-    )
+    return copy_as(schemas.Policy, policy, key=copy_as(schemas.KeyFormat, policy))
 
 
 def _etag(policy: policy_model.Policy) -> bytes:
@@ -189,13 +173,8 @@ async def apply_policy(call: Call, body: ApplyBody) -> Answer:
 
 
 def _show_preview(found: policy_model.TermsPreview) -> Applied:
-    return Applied(
-        licenses=found.licenses,
-        changed=found.changed,
-        lowered=found.lowered,
-        over_limit=found.over_limit,
-        examples=[TermsExample(*one) for one in found.examples],
-    )
+    examples = [TermsExample(*one) for one in found.examples]
+    return copy_as(Applied, found, job=UNSET, examples=examples)
 
 
 def _parts_of_key(parts: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Struct
 
-from keywright.core.fields import Id, Time, about
+from keywright.core.fields import Id, Time, about, copy_as
 from keywright.core.nouns import ListQuery
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
@@ -45,20 +45,7 @@ class EventQuery(ListQuery):
 
 def show_event(event: StoredEvent) -> ShopEvent:
     """The event as its answer."""
-    return ShopEvent(
-        event.id,
-        event.connection_id,
-        event.event_id,
-        event.name,
-        event.order_ref,
-        event.state,
-        event.reason,
-        event.detail,
-        event.happened_at,
-        event.received_at,
-        event.attempts,
-        event.next_attempt_at,
-    )
+    return copy_as(ShopEvent, event, order=event.order_ref)
 
 
 async def list_shop_events(call: Call, query: EventQuery) -> Answer:

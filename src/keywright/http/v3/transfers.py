@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from keywright.core.fields import Id, OwnId, Time, about
+from keywright.core.fields import Id, OwnId, Time, about, copy_as
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
 from keywright.http.v3.answers import created, no_content, ok
@@ -77,9 +77,7 @@ class Transfer(Struct):
 
 def show(transfer: model.Transfer, owner_id: int | None, now: datetime) -> Transfer:
     """A transfer of a license that this customer has now."""
-    state = state_of(transfer, owner_id, now)
-    given = {name: getattr(transfer, name) for name in transfer.__struct_fields__}
-    return Transfer(state=state, **given)
+    return copy_as(Transfer, transfer, state=state_of(transfer, owner_id, now))
 
 
 async def claim_license(call: Call, body: NewClaim) -> Answer:

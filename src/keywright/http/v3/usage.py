@@ -5,6 +5,7 @@ from operator import attrgetter
 
 from msgspec.structs import replace
 
+from keywright.core.fields import copy_as
 from keywright.core.nouns import ItemPage
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
@@ -107,15 +108,12 @@ async def _list(call: Call, where: PeriodFilter) -> Answer:
 
 def show_period(one: MeterUsage) -> client_schemas.UsagePeriod:
     """A period as vendors see it."""
-    return client_schemas.UsagePeriod(
-        one.license_id,
-        one.meter,
-        one.period_start,
-        resets_at(one),
-        one.used,
-        one.meter_limit,
-        one.overage,
-        one.closed_at is not None,
+    return copy_as(
+        client_schemas.UsagePeriod,
+        one,
+        period_end=resets_at(one),
+        limit=one.meter_limit,
+        is_closed=one.closed_at is not None,
     )
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Struct, UnsetType
 
 from keywright.core.errors import FieldError, InvalidBody
-from keywright.core.fields import Id, Time, about
+from keywright.core.fields import Id, Time, about, copy_as
 from keywright.core.nouns import ListQuery
 from keywright.delivery.webhooks import commands, fields, model
 from keywright.delivery.webhooks.addresses import parse_url
@@ -90,39 +90,18 @@ class DeliveryQuery(ListQuery):
 def show(one: model.Endpoint | model.NewEndpoint) -> Webhook:
     """The endpoint as its answer, with its secret where that is new."""
     endpoint = one.endpoint if isinstance(one, model.NewEndpoint) else one
-    return Webhook(
-        endpoint.id,
-        endpoint.url,
-        endpoint.description,
-        list(endpoint.events),
-        endpoint.product_id,
-        endpoint.payload,
-        endpoint.disabled_at is None,
-        endpoint.disabled_reason,
-        endpoint.failing_at,
-        one.secret if isinstance(one, model.NewEndpoint) else None,
-        endpoint.created_at,
-        endpoint.updated_at,
+    return copy_as(
+        Webhook,
+        endpoint,
+        is_enabled=endpoint.disabled_at is None,
+        failing_since=endpoint.failing_at,
+        secret=one.secret if isinstance(one, model.NewEndpoint) else None,
     )
 
 
 def show_delivery(one: model.Delivery) -> Delivery:
     """The delivery as its answer."""
-    return Delivery(
-        one.id,
-        one.message_id,
-        one.event_id,
-        one.name,
-        one.license_id or None,
-        one.state,
-        one.attempts,
-        one.next_attempt_at,
-        one.last_attempt_at,
-        one.status,
-        one.answer,
-        one.duration_ms,
-        one.created_at,
-    )
+    return copy_as(Delivery, one, type=one.name, license_id=one.license_id or None, request=UNSET)
 
 
 def _require_allowed(call: Call, body: WebhookFields) -> None:

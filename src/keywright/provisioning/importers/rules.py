@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from keywright.core.crypto import mask
+from keywright.core.fields import copy_as
 from keywright.licensing.activations import rules as activation_rules
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses import rules as license_rules
@@ -117,24 +118,11 @@ def _merge_activation(
     new: ImportedActivation, here: Activation | None, license_id: int
 ) -> tuple[Activation | None, Activation] | None:
     """The activation here and as it should be; None where nothing changes."""
-    after = Activation(
-        id=(new.id or 0) if here is None else here.id,
-        token=new.token,
-        license_id=license_id,
-        label=new.label,
-        source=new.source if here is None else here.source,
-        ip_address=new.ip_address,
-        user_agent=new.user_agent,
-        meta_data=new.meta_data,
-        created_at=new.created_at if here is None else here.created_at,
-        updated_at=new.updated_at,
-        deactivated_at=new.deactivated_at,
-        fingerprint=new.fingerprint,
-        platform=new.platform,
-        app_version=new.app_version,
-        offline_until=None if here is None else here.offline_until,
-        is_counted=new.is_counted,
-    )
+    of_here = {"source": new.source, "created_at": new.created_at, "offline_until": None}
+    if here is not None:
+        of_here = {name: getattr(here, name) for name in of_here}
+    id = (new.id or 0) if here is None else here.id
+    after = copy_as(Activation, new, id=id, license_id=license_id, **of_here)
     if here is not None and (after == here or _stamp(after) <= _stamp(here)):
         return None
     return here, after
