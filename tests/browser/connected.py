@@ -103,9 +103,9 @@ def _save_sales(tx: WriteTransaction, connection_id: int, now: datetime) -> None
 def _save_deliveries(tx: WriteTransaction, endpoints: list[Endpoint], now: datetime) -> None:
     """One endpoint fails since yesterday, the other one is gone."""
     gone, failing = endpoints
-    webhook_store.save_endpoint(tx, replace(failing, failing_at=now - timedelta(days=1)))
+    webhook_store.WEBHOOKS.update(tx, replace(failing, failing_at=now - timedelta(days=1)))
     reason = DisabledReason.GONE
-    webhook_store.save_endpoint(tx, replace(gone, disabled_at=now, disabled_reason=reason))
+    webhook_store.WEBHOOKS.update(tx, replace(gone, disabled_at=now, disabled_reason=reason))
     answers = [
         (State.DELIVERED, 200, "ok"),
         (State.GIVEN_UP, 500, "<html><body><h1>Internal Server Error</h1></body></html>" * 5),

@@ -75,7 +75,7 @@ def make_endpoint(storage: Storage, executor: Executor, **fields: object) -> End
         context=CONTEXT, fields=NewWebhook(url="https://crm.example.com/hooks?token=secret", events=["*"])
     )
     endpoint: Endpoint = replace(do(executor, command).endpoint, **fields)
-    run_write(storage, lambda tx: webhook_store.save_endpoint(tx, endpoint))
+    run_write(storage, lambda tx: webhook_store.WEBHOOKS.update(tx, endpoint))
     return endpoint
 
 
@@ -216,7 +216,7 @@ def test_a_webhook_that_is_failing_behind_or_full_is_named(
     assert behind.sentence.startswith(
         "the webhook 1 (crm.example.com) is behind; deliveries that wait: 2, the first of 2026-01-15"
     )
-    run_write(storage, lambda tx: webhook_store.save_endpoint(tx, replace(endpoint, failing_at=NOW)))
+    run_write(storage, lambda tx: webhook_store.WEBHOOKS.update(tx, replace(endpoint, failing_at=NOW)))
     [failing] = figures(storage, url).values()
     assert "has taken nothing since 2026-01-15 12:30:45 UTC, with “<h1>Oh no</h1>”" in failing.sentence
     [full] = others(storage, max_waiting=2)

@@ -64,7 +64,7 @@ def take_step(
 
 def find_endpoint(storage: Storage, endpoint_id: int = 1) -> Endpoint:
     """The endpoint as it is."""
-    found = run_read(storage, lambda tx: store.find_endpoint(tx, endpoint_id))
+    found = run_read(storage, lambda tx: store.WEBHOOKS.find(tx, endpoint_id))
     assert found is not None
     return found
 

@@ -133,14 +133,21 @@ class Records(Generic[Model]):
         """``product_column`` has the product whose API key may see a row."""
         self.table, self.product_column = table, product_column
         self._model = model
-        self.all = select(*(table.c[name] for name in model.__struct_fields__))
+        self.columns = [table.c[name] for name in model.__struct_fields__]
+        self.all = select(*self.columns)
         # Built once: an import executes them thousands of times.
         self._by_id, self._insert = self.all.where(table.c.id == bindparam("id")), insert(table)
-        kinds = {one.name: strip_annotations(split_type(one.type)[0]) for one in fields(model)}
+        self._locked = self._by_id.with_for_update()
+        split = {one.name: split_type(one.type) for one in fields(model)}
+        kinds = {name: strip_annotations(kind) for name, (kind, _) in split.items()}
+        #: What a decoded column is where it is NULL.
+        self._empty: dict[str, Any] = {
+            name: None if is_nullable else {} for name, (_, is_nullable) in split.items()
+        }
         self._decoders = {
             name: msgspec.json.Decoder(kind).decode
             for name, kind in kinds.items()
-            if get_origin(kind) in (list, dict) or is_struct(kind)
+            if get_origin(kind) in (list, dict, tuple) or is_struct(kind)
         }
         #: Those that are stored in another type than the struct has.
         self._converters = {
@@ -157,9 +164,13 @@ class Records(Generic[Model]):
         """The one with this value in a column that is unique."""
         return tx.first(self.all.where(self.condition(column, value)), self.of_row)
 
+    def list_all(self, tx: ReadTransaction) -> list[Model]:
+        """Every one, the oldest first: of a table that has few."""
+        return [self.of_row(row) for row in tx.connection.execute(self.all.order_by(self.table.c.id))]
+
     def lock(self, tx: WriteTransaction, id: int) -> Model | None:
         """The one with this ID, locked until the end of the transaction."""
-        return tx.first(self.all.where(self.table.c.id == id).with_for_update(), self.of_row)
+        return tx.first(self._locked, self.of_row, id=id)
 
     def list_page(self, tx: ReadTransaction, query: List) -> ItemPage[Model]:
         """The page that is asked for."""
@@ -201,19 +212,20 @@ class Records(Generic[Model]):
         tx.connection.execute(delete(self.table).where(self.table.c.id == id))
 
     def of_row(self, row: Row[Any]) -> Model:
-        """The struct of a row."""
-        values = with_datetimes(row)
+        """The struct of a row; other columns in it are left out."""
+        found = with_datetimes(row)
+        values = {name: found[name] for name in self._model.__struct_fields__}
         for name, decode in self._decoders.items():
-            values[name] = {} if values[name] is None else decode(values[name])
+            values[name] = self._empty[name] if values[name] is None else decode(values[name])
         for name, convert in self._converters.items():
-            values[name] = convert(values[name])
+            values[name] = None if values[name] is None else convert(values[name])
         return self._model(**values)
 
     def values_of(self, one: Model) -> Values:
         """The columns of a struct, without the ID."""
         values = to_columns(one)
         for name in self._decoders:
-            is_null = values[name] == {}
+            is_null = values[name] is None or values[name] == {}
             values[name] = None if is_null else msgspec.json.encode(values[name]).decode()
         for name, convert in self._converters.items():
             # A small integer on PostgreSQL.

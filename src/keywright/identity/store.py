@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Row, Select, and_, bindparam, delete, exists, func, insert, or_, select, update
 
 from keywright.db import rows
-from keywright.db.rows import with_datetimes
+from keywright.db.rows import Records, with_datetimes
 from keywright.db.schema import (
     api_keys,
     installation,
@@ -20,25 +20,16 @@ from keywright.db.schema import (
 )
 from keywright.db.sealed_columns import factor_associated_data
 from keywright.db.transaction import ReadTransaction, WriteTransaction
-from keywright.identity.model import ApiKey, Permissions, Role, SavedView, SecondFactor, Session, User
+from keywright.identity.model import ApiKey, Role, SavedView, SecondFactor, Session, User
 
-API_KEY = [api_keys.c[name] for name in ApiKey.__struct_fields__]
-USER = [users.c[name] for name in User.__struct_fields__]
-
-
-def api_key_of(row: Row[Any]) -> ApiKey:
-    """The API key of a row of ``API_KEY``."""
-    values = with_datetimes(row)
-    return ApiKey(**values | {"permissions": Permissions(values["permissions"])})
+API_KEYS = Records(api_keys, ApiKey)
+USERS = Records(users, User)
+list_api_keys = API_KEYS.list_all
+find_user_by_id, list_users, lock_user = USERS.find, USERS.list_all, USERS.lock
+save_new_user, save_user = USERS.insert_new, USERS.update
 
 
-def user_of(row: Row[Any]) -> User:
-    """The user of a row of ``USER``."""
-    values = with_datetimes(row)
-    return User(**values | {"role": Role(values["role"])})
-
-
-API_KEY_IN_FORCE = select(*API_KEY).where(
+API_KEY_IN_FORCE = API_KEYS.all.where(
     api_keys.c.key_hash == bindparam("key_hash"), api_keys.c.revoked_at.is_(None)
 )
 
@@ -46,24 +37,18 @@ API_KEY_IN_FORCE = select(*API_KEY).where(
 def find_api_key(tx: ReadTransaction, consumer_key_hash: str) -> ApiKey | None:
     """The API key in force with this hashed consumer key."""
     row = tx.connection.execute(API_KEY_IN_FORCE, {"key_hash": consumer_key_hash}).first()
-    return None if row is None else api_key_of(row)
-
-
-def list_api_keys(tx: ReadTransaction) -> list[ApiKey]:
-    """Every API key, revoked ones included, oldest first."""
-    query = select(*API_KEY).order_by(api_keys.c.id)
-    return [api_key_of(row) for row in tx.connection.execute(query)]
+    return None if row is None else API_KEYS.of_row(row)
 
 
 def save_new_api_key(tx: WriteTransaction, api_key: ApiKey, consumer_key_hash: str) -> int:
     """Insert, and return the number that the API key has from now on."""
-    return tx.insert(api_keys, rows.to_columns(api_key) | {"key_hash": consumer_key_hash})
+    return tx.insert(api_keys, API_KEYS.values_of(api_key) | {"key_hash": consumer_key_hash})
 
 
 def share_api_key(tx: WriteTransaction, api_key_id: int) -> ApiKey | None:
     """The API key with this number, which no other transaction changes until the end."""
-    query = select(*API_KEY).where(api_keys.c.id == api_key_id)
-    return tx.first(query.with_for_update(read=True), api_key_of)
+    query = API_KEYS.all.where(api_keys.c.id == api_key_id)
+    return tx.first(query.with_for_update(read=True), API_KEYS.of_row)
 
 
 def revoke_api_key(tx: WriteTransaction, api_key_id: int, now: datetime) -> bool:
@@ -76,7 +61,7 @@ _SESSION = [sessions.c[name] for name in Session.__struct_fields__]
 _SESSION_WITH_USER: Select[Any] = (
     select(
         *(one.label(f"session_{one.name}") for one in _SESSION),
-        *(one.label(f"user_{one.name}") for one in USER),
+        *(one.label(f"user_{one.name}") for one in USERS.columns),
         second_factors.c.user_id.label("factor"),
     )
     .join(users, users.c.id == sessions.c.user_id)
@@ -88,26 +73,16 @@ _ADMINISTERS = and_(
 )
 
 
-def list_users(tx: ReadTransaction) -> list[User]:
-    """Every user, disabled ones included, oldest first."""
-    return [user_of(row) for row in tx.connection.execute(select(*USER).order_by(users.c.id))]
-
-
 def find_user(tx: ReadTransaction, name: str) -> User | None:
     """The user with exactly this name."""
     # No database needs to be asked for a text that none can hold.
-    return tx.first(select(*USER).where(users.c.name == name), user_of) if name.isprintable() else None
-
-
-def find_user_by_id(tx: ReadTransaction, user_id: int) -> User | None:
-    """The user with this number."""
-    return tx.first(select(*USER).where(users.c.id == user_id), user_of)
+    return tx.first(USERS.all.where(users.c.name == name), USERS.of_row) if name.isprintable() else None
 
 
 def lock_linked_user(tx: WriteTransaction, issuer: str, subject: str) -> User | None:
     """The user who signs in with this account of a provider, locked until the end."""
     is_it = and_(users.c.issuer == issuer, users.c.subject == subject)
-    return tx.first(select(*USER).where(is_it).with_for_update(), user_of)
+    return tx.first(USERS.all.where(is_it).with_for_update(), USERS.of_row)
 
 
 def lock_users_to_link(tx: WriteTransaction, email: str) -> list[User]:
@@ -115,8 +90,8 @@ def lock_users_to_link(tx: WriteTransaction, email: str) -> list[User]:
     Locked until the end.
     """
     may_get = and_(users.c.subject.is_(None), users.c.role != Role.ADMINISTRATOR)
-    query = select(*USER).where(may_get, func.lower(users.c.email) == email.lower()).order_by(users.c.id)
-    return [user_of(row) for row in tx.connection.execute(query.with_for_update())]
+    query = USERS.all.where(may_get, func.lower(users.c.email) == email.lower()).order_by(users.c.id)
+    return [USERS.of_row(row) for row in tx.connection.execute(query.with_for_update())]
 
 
 def has_users(tx: ReadTransaction) -> bool:
@@ -132,33 +107,18 @@ def hold_users(tx: WriteTransaction) -> None:
     tx.connection.execute(update(installation).values(secret_id=installation.c.secret_id))
 
 
-def lock_user(tx: WriteTransaction, user_id: int) -> User | None:
-    """The user with this number, locked until the end."""
-    return tx.first(select(*USER).where(users.c.id == user_id).with_for_update(), user_of)
-
-
 def share_user(tx: WriteTransaction, user_id: int) -> User | None:
     """The user with this number, whom no other transaction changes until the end."""
-    return tx.first(select(*USER).where(users.c.id == user_id).with_for_update(read=True), user_of)
+    return tx.first(USERS.all.where(users.c.id == user_id).with_for_update(read=True), USERS.of_row)
 
 
 def lock_user_and_administrators(tx: WriteTransaction, user_id: int) -> dict[int, User]:
     """The user with this number, and all who may administer with a password, by number; locked in id order
     until the end.
     """
-    query = select(*USER).where(or_(users.c.id == user_id, _ADMINISTERS)).order_by(users.c.id)
+    query = USERS.all.where(or_(users.c.id == user_id, _ADMINISTERS)).order_by(users.c.id)
     found = tx.connection.execute(query.with_for_update())
-    return {row.id: user_of(row) for row in found}
-
-
-def save_user(tx: WriteTransaction, user: User) -> None:
-    """Update every field."""
-    tx.connection.execute(update(users).where(users.c.id == user.id).values(rows.to_columns(user)))
-
-
-def save_new_user(tx: WriteTransaction, user: User) -> int:
-    """Insert, and return the number that the user has from now on."""
-    return tx.insert(users, rows.to_columns(user))
+    return {row.id: USERS.of_row(row) for row in found}
 
 
 def find_session(tx: ReadTransaction, token_hash: bytes) -> Session | None:

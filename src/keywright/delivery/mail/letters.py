@@ -13,7 +13,7 @@ from keywright.delivery.mail.rules import greetable_name
 from keywright.delivery.mail.store import find_template, is_unsubscribed
 from keywright.delivery.webhooks.model import DisabledReason
 from keywright.delivery.webhooks.rules import short_url
-from keywright.delivery.webhooks.store import find_endpoint
+from keywright.delivery.webhooks.store import WEBHOOKS
 from keywright.events.model import MailTemplate, OutboxMail
 from keywright.identity import passwords
 from keywright.identity.store import find_user_by_id
@@ -172,7 +172,7 @@ def _notice_values(tx: ReadTransaction, notice_id: int) -> dict[str, Any] | Atte
 def _endpoint_values(
     tx: ReadTransaction, endpoint_id: int, settings: MailSettings
 ) -> dict[str, Any] | AttemptOutcome:
-    endpoint = find_endpoint(tx, endpoint_id)
+    endpoint = WEBHOOKS.find(tx, endpoint_id)
     if endpoint is None:
         return AttemptOutcome(Fate.DROPPED, "The endpoint is gone.")
     page = None if settings.public_url is None else f"{settings.public_url}/admin/webhooks/{endpoint.id}"

@@ -53,7 +53,7 @@ def create_endpoint(work: UnitOfWork, command: CreateEndpoint) -> NewEndpoint:
         position=event_store.find_newest_id(work.tx),
         position_at=now,
     )
-    endpoint = replace(endpoint, id=store.save_new_endpoint(work.tx, endpoint))
+    endpoint = replace(endpoint, id=store.WEBHOOKS.insert_new(work.tx, endpoint))
     store.save_secret(work.tx, endpoint.id, secret, now=now, until=now)
     _record(work, command, "webhook.created", endpoint)
     return NewEndpoint(endpoint, secret)
@@ -72,7 +72,7 @@ def update_endpoint(work: UnitOfWork, command: UpdateEndpoint) -> Endpoint:
     if changed == endpoint:
         return endpoint
     changed = replace(changed, updated_at=now)
-    store.save_endpoint(work.tx, changed)
+    store.WEBHOOKS.update(work.tx, changed)
     _record(work, command, "webhook.updated", changed, _differences(endpoint, changed))
     return changed
 
@@ -114,7 +114,7 @@ def resend_since(work: UnitOfWork, command: ResendSince) -> None:
     since = max(command.since, rules.oldest_event_at(now))
     first = find_first_event_id(work.tx, since)
     changed = replace(endpoint, position=min(endpoint.position, first - 1), position_at=now)
-    store.save_endpoint(work.tx, changed)
+    store.WEBHOOKS.update(work.tx, changed)
     _record(work, command, "webhook.resent", endpoint, {"since": since})
 
 
@@ -146,7 +146,7 @@ def _given(work: UnitOfWork, fields: WebhookFields) -> dict[str, Any]:
 
 
 def _lock(work: UnitOfWork, command: Command, endpoint_id: int) -> Endpoint:
-    endpoint = store.lock_endpoint(work.tx, endpoint_id)
+    endpoint = store.WEBHOOKS.lock(work.tx, endpoint_id)
     if endpoint is None:
         raise NotFound(f"webhook {endpoint_id}")
     if command.precondition is not None:

@@ -26,7 +26,7 @@ from keywright.provisioning.store import find_customers
 
 def get_endpoint(read: Any, query: GetEndpoint) -> Endpoint:
     """One endpoint. Raises ``NotFound``."""
-    endpoint = store.find_endpoint(read.tx, query.id)
+    endpoint = store.WEBHOOKS.find(read.tx, query.id)
     if endpoint is None:
         raise NotFound(f"webhook {query.id}")
     return endpoint
@@ -34,7 +34,7 @@ def get_endpoint(read: Any, query: GetEndpoint) -> Endpoint:
 
 def list_endpoints(read: Any, query: ListEndpoints) -> ItemPage[Endpoint]:
     """A page of the endpoints."""
-    return store.list_endpoints(read.tx, query)
+    return store.WEBHOOKS.list_page(read.tx, query)
 
 
 def get_secrets(read: Any, query: GetSecrets) -> list[str]:

@@ -4,10 +4,8 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-import msgspec
 from sqlalchemy import (
     ColumnElement,
-    Row,
     and_,
     bindparam,
     case,
@@ -23,8 +21,9 @@ from sqlalchemy import (
 
 from keywright.core.nouns import ItemPage
 from keywright.core.retry_after import MAX_RETRY_AFTER
-from keywright.db.bulk import Lookup, Values, bulk_insert, bulk_update
+from keywright.db.bulk import Lookup, bulk_insert, bulk_update
 from keywright.db.rows import (
+    Records,
     due_spans,
     is_due,
     read_page,
@@ -32,26 +31,24 @@ from keywright.db.rows import (
     to_datetime,
     to_optional_seconds,
     to_seconds,
-    with_datetimes,
 )
 from keywright.db.schema import events, webhook_deliveries, webhook_endpoints, webhook_secrets
 from keywright.db.sealed_columns import webhook_associated_data
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.delivery.webhooks import rules
-from keywright.delivery.webhooks.commands import ListDeliveries, ListEndpoints
-from keywright.delivery.webhooks.model import Delivery, DisabledReason, Endpoint, Payload, State
+from keywright.delivery.webhooks.commands import ListDeliveries
+from keywright.delivery.webhooks.model import Delivery, Endpoint, State
 from keywright.engine.queue import Item, Kind
 from keywright.events.model import Event
 from keywright.events.store import EVENT, event_of
 from keywright.search.feed import find_visible_id
 
-_ENDPOINT = [webhook_endpoints.c[name] for name in Endpoint.__struct_fields__]
+WEBHOOKS = Records(webhook_endpoints, Endpoint)
 _DELIVERY = [webhook_deliveries.c[name] for name in Delivery.__struct_fields__]
 _column = webhook_deliveries.c
 _IS_WAITING = _column.finished_at.is_(None)
 _IS_OF_ENDPOINT = _column.endpoint_id == bindparam("of_endpoint")
 # Statements of every step are built once.
-_ENDPOINT_BY_ID = select(*_ENDPOINT).where(webhook_endpoints.c.id == bindparam("of_endpoint"))
 _SECRETS = (
     select(webhook_secrets.c.sealed_secret, webhook_secrets.c.valid_until)
     .where(webhook_secrets.c.endpoint_id == bindparam("of_endpoint"))
@@ -89,57 +86,13 @@ _HEADS = Lookup(
 )
 
 
-_decode_events = msgspec.json.Decoder(tuple[str, ...]).decode
-
-
-def _endpoint_of(row: Row[Any]) -> Endpoint:
-    values = with_datetimes(row)
-    reason = values["disabled_reason"]
-    return Endpoint(
-        **values
-        | {
-            "events": _decode_events(values["events"]),
-            "payload": Payload(values["payload"]),
-            "disabled_reason": None if reason is None else DisabledReason(reason),
-        }
-    )
-
-
 # --- endpoints ------------------------------------------------------------------------------------
-
-
-def find_endpoint(tx: ReadTransaction, endpoint_id: int) -> Endpoint | None:
-    """The endpoint with this id."""
-    row = tx.connection.execute(_ENDPOINT_BY_ID, {"of_endpoint": endpoint_id}).first()
-    return None if row is None else _endpoint_of(row)
-
-
-def lock_endpoint(tx: WriteTransaction, endpoint_id: int) -> Endpoint | None:
-    """The endpoint with this id, locked until the end of the transaction, as are its deliveries."""
-    query = select(*_ENDPOINT).where(webhook_endpoints.c.id == endpoint_id)
-    return tx.first(query.with_for_update(), _endpoint_of)
-
-
-def list_endpoints(tx: ReadTransaction, query: ListEndpoints) -> ItemPage[Endpoint]:
-    """The page that is asked for."""
-    return read_page(tx, select(*_ENDPOINT), query.paging, _endpoint_of)
 
 
 def count_endpoints(tx: ReadTransaction) -> int:
     """The number of endpoints."""
     query = select(func.count()).select_from(webhook_endpoints)
     return int(tx.connection.execute(query).scalar_one())
-
-
-def save_new_endpoint(tx: WriteTransaction, endpoint: Endpoint) -> int:
-    """Insert an endpoint; returns its id."""
-    return tx.insert(webhook_endpoints, _endpoint_values(endpoint))
-
-
-def save_endpoint(tx: WriteTransaction, endpoint: Endpoint) -> None:
-    """Update every field."""
-    query = update(webhook_endpoints).where(webhook_endpoints.c.id == endpoint.id)
-    tx.connection.execute(query.values(_endpoint_values(endpoint)))
 
 
 def delete_endpoint(tx: WriteTransaction, endpoint_id: int) -> None:
@@ -200,8 +153,8 @@ ENDPOINTS = Kind(
     and_(_endpoint.disabled_at.is_(None), or_(_endpoint.position < _NEWEST, _CAN_SEND)),
     _endpoint.claimed_until,
     _endpoint.claimed_by,
-    columns=_ENDPOINT,
-    convert=_endpoint_of,
+    columns=WEBHOOKS.columns,
+    convert=WEBHOOKS.of_row,
     detail=case((_CAN_SEND, 0), else_=_endpoint.position + 1),
     holds_for=timedelta(seconds=16),
     confirm=_with_visible_events,
@@ -348,10 +301,6 @@ def _next_endpoint(tx: ReadTransaction, after: int) -> int | None:
     query = select(func.min(_column.endpoint_id)).where(_column.endpoint_id > after)
     found: int | None = tx.connection.execute(query).scalar_one()
     return found
-
-
-def _endpoint_values(endpoint: Endpoint) -> Values:
-    return to_columns(endpoint) | {"events": msgspec.json.encode(endpoint.events).decode()}
 
 
 def _delivery_of(row: Sequence[Any]) -> Delivery:

@@ -49,7 +49,7 @@ def work_on_endpoint(work: UnitOfWork, command: WorkOnEndpoint) -> Step:
         found = _find_next(work, command, endpoint)
     endpoint, due = found.endpoint, show_due(tx, found.endpoint, found.due, now)
     if endpoint != before:
-        store.save_endpoint(tx, endpoint)
+        store.WEBHOOKS.update(tx, endpoint)
     is_over = not (due or found.has_more or command.in_flight)
     if is_over:
         store.release_claim(tx, endpoint.id)

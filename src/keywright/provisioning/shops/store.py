@@ -9,7 +9,14 @@ import sqlalchemy as sa
 
 from keywright.core.nouns import ItemPage
 from keywright.db.bulk import Values, insert_or
-from keywright.db.rows import is_due, read_page, to_datetime, to_optional_seconds, to_seconds, with_datetimes
+from keywright.db.rows import (
+    Records,
+    is_due,
+    read_page,
+    to_datetime,
+    to_optional_seconds,
+    to_seconds,
+)
 from keywright.db.schema import connections, shop_events
 from keywright.db.sealed_columns import connection_associated_data, shop_event_associated_data
 from keywright.db.transaction import ReadTransaction, WriteTransaction
@@ -24,11 +31,13 @@ MAX_CONNECTIONS = 200
 AT_ONCE = 50
 #: The most events that are deleted with their connection.
 _MAX_DELETED = 500
-_CONNECTION = [connections.c[name] for name in model.Connection.__struct_fields__]
+CONNECTIONS = Records(connections, model.Connection)
+list_connections, find_connection = CONNECTIONS.list_all, CONNECTIONS.find
+lock_connection, save_connection = CONNECTIONS.lock, CONNECTIONS.update
 _EVENT = [shop_events.c[name] for name in model.StoredEvent.__struct_fields__]
-_CONNECTION_BY_ID = sa.select(*_CONNECTION).where(connections.c.id == sa.bindparam("id"))
-_OPENED = _CONNECTION_BY_ID.add_columns(connections.c.sealed_secret, connections.c.sealed_api_key)
-_LOCKED_CONNECTION = _CONNECTION_BY_ID.with_for_update()
+_OPENED = CONNECTIONS.all.add_columns(connections.c.sealed_secret, connections.c.sealed_api_key).where(
+    connections.c.id == sa.bindparam("id")
+)
 _EVENT_BY_ID = sa.select(*_EVENT).where(shop_events.c.id == sa.bindparam("id"))
 _LOCKED_EVENT = _EVENT_BY_ID.with_for_update()
 _PAYLOAD = sa.select(shop_events.c.sealed_payload).where(shop_events.c.id == sa.bindparam("id"))
@@ -42,9 +51,6 @@ _SAVE_PROGRESS = (
     .where(connections.c.id == sa.bindparam("where_id"))
     .values(last_event_at=sa.bindparam("last_event_at"), failures=sa.bindparam("failures"))
 )
-_decode_mapping = msgspec.json.Decoder(tuple[model.MappedProduct, ...]).decode
-_NAMES = ("paid_states", "metadata_names")
-_decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
 _decode_payload = msgspec.msgpack.Decoder(model.Payload).decode
 #: The events whose next attempt is due, the longest due first. Where an attempt is claimed, the next one is
 #: due after it.
@@ -62,22 +68,6 @@ EVENTS = Kind(
 # --- connections ----------------------------------------------------------------------------------
 
 
-def list_connections(tx: ReadTransaction) -> list[model.Connection]:
-    """All of them, by ID."""
-    rows = tx.connection.execute(sa.select(*_CONNECTION).order_by(connections.c.id).limit(MAX_CONNECTIONS))
-    return [_connection_of(row) for row in rows]
-
-
-def find_connection(tx: ReadTransaction, connection_id: int) -> model.Connection | None:
-    """The connection with this ID."""
-    return tx.first(_CONNECTION_BY_ID, _connection_of, id=connection_id)
-
-
-def lock_connection(tx: WriteTransaction, connection_id: int) -> model.Connection | None:
-    """The same, locked until the end of the transaction: one event of a connection is worked on at a time."""
-    return tx.first(_LOCKED_CONNECTION, _connection_of, id=connection_id)
-
-
 def open_connection(tx: ReadTransaction, connection_id: int) -> model.OpenedConnection | None:
     """The connection with its secrets."""
 
@@ -86,23 +76,17 @@ def open_connection(tx: ReadTransaction, connection_id: int) -> model.OpenedConn
             tx.key_ring.unseal(one, connection_associated_data(connection_id, name)).decode()
             for one, name in ((row.sealed_secret, "secret"), (row.sealed_api_key, "api_key"))
         )
-        return model.OpenedConnection(_connection_of(row), secret, api_key)
+        return model.OpenedConnection(CONNECTIONS.of_row(row), secret, api_key)
 
     return tx.first(_OPENED, opened, id=connection_id)
 
 
 def save_new_connection(tx: WriteTransaction, connection: model.Connection, secret: str, api_key: str) -> int:
     """Insert, with the next ID, which is returned."""
-    values = _connection_values(connection) | {"sealed_secret": b"", "sealed_api_key": b""}
+    values = CONNECTIONS.values_of(connection) | {"sealed_secret": b"", "sealed_api_key": b""}
     connection_id = tx.insert(connections, values)
     save_secrets(tx, connection_id, secret=secret, api_key=api_key)
     return connection_id
-
-
-def save_connection(tx: WriteTransaction, connection: model.Connection) -> None:
-    """Update every field."""
-    query = sa.update(connections).where(connections.c.id == connection.id)
-    tx.connection.execute(query.values(_connection_values(connection)))
 
 
 def save_secrets(
@@ -137,37 +121,6 @@ def delete_connection(tx: WriteTransaction, connection_id: int) -> None:
     query = sa.select(column.id).where(column.connection_id == connection_id)
     for some in (query.where(column.next_attempt_at.is_not(None)), query):
         _delete_events(tx, some.limit(_MAX_DELETED))
-
-
-def _connection_of(row: sa.Row[Any]) -> model.Connection:
-    found = with_datetimes(row)
-    values = {name: found[name] for name in model.Connection.__struct_fields__}
-    values |= {
-        "shop": model.Shop(row.shop),
-        "mode": model.Mode(row.mode),
-        "mapping": _decode_mapping(row.mapping),
-    }
-    values |= {name: _decode_names(found[name]) for name in _NAMES}
-    topics = row.missing_topics
-    values |= {"missing_topics": None if topics is None else _decode_names(topics)}
-    values |= {"on_cancel": model.OnCancel(row.on_cancel)}
-    return model.Connection(**values | {name: bool(values[name]) for name in ("sends_mail", "has_api_key")})
-
-
-def _connection_values(connection: model.Connection) -> Values:
-    values = msgspec.structs.asdict(connection)
-    del values["id"]
-    values |= {
-        "mapping": msgspec.json.encode(connection.mapping).decode(),
-        **{name: msgspec.json.encode(values[name]).decode() for name in _NAMES},
-        "sends_mail": int(connection.sends_mail),
-        "has_api_key": int(connection.has_api_key),
-        "missing_topics": topics_to_text(connection.missing_topics),
-    }
-    times = {
-        name: to_optional_seconds(values[name]) for name in ("last_event_at", "created_at", "updated_at")
-    }
-    return values | times
 
 
 def topics_to_text(topics: tuple[str, ...] | None) -> str | None:

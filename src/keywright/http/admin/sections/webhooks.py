@@ -80,7 +80,7 @@ class Webhooks(Section):
     def list_all(self, request: PageRequest) -> Response:
         """All endpoints."""
         asked = ListEndpoints(paging=Paging(limit=rules.MAX_ENDPOINTS))
-        found = request.ask(lambda tx: store.list_endpoints(tx, asked))
+        found = request.ask(lambda tx: store.WEBHOOKS.list_page(tx, asked))
         return request.render("webhooks/list.html", endpoints=found.items)
 
     @page("/new", methods=("GET", "POST"))
@@ -243,7 +243,7 @@ def _find_product_name(tx: ReadTransaction, endpoint: Endpoint) -> str | None:
 def _get(request: PageRequest) -> Endpoint:
     """The endpoint of the address. Raises ``NotFound``."""
     number = require_id(request.path_params["id"])
-    endpoint = request.ask(lambda tx: store.find_endpoint(tx, number))
+    endpoint = request.ask(lambda tx: store.WEBHOOKS.find(tx, number))
     if endpoint is None:
         raise NotFound(f"webhook {number}")
     return endpoint
