@@ -146,6 +146,11 @@ def test_an_ended_lease_is_renewed_where_one_is_free() -> None:
         rules.renew(ENDED, None, FULL, TERMS, seconds=None, now=NOW)
 
 
+def test_a_lease_that_is_renewed_after_its_bar_is_barred_no_more() -> None:
+    barred = replace(ENDED, barred_until=NOW)
+    assert rules.renew(barred, None, FREE, TERMS, seconds=None, now=NOW).lease.barred_until is None
+
+
 def test_a_holder_whose_lease_ended_goes_on_with_the_one_that_was_taken_since() -> None:
     since = a_lease(lease_id="1" * 32, expires_at=NOW + SECOND)
     renewed = rules.renew(ENDED, since, FULL, TERMS, seconds=None, now=NOW)

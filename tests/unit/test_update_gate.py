@@ -18,13 +18,16 @@ from keywright.licensing.updates.model import (
     Rollout,
     Updates,
 )
+from keywright.licensing.updates.notices import Notice, Severity, is_affected, list_about, order_notices
 from keywright.licensing.updates.rules import (
     Asked,
     UpdateCode,
     UpdateFacts,
     choose_file,
     decide,
+    ends_tokens,
     explain,
+    list_shown,
     may_download,
     rollout_place,
     ticket_end,
@@ -281,3 +284,91 @@ def test_a_ticket_lasts_at_least_seven_and_at_most_fourteen_days() -> None:
     for hours in range(0, 24 * 15, 5):
         now = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=hours)
         assert 7 * 86_400 <= ticket_end(now) - now.timestamp() <= 14 * 86_400
+
+
+def shown_versions(facts: UpdateFacts) -> list[str]:
+    return [one.release.version for one in list_shown(facts, decide(facts))]
+
+
+def test_a_site_is_shown_what_it_is_offered_and_the_releases_before() -> None:
+    asked = Asked(app_version="1.0")
+    known = [a_known(number) for number in (1, 2, 3)]
+    later = a_known(4, rollout=Rollout(0))
+    yanked, wild = a_known(5, state=ReleaseState.YANKED), a_known(6, channel="beta")
+    assert shown_versions(some_facts(*known, asked=asked)) == ["3.0", "2.0", "1.0"]
+    assert shown_versions(some_facts(*known, later, yanked, wild, asked=asked)) == ["3.0", "2.0", "1.0"]
+    many = [a_known(number) for number in range(1, 15)]
+    assert shown_versions(some_facts(*many, asked=asked)) == [f"{number}.0" for number in range(14, 4, -1)]
+
+
+def test_a_site_that_is_up_to_date_or_refused_is_shown_what_a_good_license_has() -> None:
+    known = [a_known(1), a_known(2), a_known(3, channel="beta")]
+    license = a_license_with({}, status=Status.DISABLED)
+    up_to_date = some_facts(*known, asked=Asked(app_version="2.0"))
+    assert shown_versions(up_to_date) == ["2.0", "1.0"]
+    assert shown_versions(replace(up_to_date, license=license)) == ["2.0", "1.0"]
+    assert shown_versions(replace(up_to_date, license=None)) == ["2.0", "1.0"]
+    ended = a_license_with({"after_expiry": "older_versions"}, expires_at=NOW - 99 * DAY)
+    newer = some_facts(*known[:2], asked=Asked(app_version="1.0"))
+    assert shown_versions(replace(newer, license=ended)) == ["2.0", "1.0"], "a renewal brings it"
+
+
+def test_a_beta_is_shown_where_it_was_asked_for_and_the_license_has_it() -> None:
+    known, asked = [a_known(1), a_known(2, channel="beta")], Asked(app_version="2.0", channel="beta")
+    facts = some_facts(*known, asked=asked, channels=("beta",))
+    assert shown_versions(facts) == ["1.0"]
+    assert shown_versions(replace(facts, license=a_license_with({"channels": ["beta"]}))) == ["2.0", "1.0"]
+
+
+def test_a_site_is_shown_nothing_for_a_wrong_key_or_product_and_where_it_is_to_stay() -> None:
+    facts = some_facts(a_known(1), a_known(2), asked=Asked(app_version="1.0"))
+    hidden = [
+        replace(facts, is_key_unknown=True, license=None),
+        replace(facts, updates=Updates.CLOSED),
+        replace(facts, is_other_product=True),
+        replace(facts, is_key_rotated=True),
+    ]
+    assert [shown_versions(one) for one in hidden] == [[], [], [], []]
+    old = Asked(app_version="1.0", php_version="7.4")
+    assert shown_versions(some_facts(a_known(1), a_known(2, requires={"php": "8"}), asked=old)) == []
+
+
+def test_update_tokens_end_with_the_key_and_when_the_license_is_disabled() -> None:
+    license = a_license_with({})
+    disabled = replace(license, status=Status.DISABLED)
+    assert ends_tokens(license, disabled)
+    assert ends_tokens(license, replace(license, key="another"))
+    assert not ends_tokens(license, replace(license, status=Status.INACTIVE))
+    assert not ends_tokens(disabled, disabled)
+    assert not ends_tokens(disabled, license)
+
+
+def a_notice(number: int, affected: str, severity: Severity = Severity.MEDIUM) -> Notice:
+    more: dict[str, Any] = {"url": f"https://example.com/{number}", "fixed_in": "4.0"}
+    usual: dict[str, Any] = {"metadata": {}, "created_at": NOW, "updated_at": NOW}
+    return Notice(
+        id=number, product_id=17, affected=affected, severity=severity, title="A hole", **usual, **more
+    )
+
+
+def test_a_version_gets_its_notices_the_most_severe_first_and_at_most_five() -> None:
+    scheme = VersionScheme.LOOSE
+    found = [a_notice(1, "< 2", Severity.LOW), a_notice(2, "< 3", Severity.CRITICAL), a_notice(3, "< 3")]
+    ordered = order_notices(scheme, [*found, a_notice(4, "< 3")])
+
+    def about(version: str | None) -> list[int]:
+        return [one.id for one in list_about(ordered, scheme, version)]
+
+    assert [about(one) for one in ("1.0", "2.0", "3.0", None, "?")] == [[2, 4, 3, 1], [2, 4, 3], [], [], []]
+    (first,) = list_about(ordered[:1], scheme, "1.0")
+    assert (first.severity, first.title, first.url) == (Severity.CRITICAL, "A hole", "https://example.com/2")
+    assert first.fixed_in == "4.0"
+    many = order_notices(scheme, [a_notice(number, "< 3") for number in range(9)])
+    assert [one.id for one in list_about(many, scheme, "1")] == [8, 7, 6, 5, 4]
+    assert list_about((), scheme, "1") == ()
+
+
+def test_a_notice_is_about_versions_that_the_scheme_knows() -> None:
+    scheme = VersionScheme.SEMVER
+    asked = ("1.0.0", "2.0.0", "1.0", None)
+    assert [is_affected(scheme, "< 2.0.0", one) for one in asked] == [True, False, False, False]
