@@ -142,10 +142,11 @@ class Load:
 
     def wait_for_refusal(self, since: float, trouble: str = "it") -> None:
         """Return when a call has got 503 since that moment."""
-        wait_until(
-            lambda: any(one.status == 503 and one.ended_at > since for one in self.answers),
-            f"a call that is refused because of {trouble}",
-        )
+        wait_until(lambda: self.is_refused_since(since), f"a call that is refused because of {trouble}")
+
+    def is_refused_since(self, moment: float) -> bool:
+        """Whether a call has got 503 since then."""
+        return any(one.status == 503 and one.ended_at > moment for one in self.answers)
 
     def finish(self) -> list[Call]:
         """End it, and return the whole journal."""

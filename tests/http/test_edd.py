@@ -15,6 +15,7 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
+from keywright.engine.desk import Desk
 from tests.http.shape import assert_in_shape_of_edd
 from tests.http.test_v3_releases import a_release, add_file, publish, upload
 from tests.http.v3_app import App, Reply, open_app
@@ -378,6 +379,27 @@ def test_wrong_keys_are_limited_also_in_calls_about_several_products(tmp_path: P
 
         statuses = app.run(guess)
         assert statuses.count(429) >= 9
+
+
+def test_a_call_about_many_products_takes_one_place_in_the_queue(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else forty such calls of one stranger would fill it, and others be refused."""
+    release(app, "1.1")
+    running, most, query = [0], [0], Desk.query
+
+    async def observe(self: Desk, *given: Any) -> Any:
+        running[0] += 1
+        most[0] = max(most[0], running[0])
+        try:
+            return await query(self, *given)
+        finally:
+            running[0] -= 1
+
+    monkeypatch.setattr(Desk, "query", observe)
+    many = {f"products[p{number}][item_id]": "17" for number in range(50)}
+    assert len(call(app, "get_version", **many)) == 50
+    assert most == [1]
 
 
 #: What a malicious client sends as any parameter.

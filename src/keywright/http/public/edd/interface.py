@@ -2,7 +2,6 @@
 old site's. Clients take every answer but 200 for a fault, and then ask for nothing for an hour.
 """
 
-import asyncio
 from typing import Any
 
 import msgspec
@@ -178,7 +177,8 @@ class Edd:
         """State the newest version of a product, or of several."""
         several = call.parameters.get(_PRODUCTS)
         products = several if isinstance(several, dict) else {"": call.parameters}
-        looked = await asyncio.gather(*(self._look_at_one(call, one) for one in products.values()))
+        # One after the other: a call with many products waits in no more places than any other.
+        looked = [await self._look_at_one(call, one) for one in products.values()]
         call.is_key_unknown = bool(call.key) and looked[0] is not None and _is_wrong(looked[0])
         pairs = zip(products.items(), looked, strict=True)
         shown = {slug: self._show(call, one, found) for (slug, one), found in pairs}
