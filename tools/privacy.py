@@ -88,7 +88,11 @@ KEPT = (
         ("deleted_licenses.sealed_snapshot",),
         "`keep_deleted_days` ({keep_deleted_days}), or " + _ERASED,
     ),
-    Kept("Files of exports and imports", ("job_file_chunks.sealed_content",), "24 hours after the job"),
+    Kept(
+        "Files of exports and imports; of license files for all",
+        ("job_file_chunks.sealed_content",),
+        "24 hours after the job; 14 days",
+    ),
     Kept(
         "Users of the pages: name, e-mail address, language, account of the company; their second factor",
         (

@@ -21,7 +21,7 @@ from keywright.events.unit_of_work import record_event, settle_events
 from keywright.identity import api_keys, second_factors, users
 from keywright.identity.model import FindApiKey
 from keywright.jobs import handlers as jobs
-from keywright.jobs import import_handlers, notifying, store, taking_back
+from keywright.jobs import import_handlers, making_files, notifying, store, taking_back
 from keywright.jobs.model import GetJob
 from keywright.licensing import handlers as licensing_handlers
 from keywright.licensing import queries as licensing_queries
@@ -101,6 +101,7 @@ HANDLERS: dict[type[Command], Callable[[Any, Any], Any]] = (
     | taking_back.HANDLERS
     | import_handlers.HANDLERS
     | notifying.HANDLERS
+    | making_files.HANDLERS
     | personal_data.HANDLERS
     | old_events.HANDLERS
     | clock.HANDLERS
@@ -147,6 +148,7 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     **releases.QUERY_HANDLERS,
     **notices.QUERY_HANDLERS,
     **notifying.QUERY_HANDLERS,
+    **making_files.QUERY_HANDLERS,
     **provisioning_handlers.CUSTOMER_QUERIES,
     **provisioning_handlers.BRAND_QUERIES,
     **shop_queries.QUERY_HANDLERS,

@@ -1,12 +1,18 @@
 """``keywright signing-key …``, ``keywright license file`` and ``keywright license explain``."""
 
+import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from keywright.config import Settings
+from keywright.config.installation import open_installation
+from keywright.registry import open_executor
 from keywright.signing.jws import read_signed
 from keywright.signing.rules import read_license_file
 from tests.cli.conftest import Keywright
+from tests.jobs import Work
 
 DATABASES = ("sqlite",)
 
@@ -24,6 +30,28 @@ def test_a_license_file_is_made_and_explained(keywright: Keywright, tmp_path: Pa
     printed = keywright("license", "file", "KEY-1").encode()
     key = keywright.json("signing-key", "export-public")["public_key"]
     assert read_signed(read_license_file(printed), key)
+
+
+def test_files_for_all_are_counted_ordered_and_fetched_once_they_are_made(
+    keywright: Keywright, tmp_path: Path
+) -> None:
+    keywright("license", "create", "--key", "KEY-1")
+    counted = keywright("license", "files", "--dry-run").split("\n")
+    assert [line.split()[-1] for line in counted if line] == ["1", "1", "0", "0", "1"]
+    assert "must be in the future" in keywright.refused("license", "files", "--ends-at", "2020-01-01")
+    assert "Job 1 is started" in keywright("license", "files", "--no-mail", "--ends-at", "2126-12-31")
+    assert "no file" in keywright.refused("license", "fetch-files", "1")
+    with (
+        closing(open_installation(Settings(data_dir=keywright.data_dir))) as storage,
+        closing(open_executor(storage)) as executor,
+    ):
+        assert [one.done for one in Work(executor, storage).steps()] == [1, 1]
+    out = tmp_path / "files.jsonl"
+    keywright("license", "fetch-files", "1", "--out", str(out))
+    (line,) = out.read_text().splitlines()
+    file = tmp_path / "one.license"
+    file.write_text(json.loads(line)["file"])
+    assert "it is good" in keywright("license", "explain", str(file))
 
 
 def test_a_file_that_was_altered_or_is_none_is_said_to_be(keywright: Keywright, tmp_path: Path) -> None:

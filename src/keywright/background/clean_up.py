@@ -159,6 +159,8 @@ class _Turns:
 
 #: How long files and jobs are kept after the end of the job.
 FILES_KEPT = timedelta(hours=24)
+#: The same of license files, which mails that wait need, too.
+LICENSE_FILES_KEPT = timedelta(days=14)
 JOBS_KEPT = timedelta(days=90)
 #: The pause between two steps, in seconds, in which calls are answered.
 _PAUSE_OF_JOBS = 0.001
@@ -166,8 +168,9 @@ _PAUSE_OF_JOBS = 0.001
 
 async def delete_old_jobs(ask: Ask, change: Change) -> None:
     """Delete old files and jobs in small steps."""
-    before = read_clock() - FILES_KEPT
-    while (job_id := await ask(partial(job_store.find_job_with_old_file, before=before))) is not None:
+    before, before_mailed = read_clock() - FILES_KEPT, read_clock() - LICENSE_FILES_KEPT
+    find = partial(job_store.find_job_with_old_file, before=before, before_mailed=before_mailed)
+    while (job_id := await ask(find)) is not None:
         await _repeat(change, PurgeJobFile(context=Context(read_clock(), ORIGIN), job_id=job_id))
         # A replica may need a moment until it has the change, too.
         await asyncio.sleep(_PAUSE_OF_JOBS)

@@ -1,16 +1,28 @@
 """``keywright license file`` and ``keywright license explain``."""
 
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from keywright.cli import license_lists, output
 from keywright.cli.exports import open_output
 from keywright.cli.installation import Installation, InstallationOptions, open_here
-from keywright.cli.options import AsJson, Key, WrongUsage, command, with_installation, with_options
+from keywright.cli.options import (
+    AsJson,
+    Key,
+    ProductId,
+    WrongUsage,
+    command,
+    with_installation,
+    with_options,
+)
 from keywright.core.errors import ConfigurationError
+from keywright.core.parsing import parse_integer, parse_time
+from keywright.db import run_read
 
 if TYPE_CHECKING:
     from keywright.signing.explanation import Explained
@@ -71,6 +83,68 @@ def _make_file(
         file.write(made.content)
     if out is not None:
         output.print_line(f"{out} is valid until {output.format_time(made.ends_at)} (UTC).")
+
+
+@command(
+    app,
+    "keywright license files --dry-run",
+    "keywright license files --product-id 17 --ends-at 2046-12-31",
+    name="files",
+)
+@with_installation
+def _make_files(
+    here: Installation,
+    *,
+    product_id: ProductId = None,
+    ends_at: Annotated[
+        datetime | None,
+        typer.Option(metavar="TIME", parser=parse_time, help="When they end. Without it: with the license."),
+    ] = None,
+    mail: Annotated[bool, typer.Option(help="Whether to mail them to the customers.")] = True,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Make nothing, and count.")] = False,
+) -> None:
+    """Make license files for all licenses and devices that may have one, and mail them to the customers.
+
+    For the day on which this server goes: the files end with the license, and not after offline_days. It is a
+    job of the server, which mails each customer once.
+    """
+    from keywright.jobs.making_files import PreviewFiles
+    from keywright.jobs.orders import MakeFiles, start_command
+    from keywright.search.filters import Search
+
+    if dry_run:
+        found = here.ask(PreviewFiles(product_id=product_id, now=here.context.now))
+        fields = msgspec.to_builtins(found).items()
+        output.print_fields([(name.replace("_", " "), value) for name, value in fields])
+        return
+    order = MakeFiles(
+        alg=here.settings.signature_alg,
+        ends_at=ends_at,
+        is_mailed=mail,
+        search=Search(product_id=product_id),
+    )
+    job = here.change(start_command(order, context=here.context))
+    output.print_line(
+        f"Job {job.id} is started; `keywright license fetch-files {job.id}` writes its files once it is done."
+    )
+
+
+@command(app, "keywright license fetch-files 7 --out files.jsonl", name="fetch-files")
+@with_installation
+def _fetch_files(
+    here: Installation,
+    job: Annotated[int, typer.Argument(metavar="JOB", parser=parse_integer, help="The job's ID.")],
+    *,
+    out: _Out = None,
+) -> None:
+    """Write the license files that a job has made, an object a line, with its license and device."""
+    from keywright.jobs.files import read_file
+    from keywright.jobs.model import FetchFile
+
+    here.change(FetchFile(context=here.context, job_id=job))
+    with open_output(out) as file:
+        for chunk in read_file(partial(run_read, here.storage), job):
+            file.write(chunk)
 
 
 @command(app, "keywright license explain anna.license", name="explain")

@@ -61,6 +61,8 @@ class MailTemplate(StrEnum):
     LICENSE_GIVEN = "license_given"
     #: For customers who run a version that a notice is about.
     NOTICE = "notice"
+    #: License files, from a job that makes them for everybody.
+    LICENSE_FILES = "license_files"
     #: For users of the administration pages.
     ENDPOINT_DISABLED = "endpoint_disabled"
 
@@ -85,6 +87,9 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sign_in_id: str | None = None
     endpoint_id: int | None = None
     notice_id: int | None = None
+    #: The license files in these parts of the file of this job.
+    job_id: int | None = None
+    parts: tuple[int, ...] = ()
     #: Sample values instead of the customer's: a test mail.
     is_sample: bool = False
 

@@ -25,10 +25,11 @@ HOLD_WAITING = (
     "UPDATE mail_outbox SET state = 'held', next_attempt_at = NULL, claimed_by = NULL, claimed_until = NULL "
     "WHERE state = 'waiting'"
 )
-#: Ends the notifying of customers in a database that was restored: who got a mail since is not known.
+#: Ends the jobs that mail customers in a database that was restored: who got a mail since is not known.
 STOP_NOTIFYING = (
     "UPDATE jobs SET state = 'canceled', finished_at = created_at, claimed_by = NULL, claimed_until = NULL, "
-    "messages = 'It came with a backup that was restored.' WHERE kind = 'notify' AND finished_at IS NULL"
+    "messages = 'It came with a backup that was restored.' WHERE kind IN ('notify', 'make_files') AND "
+    "finished_at IS NULL"
 )
 #: The most administrators who get a notice.
 _MAX_ADMINISTRATORS = 50

@@ -47,7 +47,8 @@ def has_file(tx: ReadTransaction, job: Job) -> bool:
         return False
     if job.kind == "import":
         return job.refused > 0 and has_chunks(tx, job.id)
-    return job.kind == "export" and (job.position == 0 or has_chunks(tx, job.id))
+    is_empty = job.kind == "export" and job.position == 0
+    return job.kind in ("export", "make_files") and (is_empty or has_chunks(tx, job.id))
 
 
 def get_job_with_file(tx: ReadTransaction, job_id: int) -> Job:
@@ -71,6 +72,8 @@ def read_file(read: Read, job_id: int) -> Iterator[bytes]:
         mark = [codecs.BOM_UTF8] if order.format is Format.CSV else []
         last = orders.parameters_of(job).outcomes["last_failed"] + FAILED_LINES
         return chain(mark, _chunks(read, job, FAILED_LINES, last))
+    if isinstance(order, orders.MakeFiles):
+        return _chunks(read, job, 0, orders.parameters_of(job).outcomes["last_part"])
     return chain([codecs.BOM_UTF8 + exporters.to_csv([COLUMNS])], _chunks(read, job, 0, job.position))
 
 
@@ -105,6 +108,8 @@ def file_name(job: Job) -> str:
     order = orders.order_of(job)
     if isinstance(order, orders.Import):
         return f"failed-lines-{job.created_at:%Y-%m-%d-%H%M}.{order.format}"
+    if isinstance(order, orders.MakeFiles):
+        return f"license-files-{job.created_at:%Y-%m-%d-%H%M}.jsonl"
     search = order.search if isinstance(order, orders.Export) else None
     words = ["selected"] if search is None else _words_of(search)
     return "-".join(["licenses", *words, f"{job.created_at:%Y-%m-%d-%H%M}"]) + ".csv"

@@ -142,7 +142,7 @@ def fail_job(work: LicenseWork, command: FailJob) -> Job:
     """End a job as failed. Raises ``StepOver``."""
     job = _lock_claimed(work, command)
     return end(
-        work, command, replace(job, messages=_join_lines(command.reason, job.messages)), JobState.FAILED
+        work, command, replace(job, messages=join_lines(command.reason, job.messages)), JobState.FAILED
     )
 
 
@@ -232,7 +232,7 @@ def lock_step(work: LicenseWork, step: JobStep) -> Job:
     reason = _why_to_stop(work, job)
     if reason is None:
         return job
-    job = replace(job, messages=_join_lines(reason, job.messages))
+    job = replace(job, messages=join_lines(reason, job.messages))
     return end(
         work,
         replace(step, context=Context(step.context.now, _KEYWRIGHT)),
@@ -276,7 +276,7 @@ def save_progress(
     messages = job.messages
     most = _MAX_MESSAGES.get(job.kind, _MAX_MESSAGES_OF_OTHERS)
     if refusals and job.refused < most:
-        messages = _join_lines(messages, *refusals[: most - job.refused])
+        messages = join_lines(messages, *refusals[: most - job.refused])
     job = replace(
         job,
         done=job.done + amount,
@@ -300,7 +300,8 @@ def end(work: LicenseWork, command: Command, job: Job, state: JobState, **more: 
     return job
 
 
-def _join_lines(*texts: str | None) -> str:
+def join_lines(*texts: str | None) -> str:
+    """The texts that there are, one in a line."""
     return "\n".join(text for text in texts if text)
 
 

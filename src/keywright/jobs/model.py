@@ -11,6 +11,7 @@ from keywright.core.command import Command, Cost, Query
 from keywright.licensing.licenses.model import LicenseCommand
 from keywright.provisioning.importers.model import ImportLicenses
 from keywright.provisioning.policies.model import GenerateLicenses
+from keywright.signing.commands import MakeLicenseFile
 
 
 class JobState(StrEnum):
@@ -196,6 +197,36 @@ class NotifyStep(JobStep, frozen=True, kw_only=True):
     notice_id: int
     license_ids: tuple[int, ...]
     last_id: int
+
+
+class FilesStep(JobStep, frozen=True, kw_only=True):
+    """Make some more license files; those of one license follow each other. ``after_device`` is the
+    device after which the last license goes on, 0 where all its files are made.
+    """
+
+    files: tuple[MakeLicenseFile, ...]
+    next_position: int
+    after_device: int = 0
+
+    @property
+    def parts(self) -> Collection[Command]:
+        """The files."""
+        return self.files
+
+    @property
+    def locks(self) -> Collection[str | int]:
+        """The licenses."""
+        return {name for one in self.files for name in one.locks}
+
+
+class MailFilesStep(JobStep, frozen=True, kw_only=True):
+    """Mail the files of some more customers: to each, the parts of the job's file with these numbers.
+    ``unreachable`` are customers with files who have no address.
+    """
+
+    mails: tuple[tuple[int, tuple[int, ...]], ...]
+    unreachable: int
+    next_position: int
 
 
 class FetchFile(Command, frozen=True, kw_only=True):

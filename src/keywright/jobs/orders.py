@@ -1,5 +1,6 @@
 """The orders that jobs carry out, and why a license is not changed, in words."""
 
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, TypeAlias
 from zoneinfo import ZoneInfo
@@ -11,17 +12,25 @@ from keywright.core.errors import (
     CannotUndo,
     ChangedSince,
     ExpiresLater,
+    FingerprintRequired,
     InvalidParameters,
+    LicenseDisabled,
+    LicenseExpired,
+    LicenseInactive,
     LicenseKeyTaken,
     LimitReached,
     NeverExpires,
     NoLimit,
+    NotActivated,
     NothingActive,
     NothingToChange,
+    OfflineNotAllowed,
     OrderLineTaken,
     Refusal,
     SetByHand,
+    UnknownLicense,
     UnknownLicenseId,
+    VersionNotCovered,
 )
 from keywright.core.parsing import MAX_COUNT, MAX_ID, IpAddresses
 from keywright.identity.model import Right
@@ -29,6 +38,7 @@ from keywright.jobs.model import Job, StartJob
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.importers.uploads import Format
 from keywright.search.filters import Search
+from keywright.signing.jws import SignatureAlg
 
 MAX_GENERATED = 1_000_000
 MAX_SELECTED = 10_000
@@ -137,7 +147,19 @@ class Notify(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     license_ids: None = None
 
 
-Order: TypeAlias = Generate | Change | Export | Import | Apply | TakeBack | Notify
+class MakeFiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Make a license file for each license and device that may have one, and mail them to the customers. They
+    are good until ``ends_at``, or for as long as the license is. The search names a product, or nothing.
+    """
+
+    alg: SignatureAlg
+    ends_at: datetime | None = None
+    is_mailed: bool = True
+    search: Search = Search()
+    license_ids: None = None
+
+
+Order: TypeAlias = Generate | Change | Export | Import | Apply | TakeBack | Notify | MakeFiles
 
 #: The order of each kind of job.
 KINDS: dict[str, type[Order]] = {
@@ -148,6 +170,7 @@ KINDS: dict[str, type[Order]] = {
     "apply": Apply,
     "take_back": TakeBack,
     "notify": Notify,
+    "make_files": MakeFiles,
 }
 _KIND_OF = {order: kind for kind, order in KINDS.items()}
 _NEEDS_AMOUNT = frozenset({What.EXTEND, What.RAISE_LIMIT, What.SET_STATUS})
@@ -187,6 +210,8 @@ def parse_order(command: StartJob) -> Order:
         raise InvalidParameters({"parameters": str(problem)}) from None
     if isinstance(order, Change | Export):
         _require_valid(order)
+    if isinstance(order, MakeFiles) and order.ends_at is not None and order.ends_at <= command.context.now:
+        raise InvalidParameters({"ends_at": "must be in the future"})
     return order
 
 
@@ -228,10 +253,13 @@ def count_licenses(order: Order, total: int | None) -> int | None:
 
 
 def right_for(order: Order) -> Right:
-    """The right that ordering this needs: deleting many, and exporting all, is for administrators."""
+    """The right that ordering this needs: deleting many, and exporting or making files for all, is for
+    administrators.
+    """
     if isinstance(order, Change) and order.what is What.DELETE:
         return Right.ADMINISTER
-    return Right.ADMINISTER if isinstance(order, Export) and order.license_ids is None else Right.CHANGE
+    is_about_all = isinstance(order, Export | MakeFiles) and order.license_ids is None
+    return Right.ADMINISTER if is_about_all else Right.CHANGE
 
 
 def right_to_take_back(order: Order) -> Right:
@@ -257,15 +285,23 @@ def _require_valid(order: Change | Export) -> None:
 _REASONS: dict[type[Refusal], str] = {
     CannotUndo: "the history does not hold the state before",
     ExpiresLater: "it is good for longer already",
+    FingerprintRequired: "no device is activated",
     InvalidParameters: "the limit would be too large",
+    LicenseDisabled: "it is disabled",
+    LicenseExpired: "it has expired",
+    LicenseInactive: "it is inactive",
     LicenseKeyTaken: "another license has its key now",
     LimitReached: "too few places are free",
     NeverExpires: "it has no expiry that could be put off",
     NoLimit: "it has no limit",
+    NotActivated: "no device is activated",
     NothingActive: "no place is taken",
     NothingToChange: "it is like that already",
+    OfflineNotAllowed: "its terms allow no license file",
     OrderLineTaken: "another license is of its order line now",
+    UnknownLicense: "it is not there any more",
     UnknownLicenseId: "it is not there any more",
+    VersionNotCovered: "it has expired",
 }
 
 

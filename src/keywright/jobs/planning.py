@@ -10,9 +10,20 @@ from keywright.core.errors import NothingActive, NothingToChange, Refusal
 from keywright.db.rows import to_seconds
 from keywright.db.transaction import ReadTransaction
 from keywright.events.store import list_events
-from keywright.jobs import files, orders
-from keywright.jobs.model import ChangeStep, ExportStep, GenerateStep, Job, JobStep, NotifyStep
-from keywright.jobs.orders import Apply, Change, Export, Generate, Import, Notify, TakeBack, What, reason_of
+from keywright.jobs import files, mailings, orders
+from keywright.jobs.model import ChangeStep, ExportStep, GenerateStep, Job, JobStep
+from keywright.jobs.orders import (
+    Apply,
+    Change,
+    Export,
+    Generate,
+    Import,
+    MakeFiles,
+    Notify,
+    TakeBack,
+    What,
+    reason_of,
+)
 from keywright.jobs.store import list_job_licenses
 from keywright.licensing.activations.model import DeactivateAll
 from keywright.licensing.licenses.model import (
@@ -29,10 +40,7 @@ from keywright.licensing.licenses.model import (
 from keywright.licensing.licenses.rules import expiry_after, extended, raised_limit, require_later
 from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.licensing.undo.rules import UNUSABLE, EnableLicense, RevertChanges, status_before
-from keywright.licensing.updates.notices_store import find_licenses
-from keywright.licensing.updates.store import NOTICES
 from keywright.provisioning.policies.model import GenerateLicenses
-from keywright.provisioning.releases.notices import find_affects
 from keywright.search.filters import Search, sources_of
 from keywright.search.license_pages import find_matching_ids
 from keywright.search.scan_store import find_among
@@ -134,6 +142,7 @@ def _is_between(time: datetime | None, span: tuple[datetime | None, datetime | N
 #: The sizes of steps: some milliseconds of work, because other calls wait that long (see decision 019).
 KEYS_PER_STEP = 25
 LICENSES_PER_STEP = 25
+FILES_PER_STEP = 25
 ROWS_PER_STEP = 100
 #: A part of a table has up to 25 lines.
 PARTS_PER_STEP = 4
@@ -182,8 +191,8 @@ class Plan:
                 return _take_back_step(tx, self._order, fields, self._size(LICENSES_PER_STEP))
             case Export():
                 return self._export_step(tx, self._order, fields)
-            case Notify():
-                return _notify_step(tx, self._order, fields)
+            case Notify() | MakeFiles():
+                return mailings.next_step(tx, self._order, job, fields, self._size(FILES_PER_STEP))
             case Import():
                 return files.build_step(tx, self._order, job, fields, self._size(PARTS_PER_STEP))
 
@@ -259,19 +268,6 @@ def _take_back_step(tx: ReadTransaction, order: TakeBack, fields: dict[str, Any]
         ),
         last_id=found[:size][-1][0] if found else fields["position"],
         is_last=len(found) <= size,
-    )
-
-
-def _notify_step(tx: ReadTransaction, order: Notify, fields: dict[str, Any]) -> NotifyStep:
-    notice, found, after = NOTICES.find(tx, order.notice_id), list[int](), None
-    if notice is not None:
-        found, after = find_licenses(tx, notice, find_affects(tx, notice), fields["position"])
-    return NotifyStep(
-        **fields,
-        notice_id=order.notice_id,
-        license_ids=tuple(found),
-        last_id=fields["position"] if after is None else after,
-        is_last=after is None,
     )
 
 

@@ -43,7 +43,7 @@ _IS_ORDERED = jobs.c.state != JobState.DRAFT.value
 #: Chunks with a larger number are lines of an import that failed; the others are parts of its table.
 FAILED_LINES = 2**40
 #: The next job that has chunks: a step in the index of the chunks, however many a job has.
-_WITH_PIECES = select(jobs.c.id, jobs.c.state, jobs.c.finished_at).where(
+_WITH_PIECES = select(jobs.c.id, jobs.c.kind, jobs.c.state, jobs.c.finished_at).where(
     jobs.c.id
     == select(func.min(job_file_chunks.c.job_id))
     .where(job_file_chunks.c.job_id > bindparam("after"))
@@ -214,12 +214,17 @@ def has_chunks(tx: ReadTransaction, job_id: int) -> bool:
     return tx.connection.execute(query).first() is not None
 
 
-def find_job_with_old_file(tx: ReadTransaction, before: datetime) -> int | None:
-    """A job whose file is no longer needed: it ended before this moment, or ended and is not done."""
+def find_job_with_old_file(
+    tx: ReadTransaction, before: datetime, before_mailed: datetime | None = None
+) -> int | None:
+    """A job whose file is no longer needed: it ended before this moment, one whose file is mailed before the
+    other; or ended and is not done.
+    """
     number: int = 0
     while (found := tx.connection.execute(_WITH_PIECES, {"after": number}).first()) is not None:
         number = found.id
-        is_old = found.finished_at is not None and found.finished_at < to_seconds(before)
+        until = before_mailed if before_mailed is not None and found.kind == "make_files" else before
+        is_old = found.finished_at is not None and found.finished_at < to_seconds(until)
         if is_old or found.state in (JobState.FAILED, JobState.CANCELED, JobState.STOPPED):
             return number
     return None

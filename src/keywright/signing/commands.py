@@ -31,11 +31,14 @@ class ExtendKey(Command, frozen=True, kw_only=True):
 class MakeLicenseFile(ProgramCommand, frozen=True, kw_only=True):
     """Make a license file for a device, or for every device where none is named.
 
-    ``days`` is the life asked for; None is all that the terms give. With ``is_recorded``, it is an event.
+    ``days`` is the life asked for; None is all that the terms give. ``ends_at`` is for the vendor alone: the
+    file is good until then, whatever the terms give, but no longer than the license. With ``is_recorded``, it
+    is an event.
     """
 
     alg: SignatureAlg
     days: int | None = None
+    ends_at: datetime | None = None
     nonce: str | None = None
     is_recorded: bool = False
 

@@ -53,6 +53,7 @@ def make_license_file(work: LicenseWork, command: MakeLicenseFile) -> LicenseFil
         nonce=command.nonce,
         built_at=command.built_at,
         days=command.days,
+        ends_at=command.ends_at,
         is_file=True,
     )
     token = _sign(work, command, content)

@@ -88,7 +88,7 @@ def parse_request(text: str) -> OfflineRequest:
 #: The life of a signed key set.
 KEY_SET_LIFE = timedelta(days=30)
 #: How much further than needed it is recorded what a key may have signed: this is written once in that time.
-_AHEAD = timedelta(days=7)
+_AHEAD_DAYS = 7
 #: An answer counts from so long before it was made: the program's clock may be behind.
 _EARLY_SECONDS = 300
 
@@ -114,7 +114,7 @@ def signing_sets(keys: Sequence[SigningKey]) -> list[SigningKey]:
 
 def extended(ends_at: datetime) -> datetime:
     """The moment to record before a key signs what is good until ``ends_at``."""
-    return ends_at + _AHEAD
+    return license_rules.expiry_after(ends_at, _AHEAD_DAYS)
 
 
 def hash_key(key: str) -> str:
@@ -126,9 +126,10 @@ def hash_key(key: str) -> str:
 class SignedContent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The contents of a signed answer. ``view`` is None where it may not show the license, and ``shown`` is
     the public view of it; ``activation`` is the record of the device that was named, ``lease`` the lease that
-    it holds. ``days`` is the life that was asked for; None is all that the terms give. ``asked_product`` is
-    the product that the program named, by number or code. ``removed`` is a ``RemovedDevice``. ``is_file`` is
-    for a license file, whose device holds no lease. ``notices`` are in the answer to a validation alone.
+    it holds. ``days`` is the life that was asked for; None is all that the terms give; ``ends_at`` is an end
+    that the vendor chose instead. ``asked_product`` is the product that the program named, by number or code.
+    ``removed`` is a ``RemovedDevice``. ``is_file`` is for a license file, whose device holds no lease.
+    ``notices`` are in the answer to a validation alone.
     """
 
     findings: Findings
@@ -142,6 +143,7 @@ class SignedContent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     nonce: str | None = None
     built_at: datetime | None = None
     days: int | None = None
+    ends_at: datetime | None = None
     asked_product: int | str | None = None
     is_file: bool = False
     removed: Any = None
@@ -206,6 +208,7 @@ def ends_at(content: SignedContent) -> datetime:
         built_at=content.built_at,
         lease_ends_at=None if content.lease is None else content.lease.expires_at,
         is_file=content.is_file,
+        ends_at=content.ends_at,
     )
 
 

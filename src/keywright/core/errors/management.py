@@ -186,7 +186,7 @@ class FileGone(Refusal):
 
     code = "job.file_gone"
     status = 404
-    sentence = "There is no file here, or no longer: files are kept for 24 hours."
+    sentence = "There is no file here, or no longer."
     v2 = None
 
 

@@ -277,6 +277,36 @@ _TEMPLATES: dict[MailTemplate, tuple[str, tuple[str, ...]]] = {
             _GREETING,
         ),
     ),
+    MailTemplate.LICENSE_FILES: (
+        N_("Your license files for {{ product }}"),
+        (
+            _HELLO,
+            "",
+            N_(
+                "A license file is attached for each of your devices. With it, {{ product }} needs no server:"
+            ),
+            "",
+            "{% for file in files %}",
+            N_(
+                "{{ file.name }}: {{ file.product }}, key {{ file.mask }}"
+                "{% if file.device %}, device {{ file.device }}{% endif %}"
+                "{% if file.valid_until %}, valid until {{ file.valid_until|day }}{% endif %}"
+            ),
+            "{% endfor %}",
+            "",
+            N_(
+                "To use one, copy it to its device and open it in the program, where it asks for a license "
+                "file. A file fits only the device that it names."
+            ),
+            "",
+            N_(
+                "Please keep the files and your license key in a safe place: once the server is gone, they "
+                "cannot be made again."
+            ),
+            "",
+            _GREETING,
+        ),
+    ),
     MailTemplate.ENDPOINT_DISABLED: (
         N_("Keywright has disabled a webhook endpoint"),
         (

@@ -17,6 +17,7 @@ from keywright.delivery.webhooks.store import WEBHOOKS
 from keywright.events.model import MailTemplate, OutboxMail
 from keywright.identity import passwords
 from keywright.identity.store import find_user_by_id
+from keywright.jobs.making_files import find_files
 from keywright.languages import ENGLISH, Language
 from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.keys import make_license_ref
@@ -41,6 +42,7 @@ _OF_OTHERS = frozenset((MailTemplate.LICENSE_OFFERED, MailTemplate.LICENSE_GIVEN
 _ABOUT_LICENSES = (
     frozenset(MailTemplate)
     - {MailTemplate.SIGN_IN_CODE, MailTemplate.ENDPOINT_DISABLED, MailTemplate.NOTICE}
+    - {MailTemplate.LICENSE_FILES}
     - _OF_OTHERS
 )
 
@@ -55,6 +57,13 @@ class MailSettings(NamedTuple):
     language: str
 
 
+class Attachment(NamedTuple):
+    """A file that comes with a mail."""
+
+    name: str
+    content: bytes
+
+
 class Letter(NamedTuple):
     """A mail, complete but for its rendering. ``own`` is the vendor's template."""
 
@@ -66,6 +75,7 @@ class Letter(NamedTuple):
     values: Mapping[str, Any]
     brand: Brand
     unsubscribe_url: str | None
+    attachments: tuple[Attachment, ...] = ()
 
 
 class _Recipient(NamedTuple):
@@ -101,6 +111,7 @@ def read_letter(
         values,
         brand,
         unsubscribe_url,
+        tuple(Attachment(one["name"], one["content"]) for one in values["files"] if "content" in one),
     )
 
 
@@ -156,6 +167,8 @@ def _values_of_others(
     """Those of a mail that is not about licenses."""
     if mail.subject.endpoint_id is not None:
         return _endpoint_values(tx, mail.subject.endpoint_id, settings)
+    if mail.subject.job_id is not None:
+        return _file_values(tx, mail, mail.subject.job_id, settings)
     return {} if mail.subject.notice_id is None else _notice_values(tx, mail.subject.notice_id)
 
 
@@ -167,6 +180,29 @@ def _notice_values(tx: ReadTransaction, notice_id: int) -> dict[str, Any] | Atte
     is_free = fix is not None and fix.state is ReleaseState.PUBLISHED and fix.is_free_for_expired
     shown = {name: getattr(notice, name) for name in _OF_NOTICE}
     return {"notice": shown | {"severity": notice.severity.value, "is_free_for_expired": is_free}}
+
+
+def _file_values(
+    tx: ReadTransaction, mail: OutboxMail, job_id: int, settings: MailSettings
+) -> dict[str, Any] | AttemptOutcome:
+    files = find_files(tx, job_id, mail.subject.parts, mail.customer_id or 0)
+    if not files:
+        return AttemptOutcome(Fate.DROPPED, "None of its license files is there, or helps the customer.")
+    numbers = {one.product_id for one in files if one.product_id is not None}
+    names = names_of(tx, NameKind.PRODUCT, numbers)
+    shown = [
+        {
+            "name": one.name,
+            "product": _line(names.get(one.product_id or 0)) or settings.vendor,
+            "mask": mask(one.license_key),
+            "device": _line(one.device or one.fingerprint),
+            "valid_until": one.valid_until,
+            "content": one.file.encode(),
+        }
+        for one in files
+    ]
+    products = ", ".join(dict.fromkeys(str(one["product"]) for one in shown))
+    return {"files": shown, "product": products}
 
 
 def _endpoint_values(
@@ -219,6 +255,7 @@ def _common_values(settings: MailSettings) -> dict[str, Any]:
         "offered_by": "",
         "endpoint": {"id": 0, "url": "", "page_url": None, "is_gone": False},
         "notice": {},
+        "files": [],
     }
 
 
@@ -310,6 +347,15 @@ def sample_values(settings: MailSettings, now: datetime) -> dict[str, Any]:
             "is_security": True,
             "is_free_for_expired": True,
         },
+        "files": [
+            {
+                "name": "license-17-1.txt",
+                "product": "Example Writer",
+                "mask": one["mask"],
+                "device": "Dora's laptop",
+                "valid_until": expires_at,
+            }
+        ],
         "customer": {"name": "Dora Example"},
         "unsubscribe_url": link("/mail/unsubscribe/sample"),
     }

@@ -8,18 +8,21 @@ from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime, parseaddr
+from io import BytesIO
 from typing import Any, NamedTuple
+from zipfile import ZIP_DEFLATED, ZipFile
 
 from markupsafe import Markup
 
 from keywright.delivery.mail import html, sandbox
 from keywright.delivery.mail.defaults import Source
-from keywright.delivery.mail.letters import Letter
+from keywright.delivery.mail.letters import Attachment, Letter
 from keywright.delivery.mail.sandbox import BadTemplate
 from keywright.languages import Language
 from keywright.provisioning.brand import Brand
 
 _MAX_SUBJECT = 200
+_MAX_ATTACHMENTS = 10
 _POLICY = SMTP.clone(max_line_length=76)
 _UTF8_POLICY = _POLICY.clone(utf8=True)
 
@@ -100,7 +103,21 @@ def build_envelope(
         main, _, kind = (letter.brand.logo_type or "").partition("/")
         page: Any = message.get_payload(1)
         page.add_related(b64decode(letter.brand.logo), main, kind, cid="<logo>", disposition="inline")
+    _attach(message, letter.attachments)
     return Envelope(sender, recipient, message.as_bytes(), not recipient.isascii())
+
+
+def _attach(message: EmailMessage, attachments: tuple[Attachment, ...]) -> None:
+    """Attach the files; more than a few in one archive."""
+    if len(attachments) <= _MAX_ATTACHMENTS:
+        for one in attachments:
+            message.add_attachment(one.content, "text", "plain", filename=one.name)
+        return
+    packed = BytesIO()
+    with ZipFile(packed, "w", ZIP_DEFLATED) as archive:
+        for one in attachments:
+            archive.writestr(one.name, one.content)
+    message.add_attachment(packed.getvalue(), "application", "zip", filename="license-files.zip")
 
 
 def _to_ascii_domain(address: str) -> str:

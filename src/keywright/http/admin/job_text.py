@@ -8,7 +8,18 @@ from keywright.http.pages.error_messages import explain
 from keywright.http.pages.formats import N_, _, ngettext, write_moment, write_number
 from keywright.jobs import orders
 from keywright.jobs.model import Job
-from keywright.jobs.orders import Apply, Change, Export, Generate, Import, Notify, Order, TakeBack, What
+from keywright.jobs.orders import (
+    Apply,
+    Change,
+    Export,
+    Generate,
+    Import,
+    MakeFiles,
+    Notify,
+    Order,
+    TakeBack,
+    What,
+)
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.importers.model import Verdict
 from keywright.provisioning.importers.run import ODDITIES, VERDICTS
@@ -31,6 +42,11 @@ REASONS = (
     N_("another license is of its order line now"),
     N_("it is not there any more"),
     N_("it does not match any more"),
+    N_("no device is activated"),
+    N_("it is disabled"),
+    N_("it has expired"),
+    N_("it is inactive"),
+    N_("its terms allow no license file"),
 )
 #: Why a job failed or was stopped.
 SENTENCES = (
@@ -85,6 +101,17 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[..., str]], ...] = (
         re.compile(r"Customer (\d+): no e-mail address\."),
         lambda number: _("Customer %(number)s: no e-mail address.", number=number),
     ),
+    (
+        re.compile(r"Files: (\d+)\. Mails: (\d+)\. .+: (\d+)\. .+: (\d+)\."),
+        lambda files, mails, unowned, unreachable: _(
+            "Files: %(files)s. Mails: %(mails)s. Licenses without a customer: %(unowned)s. Customers without "
+            "an e-mail address: %(unreachable)s.",
+            files=files,
+            mails=mails,
+            unowned=unowned,
+            unreachable=unreachable,
+        ),
+    ),
     (re.compile(r"Line (\d+): (.+)\."), _of_line),
     (re.compile(r"(.+) was disabled\."), lambda name: _("%(name)s was disabled.", name=name)),
     (
@@ -123,11 +150,13 @@ def title_of(tx: ReadTransaction, job: Job) -> str:
             return _describe_other(order)
 
 
-def _describe_other(order: TakeBack | Notify | Apply) -> str:
+def _describe_other(order: TakeBack | Notify | Apply | MakeFiles) -> str:
     if isinstance(order, TakeBack):
         return _("Take back job %(number)s", number=order.job_id)
     if isinstance(order, Notify):
         return _("Notify the customers whom notice %(number)s affects", number=order.notice_id)
+    if isinstance(order, MakeFiles):
+        return _("Make license files, and mail them") if order.is_mailed else _("Make license files")
     terms = ", ".join(order.terms)
     return _("Apply terms of policy %(number)s: %(terms)s", number=order.policy_id, terms=terms)
 

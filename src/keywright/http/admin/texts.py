@@ -44,6 +44,7 @@ MAIL_TEXTS: dict[MailTemplate, str] = {
     MailTemplate.LICENSE_RECEIVED: N_("License received"),
     MailTemplate.LICENSE_GIVEN: N_("License handed on"),
     MailTemplate.NOTICE: N_("Notice about a version"),
+    MailTemplate.LICENSE_FILES: N_("License files"),
     MailTemplate.ENDPOINT_DISABLED: N_("Endpoint disabled"),
 }
 

@@ -2,26 +2,32 @@
 
 from typing import Annotated
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from keywright.core.fields import Id, Time, about
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right
-from keywright.http.v3.answers import ok
+from keywright.http.v3.answers import accepted, ok
 from keywright.http.v3.call import Call
+from keywright.http.v3.fields import Body
 from keywright.http.v3.route import Route
 from keywright.jobs import model
+from keywright.jobs.mailings_store import FilesPreview
+from keywright.jobs.making_files import PreviewFiles
 from keywright.jobs.model import GetJob, JobState
+from keywright.jobs.orders import MakeFiles, start_command
+from keywright.search.filters import Search
 
 
 class JobResult(Struct):
     """The result of a job that has ended."""
 
     changed: Annotated[
-        int, about("The licenses that it made, changed or wrote, or the customers that it mails.", 120)
+        int,
+        about("The licenses that it made, changed, wrote or made files for, or the customers it mails.", 120),
     ]
     skipped: Annotated[int, about("Those that needed no change, or could not be changed.", 3)]
-    messages: Annotated[list[str], about("Why it failed, or the first of those.", [])]
+    messages: Annotated[list[str], about("Why it failed, what came of it, or the first of those.", [])]
 
 
 class Job(Struct):
@@ -35,6 +41,22 @@ class Job(Struct):
     result: Annotated[JobResult | None, about("What came of it; null until it has ended.", None)]
     created_at: Annotated[Time, about("When it was ordered.", "2026-11-22T08:54:00Z")]
     finished_at: Annotated[Time | None, about("When it ended.", None)]
+
+
+class FilesBody(Body):
+    """For which licenses to make files, and until when they are good."""
+
+    product_id: Annotated[Id | None, about("Only for licenses of this product.", 17)] = None
+    ends_at: Annotated[Time | None, about("When they end; null is with the license.", None)] = None
+    mail: Annotated[bool, about("Whether to mail them to the customers.")] = True
+    dry_run: Annotated[bool, about("Whether to make nothing, and count.")] = False
+
+
+class MadeFiles(Struct):
+    """The job that makes the files or, with `dry_run`, what it would make them for."""
+
+    job: Annotated[Job | UnsetType, about("The job.")] = UNSET
+    preview: Annotated[FilesPreview | UnsetType, about("What it would make files for.")] = UNSET
 
 
 def show(job: model.Job) -> Job:
@@ -54,4 +76,43 @@ async def get_job(call: Call) -> Answer:
     return await call.ask(query, lambda job: ok(show(job)))
 
 
-ROUTES = (Route("GET", "/jobs/{job_id}", Right.READ, get_job, gives=Job),)
+async def make_license_files(call: Call, body: FilesBody) -> Answer:
+    """Make the license files of all.
+
+    For the day on which this server goes: a license file for each license and device that may have one, as a
+    job that mails them to the customers, each once. They end with the license, and not after `offline_days`.
+    With `dry_run`, only counts. The job's file, with all of them, can be downloaded from its page and with
+    `keywright license fetch-files`.
+    """
+    product_id = body.product_id if call.only_product_id is None else call.only_product_id
+    if body.dry_run:
+        query = PreviewFiles(product_id=product_id, now=call.context.now)
+        return await call.ask(query, lambda found: ok(MadeFiles(preview=found)))
+    order = MakeFiles(
+        alg=call.signatures.alg,
+        ends_at=body.ends_at,
+        is_mailed=body.mail,
+        search=Search(product_id=product_id),
+    )
+
+    def write(job: model.Job) -> Answer:
+        return accepted(MadeFiles(job=show(job)), f"{call.root}/jobs/{job.id}")
+
+    return await call.change(start_command(order, context=call.context), write)
+
+
+ROUTES = (
+    Route("GET", "/jobs/{job_id}", Right.READ, get_job, gives=Job),
+    Route(
+        "POST",
+        "/license-files",
+        Right.WRITE,
+        make_license_files,
+        body=FilesBody,
+        gives=MadeFiles,
+        status=202,
+        also=(200,),
+        refusals=("invalid",),
+        example={"mail": True, "dry_run": True},
+    ),
+)

@@ -64,14 +64,16 @@ def signed_until(
     built_at: datetime | None = None,
     lease_ends_at: datetime | None = None,
     is_file: bool = False,
+    ends_at: datetime | None = None,
 ) -> datetime:
     """The moment from which a signed positive answer is no longer valid. ``days`` is the life that was
     asked for, None is all that the terms give; a license file (``is_file``) is kept without a lease.
+    ``ends_at`` is an end that the vendor chose, which takes the place of the days.
     """
     terms = terms_of(license)
     days = terms.offline_days if days is None else min(days, terms.offline_days)
     check = now + timedelta(seconds=CHECK_SECONDS)
-    ends = [expiry_after(now, days) if days else check]
+    ends = [ends_at or (expiry_after(now, days) if days else check)]
     until = valid_until(license, terms, built_at)
     if until is not None:
         ends.append(until)

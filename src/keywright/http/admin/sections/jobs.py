@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from keywright.background.clean_up import FILES_KEPT, JOBS_KEPT
+from keywright.background.clean_up import FILES_KEPT, JOBS_KEPT, LICENSE_FILES_KEPT
 from keywright.core.errors import Refusal, UnknownJob
 from keywright.db import ReadTransaction
 from keywright.http.admin.job_text import describe_outcomes, scope_of, title_of, translate_message
@@ -23,7 +23,7 @@ from keywright.jobs import files as job_files
 from keywright.jobs import orders
 from keywright.jobs import store as job_store
 from keywright.jobs.model import CancelJob, FetchFile, FetchKeys, Job, JobState
-from keywright.jobs.orders import Change, Export, Import, Notify, Order, TakeBack, What
+from keywright.jobs.orders import Change, Export, Import, MakeFiles, Notify, Order, TakeBack, What
 from keywright.jobs.taking_back import can_be_taken_back, has_keys_for
 from keywright.provisioning.importers.model import Verdict
 from keywright.provisioning.ownership.model import ClaimCounts, CountClaims
@@ -114,6 +114,7 @@ class Jobs(Section):
             view=view,
             may_take_back=_may_take_back(request, view.job),
             days_kept=FILES_KEPT.days,
+            license_files_kept=LICENSE_FILES_KEPT.days,
         )
 
     @page("/{id:number}/progress")
@@ -223,7 +224,7 @@ def _to_view(tx: ReadTransaction, job: Job, user_id: int = 0) -> JobView:
 def _licenses_url(job: Job, order: Order) -> str:
     """The list of exactly the licenses that the job has made or changed; "" for none."""
     is_deletion = isinstance(order, Change) and order.what is What.DELETE
-    if isinstance(order, Export | Notify) or is_deletion or not _count_changed(job, order):
+    if isinstance(order, Export | Notify | MakeFiles) or is_deletion or not _count_changed(job, order):
         return ""
     return url("/licenses", job=job.id)
 
