@@ -25,7 +25,7 @@ from tests.storage.projected import follow
 
 DATABASES = ("postgresql",)
 WRITERS, OF_A_BATCH = 4, 25
-EVENTS = size(10_000, 100_000) // WRITERS
+EVENTS = size(10_000, 1_000_000) // WRITERS
 TIMEOUT = 120
 
 

@@ -7,14 +7,17 @@ makes another one when it was told that this one ends, or finds it ended before 
 import asyncio
 import random
 import re
+import secrets
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from itertools import cycle
 from urllib.parse import quote
 
+from tests.connections import a_paid_order, signed
 from tests.deploy.proxies import Proxy, trusting
 from tests.faults.load import Answer, Call
 from tests.http.asking import V2, Reply, core
@@ -118,6 +121,8 @@ class Journal:
     def __init__(self) -> None:
         self.activations: list[Call] = []
         self.answers: list[Answer] = []
+        #: The orders that a shop was told are accepted.
+        self.sales: list[str] = []
         #: What each answer that was not the right one was about.
         self.failed: list[tuple[str, Answer]] = []
         #: How many wait for an answer now.
@@ -132,11 +137,14 @@ class Journal:
 class Plain:
     """Running programs, some of each way."""
 
-    def __init__(self, ways: Sequence[Way], key: str, full_key: str, *, busy: int, idle: int) -> None:
-        """``key`` has no limit; on ``full_key``, no place is left."""
+    def __init__(
+        self, ways: Sequence[Way], key: str, full_key: str, *, busy: int, idle: int, sells: bool
+    ) -> None:
+        """``key`` has no limit; on ``full_key``, no place is left. With ``sells``, some sell, too."""
         self._key = key
         self._full_key = full_key
         self._rests = [SHORT_REST] * busy + [LONG_REST] * idle
+        self._sells = sells
         self._ways = ways
         self._is_over = threading.Event()
         self.journals = {way.name: Journal() for way in ways}
@@ -179,7 +187,14 @@ class Plain:
                 await self._expect(200, "deactivate", line, journal, taken_back)
             await asyncio.sleep(random.uniform(0, rest))
             await self._expect(404, "activate in vain", line, journal, _get("activate", self._full_key))
+            if self._sells and rest == LONG_REST:
+                await self._sell(line, journal)
         line.close()
+
+    async def _sell(self, line: Line, journal: Journal) -> None:
+        order = f"order-{secrets.token_hex(8)}"
+        if (await self._expect(200, "sale", line, journal, sale_of(order))).status == 200:
+            journal.sales.append(order)
 
     async def _activate(self, line: Line, journal: Journal, call: Call, method: str) -> str | None:
         journal.activations.append(call)
@@ -209,12 +224,21 @@ def _post(call: str, key: str, **form: str) -> bytes:
     return f"{head}Content-Type: application/x-www-form-urlencoded\r\n\r\n{body}".encode()
 
 
+def sale_of(order: str) -> bytes:
+    """The call of a shop that tells of this order."""
+    now = datetime.now(UTC)
+    body = a_paid_order(order, now)
+    lines = [f"{name}: {value}\r\n" for name, value in signed(body, now, order).items()]
+    head = f"POST /in/generic/1 HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+    return "".join([head, *lines, "\r\n"]).encode() + body
+
+
 @contextmanager
 def plain_programs(
-    ways: Sequence[Way], key: str, full_key: str, *, busy: int, idle: int = 3
+    ways: Sequence[Way], key: str, full_key: str, *, busy: int, idle: int = 3, sells: bool = False
 ) -> Iterator[Plain]:
     """That many programs of each way, which run until the block ends, or until it says ``finish``."""
-    programs = Plain(ways, key, full_key, busy=busy, idle=idle)
+    programs = Plain(ways, key, full_key, busy=busy, idle=idle, sells=sells)
     try:
         programs.wait_for_answers()
         yield programs

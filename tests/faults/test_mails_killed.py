@@ -39,7 +39,7 @@ def wait_until_sent(server: RunningServer) -> None:
 
 
 def test_no_mail_is_lost_and_each_doubled_one_is_counted(tmp_path: Path, database: str) -> None:
-    kills, sent = size(5, 50), 0
+    kills, sent = size(5, 100), 0
     # Some of the server's own answers are cut off, too.
     cuts = random.Random(7)
     mailbox = Mailbox(on_message=lambda _: CUT if cuts.random() < 0.02 else OK)

@@ -310,6 +310,14 @@ def test_the_owner_of_a_second_factor_signs_in_while_codes_are_guessed(tmp_path:
     assert seen.outcomes["429"]
 
 
+@pytest.mark.parametrize("name", ["A15", "A16", "A17", "A18"])
+def test_strangers_at_other_doors_take_nothing_from_others(name: str, tmp_path: Path) -> None:
+    seen = beside(name, tmp_path)
+    assert_harmless(seen, "sqlite")
+    assert sum(seen.outcomes.values()) > 20
+    assert not {one for one in seen.outcomes if one.startswith("5")} - {"503"}
+
+
 # --- several processes, PostgreSQL -------------------------------------------------------------------
 
 

@@ -18,7 +18,7 @@ from tests.http.v3_model import MAX_LEASES, MAX_USED, License, Refused
 from tests.proving import IS_LONG, record, size
 from tests.server import NO_LIMITS, RunningServer, running
 
-RUNS, LENGTH = size(50, 2_500), 100 if IS_LONG else 30
+RUNS, LENGTH = size(50, 5_000), 100 if IS_LONG else 30
 AT_A_TIME = 250
 PAST = "2020-01-01T00:00:00Z"
 _TERMS = {

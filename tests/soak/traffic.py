@@ -14,7 +14,8 @@ from itertools import count
 from tests.deploy.plain import Direct, Line
 from tests.http.asking import Reply
 from tests.server import RunningServer
-from tests.soak.customers import Customer, Wish
+from tests.soak.customers import Wish
+from tests.soak.doors import Asking
 
 _CONNECTIONS = 24
 _MAX_COMPLAINTS = 20
@@ -23,7 +24,7 @@ _MAX_COMPLAINTS = 20
 class Traffic:
     """What customers ask a server, and how they are served."""
 
-    def __init__(self, server: RunningServer, customers: Sequence[Customer]) -> None:
+    def __init__(self, server: RunningServer, customers: Sequence[Asking]) -> None:
         way = Direct("direct", "127.0.0.1", [server])
         self._lines: asyncio.Queue[Line] = asyncio.Queue()
         for _ in range(_CONNECTIONS):
@@ -78,7 +79,7 @@ class Traffic:
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
-    async def _call(self, line: Line, customer: Customer, due: float) -> None:
+    async def _call(self, line: Line, customer: Asking, due: float) -> None:
         wish = customer.wish()
         answer = await line.ask(wish.request)
         self._seconds.append(time.monotonic() - due)

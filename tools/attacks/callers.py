@@ -150,7 +150,24 @@ async def _guess_codes(stranger: Stranger) -> None:
         await asyncio.gather(come_back(), *(guess() for _ in range(4)))
 
 
+async def _find_and_export(stranger: Stranger) -> None:
+    """Eight connections of a signed-in user search for anything, and export all events, at full speed."""
+    async with _Browser(stranger, stranger.address) as browser:
+        await browser.enter_password(stranger.target)
+        # On a busy machine, passwords take long.
+        stranger.begin()
+
+        async def search() -> None:
+            while stranger.left:
+                for path in (f"/find?q={secrets.token_hex(3)}", "/find?q=a", "/events/export"):
+                    stranger.largest = max(stranger.largest, len(await browser.get(path)))
+                    stranger.outcomes["page"] += 1
+
+        await asyncio.gather(*(search() for _ in range(8)))
+
+
 ATTACKS = {
+    "A18": Attack("a user searches and exports, full speed", _find_and_export),
     "A12": Attack(f"{_POLLS} calls with one API key wait for events", _wait_for_events),
     "A13": Attack("answers of 16 kB to keep, with one license key", _fill_with_answers),
     "A14": Attack("codes of a second factor, with the right password", _guess_codes),

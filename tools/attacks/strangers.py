@@ -6,15 +6,16 @@ import itertools
 import random
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from tools.attacks import honest
 from tools.attacks.stranger import Attack, Stranger
 from tools.attacks.wire import LICENSES, Connection, NotAnswered, get, post, quiet_socket
 
+_FORM_KIND = "application/x-www-form-urlencoded"
 _HEADERS = 32_000
 _BODY = 1024 * 1024
 _STYLE = re.compile(r'href="(/admin/static/admin[^"]+css)"')
@@ -229,7 +230,40 @@ async def _download_slowly(stranger: Stranger) -> None:
     await asyncio.gather(*(over_one(number) for number in places))
 
 
+def _offline_form() -> bytes:
+    fields = {"request": "x" * random.choice([10, 20_000]), "license_key": secrets.token_hex(16)}
+    return post("/offline", _FORM_KIND, urlencode(fields).encode())
+
+
+def _edd_call() -> bytes:
+    fields = {
+        "license": secrets.token_hex(16),
+        "item_id": "1",
+        "url": f"https://{secrets.token_hex(4)}.example",
+    }
+    actions = ("activate_license", "check_license", "get_version", "deactivate_license")
+    text = urlencode({"edd_action": random.choice(actions)} | fields)
+    return random.choice([get(f"/edd?{text}"), get(f"/?{text}"), post("/edd", _FORM_KIND, text.encode())])
+
+
+def _forged_address() -> bytes:
+    forged = secrets.token_urlsafe(60)
+    return get(random.choice([f"/d/{forged}/app.zip", f"/u/{forged}/1/latest.yml", "/u/open/1/latest.yml"]))
+
+
+def _at_full_speed(request: Callable[[], bytes]) -> Callable[[Stranger], Coroutine[Any, Any, None]]:
+    """16 connections ask as fast as they are answered."""
+
+    async def strike(stranger: Stranger) -> None:
+        await stranger.all_the_time(16, request)
+
+    return strike
+
+
 ATTACKS = {
+    "A15": Attack("forged requests for license files, full speed", _at_full_speed(_offline_form)),
+    "A16": Attack("unknown keys over EDD's calls, full speed", _at_full_speed(_edd_call)),
+    "A17": Attack("forged downloads and update tokens, full speed", _at_full_speed(_forged_address)),
     "A1": Attack("32 kB of backslashes in a cookie, 16 kB/s", _send_cookies),
     "A4": Attack("five bodies of 1 MiB a second", _send_large_bodies),
     "A5-unread": Attack("200 connections that ask and never read", _never_read),
