@@ -196,9 +196,10 @@ def test_every_promise_names_tests_that_are_there(promise: Promise) -> None:
 @pytest.mark.parametrize("sign", sorted(results.load()))
 def test_the_figures_that_say_the_most_were_found(sign: str) -> None:
     (promise,) = (one for one in PROMISES if one.sign == sign)
-    records = results.load()[sign].records
-    bounded = {one.figure for one in promise.bounds}
-    assert bounded.union(promise.headline) <= {name for one in records for name in one.figures}
+    result = results.load()[sign]
+    # Older code had no figure for a bound that is newer.
+    bounded = {one.figure for one in promise.bounds} if result.is_of_this_code else set[str]()
+    assert bounded.union(promise.headline) <= {name for one in result.records for name in one.figures}
 
 
 def test_every_promise_stands_there_once_and_in_order() -> None:
