@@ -3,9 +3,7 @@
 The signature is the credential. What is accepted is stored before it is answered, and worked on afterwards.
 """
 
-from collections.abc import Awaitable, Callable, Collection
 from time import monotonic
-from typing import Any, NamedTuple
 
 import msgspec
 from starlette.types import Receive, Scope
@@ -18,10 +16,9 @@ from keywright.core.standard_webhooks import new_secret
 from keywright.engine.desk import Desk
 from keywright.http.answer import Answer, error_headers
 from keywright.http.middleware.call import Call
-from keywright.http.middleware.cors import CorsNames
+from keywright.http.middleware.public_interface import PublicAction, PublicInterface
 from keywright.http.middleware.rate_limits import RateLimit
 from keywright.http.middleware.routing import Address, Right
-from keywright.licensing.refusals import NamedDevice
 from keywright.provisioning.shops.commands import OpenConnection, StoreShopEvent
 from keywright.provisioning.shops.model import OpenedConnection, Shop
 from keywright.provisioning.shops.payloads import MODULES, find_events, keep_payload
@@ -36,31 +33,18 @@ _RECEIVED = b'{"received":true}'
 _SHOPS = {shop.value: shop for shop in Shop}
 
 
-class _Action(NamedTuple):
-    """What a method does here."""
-
-    operation: str
-    right: Right
-    changes: bool
-    answer: Callable[[Any], Awaitable[Any]]
-
-
-class Inbound:
-    """The address as an interface."""
+class Inbound(PublicInterface):
+    """The address as an interface: nothing is parsed before its signature was checked."""
 
     malformed = frozenset({e.BadSignature, e.BodyTooLarge, e.BodyIncomplete})
     body_limit = untrusted_body_limit = MAX_BODY
-    has_own_credentials = True
-    has_keys_in_body = True
-    states_limits = False
-    cors_names = CorsNames(b"", b"", b"", is_always_sent=False)
 
     def __init__(self, desk: Desk, runner: ShopRunner) -> None:
         self.desk = desk
         self._runner = runner
         self._limit = RateLimit(_PER_MINUTE, burst=_BURST)
         self._decoy = new_secret()
-        action = _Action("receive_event", Right.NONE, changes=True, answer=self._receive)
+        action = PublicAction("receive_event", Right.NONE, changes=True, answer=self._receive)
         self._address = Address(("in", None, None), {"POST": action})
 
     def open_call(self, scope: Scope, receive: Receive) -> Call | None:
@@ -70,26 +54,6 @@ class Inbound:
             return None
         address = None if _parse_path(path) is None else self._address
         return Call(self, scope, receive, address)
-
-    def parse_query(self, _query: bytes) -> dict[str, Any]:
-        """Nothing: shops may add what they like."""
-        return {}
-
-    def parse_body(self, _call: Call, body: bytes) -> bytes:
-        """The raw body: nothing is parsed before its signature was checked."""
-        return body
-
-    def prepare(self, _call: Call, action: _Action) -> _Action:
-        """Nothing is known before the signature was checked."""
-        return action
-
-    def find_device(self, _call: Call) -> NamedDevice:
-        """None."""
-        return NamedDevice()
-
-    def write_methods(self, _methods: Collection[str]) -> bytes:
-        """Nothing: the answer to OPTIONS has them in a header."""
-        return b""
 
     def write_error(self, error: e.KeywrightError, _call: Call | None = None) -> Answer:
         """The error's code, and a sentence for the shop's log of deliveries."""

@@ -1,10 +1,7 @@
 """Downloads of files of releases, by ticket: the ticket is the credential, and the gate is asked again."""
 
-from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-import msgspec
 from starlette.types import Receive, Scope
 
 from keywright.config import Settings
@@ -13,10 +10,9 @@ from keywright.core.crypto import KeyRing
 from keywright.engine.desk import Desk
 from keywright.http.answer import Answer, answer_file, error_headers
 from keywright.http.middleware.call import Call
-from keywright.http.middleware.cors import CorsNames
+from keywright.http.middleware.public_interface import PublicAction, PublicInterface
 from keywright.http.middleware.routing import Address, Right
 from keywright.http.update_formats import begins
-from keywright.licensing.refusals import NamedDevice
 from keywright.licensing.updates.model import ReleaseFile
 from keywright.licensing.updates.queries import Download, FindDownload
 from keywright.licensing.updates.tickets import read_ticket
@@ -25,32 +21,18 @@ from keywright.licensing.updates.tickets import read_ticket
 _WITH_CREDENTIALS = "program:with-credentials"
 
 
-class Action(NamedTuple):
-    """What a call does."""
-
-    operation: str
-    right: Right
-    changes: bool
-    answer: Callable[[Any], Awaitable[Any]]
-
-
-class Downloads:
+class Downloads(PublicInterface):
     """The address of downloads, as an interface."""
 
     path, operation, fewest_words, most_words = b"/d/", "download", 2, 2
-    malformed = frozenset[type[e.KeywrightError]]()
-    body_limit = untrusted_body_limit = 0
-    has_own_credentials = True
     has_keys_in_body = False
-    states_limits = False
-    cors_names = CorsNames(b"", b"", b"", is_always_sent=False)
 
     def __init__(self, settings: Settings, desk: Desk, ring: KeyRing) -> None:
         self.desk, self.settings = desk, settings
         self._folder, self._accel = settings.files_folder, settings.files_accel_path
         self._ring = ring
-        action = Action(self.operation, Right.NONE, changes=False, answer=self._answer)
-        self._address = Address[Action]((self.operation, None), {"GET": action})
+        action = PublicAction(self.operation, Right.NONE, changes=False, answer=self._answer)
+        self._address = Address[PublicAction]((self.operation, None), {"GET": action})
 
     def open_call(self, scope: Scope, receive: Receive) -> Call | None:
         """The call that this request is; None for another address."""
@@ -64,25 +46,6 @@ class Downloads:
             call.actor = _WITH_CREDENTIALS
         call.has_body = False
         return call
-
-    def parse_query(self, _query: bytes) -> dict[str, Any]:
-        """Nothing: the query means nothing here."""
-        return {}
-
-    def parse_body(self, _call: Call, _body: bytes) -> None:
-        """Nothing: there is no body."""
-
-    def prepare(self, _call: Call, action: Any) -> Any:
-        """Nothing to prepare."""
-        return action
-
-    def find_device(self, _call: Call) -> NamedDevice:
-        """None."""
-        return NamedDevice(None, None, None)
-
-    def write_methods(self, methods: Any) -> bytes:
-        """The body of the answer to OPTIONS."""
-        return msgspec.json.encode({"methods": methods})
 
     def write_error(self, error: e.KeywrightError, _call: Call | None = None) -> Answer:
         """The answer for an error, in one sentence: people see it in their browsers."""

@@ -6,7 +6,6 @@ It is an interface like v2 and v3: the license key is the credential, and its ca
 
 import base64
 import hashlib
-from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -21,7 +20,7 @@ from keywright.core.errors.problems import PROBLEMS
 from keywright.engine.desk import Desk
 from keywright.http.answer import Answer, Headers, error_headers
 from keywright.http.middleware.call import Call
-from keywright.http.middleware.cors import CorsNames
+from keywright.http.middleware.public_interface import PublicAction, PublicInterface
 from keywright.http.middleware.routing import Address, Right
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.formats import N_, PORTAL_CATALOGS, Languages, ngettext, speaking
@@ -63,15 +62,6 @@ _BRAND_KNOWN_FOR = 2.0
 _MAX_BODY = 4 * MAX_REQUEST
 
 
-class _Action(NamedTuple):
-    """What a method does here."""
-
-    operation: str
-    right: Right
-    changes: bool
-    answer: Callable[[Any], Awaitable[Any]]
-
-
 class Sent(NamedTuple):
     """The form: the request, its text, and whether the file is to be saved, not shown."""
 
@@ -80,24 +70,20 @@ class Sent(NamedTuple):
     is_download: bool
 
 
-class Offline:
+class Offline(PublicInterface):
     """The page as an interface."""
 
     malformed = frozenset({e.OfflineRequestUnreadable})
     body_limit = untrusted_body_limit = _MAX_BODY
-    has_own_credentials = True
-    has_keys_in_body = True
-    states_limits = False
-    cors_names = CorsNames(b"", b"", b"", is_always_sent=False)
 
     def __init__(self, desk: Desk, signatures: Signatures) -> None:
         self.desk = desk
         self._signatures = signatures
         self._brand, self._brand_until = Brand(), 0.0
         actions = {
-            "GET": _Action("offline_form", Right.NONE, changes=False, answer=self._show_form),
+            "GET": PublicAction("offline_form", Right.NONE, changes=False, answer=self._show_form),
             # Named like the call that it is, which the limits count.
-            "POST": _Action("activate", Right.CORE, changes=True, answer=self._make_file),
+            "POST": PublicAction("activate", Right.CORE, changes=True, answer=self._make_file),
         }
         self._address = Address(("offline",), actions)
 
@@ -120,7 +106,7 @@ class Offline:
         text = fields.get("request", [""])[0]
         return Sent(parse_request(text), text, "download" in fields)
 
-    def prepare(self, call: Call, action: _Action) -> _Action:
+    def prepare(self, call: Call, action: PublicAction) -> PublicAction:
         """Note the license key of a form that was sent. Raises ``OfflineRequestUnreadable``."""
         if action.changes:
             if not isinstance(call.sent, Sent):
@@ -133,10 +119,6 @@ class Offline:
         if not isinstance(call.sent, Sent):
             return NamedDevice()
         return NamedDevice(call.sent.asked.fingerprint, call.sent.asked.name)
-
-    def write_methods(self, _methods: Collection[str]) -> bytes:
-        """Nothing: the answer to OPTIONS has them in a header."""
-        return b""
 
     def write_error(self, error: e.KeywrightError, call: Call | None = None) -> Answer:
         """The page with a sentence about the error."""

@@ -15,9 +15,9 @@ from keywright.http.answer import Answer, error_headers
 from keywright.http.middleware.attempts import Attempts
 from keywright.http.middleware.body import MAX_UNTRUSTED_BODY
 from keywright.http.middleware.call import Call
-from keywright.http.middleware.cors import CorsNames
+from keywright.http.middleware.public_interface import PublicAction as Action
+from keywright.http.middleware.public_interface import PublicInterface
 from keywright.http.middleware.routing import Address, Right
-from keywright.http.public.downloads import Action
 from keywright.http.public.edd import answers
 from keywright.http.public.edd.parameters import (
     Parameters,
@@ -54,15 +54,11 @@ _MAX_KEY, _MAX_VERSION = 255, 64
 _encode = msgspec.json.Encoder().encode
 
 
-class Edd:
+class Edd(PublicInterface):
     """The addresses, as an interface."""
 
     malformed = frozenset({e.MalformedForm, e.NoSuchAddress, e.BodyTooLarge, e.BodyIncomplete})
     body_limit = untrusted_body_limit = MAX_UNTRUSTED_BODY
-    has_own_credentials = True
-    has_keys_in_body = True
-    states_limits = False
-    cors_names = CorsNames(b"", b"", b"", is_always_sent=False)
 
     def __init__(self, settings: Settings, desk: Desk) -> None:
         self.desk = desk
@@ -114,10 +110,6 @@ class Edd:
         """The site that calls."""
         site = _site_of(call, call.parameters)
         return NamedDevice() if site is None else NamedDevice(SITE + site, site, None)
-
-    def write_methods(self, methods: Any) -> bytes:
-        """The body of the answer to OPTIONS."""
-        return _encode({"methods": methods})
 
     def write_error(self, error: e.KeywrightError, _call: Call | None = None) -> Answer:
         """The answer for an error that is none of a license."""
