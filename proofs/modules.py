@@ -19,7 +19,6 @@ _OF_STATES = ("tests/unit/test_license_states.py",)
 _OF_DEVICES = ("tests/unit/test_devices.py", "tests/unit/test_terms_over_time.py", *_OF_SITES)
 _OF_LEASES = ("tests/unit/test_leases.py", "tests/unit/test_terms_over_time.py")
 _OF_USAGE = ("tests/unit/test_usage.py",)
-_OF_UPDATES = ("tests/unit/test_update_gate.py",)
 _OF_VALIDATION = ("tests/unit/test_validation.py",)
 _OF_THE_DESK = (
     "tests/concurrency/test_desk.py",
@@ -59,8 +58,8 @@ TESTS = {
     "licensing.leases.rules": _OF_LEASES,
     "licensing.usage.model": (*_OF_NOUNS, *_OF_USAGE),
     "licensing.usage.rules": _OF_USAGE,
-    "licensing.updates.rules": _OF_UPDATES,
-    "licensing.updates.notices": _OF_UPDATES,
+    "licensing.updates.rules": ("tests/unit/test_update_gate.py",),
+    "licensing.updates.notices": ("tests/unit/test_notices.py",),
     "licensing.validation": (*_OF_NOUNS, *_OF_VALIDATION),
     "licensing.terms.model": (*_OF_NOUNS, *_OF_TERMS, "tests/unit/test_terms_in_words.py"),
     "licensing.terms.rules": (*_OF_TERMS, *_OF_CATALOG, *_OF_SITES),

@@ -18,7 +18,6 @@ from keywright.licensing.updates.model import (
     Rollout,
     Updates,
 )
-from keywright.licensing.updates.notices import Notice, Severity, is_affected, list_about, order_notices
 from keywright.licensing.updates.rules import (
     Asked,
     UpdateCode,
@@ -341,34 +340,3 @@ def test_update_tokens_end_with_the_key_and_when_the_license_is_disabled() -> No
     assert not ends_tokens(license, replace(license, status=Status.INACTIVE))
     assert not ends_tokens(disabled, disabled)
     assert not ends_tokens(disabled, license)
-
-
-def a_notice(number: int, affected: str, severity: Severity = Severity.MEDIUM) -> Notice:
-    more: dict[str, Any] = {"url": f"https://example.com/{number}", "fixed_in": "4.0"}
-    usual: dict[str, Any] = {"metadata": {}, "created_at": NOW, "updated_at": NOW}
-    return Notice(
-        id=number, product_id=17, affected=affected, severity=severity, title="A hole", **usual, **more
-    )
-
-
-def test_a_version_gets_its_notices_the_most_severe_first_and_at_most_five() -> None:
-    scheme = VersionScheme.LOOSE
-    found = [a_notice(1, "< 2", Severity.LOW), a_notice(2, "< 3", Severity.CRITICAL), a_notice(3, "< 3")]
-    ordered = order_notices(scheme, [*found, a_notice(4, "< 3")])
-
-    def about(version: str | None) -> list[int]:
-        return [one.id for one in list_about(ordered, scheme, version)]
-
-    assert [about(one) for one in ("1.0", "2.0", "3.0", None, "?")] == [[2, 4, 3, 1], [2, 4, 3], [], [], []]
-    (first,) = list_about(ordered[:1], scheme, "1.0")
-    assert (first.severity, first.title, first.url) == (Severity.CRITICAL, "A hole", "https://example.com/2")
-    assert first.fixed_in == "4.0"
-    many = order_notices(scheme, [a_notice(number, "< 3") for number in range(9)])
-    assert [one.id for one in list_about(many, scheme, "1")] == [8, 7, 6, 5, 4]
-    assert list_about((), scheme, "1") == ()
-
-
-def test_a_notice_is_about_versions_that_the_scheme_knows() -> None:
-    scheme = VersionScheme.SEMVER
-    asked = ("1.0.0", "2.0.0", "1.0", None)
-    assert [is_affected(scheme, "< 2.0.0", one) for one in asked] == [True, False, False, False]
