@@ -35,6 +35,7 @@ from keywright.licensing.licenses.model import (
     own_fields,
     with_former_names,
 )
+from keywright.licensing.updates.notices import NoticeState, RecipientState, Severity
 from keywright.provisioning.importers.model import ImportLicenses
 from keywright.provisioning.products import NameKind
 from tests.makers import (
@@ -52,6 +53,7 @@ _MODULES = {one.name for one in walk_packages(keywright.__path__, "keywright.")}
 #: The concepts that are a module, not a folder with a ``model``.
 _SMALL = {
     "keywright.licensing": ("moments", "notes", "refusals", "removals", "validation"),
+    "keywright.licensing.updates": ("notices",),
     "keywright.provisioning": ("brand", "customers", "products", "trials"),
 }
 #: The names of all modules of nouns.
@@ -107,6 +109,9 @@ def test_the_numbers_are_those_of_the_contract(kind: type[IntEnum], numbers: dic
         (NameKind, ["product", "customer"]),
         (State, ["valid", "grace", "expired", "inactive", "disabled"]),
         (PlaceChange, ["kept", "taken_back", "moved", "new"]),
+        (Severity, ["info", "low", "medium", "high", "critical"]),
+        (NoticeState, ["draft", "published", "withdrawn"]),
+        (RecipientState, ["unreachable", "waiting", "sent", "failed", "dropped"]),
         (JobState, ["draft", "waiting", "running", "done", "failed", "canceled", "stopped"]),
     ],
 )

@@ -2,8 +2,21 @@
 
 from typing import Any
 
-from keywright.licensing.updates.notices import Notice, Severity, is_affected, list_about, order_notices
+import pytest
+from msgspec import ValidationError, convert
+
+from keywright.licensing.updates.notices import (
+    AnsweredNotice,
+    KnownNotice,
+    Notice,
+    NoticeState,
+    Severity,
+    is_affected,
+    list_about,
+    order_notices,
+)
 from keywright.licensing.updates.versions import VersionScheme
+from keywright.provisioning.releases.notices import NoticeFields
 from tests.makers import NOW
 
 
@@ -36,3 +49,20 @@ def test_a_notice_is_about_versions_that_the_scheme_knows() -> None:
     scheme = VersionScheme.SEMVER
     asked = ("1.0.0", "2.0.0", "1.0", None)
     assert [is_affected(scheme, "< 2.0.0", one) for one in asked] == [True, False, False, False]
+
+
+def test_a_notice_is_a_draft_that_says_no_more_than_it_was_given() -> None:
+    usual: dict[str, Any] = {"metadata": {}, "created_at": NOW, "updated_at": NOW}
+    one = Notice(id=1, product_id=17, affected="< 2", title="A hole", **usual)
+    assert (one.state, one.severity, one.is_security) == (NoticeState.DRAFT, Severity.MEDIUM, False)
+    assert (one.text, one.url, one.fixed_in, one.published_at) == (None, None, None, None)
+
+
+def test_what_answers_have_in_common_costs_the_garbage_collector_nothing() -> None:
+    assert [one.__struct_config__.gc for one in (AnsweredNotice, KnownNotice)] == [False, False]
+
+
+def test_the_versions_affected_have_at_most_200_characters() -> None:
+    assert len(str(convert({"affected": "1" * 200}, NoticeFields).affected)) == 200
+    with pytest.raises(ValidationError, match="length <= 200"):
+        convert({"affected": "1" * 201}, NoticeFields)
