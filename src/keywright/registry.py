@@ -161,7 +161,7 @@ QUERY_HANDLERS: dict[type[Query], Callable[[Any, Any], Any]] = {
     **clock.QUERY_HANDLERS,
     **stored_settings.QUERY_HANDLERS,
 }
-#: Queries answered by statements each of which sees all that must agree in the answer at one moment: with
+#: Queries answered by statements that each see all that must agree in the answer at one moment: with
 #: ``ValidateLicense``, the license and the device's place; names, usage and leases may be a moment newer.
 SINGLE_MOMENT: frozenset[type[Query]] = frozenset(
     {

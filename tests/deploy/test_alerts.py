@@ -33,7 +33,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from keywright.background.clock import ClockGuard
 from keywright.background.deliveries import Deliveries
 from keywright.background.queue import working
-from keywright.background.write_probe import probe
+from keywright.background.watching import probe
 from keywright.config import Settings
 from keywright.core.command import Context
 from keywright.core.crypto import KeyRing

@@ -18,7 +18,7 @@ from keywright.http.middleware import body as body_module
 from keywright.http.middleware import client_address as addresses
 from keywright.http.middleware.call import Call
 from keywright.http.middleware.idempotency import add_idempotency_key
-from keywright.http.server import peers
+from keywright.http.server import sockets
 from keywright.http.v2 import licenses, parameters, routes
 from keywright.http.v2.interface import V2
 from keywright.licensing.activations.model import DeactivateAll
@@ -99,7 +99,7 @@ def client_addresses(data: bytes) -> None:
     address = addresses.client_address(text(peer), said, _TRUSTED)
     direct = addresses.client_address(text(peer), [], _TRUSTED)
     assert addresses.client_address(text(peer), said, ()) == direct
-    peers.source_of(address)
+    sockets.source_of(address)
     if address != direct:
         assert str(ipaddress.ip_address(address)) == address
         assert "%" not in address

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from keywright.db import run_write
-from keywright.delivery.mail import unsubscribing
+from keywright.delivery.mail import rules
 from keywright.delivery.mail.model import AttemptOutcome, Fate, FinishMail
 from keywright.delivery.mail.store import MAILS
 from keywright.engine.queue import ClaimItem
@@ -162,7 +162,7 @@ def test_a_test_mail_goes_to_my_own_address(server: RunningServer, ada: Visitor)
 
 def test_a_customer_unsubscribes_with_a_button_or_one_click(server: RunningServer, customer: int) -> None:
     with opened(server) as storage:
-        path = unsubscribing.path_of(storage.key_ring, customer, "de")
+        path = rules.path_of(storage.key_ring, customer, "de")
     query = "SELECT unsubscribed_at IS NOT NULL FROM customers WHERE id = ?"
     with httpx.Client(base_url=server.base_url) as browser:
         asking = browser.get(path)

@@ -14,7 +14,7 @@ from contextlib import ExitStack, closing, contextmanager
 import httpx
 import pytest
 
-from keywright.core.examples import EXAMPLE_KEY, EXAMPLE_TOKEN
+from keywright.core.fields import EXAMPLE_KEY, EXAMPLE_TOKEN
 from keywright.http.admin.app import STATIC_FOLDER
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.render import StaticFiles

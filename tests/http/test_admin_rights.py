@@ -11,7 +11,7 @@ from starlette.responses import Response
 from keywright.http.admin.app import SECTIONS
 from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
-from keywright.http.pages.rights import PUBLIC
+from keywright.http.pages.site import PUBLIC
 from keywright.identity.model import Right, may
 from tests.http.admin_browser import ROLES, Visitor, make_users, title
 from tests.server import NO_LIMITS, RunningServer, running

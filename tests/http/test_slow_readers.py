@@ -16,8 +16,8 @@ from uvicorn.server import ServerState
 
 from keywright.config import Settings
 from keywright.http.server import protocol
-from keywright.http.server.peers import ConnectionLimit, raise_descriptor_limit
 from keywright.http.server.protocol import Protocol
+from keywright.http.server.sockets import ConnectionLimit, raise_descriptor_limit
 from keywright.http.v2.wire import write_error
 from tests.http.asking import V2, raw
 from tests.server import RunningServer, running, wait_until

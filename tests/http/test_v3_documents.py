@@ -10,7 +10,7 @@ from keywright.config import Settings
 from keywright.core.errors.problems import PROBLEMS
 from keywright.http.openapi import library
 from keywright.http.openapi.routes import Documents
-from keywright.http.openapi.yaml import write_yaml
+from keywright.http.openapi.v3_document import write_yaml
 from tests.http.asking import Client
 
 DATABASES = ("sqlite",)

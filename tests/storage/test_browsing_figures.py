@@ -15,8 +15,7 @@ from keywright.licensing.activations import store as activation_store
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import Status
 from keywright.search import statistics as of_figures
-from keywright.search.daily import list_days
-from keywright.search.statistics import Figures, Overview, RecentFigures, count_figures, overview
+from keywright.search.statistics import Figures, Overview, RecentFigures, count_figures, list_days, overview
 from tests.makers import NOW, a_license, an_event
 from tests.storage.browsed import LicenseWithTerms, insert, many_licenses_with_terms
 from tests.storage.conftest import Opener

@@ -18,7 +18,7 @@ from keywright.db import Storage
 from keywright.db.rows import to_seconds
 from keywright.db.schema import events, licenses
 from keywright.engine.executor import Executor
-from keywright.licensing.activations.device_checks import check_device
+from keywright.licensing.activations.device_handlers import check_device
 from keywright.licensing.activations.model import (
     ActivateDevice,
     Device,

@@ -15,8 +15,8 @@ from keywright.db.schema import installation
 from keywright.delivery.mail import store
 from keywright.delivery.mail import store as mail_store
 from keywright.delivery.mail.letters import MailSettings
+from keywright.delivery.mail.message import list_unusable
 from keywright.delivery.mail.model import OwnTemplate
-from keywright.delivery.mail.template_check import list_unusable
 from keywright.delivery.webhooks import store as webhook_store
 from keywright.delivery.webhooks.commands import CreateEndpoint
 from keywright.delivery.webhooks.fields import NewWebhook

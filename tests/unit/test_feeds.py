@@ -3,8 +3,9 @@
 from msgspec.structs import replace
 
 from keywright.licensing.updates.feeds import find_file
+from keywright.licensing.updates.files import choose_file
 from keywright.licensing.updates.model import FileKind
-from keywright.licensing.updates.rules import UpdateCode, choose_file, decide
+from keywright.licensing.updates.rules import UpdateCode, decide
 from keywright.licensing.updates.store import order_releases
 from keywright.provisioning.releases.fields import kind_of
 from tests.proving import size

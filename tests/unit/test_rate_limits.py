@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from keywright.core.errors import RateLimited, TooManyChanges
 from keywright.http.middleware.rate_limits import RateLimit
-from keywright.http.server.peers import site_of, source_of
+from keywright.http.server.sockets import site_of, source_of
 from tests.tables import each_row
 
 NOW = 1_000_000.0

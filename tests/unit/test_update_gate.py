@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.terms.model import AfterExpiry, DeviceRule
+from keywright.licensing.updates.files import choose_file
 from keywright.licensing.updates.model import (
     FileKind,
     Known,
@@ -22,16 +23,15 @@ from keywright.licensing.updates.rules import (
     Asked,
     UpdateCode,
     UpdateFacts,
-    choose_file,
     decide,
     ends_tokens,
     explain,
     list_shown,
     may_download,
     rollout_place,
-    ticket_end,
 )
 from keywright.licensing.updates.store import order_releases
+from keywright.licensing.updates.tickets import ticket_end
 from keywright.licensing.updates.versions import VersionScheme, version_key
 from tests.makers import NOW, a_license_with, an_activation
 from tests.proving import record, size

@@ -15,9 +15,8 @@ from keywright.config import Settings
 from keywright.core.errors import InvalidTerms
 from keywright.core.errors.problems import PROBLEMS
 from keywright.http.openapi import v3_page
-from keywright.http.openapi.v3_document import build, example_of, example_url, problems_of
+from keywright.http.openapi.v3_document import build, example_of, example_url, problems_of, write_yaml
 from keywright.http.openapi.v3_page import LANGUAGES, Example
-from keywright.http.openapi.yaml import write_yaml
 from keywright.http.v3.license_schemas import License
 from keywright.http.v3.route import Route
 from keywright.http.v3.routes import ROUTES

@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
-from keywright.core.retry_after import parse_retry_after
+from keywright.core.parsing import parse_retry_after
 from keywright.core.standard_webhooks import new_secret, parse_secret, sign
 from keywright.delivery.webhooks import rules
 from keywright.delivery.webhooks.addresses import find_allowed, is_allowed, parse_target, parse_url

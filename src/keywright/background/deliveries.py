@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from keywright.background.loops import ORIGIN, read_clock
 from keywright.background.queue import Handler, Queue
 from keywright.core.command import Context
-from keywright.core.retry_after import parse_retry_after
+from keywright.core.parsing import parse_retry_after
 from keywright.db.watch import Outage
 from keywright.delivery.webhooks import rules, store
 from keywright.delivery.webhooks.addresses import Network

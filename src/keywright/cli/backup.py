@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from keywright.core.crypto import KeyRing
     from keywright.maintenance.backup import Backup, Manifest
 
-#: Seconds between two progress lines.
-_INTERVAL = 0.2
 #: So many files that a backup does not have are named.
 _NAMED = 10
 #: The first bytes of what gzip has compressed.
@@ -100,7 +98,7 @@ def backup(
     key_ring = None if secret is None else load_key_ring(settings)
     if file == "-" and sys.stdout.isatty():
         raise WrongUsage("a backup cannot be shown on a terminal: name a file, or pipe it somewhere")
-    with _clean_up_after_signals(), _Progress() as progress:
+    with _clean_up_after_signals(), output.ByteProgress() as progress:
         new = make_backup(
             settings.database_url_in_force,
             sys.stdout.buffer if file == "-" else Path(file),
@@ -112,7 +110,7 @@ def backup(
             progress=progress,
         )
     # Where the backup goes to standard output, nothing else does.
-    print_line = output.print_line if file != "-" else _print_error
+    print_line = output.print_line if file != "-" else output.print_error
     name = "this" if file == "-" else file
     print_line(
         f"{name} is a backup of {describe_database(settings)} {_summary(new.manifest)}. It has "
@@ -209,7 +207,7 @@ def restore(
                 write_secret(settings.secret_file, secret, is_overwriting=False)
             backups.restore_files(opened_backup, settings.files_folder)
 
-        with _Progress() as progress:
+        with output.ByteProgress() as progress:
             kept = backups.restore(
                 opened_backup,
                 url,
@@ -233,7 +231,7 @@ def restore(
 
 def _check(backup: "Backup", settings: "Settings", *, is_unsigned: bool) -> None:
     signed_by = None if is_unsigned else _find_signer(backup, settings)
-    with _Progress() as progress:
+    with output.ByteProgress() as progress:
         backup.read(None, progress, signed_by=signed_by)
     manifest, contents = backup.manifest, backup.manifest.contents
     kind = _KINDS[manifest.database]
@@ -324,7 +322,7 @@ def _examine(options: InstallationOptions) -> None:
         with open_here(options, is_made=False) as here:
             examine_here(here)
     except KeyboardInterrupt:
-        _print_error("The backup is restored, but not all of it was checked: run `keywright doctor`.")
+        output.print_error("The backup is restored, but not all of it was checked: run `keywright doctor`.")
         raise typer.Exit(1) from None
 
 
@@ -370,31 +368,6 @@ def _secret_advice(settings: "Settings", manifest: "Manifest") -> str:
         f"The secret is not in it, but {place}: keep a copy of that elsewhere. Without it, the license keys "
         "cannot be read, and the backup is of no use."
     )
-
-
-def _print_error(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-class _Progress:
-    """Shows the progress as a line on the terminal."""
-
-    def __init__(self) -> None:
-        self._is_shown = sys.stderr.isatty()
-        self._shown_at = monotonic()
-
-    def __call__(self, step: str, done: int, total: int) -> None:
-        if self._is_shown and monotonic() > self._shown_at + _INTERVAL:
-            self._shown_at = monotonic()
-            of = f" of {format_size(total)}" if total else ""
-            print(f"\r{format_size(done)}{of} {step} …\x1b[K", end="", file=sys.stderr, flush=True)
-
-    def __enter__(self) -> "_Progress":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._is_shown:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -115,7 +115,7 @@ def _warn(here: Installation, *, is_silent: bool) -> list[str]:
     from keywright.background.mailer import mail_settings_of
     from keywright.config.sources import risks
     from keywright.db import run_read
-    from keywright.delivery.mail.template_check import list_unusable
+    from keywright.delivery.mail.message import list_unusable
     from keywright.delivery.webhooks.rules import MAX_WAITING
     from keywright.maintenance import clock, watched
     from keywright.maintenance.doctor import proxy_warnings

@@ -357,7 +357,7 @@ def _activation_row(one: activation_model.Activation) -> tuple[object, ...]:
 
 
 def _shorten(fingerprint: str | None) -> str | None:
-    """The beginning tells devices apart; ``keywright activation list`` has the whole."""
+    """The beginning distinguishes devices; ``keywright activation list`` has the whole."""
     if fingerprint is None or len(fingerprint) <= _MAX_SHOWN:
         return fingerprint
     return f"{fingerprint[:_MAX_SHOWN]}…"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from keywright.core.nouns import list_members
-from keywright.core.parsing import write_time
+from keywright.core.parsing import format_size, write_time
 from keywright.delivery.webhooks.model import Delivery, Endpoint
 from keywright.events.feed import FeedEvent
 from keywright.events.model import Event
@@ -241,6 +241,11 @@ def print_line(text: str = "") -> None:
     print(text, flush=True)
 
 
+def print_error(text: str) -> None:
+    """Print a line to standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
 def printable(value: object) -> str:
     """The text of a value, without what could command a terminal."""
     text = "–" if value is None else str(value)
@@ -331,3 +336,29 @@ def progress_bar(what: str, total: int | None) -> Iterator[Callable[[int], None]
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda done: bar.update(task, completed=done)
+
+
+#: Seconds between two progress lines.
+_INTERVAL = 0.2
+
+
+class ByteProgress:
+    """Shows so many bytes of a step as a line on the terminal, while it is a context."""
+
+    def __init__(self) -> None:
+        self._is_shown = sys.stderr.isatty()
+        self._shown_at = monotonic()
+
+    def __call__(self, step: str, done: int, total: int) -> None:
+        """Show it, but not too often; a total of 0 is unknown."""
+        if self._is_shown and monotonic() > self._shown_at + _INTERVAL:
+            self._shown_at = monotonic()
+            of = f" of {format_size(total)}" if total else ""
+            print(f"\r{format_size(done)}{of} {step} …\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def __enter__(self) -> "ByteProgress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

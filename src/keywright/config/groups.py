@@ -150,7 +150,7 @@ class MailSettings(BaseModel):
     )
     keep_notices_days: values.Whole = Field(
         default=3650,
-        description="For how many days the records are kept of which customers got which notice.",
+        description="For how many days the records of the customers who got a notice are kept.",
         json_schema_extra=in_pages("Days that records of notices are kept"),
         ge=1,
         le=36_500,

@@ -7,6 +7,7 @@ Each ``parse_`` takes what came in (a JSON value or a text) and returns the valu
 import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Literal
@@ -238,3 +239,20 @@ def _depth(value: object) -> int:
     if isinstance(value, dict):
         return 1 + max(map(_depth, value.values()), default=0)
     return 1 + max(map(_depth, value), default=0) if isinstance(value, list) else 0
+
+
+#: The longest that is obeyed.
+MAX_RETRY_AFTER = timedelta(hours=24)
+
+
+def parse_retry_after(text: str, now: datetime) -> int | None:
+    """The header in seconds, at most ``MAX_RETRY_AFTER``; None for what is neither seconds nor a date."""
+    most = int(MAX_RETRY_AFTER.total_seconds())
+    if text.isascii() and text.isdigit():
+        return min(int(text[:9]), most)
+    try:
+        moment = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return min(max(0, int((moment - now).total_seconds())), most)

@@ -23,7 +23,7 @@ def escape_formulas(text: str) -> str:
 
 
 def unescape_formulas(cell: str) -> str:
-    """The text of which ``escape_formulas`` has made this cell."""
+    """The text that ``escape_formulas`` made this cell from."""
     return _UNESCAPE.sub(r"\1", cell) if "'" in cell else cell
 
 

@@ -46,7 +46,7 @@ def terms_of(name: str | None, email: str | None = None) -> set[str]:
 
 def match_for(typed: str) -> Callable[[str | None, str | None], bool]:
     """Checks for a name and an e-mail address whether each piece that was typed, between spaces, is a part of
-    the address, or words of the name, the last of which may be the beginning of one.
+    the address, or words of the name; the last may be the beginning of one.
     """
     pieces = list(_split_pieces(typed))
 

@@ -81,7 +81,7 @@ def _move_log(database: Path) -> None:
 
 
 def _is_same(database: Path, copy: Path) -> bool:
-    """Whether the copy holds just what the database does; False where a log makes that hard to tell."""
+    """Whether the copy holds just what the database does; False where a log makes that uncertain."""
     log = Path(f"{database}-wal")
     if (log.exists() and log.stat().st_size) or database.stat().st_size != copy.stat().st_size:
         return False

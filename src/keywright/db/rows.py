@@ -125,8 +125,8 @@ _OF_ANY_LIST = frozenset({*ListQuery.__struct_fields__, "sort"})
 
 
 class Records(Generic[Model]):
-    """The statements about a table with the columns of ``model``, of which ``id`` is the key. Lists are JSON
-    in it, and so are objects, of which an empty one is NULL.
+    """The statements about a table with the columns of ``model``; ``id`` is the key. Lists are JSON
+    in it, and so are objects; an empty object is NULL.
     """
 
     def __init__(self, table: Table, model: type[Model], product_column: str = "id") -> None:

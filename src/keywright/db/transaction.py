@@ -16,7 +16,7 @@ from keywright.db.bulk import Item, Values, is_postgres
 from keywright.db.schema import sequences
 from keywright.db.sealed_columns import lock_ring
 
-#: A query of which only matters whether it finds a row; always the same object, so that it is compiled once.
+#: A query that only matters for whether it finds a row; always the same object, so that it is compiled once.
 Question = Select[Any]
 
 _PING = select(literal(1))

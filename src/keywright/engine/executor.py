@@ -93,7 +93,7 @@ class Registry:
     handlers: Mapping[type[Command], Callable[[Any, Any], Any]]
     #: Takes what was loaded for the queries, and the query.
     query_handlers: Mapping[type[Query], Callable[[Any, Any], Any]]
-    #: Queries answered by statements each of which sees all that the answer needs at one moment.
+    #: Queries answered by statements that each see all that the answer needs at one moment.
     single_moment: frozenset[type[Query]]
     #: Locks and loads what the commands touch.
     begin: Callable[[WriteTransaction, Sequence[Command]], Work]
@@ -137,7 +137,7 @@ class _Part(NamedTuple):
 
 
 class _Batch:
-    """The commands of a batch, and their outcomes as far as they are known."""
+    """The commands of a batch, and their known outcomes."""
 
     def __init__(self, commands: Sequence[Command]) -> None:
         self.commands = commands

@@ -82,7 +82,7 @@ def claim_item(
 def _write(
     kind: Kind, item: Item, own: str, claims_as: str | None, until: datetime, *, skips_locked: bool = True
 ) -> sa.Update:
-    """Writes who has an item, and until when, where it is the sender's own, or waits with its claim as
+    """Writes who has an item, and for how long, where it is the sender's own, or waits with its claim as
     seen.
     """
     by, end = kind.claimed_by, kind.claimed_until

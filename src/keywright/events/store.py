@@ -186,7 +186,7 @@ _NUMBERS = select(_number(func.pg_current_xact_id()), _number(_OLDEST))
 
 
 def find_settled_id(tx: ReadTransaction) -> int:
-    """The id up to which no event can still be committed, as far as known. Later reads see all up to it."""
+    """The id up to which no event is known to be uncommitted. Later reads see all up to it."""
     return find_checkpoint(tx, _SETTLED) if tx.is_postgres else find_newest_id(tx)
 
 

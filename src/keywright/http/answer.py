@@ -25,7 +25,7 @@ _CHALLENGE = (b"www-authenticate", b'Basic realm="Keywright", charset="UTF-8"')
 
 class Answer(msgspec.Struct):
     """A status and a body, whole or in ``pieces``. ``license_id`` is for the access log; ``activation_id`` is
-    the activation of the device that called; ``is_unchanged`` says that a change was not needed;
+    the activation of the device that called; ``is_unchanged``: a change was not needed;
     ``product_id`` is the product of the license, where it is counted; ``app_version`` the device's, where it
     is another one than is stored. ``releases`` are those that are counted, by number: which were "checks",
     "offers" or "downloads".
@@ -117,7 +117,7 @@ def _headers_of(file: ReleaseFile) -> dict[str, str]:
 
 
 def _require_whole(place: Path, file: ReleaseFile) -> None:
-    """Raise ``FilesUnavailable`` for a file that is missing or has lost bytes; the doctor says more."""
+    """Raise ``FilesUnavailable`` for a file that is missing or has lost bytes; the doctor names it."""
     try:
         size = os.stat(place).st_size
     except OSError as problem:

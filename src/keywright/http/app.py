@@ -23,10 +23,9 @@ from keywright.background.moments import pass_moments
 from keywright.background.projector import project_events, settle_events
 from keywright.background.queue import Bell, Queue, working
 from keywright.background.refusals import save_refusals
-from keywright.background.settings_watch import watch_settings
 from keywright.background.shop_look import look_at_shops
 from keywright.background.shop_runner import ShopRunner
-from keywright.background.write_probe import probe_writes
+from keywright.background.watching import probe_writes, watch_settings
 from keywright.config import Settings, logs
 from keywright.core.command import Command
 from keywright.db import Storage
@@ -35,7 +34,6 @@ from keywright.http.health import Health
 from keywright.http.inbound import Inbound
 from keywright.http.metrics import Metrics, serving
 from keywright.http.middleware.access_log import AccessLog, LoggedApp
-from keywright.http.middleware.admin_pages import AdminHost, SitePages
 from keywright.http.middleware.authentication import ApiKeyCache
 from keywright.http.middleware.body import BodyReader
 from keywright.http.middleware.pipeline import Middlewares, Pipeline
@@ -50,8 +48,8 @@ from keywright.http.public.jwks import Jwks
 from keywright.http.public.offline import Offline
 from keywright.http.public.unsubscribe import UnsubscribePage
 from keywright.http.public.updates import Updates
-from keywright.http.server.listening import Address
 from keywright.http.server.run import Application
+from keywright.http.server.sockets import Address, is_at
 from keywright.http.signatures import Signatures
 from keywright.http.v2.interface import V2
 from keywright.http.v2.relay import open_relay
@@ -60,6 +58,37 @@ from keywright.http.v3.interface import V3
 from keywright.identity.model import RevokeApiKey
 from keywright.jobs.model import StartImport, StartJob
 from keywright.registry import open_executor, record_limits
+
+
+class AdminHost:
+    """The address that serves the administration pages."""
+
+    def __init__(self, address: Address | None, *, is_on: bool) -> None:
+        """``is_on`` is whether they are served at all; ``address`` is the only one that serves them."""
+        self._address = address
+        self._is_on = is_on
+
+    def is_here(self, scope: Scope) -> bool:
+        """Whether they are served where this request came in."""
+        return self._is_on and (self._address is None or is_at(scope["server"], self._address))
+
+
+class SitePages:
+    """Sends requests below a path to the pages of a site, where they are served, and others on."""
+
+    def __init__(
+        self, is_here: Callable[[Scope], bool], base: str, pages: ASGIApp, otherwise: ASGIApp
+    ) -> None:
+        self._is_here = is_here
+        self._base = f"{base}/"
+        self._pages = pages
+        self._otherwise = otherwise
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        is_page = f"{scope['path']}/".startswith(self._base) and self._is_here(scope)
+        await (self._pages if is_page else self._otherwise)(scope, receive, send)
+
 
 #: The key of the application in the state that the lifespan shares with all requests.
 _APP = "app"

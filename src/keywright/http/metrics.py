@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 #: The most waiting mails that are counted.
 _MAX_MAILS = 10_000
-#: The gauges that are read from the database, without ``keywright_``: what each label is, and what each says.
+#: The gauges that are read from the database, without ``keywright_``: what each label is and each means.
 _GAUGES = GAUGES | {
     "unfinished_jobs": ("", "Jobs that wait or are worked on."),
     "waiting_mails": ("", "Mails that wait to be sent; no more than 10,000 are counted."),

@@ -1,19 +1,22 @@
-"""Facts about the database, and its licenses for comparison: counters with what they count."""
+"""Facts about the database, and its licenses for comparison: counters with what they count; what is
+set up of a new installation.
+"""
 
 from collections import defaultdict
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Select, and_, case, func, literal_column, select, text
+from sqlalchemy import Select, and_, case, func, literal_column, or_, select, text
 
 from keywright.core.crypto import KeyRing
-from keywright.db import rows
+from keywright.db import rows, schema
 from keywright.db.migrate import read_size
 from keywright.db.schema import activations, events, lease_counters, leases, licenses, sequences, sessions
 from keywright.db.sealed_columns import find_secret_ids
 from keywright.db.transaction import ReadTransaction
 from keywright.events import store as event_store
+from keywright.identity.model import Role
 from keywright.maintenance import old_events
 
 _VERSION = {
@@ -181,3 +184,36 @@ def _is_sound(ring: KeyRing, row: Any) -> bool:
     except ValueError:
         return False
     return ring.blind_index(key) == bytes(row.key_hmac)
+
+
+_ADMINISTRATORS = (schema.users.c.role == Role.ADMINISTRATOR.value) & schema.users.c.disabled_at.is_(None)
+_USERS = select(schema.users.c.id).where(schema.users.c.disabled_at.is_(None))
+_QUESTIONS = (
+    select(schema.policies.c.id).where(schema.policies.c.product_id.is_not(None)),
+    select(schema.connections.c.id),
+    select(schema.brand.c.id).where(or_(schema.brand.c.name.is_not(None), schema.brand.c.logo.is_not(None))),
+    _USERS.offset(1),
+    select(schema.users.c.id).where(
+        _ADMINISTRATORS, schema.users.c.id.not_in(select(schema.second_factors.c.user_id))
+    ),
+    select(schema.activations.c.license_id),
+)
+
+
+class SetUp(NamedTuple):
+    """What there is: the first product, a policy of a product, and so on."""
+
+    product_id: int | None
+    has_policy: bool
+    has_shop: bool
+    has_brand: bool
+    has_colleague: bool
+    #: Whether an administrator has no second factor.
+    lacks_factor: bool
+    has_activation: bool
+
+
+def find_set_up(tx: ReadTransaction) -> SetUp:
+    """Two statements, which read a row of each table."""
+    first = tx.connection.execute(select(func.min(schema.products.c.id))).scalar_one()
+    return SetUp(first, *tx.which_exist(_QUESTIONS))

@@ -58,7 +58,7 @@ _DEFAULT = "#24704b"
 #: The darkest of light backgrounds that text is on, and the lightest of dark ones; see ``look.css``.
 _LIGHT, _DARK = (0xEF, 0xF2, 0xF0), (0x22, 0x2A, 0x26)
 _WHITE, _BLACK = (255, 255, 255), (0, 0, 0)
-#: The least contrast of text; and of a button, whose text says what it is, so that it is seen to be one.
+#: The least contrast of text; and of a button, whose text names it, so that it is seen to be one.
 _OF_TEXT, _OF_BUTTONS = 4.5, 1.5
 
 _STYLE = """\

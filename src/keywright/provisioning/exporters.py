@@ -22,7 +22,7 @@ from keywright.licensing.store import find_notes
 from keywright.licensing.usage.model import ListPeriods, MeterUsage, PeriodFilter, Place
 from keywright.licensing.usage.rules import resets_at
 from keywright.licensing.usage.store import list_periods
-from keywright.provisioning import exporters_store
+from keywright.provisioning import store
 from keywright.provisioning.products import NameKind
 from keywright.provisioning.store import names_of
 
@@ -185,19 +185,19 @@ def _licenses_with_activations(tx: ReadTransaction, after: int) -> tuple[Sequenc
 
 
 def _activations(tx: ReadTransaction, after: tuple[int, str]) -> tuple[Sequence[Row], tuple[int, str]]:
-    found = exporters_store.list_activations(tx, after, PAGE)
+    found = store.list_activations(tx, after, PAGE)
     return [*map(activation_row, found)], (found[-1].license_id, found[-1].token) if found else after
 
 
 def _events(tx: ReadTransaction, after: int) -> tuple[Sequence[Row], int]:
-    found = exporters_store.list_events(tx, after, PAGE)
+    found = store.list_events(tx, after, PAGE)
     return [event_row(number, one) for number, one in found], found[-1][0] if found else after
 
 
 def _customers(tx: ReadTransaction, after: int) -> tuple[Sequence[Row], int]:
-    found = exporters_store.list_customers(tx, after, PAGE)
-    names, amounts = names_of(tx, NameKind.CUSTOMER, found), exporters_store.count_licenses_of(tx, found)
-    external = exporters_store.find_external_ids(tx, found)
+    found = store.list_customers(tx, after, PAGE)
+    names, amounts = names_of(tx, NameKind.CUSTOMER, found), store.count_licenses_of(tx, found)
+    external = store.find_external_ids(tx, found)
     page = [(number, names.get(number), amounts.get(number, 0), external.get(number)) for number in found]
     return page, found[-1] if found else after
 

@@ -27,7 +27,7 @@ Conditions = tuple[ColumnElement[bool], ...]
 class Order(StrEnum):
     """The order of a list: newest first or oldest first, in pages by creation where that is fast, else by id;
     soonest expiry first and never last; by creation, oldest first or latest first, which for imported
-    licenses is not the order of ids; by the last change, as far as it is projected, the oldest first; by the
+    licenses is not the order of ids; by the last projected change, the oldest first; by the
     names of customers or of products; or by the last use, the latest first, or those seen never and long ago.
     """
 
@@ -247,7 +247,7 @@ def _updated(first: int | None, last: int | None) -> Source:
 
 
 def updated_at_of(row: Any) -> ColumnElement[int]:
-    """When the license of a row was changed, as far as it is projected."""
+    """When the license of a row was last changed, by the projection."""
     own = select(schema.license_updates.c.updated_at).where(schema.license_updates.c.license_id == row.id)
     return func.coalesce(own.scalar_subquery(), 0)
 
@@ -262,7 +262,7 @@ def _within(column: ColumnElement[Any], first: int | None, last: int | None) -> 
 
 
 def _unseen_since(moment: datetime) -> list[Source]:
-    """Licenses that were made before this moment, and of which nothing was seen since. The first source is
+    """Licenses that were made before this moment, and not seen since. The first source is
     the index of the second, which is a filter alone: the rows of its index are not all matches.
     """
     older, since = _between("created_at", None, moment), rows.to_seconds(moment)

@@ -39,7 +39,7 @@ _COUNTED, _COUNTED_BY_PRODUCT, _LICENSES, _ACTIVATIONS = 100, 20, 5, 2
 
 
 class Lag(msgspec.Struct, frozen=True):
-    """The work that is left: about ``behind`` events, the oldest of which happened at ``oldest_at``.
+    """The work that is left: about ``behind`` events, the oldest from ``oldest_at``.
 
     ``past_share`` is the part of the data from before the projection began that can be found, from 0.0 to
     1.0.

@@ -76,7 +76,7 @@ def _list_histories(tx: ReadTransaction, license_ids: set[int]) -> list[History]
 
 
 def first_sure_month(tx: ReadTransaction) -> int:
-    """The first month, by the number of its first day, of which all events are kept."""
+    """The first month whose events are all kept, by the number of its first day."""
     moment = find_deletion_moment(tx)
     if not moment:
         return 0

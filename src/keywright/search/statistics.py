@@ -1,17 +1,23 @@
-"""Figures about all licenses; commands that keep the search terms and counters up to date."""
+"""Figures about all licenses, also by day; commands that keep the search terms and counters up to date."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import date, datetime, timedelta
 from functools import partial
 
 import msgspec
 
 from keywright.core.command import Command, Cost, Query
-from keywright.db.transaction import ReadTransaction
+from keywright.db import ReadTransaction
 from keywright.search import store as browsing
 from keywright.search.feed import list_events
-from keywright.search.store import EventFilter, EventRecord, Refused
+from keywright.search.store import (
+    EventFilter,
+    EventRecord,
+    Refused,
+    list_daily_counts,
+    list_daily_product_counts,
+)
 from keywright.search.terms_store import FULL, UNUSED
 
 _DAYS = 30
@@ -217,3 +223,18 @@ class SaveCounters(Command, frozen=True, kw_only=True):
     refused: Mapping[str, int] = {}
     releases: Mapping[tuple[int, str], int] = {}
     used_api_keys: Mapping[int, datetime] = {}
+
+
+_EPOCH = date(1970, 1, 1)
+
+
+def list_days(
+    tx: ReadTransaction, names: Collection[str], *, last: date, days: int, product_id: int | None = None
+) -> dict[str, tuple[int, ...]]:
+    """The amounts on so many days (UTC) up to ``last``, by name."""
+    end = (last - _EPOCH) // timedelta(days=1) + 1
+    if product_id is None:
+        counts = list_daily_counts(tx, names, end - days)
+    else:
+        counts = list_daily_product_counts(tx, product_id, names, end - days)
+    return {name: tuple(counts.get((name, day), 0) for day in range(end - days, end)) for name in names}

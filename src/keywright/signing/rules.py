@@ -1,4 +1,4 @@
-"""License files as text, requests for them, what a signed answer states, and until when it is good. Pure."""
+"""License files as text, requests for them, what a signed answer states, and when it ends. Pure."""
 
 import hashlib
 import re

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from keywright.core.errors import root
-from keywright.core.examples import EXAMPLE_KEY
+from keywright.core.fields import EXAMPLE_KEY
 from keywright.core.parsing import write_time
 
 

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, NamedTuple, dataclass_transform, get_origin
 
-from keywright.core.examples import EXAMPLE_KEY, EXAMPLE_TOKEN
+from keywright.core.fields import EXAMPLE_KEY, EXAMPLE_TOKEN
 
 
 class V2(NamedTuple):

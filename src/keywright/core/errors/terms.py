@@ -195,7 +195,7 @@ class UnknownLease(Refusal):
 
 
 class UsageExceeded(Refusal):
-    """The amount would exceed the meter's ``limit``, of which ``used`` are used; nothing was counted.
+    """The amount would exceed the meter's ``limit``; ``used`` are used, nothing was counted.
 
     The meter starts again at ``resets_at``; None is never.
     """

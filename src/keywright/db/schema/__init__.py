@@ -7,12 +7,10 @@ without conversion. ``sealed_columns`` lists what columns of bytes hold.
 # ruff: noqa: F403
 from keywright.db.schema.base import *
 from keywright.db.schema.catalog import *
+from keywright.db.schema.delivery import *
 from keywright.db.schema.identity import *
 from keywright.db.schema.licenses import *
-from keywright.db.schema.mail import *
 from keywright.db.schema.portal import *
 from keywright.db.schema.records import *
 from keywright.db.schema.releases import *
 from keywright.db.schema.shops import *
-from keywright.db.schema.signing import *
-from keywright.db.schema.webhooks import *

@@ -1,6 +1,7 @@
-"""The tables of events, their projections, jobs and the installation."""
+"""The tables of events, their projections, jobs, signing keys and the installation."""
 
 import sqlalchemy as sa
+from sqlalchemy import BigInteger, Column, LargeBinary, PrimaryKeyConstraint, String, Table
 
 from keywright.db.schema.base import Id, metadata, partial_index
 
@@ -148,7 +149,7 @@ jobs = sa.Table(
     sa.Column("created_by", sa.BigInteger, nullable=False),
     sa.Column("started_at", sa.BigInteger),
     sa.Column("finished_at", sa.BigInteger),
-    # The server process that works on it, and until when.
+    # The server process that works on it, and the end of its claim.
     sa.Column("claimed_by", sa.String(40)),
     sa.Column("claimed_until", sa.BigInteger),
     # Only of unfinished jobs: every server process looks for work every second.
@@ -221,3 +222,22 @@ product_id_seq = sa.Sequence("product_id_seq", start=FIRST_OWN_ID, metadata=meta
 customer_id_seq = sa.Sequence("customer_id_seq", start=FIRST_OWN_ID, metadata=metadata)
 #: The kinds of IDs that a sequence gives.
 ID_KINDS = ("license", "activation", "product", "customer")
+
+
+#: The keys that sign answers, each with the number of the one before plus 1: two servers cannot both add the
+#: next one. No row is deleted: the first one names the installation.
+signing_keys = Table(
+    "signing_keys",
+    metadata,
+    Column("id", BigInteger, autoincrement=False, nullable=False),
+    Column("kid", String(43), nullable=False),
+    Column("public_key", String(43), nullable=False),
+    # Empty once the key was withdrawn.
+    Column("sealed_private_key", LargeBinary, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    # Nothing that it signed is good at or after this moment.
+    Column("signed_until", BigInteger, nullable=False),
+    Column("withdrawn_at", BigInteger),
+    PrimaryKeyConstraint("id"),
+    sqlite_with_rowid=False,
+)

@@ -67,7 +67,7 @@ update_tokens = sa.Table(
     sa.Column("license_id", sa.BigInteger, nullable=False),
     sa.Column("activation_id", sa.BigInteger),
     sa.Column("token_hash", sa.LargeBinary(32), nullable=False),
-    # The first characters, by which people tell them apart.
+    # The first characters, by which people recognize them.
     sa.Column("prefix", sa.String(12), nullable=False),
     sa.Column("created_at", sa.BigInteger, nullable=False),
     # When it ends, or ended; NULL is never.

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from keywright.core.crypto import mask
 from keywright.db import ReadTransaction
-from keywright.delivery.mail import unsubscribing
+from keywright.delivery.mail import rules
 from keywright.delivery.mail.defaults import Source, built_in, choose_language
 from keywright.delivery.mail.model import AttemptOutcome, Fate
 from keywright.delivery.mail.rules import greetable_name
@@ -303,7 +303,7 @@ def _unsubscribe_url(
 ) -> str | None:
     if mail.template not in _REMINDERS or mail.customer_id is None or settings.public_url is None:
         return None
-    return settings.public_url + unsubscribing.path_of(tx.key_ring, mail.customer_id, language)
+    return settings.public_url + rules.path_of(tx.key_ring, mail.customer_id, language)
 
 
 def sample_values(settings: MailSettings, now: datetime) -> dict[str, Any]:

@@ -14,11 +14,13 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 from markupsafe import Markup
 
+from keywright.db.transaction import ReadTransaction
 from keywright.delivery.mail import html, sandbox
-from keywright.delivery.mail.defaults import Source
-from keywright.delivery.mail.letters import Attachment, Letter
+from keywright.delivery.mail.defaults import Source, choose_language
+from keywright.delivery.mail.letters import Attachment, Letter, MailSettings, sample_values
 from keywright.delivery.mail.sandbox import BadTemplate
-from keywright.languages import Language
+from keywright.delivery.mail.store import list_templates
+from keywright.languages import ENGLISH, Language
 from keywright.provisioning.brand import Brand
 
 _MAX_SUBJECT = 200
@@ -128,3 +130,21 @@ def _to_ascii_domain(address: str) -> str:
 def _printable(text: str) -> str:
     """The text on one line: a header has no line breaks, and control characters have no place in it."""
     return "".join(one if one.isprintable() else " " for one in " ".join(text.split())).strip()
+
+
+def list_unusable(tx: ReadTransaction, settings: MailSettings, now: datetime) -> list[str]:
+    """A sentence about each template that plausible values cannot be put in."""
+    values, found = sample_values(settings, now), list[str]()
+    for own in list_templates(tx):
+        language = choose_language(own.language, ENGLISH)
+        source = Source(own.subject, own.text, own.html)
+        try:
+            render_source(source, values, language, Brand(), is_strict=True)
+        except BadTemplate as problem:
+            place = "every product" if not own.product_id else f"product {own.product_id}"
+            found.append(
+                f"your mail template {own.name.value} ({own.language}, {place}) cannot be used: "
+                f"{problem.sentence.rstrip('.')}. The built-in one is sent instead; correct yours on the "
+                "page of mail templates."
+            )
+    return found

@@ -1,10 +1,12 @@
-"""When a mail is sent again, and when it is given up."""
+"""When a mail is sent again, and when it is given up; the links with which customers unsubscribe."""
 
+import hmac
 import re
 from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
+from keywright.core.crypto import KeyRing
 from keywright.delivery.mail.model import AttemptOutcome, Fate
 from keywright.events.model import MailState, MailTemplate, OutboxMail
 
@@ -74,3 +76,21 @@ def without_addresses(text: str) -> str:
     """The text with an ellipsis in place of every mail address."""
     printable = "".join(one if one.isprintable() else " " for one in text)
     return _ADDRESS.sub("…", " ".join(printable.split()))
+
+
+_PURPOSE = "unsubscribe from reminders"
+
+
+def path_of(key_ring: KeyRing, customer_id: int, language: str) -> str:
+    """The path of the page with which this customer unsubscribes, in this language."""
+    return f"/mail/unsubscribe/{customer_id}/{_token(key_ring, customer_id)}/{language}"
+
+
+def is_token(key_ring: KeyRing, customer_id: int, token: str) -> bool:
+    """Whether this is the token in the customer's link, also one from before the secret was rotated."""
+    right = [_token(ring, customer_id) for ring in key_ring.rings]
+    return any([hmac.compare_digest(one.encode(), token.encode(errors="replace")) for one in right])
+
+
+def _token(key_ring: KeyRing, customer_id: int) -> str:
+    return key_ring.sign(_PURPOSE, str(customer_id))[:16].hex()

@@ -132,7 +132,7 @@ class Attempt(msgspec.Struct, frozen=True):
 class Step(msgspec.Struct, frozen=True):
     """What is to be done next for an endpoint: deliveries to attempt now, with the secrets that sign them.
 
-    ``is_over`` says that the claim was given up or is lost. ``has_more`` says that events wait to be made
+    ``is_over``: the claim was given up or is lost. ``has_more``: events wait to be made
     deliveries, ``is_full`` that they have to: as many deliveries wait as may.
     """
 

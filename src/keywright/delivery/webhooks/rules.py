@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from keywright.core.crypto import mask
 from keywright.core.metadata import read_metadata
-from keywright.core.retry_after import MAX_RETRY_AFTER
+from keywright.core.parsing import MAX_RETRY_AFTER
 from keywright.core.standard_webhooks import sign
 from keywright.delivery.webhooks.model import Attempt, Delivery, Due, Endpoint, Payload, State
 from keywright.events.feed import subject_of

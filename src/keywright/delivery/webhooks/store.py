@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 
 from keywright.core.nouns import ItemPage
-from keywright.core.retry_after import MAX_RETRY_AFTER
+from keywright.core.parsing import MAX_RETRY_AFTER
 from keywright.db.bulk import Lookup, bulk_insert, bulk_update
 from keywright.db.rows import (
     Records,

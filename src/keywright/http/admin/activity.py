@@ -9,8 +9,8 @@ from keywright.db import ReadTransaction
 from keywright.http.pages.formats import _
 from keywright.http.pages.forms import parse_number
 from keywright.http.pages.request import PageRequest
-from keywright.search.daily import list_days
 from keywright.search.projector import REFUSED, VALIDATED
+from keywright.search.statistics import list_days
 
 #: The size of the plot, in units of its own: it is stretched to the width of the page.
 WIDTH, HEIGHT = 1_000, 200

@@ -25,7 +25,6 @@ from keywright.http.admin.sections.jobs import Jobs
 from keywright.http.admin.sections.licenses.section import Licenses
 from keywright.http.admin.sections.mails import Mails, MailTemplates
 from keywright.http.admin.sections.notices import Notices
-from keywright.http.admin.sections.old_addresses import OldAddresses
 from keywright.http.admin.sections.overview import Overview, Start
 from keywright.http.admin.sections.policies import Policies
 from keywright.http.admin.sections.products import Products
@@ -43,13 +42,38 @@ from keywright.http.pages.error_messages import NOT_ALLOWED, Message
 from keywright.http.pages.formats import Languages, _
 from keywright.http.pages.middleware import SessionMiddleware
 from keywright.http.pages.once import KeptForm, read_unsent
-from keywright.http.pages.page import Section
+from keywright.http.pages.page import Section, page
 from keywright.http.pages.render import BASE, StaticFiles, build_environment
 from keywright.http.pages.request import PageRequest
 from keywright.http.pages.runner import Runner
 from keywright.http.pages.session import BrowserSession
 from keywright.http.pages.site import Site
+from keywright.identity.model import Right
 from keywright.search.statistics import RecentFigures
+
+
+class OldAddresses(Section):
+    """Sends the browser to where a section is now."""
+
+    path = "/"
+    in_menu = False
+    right = Right.LOOK
+
+    @page("/generators")
+    def generators(self, request: PageRequest) -> Response:
+        """Generators are policies."""
+        return request.redirect("/policies")
+
+    @page("/names")
+    def names(self, request: PageRequest) -> Response:
+        """Names were first those of products."""
+        return request.redirect("/products")
+
+    @page("/names/customers")
+    def customers(self, request: PageRequest) -> Response:
+        """Customers were names."""
+        return request.redirect("/customers")
+
 
 #: The sections, in the order of the menu; those of a group are together.
 SECTIONS: tuple[type[Section], ...] = (

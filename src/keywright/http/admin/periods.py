@@ -24,7 +24,7 @@ PRESETS = (
 
 
 class Period(NamedTuple):
-    """Days, the first and the last of which belong to it; None is no bound."""
+    """Days, including the first and the last; None is no bound."""
 
     zone: ZoneInfo
     #: The name of the preset; empty where days were named, or none.

@@ -15,7 +15,7 @@ from keywright.core import errors as e
 from keywright.http.middleware.attempts import Attempts
 from keywright.http.middleware.call import Call
 from keywright.http.middleware.routing import Action, Right
-from keywright.http.server.peers import source_of
+from keywright.http.server.sockets import source_of
 from keywright.identity import api_keys
 from keywright.identity.api_keys import split_token
 from keywright.identity.model import ApiKey, Caller, FindApiKey, Permissions
@@ -89,7 +89,7 @@ class ApiKeyCache:
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         """``clock`` gives seconds that never go back."""
         self._clock = clock
-        #: API keys by their hashed consumer key, and until when they are remembered; the oldest first.
+        #: API keys by their hashed consumer key, and the end of their time here; the oldest first.
         self._found: dict[str, tuple[ApiKey, float]] = {}
         self._clears = 0
 

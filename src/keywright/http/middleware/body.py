@@ -12,7 +12,7 @@ from starlette.types import Message, Receive
 
 from keywright.core.errors import BodyIncomplete, BodyTooLarge, EncodedBody, QueueFull, RequestTooSlow
 from keywright.http.middleware.thread_pool import ThreadPool
-from keywright.http.server.peers import source_of
+from keywright.http.server.sockets import source_of
 
 #: How long a body may take to arrive, in seconds.
 BODY_TIMEOUT = 10

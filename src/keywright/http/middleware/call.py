@@ -78,7 +78,7 @@ class Interface(Protocol):
         """Check the parameters of a call that was read; returns the action that is meant."""
 
     def find_device(self, call: "Call") -> NamedDevice:
-        """The device that a call of a program named, as far as it can be read."""
+        """The device that a call of a program named, if it can be read."""
 
     def write_methods(self, methods: Collection[str]) -> bytes:
         """The body of the answer to OPTIONS."""
@@ -101,7 +101,7 @@ class Charge:
 
 
 class Call:
-    """A request to an interface, as far as it has been understood."""
+    """A request to an interface, with what has been read of it."""
 
     __slots__ = (
         "_now",
@@ -190,7 +190,7 @@ class Call:
         #: Whether the caller has an API key that may read or write; a client key is in shipped programs.
         self.has_secret_key = False
         self.charge: Charge | None = None
-        #: Why the call may start nothing new; it may still get what there is.
+        #: Why the call may start nothing new; it may still get an existing license.
         self.limited: RateLimited | None = None
         #: Whether the call asks for a change, and whether the desk has begun to decide it.
         self.is_change = False

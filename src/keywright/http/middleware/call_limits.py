@@ -15,7 +15,7 @@ from keywright.http.middleware.authentication import Authentication
 from keywright.http.middleware.call import Call, Charge, Token
 from keywright.http.middleware.rate_limits import RateLimit
 from keywright.http.middleware.routing import Right
-from keywright.http.server.peers import source_of
+from keywright.http.server.sockets import source_of
 from keywright.identity.model import Permissions
 
 #: How many activations and reactivations may succeed at once: of a license, and from an address.

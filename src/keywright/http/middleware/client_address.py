@@ -10,7 +10,7 @@ from keywright.background.counters import Counters
 from keywright.config.values import Network
 from keywright.core.parsing import IpAddresses, keep_address
 from keywright.http.middleware.call import Call
-from keywright.http.server.peers import is_trusted, is_within, plain_address
+from keywright.http.server.sockets import is_trusted, is_within, plain_address
 
 #: The headers in which a proxy names its client.
 _FORWARDED = frozenset((b"x-forwarded-for", b"x-real-ip", b"forwarded"))

@@ -23,7 +23,7 @@ class Right(Enum):
 
 
 class Action(Protocol):
-    """The action of a method at an address, as far as the middlewares know it."""
+    """The action of a method at an address, as the middlewares know it."""
 
     @property
     def operation(self) -> str:

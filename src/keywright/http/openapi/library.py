@@ -20,7 +20,7 @@ _TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
 _HEADING = re.compile(r"^#{2,4} (.+)$", re.MULTILINE)
 _LINK = re.compile(r'(href|src)="([^"#:]+)(#[^"]*)?"')
 _WORD = re.compile(r"[a-z0-9]+")
-#: The words of questions that say nothing about their subject.
+#: The words of questions that do not name their subject.
 _EMPTY = frozenset(
     "a an and are can do does for from how i in is it my of on or the to what when where with you".split()
 )

@@ -37,7 +37,7 @@ class Documents:
     """The routes of the landing page and the API reference."""
 
     def __init__(self, settings: Settings, has_admin: Callable[[Scope], bool]) -> None:
-        """``has_admin`` tells whether the administration pages are served where a request came in."""
+        """``has_admin``: the administration pages are served where a request came in."""
         self._settings = settings
         self._has_admin = has_admin
         #: A search reads all documents: strangers get one at a time, so that programs do not wait for them.
@@ -165,7 +165,7 @@ def _document_v3(settings: Settings) -> bytes:
 
 @lru_cache(maxsize=1)
 def _document_v3_in_yaml(settings: Settings) -> bytes:
-    from keywright.http.openapi.yaml import write_yaml
+    from keywright.http.openapi.v3_document import write_yaml
 
     return write_yaml(json.loads(_document_v3(settings))).encode()
 

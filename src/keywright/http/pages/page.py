@@ -16,9 +16,8 @@ from keywright.http.pages.error_messages import Message
 from keywright.http.pages.formats import _
 from keywright.http.pages.forms import Form
 from keywright.http.pages.request import PageRequest
-from keywright.http.pages.rights import PUBLIC, PageRight, may_open
 from keywright.http.pages.session import BrowserSession, is_own_form
-from keywright.http.pages.site import MenuItem, Site
+from keywright.http.pages.site import PUBLIC, MenuItem, PageRight, Site, may_open
 
 #: The longest form on a page for ``PUBLIC``, in bytes: a password may be long.
 _MAX_PUBLIC_FORM = 16 * 1024

@@ -9,7 +9,7 @@ from keywright.http.middleware.rate_limits import RateLimit
 from keywright.http.pages.formats import _, write_number
 from keywright.http.pages.forms import Form
 from keywright.http.pages.request import PageRequest
-from keywright.http.server.peers import site_of, source_of
+from keywright.http.server.sockets import site_of, source_of
 from keywright.identity import passwords
 from keywright.identity.model import User
 from keywright.identity.passwords import MAX_PASSWORD_LENGTH, MIN_PASSWORD_LENGTH

@@ -25,10 +25,9 @@ from keywright.http.pages.error_messages import Message, message_for
 from keywright.http.pages.formats import _
 from keywright.http.pages.forms import Form
 from keywright.http.pages.render import BASE, theme_of
-from keywright.http.pages.rights import has_right, may_open
 from keywright.http.pages.session import SCRIPT, BrowserSession, Flash
-from keywright.http.pages.site import MenuItem, Site
-from keywright.http.server.listening import base_of_links
+from keywright.http.pages.site import MenuItem, Site, has_right, may_open
+from keywright.http.server.sockets import base_of_links
 from keywright.identity.model import Right, Session, User
 
 _EMPTY = Form()

@@ -25,7 +25,7 @@ from keywright.core.parsing import MAX_USER_AGENT_LENGTH, keep_address
 from keywright.http.middleware.client_address import client_address
 from keywright.http.pages.render import BASE
 from keywright.http.pages.runner import Runner
-from keywright.http.server.peers import is_trusted
+from keywright.http.server.sockets import is_trusted
 from keywright.identity import sessions
 from keywright.identity.model import Role, SeeSession, User
 from keywright.identity.sessions import SignedIn

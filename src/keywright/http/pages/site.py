@@ -1,16 +1,35 @@
-"""The objects that every page works with."""
+"""The objects that every page works with, and the right that a page needs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final, Literal
 
 from jinja2 import Environment
 
 from keywright.config import Settings
 from keywright.http.middleware.body import BodyReader
 from keywright.http.pages.formats import Languages
-from keywright.http.pages.rights import PageRight
 from keywright.http.pages.runner import Runner
+from keywright.http.pages.session import BrowserSession
+from keywright.identity.model import Right, may
+
+#: The right of pages that need no user.
+PUBLIC: Final = "public"
+PageRight = Right | Literal["public"]
+
+
+def has_right(browser: BrowserSession, needed: PageRight) -> bool:
+    """Whether the user who is signed in has this right; every browser has ``PUBLIC``."""
+    if isinstance(needed, Right):
+        return browser.role is not None and may(browser.role, needed)
+    return True
+
+
+def may_open(browser: BrowserSession, needed: PageRight, *, is_for_enrolling: bool) -> bool:
+    """The same, but a user who must set up a second factor first may only open pages for that."""
+    is_open = needed == PUBLIC or is_for_enrolling or not browser.must_enroll
+    return is_open and has_right(browser, needed)
 
 
 @dataclass(frozen=True)

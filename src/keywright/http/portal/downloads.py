@@ -18,9 +18,9 @@ from keywright.http.portal.request import PortalRequest
 from keywright.http.portal.views import find_own, require_own
 from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.updates import tokens
+from keywright.licensing.updates.files import to_usual_word
 from keywright.licensing.updates.model import Known, ReleaseFile
 from keywright.licensing.updates.queries import list_covered
-from keywright.licensing.updates.rules import to_usual_word
 from keywright.licensing.updates.tickets import write_ticket
 
 #: How many releases a page shows.
@@ -54,7 +54,7 @@ class System(NamedTuple):
 
 
 def read_system(user_agent: str) -> System:
-    """What a browser says that it runs on."""
+    """What a browser reports that it runs on."""
     text = user_agent[:400]
     platform = next((word for pattern, _name, word in _SYSTEMS if re.search(pattern, text)), None)
     arch = next((word for pattern, word in _PROCESSORS if re.search(pattern, text)), None)

@@ -8,7 +8,7 @@ from time import monotonic
 from keywright.core.crypto import fold_key
 from keywright.core.errors import RateLimited
 from keywright.http.middleware.rate_limits import RateLimit
-from keywright.http.server.peers import site_of, source_of
+from keywright.http.server.sockets import site_of, source_of
 
 _QUARTER, _DAY = 900, 86_400
 #: How many in a quarter of an hour: from one address, from the network around it, and about one license,

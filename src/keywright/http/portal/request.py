@@ -180,7 +180,7 @@ class PortalRequest:
         return self._with_cookies(response)
 
     def refuse(self, path: str, error: KeywrightError) -> Response:
-        """Redirect to another page, which says why something was refused."""
+        """Redirect to another page, which shows why something was refused."""
         sentence = explain(error)
         if not sentence:
             raise error

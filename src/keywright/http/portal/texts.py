@@ -1,4 +1,4 @@
-"""What the portal says of licenses, and where something is refused."""
+"""The portal's sentences about licenses and refusals."""
 
 from typing import NamedTuple
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 PATH = b"/offline"
 _TEMPLATES = Path(__file__).with_name("templates")
-#: What the page says of errors, which are told in these words to programs.
+#: The page's sentences about errors, which programs get in the catalog's words.
 _FOR_CUSTOMERS = (
     N_("Every place of the license is taken: {activations}, and the limit is {limit}."),
     N_("No license has this key."),

@@ -15,7 +15,7 @@ from keywright.core.errors import KeywrightError
 from keywright.core.parsing import MAX_ID
 from keywright.delivery.mail import defaults
 from keywright.delivery.mail.model import Unsubscribe
-from keywright.delivery.mail.unsubscribing import is_token
+from keywright.delivery.mail.rules import is_token
 from keywright.engine.desk import Desk
 from keywright.http.answer import ErrorWriter, to_response
 

@@ -15,7 +15,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from keywright.core import errors as e
 from keywright.http.answer import CLOSE, COMMON_HEADERS, JSON, ErrorWriter
-from keywright.http.server.peers import ConnectionLimit
+from keywright.http.server.sockets import ConnectionLimit
 
 #: The most bytes of request line and headers together.
 MAX_HEADERS = 32 * 1024
@@ -31,7 +31,7 @@ _PIECE = 2048
 SEND_TIMEOUT = 30
 #: How long a new connection may take to send a request while the server stops, in seconds.
 LAST_REQUEST_TIMEOUT = 1
-#: The key of the request's transport in its scope. A client that gives up waiting closes it, and says nothing
+#: The key of the request's transport in its scope. A client that gives up waiting closes it and sends nothing
 #: else.
 TRANSPORT = "keywright.transport"
 #: True in the state that the server shares with the application while the server is about to stop.

@@ -20,9 +20,14 @@ from starlette.types import ASGIApp
 from keywright.config import Settings
 from keywright.db import Storage
 from keywright.http.answer import ErrorWriter
-from keywright.http.server.listening import BACKLOG, Address, ListeningSockets
-from keywright.http.server.peers import ConnectionLimit, raise_descriptor_limit
 from keywright.http.server.protocol import IS_LEAVING, Protocol
+from keywright.http.server.sockets import (
+    BACKLOG,
+    Address,
+    ConnectionLimit,
+    ListeningSockets,
+    raise_descriptor_limit,
+)
 from keywright.http.server.workers import Workers
 
 #: How long accepted requests may take to finish after the signal to stop, in seconds.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from keywright.core.errors import DownloadRefused
 from keywright.http.answer import Answer, Headers
 from keywright.http.middleware.call import Call
-from keywright.http.server.listening import base_of_links
+from keywright.http.server.sockets import base_of_links
 from keywright.licensing.updates.model import ReleaseFile
 from keywright.licensing.updates.queries import CheckedUpdate, CheckForUpdate
 from keywright.licensing.updates.rules import Asked, Decision

@@ -26,7 +26,7 @@ from keywright.http.middleware.call import Call
 from keywright.http.middleware.rate_limits import RateLimit
 from keywright.http.middleware.routing import Right
 from keywright.http.middleware.thread_pool import ThreadPool
-from keywright.http.server.peers import source_of
+from keywright.http.server.sockets import source_of
 from keywright.http.v2.routes import Address
 from keywright.licensing.activations.model import Validate
 from keywright.provisioning.importers.lmfwc import DATA_ERROR, PlainKeys, Plugin, read_license
@@ -62,7 +62,7 @@ class Relay:
         self._limit = RateLimit(UNKNOWN_PER_MINUTE)
         #: The questions that run, by the digest of the key: whether its license came, None without an answer.
         self._running: dict[bytes, asyncio.Task[bool | None]] = {}
-        #: The keys that were asked for: until when that counts, and whether the license came.
+        #: The keys that were asked for: the end of that time, and whether the license came.
         self._asked: OrderedDict[bytes, tuple[float, bool]] = OrderedDict()
         self._log_again_at = 0.0
 

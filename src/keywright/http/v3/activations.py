@@ -5,8 +5,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from keywright.core.examples import EXAMPLE_TOKEN
-from keywright.core.fields import Id, Time, about, copy_as
+from keywright.core.fields import EXAMPLE_TOKEN, Id, Time, about, copy_as
 from keywright.core.nouns import ListQuery
 from keywright.http.answer import Answer
 from keywright.http.middleware.routing import Right

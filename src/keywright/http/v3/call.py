@@ -15,7 +15,7 @@ from keywright.http.answer import Answer
 from keywright.http.middleware.call import REPLAYED, Interface
 from keywright.http.middleware.call import Call as AnyCall
 from keywright.http.middleware.idempotency import owner_of
-from keywright.http.server.listening import base_of_links
+from keywright.http.server.sockets import base_of_links
 from keywright.http.signatures import Signatures
 from keywright.http.v3 import answers
 from keywright.http.v3.decoding import parse_idempotency_key

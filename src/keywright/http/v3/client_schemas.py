@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
 
-from keywright.core.examples import EXAMPLE_KEY, EXAMPLE_TOKEN
-from keywright.core.fields import Id, Parse, Time, about
+from keywright.core.fields import EXAMPLE_KEY, EXAMPLE_TOKEN, Id, Parse, Time, about
 from keywright.core.nouns import ListQuery
 from keywright.core.parsing import MAX_ID, parse_metadata, parse_text
 from keywright.http.v3.fields import ClientBody, LicenseKey

@@ -89,7 +89,7 @@ def _find(work: LicenseWork, command: ActivateSite | DeactivateSite, item: Item)
 
 
 def check_site(read: Any, query: CheckSite) -> SitePlace:
-    """What a site is told of a license. Raises ``OtherProductKey``."""
+    """The answer to a site about a license. Raises ``OtherProductKey``."""
     found, activations = records.find_devices(read.tx, {(query.key, query.fingerprint, None)})
     license = found.get(query.key)
     if license is None:

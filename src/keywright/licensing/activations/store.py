@@ -92,8 +92,7 @@ def recount(tx: WriteTransaction, license_id: int) -> dict[str, list[int]] | Non
     row = tx.connection.execute(COUNTERS_LOCKED, {"where_id": license_id}).first()
     if row is None:
         return None
-    counts = tx.connection.execute(RECORDS_COUNTED, {"where_id": license_id}).one()
-    active, uncounted, ended = counts
+    active, uncounted, ended = tx.connection.execute(RECORDS_COUNTED, {"where_id": license_id}).one()
     limit = row.times_activated_max
     room = None if limit is None else max(limit, active)
     values = {"where_id": license_id, "taken": active, "free": uncounted, "ended": ended, "room": room}
@@ -370,11 +369,9 @@ DELETE_OLD_DEVICES = sa.delete(new_devices).where(
     new_devices.c.license_id == sa.bindparam("where_id"), new_devices.c.seen_at <= sa.bindparam("until")
 )
 
+_COUNTERS = ("times_activated", "times_activated_max", "uncounted_count", "deactivated_count")
 COUNTERS_LOCKED = (
-    sa.select(
-        *(licenses.c[name] for name in ("times_activated", "times_activated_max")),
-        *(licenses.c[name] for name in ("uncounted_count", "deactivated_count")),
-    )
+    sa.select(*(licenses.c[name] for name in _COUNTERS))
     .where(licenses.c.id == sa.bindparam("where_id"))
     .with_for_update()
 )

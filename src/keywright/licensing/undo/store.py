@@ -163,7 +163,7 @@ def list_of_customer(
 
 
 def count_deleted_of_customer(tx: ReadTransaction, customer_id: int, *, most: int) -> int:
-    """The number of the deleted licenses of a customer something of which is kept, at most ``most``."""
+    """The number of a customer's deleted licenses that left something, at most ``most``."""
     own = select(deleted_licenses.c.license_id).where(deleted_licenses.c.customer_id == customer_id)
     return int(
         tx.connection.execute(select(func.count()).select_from(own.limit(most).subquery())).scalar_one()

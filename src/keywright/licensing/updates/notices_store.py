@@ -19,7 +19,7 @@ from keywright.licensing.updates.notices import Notice, RecipientState
 #: Whether a version is affected.
 Affects = Callable[[str], bool]
 _COLUMNS = notice_recipients.c
-#: The devices that hold a place, with the version that they said last.
+#: The devices that hold a place, with the version that they sent last.
 _DEVICES = licenses.join(activations, activations.c.license_id == licenses.c.id)
 _IS_RUNNING = and_(activations.c.deactivated_at.is_(None), activations.c.app_version.is_not(None))
 _OF_LICENSES = Lookup(

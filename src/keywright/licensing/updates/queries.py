@@ -32,7 +32,7 @@ class CheckForUpdate(Query, frozen=True, kw_only=True):
     ``product`` is its number or code. With ``file_name``, in lower case, the answer has that file, of the
     newest release which has one and may be had. With ``is_shown``, the answer has the newest release as a
     site shows it, also where it may not be had. With an ``item``, a site asks, which must hold a place
-    whatever the terms say.
+    under any terms.
     """
 
     now: datetime

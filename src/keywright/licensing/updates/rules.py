@@ -5,8 +5,8 @@ license and the device are asked first, and then what the release needs.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Iterator
+from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from keywright.licensing.licenses import rules as license_rules
 from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.terms.model import AfterExpiry, DeviceRule, Terms
 from keywright.licensing.updates import model
+from keywright.licensing.updates.files import choose_file, fits
 from keywright.licensing.updates.versions import VersionKey, VersionScheme, find_key, version_key
 
 
@@ -45,7 +46,7 @@ class UpdateCode(StrEnum):
 
 
 class Asked(Struct, frozen=True, kw_only=True, gc=False):
-    """What a program says of itself; what it does not say passes. With ``needs_signature``, it installs
+    """What a program sends about itself; what is missing passes. With ``needs_signature``, it installs
     nothing without a signature of the vendor's.
     """
 
@@ -62,7 +63,7 @@ class Asked(Struct, frozen=True, kw_only=True, gc=False):
 
 class Subject(Struct, frozen=True, gc=False):
     """Whom a check is about: a license and one of its devices. With ``needs_place``, the device must hold a
-    place whatever the terms say.
+    place under any terms.
     """
 
     license: License | None = None
@@ -73,7 +74,7 @@ class Subject(Struct, frozen=True, gc=False):
 
 class UpdateFacts(Struct, frozen=True, kw_only=True, gc=False):
     """All that the gate looks at. ``license`` is None where none was named; ``activation`` is the record of
-    the device, if one was named. With ``needs_place``, the device must hold one whatever the terms say.
+    the device, if one was named. With ``needs_place``, the device must hold one under any terms.
     ``channels`` are those of the product beside ``stable``, from steady to wild.
     """
 
@@ -107,7 +108,7 @@ class Verdict(NamedTuple):
 
 class Decision(Struct, frozen=True, gc=False):
     """The answer to a check: all findings, the newest covered release, and the newest that is not covered.
-    ``is_refused``: the product, the license or the device says no, whatever is published.
+    ``is_refused``: the product, the license or the device is refused, whatever is published.
     """
 
     codes: tuple[UpdateCode, ...]
@@ -147,9 +148,9 @@ def decide(facts: UpdateFacts) -> Decision:
     return Decision((UpdateCode.UPDATE_AVAILABLE, *codes), offered, file, not_covered)
 
 
-#: A site is told of so many releases.
+#: A site sees so many releases.
 _MAX_SHOWN = 10
-#: Who gets nothing is told of nothing.
+#: A caller who gets nothing sees no release.
 _HIDING = (UpdateCode.NOT_OFFERED, UpdateCode.PRODUCT_MISMATCH, UpdateCode.KEY_ROTATED)
 
 
@@ -206,51 +207,12 @@ def may_download(facts: UpdateFacts, known: model.Known) -> UpdateCode | None:
     return next(found, None)
 
 
-def choose_file(
-    files: Sequence[model.ReleaseFile], platform: str | None, arch: str | None
-) -> model.ReleaseFile | None:
-    """The file for a platform: the one that names it and its processor goes before one for any. None where
-    there is none, or where the platform is not known and the files are for several.
-    """
-    fitting = [one for one in files if _is_word(platform, one.platform) and _is_word(arch, one.arch)]
-    if platform is not None:
-        fitting = [one for one in fitting if one.platform is not None] or fitting
-    if arch is not None:
-        fitting = [one for one in fitting if one.arch is not None] or fitting
-    if len({(one.platform, one.arch) for one in fitting}) > 1:
-        fitting = [one for one in fitting if one.arch is None and (platform or one.platform is None)]
-    return fitting[0] if fitting else None
-
-
-#: Other words for the same platform or processor: those of update frameworks and of languages.
-_SAME = {
-    **dict.fromkeys(("darwin", "mac", "osx"), "macos"),
-    **dict.fromkeys(("win", "win32", "win64"), "windows"),
-    **dict.fromkeys(("amd64", "x64"), "x86_64"),
-    **dict.fromkeys(("i386", "i686", "ia32"), "x86"),
-    **dict.fromkeys(("iphone", "ipad"), "ios"),
-    "aarch64": "arm64",
-}
-
-
-def _is_word(asked: str | None, of_file: str | None) -> bool:
-    """Whether a file is for the platform or processor that was asked for; None is any."""
-    return asked is None or of_file is None or to_usual_word(asked) == to_usual_word(of_file)
-
-
-def to_usual_word(word: str) -> str:
-    """The word of this server for a platform or processor."""
-    return _SAME.get(word, word)
-
-
 def _list_fitting(facts: UpdateFacts, known: model.Known) -> list[model.ReleaseFile]:
     asked = facts.asked
     return [
         one
         for one in known.files
-        if _is_word(asked.platform, one.platform)
-        and _is_word(asked.arch, one.arch)
-        and (one.signature is not None or not asked.needs_signature)
+        if fits(one, asked.platform, asked.arch) and (one.signature is not None or not asked.needs_signature)
     ]
 
 
@@ -384,16 +346,6 @@ def rollout_place(release_id: int, place: str) -> float:
     """Where a device stands in the rollout of a release: from 0 up to, not including, 100."""
     digest = hashlib.sha256(f"{release_id}:{place}".encode()).digest()
     return int.from_bytes(digest[:4], "big") / 2**32 * 100
-
-
-#: A ticket lasts at least one and at most two of these, so that an address stays the same for a while.
-TICKET_LIFE = timedelta(days=7)
-
-
-def ticket_end(now: datetime) -> int:
-    """The moment at which a new ticket ends, in seconds: at least 7 and at most 14 days from now."""
-    life = int(TICKET_LIFE.total_seconds())
-    return (int(now.timestamp()) // life + 2) * life
 
 
 def ends_tokens(before: License, after: License) -> bool:

@@ -1,4 +1,4 @@
-"""Tickets for downloads: which file, for which license and device, until when; nothing of them is stored.
+"""Tickets for downloads: which file, for which license and device, and the end; nothing of them is stored.
 
 A ticket is base32 in lower case, so that it survives clients that fold addresses.
 """
@@ -6,7 +6,7 @@ A ticket is base32 in lower case, so that it survives clients that fold addresse
 import base64
 import hmac
 import struct
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache
 
 from msgspec import Struct
@@ -14,12 +14,11 @@ from msgspec import Struct
 from keywright.core.crypto import KeyRing
 from keywright.licensing.activations.model import Activation
 from keywright.licensing.licenses.model import License
-from keywright.licensing.updates.rules import ticket_end
 
 _PURPOSE = "keywright v1 download"
 #: The file, the license and the activation (0: none), the end in seconds, and the mark of the license's key.
 _FIELDS = struct.Struct(">QQQI4s")
-#: Beside the activation: the device must hold its place whatever the terms say.
+#: Beside the activation: the device must hold its place under any terms.
 _HELD = 1 << 63
 _MAC_BYTES = 16
 _NO_MARK = b"\0" * 4
@@ -89,3 +88,13 @@ def _mac(ring: KeyRing, plain: bytes) -> bytes:
 def _key_of(ring: KeyRing) -> bytes:
     """The key of tickets; deriving it takes longer than all else about a ticket."""
     return ring.sign(_PURPOSE, "")
+
+
+#: A ticket lasts at least one and at most two of these, so that an address stays the same for a while.
+TICKET_LIFE = timedelta(days=7)
+
+
+def ticket_end(now: datetime) -> int:
+    """The moment at which a new ticket ends, in seconds: at least 7 and at most 14 days from now."""
+    life = int(TICKET_LIFE.total_seconds())
+    return (int(now.timestamp()) // life + 2) * life

@@ -135,7 +135,7 @@ _IN_WORDS = {
 }
 
 
-#: Alternatives, each of which is tests that a key must pass, all of them.
+#: Alternatives; a key matches one if it passes all of its tests.
 Ranges = tuple[tuple[tuple[Callable[[Any, Any], Any], VersionKey], ...], ...]
 _TESTS = {
     "<=": operator.le,

@@ -14,7 +14,7 @@ from keywright.licensing.licenses.keys import normalize_key
 from keywright.licensing.licenses.model import OWN_FIELDS, LicenseFields, LicenseSource, Status, parse_status
 from keywright.provisioning.customers import parse_email, parse_language
 
-#: Larger ids cannot be told apart by programs that read JSON as JavaScript does.
+#: Programs that read JSON as JavaScript does confuse larger ids.
 MAX_ID = 2**53 - 1
 #: A column with this prefix is one key of the metadata.
 METADATA = "metadata."

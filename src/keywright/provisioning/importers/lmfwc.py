@@ -18,7 +18,7 @@ from keywright.licensing.licenses.model import Status
 from keywright.provisioning.importers.model import ImportedActivation, ImportedLicense, Notice
 from keywright.provisioning.policies.rules import MIN_ENTROPY_BITS, entropy_bits
 
-#: Ids over this are not kept: programs that read JSON as JavaScript does cannot tell them apart.
+#: Ids over this are not kept: programs that read JSON as JavaScript does confuse them.
 MAX_KEPT_ID = 2**53 - 1
 _TOKEN = re.compile(r"[0-9a-f]{40}")
 _ZERO_DATE = "0000-00-00"
@@ -50,7 +50,7 @@ class Spooled(NamedTuple):
 
 
 def place_of(line: int, what: str) -> str:
-    """A text that says where a row stands; in a database, there are no lines."""
+    """A text that names a row's place; in a database, there are no lines."""
     return f"line {line}, {what}" if line else what
 
 

@@ -20,7 +20,7 @@ _FIELDS = (
     *("key", "order_id", "product_id", "customer_id", "expires_at", "valid_for_days", "status"),
     *("times_activated_max", "metadata"),
 )
-#: The same, where the source says that it has them: other systems do not.
+#: The same, where the source states that it has them: other systems do not.
 _OWN_FIELDS = ("policy_id", "terms", "order_details", "quantity", "rule_terms", *OWN_FIELDS)
 #: The fields that come with a license.
 _COMING = {*License.__struct_fields__} & {*ImportedLicense.__struct_fields__}
@@ -28,7 +28,7 @@ _COMING = {*License.__struct_fields__} & {*ImportedLicense.__struct_fields__}
 
 class Merged(NamedTuple):
     """A license as it should be; the activations that change, each as it is here (None: new) and as it should
-    be, where id 0 stands for one that is still to be given; and what the report says.
+    be, where id 0 stands for one that is still to be given; and the lines of the report.
     """
 
     verdict: Verdict
@@ -67,7 +67,7 @@ def merge(
 
 
 def _differences(before: License, after: License) -> dict[str, list[Any]]:
-    """The fields that change, as [before, after]; keys masked. Events tell nothing of metadata."""
+    """The fields that change, as [before, after]; keys masked. Events have no metadata."""
     if before is after:
         return {}
     found = {name: [getattr(before, name), getattr(after, name)] for name in _FIELDS if name != "metadata"}

@@ -33,7 +33,7 @@ _MAX_SHAPES = 64
 
 class About(NamedTuple):
     """The facts about a table besides its lines: its name, the fields of columns that were given, the
-    preset, and what its rows do not say. ``first_line`` is that of the first row of a part of a table.
+    preset, and what its rows leave out. ``first_line`` is that of the first row of a part of a table.
     """
 
     name: str
@@ -50,7 +50,7 @@ class About(NamedTuple):
 
 
 class Unusable(NamedTuple):
-    """A line that cannot be used, and why; ``write`` writes it, and is told whether it is the first."""
+    """A line that cannot be used, and why; ``write`` writes it, and gets whether it is the first."""
 
     line: int
     reason: str

@@ -39,7 +39,7 @@ def require_settled(license: License, claim: model.Claim | None, now: datetime) 
 
 
 def require_transferable(license: License, past: Past, now: datetime) -> None:
-    """Raise ``NotTransferable``, or what says more, unless the license may be handed on now."""
+    """Raise ``NotTransferable``, or a more precise refusal, unless the license may be handed on now."""
     terms = terms_of(license)
     is_usable = license.status not in (Status.DISABLED, Status.INACTIVE)
     if terms.trial or not is_usable or terms.transferable is Transferable.NO:

@@ -36,7 +36,7 @@ _KEYS_EVERY = 4 * 3_600
 
 
 def ask_to_sign_in(work: UnitOfWork, command: model.AskToSignIn) -> None:
-    """Mail a code and a link; nothing says whether the address is known, or was mailed before."""
+    """Mail a code and a link; nothing shows whether the address is known, or was mailed before."""
     tx, now = work.tx, command.context.now
     number = _number_of(tx, command.email)
     license = None if command.key is None else find_typed(tx, command.key)
@@ -63,7 +63,7 @@ def ask_to_sign_in(work: UnitOfWork, command: model.AskToSignIn) -> None:
 
 
 def mail_keys(work: UnitOfWork, command: model.MailKeys) -> None:
-    """Mail the keys; nothing says whether the address is known."""
+    """Mail the keys; nothing shows whether the address is known."""
     number = _number_of(work.tx, command.email)
     period = int(command.context.now.timestamp()) // _KEYS_EVERY if number >= 0 else 0
     unique = f"portal keys {number} {period}"

@@ -20,7 +20,7 @@ _UNKNOWN_GROUPS = 1024
 
 def number_of_unknown(key_ring: KeyRing, email: str) -> int:
     """The negative number under which a sign-in for an unknown address is kept, like one for a customer:
-    the server does the same work for both, so that its time tells no address.
+    the server does the same work for both, so that its time reveals no address.
     """
     mark = key_ring.sign("portal unknown address", fold_email(email))
     return -1 - int.from_bytes(mark[:8], "big") % _UNKNOWN_GROUPS

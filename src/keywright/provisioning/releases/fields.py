@@ -26,7 +26,7 @@ def parse_file_name(name: str) -> str:
     return name
 
 
-#: The kinds of files whose names say them: those that update frameworks and their build tools make.
+#: The kinds of files that names imply: those that update frameworks and their build tools make.
 _KINDS = (
     (FileKind.FEED, r".*\.(ya?ml|xml|json)|releases(-.*)?"),
     (FileKind.BLOCKMAP, r".*\.blockmap"),

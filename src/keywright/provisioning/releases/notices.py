@@ -94,7 +94,7 @@ class UpdateNotice(Update, frozen=True, kw_only=True):
 
 
 class DeleteNotice(Delete, frozen=True, kw_only=True):
-    """Delete a notice of which nobody was notified."""
+    """Delete a notice that was mailed to nobody."""
 
 
 class GetNotice(Get, frozen=True, kw_only=True):

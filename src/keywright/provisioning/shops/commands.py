@@ -87,7 +87,7 @@ class SaveTopics(Command, frozen=True, kw_only=True):
 
 
 class WorkShopEvent(Command, frozen=True, kw_only=True):
-    """Do what a stored event says. ``license_ids`` are those of the licenses that it may change, as
+    """Do what a stored event requests. ``license_ids`` are those of the licenses that it may change, as
     ``FindSoldLicenses`` has found them.
     """
 
@@ -113,7 +113,7 @@ class WorkShopEventAlone(WorkShopEvent, frozen=True, kw_only=True):
 
 class PostponeShopEvent(Command, frozen=True, kw_only=True):
     """An attempt at an event could not be finished: the next one comes later, not before ``pause`` has
-    passed, or a person has to look. ``event`` is what it says, as far as that is known.
+    passed, or a person has to look. ``event`` is its known content.
     """
 
     event_id: int

@@ -1,4 +1,4 @@
-"""Any shop that can be taught to send Keywright's own JSON, signed as Standard Webhooks say
+"""Any shop that can be taught to send Keywright's own JSON, signed as Standard Webhooks require
 (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md).
 
 The body is documented in docs/how-to/connect-your-own-shop.md.

@@ -13,7 +13,15 @@ from keywright.core.standard_webhooks import new_secret
 from keywright.events.unit_of_work import UnitOfWork
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.provisioning.policies.store import find_policy
-from keywright.provisioning.shops import buyers, commands, event_rules, later_store, model, sold_store, store
+from keywright.provisioning.shops import (
+    commands,
+    event_rules,
+    later_store,
+    model,
+    sale_mails,
+    sold_store,
+    store,
+)
 from keywright.provisioning.shops.event_rules import require_usable_connection, require_usable_secret
 from keywright.provisioning.shops.outcome_rules import Outcome
 from keywright.provisioning.shops.selling import Selling, Unfinished
@@ -175,7 +183,7 @@ def work_event(work: LicenseWork, command: commands.WorkShopEvent) -> Outcome | 
     else:
         outcome = selling.apply()
     if isinstance(outcome, Outcome):
-        outcome = buyers.name_buyer(work, command, connection, outcome)
+        outcome = sale_mails.name_buyer(work, command, connection, outcome)
         _finish(work, command, connection, stored, outcome)
     return outcome
 
@@ -270,7 +278,7 @@ def _finish(
         pause = command.pause if isinstance(command, commands.PostponeShopEvent) else timedelta(0)
         delay = event_rules.next_delay(reason, stored.attempts, pause)
     others: dict[str, int | str | None] = {}
-    customer_id = outcome.customer_id or buyers.find_buyer(work, command.event)
+    customer_id = outcome.customer_id or sale_mails.find_buyer(work, command.event)
     if customer_id is not None:
         others["customer_id"] = customer_id
     if isinstance(command, commands.WorkShopEvent):

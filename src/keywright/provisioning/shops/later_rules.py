@@ -57,7 +57,7 @@ def derive(before: LicenseBefore, paid: Iterable[tuple[int, LaterPurchase]]) -> 
 
 
 def decide(license: License, was: Target, now: Target, terms: Mapping[str, Any], again: Again) -> Changed:
-    """The changes that make of a license what the purchases say; ``terms`` are those of the last upgrade, or
+    """What makes of a license what the purchases require; ``terms`` are those of the last upgrade, or
     those before it. Where a person has set the expiry, time that was bought is added to that.
     """
     is_forced = again is Again.OVERWRITE

@@ -1,7 +1,7 @@
 """Lemon Squeezy.
 
 Signatures: https://docs.lemonsqueezy.com/help/webhooks/signing-requests. Events:
-https://docs.lemonsqueezy.com/help/webhooks/event-types. An order does not say that it began a subscription,
+https://docs.lemonsqueezy.com/help/webhooks/event-types. An order does not state that it began a subscription,
 but a subscription names its order: so the order's number stands for the subscription here, too.
 """
 
@@ -258,7 +258,7 @@ def _read_order(name: str, entity: _Entity, metadata: Mapping[str, Any]) -> mode
         change = model.StateChange(state=model.SaleState.REFUNDED, order=entity.id, fact=model.Fact.REFUND)
     elif order.status == "fraudulent":
         change = model.StateChange(state=model.SaleState.SUSPENDED, order=entity.id)
-    # The list of orders has no names of events: the order's state tells them apart.
+    # The list of orders has no names of events: the order's state distinguishes them.
     return model.ShopEvent(
         id=f"orders/{entity.id}/{order.status}/{at}", name=name, at=reading.from_text(at), change=change
     )
@@ -309,7 +309,7 @@ def _lines_of(subscription: _Subscription) -> tuple[model.SaleLine, ...]:
 
 def _read_invoice(name: str, entity: _Entity, connection: model.Connection) -> model.ShopEvent:
     """An invoice has neither the order nor the end of the period: the API is asked. Without a key, the event
-    *subscription_updated* that comes with each payment says both.
+    *subscription_updated* that comes with each payment states both.
     """
     invoice = reading.convert(entity.attributes, _Invoice)
     at = reading.from_text(invoice.updated_at)

@@ -119,7 +119,7 @@ class Buyer(msgspec.Struct, frozen=True):
 
 
 class SaleLine(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line of an order, or of a subscription. ``number`` tells it from the other lines, and is the same
+    """One line of an order, or of a subscription. ``number`` identifies it among the lines, and is the same
     whenever the shop reports it. ``refs`` are looked for in the connection's mapping, in this order: price,
     variation, product, SKU, where the shop has them. ``recurs``: whether the subscription that the order
     begins pays for it again; None where the shop does not state it. ``license_ref``: which license it renews
@@ -204,8 +204,8 @@ class StateChange(msgspec.Struct, frozen=True, tag="state", kw_only=True):
 
 class Lines(msgspec.Struct, frozen=True, tag="lines", kw_only=True):
     """The lines of a subscription, whole, as they are from the event's ``at`` on; with its state and the end
-    of the time paid, where the shop says them in one. ``part`` tells apart the subscriptions of one order,
-    where this is named by that. ``is_asked``: the shop's API says so.
+    of the time paid, where the shop says them in one. ``part`` distinguishes the subscriptions of one order,
+    where this is named by that. ``is_asked``: the shop's API states it.
     """
 
     subscription: str
@@ -230,7 +230,7 @@ class ShopEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     ``id`` is what two deliveries of the same event share: the shop's event ID or, where there is none, a
     text of order, state and its time. ``at`` is the shop's own time of the change (not of the delivery),
-    aware, with fractions of a second where the shop has them; None where it does not say: then the time of
+    aware, with fractions of a second where the shop has them; None where it has none: then the time of
     the event's first arrival counts. ``needs_api`` says that ``complete`` has to
     ask the shop before the change can be made; ``lookup`` is what it needs for that. ``note`` is what else
     the event says, which nothing follows from: a few words.

@@ -16,7 +16,7 @@ from keywright.provisioning.shops import model, reading
 from keywright.provisioning.shops.shop_module import ApiAccess, ShopApi
 
 API_URL = "https://api.paddle.com"
-#: A sandbox is an account of its own; its events do not say that they are of one.
+#: A sandbox is an account of its own; its events do not state that they are of one.
 SANDBOX_URL = "https://sandbox-api.paddle.com"
 #: What the ID of an event begins with that Paddle's simulator sends.
 _SIMULATED = "ntfsimevt_"
@@ -235,7 +235,7 @@ def _line_of(line: _Line, items: Collection[_Item]) -> model.SaleLine:
 
 
 def _lines_of(subscription: _Subscription) -> tuple[model.SaleLine, ...]:
-    """The items that are paid again; the price tells one from the others."""
+    """The items that are paid again; the price distinguishes them."""
     found = (one for one in subscription.items if one.recurring and one.status != "inactive")
     return tuple(
         model.SaleLine(

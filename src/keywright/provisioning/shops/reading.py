@@ -15,7 +15,7 @@ Decoded = TypeVar("Decoded")
 
 #: How far the time in a signature may be from ours.
 TOLERANCE = timedelta(seconds=300)
-#: What a shop's API says without a time is as old as this: its clock may be another one.
+#: What a shop's API states without a time is as old as this: its clock may be another one.
 LATELY = timedelta(minutes=5)
 #: The days, or the months, of the units in which shops count periods; and the most periods to look back.
 _DAYS, _MONTHS = {"day": 1, "week": 7}, {"month": 1, "year": 12}

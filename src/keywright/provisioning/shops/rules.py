@@ -13,8 +13,7 @@ from msgspec.structs import replace
 
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.shops import model
-from keywright.provisioning.shops.snapshot_rules import a_snapshot, add_snapshot
-from keywright.provisioning.shops.sold_model import Payment, Subscription
+from keywright.provisioning.shops.sold_model import Payment, Subscription, a_snapshot, add_snapshot
 
 #: How long before a change of a subscription its payment may be reported, in milliseconds.
 PAID_BEFORE = 3_600_000
@@ -22,7 +21,7 @@ Stateful = TypeVar("Stateful", Payment, Subscription)
 
 
 class Unset(Enum):
-    """No value: nothing is said about an expiry."""
+    """No value: nothing is stated about an expiry."""
 
     UNSET = "unset"
 
@@ -31,7 +30,7 @@ UNSET = Unset.UNSET
 
 
 class Wanted(NamedTuple):
-    """What a license should be, as far as the shop says. While that says no expiry, the terms give one; the
+    """What a license should be by the shop's reports. While these state no expiry, the terms give one; the
     end of a subscription ends the license, unless it expires before, and without the ``grace`` of its terms.
     One that goes on after its end, from ``resumed_at``, does not expire before that.
     """
@@ -138,7 +137,7 @@ def _state_of(payment: Payment) -> model.SaleState:
 
 def subscription_of(known: Known) -> Subscription | None:
     """The subscription, which was active when each of its payments was made first, and when the shop last
-    said a period whose payment it does not name.
+    stated a period whose payment it does not name.
     """
     found = known.subscription
     for one in known.payments.values():
@@ -165,7 +164,7 @@ def adopt(known: Known, ref: str, other: Known) -> Known:
 
 
 def begins_grace(before: Known, after: Known) -> bool:
-    """Whether a payment of the subscription has failed: shops tell of it several times."""
+    """Whether a payment of the subscription has failed: shops report it several times."""
     was, now = subscription_of(before), subscription_of(after)
     has_failed = now is not None and now.state is model.SaleState.GRACE
     return has_failed and (was is None or was.state is not model.SaleState.GRACE)
@@ -282,7 +281,7 @@ def wanted_gone(known: Known, gone_at: int, on_cancel: model.OnCancel) -> Wanted
 
 
 def _unrefunded_periods(known: Known, named: Collection[Payment]) -> list[Payment]:
-    """The periods, but for those whose payments were refunded: where these do not say which, the earliest
+    """The periods, but for those whose payments were refunded: where these do not name them, the earliest
     that ended later.
     """
     periods = {one.until: one for one in known.payments.values() if _is_period(one)}
@@ -294,8 +293,8 @@ def _unrefunded_periods(known: Known, named: Collection[Payment]) -> list[Paymen
 
 
 def _paid_until(paid: _Paid) -> datetime | Unset:
-    """Until when is paid, as the newest payment or period says. Where none does, until the next payment
-    after the last one that is good, which was refunded; or as a refunded one says.
+    """The end of the paid time by the newest payment or period. Where none has one, until the next payment
+    after the last one that is good, which was refunded; or the end of a refunded one.
     """
     reported = [
         (_reported_at(one), one.until) for one in (*paid.good, *paid.periods) if one.until is not None

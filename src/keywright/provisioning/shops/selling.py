@@ -36,8 +36,13 @@ from keywright.provisioning.shops.model import (
 from keywright.provisioning.shops.outcome_rules import Notes, Outcome
 from keywright.provisioning.shops.rules import Known
 from keywright.provisioning.shops.sale_mails import SaleMails
-from keywright.provisioning.shops.snapshot_rules import a_snapshot, is_contradicted
-from keywright.provisioning.shops.sold_model import Payment, SoldLicense, SoldLine
+from keywright.provisioning.shops.sold_model import (
+    Payment,
+    SoldLicense,
+    SoldLine,
+    a_snapshot,
+    is_contradicted,
+)
 
 #: The most licenses that one transaction makes, and changes: others wait for it.
 _AT_ONCE, _CHANGED_AT_ONCE = 100, 200
@@ -119,7 +124,7 @@ class Selling:
         return self._hold(change, known, held, begins_grace=rules.begins_grace(before, known))
 
     def look_again(self) -> Outcome | None:
-        """Look once more at an event that is done: None where what it said would come has come."""
+        """Look once more at an event that is done: None where what it announced has come."""
         change = self._resolve()
         if isinstance(change, Nothing):
             return None
@@ -251,7 +256,7 @@ class Selling:
         return fact._replace(reason=Reason.KEPT_BY_HAND) if self._is_kept else fact
 
     def _find_missing(self, change: SoldChange, known: Known, held: unit_rules.Held) -> Outcome | None:
-        """What a sale or a renewal says would come, and has not."""
+        """What a sale or a renewal announced, and has not come."""
         if isinstance(change, Sale) and change.needs_period:
             is_there = any(one.until is not None for one in known.payments.values())
             return None if is_there else Outcome(EventState.UNMATCHED, Reason.NO_PERIOD, change.subscription)
@@ -302,7 +307,7 @@ class Selling:
         return True
 
     def _with_event(self, unit: unit_rules.Unit, decided: unit_rules.Decided) -> SoldLicense:
-        """What was said of a license; one that is usable again is in the mail with keys."""
+        """Note a report about a license; one that is usable again is in the mail with keys."""
         is_restored = unit.sold.status == Status.DISABLED and decided.changes.get("status") == Status.ACTIVE
         return replace(decided.sold, event_id=self._command.event_id) if is_restored else decided.sold
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from keywright.core.errors import ShopRefused, ShopUnavailable
-from keywright.core.retry_after import parse_retry_after
+from keywright.core.parsing import parse_retry_after
 from keywright.provisioning.shops.model import Connection, ShopEvent, UnreadableOrder
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class ShopModule(Protocol):
     """The functions of a shop's module. All are pure but those that are given an API. ``TOPICS`` are the
     events that a connection needs, for subscriptions that change, too.
 
-    ``headers`` have lower-case names. What a body says may be anything: ``read`` raises ``UnreadableEvent``
+    ``headers`` have lower-case names. A body may contain anything: ``read`` raises ``UnreadableEvent``
     for what is not as documented, and nothing else.
     """
 
@@ -110,7 +110,7 @@ class HttpApi:
         try:
             return msgspec.json.decode(body)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            # A page that says that the site is being maintained, say.
+            # A page about maintenance of the site, for example.
             raise ShopUnavailable(f"no JSON for {path}") from None
 
     def _ask(self, path: str, parameters: Mapping[str, str | int] | None) -> tuple[int, bytes, str]:

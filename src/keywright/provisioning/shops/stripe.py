@@ -186,7 +186,7 @@ def _read_refund(found: dict[str, Any]) -> tuple[model.Change, str | None]:
 
 
 def _read_changed_refund(found: dict[str, Any]) -> tuple[model.Change, str | None]:
-    """What was refunded is paid again; a refund of which a part failed is none in full."""
+    """What was refunded is paid again; a refund that failed in part is none in full."""
     refund = reading.convert(found, stripe_objects.OfCharge)
     if refund.status not in ("failed", "canceled"):
         return model.Nothing("the refund has not failed"), None

@@ -1,4 +1,4 @@
-"""What Stripe's API and events consist of, as far as it is read here."""
+"""The parts of Stripe's API and events that are read here."""
 
 from typing import Any
 

@@ -83,7 +83,7 @@ class Plan(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """The changes of a license, the terms that a rule writes, and what the shop has now said of it.
+    """The changes of a license, the terms that a rule writes, and the shop's latest report of it.
     ``is_refused``: a change would undo what was done by hand; ``is_kept``: the license keeps a later expiry
     that was set by hand.
     """
@@ -265,14 +265,14 @@ def terms_for(policy: Policy, quantity: int, *, has_grace: bool) -> Terms:
 def decide(unit: Unit, license: License, aim: Aim, again: Again = Again.NO) -> Decided:
     """The changes that make the license what the shop wants.
 
-    What the shop has said before and says again changes nothing. A field that has another value than the
+    What the shop reports again changes nothing. A field that has another value than the
     shop gave it was changed by hand: a later expiry stays, everything else is refused unless a person asks
     ``again`` for it.
     """
     sold, want, is_forced = unit.sold, aim.wanted, again is Again.OVERWRITE
     if want.status not in (sold.status, license.status) and license.status != sold.status and not is_forced:
         return Decided({}, sold, is_refused=True)
-    # What a person has ended is not begun again by what was said before that.
+    # What a person has ended is not begun again by an earlier report.
     status = sold.status if unit.is_dead and want.status is Status.DISABLED else int(want.status)
     now_sold = replace(sold, status=status, is_over=aim.is_over)
     if want.status is Status.DISABLED:
@@ -358,7 +358,7 @@ def _decide_expiry(
     sold: SoldLicense, license: License, want: datetime | None, *, is_forced: bool
 ) -> datetime | rules.Unset | None:
     """The expiry that the license gets; ``UNSET`` where that would undo what was done by hand."""
-    # Where the shop has said none, the terms may have given one since.
+    # Where the shop has stated none, the terms may have given one since.
     is_by_hand = sold.expires_at is not None and license.expires_at != sold.expires_at
     if not is_by_hand or is_forced:
         return want

@@ -2,7 +2,7 @@
 
 Webhooks: https://developer.woocommerce.com/docs/apis/rest-api/v3/webhooks/ and the class ``WC_Webhook``.
 Orders: https://woocommerce.github.io/woocommerce-rest-api-docs/#order-properties. Subscriptions:
-https://woocommerce.github.io/subscriptions-rest-api-docs/. An order does not say that it began a
+https://woocommerce.github.io/subscriptions-rest-api-docs/. An order does not state that it began a
 subscription, but a subscription names its first order: so the order's number stands for the subscription
 here, too.
 
@@ -269,7 +269,7 @@ def _read_renewal(
     event: model.ShopEvent, order: _Order, subscription: str, connection: model.Connection, *, is_paid: bool
 ) -> model.ShopEvent:
     if not connection.has_api_key:
-        # The webhook for subscriptions says until when.
+        # The webhook for subscriptions states the end.
         return replace(event, change=model.Nothing("the API key of the shop is missing"))
     paid_at = order.date_paid_gmt or order.date_created_gmt or order.date_modified_gmt
     lines = tuple(map(_line_of, order.line_items))

@@ -73,7 +73,7 @@ class Events(Section):
 
     @page("/export")
     def export(self, request: PageRequest) -> Response:
-        """The events that match the filter, as CSV; what a filter says that cannot be read is left out."""
+        """The events that match the filter, as CSV; unreadable parts of a filter are left out."""
         filter_ = request.ask(lambda tx: read_filter(tx, request))
         return request.download(f"events-{request.now:%Y%m%d}.csv", to_file(request, filter_))
 

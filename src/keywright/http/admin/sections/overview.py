@@ -16,7 +16,7 @@ from keywright.http.pages.page import Section, page
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right
 from keywright.licensing.licenses.model import Status
-from keywright.maintenance import clock, set_up, watched
+from keywright.maintenance import clock, inspection, watched
 from keywright.provisioning.products import NameKind
 from keywright.provisioning.store import list_names, list_to_erase
 from keywright.search import projector, statistics
@@ -59,7 +59,7 @@ _MAX_PRODUCTS = 200
 
 
 class Step(NamedTuple):
-    """A step of getting started. ``state`` is what there is."""
+    """A step of getting started. ``state`` is what is set up."""
 
     is_done: bool
     path: str
@@ -169,7 +169,7 @@ def _list_steps(tx: ReadTransaction, request: PageRequest, settings: Settings) -
     """The first steps, for administrators, until all are done or they are put away."""
     if not settings.getting_started or not request.may(Right.ADMINISTER):
         return []
-    found, server = set_up.find_set_up(tx), settings.smtp_server
+    found, server = inspection.find_set_up(tx), settings.smtp_server
     product = "/products" if found.product_id is None else f"/products/{found.product_id}"
     daily, texts = settings.backup_daily_at, _STEPS
     states = [

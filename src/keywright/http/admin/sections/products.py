@@ -10,7 +10,7 @@ from keywright.core.errors import InvalidRelease, NoSuchAddress, NotFound, Relea
 from keywright.core.parsing import parse_integer
 from keywright.http.admin.crud import CrudSection
 from keywright.http.admin.noun_pages import read_product, read_release
-from keywright.http.admin.signing import list_signing_keys
+from keywright.http.admin.site import list_signing_keys
 from keywright.http.pages.error_messages import message_for
 from keywright.http.pages.formats import N_, _
 from keywright.http.pages.forms import Inputs, parse_positive, require_id

@@ -27,8 +27,7 @@ from keywright.http.pages.passwords import (
 )
 from keywright.http.pages.render import BASE, save_theme
 from keywright.http.pages.request import PageRequest
-from keywright.http.pages.rights import PUBLIC
-from keywright.http.pages.site import Site
+from keywright.http.pages.site import PUBLIC, Site
 from keywright.identity import oidc, second_factors, sessions, users
 from keywright.identity.model import (
     AcceptInvitation,

@@ -8,7 +8,7 @@ from keywright.core.errors import UnknownSigningKey
 from keywright.core.parsing import parse_last_day
 from keywright.http.admin.event_views import reader_zone
 from keywright.http.admin.name_suggestions import number_parser, suggest_names
-from keywright.http.admin.signing import list_signing_keys
+from keywright.http.admin.site import list_signing_keys
 from keywright.http.pages.formats import N_, _, ngettext
 from keywright.http.pages.forms import Inputs
 from keywright.http.pages.once import Redirect, change_once

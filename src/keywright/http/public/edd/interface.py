@@ -27,8 +27,7 @@ from keywright.http.public.edd.parameters import (
     read,
     read_item,
 )
-from keywright.http.server.listening import base_of_links
-from keywright.http.server.peers import source_of
+from keywright.http.server.sockets import base_of_links, source_of
 from keywright.licensing.activations.model import Device
 from keywright.licensing.activations.site_handlers import (
     ActivateSite,

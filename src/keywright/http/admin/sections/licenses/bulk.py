@@ -235,7 +235,7 @@ def _require_right(request: PageRequest, order: Order) -> None:
 
 
 def _preview_values(request: PageRequest, selection: Selection, operation: What) -> dict[str, Any]:
-    """What the change would do, as far as its amount is known."""
+    """What the change would do, where its amount is known."""
     amount, errors = _read_amount(request, operation)
     if errors and "amount" not in request.form:
         amount, errors = _USUAL_AMOUNTS.get(operation), {}

@@ -21,7 +21,7 @@ from keywright.http.pages.forms import Form, parse_positive
 from keywright.http.pages.request import PageRequest
 from keywright.identity.model import Right
 from keywright.jobs.orders import Change, What
-from keywright.licensing.activations.device_checks import check_device
+from keywright.licensing.activations.device_handlers import check_device
 from keywright.licensing.activations.model import PlaceChange
 from keywright.licensing.licenses import keys
 from keywright.licensing.licenses.model import OWN_FIELDS, License, LicenseFields, Status, parse_status
