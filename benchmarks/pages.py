@@ -31,11 +31,10 @@ from keywright.http.admin import event_views
 from keywright.http.admin.sections.find import KINDS, Asked
 from keywright.licensing.licenses.model import Status
 from keywright.search import feed, license_pages, query_parser
-from keywright.search.daily import list_days
 from keywright.search.filters import Order, Search
 from keywright.search.owned_store import MAX_COUNTED, count_expiries, count_licenses, list_devices
 from keywright.search.projector import REFUSED, VALIDATED
-from keywright.search.statistics import RecentFigures, overview
+from keywright.search.statistics import RecentFigures, list_days, overview
 from keywright.search.store import EventFilter
 from keywright.search.terms_store import address_term, label_term
 
