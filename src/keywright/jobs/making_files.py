@@ -26,7 +26,8 @@ from keywright.licensing.licenses.rules import END_OF_TIME
 from keywright.licensing.licenses.store import find_licenses_by_id
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.signing.commands import MakeLicenseFile
-from keywright.signing.handlers import make_license_file
+from keywright.signing.handlers import load_keys, make_license_file
+from keywright.signing.model import LoadedKeys
 
 
 class PreviewFiles(Query, frozen=True, kw_only=True):
@@ -93,9 +94,11 @@ def files_step(work: LicenseWork, step: FilesStep) -> Job:
         return job
     last_id, part = divmod(step.position, PARTS)
     parts, counts, refusals, looked_at = [], Counter[str](), list[str](), 0
+    ends_at = max((one.ends_at for one in step.files if one.ends_at is not None), default=step.context.now)
+    keys = load_keys(work, step, ends_at)
     for license_id, commands in groupby(step.files, lambda one: int(one.license)):
         index = part if license_id == last_id else 0
-        files, reason = _make(work, commands)
+        files, reason = _make(work, commands, keys)
         looked_at += not index
         if files:
             parts.append((license_id * PARTS + index, b"".join(_encode(one) + b"\n" for one in files)))
@@ -111,19 +114,21 @@ def files_step(work: LicenseWork, step: FilesStep) -> Job:
     return save_progress(work, step, job, amount=looked_at, position=step.next_position, refusals=refusals)
 
 
-def _make(work: LicenseWork, commands: Iterable[MakeLicenseFile]) -> tuple[list[StoredFile], str]:
+def _make(
+    work: LicenseWork, commands: Iterable[MakeLicenseFile], keys: LoadedKeys
+) -> tuple[list[StoredFile], str]:
     """The files of a license; and why there are none."""
     files, reason = list[StoredFile](), ""
     for command in commands:
         try:
-            files.append(_make_one(work, command))
+            files.append(_make_one(work, command, keys))
         except Refusal as refusal:
             reason = orders.reason_of(refusal)
     return files, reason
 
 
-def _make_one(work: LicenseWork, command: MakeLicenseFile) -> StoredFile:
-    made, license = make_license_file(work, command), work.get_license(command)
+def _make_one(work: LicenseWork, command: MakeLicenseFile, keys: LoadedKeys) -> StoredFile:
+    made, license = make_license_file(work, command, keys), work.get_license(command)
     device = made.activation
     return StoredFile(
         license_id=license.id,

@@ -142,7 +142,7 @@ def _is_between(time: datetime | None, span: tuple[datetime | None, datetime | N
 #: The sizes of steps: some milliseconds of work, because other calls wait that long (see decision 019).
 KEYS_PER_STEP = 25
 LICENSES_PER_STEP = 25
-FILES_PER_STEP = 25
+FILES_PER_STEP = 10
 ROWS_PER_STEP = 100
 #: A part of a table has up to 25 lines.
 PARTS_PER_STEP = 4

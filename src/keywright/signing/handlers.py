@@ -2,9 +2,11 @@
 
 import secrets
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from keywright.core.command import Command
 from keywright.core.errors import OfflineNotAllowed
@@ -13,19 +15,22 @@ from keywright.licensing.activations.device_handlers import activate_device, fin
 from keywright.licensing.licenses.rules import allows_files, terms_of
 from keywright.licensing.unit_of_work import LicenseWork
 from keywright.licensing.validation import Facts, next_check_at, validate
-from keywright.signing import keys, rules, store
+from keywright.signing import rules, store
 from keywright.signing.commands import ActivateForFile, MakeLicenseFile
 from keywright.signing.explanation import show_signed_license
 from keywright.signing.jws import Signer
-from keywright.signing.model import FileWithPlace, LicenseFile
+from keywright.signing.keys import make_first
+from keywright.signing.model import FileWithPlace, LicenseFile, LoadedKeys
 from keywright.signing.rules import SignedContent, write_license_file
 
 _encode = msgspec.json.Encoder().encode
 
 
-def make_license_file(work: LicenseWork, command: MakeLicenseFile) -> LicenseFile:
-    """Make a license file. Raises what ``get_license`` does, ``OfflineNotAllowed``, and the refusal that
-    belongs to what blocks the license.
+def make_license_file(
+    work: LicenseWork, command: MakeLicenseFile, keys: LoadedKeys | None = None
+) -> LicenseFile:
+    """Make a license file, with these keys where they are loaded. Raises what ``get_license`` does,
+    ``OfflineNotAllowed``, and the refusal that belongs to what blocks the license.
     """
     license, now = get_license(work, command), command.context.now
     activation = find_activation(work, license, command)
@@ -56,7 +61,7 @@ def make_license_file(work: LicenseWork, command: MakeLicenseFile) -> LicenseFil
         ends_at=command.ends_at,
         is_file=True,
     )
-    token = _sign(work, command, content)
+    token = _sign(work, command, content, keys or make_first(work, command))
     ends_at = rules.ends_at(content)
     if activation is not None and activation.deactivated_at is None:
         activation = devices.keep_offline(activation, terms, ends_at, now)
@@ -85,8 +90,16 @@ def activate_for_file(work: LicenseWork, command: ActivateForFile) -> FileWithPl
     return FileWithPlace(make_license_file(work, making), place)
 
 
-def _sign(work: LicenseWork, command: MakeLicenseFile, content: SignedContent) -> bytes:
-    loaded, ends_at = keys.make_first(work, command), rules.ends_at(content)
+def load_keys(work: LicenseWork, command: Command, until: datetime) -> LoadedKeys:
+    """The keys, for several files that end at this moment at the latest."""
+    loaded = make_first(work, command)
+    store.extend_key(work.tx, loaded.newest.id, rules.extended(until))
+    newest = replace(loaded.newest, signed_until=max(loaded.newest.signed_until, until))
+    return replace(loaded, keys=(newest, *loaded.keys[1:]))
+
+
+def _sign(work: LicenseWork, command: MakeLicenseFile, content: SignedContent, loaded: LoadedKeys) -> bytes:
+    ends_at = rules.ends_at(content)
     if ends_at > loaded.newest.signed_until:
         store.extend_key(work.tx, loaded.newest.id, rules.extended(ends_at))
     claims = rules.build_claims(content, rules.issuer_of(loaded.oldest.kid), secrets.token_urlsafe(16))
