@@ -78,7 +78,7 @@ async def list_activations(call: Call, query: ActivationQuery) -> Answer:
     The newest first; also those whose place was given up, as long as they are kept.
     """
     asked = ListActivations(
-        **_about(call),
+        **call.named("license_id"),
         limit=query.limit,
         after=lists.read_cursor(call, tuple[lists.Number, lists.Number]),
         is_descending=query.sort == "-created_at",
@@ -101,7 +101,7 @@ async def get_activation(call: Call) -> Answer:
     def write(managed: ManagedActivation) -> Answer:
         return ok(show(managed), etag=_etag_of(managed.activation))
 
-    return await call.ask(GetActivation(**_about(call), activation_id=call.path["activation_id"]), write)
+    return await call.ask(GetActivation(**call.named("license_id", "activation_id")), write)
 
 
 async def release_activation(call: Call) -> Answer:
@@ -110,9 +110,7 @@ async def release_activation(call: Call) -> Answer:
     The record stays. A place that was given up before stays so.
     """
     command = ReleaseActivation(
-        context=call.context,
-        license=call.path["license_id"],
-        only_product_id=call.only_product_id,
+        **call.about_license(),
         activation_id=call.path["activation_id"],
         activation_precondition=call.precondition(_etag_of),
     )
@@ -129,10 +127,6 @@ async def release_activations(call: Call) -> Answer:
 
 def _etag_of(activation: StoredActivation) -> bytes:
     return etag_of(show(ManagedActivation(replace(activation, offline_until=None))))
-
-
-def _about(call: Call) -> dict[str, Any]:
-    return {"license_id": call.path["license_id"], "only_product_id": call.only_product_id}
 
 
 def _position_of(managed: ManagedActivation) -> tuple[int, int]:

@@ -98,6 +98,12 @@ class Call(AnyCall):
         self.is_unchanged = answer.is_unchanged
         return answer
 
+    def named(self, *names: str) -> dict[str, Any]:
+        """The members of the path with these names, and the product that alone the caller may see: fields of
+        queries, and with the ``context``, of commands.
+        """
+        return {name: self.path[name] for name in names} | {"only_product_id": self.only_product_id}
+
     def about_license(self) -> dict[str, Any]:
         """The fields of every command about the license that the path names."""
         return {

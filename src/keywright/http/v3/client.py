@@ -12,7 +12,7 @@ from keywright.http.v3 import client_schemas as schemas
 from keywright.http.v3.answers import encode
 from keywright.http.v3.call import Call
 from keywright.http.v3.route import JSON_TYPE, JWT_TYPE, Route
-from keywright.http.v3.signed import change, content_of_granted, sign
+from keywright.http.v3.signed import about_program, change, content_of_granted, sign
 from keywright.identity.model import Permissions
 from keywright.licensing.activations import devices
 from keywright.licensing.activations import model as activation_model
@@ -160,17 +160,10 @@ async def activate(call: Call, body: schemas.Activate) -> Answer:
     for updates and download them. An earlier token stays valid for seven days.
     """
     caller = call.caller
+    named = (body.fingerprint, body.name, body.platform, body.app_version, body.metadata)
+    device = activation_model.Device(*named)
     command = activation_model.ActivateDevice(
-        context=call.context,
-        license=body.license_key,
-        only_product_id=call.only_product_id,
-        device=activation_model.Device(
-            body.fingerprint, body.name, body.platform, body.app_version, body.metadata
-        ),
-        token=body.token,
-        product=body.product,
-        built_at=body.built_at,
-        is_signed=call.is_signed,
+        **about_program(call, body) | {"device": device},
         replaces=body.replaces,
         remove=body.remove,
         wants_update_token=body.update_token,
@@ -210,14 +203,7 @@ async def deactivate(call: Call, body: schemas.Deactivate) -> Answer:
     Gives up the place of the device with this `fingerprint` or `token`, whatever the state of the license. A
     place that was given up before is no error: `was_active` is false then.
     """
-    command = activation_model.DeactivateDevice(
-        context=call.context,
-        license=body.license_key,
-        only_product_id=call.only_product_id,
-        device=activation_model.Device(body.fingerprint),
-        token=body.token,
-        product=body.product,
-    )
+    command = activation_model.DeactivateDevice(**about_program(call, body))
     require_device(command)
     now, nonce = call.now, body.nonce
 

@@ -72,7 +72,7 @@ async def get_job(call: Call) -> Answer:
 
     Ask again every few seconds until `result` is there.
     """
-    query = GetJob(job_id=call.path["job_id"], only_product_id=call.only_product_id)
+    query = GetJob(**call.named("job_id"))
     return await call.ask(query, lambda job: ok(show(job)))
 
 

@@ -11,11 +11,10 @@ from keywright.http.middleware.routing import Right
 from keywright.http.v3 import client_schemas, lists
 from keywright.http.v3.answers import encode, no_content
 from keywright.http.v3.call import Call
-from keywright.http.v3.client_schemas import ProgramCall
 from keywright.http.v3.route import JSON_TYPE, JWT_TYPE, Route
 from keywright.http.v3.schemas import Page
-from keywright.http.v3.signed import change, content_of_granted
-from keywright.licensing.activations.model import Device, LicenseView
+from keywright.http.v3.signed import about_program, change, content_of_granted
+from keywright.licensing.activations.model import LicenseView
 from keywright.licensing.leases import model as lease_model
 from keywright.licensing.leases import rules
 from keywright.signing.explanation import ClientLicense, show_license
@@ -42,7 +41,7 @@ async def take_lease(call: Call, body: client_schemas.TakeLease) -> Answer:
 
     When all are held, `retry_after_seconds` is the longest time until the next one ends.
     """
-    command = lease_model.TakeLease(**_named(call, body), holder=body.holder, seconds=body.seconds)
+    command = lease_model.TakeLease(**about_program(call, body), holder=body.holder, seconds=body.seconds)
 
     def write(granted: lease_model.GrantedLease) -> Answer:
         shown = client_schemas.TakenLease(_show(granted), _show_license(call, granted), body.nonce)
@@ -57,7 +56,9 @@ async def renew_lease(call: Call, body: client_schemas.RenewLease) -> Answer:
     The lease is held for `seconds` more, from now on. A lease that has ended is taken again if one is free:
     `was_lost` is true then, for another holder may have had it meanwhile.
     """
-    command = lease_model.RenewLease(**_named(call, body), lease_id=body.lease_id, seconds=body.seconds)
+    command = lease_model.RenewLease(
+        **about_program(call, body), lease_id=body.lease_id, seconds=body.seconds
+    )
 
     def write(granted: lease_model.GrantedLease) -> Answer:
         license, was_lost = _show_license(call, granted), granted.leased.was_lost
@@ -72,7 +73,7 @@ async def release_lease(call: Call, body: client_schemas.ReleaseLease) -> Answer
     It is free at once, whatever the state of the license. A lease that was released before, or that has
     ended, is no error: `was_held` is false then.
     """
-    command = lease_model.ReleaseLease(**_named(call, body), lease_id=body.lease_id)
+    command = lease_model.ReleaseLease(**about_program(call, body), lease_id=body.lease_id)
 
     def write(released: lease_model.ReleasedLease) -> Answer:
         license = _show_counted(call, released.view, released.count)
@@ -89,10 +90,9 @@ async def list_leases(call: Call, query: ListQuery) -> Answer:
     The newest first, with the last of those that ended without being released, also by the vendor.
     """
     asked = lease_model.ListLeases(
-        license_id=call.path["license_id"],
+        **call.named("license_id"),
         before=lists.read_cursor(call, tuple[lists.Number, client_schemas.LeaseId]),
         limit=query.limit + 1,
-        only_product_id=call.only_product_id,
         is_counted=query.count,
     )
 
@@ -113,27 +113,8 @@ async def end_lease(call: Call) -> Answer:
     It is free at once. Its program gets `lease_lost` when it validates, and a renewal takes the lease
     again if one is free. A lease that has ended before stays so.
     """
-    command = lease_model.EndLease(
-        context=call.context,
-        license=call.path["license_id"],
-        only_product_id=call.only_product_id,
-        lease_id=call.path["lease_id"],
-    )
+    command = lease_model.EndLease(**call.about_license(), lease_id=call.path["lease_id"])
     return await call.change(command, no_content)
-
-
-def _named(call: Call, body: ProgramCall) -> dict[str, Any]:
-    """The fields of every command of a program."""
-    return {
-        "context": call.context,
-        "license": body.license_key,
-        "only_product_id": call.only_product_id,
-        "device": Device(body.fingerprint),
-        "token": body.token,
-        "product": body.product,
-        "built_at": body.built_at,
-        "is_signed": call.is_signed,
-    }
 
 
 def _show(granted: lease_model.GrantedLease) -> client_schemas.ClientLease:

@@ -140,7 +140,7 @@ async def get_license(call: Call) -> Answer:
 
     The `ETag` changes with what vendors change: activations, leases and usage leave it as it is.
     """
-    query = GetLicense(license_id=call.path["license_id"], now=call.now, only_product_id=call.only_product_id)
+    query = GetLicense(**call.named("license_id"), now=call.now)
     return await call.ask(query, _writer(call))
 
 

@@ -39,7 +39,7 @@ async def preview_notice(call: Call) -> Answer:
     Who has an affected device now: one that holds its place and last named an affected version, whatever the
     state of its license. Slow where a product has very many devices.
     """
-    query = PreviewNotice(notice_id=call.path["notice_id"], only_product_id=call.only_product_id)
+    query = PreviewNotice(**call.named("notice_id"))
     return await call.ask(query, ok)
 
 
@@ -50,9 +50,7 @@ async def notify_customers(call: Call) -> Answer:
     never twice about one notice. Asked again later, those get a mail who have such a device since then, or an
     address.
     """
-    command = NotifyCustomers(
-        context=call.context, notice_id=call.path["notice_id"], only_product_id=call.only_product_id
-    )
+    command = NotifyCustomers(context=call.context, **call.named("notice_id"))
 
     def write(job: model.Job) -> Answer:
         return accepted(jobs.show(job), f"{call.root}/jobs/{job.id}")
@@ -72,12 +70,7 @@ async def list_notice_recipients(call: Call, query: RecipientQuery) -> Answer:
 
 
 async def _set_state(call: Call, state: NoticeState) -> Answer:
-    command = SetNoticeState(
-        context=call.context,
-        notice_id=call.path["notice_id"],
-        state=state,
-        only_product_id=call.only_product_id,
-    )
+    command = SetNoticeState(context=call.context, **call.named("notice_id"), state=state)
     return await call.change(command, lambda one: ok(one, etag=etag_of(one)))
 
 

@@ -108,7 +108,7 @@ async def get_policy(call: Call) -> Answer:
 
     One policy, with all its terms.
     """
-    query = policy_model.GetPolicy(policy_id=call.path["policy_id"], only_product_id=call.only_product_id)
+    query = policy_model.GetPolicy(**call.named("policy_id"))
     return await call.ask(query, _write)
 
 
@@ -122,11 +122,10 @@ async def update_policy(call: Call, body: policy_model.PolicyFields) -> Answer:
     key = changes.pop("key", None)
     command = policy_model.UpdatePolicy(
         context=call.context,
-        policy_id=call.path["policy_id"],
+        **call.named("policy_id"),
         terms=changes.pop("terms", {}),
         is_archived=changes.pop("is_archived", None),
         changes=changes | ({} if key is None else _parts_of_key(list_changes(key))),
-        only_product_id=call.only_product_id,
         key_path=_KEY_PATH,
         precondition=call.precondition(_etag),
     )
@@ -139,11 +138,7 @@ async def delete_policy(call: Call) -> Answer:
     Only a policy that no license names; others can be archived.
     """
     command = policy_model.DeletePolicy(
-        context=call.context,
-        policy_id=call.path["policy_id"],
-        is_unused=True,
-        only_product_id=call.only_product_id,
-        precondition=call.precondition(_etag),
+        context=call.context, **call.named("policy_id"), is_unused=True, precondition=call.precondition(_etag)
     )
     return await call.change(command, no_content)
 
@@ -158,10 +153,9 @@ async def apply_policy(call: Call, body: ApplyBody) -> Answer:
     stay, but with `overwrite`. Devices and leases that are over a lowered limit keep their places.
     """
     fields: dict[str, Any] = {
-        "policy_id": call.path["policy_id"],
+        **call.named("policy_id"),
         "names": tuple(dict.fromkeys(body.terms)),
         "overwrite": body.overwrite,
-        "only_product_id": call.only_product_id,
     }
     if body.dry_run:
         return await call.ask(policy_model.PreviewTerms(**fields), lambda found: ok(_show_preview(found)))

@@ -67,12 +67,7 @@ async def list_product_versions(call: Call, query: VersionsQuery) -> Answer:
     Active devices, those seen within 30 days, by the `app_version` and `platform` that programs send. They
     are counted once a day; a device that only sends its fingerprint has no version.
     """
-    asked = ListVersions(
-        product_id=call.path["product_id"],
-        now=call.now,
-        days=query.days,
-        only_product_id=call.only_product_id,
-    )
+    asked = ListVersions(**call.named("product_id"), now=call.now, days=query.days)
     return await call.ask(asked, lambda found: ok(show_versions(found)))
 
 

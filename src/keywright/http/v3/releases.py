@@ -3,7 +3,7 @@
 import asyncio
 from datetime import date, timedelta
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta, Struct, defstruct
 from msgspec.structs import asdict, fields
@@ -61,10 +61,6 @@ def _write_release(one: Release) -> Answer:
     return ok(one, etag=etag_of(one))
 
 
-def _about(call: Call, name: str) -> dict[str, Any]:
-    return {name: call.path[name], "only_product_id": call.only_product_id}
-
-
 async def publish_release(call: Call, body: Publish) -> Answer:
     """Publish a release.
 
@@ -76,7 +72,7 @@ async def publish_release(call: Call, body: Publish) -> Answer:
     found = await _check(call)
     command = commands.PublishRelease(
         context=call.context,
-        **_about(call, "release_id"),
+        **call.named("release_id"),
         checked=found,
         released_at=body.released_at,
         allow_older=body.allow_older,
@@ -85,7 +81,7 @@ async def publish_release(call: Call, body: Publish) -> Answer:
 
 
 async def _check(call: Call) -> list[ReleaseFile]:
-    found: ReleaseWithFiles = await call.desk.query(commands.ListFiles(**_about(call, "release_id")), call)
+    found: ReleaseWithFiles = await call.desk.query(commands.ListFiles(**call.named("release_id")), call)
     if found.release.rank is not None:
         return []
     return await asyncio.to_thread(check_files, call.settings.files_folder, found)
@@ -97,7 +93,7 @@ async def yank_release(call: Call) -> Answer:
     It is offered no more, and its downloads end. Programs that have it stay as they are: only a higher
     version heals them.
     """
-    command = commands.YankRelease(context=call.context, **_about(call, "release_id"))
+    command = commands.YankRelease(context=call.context, **call.named("release_id"))
     return await call.change(command, _write_release)
 
 
@@ -107,7 +103,7 @@ async def add_release_file(call: Call, body: NewFile) -> Answer:
     Only to a draft. Its bytes are then sent to `PUT /files/{file_id}/content`; with a `url`, they stay at
     your own place, which is never asked from here, and downloads are sent there.
     """
-    command = commands.AddFile(context=call.context, **_about(call, "release_id"), fields=body)
+    command = commands.AddFile(context=call.context, **call.named("release_id"), fields=body)
 
     def write(file: ReleaseFile) -> Answer:
         shown = show_file(file)
@@ -125,7 +121,7 @@ async def list_release_files(call: Call) -> Answer:
     def write(found: ReleaseWithFiles) -> Answer:
         return ok(Page(list(map(show_file, found.files)), None))
 
-    return await call.ask(commands.ListFiles(**_about(call, "release_id")), write)
+    return await call.ask(commands.ListFiles(**call.named("release_id")), write)
 
 
 async def get_release_file(call: Call) -> Answer:
@@ -133,7 +129,7 @@ async def get_release_file(call: Call) -> Answer:
 
     One file of a release, without its bytes.
     """
-    return await call.ask(commands.GetFile(**_about(call, "file_id")), lambda found: _write_file(found[1]))
+    return await call.ask(commands.GetFile(**call.named("file_id")), lambda found: _write_file(found[1]))
 
 
 async def delete_release_file(call: Call) -> Answer:
@@ -141,7 +137,7 @@ async def delete_release_file(call: Call) -> Answer:
 
     Only of a draft.
     """
-    return await call.change(commands.DeleteFile(context=call.context, **_about(call, "file_id")), no_content)
+    return await call.change(commands.DeleteFile(context=call.context, **call.named("file_id")), no_content)
 
 
 async def upload_release_file(call: Call) -> Answer:
@@ -151,11 +147,11 @@ async def upload_release_file(call: Call) -> Answer:
     bytes under the same file are refused, and the same bytes again change nothing. Of an upload that did not
     come whole, nothing is left.
     """
-    found = await call.desk.query(commands.GetFile(**_about(call, "file_id")), call)
+    found = await call.desk.query(commands.GetFile(**call.named("file_id")), call)
     file: ReleaseFile = found[1]
     require_uploadable(file)
     digests = await _receive(call)
-    command = commands.StoreContent(context=call.context, **_about(call, "file_id"), digests=digests)
+    command = commands.StoreContent(context=call.context, **call.named("file_id"), digests=digests)
     return await call.change(command, _write_file)
 
 
@@ -171,7 +167,7 @@ async def _receive(call: Call) -> Digests:
         upload = await asyncio.to_thread(opened.__enter__)
         try:
             await _write_pieces(call, upload)
-            found = await call.desk.query(commands.GetFile(**_about(call, "file_id")), call)
+            found = await call.desk.query(commands.GetFile(**call.named("file_id")), call)
             return await asyncio.to_thread(upload.finish, found[1])
         finally:
             await asyncio.to_thread(opened.__exit__, None, None, None)
@@ -211,7 +207,7 @@ async def download_release_file(call: Call) -> Answer:
         folder, accel = settings.files_folder, settings.files_accel_path
         return answer_file(folder, accel, file, call.headers.get(b"if-range"), has_credentials=True)
 
-    return await call.ask(commands.GetFile(**_about(call, "file_id")), write)
+    return await call.ask(commands.GetFile(**call.named("file_id")), write)
 
 
 class UsesQuery(Query):
@@ -234,7 +230,7 @@ async def list_release_uses(call: Call, query: UsesQuery) -> Answer:
 
     The oldest day first; a day without any is left out. It is counted within a minute or so.
     """
-    asked = commands.ListUses(**_about(call, "release_id"), now=call.now, days=query.days)
+    asked = commands.ListUses(**call.named("release_id"), now=call.now, days=query.days)
     epoch = date(1970, 1, 1)
 
     def write(found: list[model.UsesOfDay]) -> Answer:

@@ -12,8 +12,9 @@ from keywright.core.command import Command
 from keywright.http.answer import Answer
 from keywright.http.v3.answers import encode
 from keywright.http.v3.call import Call
+from keywright.http.v3.client_schemas import ProgramCall
 from keywright.http.v3.route import JWT_TYPE, Route
-from keywright.licensing.activations.model import Activation, LicenseView
+from keywright.licensing.activations.model import Activation, Device, LicenseView
 from keywright.licensing.leases.model import Lease
 from keywright.licensing.licenses.rules import CHECK_SECONDS, terms_of
 from keywright.licensing.validation import Facts, next_check_at, validate
@@ -23,6 +24,20 @@ from keywright.signing.rules import SignedContent, build_claims
 
 _JWT = (b"content-type", JWT_TYPE.encode())
 _ID_BYTES = 16
+
+
+def about_program(call: Call, body: ProgramCall) -> dict[str, Any]:
+    """The fields of every command of a program."""
+    return {
+        "context": call.context,
+        "license": body.license_key,
+        "only_product_id": call.only_product_id,
+        "device": Device(body.fingerprint),
+        "token": body.token,
+        "product": body.product,
+        "built_at": body.built_at,
+        "is_signed": call.is_signed,
+    }
 
 
 async def sign(call: Call, answer: Answer, content: SignedContent, ends_at: datetime | None) -> Answer:

@@ -12,7 +12,7 @@ from keywright.http.v3.answers import ok
 from keywright.http.v3.call import Call
 from keywright.http.v3.client import require_device
 from keywright.http.v3.route import TEXT_TYPE, Route
-from keywright.licensing.activations.model import Device
+from keywright.http.v3.signed import about_program
 from keywright.signing.commands import MakeLicenseFile
 from keywright.signing.model import LicenseFile
 
@@ -33,13 +33,7 @@ async def make_license_file(call: Call, body: schemas.MakeFile) -> Answer:
     It is valid for `days`, at most for `offline_days` of the terms, and no longer than the license.
     """
     command = MakeLicenseFile(
-        context=call.context,
-        license=body.license_key,
-        only_product_id=call.only_product_id,
-        device=Device(body.fingerprint),
-        token=body.token,
-        product=body.product,
-        built_at=body.built_at,
+        **about_program(call, body),
         alg=call.signatures.alg,
         days=body.days,
         nonce=body.nonce,

@@ -121,7 +121,7 @@ async def list_transfers(call: Call) -> Answer:
 
     The latest 100, the newest first. Offers that were not accepted are forgotten a day after they are over.
     """
-    query = model.ListTransfers(license_id=call.path["license_id"], only_product_id=call.only_product_id)
+    query = model.ListTransfers(**call.named("license_id"))
 
     def write(found: tuple[int | None, list[model.Transfer]]) -> Answer:
         owner_id, transfers = found

@@ -202,12 +202,11 @@ async def explain_release(call: Call, query: ExplainQuery) -> Answer:
     the first no gives the `code`. Members of the query say what the program would say of itself.
     """
     asked = ExplainRelease(
-        release_id=call.path["release_id"],
+        **call.named("release_id"),
         now=call.now,
         license_id=query.license_id,
         activation_id=query.activation_id,
         asked=_asked(query),
-        only_product_id=call.only_product_id,
     )
     return await call.ask(asked, lambda rules: ok(_explain(rules)))
 
@@ -260,9 +259,7 @@ async def list_update_tokens(call: Call) -> Answer:
 
     The oldest first, without their secrets.
     """
-    query = tokens.ListUpdateTokens(
-        license_id=call.path["license_id"], now=call.now, only_product_id=call.only_product_id
-    )
+    query = tokens.ListUpdateTokens(**call.named("license_id"), now=call.now)
     return await call.ask(query, lambda found: ok(Page(list(map(_show_token, found)), None)))
 
 

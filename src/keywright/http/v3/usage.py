@@ -14,8 +14,7 @@ from keywright.http.v3.answers import ok
 from keywright.http.v3.call import Call
 from keywright.http.v3.route import JSON_TYPE, JWT_TYPE, Route
 from keywright.http.v3.schemas import Page
-from keywright.http.v3.signed import sign_statement
-from keywright.licensing.activations.model import Device
+from keywright.http.v3.signed import about_program, sign_statement
 from keywright.licensing.usage.model import ListPeriods, MeterUsage, PeriodFilter, RecordedUsage, RecordUsage
 from keywright.licensing.usage.rules import resets_at
 
@@ -27,17 +26,7 @@ async def record_usage(call: Call, body: client_schemas.RecordUsage) -> Answer:
     does not fit as a whole, nothing is counted. Send an `Idempotency-Key`, so that a repeated call is counted
     once. Periods are those of the calendar in UTC, or begin with the license.
     """
-    command = RecordUsage(
-        context=call.context,
-        license=body.license_key,
-        only_product_id=call.only_product_id,
-        device=Device(body.fingerprint),
-        token=body.token,
-        product=body.product,
-        built_at=body.built_at,
-        meter=body.meter,
-        amount=body.amount,
-    )
+    command = RecordUsage(**about_program(call, body), meter=body.meter, amount=body.amount)
 
     def write(recorded: RecordedUsage) -> Answer:
         usage = recorded.usage
