@@ -147,7 +147,7 @@ class Records(Generic[Model]):
         self._decoders = {
             name: msgspec.json.Decoder(kind).decode
             for name, kind in kinds.items()
-            if get_origin(kind) in (list, dict, tuple) or is_struct(kind)
+            if get_origin(kind) in (list, dict, tuple, Mapping) or is_struct(kind)
         }
         #: Those that are stored in another type than the struct has.
         self._converters = {

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import (
-    Row,
     Select,
     Table,
     and_,
@@ -37,7 +36,8 @@ from keywright.jobs import orders
 from keywright.jobs.model import GetJob, Job, JobState
 from keywright.licensing.undo.rules import PastChange
 
-_JOB = [jobs.c[name] for name in Job.__struct_fields__]
+_JOBS = rows.Records(jobs, Job)
+find_job, lock_job = _JOBS.find, _JOBS.lock
 _IS_UNFINISHED = jobs.c.finished_at.is_(None)
 _IS_ORDERED = jobs.c.state != JobState.DRAFT.value
 #: Chunks with a larger number are lines of an import that failed; the others are parts of its table.
@@ -56,12 +56,6 @@ _decode_changes = msgspec.json.Decoder(tuple[PastChange, ...]).decode
 _MAX_OLDEST = 250
 
 
-def _job_of(row: Row[Any]) -> Job:
-    values = rows.with_datetimes(row)
-    parameters = msgspec.json.decode(values["parameters"])
-    return Job(**values | {"state": JobState(values["state"]), "parameters": parameters})
-
-
 #: The jobs that have not ended, the one that has been left alone for longest first. A time in the future was
 #: written by a clock that was ahead. Each step moves the position.
 JOBS = Kind(
@@ -69,8 +63,8 @@ JOBS = Kind(
     jobs.c.claimed_until,
     jobs.c.claimed_by,
     order=(case((jobs.c.claimed_until > NOW, 0), else_=func.coalesce(jobs.c.claimed_until, 0)),),
-    columns=_JOB,
-    convert=_job_of,
+    columns=_JOBS.columns,
+    convert=_JOBS.of_row,
     changes=lambda now: {
         "state": JobState.RUNNING.value,
         "started_at": func.coalesce(jobs.c.started_at, to_seconds(now)),
@@ -103,28 +97,18 @@ def discard_drafts(tx: WriteTransaction, user_id: int) -> None:
     tx.connection.execute(update(jobs).where(drafts).values(finished_at=0))
 
 
-def find_job(tx: ReadTransaction, job_id: int) -> Job | None:
-    """The job with this id."""
-    return tx.first(select(*_JOB).where(jobs.c.id == job_id), _job_of)
-
-
-def lock_job(tx: WriteTransaction, job_id: int) -> Job | None:
-    """The job with this id, locked until the end of the transaction."""
-    return tx.first(select(*_JOB).where(jobs.c.id == job_id).with_for_update(), _job_of)
-
-
 def list_jobs(tx: ReadTransaction, *, before_id: int | None, limit: int) -> list[Job]:
     """The latest jobs before this id, latest first."""
-    query = select(*_JOB).where(_IS_ORDERED).order_by(jobs.c.id.desc()).limit(limit)
+    query = _JOBS.all.where(_IS_ORDERED).order_by(jobs.c.id.desc()).limit(limit)
     if before_id is not None:
         query = query.where(jobs.c.id < before_id)
-    return [_job_of(row) for row in tx.connection.execute(query)]
+    return [_JOBS.of_row(row) for row in tx.connection.execute(query)]
 
 
 def list_next_jobs(tx: ReadTransaction, *, after_id: int, limit: int) -> list[Job]:
     """The earliest jobs after this id, latest first."""
-    query = select(*_JOB).where(_IS_ORDERED, jobs.c.id > after_id).order_by(jobs.c.id).limit(limit)
-    return [_job_of(row) for row in tx.connection.execute(query)][::-1]
+    query = _JOBS.all.where(_IS_ORDERED, jobs.c.id > after_id).order_by(jobs.c.id).limit(limit)
+    return [_JOBS.of_row(row) for row in tx.connection.execute(query)][::-1]
 
 
 def count_unfinished_jobs(tx: ReadTransaction) -> int:

@@ -4,38 +4,24 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-import msgspec
 from sqlalchemy import Row, case, delete, func, insert, select, update
 
 from keywright.db.bulk import Lookup
-from keywright.db.rows import is_due, to_columns, to_optional_seconds, to_seconds, with_datetimes
+from keywright.db.rows import Records, is_due, to_columns, to_optional_seconds, to_seconds, with_datetimes
 from keywright.db.schema import customers, mail_outbox, mail_templates, users
 from keywright.db.transaction import ReadTransaction, WriteTransaction
 from keywright.delivery.mail.model import EVERY_PRODUCT, OwnTemplate
 from keywright.delivery.mail.rules import MAX_PAUSE, mask_address
 from keywright.engine.queue import Kind
-from keywright.events.model import MailState, MailTemplate, OutboxMail, Subject
+from keywright.events.model import MailState, MailTemplate, OutboxMail
 from keywright.licensing.updates import notices_store
 from keywright.licensing.updates.notices import RecipientState
 
 _COLUMNS = mail_outbox.c
-_MAIL = select(*(_COLUMNS[name] for name in OutboxMail.__struct_fields__))
+_OUTBOX = Records(mail_outbox, OutboxMail)
+find_mail, lock_mail = _OUTBOX.find, _OUTBOX.lock
 _CUSTOMER_ADDRESSES = Lookup(select(customers.c.id, customers.c.email), customers.c.id)
 _USER_ADDRESSES = Lookup(select(users.c.id, users.c.email), users.c.id)
-_decode_subject = msgspec.json.Decoder(Subject).decode
-
-
-def mail_of(row: Row[Any]) -> OutboxMail:
-    """The mail of a row."""
-    values = with_datetimes(row)
-    return OutboxMail(
-        **values
-        | {
-            "template": MailTemplate(values["template"]),
-            "state": MailState(values["state"]),
-            "subject": _decode_subject(values["subject"]),
-        }
-    )
 
 
 #: The mails that are due, also those that a server process is sending. One whose sender has vanished may have
@@ -45,26 +31,16 @@ MAILS = Kind(
     _COLUMNS.claimed_until,
     _COLUMNS.claimed_by,
     order=(_COLUMNS.next_attempt_at,),
-    columns=_MAIL.selected_columns.values(),
-    convert=mail_of,
+    columns=_OUTBOX.columns,
+    convert=_OUTBOX.of_row,
     changes=lambda _: {"unanswered": _COLUMNS.unanswered + case((_COLUMNS.claimed_by.is_(None), 0), else_=1)},
 )
 
 
-def find_mail(tx: ReadTransaction, mail_id: int) -> OutboxMail | None:
-    """The mail with this ID."""
-    return tx.first(_MAIL.where(_COLUMNS.id == mail_id), mail_of)
-
-
-def lock_mail(tx: WriteTransaction, mail_id: int) -> OutboxMail | None:
-    """The mail with this ID, locked until the end of the transaction."""
-    return tx.first(_MAIL.where(_COLUMNS.id == mail_id).with_for_update(), mail_of)
-
-
 def lock_held(tx: WriteTransaction, limit: int) -> list[OutboxMail]:
     """The first mails that a restored backup contained."""
-    query = _MAIL.where(_COLUMNS.state == MailState.HELD.value).order_by(_COLUMNS.id).limit(limit)
-    return [mail_of(row) for row in tx.connection.execute(query.with_for_update())]
+    query = _OUTBOX.all.where(_COLUMNS.state == MailState.HELD.value).order_by(_COLUMNS.id).limit(limit)
+    return [_OUTBOX.of_row(row) for row in tx.connection.execute(query.with_for_update())]
 
 
 def save_mail(tx: WriteTransaction, mail: OutboxMail) -> None:
@@ -87,20 +63,20 @@ def list_mails(
     limit: int,
 ) -> list[OutboxMail]:
     """The latest mails before this ID, latest first; of a customer."""
-    query = _MAIL.order_by(_COLUMNS.id.desc()).limit(limit)
+    query = _OUTBOX.all.order_by(_COLUMNS.id.desc()).limit(limit)
     if customer_id is not None:
         query = query.where(_COLUMNS.customer_id == customer_id)
     if state is not None:
         query = query.where(_COLUMNS.state == state.value)
     if before_id is not None:
         query = query.where(_COLUMNS.id < before_id)
-    return [mail_of(row) for row in tx.connection.execute(query)]
+    return [_OUTBOX.of_row(row) for row in tx.connection.execute(query)]
 
 
 def list_of_customer(tx: ReadTransaction, customer_id: int, *, limit: int) -> list[OutboxMail]:
     """The latest mails to a customer."""
-    query = _MAIL.where(_COLUMNS.customer_id == customer_id).order_by(_COLUMNS.id.desc()).limit(limit)
-    return [mail_of(row) for row in tx.connection.execute(query)]
+    query = _OUTBOX.all.where(_COLUMNS.customer_id == customer_id).order_by(_COLUMNS.id.desc()).limit(limit)
+    return [_OUTBOX.of_row(row) for row in tx.connection.execute(query)]
 
 
 def find_masked_addresses(tx: ReadTransaction, mails: Sequence[OutboxMail]) -> dict[int, str]:
