@@ -1,7 +1,6 @@
 """Notices to those who run certain versions of a product: who has them, and who was notified."""
 
-import codecs
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.responses import Response
@@ -23,14 +22,13 @@ from keywright.identity.model import Right
 from keywright.jobs.model import NotifyCustomers
 from keywright.licensing.updates import notices_store as store
 from keywright.licensing.updates.notices import Notice, NoticeState
-from keywright.licensing.updates.notices_store import Preview, Recipient
+from keywright.licensing.updates.notices_store import Preview
 from keywright.licensing.updates.store import NOTICES
-from keywright.provisioning.exporters import to_csv
+from keywright.provisioning.exporters import PAGE, Export, Row, as_csv
 from keywright.provisioning.releases.notices import NOTICE, SetNoticeState, find_affects
 from keywright.provisioning.store import PRODUCTS, find_titles
 
 _CSV = ("customer_id", "email", "app_version", "created_at", "state", "finished_at", "error")
-_AT_ONCE = 200
 
 
 def _severities() -> dict[str, str]:
@@ -102,7 +100,9 @@ class Notices(CrudSection):
     def export(self, request: PageRequest) -> Response:
         """Who was notified, as CSV."""
         one = self.get(request)
-        return request.download(f"notice-{one.id}-{request.now:%Y%m%d}.csv", _write(request, one.id))
+        return request.download(
+            f"notice-{one.id}-{request.now:%Y%m%d}.csv", as_csv(request.ask, _export(one.id))
+        )
 
     @page("/{id:number}/publish", methods=("GET", "POST"), right=Right.CHANGE)
     def publish(self, request: PageRequest) -> Response:
@@ -215,17 +215,12 @@ def _describe(found: Preview, names: list[str]) -> list[str]:
     return sentences
 
 
-def _write(request: PageRequest, notice_id: int) -> Iterator[bytes]:
-    yield codecs.BOM_UTF8 + to_csv([_CSV])
-    after: int | None = 0
-    while after is not None:
-        position = after
+def _export(notice_id: int) -> Export:
+    """Who was notified, by their numbers."""
 
-        def read(tx: ReadTransaction, position: int = position) -> list[Recipient]:
-            paging = Paging(sort="id", after=(position, position), limit=_AT_ONCE)
-            return list(store.list_recipients(tx, notice_id, paging).items)
+    def read(tx: ReadTransaction, after: int) -> tuple[list[Row], int]:
+        paging = Paging(sort="id", after=(after, after), limit=PAGE)
+        found = store.list_recipients(tx, notice_id, paging).items[:PAGE]
+        return [[getattr(one, name) for name in _CSV] for one in found], found[-1].id if found else after
 
-        found = request.ask(read)
-        some = found[:_AT_ONCE]
-        yield to_csv([[getattr(one, name) for name in _CSV] for one in some])
-        after = some[-1].id if len(found) > _AT_ONCE else None
+    return Export(_CSV, 0, read)
