@@ -499,4 +499,40 @@ PROMISES = (
         has_control=False,
         files=("clients", "tests/clients/drivers"),
     ),
+    Promise(
+        "R30",
+        "A year of a vendor's life adds up",
+        "no difference from an outside model's books after 400 days, three different years per database",
+        "Two servers whose clock is set live through a vendor's days: a shop's sales, renewals, other seats "
+        "and refunds, some reported twice; programs that activate, deactivate, validate, count usage, take "
+        "leases and look for updates; places given by hand, releases, sign-ins of staff and customers, "
+        "reminders and expiries. Every night, one server is killed or ends in good order. The books are a "
+        "plain program of the tests that knows the documents, and nothing of Keywright's code. Each answer "
+        "is compared with them at once; at the end of each month licenses, places, usage with its closed "
+        "periods, mails and webhooks in the order of each license are, and the doctor finds nothing; at the "
+        "end, a backup that is restored elsewhere is, too. The control is a server that forgets renewals.",
+        ("tests/year",),
+        headline=("days", "licenses", "webhooks", "mails", "periods", "differences"),
+        bounds=_none("differences"),
+    ),
+    Promise(
+        "R31",
+        "An upgrade from the first release loses nothing",
+        "0 rows lost of 200,000 licenses, with 10 migrations killed in the middle, per database",
+        "The first release's own code, from the history of the repository, fills a database and serves "
+        "programs that keep a journal. Beside it, servers of this version begin to migrate and are killed in "
+        "the middle; then one comes to the end, and the old server goes on with the new schema. All rows "
+        "from before and all that programs were told are there, and the doctor finds nothing; the same for "
+        "the old release's backup, restored elsewhere. The control deletes a row.",
+        ("tests/faults/test_first_release_upgraded.py",),
+        headline=(
+            "licenses",
+            "migrations killed",
+            "calls",
+            "failed calls",
+            "rows lost",
+            "seconds to migrate",
+        ),
+        bounds=_none("rows lost"),
+    ),
 )

@@ -5,6 +5,7 @@ matters: it writes down what is done to the database's file (``recorded.py`` rea
 tests that must notice what is wrong then.
 """
 
+import inspect
 import json
 import os
 import re
@@ -17,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from datetime import timedelta
+from datetime import datetime, timedelta, tzinfo
 from functools import partial
 from importlib import import_module
 from itertools import count
@@ -25,14 +26,19 @@ from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
 
 from keywright.background import clean_up, clock, counters, job_runner, moments
 from keywright.background import queue as work_queue
 from keywright.cli import main
-from keywright.db import migrations, session, sqlite
+from keywright.db import ReadTransaction, migrations, session, sqlite
+from keywright.engine.queue import Claims
 from keywright.http.middleware import attempts, call_limits
 from keywright.licensing.activations import rules
 from keywright.licensing.licenses.model import License
+from keywright.provisioning.shops import rules as shop_rules
+from keywright.provisioning.shops.model import Renewal
 
 # The package's function of this name hides the module.
 _MIGRATE = import_module("keywright.db.migrate")
@@ -53,15 +59,19 @@ def upgrade() -> None:
 _SLOW = """    op.execute("CREATE TABLE later AS SELECT * FROM job_file_chunks")
 """
 _RECORD = "KEYWRIGHT_TESTS_RECORD"
+_AHEAD = "KEYWRIGHT_TESTS_AHEAD"
 _LOCK_TIMEOUT = 1.0
 _CONNECT = sqlite3.connect
 _numbers = count(1)
 
 
-def altering_command(*alterations: str, record: Path | None = None) -> list[str]:
-    """What to run in place of the command ``keywright``; ``record`` is where ``recording`` writes to."""
-    record_file = [] if record is None else [f"{_RECORD}={record}"]
-    return ["env", *record_file, sys.executable, "-P", __file__, ",".join(alterations)]
+def altering_command(*alterations: str, record: Path | None = None, ahead: Path | None = None) -> list[str]:
+    """What to run in place of the command ``keywright``; ``record`` is where ``recording`` writes to, and
+    ``ahead`` the file that ``by a set clock`` reads.
+    """
+    files = {_RECORD: record, _AHEAD: ahead}
+    variables = [f"{name}={file}" for name, file in files.items() if file is not None]
+    return ["env", *variables, sys.executable, "-P", __file__, ",".join(alterations)]
 
 
 def _replace(owner: object, name: str, value: object) -> None:
@@ -203,6 +213,16 @@ def _standing_still() -> None:
     _listen(stand_still)
 
 
+def _standing_still_at(revision: int) -> None:
+    """A migration stops moving when it has got to this revision, before its end."""
+
+    def stand_still(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if f"version_num='{revision:04}'" in statement:
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    event.listen(Engine, "after_cursor_execute", stand_still)
+
+
 def _sleeping_by_select() -> None:
     """``time.sleep`` waits in another way; libfaketime lets the usual one fail."""
     _replace(time, "sleep", lambda seconds: select.select([], [], [], seconds))
@@ -242,6 +262,57 @@ def _believing_every_clock() -> None:
     _replace(clock.ClockGuard, "is_right", lambda _: True)
 
 
+class _Datetime:
+    """Stands for ``datetime`` in a module that reads the clock, and is it for everything else."""
+
+    def __init__(self, read: Callable[[], float]) -> None:
+        self._read = read
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(datetime, name)
+
+    def __call__(self, *values: Any, **named: Any) -> datetime:
+        return datetime(*values, **named)
+
+    def now(self, zone: tzinfo | None = None) -> datetime:
+        return datetime.fromtimestamp(self._read(), zone)
+
+
+def _by_a_set_clock() -> None:
+    """The clock is as many seconds ahead as a file contains, that of the database, too. It is believed, also
+    when it jumps, and what is done once an hour is done every few seconds.
+    """
+    file, real = os.open(os.environ.pop(_AHEAD), os.O_RDONLY), time.time
+
+    def read() -> float:
+        return real() + int(os.pread(file, 20, 0))
+
+    for name in ("keywright.http.portal.app", "keywright.http.admin.app", "keywright.http.app"):
+        import_module(name)
+    for one in [module for name, module in sys.modules.items() if name.startswith("keywright.")]:
+        if vars(one).get("time") is real:
+            _replace(one, "time", read)
+        if vars(one).get("datetime") is datetime and "datetime.now(" in inspect.getsource(one):
+            _replace(one, "datetime", _Datetime(read))
+    _replace(ReadTransaction, "read_clock", lambda _: None)
+    _believing_every_clock()
+    _replace(clean_up, "_MAX_CLOCK_CHANGE", timedelta(days=10_000))
+    _replace(clean_up, "_INTERVAL", timedelta(seconds=3))
+    # Those of a server that was killed are over after a second.
+    _replace(work_queue, "Claims", partial(Claims, clock=lambda: 16 * time.monotonic()))
+    _replace(moments, "_LOOK_AGAIN_INTERVAL", 0.0)
+
+
+def _forgetting_renewals() -> None:
+    """What a shop states about a renewal is stored, and changes no license."""
+    learn = shop_rules.learn
+
+    def learn_all_else(known: Any, change: Any, at: int) -> Any:
+        return known if isinstance(change, Renewal) else learn(known, change, at)
+
+    _replace(shop_rules, "learn", learn_all_else)
+
+
 def _with_a_later_schema(more: str = "") -> None:
     """As a later version has it: one revision more."""
     scripts = Path(tempfile.mkdtemp()) / "scripts"
@@ -264,6 +335,9 @@ _ALTERATIONS: dict[str, Callable[[], None]] = {
     "expiring anew": _expiring_anew,
     "hurrying": _hurrying,
     "believing every clock": _believing_every_clock,
+    "by a set clock": _by_a_set_clock,
+    "forgetting renewals": _forgetting_renewals,
+    **{f"standing still at {number}": partial(_standing_still_at, number) for number in range(17, 37)},
     "with a later schema": _with_a_later_schema,
     "with a slow later schema": partial(_with_a_later_schema, _SLOW),
 }
