@@ -266,6 +266,7 @@ def _save_names(storage: Storage, amount: int, now: datetime, chance: random.Ran
     made: list[Values] = [
         {"id": number, "name": f"{chance.choice(LAST_NAMES)} Suite {number}", "code": f"suite-{number}"}
         | {"url": None, "features": "[]", "metadata": None, "created_at": moment, "updated_at": moment}
+        | {"updates": "licensed", "channels": "[]", "public_keys": "[]", "version_scheme": "loose"}
         for number in range(1, PRODUCTS + 1)
     ]
     with storage.write() as tx:
