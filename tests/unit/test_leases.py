@@ -1,5 +1,6 @@
 """What one call does to the leases of a license; the sequences are in test_terms_over_time.py."""
 
+import hashlib
 from datetime import timedelta
 from typing import Any
 
@@ -130,7 +131,12 @@ def test_a_held_lease_is_renewed_also_when_all_are_held() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ends_in", "then_in"), [(2 * MINUTES, 2 * MINUTES), (2 * MINUTES + SECOND, MINUTES)]
+    ("ends_in", "then_in"),
+    [
+        (MINUTES + SECOND, MINUTES + SECOND),
+        (2 * MINUTES, 2 * MINUTES),
+        (2 * MINUTES + SECOND, MINUTES),
+    ],
 )
 def test_an_end_stays_unless_a_clock_that_was_ahead_has_set_it(
     ends_in: timedelta, then_in: timedelta
@@ -205,6 +211,7 @@ def test_a_device_has_a_number_of_its_own_also_without_an_activation() -> None:
     first, second = (rules.device_number(None, one) for one in ("a fingerprint", "another one"))
     assert first == rules.device_number(None, "a fingerprint") != second
     assert all(one is not None and -(2**63) <= one < 0 for one in (first, second))
+    assert first == -1 - (int(hashlib.sha256(b"a fingerprint").hexdigest()[:16], 16) >> 1)
 
 
 def test_a_holder_whose_lease_a_customer_ended_gets_none_for_the_time_of_a_lease() -> None:

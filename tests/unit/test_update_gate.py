@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.terms.model import AfterExpiry, DeviceRule
-from keywright.licensing.updates.files import choose_file
+from keywright.licensing.updates.files import choose_file, to_usual_word
 from keywright.licensing.updates.model import (
     FileKind,
     Known,
@@ -340,3 +340,38 @@ def test_update_tokens_end_with_the_key_and_when_the_license_is_disabled() -> No
     assert not ends_tokens(license, replace(license, status=Status.INACTIVE))
     assert not ends_tokens(disabled, disabled)
     assert not ends_tokens(disabled, license)
+
+
+def test_a_code_is_its_name_and_a_check_says_nothing_unless_that_is_given() -> None:
+    assert [one.value for one in UpdateCode] == [one.name.lower() for one in UpdateCode]
+    facts = UpdateFacts(now=NOW)
+    switches = (facts.is_key_unknown, facts.is_other_product, facts.is_key_rotated, facts.is_device_named)
+    assert [one is False for one in (*switches, facts.needs_place, Asked().by_hand)] == [True] * 6
+
+
+def test_words_of_platforms_and_processors_mean_the_same() -> None:
+    words = {
+        "macos": "darwin mac osx macos",
+        "windows": "win win32 win64 windows",
+        "x86_64": "amd64 x64 x86_64",
+        "x86": "i386 i686 ia32 x86",
+        "ios": "iphone ipad ios",
+        "arm64": "aarch64 arm64",
+        "linux": "linux",
+    }
+    found = {usual: {to_usual_word(one) for one in some.split()} for usual, some in words.items()}
+    assert found == {usual: {usual} for usual in words}
+
+
+def test_what_a_release_needs_is_said_with_its_version() -> None:
+    needs = {"os": "12", "php": "8.1", "wp": "6.5", "linux": "5"}
+    asked = Asked(os_version="11", php_version="8.0", wp_version="6.4")
+    known = a_known(1, requires=needs)
+
+    def unmet(asked: Asked) -> list[str]:
+        rules = explain(some_facts(known, asked=asked), known)
+        return [one.detail for one in rules if one.code is UpdateCode.REQUIREMENTS_NOT_MET and not one.passed]
+
+    assert unmet(asked) == ["It needs os 12., It needs php 8.1., It needs wp 6.5."]
+    assert unmet(Asked(platform="linux", os_version="4")) == ["It needs os 12., It needs linux 5."]
+    assert unmet(Asked(os_version="12", php_version="8.1", wp_version="6.5")) == []
