@@ -57,7 +57,7 @@ def test_every_command_that_was_promised_is_there() -> None:
         *("license find", "activation list", "activation release"),
         *("lease list", "lease release", "usage show", "usage list"),
         "secret rotate",
-        *("license file", "license explain", "license rotate-key"),
+        *("license file", "license files", "license fetch-files", "license explain", "license rotate-key"),
         *("webhook add", "webhook list", "webhook show", "webhook edit", "webhook remove", "webhook test"),
         *("webhook rotate-secret", "webhook deliveries", "webhook resend", "webhook listen"),
         *("connection add", "connection list", "connection show", "connection edit", "connection remove"),
@@ -195,6 +195,7 @@ def test_only_serve_init_and_create_make_an_installation(nowhere: Keywright) -> 
     arguments |= {
         "LEASE": ["x"],
         "KID": ["x"],
+        "JOB": ["1"],
         "ADDRESS": ["https://crm.example/"],
         "TEXT": ["x"],
         "[NUMBER]": ["1"],
