@@ -12,8 +12,8 @@ from tests.faults.judge import assert_right, judge_calls
 from tests.faults.load import Call, Load, Programs, assert_answers_in_shape, run_load
 from tests.histories import faulty
 from tests.http.asking import Client
-from tests.proving import record
-from tests.server import RunningServer, running
+from tests.proving import IS_LONG, record
+from tests.server import KEYWRIGHT, RunningServer, running
 
 #: A busy machine takes its time for every start.
 pytestmark = pytest.mark.timeout(900)
@@ -32,6 +32,14 @@ def store(database: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iter
         store = Database(request.getfixturevalue("postgres"))
     yield store
     store.assert_sound()
+
+
+@pytest.fixture
+def keywright(store: Store, tmp_path: Path) -> Iterator[RunningServer]:
+    """A Keywright on ``store``; in the long form, each start is one of a new process."""
+    program = ("sh", "-c", 'exec "$0" "$@"', KEYWRIGHT) if IS_LONG else (KEYWRIGHT,)
+    with running(tmp_path / "data", program=program, **store.settings()) as server:
+        yield server
 
 
 def kill(server: RunningServer, load: Load, kills: int) -> float:
