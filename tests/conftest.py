@@ -6,6 +6,8 @@ import random
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 
@@ -16,14 +18,14 @@ from keywright.identity import passwords
 from tests.databases import KINDS, keep_files_in_memory, stop_postgres
 from tests.makers import CHEAP
 from tests.proving import IS_LONG
-from tests.tiers import COLLECTED, OPTIONS, is_left_out, tier_of
+from tests.tiers import COLLECTED, OPTIONS, TESTS, is_left_out, modules_in, tier_of
 
 #: How many seconds the longest tests or files take, about, by how their names begin. They start first, so
 #: that none of them is left for the end.
 LONGEST = {
     "tests/docs/test_documents.py": 50,
     "tests/docs/test_shop_pages.py": 45,
-    "tests/packages/test_release.py": 40,
+    "tests/packages/test_release.py": 150,
     "tests/http/test_shop_sales.py": 35,
     "tests/http/test_counters.py": 33,
     "tests/http/test_jobs_pages.py": 30,
@@ -37,21 +39,21 @@ LONGEST = {
     "tests/concurrency/test_selling.py": 19,
     "tests/cli/test_mails.py": 17,
     "tests/http/test_upgrades.py": 17,
-    "tests/unit/test_proof_tools.py::test_every_branch": 120,
+    "tests/unit/test_proof_tools.py::test_every_branch": 170,
     "tests/faults/test_failover.py": 65,
-    "tests/deploy/test_containers.py::test_what_the_lock_file_names": 60,
-    "tests/http/test_jobs_servers.py::test_everything_is_done_once": 50,
-    "tests/browser/test_every_page.py::test_every_page_is_accessible_and_fits_on_a_phone[ada]": 100,
+    "tests/deploy/test_containers.py": 100,
+    "tests/http/test_jobs_servers.py::test_everything_is_done_once": 90,
+    "tests/browser/test_every_page.py::test_every_page_is_accessible_and_fits_on_a_phone[ada]": 145,
     "tests/browser/test_every_page.py::test_every_page": 30,
     "tests/concurrency/test_webhooks_killed.py": 45,
     "tests/faults/test_shops_killed.py::test_no_sale_is_lost_or_doubled_when_servers": 40,
-    "tests/browser/test_payloads.py::test_no_page_runs_what_others": 40,
-    "tests/http/test_jobs_servers.py::test_an_import_that_is_killed": 30,
+    "tests/browser/test_payloads.py::test_no_page_runs_what_others": 65,
+    "tests/http/test_jobs_servers.py::test_an_import_that_is_killed": 75,
     "tests/http/test_model.py::test_the_server_answers": 30,
     "tests/docs/test_how_to.py::test_the_p": 30,
     "tests/deploy/test_rolling_restart.py::test_a_rolling": 30,
     "tests/http/test_jobs_servers.py::test_a_database_in_trouble": 30,
-    "tests/faults/test_hung_database.py": 25,
+    "tests/faults/test_hung_database.py::test": 40,
     "tests/faults/test_kills.py::test_nothing": 25,
     "tests/faults/test_backup_under_load.py::test_a_backup": 20,
     "tests/faults/test_backup_broken_off.py::test_a_killed": 20,
@@ -93,6 +95,23 @@ def pytest_report_header(config: pytest.Config) -> str:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Let each test draw the same as in every run with this seed, whatever ran before it."""
     random.seed(f"{item.config.option.seed} {item.nodeid}")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Let each worker first import a part of its own of the modules. In a fresh clone they are not compiled:
+    each worker would compile them all, which takes longer than to import and collect them.
+    """
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    if not worker.startswith("gw"):
+        return
+    folders = [Path(one).resolve() for one in session.config.args]
+    modules = sorted(path for one in folders if one.is_dir() for path in modules_in(one))
+    for path in modules[int(worker.removeprefix("gw")) :: _number_of_workers()]:
+        if not is_left_out(path, session.config.option.tier):
+            # What is wrong with a module is reported when it is collected.
+            with suppress(Exception, pytest.skip.Exception):
+                import_module(".".join(path.relative_to(TESTS.parent).with_suffix("").parts))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -153,14 +172,11 @@ def _dealt(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
     """
     parts: list[list[pytest.Item]] = [[] for _ in range(workers)]
     seconds = [0] * workers
-    others = []
-    for item in sorted(items, key=_seconds_of, reverse=True):
-        if takes := _seconds_of(item):
-            least = seconds.index(min(seconds))
-            parts[least].append(item)
-            seconds[least] += takes
-        else:
-            others.append(item)
+    for tests in _longest(items):
+        least = seconds.index(min(seconds))
+        parts[least] += tests
+        seconds[least] += _seconds_of(tests[0])
+    others = [item for item in items if not _seconds_of(item)]
     dealt: list[pytest.Item] = []
     for number, part in enumerate(parts):
         length = (len(items) - len(dealt)) // (workers - number)
@@ -170,11 +186,27 @@ def _dealt(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
     return dealt + others
 
 
+def _longest(items: list[pytest.Item]) -> list[list[pytest.Item]]:
+    """The longest tests, the longest first. Those of a file that ``LONGEST`` names as a whole stay together:
+    otherwise each worker would make the fixtures of the file, or wait until another one has made them.
+    """
+    units: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if name := _name_of(item):
+            units.setdefault(item.nodeid if "::" in name else name, []).append(item)
+    return sorted(units.values(), key=lambda tests: _seconds_of(tests[0]), reverse=True)
+
+
+def _name_of(item: pytest.Item) -> str:
+    """The name in ``LONGEST`` that the test's begins with; empty for the other tests."""
+    if not item.nodeid.startswith(_NAMES):
+        return ""
+    return next(name for name in _NAMES if item.nodeid.startswith(name))
+
+
 def _seconds_of(item: pytest.Item) -> int:
     """How long one of the longest takes; 0 for the others."""
-    if not item.nodeid.startswith(_NAMES):
-        return 0
-    return next(takes for name, takes in LONGEST.items() if item.nodeid.startswith(name))
+    return LONGEST.get(_name_of(item), 0)
 
 
 @pytest.fixture(scope="session")

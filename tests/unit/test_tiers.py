@@ -4,9 +4,13 @@ import inspect
 import json
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from tests import conftest
 from tests.tables import each_row
 from tests.tiers import COLLECTED, OPTIONS, TESTS, is_left_out, tier_of
 
@@ -72,6 +76,24 @@ def test_no_module_is_left_out_that_holds_tests_of_the_tier(
 def test_quick_needs_no_postgresql(request: pytest.FixtureRequest) -> None:
     with_parameters = [item for item in select(request, "quick") if hasattr(item, "callspec")]
     assert not [item for item in with_parameters if "postgresql" in item.callspec.params.values()]
+
+
+def test_a_long_file_is_run_by_one_process_and_the_longest_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    takes = {"file.py": 9, "a.py::test_long": 8, "a.py::test_less": 3}
+    monkeypatch.setattr(conftest, "LONGEST", takes)
+    monkeypatch.setattr(conftest, "_NAMES", tuple(takes))
+    names = ["a.py::test_1", "a.py::test_less", "a.py::test_2", "a.py::test_long[x]", "file.py::test_1"]
+    items: Any = [SimpleNamespace(nodeid=name) for name in [*names, "file.py::test_2", "b.py::test"]]
+    dealt = [item.nodeid for item in conftest._dealt(items, 2)]
+    first, second = dealt[:3], dealt[3:]
+    assert first == ["file.py::test_1", "file.py::test_2", "a.py::test_1"]
+    assert second == ["a.py::test_long[x]", "a.py::test_less", "a.py::test_2", "b.py::test"]
+
+
+def test_what_takes_long_is_there_under_its_name() -> None:
+    for name in conftest.LONGEST:
+        path, _, test = name.partition("::")
+        assert f"def {test.partition('[')[0]}" in Path(TESTS.parent, path).read_text(encoding="utf-8"), name
 
 
 def test_one_test_of_a_table_runs_every_row_and_names_the_wrong_ones() -> None:
