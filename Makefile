@@ -185,8 +185,9 @@ $(venv)/.ready-dev: requirements-dev.lock
 $(venv)/.ready-prove: requirements-prove.lock
 $(venv)/.ready $(venv)/.ready-dev $(venv)/.ready-prove: pyproject.toml | $(venv)/.made
 	@echo 'Installing what $(filter %.lock,$^) names (less than a minute) ...'
-	@$(pip) install --require-hashes -r $(filter %.lock,$^)
+	@$(pip) install --no-compile --require-hashes -r $(filter %.lock,$^)
 	@$(pip) install --no-deps --no-build-isolation -e . -e ./converter
-	@# pip compiles all else: the first start need not.
+	@# The first start need not compile. pip would do it with one core; a few files of others are not for this Python.
+	@$(python) -W ignore -m compileall -qq -j 0 $(venv)/lib || true
 	@$(python) -m compileall -q src converter
 	@touch $@
