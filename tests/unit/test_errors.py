@@ -168,7 +168,7 @@ def test_nothing_is_raised_that_says_nothing_of_its_own(raised: set[type[Keywrig
 
 
 def test_no_call_of_the_interface_can_meet_what_has_no_answer_over_http() -> None:
-    starting = {PACKAGE / "http" / "server" / name for name in ("listening.py", "run.py", "workers.py")}
+    starting = {PACKAGE / "http" / "server" / name for name in ("sockets.py", "run.py", "workers.py")}
     # The pages have sentences of their own; v3 and the pages about its problems have problems.
     others = {
         one
