@@ -6,8 +6,6 @@ import random
 import signal
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
-from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 
@@ -18,7 +16,7 @@ from keywright.identity import passwords
 from tests.databases import KINDS, keep_files_in_memory, stop_postgres
 from tests.makers import CHEAP
 from tests.proving import IS_LONG
-from tests.tiers import COLLECTED, OPTIONS, TESTS, is_left_out, modules_in, tier_of
+from tests.tiers import COLLECTED, OPTIONS, is_left_out, tier_of
 
 #: How many seconds the longest tests or files take, about, by how their names begin. They start first, so
 #: that none of them is left for the end.
@@ -95,23 +93,6 @@ def pytest_report_header(config: pytest.Config) -> str:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Let each test draw the same as in every run with this seed, whatever ran before it."""
     random.seed(f"{item.config.option.seed} {item.nodeid}")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection(session: pytest.Session) -> None:
-    """Let each worker first import a part of its own of the modules. In a fresh clone they are not compiled:
-    each worker would compile them all, which takes longer than to import and collect them.
-    """
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
-    if not worker.startswith("gw"):
-        return
-    folders = [Path(one).resolve() for one in session.config.args]
-    modules = sorted(path for one in folders if one.is_dir() for path in modules_in(one))
-    for path in modules[int(worker.removeprefix("gw")) :: _number_of_workers()]:
-        if not is_left_out(path, session.config.option.tier):
-            # What is wrong with a module is reported when it is collected.
-            with suppress(Exception, pytest.skip.Exception):
-                import_module(".".join(path.relative_to(TESTS.parent).with_suffix("").parts))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

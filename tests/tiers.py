@@ -62,7 +62,7 @@ def is_left_out(path: Path, option: str) -> bool:
     takes most of the time before the first test, in each of the processes.
     """
     if path.is_dir():
-        return path.parent == TESTS and all(is_left_out(module, option) for module in modules_in(path))
+        return path.parent == TESTS and all(is_left_out(module, option) for module in _modules(path))
     folder = _folder(path)
     if path.parent == TESTS or not path.match("test_*.py") or option == "all":
         return False
@@ -74,7 +74,7 @@ def is_left_out(path: Path, option: str) -> bool:
     return has_others and f'tier("{option}")' not in path.read_text(encoding="utf-8")
 
 
-def modules_in(folder: Path) -> Iterable[Path]:
+def _modules(folder: Path) -> Iterable[Path]:
     """The modules of tests in this folder."""
     return (path for path in folder.rglob("test_*.py") if not {"node_modules", ".venv"} & {*path.parts})
 
