@@ -40,19 +40,24 @@ storage.close()
 
 
 class FirstRelease:
-    """Its code in a folder of its own, run by this Python."""
+    """Its code, and the libraries that it names, in a folder of its own; run by this Python."""
 
     def __init__(self, folder: Path) -> None:
         """The test is skipped where this is no whole clone: the history has the code."""
         taken = b""
         with suppress(FileNotFoundError, subprocess.CalledProcessError):
-            command = ["git", "archive", COMMIT, "src", "benchmarks", "tools"]
+            command = ["git", "archive", COMMIT, "src", "benchmarks", "tools", "requirements.lock"]
             taken = subprocess.run(command, cwd=_ROOT, capture_output=True, check=True).stdout
         if not taken:
             pytest.skip(f"the history does not reach back to {COMMIT}")
         with tarfile.open(fileobj=io.BytesIO(taken)) as archive:
             archive.extractall(folder, filter="data")
-        self._begin = f"import sys; sys.path[:0] = [{str(folder / 'src')!r}, {str(folder)!r}]\n"
+        libraries = folder / "libraries"
+        options = ("--quiet", "--no-compile", "--require-hashes", "--target", str(libraries))
+        install = [sys.executable, "-m", "pip", "install", *options, "-r", str(folder / "requirements.lock")]
+        subprocess.run(install, check=True, timeout=10 * TIMEOUT)
+        paths = [str(folder / "src"), str(folder), str(libraries)]
+        self._begin = f"import sys; sys.path[:0] = {paths!r}\n"
 
     @property
     def program(self) -> list[str]:

@@ -91,7 +91,7 @@ def open_doors(server: RunningServer, url: str, amount: int) -> list[Asking]:
     return [
         *map(Holder, keys),
         *(Shop() for _ in range(amount)),
-        *(Reader("portal", ("/portal", "/portal/lost-keys")) for _ in range(amount)),
+        *(Reader("portal", ("/portal",)) for _ in range(amount)),
         *(Reader("pages", pages, cookies) for _ in range(amount)),
     ]
 
