@@ -14,7 +14,7 @@ from keywright.core.command import Command, Context, Query
 from keywright.core.fields import Fields
 from keywright.core.nouns import ListQuery
 from keywright.identity.model import Permissions, Role
-from keywright.jobs.model import ChangeStep, ImportStep, JobState
+from keywright.jobs.model import ChangeStep, FilesStep, ImportStep, JobState
 from keywright.licensing.activations.model import (
     ActivationSource,
     DeactivateDevice,
@@ -38,6 +38,7 @@ from keywright.licensing.licenses.model import (
 from keywright.licensing.updates.notices import NoticeState, RecipientState, Severity
 from keywright.provisioning.importers.model import ImportLicenses
 from keywright.provisioning.products import NameKind
+from keywright.signing.commands import MakeLicenseFile
 from tests.makers import (
     a_license,
     a_user,
@@ -192,6 +193,9 @@ def test_a_step_of_a_job_locks_the_licenses_that_it_changes_or_imports() -> None
     imported = ImportLicenses(context=CONTEXT, source="csv", licenses=())
     given: dict[str, Any] = {"command": imported, "reasons": (), "rejects": b"", "next_position": 1}
     assert ImportStep(**given, **step).locks == imported.locks
+    file = MakeLicenseFile(context=CONTEXT, license=7, token=None, alg="EdDSA")
+    files = FilesStep(files=(file, file), next_position=2, **step)
+    assert (files.parts, files.locks) == ((file, file), set(file.locks))
 
 
 def test_a_validation_names_a_device_by_its_fingerprint_or_its_token() -> None:
