@@ -246,7 +246,7 @@ PROMISES = (
         "A rolling restart fails no request",
         "0 failed requests in 10 restarts",
         "Two instances on one PostgreSQL stand behind each of the proxies of deploy/; programs ask once and "
-        "never retry; shops tell of sales, and webhooks of every event; one instance after the other is "
+        "never retry; shops report sales, and webhooks every event; one instance after the other is "
         "stopped in good order and started. The same without a proxy. The control kills them instead.",
         ("tests/deploy/test_rolling_restart.py",),
         headline=("restarts", "requests", "failed requests", "doubled"),
@@ -422,7 +422,7 @@ PROMISES = (
     ),
     Promise(
         "R25",
-        "Webhooks tell of every event, in the order of each license",
+        "Webhooks report every event, in the order of each license",
         "none left out, none after a later one of its license, over 100 kills of two servers",
         "Two servers deliver to a receiver that fails now and then; one after the other is killed and "
         "started again. What arrived is compared with the log. How long after its commit an event is "

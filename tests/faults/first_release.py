@@ -5,17 +5,18 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from tests.once import make_once
 from tests.server import TIMEOUT, environment
 
 #: The commit whose statements are in ``tests/storage/release-0016.json``.
 COMMIT = "d383517d"
 REVISION = "0016"
 _ROOT = Path(__file__).parents[2]
+_LIBRARIES = "libraries"
 #: Names of settings that tests give every server, and that it does not know.
 _UNKNOWN = ("KEYWRIGHT_LOG_CALLS",)
 _FILL = """
@@ -42,21 +43,12 @@ storage.close()
 class FirstRelease:
     """Its code, and the libraries that it names, in a folder of its own; run by this Python."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, factory: pytest.TempPathFactory) -> None:
         """The test is skipped where this is no whole clone: the history has the code."""
-        taken = b""
-        with suppress(FileNotFoundError, subprocess.CalledProcessError):
-            command = ["git", "archive", COMMIT, "src", "benchmarks", "tools", "requirements.lock"]
-            taken = subprocess.run(command, cwd=_ROOT, capture_output=True, check=True).stdout
-        if not taken:
+        if subprocess.run(["git", "cat-file", "-e", COMMIT], cwd=_ROOT, check=False).returncode != 0:
             pytest.skip(f"the history does not reach back to {COMMIT}")
-        with tarfile.open(fileobj=io.BytesIO(taken)) as archive:
-            archive.extractall(folder, filter="data")
-        libraries = folder / "libraries"
-        options = ("--quiet", "--no-compile", "--require-hashes", "--target", str(libraries))
-        install = [sys.executable, "-m", "pip", "install", *options, "-r", str(folder / "requirements.lock")]
-        subprocess.run(install, check=True, timeout=10 * TIMEOUT)
-        paths = [str(folder / "src"), str(folder), str(libraries)]
+        folder = make_once(factory, "first-release", _make)
+        paths = [str(folder / "src"), str(folder), str(folder / _LIBRARIES)]
         self._begin = f"import sys; sys.path[:0] = {paths!r}\n"
 
     @property
@@ -82,3 +74,13 @@ class FirstRelease:
 
     def _python(self, code: str) -> list[str]:
         return [sys.executable, "-P", "-c", self._begin + code]
+
+
+def _make(folder: Path) -> None:
+    command = ["git", "archive", COMMIT, "src", "benchmarks", "tools", "requirements.lock"]
+    taken = subprocess.run(command, cwd=_ROOT, capture_output=True, check=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(taken)) as archive:
+        archive.extractall(folder, filter="data")
+    options = ("--quiet", "--no-compile", "--require-hashes", "--target", str(folder / _LIBRARIES))
+    install = [sys.executable, "-m", "pip", "install", *options, "-r", str(folder / "requirements.lock")]
+    subprocess.run(install, check=True, timeout=10 * TIMEOUT)

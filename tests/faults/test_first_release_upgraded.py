@@ -38,11 +38,11 @@ _TABLES = ("licenses", "activations", "events")
 class Upgrade:
     """A database of the first release, and what happens to it."""
 
-    def __init__(self, folder: Path, url: str) -> None:
+    def __init__(self, folder: Path, url: str, old: FirstRelease) -> None:
         self.folder, self.url = folder, url
         # It reads its modules meanwhile.
         command()
-        self.old, self.settings = FirstRelease(folder / "release"), {"secret": SECRET.decode()}
+        self.old, self.settings = old, {"secret": SECRET.decode()}
         self.data = folder / "data"
         self.data.mkdir(mode=0o700)
         self.old.fill(LICENSES, self.data, {"database_url": url, **self.settings})
@@ -134,12 +134,22 @@ def elsewhere(database: str, tmp_path: Path) -> Iterator[str]:
         yield url
 
 
-def test_an_upgrade_beside_the_first_release_loses_nothing(
-    database: str, url: str, elsewhere: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def upgrade(
+    database: str,
+    url: str,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Upgrade:
     if database == "postgresql":
         monkeypatch.setenv("PATH", str(binaries()), prepend=":")
-    upgrade = Upgrade(tmp_path, url)
+    return Upgrade(tmp_path, url, FirstRelease(tmp_path_factory))
+
+
+def test_an_upgrade_beside_the_first_release_loses_nothing(
+    database: str, elsewhere: str, upgrade: Upgrade
+) -> None:
     keys = [key_of(number) for number in range(0, LICENSES, LICENSES // 20)]
     old = upgrade.server("old", is_old=True)
     try:

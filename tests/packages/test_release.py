@@ -9,7 +9,7 @@ import sys
 import sysconfig
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -17,13 +17,13 @@ from pathlib import Path
 
 import httpx
 import pytest
-from filelock import FileLock
 
 from keywright import __version__
 from keywright.db.migrate import HEAD, read_file_state
 from tests import shop
 from tests.deploy.programs import program
 from tests.makers import SECRET, url_of
+from tests.once import make_once
 from tests.packages.tools import python_program, run
 from tests.server import wait_until
 from tests.storage.test_first_release import FIRST, make_first
@@ -39,17 +39,6 @@ _UMASKS = {"first": 0o022, "second": 0o077}
 def tracked(*folders: str) -> list[str]:
     """The files of the repository."""
     return run(["git", "ls-files", "-z", *folders], ROOT).rstrip("\0").split("\0")
-
-
-def make_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
-    """A folder that the first of the processes that run these tests makes, for all of them."""
-    is_one_of_several = os.environ.get("PYTEST_XDIST_WORKER") is not None
-    folder = (factory.getbasetemp().parent if is_one_of_several else factory.getbasetemp()) / name
-    with FileLock(f"{folder}.lock"):
-        if not Path(f"{folder}.made").exists():
-            make(folder)
-            Path(f"{folder}.made").touch()
-    return folder
 
 
 @pytest.fixture(scope="module")

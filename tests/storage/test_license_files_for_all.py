@@ -212,7 +212,7 @@ def test_what_was_ordered_is_checked_and_counted_before(executor: Executor, stor
     )
     make_orderer(storage)
     found = run_read(storage, lambda tx: mailings_store.preview(tx, None, NOW))
-    assert found == FilesPreview(total=4, licenses=2, devices=3, customers=1, without_customer=1)
+    assert found == FilesPreview(total=4, licenses=2, devices=3, customers_with_address=1, without_customer=1)
     assert run_read(storage, lambda tx: mailings_store.preview(tx, 18, NOW)) == FilesPreview(0, 0, 0, 0, 0)
     with pytest.raises(InvalidParameters, match="future"):
         do(executor, start(order(ends_at=NOW)))

@@ -19,6 +19,10 @@ from keywright.core import parsing
 
 AnyStruct = TypeVar("AnyStruct", bound=Struct)
 
+#: A license key and an activation's token for the examples of the documents.
+EXAMPLE_KEY = "KW7Q-2MXD-94TB-VH3C"
+EXAMPLE_TOKEN = "8d0f3b6e52c94a17a1c05de98b7f24630c5e1d9a"  # noqa: S105 (no secret)
+
 
 class Fields(Struct, kw_only=True, forbid_unknown_fields=True):
     """What may be set of a noun, or an object in that; unknown members are refused."""
@@ -167,7 +171,3 @@ def _build_of_struct(struct: type[Struct]) -> Finish | None:
         return value
 
     return finish
-
-
-EXAMPLE_KEY = "KW7Q-2MXD-94TB-VH3C"
-EXAMPLE_TOKEN = "8d0f3b6e52c94a17a1c05de98b7f24630c5e1d9a"  # noqa: S105 (no secret)

@@ -57,7 +57,9 @@ class FilesPreview(Struct, frozen=True):
     total: Annotated[int, about("The licenses.", 130)]
     licenses: Annotated[int, about("Those that are neither disabled, inactive nor expired.", 120)]
     devices: Annotated[int, about("The devices that hold a place on one of these.", 180)]
-    customers: Annotated[int, about("The customers with an address who own one of these.", 90)]
+    customers_with_address: Annotated[
+        int, about("The customers with an e-mail address who own one of these.", 90)
+    ]
     without_customer: Annotated[int, about("Those of these that no customer owns.", 3)]
 
 

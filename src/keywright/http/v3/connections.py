@@ -90,7 +90,7 @@ class TakenOver(Struct):
 class Connections(Struct):
     """All connections."""
 
-    items: Annotated[list[Connection], about("The connections, by number.")]
+    items: Annotated[list[Connection], about("The connections, by ID.")]
 
 
 def show(connection: model.Connection, secret: str | UnsetType = UNSET) -> Connection:

@@ -120,7 +120,7 @@ def _start_files(request: PageRequest, order: MakeFiles) -> Response:
         ngettext(
             "%(num)s customer has an e-mail address.",
             "%(num)s customers have an e-mail address.",
-            found.customers,
+            found.customers_with_address,
         ),
         _("Licenses whose terms allow no license file get none; the job counts them."),
         _("The files cannot be called back: they stay good also for a license that you disable later."),
