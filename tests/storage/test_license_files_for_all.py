@@ -1,6 +1,7 @@
 """License files for every license and device that may have one: who gets one, and what it is good for."""
 
 import random
+from collections import Counter
 from datetime import datetime, timedelta
 from email import message_from_bytes, policy
 from functools import partial
@@ -18,7 +19,7 @@ from keywright.delivery.mail import message
 from keywright.delivery.mail.letters import Letter, MailSettings, read_letter
 from keywright.delivery.mail.store import list_mails
 from keywright.engine.executor import Executor
-from keywright.jobs import mailings_store
+from keywright.jobs import mailings, mailings_store, making_files
 from keywright.jobs.files import file_name, read_file
 from keywright.jobs.mailings_store import FilesPreview
 from keywright.jobs.making_files import StoredFile
@@ -247,3 +248,17 @@ def test_what_changes_before_a_step_or_a_mail_counts(executor: Executor, storage
     while do(executor, PurgeJobFile(**by_user(), job_id=work.job.id)):
         pass
     assert letters(storage, work.job) == [], "without its files, the mail is not sent"
+
+
+def test_the_job_names_a_license_with_more_devices_than_its_file_has_room_for(
+    executor: Executor, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (mailings, making_files):
+        monkeypatch.setattr(module, "PARTS", 2)
+    fill(executor, [Case({"offline_days": 14}, Status.ACTIVE, None, devices, 1) for devices in (3, 60, 2)])
+    make_orderer(storage)
+    job = run_job(executor, storage, order(is_mailed=False))
+    counts = Counter(one.license_id for one in files_of(storage, job))
+    assert (counts[1], counts[2], counts[3]) == (3, 20, 2)
+    assert "License 2: it has too many devices" in (job.messages or "")
+    assert job.refused == 1

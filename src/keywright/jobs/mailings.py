@@ -56,7 +56,7 @@ def _files_step(
         last_id=orders.parameters_of(job).last_license_id,
         limit=size,
     )
-    files, position, after_device = list[MakeLicenseFile](), job.position, 0
+    files, position, after_device, cut = list[MakeLicenseFile](), job.position, 0, list[int]()
     for license_id in found:
         part, first = (part, _after_device(job)) if part and license_id == last_id else (0, 0)
         devices = mailings_store.list_devices(tx, license_id, after_device=first, limit=size + 1)
@@ -66,14 +66,17 @@ def _files_step(
         tokens: list[str | None] = [token for _, token in devices[:size]]
         files += [_make(order, fields, license_id, token) for token in tokens or [None] * (not part)]
         position = license_id * PARTS
-        if len(devices) > size and part + 1 < PARTS:
-            position, after_device = position + part + 1, devices[size - 1][0]
-            break
+        if len(devices) > size:
+            if part + 1 < PARTS:
+                position, after_device = position + part + 1, devices[size - 1][0]
+                break
+            cut.append(license_id)
     return FilesStep(
         **fields,
         files=tuple(files),
         next_position=position if found else -1,
         after_device=after_device,
+        cut=tuple(cut),
         is_last=not found and not order.is_mailed,
     )
 

@@ -61,6 +61,8 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
         return f"license-{self.license_id}{place}.txt"
 
 
+_CUT = "it has too many devices; its newest ones have no file, make one for each of them that needs one"
+
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(StoredFile).decode_lines
 
@@ -106,6 +108,7 @@ def files_step(work: LicenseWork, step: FilesStep) -> Job:
             counts["without_customer"] += not index and files[0].customer_id is None
         elif not index:
             refusals.append(f"License {license_id}: {reason}.")
+    refusals += [f"License {one}: {_CUT}." for one in step.cut]
     job_store.save_chunks(work.tx, job.id, parts)
     places = {"after_device": step.after_device}
     if parts:

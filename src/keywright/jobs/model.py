@@ -201,12 +201,14 @@ class NotifyStep(JobStep, frozen=True, kw_only=True):
 
 class FilesStep(JobStep, frozen=True, kw_only=True):
     """Make some more license files; those of one license follow each other. ``after_device`` is the
-    device after which the last license goes on, 0 where all its files are made.
+    device after which the last license goes on, 0 where all its files are made; ``cut`` are the licenses
+    with more devices than the job's file has room for.
     """
 
     files: tuple[MakeLicenseFile, ...]
     next_position: int
     after_device: int = 0
+    cut: tuple[int, ...] = ()
 
     @property
     def parts(self) -> Collection[Command]:
