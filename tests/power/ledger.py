@@ -64,11 +64,15 @@ class Ledger:
 
     def note(self, commands: Sequence[Command], outcomes: Sequence[Outcome]) -> None:
         """A batch was answered."""
+        known = set(self.keys)
         for command, outcome in zip(commands, outcomes, strict=True):
             assert isinstance(outcome, Refusal) or not isinstance(outcome, KeywrightError), outcome
-            if command.idempotency is not None and not isinstance(
-                outcome, UnknownLicense | IdempotencyRecord
-            ):
+            # A refusal for an unknown license is not kept, unless it was deleted in this very batch.
+            is_unknown = (
+                isinstance(outcome, UnknownLicense) and getattr(command, "license", None) not in known
+            )
+            is_kept = not is_unknown and not isinstance(outcome, IdempotencyRecord)
+            if command.idempotency is not None and is_kept:
                 self._scopes.add(command.idempotency.scope)
             if isinstance(outcome, LicenseRecord):
                 self._note_change(command, outcome)
