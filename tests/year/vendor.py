@@ -187,12 +187,15 @@ class Vendor:
     def activate(self, one: Sold) -> None:
         """One of the customer's devices asks for a place."""
         device = f"device-{one.order}-{self._chance.randrange(4)}"
-        before = self.ledger.webhooks
         wanted = self.ledger.activate(one, device, self.clock.now)
         reply = self._call("/activate", one, fingerprint=device, name=device)
         assert reply.json.get("code") == wanted, (one, device, reply)
-        if wanted == "limit_reached" and self.ledger.webhooks > before:
-            # What becomes of a refusal is written after its answer: other changes could come between.
+        if wanted == "limit_reached":
+            # It is written after its answer: other changes, or 30 days by the clock, could come between.
+            query = "SELECT max(last_refused_at) FROM limit_refusals WHERE license_id = ?"
+            # The clock of servers is set in whole seconds.
+            asked_at = int(self.clock.now.timestamp()) - 1
+            wait_until(lambda: (self.servers[0].sql(query, one.number)[0][0] or 0) >= asked_at, "a refusal")
             self.settle()
 
     def deactivate(self, one: Sold) -> None:
