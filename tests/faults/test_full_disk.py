@@ -77,12 +77,22 @@ def questions(client: Client) -> list[Reply]:
     return [*map(client.validate, KEYS), *map(client.get, asked)]
 
 
-def changes(vendor: Client) -> list[Reply]:
+def changes(vendor: Client, spare: str) -> list[Reply]:
+    """Some of each kind; ``spare`` is a license with a place, for which nobody else asks."""
     return [
         vendor.activate(OWN),
+        vendor.deactivate(spare),
         vendor.post("licenses", json_body={"license_key": f"CANARY-{time.monotonic_ns()}"}),
         change_little(vendor),
+        vendor.delete(license_path(spare)),
     ]
+
+
+def make_spare(vendor: Client) -> str:
+    key = f"CANARY-{time.monotonic_ns()}"
+    assert vendor.post("licenses", json_body={"license_key": key}).status == 200
+    assert vendor.activate(key).status == 200
+    return key
 
 
 def change_little(vendor: Client) -> Reply:
@@ -106,11 +116,12 @@ class Told(NamedTuple):
 def fill_often(shop: Shop, load: Load, vendor: Client, rounds: int) -> Told:
     told = Told([], [], [], [])
     for _ in range(rounds):
+        spare = make_spare(vendor)
         shop.disk.fill()
         wait_until(lambda: change_little(vendor).status == 503, "a disk that is really full")
         load.wait_for_refusal(time.monotonic())
         told.answers.extend(questions(vendor))
-        told.changes.extend(changes(vendor))
+        told.changes.extend(changes(vendor, spare))
         told.answers.extend(questions(vendor))
         wait_until(lambda: vendor.get("/readyz").json == {"status": "read_only"}, "a server that only reads")
         told.problems.append(vendor.post("/v3/activate", json_body=DEVICE))

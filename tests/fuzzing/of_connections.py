@@ -104,7 +104,7 @@ async def _answered(scope: Scope, how: bytes, body: bytes) -> list[Reply]:
 def _check(method: str, target: bytes, reply: Reply) -> None:
     """The answer to one request. ``target`` tells the pages from the interface."""
     _check_head(reply)
-    is_page = re.match(rb"/(healthz|readyz|openapi/v2(\.json)?)?\?", target)
+    is_page = re.match(rb"/(healthz|readyz|openapi/v[23](\.json)?)?\?", target)
     if reply.status == 200 and is_page:
         assert reply.header("content-type") in _PAGES
     elif method != "HEAD" and not (reply.status == 200 and "namespaces" in reply.json):
