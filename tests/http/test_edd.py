@@ -430,8 +430,8 @@ ACTIONS = ["activate_license", "deactivate_license", "check_license", "get_versi
 
 def is_in_shape(status: int, body: bytes) -> bool:
     try:
-        # An address with dots may be that of a page.
-        if body != b"a page":
+        # An address with dots may be that of a page, and ``/?rest_route=/`` is that of v2's index.
+        if body != b"a page" and not (status == 200 and "namespaces" in json.loads(body)):
             assert_in_shape_of_edd(status, body)
     except (AssertionError, ValueError, LookupError, TypeError):
         return False
