@@ -18,6 +18,8 @@ from proofs.reach import ROOT, find_commit
 from proofs.results import Record, Run, read
 
 _PASSED = re.compile(r"(\d+) passed")
+#: How much of the output of a run that failed is shown: its last characters.
+_SHOWN = 100_000
 _FAILED = re.compile(r"\d+ (?:failed|error)")
 
 
@@ -37,7 +39,7 @@ def run(promise: Promise, part: float, say: Callable[[str], None]) -> Run:
             tests += sum(int(number) for number in _PASSED.findall(said[-400:]))
             if status != 0:
                 is_kept = False
-                say(said[-8000:])
+                say(said[-_SHOWN:])
         found = read(records.read_text().splitlines()) if records.exists() else []
         return Run(
             promise.sign,

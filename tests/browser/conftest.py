@@ -61,9 +61,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 @pytest.fixture(scope="module")
 def busy_server(server: RunningServer) -> RunningServer:
     """The same server with weeks of demo data, shops, webhooks and mails."""
+    # Some steps of the demo data do not wait for a server that is writing.
+    server.stop()
     with opened(server) as storage:
         fill(storage, datetime.now(UTC).replace(microsecond=0), licenses=120, days=40)
         fill_connected(storage)
+    server.start(server.port)
     return server
 
 

@@ -1,6 +1,7 @@
 """Cases that schemathesis generates from the OpenAPI document of v3, and the checks of their answers."""
 
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,6 +38,8 @@ _TERMS = {
 }
 #: The most licenses of one case: the 1,000 that are allowed would take too long.
 _MAX_QUANTITY = 3
+#: These begin a job, of which a server takes so many at a time, and how long to wait for one to end, in seconds.
+_JOBS, _PATIENCE = ("/license-files",), 60
 _numbers = count(1)
 
 
@@ -129,6 +132,11 @@ class V3CaseRunner:
         is_feed = case.path.startswith("/u/")
         base_url = self._base_url.removesuffix("/v3") if is_feed else self._base_url
         response = case.call(base_url=base_url, session=self._session)
+        end = time.monotonic() + _PATIENCE
+        while response.status_code == 503 and case.path in _JOBS and time.monotonic() < end:
+            # Too many jobs are waiting: what cases before this one began.
+            time.sleep(0.2)
+            response = case.call(base_url=base_url, session=self._session)
         self.statuses[response.status_code] += 1
         headers = [(name.lower(), values[0]) for name, values in response.headers.items()]
         reply = Reply(response.status_code, headers, response.content)
@@ -168,9 +176,13 @@ class V3CaseRunner:
             there = self._shop.get("/v3/webhooks").json["items"]
             return {"webhook_id": there[0]["id"] if there else self._send("webhooks", endpoint)["id"]}
         if path.startswith("/connections"):
-            return {"connection_id": self._make("connections", shop="generic"), "policy_id": self._policy}
+            # There are 200 at most.
+            there = self._shop.get("/v3/connections").json["items"]
+            connection = there[0]["id"] if there else self._make("connections", shop="generic")
+            return {"connection_id": connection, "policy_id": self._policy}
         if path.startswith("/u/"):
-            return {"token": self._ship(), "product": str(self._product), "name": "latest.yml"}
+            token, product = self._ship()
+            return {"token": token, "product": str(product), "name": "latest.yml"}
         key = f"{CANARY}-{next(_numbers)}-{self._policy}"
         license = self._send("licenses", {"key": key, "policy_id": self._policy, "product_id": self._product})
         device = {"license_key": key, "fingerprint": _FINGERPRINT}
@@ -190,9 +202,12 @@ class V3CaseRunner:
         }
 
     @cache  # noqa: B019
-    def _ship(self) -> str:
-        """Publish a release with a feed and a signed file; the update token of a license."""
-        release = self._send("releases", {"product_id": self._product, "version": "2.0.0"})["id"]
+    def _ship(self) -> tuple[str, int]:
+        """Publish a release of a new product with a feed and a signed file; the update token of a license, and
+        the product.
+        """
+        product = self._make("products")
+        release = self._send("releases", {"product_id": product, "version": "2.0.0"})["id"]
         for name, kind in (("latest.yml", "feed"), ("paint.tar.gz", "archive")):
             named = {"name": name, "kind": kind, "signature": "a signature"}
             file = self._send(f"releases/{release}/files", named)["id"]
@@ -200,8 +215,8 @@ class V3CaseRunner:
             assert content.status == 200, content
         self._send(f"releases/{release}/publish", {})
         key = f"{CANARY}-{next(_numbers)}-{self._policy}"
-        license = self._send("licenses", {"key": key, "product_id": self._product})
-        return str(self._send(f"licenses/{license['id']}/update-tokens", {})["token"])
+        license = self._send("licenses", {"key": key, "product_id": product})
+        return str(self._send(f"licenses/{license['id']}/update-tokens", {})["token"]), product
 
     def _make(self, noun: str, **fields: Any) -> int:
         return int(self._send(noun, {"name": "A test"} | fields)["id"])

@@ -219,7 +219,7 @@ def test_it_runs_on_and_on(tmp_path: Path, database: str) -> None:
             looks = asyncio.run(soak(server, traffic, reader, COURSE))
         told = assert_told(server, receiver)
         write_down(database, COURSE, traffic, looks, told)
-        assert traffic.failed == 0, traffic.complaints
+        assert traffic.failed == 0, f"{dict(traffic.wrong)}: {traffic.complaints}"
         assert looks.faults == []
         assert looks.most(lambda one: one.sessions) <= MAX_SESSIONS
         assert looks.most(lambda one: one.threads) <= MAX_THREADS

@@ -34,8 +34,9 @@ class Traffic:
         #: How many calls of each kind were made.
         self.calls: Counter[str] = Counter()
         self.failed = 0
-        #: What was wrong with the first answers that were.
+        #: What was wrong with the first answers that were, and how many of each kind of call were.
         self.complaints: list[str] = []
+        self.wrong: Counter[str] = Counter()
         self._seconds: list[float] = []
 
     async def at_full_speed(self, seconds: float) -> float:
@@ -89,6 +90,7 @@ class Traffic:
         wrong = "no answer" if answer.reply is None else _heard(wish, answer.reply)
         if wrong is not None:
             self.failed += 1
+            self.wrong[wish.kind] += 1
             if len(self.complaints) < _MAX_COMPLAINTS:
                 self.complaints.append(f"{wish.kind}: {wrong}")
 
