@@ -104,7 +104,8 @@ def _in_folder(name: str, path: str) -> Iterator[str]:
         yield f"{path}.py"
         path += "/"
         yield f"{path}__init__.py"
-        yield f"{path}__main__.py"
+    # What ``-m`` runs; an import of a module in this package does not.
+    yield f"{path}__main__.py"
     if colon:
         yield from (one for one in _all_files() if one.startswith(path + below) and one.endswith(".py"))
 

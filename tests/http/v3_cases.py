@@ -38,7 +38,7 @@ _TERMS = {
 }
 #: The most licenses of one case: the 1,000 that are allowed would take too long.
 _MAX_QUANTITY = 3
-#: These begin a job, of which a server takes so many at a time, and how long to wait for one to end, in seconds.
+#: These begin a job, of which a server takes so many at a time; how long to wait for one to end, in seconds.
 _JOBS, _PATIENCE = ("/license-files",), 60
 _numbers = count(1)
 
@@ -203,8 +203,8 @@ class V3CaseRunner:
 
     @cache  # noqa: B019
     def _ship(self) -> tuple[str, int]:
-        """Publish a release of a new product with a feed and a signed file; the update token of a license, and
-        the product.
+        """Publish a release of a new product with a feed and a signed file; return the update token of a
+        license, and the product.
         """
         product = self._make("products")
         release = self._send("releases", {"product_id": product, "version": "2.0.0"})["id"]

@@ -227,6 +227,11 @@ def test_a_promise_runs_through_what_its_tests_import_and_what_that_imports() ->
     assert not [one for one in found if one.startswith((f"{src}http/", f"{src}cli/", "docs/", "clients/"))]
 
 
+def test_an_import_does_not_run_what_starts_its_package() -> None:
+    assert "tests/fuzzing/__main__.py" not in reach.files_of(promise_of("tests/http/test_model.py"))
+    assert "tests/fuzzing/__main__.py" in reach.files_of(promise_of("tests/fuzzing/test_coverage_guided.py"))
+
+
 def test_a_promise_whose_tests_start_the_program_runs_through_all_that_it_imports() -> None:
     found = reach.files_of(promise_of("tests/faults/test_kills.py", files=("deploy",)))
     expected = {
