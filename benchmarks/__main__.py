@@ -155,7 +155,7 @@ class _Bench:
         """What can be measured of another installed program, too."""
         if "against" in parts and self.other is not None:
             report.against = beside.compare_programs(
-                self.folder / "of-the-other",
+                self.folder / "against",
                 self.database,
                 report.licenses,
                 [str(self.other)],

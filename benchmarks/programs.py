@@ -42,7 +42,7 @@ class Vendor(NamedTuple):
 def make(data_dir: Path, database: Database, program: Sequence[str]) -> Vendor:
     """An installation with nothing in it but an API key."""
     database.prepare(data_dir)
-    data_dir.mkdir(exist_ok=True)
+    data_dir.mkdir(parents=True, exist_ok=True)
     return read_key(output(program, data_dir, _API_KEY))
 
 
