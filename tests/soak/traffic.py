@@ -25,10 +25,10 @@ class Traffic:
     """What customers ask a server, and how they are served."""
 
     def __init__(self, server: RunningServer, customers: Sequence[Asking]) -> None:
-        way = Direct("direct", "127.0.0.1", [server])
         self._lines: asyncio.Queue[Line] = asyncio.Queue()
-        for _ in range(_CONNECTIONS):
-            self._lines.put_nowait(Line(way))
+        for number in range(1, _CONNECTIONS + 1):
+            # An address may send so many calls with an Idempotency-Key in a minute, and not those of all.
+            self._lines.put_nowait(Line(Direct("direct", f"127.0.1.{number}", [server])))
         self._free = list(customers)
         self._running: set[asyncio.Task[None]] = set()
         #: How many calls of each kind were made.
