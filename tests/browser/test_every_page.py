@@ -29,7 +29,6 @@ _LOST = """() => {
 
 
 @pytest.mark.parametrize("name", ROLES)
-@pytest.mark.timeout(300)
 def test_every_page_is_accessible_and_fits_on_a_phone(
     busy_server: RunningServer, signed_in: SignedIn, axe: Axe, camera: Camera, name: str
 ) -> None:

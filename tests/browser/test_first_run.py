@@ -83,7 +83,6 @@ def test_a_link_that_was_made_up_makes_nobody(server: RunningServer, visitor: Vi
     assert server.count("users") == 0
 
 
-@pytest.mark.timeout(300)
 def test_what_is_still_empty_is_a_page_too(
     server: RunningServer, page: Page, axe: Axe, camera: Camera
 ) -> None:

@@ -43,7 +43,6 @@ def copied(page: Page) -> str:
     return text
 
 
-@pytest.mark.timeout(300)
 def test_a_license_is_made_shown_changed_and_deleted(
     server: RunningServer, signed_in: SignedIn, axe: Axe, camera: Camera
 ) -> None:
@@ -143,7 +142,6 @@ def change_and_delete(page: Page, axe: Axe, camera: Camera) -> None:
     check(page, axe, camera, "list-empty")
 
 
-@pytest.mark.timeout(300)
 def test_licenses_are_searched_filtered_copied_and_changed_together(
     busy_server: RunningServer, signed_in: SignedIn, axe: Axe, camera: Camera
 ) -> None:
@@ -249,7 +247,6 @@ def test_all_that_match_are_meant_by_a_button_of_the_bar(
     expect(page.get_by_role("region", name="What will change")).to_contain_text("disabled")
 
 
-@pytest.mark.timeout(300)
 def test_a_table_is_imported(
     busy_server: RunningServer, signed_in: SignedIn, axe: Axe, camera: Camera
 ) -> None:

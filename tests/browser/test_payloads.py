@@ -109,7 +109,6 @@ def opened_at(page: Page, *addresses: str) -> Iterator[str]:
         yield address
 
 
-@pytest.mark.timeout(300)
 def test_no_page_runs_what_others_have_written(
     hostile_server: RunningServer, signed_in: Callable[[str], Visitor]
 ) -> None:

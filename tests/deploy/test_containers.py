@@ -154,7 +154,6 @@ def in_image(programs: Path, folder: Path, port: int) -> dict[str, str]:
     return {**environment(), **own, **changed}
 
 
-@pytest.mark.timeout(400)
 def test_what_the_lock_file_names_is_all_that_the_image_needs(installed: Path, tmp_path: Path) -> None:
     assert_serves(installed, tmp_path)
 
