@@ -37,6 +37,8 @@ _TIMES, _SECONDS = 5.0, 10.0
 #: How much memory, in bytes.
 _ROOM = 4 << 30
 _NEVER_LOADED, _BROKEN = 98, 99
+#: Variables that ask for the long form of a promise, and for a record of it.
+_OF_THE_PROOF = ("LONG_PROOFS", "PROOFS_FILE")
 
 
 class Name(NamedTuple):
@@ -238,6 +240,10 @@ def _run_tests(subject: Subject, folder: Path) -> int:
     import pytest
     from hypothesis import Phase, settings
 
+    # Their short form, also where the long form of a promise is running.
+    for name in _OF_THE_PROOF:
+        os.environ.pop(name, None)
+    sys.modules.pop("tests.proving", None)
     # The same cases for every mutant, and no search for the shortest one.
     phases = [Phase.explicit, Phase.generate]
     settings.register_profile("mutants", derandomize=True, database=None, deadline=None, phases=phases)

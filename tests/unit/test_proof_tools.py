@@ -3,6 +3,7 @@ which no test notices find them.
 """
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -33,7 +34,10 @@ def emptied(taken: int) -> int:
     return taken
 '''
 WITH_TEETH = """
-import counting, pytest
+import counting, os, pytest
+
+def test_the_short_form_is_run():
+    assert "LONG_PROOFS" not in os.environ
 
 def test_a_place_is_taken_while_there_is_one():
     assert counting.take(1, 3) == 2
@@ -76,7 +80,9 @@ def examine_mutants(folder: Path, source: str, tests: str) -> Findings:
     (folder / "counting.py").write_text(source)
     (folder / "test_counting.py").write_text(tests)
     command = [sys.executable, "-c", PROGRAM, str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    # As in a proof, whose long form is not for the tests of a mutant.
+    variables = {**os.environ, "LONG_PROOFS": "0.01"}
+    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(done.stderr)
     mutants, killed, endless, survivors = json.loads(done.stdout)
