@@ -74,6 +74,7 @@ def test_refused_calls_of_programs_are_kept_with_their_reason_device_and_address
         key = vendor.license(times_activated_max=1)
         token = vendor.activated(key)
         assert vendor.activate(key, query={"label": "Jane's desktop"}).status == 404
+        assert vendor.activate(key, query={"token": "no token", "label": "no label \0"}).status == 404
         vendor.deactivate(key, token)
         vendor.activated(key)
         assert vendor.validate(key, token).status == 404
@@ -95,6 +96,7 @@ def test_refused_calls_of_programs_are_kept_with_their_reason_device_and_address
             ("limit_reached", "activate", None, "Jane's desktop", None, here, 1),
             (unknown, "validate", None, None, token, here, 1),
             (unknown, "validate", None, None, None, here, 1),
+            (unknown, "activate", None, None, None, here, 1),
             ("limit_reached", "activate", "laptop-of-jane", "Laptop", None, here, 2),
             ("not_activated", "validate", "laptop-of-jane", None, None, here, 1),
         ],

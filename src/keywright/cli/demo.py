@@ -17,7 +17,7 @@ from keywright.cli.options import DemoKind
 from keywright.config import Settings
 from keywright.config.installation import open_installation
 from keywright.core.command import Command, Context, Origin
-from keywright.core.errors import LimitReached
+from keywright.core.errors import LimitReached, Unavailable
 from keywright.core.standard_webhooks import decode_secret
 from keywright.db import Storage, run_read
 from keywright.identity.api_keys import new_secrets
@@ -244,9 +244,16 @@ class _Vendor:
         self._activations: list[tuple[License, Activation]] = []
 
     def do(self, commands: Iterable[Command]) -> list[tuple[Any, Any]]:
-        """Decide the commands in the order of their times; return each with its outcome."""
+        """Decide the commands in the order of their times; return each with its outcome.
+
+        Raises ``Unavailable`` where the database could not be written.
+        """
         ordered = sorted(commands, key=lambda one: one.context.now)
-        return list(zip(ordered, self._executor.execute(ordered) if ordered else (), strict=True))
+        outcomes = self._executor.execute(ordered) if ordered else []
+        for one in outcomes:
+            if isinstance(one, Unavailable):
+                raise one
+        return list(zip(ordered, outcomes, strict=True))
 
     def prepare(self, first: datetime) -> None:
         """Make the names and policies that the sales need."""

@@ -29,6 +29,9 @@ from keywright.signing.commands import MakeLicenseFile
 from keywright.signing.handlers import load_keys, make_license_file
 from keywright.signing.model import LoadedKeys
 
+#: Why a file of a license does not name all of its devices.
+_CUT = "it has too many devices; its newest ones have no file, make one for each of them that needs one"
+
 
 class PreviewFiles(Query, frozen=True, kw_only=True):
     """What a job would make files for, of this product or of all."""
@@ -60,8 +63,6 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
         place = "" if self.activation_id is None else f"-{self.activation_id}"
         return f"license-{self.license_id}{place}.txt"
 
-
-_CUT = "it has too many devices; its newest ones have no file, make one for each of them that needs one"
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(StoredFile).decode_lines

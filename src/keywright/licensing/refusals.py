@@ -3,12 +3,13 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import msgspec
 from msgspec.structs import replace
 
 from keywright.core.command import Command, Cost
+from keywright.core.parsing import is_storable
 
 _TOKEN = re.compile("[0-9a-f]{40}")
 
@@ -24,6 +25,10 @@ class NamedDevice(NamedTuple):
     fingerprint: str | None = None
     device_name: str | None = None
     token: str | None = None
+
+    def without_unstorable(self) -> Self:
+        """The same, but for texts that no database keeps: the call may have been refused because of them."""
+        return type(self)(*(one if one is None or is_storable(one) else None for one in self))
 
 
 class RefusedCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -35,7 +35,7 @@ def removals_left(terms: Terms, removed: Iterable[datetime], now: datetime) -> R
 
 
 def require_removal(terms: Terms, removed: Iterable[datetime], now: datetime) -> None:
-    """Raise ``NoRemovalLeft`` unless a customer may free a device now."""
+    """Raise ``NoRemovalLeft`` unless a customer may remove a device now."""
     left, allowance = removals_left(terms, removed, now), terms.portal_removals
     if left.count != 0 or allowance is None:
         return

@@ -186,7 +186,7 @@ class Pipeline:
 
     def _see_refusal(self, call: Call, reason: str) -> None:
         """Remember that a license which exists was of no use to a device."""
-        device = call.interface.find_device(call)
+        device = call.interface.find_device(call).without_unstorable()
         refused = RefusedCall(
             reason=reason,
             operation=call.operation,
