@@ -169,7 +169,8 @@ def try_sites(server: RunningServer, number: int) -> Tried:
     sites = [f"s{n % 90}.{'test' if n % 3 == 0 else 'com'}" for n in range(PER_LICENSE)]
 
     async def play() -> list[tuple[str, int, dict[str, Any]]]:
-        limits = httpx.Limits(max_connections=CONNECTIONS)
+        # The server closes a connection that is idle for 5 s, which may meet the next call on it.
+        limits = httpx.Limits(max_connections=CONNECTIONS, keepalive_expiry=2)
         async with httpx.AsyncClient(base_url=server.base_url, limits=limits, timeout=60) as client:
 
             async def activate(site: str) -> tuple[str, int, dict[str, Any]]:
