@@ -36,6 +36,8 @@ class _Side(NamedTuple):
 
     name: str
     program: Sequence[str]
+    #: The installation of which it gets a copy.
+    filled: Filled
     settings: Mapping[str, str] = servers.UNLIMITED
 
 
@@ -56,8 +58,8 @@ class Beside(msgspec.Struct, frozen=True):
 def compare_pages(filled: Filled, seconds: int, rounds: int, say: Say) -> list[Beside]:
     """A server with pages and one without, each on a copy of the installation."""
     without = [sys.executable, "-P", str(_WITHOUT_PAGES)]
-    sides = _Side("with pages", servers.keywright()), _Side("without", without)
-    return _compare(sides, (filled, filled), seconds, rounds, say)
+    sides = _Side("with pages", servers.keywright(), filled), _Side("without", without, filled)
+    return _compare(sides, seconds, rounds, say)
 
 
 def compare_programs(
@@ -76,10 +78,10 @@ def compare_programs(
     here = _fill(folder / "here", database, licenses, servers.keywright(), say)
     there = _fill(folder / "there", database, licenses, other, say)
     sides = (
-        _Side("this", servers.keywright()),
-        _Side("the other", other, servers.unlimited(programs.limits(other, there.data_dir))),
+        _Side("this", servers.keywright(), here),
+        _Side("the other", other, there, servers.unlimited(programs.limits(other, there.data_dir))),
     )
-    return _compare(sides, (here, there), seconds, rounds, say)
+    return _compare(sides, seconds, rounds, say)
 
 
 def _fill(data_dir: Path, database: Database, licenses: int, program: Sequence[str], say: Say) -> Filled:
@@ -93,20 +95,17 @@ def _fill(data_dir: Path, database: Database, licenses: int, program: Sequence[s
     return Filled(data_dir, database, licenses, *vendor, nothing, 0, key_of(0), nothing)
 
 
-def _compare(
-    sides: tuple[_Side, _Side], filled: tuple[Filled, Filled], seconds: int, rounds: int, say: Say
-) -> list[Beside]:
+def _compare(sides: tuple[_Side, _Side], seconds: int, rounds: int, say: Say) -> list[Beside]:
     """Drive both at once, each on a copy of its installation, and let both come to rest, again and again; for
     one half of the pairs the one was started first, for the other half the other.
     """
-    of_sides = dict(zip((one.name for one in sides), filled, strict=True))
     pairs = max(_LEAST_PAIRS, rounds)
     loads: dict[str, list[_Loads]] = {case: [] for case in _CASES}
     for places, share in ((sides, pairs - pairs // 2), (sides[::-1], pairs // 2)):
         with ExitStack() as stack:
             both = {}
             for side in places:
-                copy = stack.enter_context(copied(of_sides[side.name], side.name.replace(" ", "-")))
+                copy = stack.enter_context(copied(side.filled, side.name.replace(" ", "-")))
                 server = servers.started(side.program, copy.data_dir, side.settings)
                 both[side.name] = (stack.enter_context(server), copy)
             for case in _CASES:

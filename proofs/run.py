@@ -18,9 +18,9 @@ from proofs.reach import ROOT, find_commit
 from proofs.results import Record, Run, read
 
 _PASSED = re.compile(r"(\d+) passed")
+_FAILED = re.compile(r"\d+ (?:failed|error)")
 #: How much of the output of a run that failed is shown: its last characters.
 _SHOWN = 100_000
-_FAILED = re.compile(r"\d+ (?:failed|error)")
 
 
 def run(promise: Promise, part: float, say: Callable[[str], None]) -> Run:

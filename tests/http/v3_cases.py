@@ -137,8 +137,8 @@ class V3CaseRunner:
         base_url = self._base_url.removesuffix("/v3") if is_feed else self._base_url
         response = case.call(base_url=base_url, session=self._session)
         end = time.monotonic() + _PATIENCE
-        while response.status_code == 503 and case.path in _JOBS and time.monotonic() < end:
-            # Too many jobs are waiting: what cases before this one began.
+        while case.path in _JOBS and '"code":"busy"' in response.text and time.monotonic() < end:
+            # Too many jobs are waiting: what cases before this one began. No other 503 is meant.
             time.sleep(0.2)
             response = case.call(base_url=base_url, session=self._session)
         self.statuses[response.status_code] += 1

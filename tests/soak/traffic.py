@@ -33,11 +33,15 @@ class Traffic:
         self._running: set[asyncio.Task[None]] = set()
         #: How many calls of each kind were made.
         self.calls: Counter[str] = Counter()
-        self.failed = 0
-        #: What was wrong with the first answers that were, and how many of each kind of call were.
-        self.complaints: list[str] = []
+        #: How many of each kind had a wrong answer or none, and what was wrong with the first of these.
         self.wrong: Counter[str] = Counter()
+        self.complaints: list[str] = []
         self._seconds: list[float] = []
+
+    @property
+    def failed(self) -> int:
+        """How many calls had a wrong answer or none."""
+        return self.wrong.total()
 
     async def at_full_speed(self, seconds: float) -> float:
         """Ask without a pause; how many calls a second were answered."""
@@ -89,7 +93,6 @@ class Traffic:
         self._free.append(customer)
         wrong = "no answer" if answer.reply is None else _heard(wish, answer.reply)
         if wrong is not None:
-            self.failed += 1
             self.wrong[wish.kind] += 1
             if len(self.complaints) < _MAX_COMPLAINTS:
                 self.complaints.append(f"{wish.kind}: {wrong}")
