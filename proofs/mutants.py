@@ -158,6 +158,9 @@ def _head(statement: ast.stmt) -> str:
 
 def _faults(place: _Place) -> Iterator[ast.AST]:
     """What could stand by mistake in this place."""
+    match place.path:
+        case [*_, (ast.ClassDef() as node, _, _), (ast.keyword() as option, _, _)] if _is_idle(node, option):
+            return
     make = _FAULTS.get(type(place.node))
     if make is not None:
         yield from make(place.node)
@@ -207,7 +210,18 @@ def _entries_dropped(node: ast.Dict) -> Iterator[ast.AST]:
 
 
 def _keywords_dropped(node: ast.ClassDef) -> Iterator[ast.AST]:
-    return _without_each(node, "keywords")
+    is_child = any(ast.unparse(one) != "msgspec.Struct" for one in node.bases)
+    for index, option in enumerate(node.keywords):
+        # A child has it from its parent.
+        is_inherited = is_child and option.arg == "frozen"
+        if not is_inherited and not _is_idle(node, option):
+            yield _like(node, keywords=_without(node.keywords, index))
+
+
+def _is_idle(node: ast.ClassDef, option: ast.keyword) -> bool:
+    """Whether the option is for fields, and the class has none of its own."""
+    declared = (one for one in node.body if isinstance(one, ast.AnnAssign))
+    return option.arg == "kw_only" and all("ClassVar" in ast.unparse(one.annotation) for one in declared)
 
 
 def _bounds_dropped(node: ast.Slice) -> Iterator[ast.AST]:

@@ -256,9 +256,22 @@ def test_sentences_have_the_facts_in_words() -> None:
     assert errors.Fault().fill("{detail}") == "fault.internal"
 
 
+def test_wrong_values_are_named_by_the_first_one_and_the_number_of_the_others() -> None:
+    first = errors.FieldError("/name", "missing", "is missing")
+    found = [errors.InvalidBody((first,) * number).facts()["first"] for number in (1, 2, 3)]
+    assert found == ["/name is missing", "/name is missing, and 1 more", "/name is missing, and 2 more"]
+    whole = errors.FieldError("", "wrong_type", "must be an object")
+    assert errors.InvalidBody((whole,)).facts()["first"] == "the body must be an object"
+    assert errors.InvalidQuery((whole,)).facts()["first"] == "the query must be an object"
+
+
 def test_a_caller_may_ask_an_unavailable_server_again_after_a_second() -> None:
     unavailable = [one for one in ALL if issubclass(one, errors.Unavailable)]
     assert {one.retry_after for one in unavailable} == {1}
+
+
+def test_a_shop_may_name_no_time_after_which_it_may_be_asked_again() -> None:
+    assert errors.ShopUnavailable("503 for orders").retry_after is None
 
 
 def _table() -> str:

@@ -1,21 +1,29 @@
 """The nouns: what their numbers and words stand for elsewhere, and that nothing changes them."""
 
 import gc
-from enum import IntEnum, StrEnum
+import inspect
+from collections.abc import Mapping, Sequence
+from datetime import UTC, timedelta
+from enum import Enum, IntEnum, StrEnum
 from importlib import import_module
 from pkgutil import walk_packages
-from typing import Any
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 import pytest
+from sqlalchemy import String
 
 import keywright
-from keywright.core.command import Command, Context, Query
+from keywright.core.command import Command, Context, Cost, Query
 from keywright.core.fields import Fields
 from keywright.core.nouns import ListQuery
-from keywright.identity.model import Permissions, Role
+from keywright.db.schema.delivery import mail_outbox
+from keywright.events.model import MAX_UNIQUE_LENGTH, Subject
+from keywright.identity.model import Permissions, Right, Role, may
 from keywright.jobs.model import ChangeStep, FilesStep, ImportStep, JobState
 from keywright.licensing.activations.model import (
+    ActivateDevice,
     ActivationSource,
     DeactivateDevice,
     Device,
@@ -28,6 +36,7 @@ from keywright.licensing.activations.model import (
 from keywright.licensing.licenses.model import (
     LicenseFilter,
     LicenseSource,
+    Order,
     State,
     Status,
     UpdateLicense,
@@ -74,12 +83,163 @@ def structs_of(model: str, *, gc: bool | None = None) -> list[type[msgspec.Struc
     return [one for one in structs if gc is None or one.__struct_config__.gc is gc]
 
 
+def commands_of(model: str) -> list[type[Command | Query]]:
+    """The commands and queries that a module defines."""
+    kinds = [one for one in vars(import_module(model)).values() if isinstance(one, type)]
+    return [one for one in kinds if issubclass(one, Command | Query) and one.__module__ == model]
+
+
+def is_named(kind: type[msgspec.Struct]) -> bool:
+    """Whether all values are given by their names."""
+    return all(one.kind is one.KEYWORD_ONLY for one in inspect.signature(kind).parameters.values())
+
+
+def nothing_of(kind: Any) -> Any:
+    """The value of this type that asks for nothing; None for words, which all ask for something."""
+    origin = get_origin(kind) or kind
+    if origin is Annotated:
+        return nothing_of(get_args(kind)[0])
+    if origin in (Union, UnionType):
+        return msgspec.UNSET if msgspec.UnsetType in get_args(kind) else None
+    if origin in (Mapping, Sequence):
+        return {} if origin is Mapping else ()
+    return None if issubclass(origin, Enum) else origin()
+
+
+def defaults_of(kind: type[msgspec.Struct]) -> dict[str, tuple[Any, Any]]:
+    """By the name of a member that can be left out, its value then, and the one that asks for nothing."""
+    found = {}
+    for one in msgspec.structs.fields(kind):
+        if one.default_factory is not msgspec.NODEFAULT:
+            found[one.name] = (one.default_factory(), nothing_of(one.type))
+        elif one.default is not msgspec.NODEFAULT:
+            found[one.name] = (one.default, nothing_of(one.type))
+    return found
+
+
 @each_row(
     "model",
     [*MODELS, "keywright.core.command", "keywright.engine.idempotency"],
 )
-def test_a_noun_never_changes(model: str) -> None:
-    assert all(one.__struct_config__.frozen for one in structs_of(model))
+def test_a_noun_and_a_command_never_change(model: str) -> None:
+    assert all(one.__struct_config__.frozen for one in (*structs_of(model), *commands_of(model)))
+
+
+def test_the_values_of_a_command_are_given_by_name() -> None:
+    assert [one for model in MODELS for one in commands_of(model) if not is_named(one)] == []
+
+
+def test_the_values_of_a_large_noun_are_given_by_name() -> None:
+    rooms = ("events", "licensing")
+    named = {
+        one.__name__
+        for model in MODELS
+        if model.split(".")[1] in rooms
+        for one in structs_of(model)
+        if inspect.signature(one).parameters and is_named(one)
+    }
+    assert named == {
+        "Facts",
+        "Notice",
+        "OutboxMail",
+        "PeriodFilter",
+        "QueuedMail",
+        "RefusedCall",
+        "Release",
+        "ReleaseFile",
+        "ShownFields",
+        "Subject",
+    }
+
+
+def test_what_is_left_out_asks_for_nothing_but_for_these() -> None:
+    # Of events, users, jobs and licenses; what may be set of other nouns, the documents list.
+    rooms = ("events", "identity", "jobs", "licensing")
+    found = {
+        f"{kind.__name__}.{name}": value
+        for model in ["keywright.core.command", *(one for one in MODELS if one.split(".")[1] in rooms)]
+        for kind in (*structs_of(model), *commands_of(model))
+        for name, (value, nothing) in defaults_of(kind).items()
+        if repr(value) != repr(nothing)
+    }
+    assert found == {
+        "IdempotentCall.keeps_refusals": True,
+        "StartSession.hours": 10,
+        "NamedProduct.updates": "licensed",
+        "NamedProduct.version_scheme": "loose",
+        "Activation.is_counted": True,
+        "Placement.is_counted": True,
+        "RecordLimits.kept": 100,
+        "RecordLimits.listed": 1000,
+        "RecordLimits.keeps_deleted": True,
+        "License.quantity": 1,
+        "ExtendLicense.zone": UTC,
+        "RefusedCall.times": 1,
+        "Meter.overage": "refuse",
+        "Terms.starts": "creation",
+        "Terms.after_expiry": "refuse",
+        "Terms.device": "optional",
+        "Terms.lease_seconds": 600,
+        "Terms.offline_days": 14,
+        "Terms.next_check_seconds": 86400,
+        "Terms.channels": ("stable",),
+        "Terms.transferable": "no",
+        "Terms.transfer_after_days": 30,
+        "Terms.when_full": "refuse",
+        "Terms.max_uncounted": 10,
+        "Rollout.percent": 100,
+        "Release.channel": "stable",
+        "Release.state": "draft",
+        "Notice.severity": "medium",
+        "Notice.state": "draft",
+    }
+
+
+def test_a_command_has_a_cost_and_few_are_the_server_s_own() -> None:
+    commands = [one for model in MODELS for one in commands_of(model)]
+    assert {type(one.cost) for one in commands} == {Cost}
+    own = {one.__name__ for one in commands if issubclass(one, Command) and one.is_internal}
+    assert own == {
+        "ClosePeriods",
+        "PassMoments",
+        "PurgeMails",
+        "PurgeSignIns",
+        "SaveLastSeen",
+        "SaveRefusals",
+        "SettleEvents",
+    }
+    assert not any(issubclass(one, ActivateDevice) and one.is_site for one in commands)
+
+
+def test_what_is_stored_as_json_has_no_defaults() -> None:
+    stored = [Subject(license_ids=(1,)), Order("shop", line="1"), Order(id="7")]
+    assert [msgspec.json.encode(one) for one in stored] == [
+        b'{"license_ids":[1]}',
+        b'{"source":"shop","line":"1"}',
+        b'{"id":"7"}',
+    ]
+
+
+def test_the_text_under_which_a_mail_is_queued_fits_its_column() -> None:
+    kind = mail_outbox.c.unique_text.type
+    assert isinstance(kind, String)
+    assert kind.length == MAX_UNIQUE_LENGTH
+
+
+def test_readers_look_support_changes_and_administrators_may_do_everything() -> None:
+    rights = {role: {right for right in Right if may(role, right)} for role in Role}
+    assert rights == {
+        Role.READER: {Right.LOOK},
+        Role.SUPPORT: {Right.LOOK, Right.CHANGE},
+        Role.ADMINISTRATOR: {Right.LOOK, Right.CHANGE, Right.ADMINISTER},
+    }
+
+
+def test_a_device_runs_without_the_server_until_what_was_signed_for_it_last_ends() -> None:
+    made_at = an_activation().created_at
+    ends = [None, made_at, made_at + timedelta(days=1)]
+    runs = [an_activation(offline_until=one).runs_until for one in ends]
+    assert runs == [None, None, made_at + timedelta(days=1)]
 
 
 def test_a_word_is_its_name_in_small_letters() -> None:
@@ -171,6 +331,8 @@ def test_a_license_that_gets_a_new_key_is_known_by_its_former_ones() -> None:
     renames = find_renames([*commands, unchanged])
     assert renames == {"B": ["A"], "C": ["B"]}
     assert with_former_names(["C", "D"], renames) == ["C", "D", "B", "A"]
+    assert with_former_names(["B", "C"], renames) == ["B", "C", "A"]
+    assert [commands[0].locks, unchanged.locks] == [("A", "B"), ("D",)]
 
 
 def test_a_product_has_an_address_where_its_licenses_are_renewed() -> None:

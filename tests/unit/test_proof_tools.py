@@ -155,7 +155,13 @@ def test_tests_that_fail_without_a_fault_or_never_load_the_module_say_nothing(
         ("x = -y", {"x = None", "x = +y"}),
         ("x = {a: b, c: d}", {"x = None", "x = {c: d}", "x = {a: b}"}),
         ("x = (a, b)", {"x = None", "x = (b,)", "x = (a,)"}),
-        ("class A(B, frozen=True): pass", {"class A(B):", "class A(B, frozen=False):"}),
+        ("class A(B, frozen=True): pass", {"class A(B, frozen=False):"}),
+        (
+            "class A(msgspec.Struct, frozen=True): pass",
+            {"class A(msgspec.Struct):", "class A(msgspec.Struct, frozen=False):"},
+        ),
+        ("class A(B, kw_only=True): b: ClassVar[int]", set()),
+        ("class A(B, kw_only=True): b: int", {"class A(B):", "class A(B, kw_only=False):"}),
         ("x = y[a:b]", {"x = None", "x = y[:b]", "x = y[a:]"}),
     ],
 )

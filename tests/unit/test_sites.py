@@ -117,6 +117,8 @@ def test_an_uncounted_site_takes_no_place_until_there_are_too_many() -> None:
         activate(first.license, "example.com")
     more = activate(a_license_with({"uncounted_hosts": ["*.test"], "max_uncounted": 0}), "a.test")
     assert (more.is_counted, more.license.times_activated, more.license.uncounted_count) == (True, 1, 0)
+    lowered = a_license_with({"uncounted_hosts": ["*.test"], "max_uncounted": 1}, uncounted_count=2)
+    assert activate(lowered, "a.test").is_counted, "more than the terms allow by now"
 
 
 def test_a_new_site_on_a_host_that_is_not_counted_is_no_new_device() -> None:
@@ -150,6 +152,7 @@ def test_only_a_site_takes_no_place_another_program_with_its_name_takes_one() ->
     assert (counted.change, counted.activation.is_counted) == (PlaceChange.MOVED, True)
     assert (counted.license.times_activated, counted.license.uncounted_count) == (1, 0)
     assert counted.license.deactivated_count == 0
+    assert (counted.license.updated_at, counted.activation.updated_at) == (LATER, LATER)
     with pytest.raises(LimitReached):
         activate(a_full_license(uncounted_count=1), "localhost", site(), is_site=False)
     # Nor does it take over the place that a site does not have.
@@ -209,6 +212,7 @@ def test_a_product_is_named_by_its_number_here_or_there_or_by_its_name() -> None
     wrong = [Item("18"), Item(""), Item(None, "Paint"[:-1]), Item(None, ""), Item("18", "Paint & Draw")]
     assert [one.fits(product) for one in wrong] == [False] * len(wrong)
     assert not Item("None").fits(NamedProduct(17))
+    assert Item(None, "").fits(NamedProduct(17)), "neither has a name"
     assert [one.fits(None) for one in (Item("17"), Item())] == [False, True]
 
 
@@ -227,6 +231,7 @@ def test_hosts_are_read_in_lower_case_and_wrong_ones_are_named() -> None:
         with pytest.raises(InvalidTerms) as refusal:
             merge_terms(Terms(), {"uncounted_hosts": hosts})
         found[name] = [one.code for one in refusal.value.errors]
+        assert {one.pointer[:22] for one in refusal.value.errors} == {"/terms/uncounted_hosts"}
     assert found == {
         "no list": ["wrong_type"],
         "too many": ["too_long"],
