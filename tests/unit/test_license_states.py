@@ -213,6 +213,7 @@ def test_a_license_that_leases_alone_bound_has_no_files() -> None:
     rows = [
         (Terms(), True),
         (Terms(offline_days=0), False),
+        (Terms(offline_days=1), True),
         (Terms(max_leases=2), False),
         (Terms(max_leases=2, max_activations=3), True),
     ]

@@ -351,7 +351,8 @@ def test_a_step_of_a_job_locks_the_licenses_that_it_changes_or_imports() -> None
         "is_last": True,
     }
     changes = (UpdateLicense(context=CONTEXT, license=7, changes={}),)
-    assert ChangeStep(changes=changes, last_id=7, **step).locks == [7]
+    changed = ChangeStep(changes=changes, last_id=7, **step)
+    assert (changed.parts, changed.locks) == (changes, [7])
     imported = ImportLicenses(context=CONTEXT, source="csv", licenses=())
     given: dict[str, Any] = {"command": imported, "reasons": (), "rejects": b"", "next_position": 1}
     assert ImportStep(**given, **step).locks == imported.locks

@@ -52,6 +52,7 @@ def test_activate_needs_a_free_place() -> None:
     with pytest.raises(LimitReached) as refusal:
         activation_rules.activate(a_license(times_activated=3, times_activated_max=3), NOW)
     assert refusal.value.key == KEY
+    assert refusal.value.problem_members() == {"limit": 3, "activations": 3}
 
 
 def test_a_license_without_a_limit_has_always_a_free_place() -> None:
@@ -233,6 +234,7 @@ def test_an_extension_by_months_ends_with_a_day_of_its_time_zone() -> None:
         (NOW - timedelta(days=9), {"days": 1, "is_from_later": True}, NOW + timedelta(days=1)),
         (NOW + timedelta(days=9), {"days": 1, "is_from_later": True}, NOW + timedelta(days=10)),
         (None, {"days": 1}, NOW + timedelta(days=1)),
+        (end.replace(month=1), {"days": 1}, end.replace(month=1) + timedelta(days=1)),
     )
     wrong = [
         (before, by, after)
@@ -240,6 +242,17 @@ def test_an_extension_by_months_ends_with_a_day_of_its_time_zone() -> None:
         if license_rules.extended(a_license(expires_at=before), NOW, **by) != after
     ]
     assert not wrong
+
+
+def test_months_lead_back_to_the_first_of_the_calendar() -> None:
+    moments = [license_rules.add_months(datetime(1, 3, 5), -months) for months in (2, 3)]
+    assert moments == [datetime(1, 1, 5), datetime(1, 12, 5)]
+
+
+def test_the_details_of_events_have_the_count_and_the_limit_where_there_is_one() -> None:
+    assert license_rules.count_places(a_license(times_activated=2)) == {"activation_count": 2}
+    limited = a_license(times_activated=2, times_activated_max=3)
+    assert license_rules.count_places(limited) == {"activation_count": 2, "max_activations": 3}
 
 
 @given(
