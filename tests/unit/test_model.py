@@ -89,6 +89,12 @@ def commands_of(model: str) -> list[type[Command | Query]]:
     return [one for one in kinds if issubclass(one, Command | Query) and one.__module__ == model]
 
 
+def fields_of(model: str) -> list[type[Fields]]:
+    """What a module declares as fields that may be set."""
+    kinds = [one for one in vars(import_module(model)).values() if isinstance(one, type)]
+    return [one for one in kinds if issubclass(one, Fields) and one.__module__ == model]
+
+
 def is_named(kind: type[msgspec.Struct]) -> bool:
     """Whether all values are given by their names."""
     return all(one.kind is one.KEYWORD_ONLY for one in inspect.signature(kind).parameters.values())
@@ -158,7 +164,7 @@ def test_what_is_left_out_asks_for_nothing_but_for_these() -> None:
     found = {
         f"{kind.__name__}.{name}": value
         for model in ["keywright.core.command", *(one for one in MODELS if one.split(".")[1] in rooms)]
-        for kind in (*structs_of(model), *commands_of(model))
+        for kind in (*structs_of(model), *commands_of(model), *fields_of(model))
         for name, (value, nothing) in defaults_of(kind).items()
         if repr(value) != repr(nothing)
     }

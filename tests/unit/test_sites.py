@@ -109,6 +109,7 @@ def test_an_uncounted_site_takes_no_place_until_there_are_too_many() -> None:
     first = activate(a_full_license(), "localhost")
     assert (first.change, first.is_counted) == (PlaceChange.NEW, False)
     assert (first.license.times_activated, first.license.uncounted_count) == (1, 1)
+    assert first.license.active_count == 2
     second = activate(first.license, "shop.test")
     assert second.license.uncounted_count == 2
     with pytest.raises(LimitReached):

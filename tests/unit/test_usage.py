@@ -225,6 +225,9 @@ def test_a_period_begins_where_the_last_one_has_ended() -> None:
     after = rules.begin(metered(), "exports", Period.MONTH, NOW, NOW)
     assert after == used(0, NOW, ENDS[Period.MONTH])
     assert rules.begin(metered(), "exports", Period.MONTH, NOW, BEGINNING) == used(0)
+    made_at = NOW - timedelta(hours=1)
+    license = metered(created_at=made_at)
+    assert rules.begin(license, "exports", Period.LICENSE_MONTH, NOW).period_start == made_at
 
 
 def test_what_is_closed_keeps_what_its_license_had() -> None:
