@@ -58,7 +58,11 @@ TESTS = {
     "licensing.leases.rules": _OF_LEASES,
     "licensing.usage.model": (*_OF_NOUNS, *_OF_USAGE),
     "licensing.usage.rules": _OF_USAGE,
-    "licensing.updates.rules": ("tests/unit/test_update_gate.py",),
+    "licensing.updates.rules": (
+        *_OF_NOUNS,
+        "tests/unit/test_update_verdicts.py",
+        "tests/unit/test_update_gate.py",
+    ),
     "licensing.updates.notices": (*_OF_NOUNS, "tests/unit/test_notices.py"),
     "licensing.validation": (*_OF_NOUNS, *_OF_VALIDATION),
     "licensing.terms.model": (*_OF_NOUNS, *_OF_TERMS, "tests/unit/test_terms_in_words.py"),
