@@ -4,6 +4,8 @@ import re
 
 import msgspec
 
+from proofs.modules import TESTS
+
 _PYTEST = ("-m", "pytest", "-q", "-s", "--timeout", "0", "-p", "no:cacheprovider")
 
 
@@ -305,7 +307,10 @@ PROMISES = (
         totals=("branches", "branches not covered", "mutants", "killed"),
         bounds=_none("branches not covered", "surviving without a reason"),
         has_control=False,
-        files=("tests/unit", "tests/storage", "tests/concurrency"),
+        files=(
+            *dict.fromkeys(test for tests in TESTS.values() for test in tests),
+            *("tests/concurrency/conftest.py", "tests/storage/conftest.py"),
+        ),
     ),
     Promise(
         "R19",
