@@ -227,11 +227,12 @@ def test_hosts_are_read_in_lower_case_and_wrong_ones_are_named() -> None:
         "many stars": ["*.*.*.*.test"],
         "no host": ["a b", 7, "", "münchen.de", "https://a.test"],
     }
-    found = {}
+    found, words = {}, set[str]()
     for name, hosts in wrong.items():
         with pytest.raises(InvalidTerms) as refusal:
             merge_terms(Terms(), {"uncounted_hosts": hosts})
         found[name] = [one.code for one in refusal.value.errors]
+        words.update(one.detail for one in refusal.value.errors)
         assert {one.pointer[:22] for one in refusal.value.errors} == {"/terms/uncounted_hosts"}
     assert found == {
         "no list": ["wrong_type"],
@@ -239,4 +240,10 @@ def test_hosts_are_read_in_lower_case_and_wrong_ones_are_named() -> None:
         "everything": ["invalid"],
         "many stars": ["invalid"],
         "no host": ["invalid"] * 5,
+    }
+    assert words == {
+        "must be an array of hosts",
+        "must have at most 50 hosts",
+        "must be a host such as staging.example.com, localhost or *.test: letters, digits, '-', '.', and at "
+        "most three '*'; other letters as punycode",
     }

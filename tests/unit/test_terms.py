@@ -115,6 +115,17 @@ def test_an_empty_patch_changes_nothing_and_nulls_restore_the_defaults(terms: Te
     assert merge_terms(terms, dict.fromkeys(Terms.__struct_fields__)) == Terms()
 
 
+def test_every_example_of_the_documents_is_a_value_that_is_kept_as_it_is() -> None:
+    members = json.schema(Terms)["$defs"]["Terms"]["properties"]
+    examples = {name: one["examples"][0] for name, one in members.items()}
+    assert json.decode(json.encode(merge_terms(Terms(), examples))) == examples
+
+
+def test_only_so_many_faults_are_named() -> None:
+    many = {"entitlements": [""] * 100, "trial": 1, "grace_days": -1}
+    assert len(errors_of(many)) == 100
+
+
 def test_a_license_without_a_text_has_the_defaults_and_its_columns() -> None:
     assert parse_terms(None, 3, None) == Terms(max_activations=3)
     assert to_text(Terms(max_activations=3)) is None

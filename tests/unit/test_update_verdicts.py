@@ -71,6 +71,12 @@ def test_beside_what_is_offered_stands_the_newest_that_a_renewal_would_bring() -
     assert decision.codes == (UpdateCode.UPDATE_AVAILABLE, UpdateCode.NEWER_NOT_COVERED)
 
 
+def test_what_is_offered_has_the_file_of_the_platform() -> None:
+    known = a_known(1, platforms=("mac", "windows"))
+    found = [decide(some_facts(known, asked=Asked(platform=one))).file for one in ("windows", "mac")]
+    assert found == [known.files[1], known.files[0]]
+
+
 def test_of_two_releases_with_the_same_numbers_the_later_one_is_newer() -> None:
     known = [a_known(1, version="1.0"), a_known(2, version="1.0.0")]
     assert decide(some_facts(*known, asked=Asked(app_version="1.0"))).offered is known[1]
