@@ -68,7 +68,7 @@ TESTS = {
     "licensing.terms.model": (*_OF_NOUNS, *_OF_TERMS, "tests/unit/test_terms_in_words.py"),
     "licensing.terms.rules": (*_OF_TERMS, *_OF_CATALOG, *_OF_SITES),
     "provisioning.products": (*_OF_CATALOG, "tests/unit/test_nouns.py"),
-    "provisioning.customers": _OF_CATALOG,
+    "provisioning.customers": (*_OF_CATALOG, "tests/unit/test_nouns.py"),
     "core.command": (*_OF_NOUNS, *_OF_HANDLERS),
     "core.crypto": _OF_KEYS,
     "licensing.licenses.keys": _OF_KEYS,

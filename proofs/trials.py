@@ -63,6 +63,10 @@ class Subject:
     warm: tuple[str, ...] = ()
 
 
+#: The modules that declare what may be set.
+_DECLARING = (".fields", "provisioning.customers", "provisioning.products")
+
+
 @dataclass
 class Findings:
     """What became of the mutants of a module."""
@@ -101,13 +105,14 @@ def examine(subject: Subject, *, part: float = 1.0, processes: int = 1) -> Findi
 
 
 def names_of(module: str, source: str) -> list[tuple[Name, Mutant]]:
-    """Each mutant with its name; where several would have the same one, with a number. Of a module of fields,
-    those of its functions: its descriptions are for readers, and held by tests of the documents.
+    """Each mutant with its name; where several would have the same one, with a number. Of a module that
+    declares fields, those of its functions: its descriptions are for readers, and held by tests of the
+    documents; its classes, by those of the nouns.
     """
     named = []
     times: dict[Name, int] = {}
     for one in mutants_of(source):
-        if module.endswith(".fields") and not one.where.rpartition(".")[2].lstrip("_")[:1].islower():
+        if module.endswith(_DECLARING) and not one.where.rpartition(".")[2].lstrip("_")[:1].islower():
             continue
         name = Name(module, one.where, one.was, one.became)
         times[name] = times.get(name, 0) + 1

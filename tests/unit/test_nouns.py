@@ -2,10 +2,12 @@
 
 import pytest
 
+from keywright.core.command import Context
 from keywright.core.nouns import differing, list_members
+from keywright.provisioning.customers import CreateCustomer, NewCustomer
 from keywright.provisioning.policies.model import NewKeyFormat
 from keywright.provisioning.products import PRODUCT, Feature, NewProduct
-from tests.makers import NOW
+from tests.makers import LATER, NOW, an_origin
 from tests.tables import each_row
 
 MEMBERS = {one.name: one for struct in (NewProduct, NewKeyFormat) for one in list_members(struct)}
@@ -17,7 +19,9 @@ MEMBERS = {one.name: one for struct in (NewProduct, NewKeyFormat) for one in lis
         ("name", "  Paint ", "Paint"),
         ("id", "17", 17),
         ("metadata", '{"sku": 1}', {"sku": 1}),
+        ("url", "http://a.test", "http://a.test"),
         ("features", "a = A\n\n b", [Feature("a", "A"), Feature("b")]),
+        ("features", "\n".join(f"f{one}" for one in range(100)), [Feature(f"f{one}") for one in range(100)]),
         ("channels", "beta\nalpha", ["beta", "alpha"]),
     ],
 )
@@ -40,7 +44,7 @@ def test_a_member_is_read_from_a_text(name: str, text: str, value: object) -> No
     ],
 )
 def test_a_wrong_text_is_refused_with_a_reason(name: str, text: str, reason: str) -> None:
-    with pytest.raises(ValueError, match=reason):
+    with pytest.raises(ValueError, match=f"^{reason}"):
         MEMBERS[name].read(text)
 
 
@@ -49,6 +53,21 @@ def test_a_list_is_written_as_it_is_read() -> None:
     assert features.write(features.read("a = A\nb")) == "a = A\nb"
     assert features.write(None) == MEMBERS["name"].write(None) == ""
     assert str(Feature("a", "A")) == "a"
+
+
+def test_a_feature_keeps_its_description() -> None:
+    features = [Feature("a", "A", "The first.")]
+    assert MEMBERS["features"].finish(features) == features
+
+
+def test_a_customer_who_is_restored_keeps_what_they_asked_for() -> None:
+    create = CreateCustomer(
+        context=Context(NOW, an_origin()),
+        fields=NewCustomer(),
+        erasure_requested_at=NOW,
+        unsubscribed_at=LATER,
+    )
+    assert create.restored() == {"erasure_requested_at": NOW, "unsubscribed_at": LATER}
 
 
 def test_one_and_true_are_different_values() -> None:
