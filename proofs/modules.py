@@ -73,8 +73,12 @@ TESTS = {
     "core.crypto": _OF_KEYS,
     "licensing.licenses.keys": _OF_KEYS,
     "provisioning.policies.rules": (*_OF_KEYS, *_OF_TERMS_GIVEN),
-    "provisioning.trials": _OF_TERMS_GIVEN,
-    "licensing.activations.handlers": (*_OF_HANDLERS, "tests/storage/test_managing.py"),
+    "provisioning.trials": (*_OF_NOUNS, *_OF_TERMS_GIVEN),
+    "licensing.activations.handlers": (
+        *_OF_HANDLERS,
+        "tests/storage/test_managing.py",
+        "tests/storage/test_removals.py",
+    ),
     "licensing.licenses.handlers": (
         *_OF_HANDLERS,
         "tests/storage/test_catalog.py",

@@ -8,6 +8,7 @@ from keywright.core import errors as e
 from keywright.core.command import Context
 from keywright.db import Storage
 from keywright.engine.executor import Executor
+from keywright.events import store as event_store
 from keywright.licensing.activations.model import (
     ActivateDevice,
     Activation,
@@ -50,10 +51,13 @@ def search(executor: Executor, **fields: Any) -> list[int]:
 # --- activations ------------------------------------------------------------------------------------
 
 
-def test_an_activation_is_released_by_its_id_once(executor: Executor) -> None:
+def test_an_activation_is_released_by_its_id_once(executor: Executor, storage: Storage) -> None:
     executor.execute([create(KEY, 5), activate(KEY), activate(KEY)])
     assert executor.execute([release(1), release(1)]) == [None, None]
     assert executor.execute([release(1)]) == [None]
+    with storage.read() as tx:
+        names = [one.name for one in event_store.list_events(tx, 1, limit=9)]
+    assert names == ["license.deactivated", *["license.activated"] * 2, "license.created"]
     assert taken(executor) == 1
     first = activations(executor, is_descending=False)[0]
     assert (first.id, first.deactivated_at) == (1, NOW)

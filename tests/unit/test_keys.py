@@ -104,6 +104,17 @@ def test_upper_and_lower_case_are_different_keys() -> None:
     assert KEY_RING.blind_index("abc") != KEY_RING.blind_index("ABC")
 
 
+def test_a_key_is_found_by_its_start_and_end_and_however_it_is_typed() -> None:
+    # As databases hold them already.
+    for key in ("ABCDEFGHIJ", "abcd-efgh-ij", "abcd efgh_i.j"):
+        assert KEY_RING.key_start(key) == -6370669413507339892
+        assert KEY_RING.key_end(key) == -6091801355059390583
+        assert KEY_RING.key_folded(key) == 6638678550584887648
+    assert KEY_RING.key_start("ABCDEFGH") == -6370669413507339892
+    assert KEY_RING.key_end("GHIJ") == -6091801355059390583
+    assert [KEY_RING.key_start("ABC-DEFG"), KEY_RING.key_end("G-HI"), KEY_RING.key_folded("--")] == [None] * 3
+
+
 def test_another_secret_finds_differently_and_has_another_id() -> None:
     other = KeyRing(b"another secret, also 32 bytes ok")
     assert other.blind_index(KEY) != KEY_RING.blind_index(KEY)

@@ -62,6 +62,7 @@ def test_every_way_to_write_an_address_is_the_same_site() -> None:
     found = {address: parse_site(address) for some in SAME.values() for address in some}
     assert found == {address: site for site, some in SAME.items() for address in some}
     assert {parse_site(site) for site in SAME} == {*SAME}, "a site is its own address"
+    assert parse_site("a.test/%252525") == "a.test/%25", "it is decoded twice, no more"
 
 
 def test_nothing_is_no_site_and_a_long_one_stays_short_and_its_own() -> None:
