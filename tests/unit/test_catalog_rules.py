@@ -82,7 +82,7 @@ def test_a_language_is_written_in_one_way(text: str, language: str) -> None:
 
 @each_row("text", ["", "d", "german", "de-", "de DE", "dé"])
 def test_what_is_no_language_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="^must be a language such as de or pt-BR"):
+    with pytest.raises(ValueError, match=r"^must be a language such as de or pt-BR$"):
         parse_language(text)
 
 
