@@ -85,6 +85,7 @@ TESTS = {
         "tests/storage/test_accounts.py",
         "tests/storage/test_jobs.py",
         "tests/storage/test_selling.py",
+        "tests/storage/test_later_purchases.py",
     ),
     "engine.desk": _OF_THE_DESK,
     "engine.lane": _OF_THE_DESK,

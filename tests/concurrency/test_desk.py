@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,11 +22,13 @@ from keywright.db import WriteTransaction, open_storage, run_write, sqlite
 from keywright.engine.desk import Desk
 from keywright.engine.executor import Executor, Outcome
 from keywright.engine.lane import MAX_BATCH
+from keywright.events.feed import LookAtFeed
 from keywright.jobs.model import JobStep
 from keywright.licensing.activations import store as activation_store
 from keywright.licensing.activations.model import Activate, FindLicenses, ListLicenses
 from keywright.licensing.licenses import store as license_store
 from keywright.licensing.licenses.model import LicenseFilter
+from keywright.licensing.usage.model import ClosePeriods
 from keywright.registry import make_registry, open_executor
 from tests.concurrency.desks import AnAsker, Observed, a_desk, a_url, in_a_loop, results, start_calls, turns
 from tests.makers import (
@@ -259,7 +262,8 @@ async def test_closing_finishes_what_was_accepted_and_refuses_what_comes(storage
     await desk.close()
     assert all(one.done() for one in accepted)
     assert sorted(one.result().license.times_activated for one in accepted[:-1]) == list(range(1, 301))
-    for call in (desk.execute(activate()), desk.query(validate())):
+    step = ClosePeriods(context=activate().context, license_ids=())
+    for call in (desk.execute(activate()), desk.execute(step), desk.query(validate())):
         with pytest.raises(ShuttingDown):
             await call
 
@@ -397,8 +401,8 @@ async def test_lists_are_read_alone_and_aside_while_questions_and_changes_go_on(
     await desk.close()
 
 
-@in_a_loop
-async def test_a_license_with_very_many_records_is_read_alone_and_aside(storage: Observed) -> None:
+def save_a_large_license(storage: Observed) -> None:
+    """One with so many records that it is read alone."""
     records = [an_activation(id=n, token=f"{n:040x}", license_id=9, deactivated_at=NOW) for n in range(501)]
 
     def insert(tx: WriteTransaction) -> None:
@@ -406,6 +410,11 @@ async def test_a_license_with_very_many_records_is_read_alone_and_aside(storage:
         activation_store.save_new_activations(tx, records)
 
     run_write(storage.inner, insert)
+
+
+@in_a_loop
+async def test_a_license_with_very_many_records_is_read_alone_and_aside(storage: Observed) -> None:
+    save_a_large_license(storage)
     desk = a_desk(storage)
     storage.go_on.clear()
     (large,) = start_calls(desk.query(validate("large")))
@@ -417,23 +426,64 @@ async def test_a_license_with_very_many_records_is_read_alone_and_aside(storage:
     assert len((await large).activations) == 501
     (beside,) = storage.others
     assert beside.reads == 1
+    closed: list[Observed] = []
+    beside.close = lambda: closed.append(beside)  # type: ignore[method-assign]
+    await desk.close()
+    assert closed == [beside]
+    beside.inner.close()
+
+
+@in_a_loop
+async def test_who_goes_while_another_large_license_is_read_is_not_answered(storage: Observed) -> None:
+    save_a_large_license(storage)
+    desk, going = a_desk(storage), AnAsker()
+    storage.go_on.clear()
+    (first,) = start_calls(desk.query(validate("large")))
+    await turns(9)
+    (gone,) = start_calls(desk.query(validate("large"), going))
+    await turns(9)
+    going.is_gone = True
+    storage.go_on.set()
+    with pytest.raises(WaitedTooLong):
+        await gone
+    assert len((await first).activations) == 501
     await desk.close()
 
 
 @in_a_loop
-async def test_no_more_lists_wait_than_the_most(storage: Observed) -> None:
-    desk = a_desk(storage)
-    storage.go_on.clear()
-    lists = start_calls(
-        *(desk.query(FindLicenses(where=LicenseFilter(), after_id=0, limit=9)) for _ in range(80))
-    )
-    await turns(5)
-    refused = [one for one in lists if one.done()]
-    assert {type(one.exception()) for one in refused} == {QueueFull}
-    assert len(refused) in (15, 16)
-    assert (await desk.query(validate())).license.key == KEY
-    storage.go_on.set()
-    assert [len(await one) for one in lists if one not in refused] == [1] * (80 - len(refused))
+async def test_a_batch_is_reported_with_the_name_of_its_lane(storage: Observed) -> None:
+    save_a_large_license(storage)
+    names: list[str] = []
+    desk = a_desk(storage, observe=lambda name, *_: names.append(name))
+    for query in (
+        validate(),
+        FindLicenses(where=LicenseFilter(), after_id=0, limit=9),
+        LookAtFeed(after_id=None),
+        validate("large"),
+    ):
+        await desk.query(query)
+    assert names == ["queries", "lists", "feed", "queries", "large"]
+    await desk.close()
+
+
+@in_a_loop
+async def test_no_more_lists_feeds_and_large_licenses_wait_than_the_most(storage: Observed) -> None:
+    save_a_large_license(storage)
+    desk = a_desk(storage, most_waiting=2000)
+    piece = FindLicenses(where=LicenseFilter(), after_id=0, limit=9)
+    for query, most in ((piece, 64), (LookAtFeed(after_id=None), 1024), (validate("large"), 256)):
+        storage.go_on.clear()
+        calls = start_calls(*(desk.query(query) for _ in range(most + 16)))
+        refused: list[asyncio.Task[Any]] = []
+        # One may be read already.
+        while len(refused) < 15:
+            await asyncio.sleep(0.01)
+            refused = [one for one in calls if one.done()]
+        assert len(refused) < 17
+        assert {type(one.exception()) for one in refused} == {QueueFull}
+        assert (await desk.query(validate())).license.key == KEY
+        storage.go_on.set()
+        await asyncio.gather(*(one for one in calls if one not in refused))
     await desk.close()
 
 

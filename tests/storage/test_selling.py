@@ -247,8 +247,11 @@ def test_a_term_that_was_set_by_hand_is_overwritten_only_where_that_is_asked_for
     (one,) = issued(executor, policy_id=policy.id)
     do(executor, update(one.id, terms={"grace_days": 5}))
     apply = ApplyTerms(context=CONTEXT, license=one.id, terms={"grace_days": 9})
-    assert isinstance(do(executor, apply), e.SetByHand)
-    assert terms_of(do(executor, msgspec.structs.replace(apply, overwrite=True)).license).grace_days == 9
+    refusal = do(executor, apply)
+    assert isinstance(refusal, e.SetByHand)
+    assert refusal.fields == ("grace_days",)
+    forced = do(executor, msgspec.structs.replace(apply, overwrite=True)).license
+    assert (terms_of(forced).grace_days, forced.rule_terms) == (9, None)
 
 
 def test_a_license_is_moved_to_another_policy_once(executor: Executor, storage: Storage) -> None:
@@ -263,6 +266,10 @@ def test_a_license_is_moved_to_another_policy_once(executor: Executor, storage: 
         happened = event_store.list_events(tx, one.id, limit=9)
     (changed,) = [event.details for event in happened if event.name == "license.changed"]
     assert (changed or {})["policy_id"] == [1, 2]
+    do(executor, ApplyTerms(context=CONTEXT, license=one.id, terms={"grace_days": 9}))
+    with storage.read() as tx:
+        (event, *_) = event_store.list_events(tx, one.id, limit=1)
+    assert (event.name, event.details) == ("license.updated", {"grace_days": [0, 9]})
 
 
 def test_the_event_of_a_deletion_states_what_was_deleted(executor: Executor, storage: Storage) -> None:
@@ -279,6 +286,40 @@ def test_the_event_of_a_deletion_states_what_was_deleted(executor: Executor, sto
         "external_id": "deal 7",
         "order": {"source": "shop", "id": "1042", "line": "7", "index": 1},
     }
+
+
+def test_the_event_of_a_change_has_what_was_there_before_and_after(
+    executor: Executor, storage: Storage
+) -> None:
+    issued(executor, key=KEY, metadata='{"a":1}', order=LINE, terms={"max_activations": 2})
+    changes = [
+        (update(KEY, metadata={"a": 2}), {"metadata": "changed"}),
+        (
+            update(KEY, terms={"grace_days": 5, "max_activations": 3, "valid_for_days": 9}),
+            {"grace_days": [0, 5], "times_activated_max": [2, 3], "valid_for_days": [None, 9]},
+        ),
+        (update(KEY, changes={"status": Status.SOLD}), {"status": [Status.ACTIVE, Status.SOLD]}),
+        (update(KEY, order={"line": "8"}), {"order": "changed"}),
+        (update(KEY, changes={"order_id": 9}), {"order": "changed", "order_id": [1042, 9]}),
+        (update(KEY, order={"source": "shop"}), {}),
+        (update(KEY, changes={"key": "KEY-2"}), {"key": ["…1", "…2"]}),
+    ]
+    for change, expected in changes:
+        license = do(executor, change).license
+        with storage.read() as tx:
+            (event, *_) = event_store.list_events(tx, 1, limit=1)
+        assert (event.name, event.details) == ("license.updated", expected)
+    assert (license.metadata, order_of(license)) == ('{"a":2}', Order("shop", "9"))
+
+
+def test_an_expiry_that_is_put_off_is_a_renewal(executor: Executor, storage: Storage) -> None:
+    issued(executor, key=KEY, **EXPIRED)
+    do(executor, update(KEY, changes={"expires_at": NOW + timedelta(days=1)}))
+    do(executor, update(KEY, changes={"expires_at": NOW}))
+    with storage.read() as tx:
+        happened = [(one.name, one.details) for one in event_store.list_events(tx, 1, limit=3)]
+    assert [name for name, _ in happened] == ["license.updated", "license.renewed", "license.updated"]
+    assert happened[1][1] == {"expires_at": "2026-01-16T12:30:45Z"}
 
 
 # --- keys -------------------------------------------------------------------------------------------
