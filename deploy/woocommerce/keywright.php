@@ -3,21 +3,21 @@
  * Plugin Name: Keywright licenses
  * Description: Asks Keywright for license keys when an order is complete, and disables them when it is refunded.
  *
- * Copy this file to wp-content/mu-plugins/, and say in wp-config.php where Keywright is, with an API key that has
- * the permission read_write, and which policy makes the keys of which product:
+ * Copy this file to wp-content/mu-plugins/, and set in wp-config.php where Keywright is, an API key with the
+ * permission read_write, and which policy makes the keys of which product:
  *
  *     define( 'KEYWRIGHT_URL', 'https://licenses.example.com/wp-json/lmfwc/v2' );
  *     define( 'KEYWRIGHT_CONSUMER_KEY', 'ck_...' );
  *     define( 'KEYWRIGHT_CONSUMER_SECRET', 'cs_...' );
  *     define( 'KEYWRIGHT_GENERATORS', array( 101 => 1, 102 => 3 ) ); // product => policy
  *
- * The keys are kept with the line of the order, where the customer's mail and account page show them.
+ * The keys are stored with the line of the order, where the customer's mail and account page show them.
  */
 
 defined( 'ABSPATH' ) || exit;
 
 const KEYWRIGHT_META = 'License key';
-// Minutes until another try, after each failure.
+// Minutes until the next try, after each failure.
 const KEYWRIGHT_RETRIES = array( 1, 5, 15, 60, 240, 1440 );
 
 add_action( 'woocommerce_order_status_completed', 'keywright_issue', 5, 1 );
@@ -25,8 +25,8 @@ add_action( 'keywright_issue_again', 'keywright_issue', 10, 2 );
 add_action( 'woocommerce_order_status_refunded', 'keywright_disable', 10, 1 );
 
 /**
- * Asks for the keys of every line of the order that has none yet. It may run as often as it likes: the
- * Idempotency-Key is the line's, so a line gets its keys once.
+ * Requests the keys for every line of the order that has none yet. It may run any number of times: the
+ * Idempotency-Key belongs to the line, so a line gets its keys once.
  */
 function keywright_issue( $order_id, $failures = 0 ) {
 	$order   = wc_get_order( $order_id );
@@ -76,7 +76,7 @@ function keywright_disable( $order_id ) {
 	}
 }
 
-/** Says in the order's notes what went wrong, and tries again later. */
+/** Writes into the order's notes what went wrong, and tries again later. */
 function keywright_try_later( $order, $failures, $problem ) {
 	$minutes = KEYWRIGHT_RETRIES[ $failures ] ?? null;
 	$next    = null === $minutes ? 'Set the order to "completed" again when it is mended.' : "Next try in $minutes min.";
