@@ -179,7 +179,8 @@ def _describe_client_call(route: Route) -> str:
 
 def _describe_list(route: Route) -> str:
     assert route.query is not None
-    own = {one.name: one for one in fields(route.query.struct) if one.name not in ListQuery.__struct_fields__}
+    every = fields(route.query.struct)
+    own = {one.encode_name: one for one in every if one.name not in ListQuery.__struct_fields__}
     sort = own.pop("sort", None)
     orders = get_args(strip_annotations(sort.type)) if sort else ()
     default = f"`{sort.default}`" if sort else "–"
