@@ -16,7 +16,14 @@ from typing import Any
 import pytest
 
 from keywright.core.command import Context
-from keywright.core.errors import FateUnknown, Fault, StoreConflict, StoreUnavailable, TookTooLong
+from keywright.core.errors import (
+    FateUnknown,
+    Fault,
+    StoreConflict,
+    StoreUnavailable,
+    TookTooLong,
+    WaitedTooLong,
+)
 from keywright.db import ReadTransaction, Storage, WriteTransaction
 from keywright.engine import lane
 from keywright.jobs.model import ExportStep
@@ -203,6 +210,16 @@ async def test_a_step_of_a_job_has_its_own_time_and_is_told_that_it_took_too_lon
     await desk.close()
 
 
+@in_a_loop
+async def test_what_fails_by_itself_is_not_told_that_it_took_too_long(afar: Afar) -> None:
+    desk = a_desk(afar)
+    afar.interruptions.append(True)
+    afar.broken.append(StoreUnavailable("gone"))
+    (outcome,) = await results(desk.execute(activate()))
+    assert type(outcome) is StoreUnavailable
+    await desk.close()
+
+
 @pytest.mark.usefixtures("short_patience")
 @in_a_loop
 async def test_a_list_is_broken_off_as_a_question_beside_the_others(
@@ -314,4 +331,22 @@ async def test_one_timer_looks_for_late_callers_however_many_batches_there_are(
     for _ in range(3):
         await desk.execute(activate())
     assert timers.count(ENDLESS) == 1
+    await desk.close()
+
+
+@in_a_loop
+async def test_late_callers_are_looked_for_for_as_long_as_there_are_calls(
+    afar: Afar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lane, "_CHECK_INTERVAL", SHORT / 4)
+    desk = a_desk(afar, answer_within=SHORT)
+    afar.go_on.clear()
+    (first,) = start_calls(desk.query(validate()))
+    await until_patience_is_over()
+    (late,) = start_calls(desk.query(validate()))
+    with pytest.raises(WaitedTooLong):
+        await asyncio.wait_for(late, 10)
+    assert not first.done()
+    afar.go_on.set()
+    assert (await first).license.key == KEY
     await desk.close()
