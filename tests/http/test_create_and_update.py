@@ -26,51 +26,32 @@ def updated(vendor: Client, **fields: Any) -> dict[str, Any]:
     return license
 
 
-@each_row("value", [0, 1, MAX_ID, "0", "007", str(MAX_ID), None])
-@each_row(("name", "field"), NUMBERS.items())
-def test_numbers_of_the_shop_may_be_any_integer(vendor: Client, name: str, field: str, value: object) -> None:
-    expected = None if value is None else int(str(value))
-    assert created(vendor, **{name: value})[field] == expected
-    assert updated(vendor, **{name: value})[field] == expected
-
-
 @pytest.mark.smoke
-@each_row("value", [1, MAX_COUNT, "1", str(MAX_COUNT), None])
-@each_row(("name", "field"), COUNTS.items())
-def test_counts_may_be_any_integer(vendor: Client, name: str, field: str, value: object) -> None:
-    expected = None if value is None else int(str(value))
-    assert created(vendor, **{name: value})[field] == expected
-    assert updated(vendor, **{name: value})[field] == expected
+@each_row(
+    ("fields", "value"),
+    [
+        *((NUMBERS, value) for value in (0, 1, MAX_ID, "007", str(MAX_ID), None)),
+        *((COUNTS, value) for value in (1, MAX_COUNT, str(MAX_COUNT), None)),
+    ],
+)
+def test_numbers_and_counts_may_be_any_integer(vendor: Client, fields: dict[str, str], value: object) -> None:
+    expected = dict.fromkeys(fields.values(), None if value is None else int(str(value)))
+    for license in (
+        created(vendor, **dict.fromkeys(fields, value)),
+        updated(vendor, **dict.fromkeys(fields, value)),
+    ):
+        assert {name: license[name] for name in expected} == expected
 
 
-NO_INTEGERS = [
-    -1,
-    "-1",
-    "+1",
-    "1.0",
-    1.5,
-    1e3,
-    "",
-    " ",
-    "1 ",
-    "x",
-    "1e3",
-    "0x1",
-    "١",
-    True,
-    False,
-    [],
-    [1],
-    {},
-    "NaN",
-]
-
-
-@each_row("value", [*NO_INTEGERS, MAX_ID + 1, str(MAX_ID + 1), 10**30, "9" * 300], ids=repr)
-def test_what_is_no_integer_is_refused(vendor: Client, value: object) -> None:
+@each_row(
+    ("names", "value"),
+    [(NUMBERS, MAX_ID + 1), (NUMBERS, ""), (COUNTS, MAX_COUNT + 1), (COUNTS, "x"), (COUNTS, [1])],
+    ids=repr,
+)
+def test_what_is_no_integer_is_refused(vendor: Client, names: dict[str, str], value: object) -> None:
     path = license_path(vendor.license())
     before = vendor.get(path).body
-    for name in (*NUMBERS, *COUNTS):
+    for name in names:
         key = a_key()
         assert_invalid(vendor.post("licenses", json_body={"license_key": key, name: value}), name)
         assert vendor.get(license_path(key)).status == 404
@@ -78,27 +59,15 @@ def test_what_is_no_integer_is_refused(vendor: Client, value: object) -> None:
         assert vendor.get(path).body == before
 
 
-@each_row("value", [MAX_COUNT + 1, str(MAX_COUNT + 1), MAX_ID])
-@each_row("name", COUNTS)
-def test_counts_end_at_2_to_the_31(vendor: Client, name: str, value: object) -> None:
-    assert_invalid(vendor.post("licenses", json_body={"license_key": a_key(), name: value}), name)
-    assert_invalid(vendor.put(license_path(vendor.license()), json_body={name: value}), name)
+def test_a_limit_of_zero_and_zero_days_are_none(vendor: Client, program: Client) -> None:
+    zero = dict.fromkeys(COUNTS, 0)
+    path = license_path(vendor.license(**dict.fromkeys(COUNTS, 5)))
+    for license in (created(vendor, **zero), vendor.put(path, json_body=zero).data):
+        assert (license["validFor"], license["timesActivatedMax"]) == (None, None)
+        assert program.validate(license["licenseKey"]).data["remainingActivations"] is None
 
 
-@pytest.mark.parametrize(("name", "field"), COUNTS.items())
-def test_a_limit_of_zero_and_zero_days_are_stored_as_none(vendor: Client, name: str, field: str) -> None:
-    for zero in (0, "0"):
-        assert created(vendor, **{name: zero})[field] is None
-        path = license_path(vendor.license(**{name: 5}))
-        assert vendor.put(path, json_body={name: zero}).data[field] is None
-
-
-@each_row(
-    ("status", "number"),
-    [("sold", 1), ("DELIVERED", 2), ("Active", 3), ("inActive", 4), ("disabled", 5)]
-    + [(one, one) for one in range(1, 6)]
-    + [(str(one), one) for one in range(1, 6)],
-)
+@each_row(("status", "number"), [("sold", 1), ("DELIVERED", 2), (3, 3), ("4", 4), ("disabled", 5)])
 def test_a_status_is_a_name_in_any_case_or_its_number(vendor: Client, status: object, number: int) -> None:
     assert created(vendor, status=status)["status"] == number
     assert updated(vendor, status=status)["status"] == number
@@ -113,28 +82,13 @@ def test_the_default_status_is_active(vendor: Client) -> None:
 @each_row(
     ("sent", "stored"),
     [
-        ("2099-12-31 23:59:59", "2099-12-31 23:59:59"),
-        ("2099-12-31", "2099-12-31 00:00:00"),
-        ("2096-02-29", "2096-02-29 00:00:00"),
-        ("2099-12-31 23:59", "2099-12-31 23:59:00"),
-        ("2030-06-01T12:00:00", "2030-06-01 12:00:00"),
-        ("2030-06-01T12:00", "2030-06-01 12:00:00"),
-        ("2020-01-01 00:00:00", "2020-01-01 00:00:00"),
-        ("0001-01-01 00:00:00", "0001-01-01 00:00:00"),
         ("9999-12-31 23:59:59", "9999-12-31 23:59:59"),
-        ("2030-06-01T12:00:00Z", "2030-06-01 12:00:00"),
-        ("2030-06-01t12:00:00z", "2030-06-01 12:00:00"),
-        ("2030-06-01T12:00:00+00:00", "2030-06-01 12:00:00"),
-        ("2030-06-01T12:00:00+02:00", "2030-06-01 10:00:00"),
-        ("2030-06-01T12:00:00-0730", "2030-06-01 19:30:00"),
-        ("2030-06-01T00:30:00+01:00", "2030-05-31 23:30:00"),
-        ("2030-06-01T12:00:00.999Z", "2030-06-01 12:00:00"),
-        ("2030-06-01T12:00:00.123456+05:45", "2030-06-01 06:15:00"),
+        ("2030-06-01T12:00:00.999-0730", "2030-06-01 19:30:00"),
         ("", None),
         (None, None),
     ],
 )
-def test_an_end_may_be_written_in_these_ways(vendor: Client, sent: str | None, stored: str | None) -> None:
+def test_an_end_is_a_time_or_none(vendor: Client, sent: str | None, stored: str | None) -> None:
     assert created(vendor, expires_at=sent)["expiresAt"] == stored
     path = license_path(vendor.license(expires_at="2050-05-05"))
     assert vendor.put(path, json_body={"expires_at": sent}).data["expiresAt"] == stored
@@ -142,44 +96,9 @@ def test_an_end_may_be_written_in_these_ways(vendor: Client, sent: str | None, s
 
 
 @each_row(
-    "value",
-    [
-        "tomorrow",
-        "+1 year",
-        "2030-13-01",
-        "2030-02-30",
-        "2030-02-29",
-        "2030-1-1",
-        "20300101",
-        "01/02/2030",
-        "2030-06-01 24:00:00",
-        "2030-06-01 12:60:00",
-        "2030-06-01 12:00:60",
-        "2030-06-01 12:00:00.5",
-        "2030-06-01T24:00:00",
-        "2030-06-01 12:00:00+02:00",
-        "2030-06-01T12:00:00+25:00",
-        "2030-06-01T12:00:00 Europe/Berlin",
-        "0000-00-00 00:00:00",
-        "0001-01-01T00:00:00+01:00",
-        "9999-12-31T23:59:59-01:00",
-        "10000-01-01",
-        "٢٠٣٠-٠١-٠١",
-        "2030-W01-1",
-        "2030-001",
-        "\0",
-        1893456000,
-        0,
-        True,
-        False,
-        [],
-        ["2030-01-01"],
-        {},
-        1.5,
-    ],
-    ids=repr,
+    "value", ["0000-00-00 00:00:00", "2030-001", "2030-06-01T12:00:00 Europe/Berlin", 0, ["2030-01-01"]]
 )
-def test_an_end_written_in_another_way_is_refused(vendor: Client, value: object) -> None:
+def test_an_end_that_is_no_time_is_refused(vendor: Client, value: object) -> None:
     key = a_key()
     assert_invalid(vendor.post("licenses", json_body={"license_key": key, "expires_at": value}), "expires_at")
     path = license_path(vendor.license(expires_at="2050-05-05"))
