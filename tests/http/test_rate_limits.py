@@ -99,13 +99,6 @@ def test_known_keys_and_other_refusals_are_no_failures(anyone: Client, known: st
     assert anyone.validate(a_key(), headers=here).status == 404
 
 
-def test_it_ends_when_it_was_said_to_end(anyone: Client, known: str) -> None:
-    here = at("192.0.2.5")
-    limited = until_limited(lambda _: anyone.validate(a_key(), headers=here), 404)
-    assert int(limited.header("retry-after") or 0) > 0
-    wait_until(lambda: anyone.validate(known, headers=here).status == 200, "the end of the limit")
-
-
 def test_addresses_of_one_ipv6_network_count_together(anyone: Client, known: str) -> None:
     limited = until_limited(lambda n: anyone.validate(a_key(), headers=at(f"2001:db8:1:2::{n + 1:x}")), 404)
     assert_limited(limited)

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from keywright.licensing.licenses.model import Status
 from keywright.signing.jws import read_signed
 from keywright.signing.model import TokenType
 from tests.http.test_v3_signed import keys_of
 from tests.http.v3_app import App, Reply, open_app
-from tests.makers import KEY, NOW, create, set_terms, update
+from tests.makers import KEY, NOW, create, set_terms
 
 METERS = {
     "exports": {"limit": 10, "per": "license"},
@@ -67,44 +66,6 @@ def test_what_does_not_fit_is_not_counted(app: App) -> None:
         "used": 8,
     }
     assert count(app, amount=2).json["used"] == 10
-
-
-def test_a_repeated_call_is_counted_once(app: App) -> None:
-    first = count(app, amount=4, headers={"Idempotency-Key": "one"})
-    again = count(app, amount=4, headers={"Idempotency-Key": '"one"'})
-    assert again.body == first.body
-    assert again.headers["idempotency-replayed"] == "true"
-    assert count(app, amount=5, headers={"Idempotency-Key": "one"}).code == "idempotency_key_reused"
-    assert count(app).json["used"] == 5
-
-
-@pytest.mark.parametrize(
-    ("body", "places"),
-    [
-        ({"meter": "seats"}, [("/meter", "invalid")]),
-        ({"amount": 0}, [("/amount", "too_small")]),
-        ({"amount": 1_000_001}, [("/amount", "too_large")]),
-        ({"amount": "1"}, [("/amount", "wrong_type")]),
-    ],
-)
-def test_wrong_members_are_named(app: App, body: dict[str, Any], places: list[tuple[str, str]]) -> None:
-    reply = count(app, **body)
-    assert (reply.status, reply.code, reply.places) == (422, "invalid", places)
-
-
-def test_each_refusal_has_its_code(app: App) -> None:
-    assert (count(app, license_key="KEY-2").status, count(app, license_key="KEY-2").code) == (
-        404,
-        "unknown_license",
-    )
-    assert count(app, product=18).code == "product_mismatch"
-    for changes, code in (
-        ({"expires_at": datetime(2026, 1, 1, tzinfo=UTC)}, "expired"),
-        ({"status": Status.INACTIVE}, "inactive"),
-        ({"status": Status.DISABLED}, "disabled"),
-    ):
-        app.do(update(**changes))
-        assert (count(app).status, count(app).code) == (409, code)
 
 
 def close(app: App, meter: str) -> None:
