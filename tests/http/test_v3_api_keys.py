@@ -24,13 +24,6 @@ def app(tmp_path: Any) -> Iterator[App]:
         yield app
 
 
-def test_an_api_key_is_told_until_when_it_is_good(app: App) -> None:
-    expires_at = datetime(2040, 1, 2, 3, 4, 5, tzinfo=UTC)
-    token = app.issue_token(Permissions.READ, product_id=17, expires_at=expires_at)
-    me = app.ask("GET", "/me", token=token).json
-    assert (me["product_id"], me["expires_at"]) == (17, "2040-01-02T03:04:05Z")
-
-
 def test_an_expired_api_key_has_invalid_credentials_over_both_interfaces(app: App) -> None:
     past = datetime.now(UTC) - timedelta(seconds=1)
     token = app.issue_token(Permissions.READ_WRITE, expires_at=past)
