@@ -117,27 +117,6 @@ def test_a_bundle_names_its_policies(app: App) -> None:
     assert app.ask("PATCH", path, unknown).places == [("/mapping/0/policy_id", "unknown")]
 
 
-@pytest.mark.parametrize(
-    ("body", "pointer"),
-    [
-        ({"shop": "ebay"}, "/shop"),
-        ({"secret": "whsec_not base64"}, "/secret"),
-        ({"url": "nowhere"}, "/url"),
-        ({"mapping": [{"product": "a"}, {"product": "a"}]}, "/mapping"),
-        ({"mail_template": "none"}, "/mail_template"),
-    ],
-)
-def test_a_wrong_member_is_named(app: App, body: dict[str, Any], pointer: str) -> None:
-    reply = app.ask("POST", "/connections", {"shop": "generic", "name": "x"} | body)
-    assert (reply.status, reply.json["code"]) == (422, "invalid")
-    assert [one["pointer"] for one in reply.json["errors"]] == [pointer]
-
-
-def test_an_unknown_policy_is_refused(app: App) -> None:
-    body = {"shop": "generic", "name": "x", "mapping": [{"product": "a", "policy_id": 9}]}
-    assert app.ask("POST", "/connections", body).places == [("/mapping/0/policy_id", "unknown")]
-
-
 def test_events_are_listed_and_tried_again(app: App) -> None:
     add(app)
     with closing(open_executor(app.storage.clone())) as executor:

@@ -16,7 +16,6 @@ from keywright.provisioning.shops.payloads import payload_of
 from tests.connections import BUYER, CONTEXT, a_connection, a_sale, an_event
 from tests.http.v3_app import App, open_app
 from tests.makers import NOW, activate, an_origin, create, update
-from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 FIRST = 1_000_000_000
@@ -84,25 +83,6 @@ def test_an_email_is_unique_in_any_case(app: App) -> None:
         )
     assert app.ask("POST", "/customers", {"id": 8}).places == [("/id", "already_exists")]
     assert app.ask("PATCH", "/customers/8", {"email": "ADA@example.com"}).json["email"] == "ADA@example.com"
-
-
-@each_row(
-    ("body", "places"),
-    [
-        ({"email": "ada"}, [("/email", "invalid")]),
-        ({"email": "a b@example.com"}, [("/email", "invalid")]),
-        ({"email": ""}, [("/email", "too_short")]),
-        ({"email": "İ" * 200 + "@example.com"}, [("/email", "invalid")]),
-        ({"language": "deutsch"}, [("/language", "invalid")]),
-        ({"language": "d"}, [("/language", "too_short")]),
-        ({"erasure_requested_at": None}, [("/erasure_requested_at", "unknown")]),
-        ({"id": 0}, [("/id", "too_small")]),
-        ({"e_mail": "a@example.com"}, [("/e_mail", "unknown")]),
-    ],
-)
-def test_wrong_members_are_named(app: App, body: Any, places: Any) -> None:
-    refused = app.ask("POST", "/customers", body)
-    assert (refused.code, refused.places) == ("invalid", places)
 
 
 def test_a_language_is_written_as_catalogs_are_named_and_taken_back(app: App) -> None:

@@ -101,23 +101,6 @@ def test_the_customer_is_found_by_the_address_or_made(app: App) -> None:
     assert (other.code, other.places) == ("already_exists", [("/customer/email", "already_exists")])
 
 
-@pytest.mark.parametrize(
-    ("members", "status", "places"),
-    [
-        ({"key": None}, 422, [("/policy_id", "missing")]),
-        ({"quantity": 2}, 422, [("/quantity", "too_large")]),
-        ({"terms": {"max_activations": 0}}, 422, [("/terms/max_activations", "too_small")]),
-        ({"order": {"lien": 1}}, 422, [("/order/lien", "unknown")]),
-        ({"customer": {}}, 422, [("/customer/id", "missing")]),
-        ({"expires": None}, 422, [("/expires", "unknown")]),
-    ],
-)
-def test_what_is_wrong_is_said_with_its_place(app: App, members: Any, status: int, places: Any) -> None:
-    reply = make(app, **members)
-    assert (reply.status, reply.places) == (status, places)
-    assert list_ids(app) == []
-
-
 def test_a_key_is_used_once(app: App) -> None:
     make(app)
     assert make(app).code == "already_exists"

@@ -16,7 +16,6 @@ from keywright.registry import open_executor
 from tests.http.v3_app import App, open_app
 from tests.jobs import Work
 from tests.makers import activate, generate, revoke_api_key
-from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 KEY = {
@@ -116,32 +115,6 @@ def test_only_a_policy_without_licenses_is_deleted(app: App) -> None:
     )
     assert app.ask("DELETE", "/policies/2").status == 204
     assert app.ask("GET", "/policies/2").json["detail"] == "There is no policy 2."
-
-
-@each_row(
-    ("body", "places"),
-    [
-        ({}, [("/name", "missing")]),
-        ({"name": "x", "product_id": 0}, [("/product_id", "too_small")]),
-        ({"name": "x", "terms": {"max_activations": 0}}, [("/terms/max_activations", "too_small")]),
-        ({"name": "x", "terms": {"grace_day": 1}}, [("/terms/grace_day", "unknown")]),
-        ({"name": "x", "key": {"chunks": 0}}, [("/key/chunks", "too_small")]),
-        ({"name": "x", "key": {"charset": "A B"}}, [("/key/charset", "invalid")]),
-        ({"name": "x", "key": {"suffix": "-x "}}, [("/key/charset", "invalid")]),
-        ({"name": "x", "key": {"chunks": 99, "chunk_length": 9}}, [("/key/chunk_length", "invalid")]),
-        ({"name": "x", "key": {"chunks": 1}}, [("/key", "invalid")]),
-    ],
-)
-def test_wrong_members_are_named(app: App, body: Any, places: Any) -> None:
-    refused = app.ask("POST", "/policies", body)
-    assert (refused.code, refused.places) == ("invalid", places)
-
-
-def test_a_change_of_an_older_version_is_refused(app: App) -> None:
-    headers = {"If-Match": app.ask("POST", "/policies", {"name": "Yearly"}).headers["etag"]}
-    assert app.ask("PATCH", "/policies/1", {"name": "x"}, headers=headers).status == 200
-    assert app.ask("PATCH", "/policies/1", {"name": "y"}, headers=headers).code == "changed_meanwhile"
-    assert app.ask("DELETE", "/policies/1", headers=headers).code == "changed_meanwhile"
 
 
 def test_a_key_for_one_product_sees_and_changes_the_policies_of_that_product(app: App) -> None:

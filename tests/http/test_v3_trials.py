@@ -205,20 +205,6 @@ def test_an_api_key_of_another_product_starts_no_trial(app: App) -> None:
         assert start(app, token=token).status == status
 
 
-@pytest.mark.parametrize(
-    ("body", "places"),
-    [
-        ({"fingerprint": "short"}, [("/fingerprint", "too_short")]),
-        ({"fingerprint": "a device\0"}, [("/fingerprint", "invalid")]),
-        ({"email": "nobody"}, [("/email", "invalid")]),
-        ({"policy": 0}, [("/policy", "too_small")]),
-    ],
-)
-def test_wrong_members_are_named(app: App, body: dict[str, Any], places: list[tuple[str, str]]) -> None:
-    reply = start(app, **body)
-    assert (reply.status, reply.code, reply.places) == (422, "invalid", places)
-
-
 def test_a_repeated_call_has_the_first_answer(app: App) -> None:
     headers = {"Idempotency-Key": "one"}
     first, again = start(app, headers=headers), start(app, headers=headers)

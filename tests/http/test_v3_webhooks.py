@@ -10,7 +10,6 @@ from keywright.background.loops import read_clock
 from keywright.registry import open_executor
 from tests.http.v3_app import App, open_app
 from tests.storage.webhooks import deliver
-from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 URL = "https://crm.example/hooks"
@@ -49,23 +48,6 @@ def test_a_new_webhook_is_shown_whole_with_its_secret_this_once(app: App) -> Non
     }
     assert app.ask("GET", "/webhooks/1").json == made | {"secret": None}
     assert app.ask("GET", "/webhooks").json["items"] == [made | {"secret": None}]
-
-
-@each_row(
-    ("fields", "pointer"),
-    [
-        ({"url": "http://example.com/"}, "/url"),
-        ({"url": "https://user:pw@example.com/"}, "/url"),
-        ({"events": []}, "/events"),
-        ({"events": ["everything"]}, "/events/0"),
-        ({"payload": "huge"}, "/payload"),
-        ({"secret": "whsec_short"}, "/secret"),
-        ({"colour": "red"}, "/colour"),
-    ],
-)
-def test_wrong_members_are_refused(app: App, fields: Any, pointer: str) -> None:
-    answer = app.ask("POST", "/webhooks", {"url": URL, "events": ["*"]} | fields)
-    assert (answer.status, answer.json["errors"][0]["pointer"]) == (422, pointer)
 
 
 def test_a_webhook_is_changed_and_deleted(app: App) -> None:
@@ -137,10 +119,3 @@ def test_deliveries_are_sent_again_and_tests_are_sent(app: App) -> None:
     items = app.ask("GET", "/webhooks/1/deliveries?state=waiting").json["items"]
     assert sorted(one["type"] for one in items) == ["license.created", "webhook.tested"]
     assert app.ask("GET", "/webhooks/1").json["failing_since"]
-
-
-def test_the_log_of_events_has_no_secret(app: App) -> None:
-    secret = create(app)["secret"]
-    app.ask("POST", "/webhooks/1/rotate-secret", {})
-    assert secret not in repr(app.events("webhook."))
-    assert "/hooks" not in repr(app.events("webhook."))
