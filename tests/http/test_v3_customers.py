@@ -11,11 +11,8 @@ from keywright.db.schema import trials
 from keywright.identity.model import Permissions
 from keywright.maintenance import personal_data
 from keywright.provisioning.portal.model import RequestErasure
-from keywright.provisioning.shops.commands import AddConnection, StoreShopEvent
-from keywright.provisioning.shops.payloads import payload_of
-from tests.connections import BUYER, CONTEXT, a_connection, a_sale, an_event
 from tests.http.v3_app import App, open_app
-from tests.makers import NOW, activate, an_origin, create, update
+from tests.makers import activate, an_origin, create, update
 
 DATABASES = ("sqlite",)
 FIRST = 1_000_000_000
@@ -175,24 +172,6 @@ def test_an_erased_customer_is_a_number_with_licenses(app: App) -> None:
     assert (again.json, again.headers["idempotency-replayed"]) == (erased.json, "true")
     assert [name for name, _ in app.events("customer.")] == ["customer.created", "customer.erased"]
     assert app.ask("POST", "/customers/9/erase").code == "not_found"
-
-
-def test_an_event_that_names_an_erased_customer_is_forgotten(app: App) -> None:
-    a_customer(app, id=8, email=BUYER.email)
-    (opened,) = app.do(AddConnection(context=CONTEXT, connection=a_connection(mapping=())))
-    event = an_event(a_sale())
-    stored = StoreShopEvent(
-        context=CONTEXT,
-        connection_id=opened.connection.id,
-        event_id=event.id,
-        event=event,
-        payload=payload_of(event),
-        next_attempt_at=NOW,
-    )
-    app.do(stored)
-    assert app.ask("POST", "/customers/8/erase").status == 200
-    (left,) = app.ask("GET", f"/connections/{opened.connection.id}/events").json["items"]
-    assert left["reason"] == "forgotten"
 
 
 def test_for_a_key_of_one_product_there_are_no_customers(app: App) -> None:
