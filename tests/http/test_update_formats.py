@@ -119,24 +119,16 @@ def test_a_token_gets_what_its_license_and_device_may_have(app: App) -> None:
     of_device = app.ask("POST", "/activate", body, token=None).json["update_token"]
     of_license = a_token(app, license)
     assert fetch(app, f"{of_device}/17/latest.yml").status == 200
-    found = {
-        "a token of the license": reason(fetch(app, f"{of_license}/paint/latest.yml")),
-        "another product": reason(fetch(app, f"{of_device}/other/latest.yml")),
-        "a forged token": reason(fetch(app, f"{of_device[:-1]}0/paint/latest.yml")),
-        "a license key": reason(fetch(app, "KEY-1/paint/latest.yml")),
-        "open": reason(fetch(app, "open/paint/latest.yml")),
-        "no such product": reason(fetch(app, "open/other/latest.yml")),
-        "no such file": reason(fetch(app, f"{of_device}/paint/latest-mac.yml")),
+    expected = {
+        f"{of_license}/paint/latest.yml": (403, "fingerprint_required"),
+        f"{of_device}/other/latest.yml": (403, "product_mismatch"),
+        f"{of_device[:-1]}0/paint/latest.yml": (403, "unknown_license"),
+        "KEY-1/paint/latest.yml": (403, "unknown_license"),
+        "open/paint/latest.yml": (403, "unknown_license"),
+        "open/other/latest.yml": (403, "unknown_license"),
+        f"{of_device}/paint/latest-mac.yml": (404, None),
     }
-    assert found == {
-        "a token of the license": (403, "fingerprint_required"),
-        "another product": (403, "product_mismatch"),
-        "a forged token": (403, "unknown_license"),
-        "a license key": (403, "unknown_license"),
-        "open": (403, "unknown_license"),
-        "no such product": (403, "unknown_license"),
-        "no such file": (404, None),
-    }
+    assert {path: reason(fetch(app, path)) for path in expected} == expected
     app.ask("POST", "/deactivate", {"license_key": "KEY-1", "fingerprint": DEVICE}, token=None)
     assert reason(fetch(app, f"{of_device}/paint/latest.yml")) == (403, "not_activated")
     app.ask("PATCH", "/products/17", {"updates": "open"})
@@ -154,20 +146,7 @@ def test_channels_are_named_by_the_feed_or_before_it(app: App) -> None:
     assert (refused.body, reason(refused)) == (b"1.0", (200, "channel_not_allowed")), "latest.yml is steadier"
     assert reason(fetch(app, f"{at}/b.exe")) == (403, "channel_not_allowed")
     app.ask("PATCH", f"/licenses/{license['id']}", {"terms": {"channels": ["nightly"]}})
-    got = {
-        name: fetch(app, f"{at}/{name}").body
-        for name in (
-            "latest.yml",
-            "beta.yml",
-            "nightly.yml",
-            "BETA/latest.yml",
-            "beta/by-hand/beta.yml",
-            "unknown/latest.yml",
-            "b.exe",
-            "beta/a.exe",
-        )
-    }
-    assert got == {
+    expected = {
         "latest.yml": b"1.0",
         "beta.yml": b"2.0",
         "nightly.yml": b"2.0",
@@ -177,6 +156,7 @@ def test_channels_are_named_by_the_feed_or_before_it(app: App) -> None:
         "b.exe": b"2.0",
         "beta/a.exe": b"1.0",
     }
+    assert {name: fetch(app, f"{at}/{name}").body for name in expected} == expected
     ship(app, "3.0", {"latest.yml": b"3.0", "c.exe": b"3.0"})
     assert fetch(app, f"{at}/beta.yml").body == b"3.0", "who has a channel has the steadier ones"
 
@@ -260,20 +240,12 @@ def test_tauri_is_answered_in_its_own_words(app: App) -> None:
     got = app.ask("GET", "/" + found.json["url"].removeprefix("http://localhost"), token=None)
     assert (got.status, got.body) == (200, content)
     nothing = {
-        words: reason(fetch(app, f"{at}/{words}"))
-        for words in (
-            "tauri/windows/x86_64/1.1.0",
-            "beta/tauri/windows/x86_64/v2.0.0",
-            "tauri/linux/x86_64/1.0.0",
-            "tauri/darwin/x86_64/1.0.0",
-        )
-    }
-    assert nothing == {
         "tauri/windows/x86_64/1.1.0": (204, "up_to_date"),
         "beta/tauri/windows/x86_64/v2.0.0": (204, "up_to_date"),
         "tauri/linux/x86_64/1.0.0": (204, "no_file_for_platform"),
         "tauri/darwin/x86_64/1.0.0": (204, "no_file_for_platform"),
     }
+    assert {words: reason(fetch(app, f"{at}/{words}")) for words in nothing} == nothing
     app.ask("PATCH", f"/licenses/{license['id']}", EXPIRED)
     assert reason(fetch(app, f"{at}/tauri/darwin/aarch64/1.0.0")) == (204, "newer_not_covered")
     assert reason(fetch(app, "upd_x/paint/tauri/darwin/aarch64/1.0.0")) == (403, "unknown_license")
