@@ -18,7 +18,6 @@ from keywright.background.shop_look import look_when_due
 from keywright.background.shop_runner import ShopRunner
 from keywright.core.command import Context
 from keywright.core.nouns import Paging
-from keywright.db import Storage
 from keywright.engine.desk import Desk
 from keywright.provisioning.shops.commands import AddConnection, GetConnection, ListShopEvents, StoreShopEvent
 from keywright.provisioning.shops.model import (
@@ -34,20 +33,20 @@ from keywright.provisioning.shops.payloads import payload_of
 from keywright.provisioning.shops.selling import Selling
 from keywright.provisioning.shops.shop_module import open_api
 from keywright.registry import open_executor
-from tests.connections import SECRET, a_connection, a_sale, an_event, work
+from tests.connections import SECRET, a_connection, a_sale, an_event
 from tests.makers import a_storage, an_origin, create_policy
 from tests.shop_apis import API_KEYS, running_api
 from tests.shop_events import SECRETS
 
 _PATIENCE = 60.0
-GENERIC, STRIPE = 1, 2
+STRIPE, GENERIC = 1, 2
 
 
 class Process:
-    """A server process without its interfaces; it has a generic connection and one to Stripe."""
+    """A server process without its interfaces; it has a connection to Stripe and a generic one."""
 
     def __init__(self, desk: Desk, runner: ShopRunner) -> None:
-        self._desk = desk
+        self.desk = desk
         self.runner = runner
 
     async def store(
@@ -63,7 +62,7 @@ class Process:
             payload=payload_of(event),
             next_attempt_at=now + due,
         )
-        row_id: int = await self._desk.execute(command)
+        row_id: int = await self.desk.execute(command)
         return row_id
 
     async def receive(self, event: ShopEvent, connection_id: int = GENERIC) -> int:
@@ -74,7 +73,7 @@ class Process:
 
     async def find(self, row_id: int) -> StoredEvent:
         """The event with this ID."""
-        page = await self._desk.query(ListShopEvents(paging=Paging(sort="-id", limit=100)))
+        page = await self.desk.query(ListShopEvents(paging=Paging(sort="-id", limit=100)))
         (found,) = [one for one in page.items if one.id == row_id]
         assert isinstance(found, StoredEvent)
         return found
@@ -88,20 +87,21 @@ class Process:
 
     async def failures(self) -> int:
         """How many events have failed in a row."""
-        return int((await self._desk.query(GetConnection(connection_id=GENERIC))).failures)
+        return int((await self.desk.query(GetConnection(connection_id=GENERIC))).failures)
 
 
 @asynccontextmanager
-async def selling(folder: Path, api: str = "http://127.0.0.1:1") -> AsyncIterator[Process]:
+async def selling(folder: Path, api: str = "http://127.0.0.1:1", **fields: Any) -> AsyncIterator[Process]:
+    """``fields`` are of the connection to Stripe."""
     with closing(a_storage(folder)) as storage:
         desk = Desk(open_executor(storage), most_waiting=1000)
         context = Context(read_clock(), an_origin())
         await desk.execute(create_policy())
-        stripe = a_connection(shop=Shop.STRIPE, url=api)
+        stripe = a_connection(shop=Shop.STRIPE, url=api, **fields)
         keys: dict[str, Any] = {"secret": SECRETS[Shop.STRIPE], "api_key": API_KEYS[Shop.STRIPE]}
         for command in (
-            AddConnection(context=context, connection=a_connection(), secret=SECRET),
             AddConnection(context=context, connection=stripe, **keys),
+            AddConnection(context=context, connection=a_connection(), secret=SECRET),
         ):
             await desk.execute(command)
         try:
@@ -199,39 +199,17 @@ def test_what_another_process_has_left_is_found(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_shop_is_looked_at_once_a_night_and_what_is_not_held_waits(tmp_path: Path) -> None:
-    async def test() -> None:
-        with closing(a_storage(tmp_path)) as storage:
-            desk = Desk(open_executor(storage), most_waiting=1000)
-            context = Context(read_clock(), an_origin())
-            await desk.execute(create_policy())
-            stripe = a_connection(
-                shop=Shop.STRIPE, url=stub.url, mapping=(MappedProduct("price_cloud_monthly", 1),)
-            )
-            await desk.execute(
-                AddConnection(
-                    context=context,
-                    connection=stripe,
-                    secret=SECRETS[Shop.STRIPE],
-                    api_key=API_KEYS[Shop.STRIPE],
-                )
-            )
-            process = Process(desk, None)  # type: ignore[arg-type]
-            line = SaleLine("li_1", ("price_cloud_monthly", "prod_cloud"), 2, recurs=True)
-            sale = replace(a_sale("in_1", subscription="sub_000001"), lines=(line,))
-            work_now(storage, await process.store(an_event(sale), 1))
-            connection = await desk.query(GetConnection(connection_id=1))
-            assert [await look_when_due(desk, connection) for _ in range(2)] == [True, False]
-            events = (await desk.query(ListShopEvents(connection_id=1, state=EventState.UNMATCHED))).items
-            assert [(one.reason, one.detail) for one in events] == [
-                (Reason.PAID_NOT_HELD, "paid for 5, holds 2")
-            ]
-            connection = await desk.query(GetConnection(connection_id=1))
-            assert connection.missing_topics == ("customer.subscription.updated",)
-            await desk.close()
-
-    def work_now(storage: Storage, row_id: int) -> None:
-        with closing(open_executor(storage.clone())) as executor:
-            work(executor, row_id)
+    async def test(process: Process) -> None:
+        desk, line = process.desk, SaleLine("li_1", ("price_cloud_monthly", "prod_cloud"), 2, recurs=True)
+        sale = replace(a_sale("in_1", subscription="sub_000001"), lines=(line,))
+        await process.until(await process.receive(an_event(sale), STRIPE), is_over)
+        connection = await desk.query(GetConnection(connection_id=STRIPE))
+        assert [await look_when_due(desk, connection) for _ in range(2)] == [True, False]
+        asked = ListShopEvents(connection_id=STRIPE, state=EventState.UNMATCHED)
+        found = [(one.reason, one.detail) for one in (await desk.query(asked)).items]
+        assert found == [(Reason.PAID_NOT_HELD, "paid for 5, holds 2")]
+        connection = await desk.query(GetConnection(connection_id=STRIPE))
+        assert connection.missing_topics == ("customer.subscription.updated",)
 
     with running_api(Shop.STRIPE) as stub:
-        asyncio.run(test())
+        run(tmp_path, test, api=stub.url, mapping=(MappedProduct("price_cloud_monthly", 1),))
