@@ -4,16 +4,17 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from keywright.core.command import Context
 from keywright.licensing.licenses.model import Status
 from keywright.provisioning.shops.commands import AddConnection
-from keywright.provisioning.shops.model import Connection, MappedProduct, OpenedConnection, Shop
+from keywright.provisioning.shops.model import MappedProduct, OpenedConnection, Shop
 from keywright.provisioning.shops.reconciling import list_sold
 from keywright.registry import open_executor
-from tests.connections import do
+from tests.connections import a_connection, do
 from tests.http.asking import Client
 from tests.http.conftest import assert_clean
 from tests.makers import an_origin, create_policy
@@ -38,21 +39,9 @@ class World:
             do(executor, create_policy(name="Cloud", terms={"max_activations": 3}))
             for shop, stub in stubs.items():
                 mapping = (MappedProduct(EDITOR[shop], 1), MappedProduct(CLOUD[shop], 2))
-                connection = Connection(
-                    id=0,
-                    shop=shop,
-                    name=shop.value,
-                    mapping=mapping,
-                    url=stub.url,
-                    created_at=NOW,
-                    updated_at=NOW,
-                )
-                add = AddConnection(
-                    context=Context(NOW, an_origin()),
-                    connection=connection,
-                    secret=SECRETS[shop],
-                    api_key=API_KEYS[shop],
-                )
+                connection = a_connection(shop=shop, name=shop.value, mapping=mapping, url=stub.url)
+                keys: dict[str, Any] = {"secret": SECRETS[shop], "api_key": API_KEYS[shop]}
+                add = AddConnection(context=Context(NOW, an_origin()), connection=connection, **keys)
                 self.opened[shop] = do(executor, add)
 
     def send(self, shop: Shop, *names: str) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from keywright.core.command import Command
 from keywright.identity.model import Permissions
 from keywright.licensing.licenses.model import Status
+from tests.http.test_v3_signed import do
 from tests.http.v3_app import App, Reply, open_app
 from tests.makers import KEY, NOW, activate_device, create, set_terms, take_lease, update
 
@@ -37,13 +37,6 @@ def app(tmp_path: Path) -> Iterator[App]:
     with open_app(tmp_path) as app:
         do(app, create(product_id=17), set_terms({"max_leases": 2}))
         yield app
-
-
-def do(app: App, *commands: Command) -> list[Any]:
-    """The outcomes of commands; none may be refused."""
-    outcomes = app.do(*commands)
-    assert not [one for one in outcomes if isinstance(one, Exception)]
-    return outcomes
 
 
 def now() -> datetime:

@@ -1,7 +1,5 @@
 """Notices over v3: made, published, in answers, withdrawn; and the job that notifies customers."""
 
-import base64
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,8 +8,9 @@ import pytest
 
 from keywright.identity.model import Permissions
 from keywright.licensing import views_store
+from tests.http.test_v3_signed import claims_of
 from tests.http.test_v3_updates import DEVICE, a_license
-from tests.http.v3_app import App, Reply, open_app
+from tests.http.v3_app import App, open_app
 
 DATABASES = ("sqlite",)
 NOTICE = {"product_id": 17, "title": "A crafted file runs code", "affected": "< 3.2.1", "severity": "high"}
@@ -32,12 +31,6 @@ def a_notice(app: App, **members: Any) -> int:
     return int(made.json["id"])
 
 
-def claims(answer: Reply) -> dict[str, Any]:
-    payload = answer.body.split(b".")[1]
-    found: dict[str, Any] = json.loads(base64.urlsafe_b64decode(payload + b"=="))
-    return found
-
-
 def test_a_notice_is_made_published_answered_and_withdrawn(app: App) -> None:
     a_license(app)
     body = {"license_key": "KEY-1", "app_version": "3.1"}
@@ -46,7 +39,7 @@ def test_a_notice_is_made_published_answered_and_withdrawn(app: App) -> None:
         headers = {"Accept": "application/jwt"} if is_signed else {}
         answer = app.ask("POST", path, body, token=None, headers=headers)
         assert answer.status == 200, answer.body
-        return (claims(answer) if is_signed else answer.json)["notices"]
+        return (claims_of(answer.body) if is_signed else answer.json)["notices"]
 
     notice = a_notice(app, url="https://example.com/5")
     assert ask("/validate") == ask("/updates") == ask("/validate", is_signed=True) == []

@@ -85,14 +85,6 @@ def test_a_product_is_made_shown_changed_and_deleted(app: App) -> None:
     ]
 
 
-def test_numbers_of_keywright_and_of_a_shop_never_collide(app: App) -> None:
-    assert [a_product(app)["id"] for _ in range(2)] == [FIRST, FIRST + 1]
-    assert a_product(app, id=5)["id"] == 5
-    assert a_product(app, id=FIRST + 2)["id"] == FIRST + 2
-    assert a_product(app)["id"] == FIRST + 4
-    assert app.ask("POST", "/products", {"name": "x", "id": 5}).code == "already_exists"
-
-
 def test_a_code_is_unique_and_is_made_from_the_name_where_it_is_free(app: App) -> None:
     assert a_product(app, name="Éclair & Co. 2")["code"] == "eclair-co-2"
     assert a_product(app, name="Eclair co 2")["code"] is None
@@ -120,13 +112,6 @@ def test_a_code_is_fixed_once_the_product_has_a_license(app: App) -> None:
     app.do(create("K-2", product_id=18, status=Status.ACTIVE))
     assert app.ask("PATCH", "/products/18", {"code": "japan"}).json["code"] == "japan"
     assert (product["code"], late["code"]) == ("paint", None)
-
-
-def test_a_product_in_use_is_not_deleted(app: App) -> None:
-    a_product(app, id=17)
-    app.do(create("K-1", product_id=17, status=Status.ACTIVE))
-    assert app.ask("DELETE", "/products/17").code == "still_in_use"
-    assert app.ask("GET", "/products/17").status == 200
 
 
 def test_metadata_stays_within_its_bounds_when_it_is_merged(app: App) -> None:

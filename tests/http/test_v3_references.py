@@ -32,7 +32,7 @@ def app(tmp_path: Path) -> Iterator[App]:
         yield app
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("method", "path", "body", "pointer"),
     [
         ("POST", "/licenses", {"key": "K", "product_id": 8}, "/product_id"),

@@ -135,6 +135,12 @@ def read_token(app: App, token: bytes) -> dict[str, Any]:
     return claims
 
 
+def claims_of(token: bytes) -> dict[str, Any]:
+    """What the token says, whoever has signed it."""
+    claims: dict[str, Any] = json.loads(decode_base64url(token.split(b".")[1]))
+    return claims
+
+
 def valid(**members: Any) -> dict[str, Any]:
     """The claims of a good answer."""
     return {
@@ -274,7 +280,7 @@ def test_what_is_signed_for_a_device_is_recorded_before_it_leaves(app: App) -> N
     do(app, set_terms({"max_leases": 2, "max_activations": 3, "lease_seconds": 7 * DAY}))
     lease = {"holder": "anna", "fingerprint": LAPTOP}
     token = ask(app, "leases", **lease).body
-    of_lease = json.loads(decode_base64url(token.split(b".")[1]))["lease"]["id"]
+    of_lease = claims_of(token)["lease"]["id"]
     calls: list[tuple[str, dict[str, Any]]] = [
         ("activate", {}),
         ("leases", {"holder": "anna"}),
@@ -291,7 +297,7 @@ def test_what_is_signed_for_a_device_is_recorded_before_it_leaves(app: App) -> N
         assert offline_until(app) == 0
         answer = ask(app, call, **{"fingerprint": LAPTOP} | body).body
         token = read_license_file(answer) if call == "license-file" else answer
-        end = json.loads(decode_base64url(token.split(b".")[1]))["exp"]
+        end = claims_of(token)["exp"]
         if not end <= offline_until(app) <= end + DAY:
             wrong.append((call, body, end, offline_until(app)))
     assert wrong == []
@@ -412,11 +418,6 @@ def test_other_calls_have_no_signed_answer(app: App, call: str) -> None:
     assert ask(app, call, **body).code == "not_acceptable"
 
 
-def asked_of(token: bytes) -> str:
-    """What the claims name as their question."""
-    return str(json.loads(decode_base64url(token.split(b".")[1]))["asked"])
-
-
 def hash_question(operation: str, body: bytes) -> str:
     digest = hashlib.sha256(f"keywright-question:{operation}\n".encode() + body).digest()
     return jws.encode_base64url(digest).decode()
@@ -427,7 +428,7 @@ def test_every_signed_answer_names_its_question_by_the_bytes_that_came(app: App)
     json_body = b'{ "license_key":"KEY-1", "fingerprint":"laptop-of-anna", "holder":"\\u00e4"}'
     form = b"license_key=KEY-1&fingerprint=laptop-of-anna&holder=a%20b"
     taken = ask(app, "leases", holder="anna")
-    lease_id = json.loads(decode_base64url(taken.body.split(b".")[1]))["lease"]["id"]
+    lease_id = claims_of(taken.body)["lease"]["id"]
     for operation, body in (
         ("validate", json_body),
         ("validate", form),
@@ -440,7 +441,7 @@ def test_every_signed_answer_names_its_question_by_the_bytes_that_came(app: App)
         kind = "application/json" if body[:1] == b"{" else "application/x-www-form-urlencoded"
         headers = JWT | {"Content-Type": kind}
         reply = app.ask("POST", f"/{operation}?x=1", body, token=None, headers=headers)
-        assert asked_of(reply.body) == hash_question(operation, body), (operation, body)
+        assert claims_of(reply.body)["asked"] == hash_question(operation, body), (operation, body)
 
 
 def test_a_repeated_call_with_other_bytes_is_answered_for_these(app: App) -> None:
@@ -450,7 +451,7 @@ def test_a_repeated_call_with_other_bytes_is_answered_for_these(app: App) -> Non
         b'{"fingerprint":"laptop-2", "license_key":"KEY-1"}',
     ):
         reply = app.ask("POST", "/activate", body, token=None, headers=once)
-        assert asked_of(reply.body) == hash_question("activate", body)
+        assert claims_of(reply.body)["asked"] == hash_question("activate", body)
     assert reply.headers["idempotency-replayed"] == "true"
 
 
