@@ -84,37 +84,28 @@ def request(method: str, path: str, headers: str) -> bytes:
     return lines.encode("latin-1")
 
 
+_JSON, _FORM, _PARTS = (
+    "application/json",
+    "application/x-www-form-urlencoded",
+    "multipart/form-data; boundary=B",
+)
+_PART = b'--B\r\nContent-Disposition: form-data; name="a"'
 #: Bodies of 1 MiB, of which a stranger may send 64 KiB: their unit, and what stands around it.
 BODIES = {
-    "lists": ("application/json", b'{"a":[', b"[],", b"[]]}"),
-    "deep lists": ("application/json", b'{"a":[', b"[" * 30 + b"]" * 30 + b",", b"[]]}"),
-    "too deep": ("application/json", b'{"a":', b"[", b""),
-    "objects": ("application/json", b'{"a":[', b'{"a":{}},', b"{}]}"),
-    "numbers": ("application/json", b'{"a":[', b"1.5e308,", b"1]}"),
-    "digits": ("application/json", b'{"a":', b"1", b"}"),
-    "fractions": ("application/json", b'{"a":0.', b"1", b"}"),
-    "escapes": ("application/json", b'{"a":"', b'\\"', b'"}'),
-    "open strings": ("application/json", b'{"a":"', b'\\"', b""),
-    "escaped form": ("application/x-www-form-urlencoded", b"a=", b"%41\xc3\xa9", b""),
-    "fields": ("application/x-www-form-urlencoded", b"", b"a=b&", b""),
-    "parts": (
-        "multipart/form-data; boundary=B",
-        b"",
-        b'--B\r\nContent-Disposition: form-data; name="a"\r\n\r\n\r\n',
-        b"--B--\r\n",
-    ),
-    "files": (
-        "multipart/form-data; boundary=B",
-        b"",
-        b'--B\r\nContent-Disposition: form-data; name="a"; filename="b"\r\n\r\n\r\n',
-        b"--B--\r\n",
-    ),
-    "almost boundaries": (
-        "multipart/form-data; boundary=B",
-        b'--B\r\nContent-Disposition: form-data; name="a"\r\n\r\n',
-        b"\r\n--",
-        b"\r\n--B--\r\n",
-    ),
+    "lists": (_JSON, b'{"a":[', b"[],", b"[]]}"),
+    "deep lists": (_JSON, b'{"a":[', b"[" * 30 + b"]" * 30 + b",", b"[]]}"),
+    "too deep": (_JSON, b'{"a":', b"[", b""),
+    "objects": (_JSON, b'{"a":[', b'{"a":{}},', b"{}]}"),
+    "numbers": (_JSON, b'{"a":[', b"1.5e308,", b"1]}"),
+    "digits": (_JSON, b'{"a":', b"1", b"}"),
+    "fractions": (_JSON, b'{"a":0.', b"1", b"}"),
+    "escapes": (_JSON, b'{"a":"', b'\\"', b'"}'),
+    "open strings": (_JSON, b'{"a":"', b'\\"', b""),
+    "escaped form": (_FORM, b"a=", b"%41\xc3\xa9", b""),
+    "fields": (_FORM, b"", b"a=b&", b""),
+    "parts": (_PARTS, b"", _PART + b"\r\n\r\n\r\n", b"--B--\r\n"),
+    "files": (_PARTS, b"", _PART + b'; filename="b"\r\n\r\n\r\n', b"--B--\r\n"),
+    "almost boundaries": (_PARTS, _PART + b"\r\n\r\n", b"\r\n--", b"\r\n--B--\r\n"),
 }
 
 

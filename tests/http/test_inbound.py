@@ -67,32 +67,21 @@ def test_a_signed_sale_is_a_license_a_moment_later(shop: RunningServer, sender: 
     assert sold(shop, "first") == 2
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {},
-        {"webhook-signature": "v1,AAAA"},
-        {"webhook-id": "another"},
-        {"webhook-timestamp": "1"},
-    ],
-)
-def test_a_wrong_signature_is_refused_before_anything_is_stored(
-    shop: RunningServer, sender: Client, headers: dict[str, str]
-) -> None:
+def test_a_wrong_signature_is_refused_before_anything_is_stored(shop: RunningServer, sender: Client) -> None:
+    """Also that of another body, and one that is old."""
     body, before = a_paid_order("wrong", now()), shop.count("shop_events")
-    sent = signed(body, now(), "msg_wrong") | headers if headers else {}
-    reply = sender.post(PATH, body=body, headers=sent)
-    assert (reply.status, reply.json["code"]) == (401, "credentials_invalid")
-    assert reply.json["detail"] == "The signature is missing, wrong or too old."
+    signature, old = (signed(body, now() - timedelta(seconds=age), "msg_wrong") for age in (0, 310))
+    wrong = ({"webhook-signature": "v1,AAAA"}, {"webhook-id": "another"}, {"webhook-timestamp": "1"})
+    for sent, headers in (
+        (body + b" ", signature),
+        (body, old),
+        (body, {}),
+        *((body, signature | one) for one in wrong),
+    ):
+        reply = sender.post(PATH, body=sent, headers=headers)
+        assert (reply.status, reply.json["code"]) == (401, "credentials_invalid")
+        assert reply.json["detail"] == "The signature is missing, wrong or too old."
     assert shop.count("shop_events") == before
-
-
-def test_another_body_or_an_old_one_is_refused(sender: Client) -> None:
-    body = a_paid_order("wrong", now())
-    headers = signed(body, now(), "msg_wrong")
-    assert sender.post(PATH, body=body + b" ", headers=headers).status == 401
-    old = signed(body, now() - timedelta(seconds=310), "msg_wrong")
-    assert sender.post(PATH, body=body, headers=old).status == 401
 
 
 @pytest.mark.parametrize("path", ["/in/nowhere/1", "/in/generic/0", "/in/generic/x", "/in/"])

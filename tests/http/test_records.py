@@ -94,11 +94,6 @@ def test_create_answers_with_the_license(vendor: Client) -> None:
     assert reply.data["createdAt"] == reply.data["updatedAt"]
 
 
-def test_create_needs_nothing_but_a_key(vendor: Client) -> None:
-    key = a_key()
-    assert_success(vendor.post("licenses", json_body={"license_key": key}), a_license(key))
-
-
 @pytest.mark.smoke
 @each_row("method", ["PUT", "PATCH", "POST"])
 def test_update_answers_with_the_license(vendor: Client, method: str) -> None:

@@ -9,24 +9,17 @@ import pytest
 
 from keywright.identity.model import Permissions
 from keywright.licensing.licenses.model import Status
+from tests.http.test_v3_client import LICENSE
 from tests.http.test_v3_signed import do
 from tests.http.v3_app import App, Reply, open_app
 from tests.makers import KEY, NOW, activate_device, create, set_terms, take_lease, update
 
 SECOND, MINUTES = timedelta(seconds=1), timedelta(minutes=10)
 FIRST = "5b0e8c2f9d7a41e3b6c4d8f01a2b3c4d"
-VIEW: dict[str, Any] = {
+VIEW: dict[str, Any] = LICENSE | {
     "id": 1,
     "product": {"id": 17, "code": None, "name": None},
-    "policy": None,
-    "state": "valid",
-    "expires_at": None,
-    "grace_until": None,
-    "max_activations": None,
-    "activations": 0,
     "max_leases": 2,
-    "usage": {},
-    "metadata": {},
     "leases": 1,
 }
 

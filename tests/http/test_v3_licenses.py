@@ -174,15 +174,17 @@ def test_an_activation_leaves_the_etag_as_it_is(app: App) -> None:
 
 def test_a_license_is_renewed(app: App) -> None:
     make(app, expires_at="2090-01-01T00:00:00Z")
-    assert app.ask("POST", "/licenses/1/renew", {"days": 10}).json["expires_at"] == "2090-01-11T00:00:00Z"
     until = {"until": "2091-01-01T00:00:00Z"}
-    assert app.ask("POST", "/licenses/1/renew", until).json["expires_at"] == "2091-01-01T00:00:00Z"
-    for body, place in (({"days": 1, "from": "now"}, "/days"), ({"until": "2090-12-31T00:00:00Z"}, "/until")):
-        earlier = app.ask("POST", "/licenses/1/renew", body)
-        assert (earlier.status, earlier.code) == (422, "invalid")
-        assert earlier.places == [(place, "too_small")]
-    assert app.ask("POST", "/licenses/1/renew", {}).places == [("/days", "missing")]
-    assert app.ask("POST", "/licenses/1/renew", until | {"days": 1}).places == [("/days", "invalid")]
+    for body, end in (({"days": 10}, "2090-01-11T00:00:00Z"), (until, until["until"])):
+        assert app.ask("POST", "/licenses/1/renew", body).json["expires_at"] == end
+    for wrong, places in (
+        ({"days": 1, "from": "now"}, [("/days", "too_small")]),
+        (until, [("/until", "too_small")]),
+        ({}, [("/days", "missing")]),
+        (until | {"days": 1}, [("/days", "invalid")]),
+    ):
+        refused = app.ask("POST", "/licenses/1/renew", wrong)
+        assert (refused.status, refused.code, refused.places) == (422, "invalid", places)
     make(app, key="ENDLESS-1")
     assert app.ask("POST", "/licenses/2/renew", {"days": 1}).code == "never_expires"
 

@@ -28,7 +28,7 @@ from keywright.signing.commands import LoadKeys
 from keywright.signing.jws import decode_base64url, read_signed
 from keywright.signing.model import LoadedKeys, SigningKey, TokenType
 from keywright.signing.rules import hash_key, read_license_file
-from tests.http import v3_app
+from tests.http import test_v3_client, v3_app
 from tests.http.v3_app import App, Reply, open_app
 from tests.makers import (
     KEY,
@@ -51,17 +51,10 @@ pytestmark = pytest.mark.filterwarnings("ignore:EdDSA is deprecated")
 
 DAY, LAPTOP = 86_400, "laptop-of-anna"
 JWT = {"Accept": "application/jwt"}
-LICENSE: dict[str, Any] = {
+LICENSE: dict[str, Any] = test_v3_client.LICENSE | {
     "id": 1,
     "product": {"id": 17, "code": "editor", "name": "Editor"},
-    "policy": None,
-    "state": "valid",
-    "expires_at": None,
-    "grace_until": None,
-    "max_activations": None,
     "activations": 1,
-    "max_leases": None,
-    "usage": {},
     "metadata": {"edition": "pro"},
     "key_hash": hash_key(KEY),
 }

@@ -10,6 +10,7 @@ from sqlalchemy import select
 
 from keywright.db.schema import trials
 from keywright.identity.model import Permissions
+from tests.http.test_v3_client import LICENSE
 from tests.http.v3_app import App, Reply, open_app
 from tests.makers import NOW, create, create_policy, delete, update
 
@@ -44,18 +45,15 @@ def test_a_trial_is_a_license_with_the_devices_activation(app: App) -> None:
     assert before <= expires_at - timedelta(days=30) <= datetime.now(UTC)
     assert reply.status == 201
     assert reply.json == {
-        "license": {
+        "license": LICENSE
+        | {
             "id": 1,
             "product": {"id": 17, "code": "editor", "name": "Editor"},
             "policy": {"id": 1, "name": "Trial"},
-            "state": "valid",
             "expires_at": license["expires_at"],
             "grace_until": license["expires_at"],
             "max_activations": 1,
             "activations": 1,
-            "max_leases": None,
-            "usage": {},
-            "metadata": {},
             "key": license["key"],
         },
         "activation": {
