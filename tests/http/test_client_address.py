@@ -31,9 +31,8 @@ def key(behind: RunningServer) -> str:
 
 def address(server: RunningServer, key: str, *headers: tuple[str, str]) -> object:
     with Client(server) as program:
-        return program.ask("GET", core("activate", key), headers=list(headers)).data["activationData"][
-            "ip_address"
-        ]
+        activated = program.ask("GET", core("activate", key), headers=list(headers)).data
+        return activated["activationData"]["ip_address"]
 
 
 @each_row(

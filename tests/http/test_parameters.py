@@ -68,17 +68,12 @@ def test_the_body_wins(vendor: Client, program: Client, way: str) -> None:
     assert created.data["licenseKey"] != "no"
 
 
-@pytest.mark.parametrize("method", ["GET", "DELETE"])
-def test_a_body_that_does_not_say_what_it_is_counts_for_a_post_only(vendor: Client, method: str) -> None:
+def test_a_body_that_does_not_say_what_it_is_counts_for_a_post_only(vendor: Client) -> None:
     path = license_path(vendor.license())
-    assert vendor.ask(method, path, body=b"{").status == 200
-
-
-@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "DELETE"])
-def test_a_malformed_body_is_refused_whatever_the_method(vendor: Client, method: str) -> None:
-    path = license_path(vendor.license())
-    assert vendor.ask(method, path, body=b"{", headers={"Content-Type": "application/json"}).status == 400
-    assert vendor.get(path).status == 200
+    for method in ("GET", "HEAD", "POST", "PUT", "DELETE"):
+        assert vendor.ask(method, path, body=b"{", headers=JSON).status == 400
+    for method in ("GET", "DELETE"):
+        assert vendor.ask(method, path, body=b"{").status == 200
 
 
 #: What a lost token would look like.

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.http.asking import Client, a_key, assert_invalid, assert_refused, core, license_path
+from tests.http.test_create_and_update import READ_ONLY
 from tests.server import NO_LIMITS, running
 from tests.tables import each_row
 
@@ -155,22 +156,7 @@ def test_update_with_nothing_is_refused(vendor: Client, method: str, body: bytes
     assert_refused(reply, "No parameters were provided.")
 
 
-@each_row(
-    "field",
-    [
-        "id",
-        "hash",
-        "times_activated",
-        "source",
-        "created_at",
-        "created_by",
-        "updated_at",
-        "updated_by",
-        "colour",
-        "timesActivatedMax",
-        "activation_data",
-    ],
-)
+@each_row("field", [*READ_ONLY, "colour", "timesActivatedMax", "activation_data"])
 @each_row("method", ["PUT", "PATCH", "POST"])
 def test_update_of_a_field_that_may_not_be_written_is_refused(
     vendor: Client, method: str, field: str

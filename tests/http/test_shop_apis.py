@@ -99,12 +99,6 @@ def test_stripe_is_asked_for_the_lines_of_an_order() -> None:
     assert sale.lines == (SaleLine("li_000001", ("price_editor", "prod_editor"), 2, "Editor", recurs=False),)
 
 
-def test_stripe_is_asked_which_invoice_a_refunded_payment_paid() -> None:
-    refunded = StateChange(state=SaleState.REFUNDED, order="in_000002", fact=Fact.REFUND)
-    assert change_of(Shop.STRIPE, "charge_of_renewal_refunded") == refunded
-    assert change_of(Shop.STRIPE, "charge_refunded") == replace(refunded, order="pi_000001")
-
-
 def test_paddle_is_asked_who_bought() -> None:
     sale = change_of(Shop.PADDLE, "transaction_completed")
     assert sale.buyer == Buyer("ada@example.com", "Ada Example", "de")
@@ -143,26 +137,6 @@ def test_topics_that_a_key_may_not_read_are_not_known(stub: ShopApiStub) -> None
     assert find_missing_topics(opened) is None
 
 
-def test_the_subscription_of_a_switch_is_asked_for() -> None:
-    change = change_of(Shop.WOOCOMMERCE, "order_switched")
-    assert change == Renewal(subscription="110", until=None, order="130", is_change=True)
-
-
-def test_woocommerce_is_asked_which_order_a_renewal_renews() -> None:
-    until = datetime(2027, 1, 1, 13, tzinfo=UTC)
-    assert change_of(Shop.WOOCOMMERCE, "order_renewed") == Renewal(
-        subscription="110",
-        until=until,
-        order="120",
-        lines=(SaleLine("7", ("50", "CLOUD"), 1, "Editor"),),
-    )
-
-
-def test_woocommerce_is_asked_whose_renewal_failed() -> None:
-    failed = StateChange(state=SaleState.GRACE, subscription="110")
-    assert change_of(Shop.WOOCOMMERCE, "order_renewal_failed") == failed
-
-
 def test_woocommerce_is_asked_whether_a_deleted_order_is_gone() -> None:
     """The topic is not signed: what is signed may be the deletion of a user with the same number."""
     suspended = StateChange(state=SaleState.SUSPENDED, order="101")
@@ -187,12 +161,31 @@ def test_woocommerce_is_asked_whether_a_deleted_order_is_gone() -> None:
     assert stub.asked[0] == "/wp-json/wc/v3/orders/101"
 
 
-def test_lemon_squeezy_is_asked_which_order_an_invoice_is_of() -> None:
-    until = datetime(2027, 1, 1, 13, tzinfo=UTC)
-    renewal = Renewal(subscription="210", until=until, order="invoices/502")
-    assert change_of(Shop.LEMONSQUEEZY, "subscription_payment_success") == renewal
-    refunded = StateChange(state=SaleState.REFUNDED, order="210", fact=Fact.REFUND)
-    assert change_of(Shop.LEMONSQUEEZY, "subscription_first_payment_refunded") == refunded
+RENEWAL = Renewal(subscription="110", until=datetime(2027, 1, 1, 13, tzinfo=UTC))
+REFUNDED = StateChange(state=SaleState.REFUNDED, order="in_000002", fact=Fact.REFUND)
+#: For each event: what a payment, an invoice or an order is about, as the API says.
+ABOUT: list[tuple[Shop, str, Any]] = [
+    (Shop.STRIPE, "charge_of_renewal_refunded", REFUNDED),
+    (Shop.STRIPE, "charge_refunded", replace(REFUNDED, order="pi_000001")),
+    (
+        Shop.WOOCOMMERCE,
+        "order_renewed",
+        replace(RENEWAL, order="120", lines=(SaleLine("7", ("50", "CLOUD"), 1, "Editor"),)),
+    ),
+    (Shop.WOOCOMMERCE, "order_switched", replace(RENEWAL, until=None, order="130", is_change=True)),
+    (Shop.WOOCOMMERCE, "order_renewal_failed", StateChange(state=SaleState.GRACE, subscription="110")),
+    (
+        Shop.LEMONSQUEEZY,
+        "subscription_payment_success",
+        replace(RENEWAL, subscription="210", order="invoices/502"),
+    ),
+    (Shop.LEMONSQUEEZY, "subscription_first_payment_refunded", replace(REFUNDED, order="210")),
+]
+
+
+@each_row(("shop", "name", "change"), ABOUT)
+def test_a_shop_is_asked_what_an_event_is_about(shop: Shop, name: str, change: Any) -> None:
+    assert change_of(shop, name) == change
 
 
 # --- when it fails --------------------------------------------------------------------------------

@@ -48,12 +48,17 @@ class World:
         """The shop sends these events, and each of them is worked off."""
         number = self.opened[shop].connection.id
         for name in names:
-            headers, body = sent(shop, name)
-            with Client(self.server) as client:
-                reply = client.post(f"/in/{shop.value}/{number}", body=body, headers=headers)
-            assert (reply.status, reply.json) == (200, {"received": True}), name
+            self.post(shop, name)
         waiting = "SELECT count(*) FROM shop_events WHERE connection_id = ? AND state = 'waiting'"
         wait_until(lambda: self.server.sql(waiting, number) == [(0,)], f"the events of {shop.value}")
+
+    def post(self, shop: Shop, name: str) -> None:
+        """The shop sends an event."""
+        headers, body = sent(shop, name)
+        with Client(self.server) as client:
+            path = f"/in/{shop.value}/{self.opened[shop].connection.id}"
+            reply = client.post(path, body=body, headers=headers)
+        assert (reply.status, reply.json) == (200, {"received": True}), name
 
     def licenses(self, shop: Shop) -> list[tuple[int, int | None, int]]:
         """Status, expiry and limit of what the connection has sold."""
@@ -102,10 +107,7 @@ def test_every_shop_sells_extends_suspends_restores_and_takes_back(world: World)
 def test_a_sale_waits_while_the_shops_api_is_down(world: World) -> None:
     stub = world.stubs[Shop.STRIPE]
     stub.fault = DOWN
-    number = world.opened[Shop.STRIPE].connection.id
-    headers, body = sent(Shop.STRIPE, "checkout_paid")
-    with Client(world.server) as client:
-        assert client.post(f"/in/stripe/{number}", body=body, headers=headers).status == 200
+    world.post(Shop.STRIPE, "checkout_paid")
     wait_until(lambda: stub.asked, "a question to the shop")
     waits = "SELECT state, reason FROM shop_events WHERE attempts > 0 AND reason IS NOT NULL"
     wait_until(lambda: world.server.sql(waits) == [("waiting", "shop_unavailable")], "the fault")

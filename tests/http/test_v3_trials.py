@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from keywright.db.schema import trials
 from keywright.identity.model import Permissions
-from tests.http.test_v3_client import LICENSE
+from tests.http.test_v3_client import ACTIVATION, LICENSE
 from tests.http.v3_app import App, Reply, open_app
 from tests.makers import NOW, create, create_policy, delete, update
 
@@ -56,18 +56,9 @@ def test_a_trial_is_a_license_with_the_devices_activation(app: App) -> None:
             "activations": 1,
             "key": license["key"],
         },
-        "activation": {
-            "id": 1,
-            "token": activation["token"],
-            "fingerprint": DEVICE,
-            "name": "Anna's laptop",
-            "platform": None,
-            "app_version": None,
-            "metadata": {},
-            "created_at": activation["created_at"],
-            "last_seen_at": activation["created_at"],
-            "deactivated_at": None,
-        },
+        "activation": ACTIVATION
+        | {"token": activation["token"], "fingerprint": DEVICE, "name": "Anna's laptop"}
+        | dict.fromkeys(("created_at", "last_seen_at"), activation["created_at"]),
         "entitlements": ["export"],
         "is_new": True,
         "nonce": "n",
