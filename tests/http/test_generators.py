@@ -56,10 +56,13 @@ FULL = {"times_activated_max": 3, "separator": "-", "prefix": "P/", "suffix": "+
 FULL_WRITTEN = {"timesActivatedMax": "3", "separator": "-", "prefix": "P/", "suffix": "+S", "expiresIn": "30"}
 
 
-@pytest.mark.parametrize("way", ["json_body", "form", "multipart", "query"])
-def test_create_answers_with_the_generator(vendor: Client, way: str) -> None:
+@each_row("way", ["json_body", "form", "multipart", "query"])
+def test_create_and_generate_take_parameters_in_every_way(vendor: Client, way: str) -> None:
     fields = {name: str(value) for name, value in {**MINIMAL, **FULL}.items()}
     assert_success(vendor.post("generators", **{way: fields}), a_policy(**FULL_WRITTEN))
+    reply = vendor.post(f"{new(vendor)}/generate", **{way: {"amount": "2"}})
+    first, second = (a_license(one["licenseKey"], source=1) for one in reply.data)
+    assert_success(reply, [first, second])
 
 
 @pytest.mark.parametrize("number", [int, str])
@@ -190,14 +193,6 @@ def test_generate_answers_with_the_new_licenses(vendor: Client) -> None:
     written = {"orderId": 1, "productId": 2, "userId": 3, "validFor": 30, "source": 1, "status": 1}
     assert_success(reply, [a_license(key, **written, timesActivatedMax=3) for key in keys])
     assert [vendor.get(license_path(key)).data["licenseKey"] for key in keys] == keys
-
-
-@pytest.mark.parametrize("way", ["json_body", "form", "multipart", "query"])
-def test_generate_takes_its_amount_in_every_way(vendor: Client, way: str) -> None:
-    reply = vendor.post(f"{new(vendor)}/generate", **{way: {"amount": "2"}})
-    keys = [one["licenseKey"] for one in reply.data]
-    assert_success(reply, [a_license(key, source=1) for key in keys])
-    assert len(keys) == 2
 
 
 def test_a_generated_license_lives_from_its_first_activation(vendor: Client, program: Client) -> None:

@@ -152,7 +152,7 @@ def test_a_forged_ticket_opens_nothing(license_id: int, stranger: PortalVisitor)
 
 
 def test_the_portal_and_the_page_show_until_when_a_freed_device_may_run(
-    server: RunningServer, ada_id: int, stranger: PortalVisitor
+    server: RunningServer, ada_id: int, bob: Visitor, stranger: PortalVisitor
 ) -> None:
     key = f"{KEY}-AWAY"
     number = make_license(server, key, ada_id, devices=("Old",))
@@ -169,10 +169,7 @@ def test_the_portal_and_the_page_show_until_when_a_freed_device_may_run(
     query = "SELECT details FROM events WHERE activation_id = ? AND name = 'license.deactivated'"
     [(details,)] = server.sql(query, away)
     assert '"offline_until":"20' in details
-    make_users(server)
-    with Visitor(server) as bob:
-        bob.sign_in("bob")
-        assert "may run offline until" in said(bob.get(f"/licenses/{number}"))
+    assert "may run offline until" in said(bob.get(f"/licenses/{number}"))
 
 
 def freed_by(server: RunningServer, license_id: int) -> str:
@@ -471,17 +468,15 @@ def test_an_export_of_very_many_licenses_is_left_to_the_vendor(
     assert stranger.post("/account/export").status_code == 429
 
 
-def test_a_customer_cannot_make_the_events_many(server: RunningServer) -> None:
+def test_a_customer_cannot_make_the_events_many(server: RunningServer, stranger: PortalVisitor) -> None:
     number = make_customer(server, "busy@portal.example")
     license = make_license(server, f"{KEY}-BUSY", number)
-    with PortalVisitor(server) as visitor:
-        visitor.sign_in("busy@portal.example", number)
-        form = {"csrf_token": visitor.form_token, "name": "A"}
-        before, statuses = server.count("events"), set[int]()
-        for turn in range(40):
-            form["name"] = f"Name {turn}"
-            for path in ("account/save", f"licenses/{license}/key"):
-                statuses.add(visitor.http.post(f"/portal/{path}", data=form).status_code)
+    token = stranger.sign_in("busy@portal.example", number).form_token
+    before, statuses = server.count("events"), set[int]()
+    for turn in range(40):
+        form = {"csrf_token": token, "name": f"Name {turn}"}
+        for path in ("account/save", f"licenses/{license}/key"):
+            statuses.add(stranger.http.post(f"/portal/{path}", data=form).status_code)
     assert statuses == {303, 200, 429}
     assert server.count("events") - before == 60
 
@@ -529,11 +524,10 @@ def test_the_brand_is_shown(server: RunningServer, stranger: PortalVisitor) -> N
     assert stranger.http.get("/portal/logo").status_code == 404
 
 
-def test_cookies_are_for_the_portal_alone(server: RunningServer) -> None:
-    with PortalVisitor(server) as visitor:
-        plain = visitor.get("").headers["set-cookie"]
-        assert plain.startswith("keywright-portal=")
-        assert {"HttpOnly", "Path=/portal", "SameSite=lax"} <= set(plain.split("; "))
+def test_cookies_are_for_the_portal_alone(stranger: PortalVisitor) -> None:
+    plain = stranger.get("").headers["set-cookie"]
+    assert plain.startswith("keywright-portal=")
+    assert {"HttpOnly", "Path=/portal", "SameSite=lax"} <= set(plain.split("; "))
 
 
 @pytest.mark.parametrize(("path", "status"), [("/nothing", 404), ("/licenses/x", 404), ("/sign-out", 405)])
@@ -561,44 +555,41 @@ def test_an_administrator_gives_the_portal_its_brand(
 
 @pytest.mark.databases(*KINDS)
 def test_an_administrator_erases_a_customer_who_has_asked_for_it(
-    server: RunningServer, stranger: PortalVisitor
+    server: RunningServer, ada: Visitor, bob: Visitor, stranger: PortalVisitor
 ) -> None:
-    make_users(server)
     number = make_customer(server, "gone@portal.example", name="Gone Soon")
     license = make_license(server, f"{KEY}-GONE", number, devices=("Desk of Gone",))
     stranger.sign_in("gone@portal.example", number)
-    with Visitor(server).sign_in("ada") as ada, Visitor(server).sign_in("bob") as bob:
-        for asked_for, is_asked in (("erase", True), ("keep", False), ("erase", True)):
-            stranger.post(f"/account/{asked_for}")
-            assert ("you asked us to erase your data" in said(stranger.get("/account"))) is is_asked
-            assert ("asks to be erased since" in ada.get(f"/customers/{number}").text) is is_asked
-        assert "A customer asks to be erased." in said(ada.get("/overview"))
-        assert "Gone Soon" in said(ada.get("/portal"))
-        assert bob.get(f"/customers/{number}/erase").status_code == 403
-        assert f"/customers/{number}/erase" not in bob.get(f"/customers/{number}").text
-        assert f"/customers/{number}/erase" in ada.get(f"/customers/{number}").text
-        assert "Erase the data of Gone Soon?" in said(ada.get(f"/customers/{number}/erase"))
-        ada.post(f"/customers/{number}/erase")
-        page = said(ada.get(f"/customers/{number}"))
-        assert "All that identified the customer is erased." in page
-        assert "Gone Soon" not in page.partition("Timeline")[0]
-        assert server.sql("SELECT label FROM activations WHERE license_id = ?", license) == [(None,)]
-        assert "A customer asks to be erased." not in said(ada.get("/overview"))
+    for asked_for, is_asked in (("erase", True), ("keep", False), ("erase", True)):
+        stranger.post(f"/account/{asked_for}")
+        assert ("you asked us to erase your data" in said(stranger.get("/account"))) is is_asked
+        assert ("asks to be erased since" in ada.get(f"/customers/{number}").text) is is_asked
+    assert "A customer asks to be erased." in said(ada.get("/overview"))
+    assert "Gone Soon" in said(ada.get("/portal"))
+    assert bob.get(f"/customers/{number}/erase").status_code == 403
+    assert f"/customers/{number}/erase" not in bob.get(f"/customers/{number}").text
+    assert f"/customers/{number}/erase" in ada.get(f"/customers/{number}").text
+    assert "Erase the data of Gone Soon?" in said(ada.get(f"/customers/{number}/erase"))
+    ada.post(f"/customers/{number}/erase")
+    page = said(ada.get(f"/customers/{number}"))
+    assert "All that identified the customer is erased." in page
+    assert "Gone Soon" not in page.partition("Timeline")[0]
+    assert server.sql("SELECT label FROM activations WHERE license_id = ?", license) == [(None,)]
+    assert "A customer asks to be erased." not in said(ada.get("/overview"))
 
 
-def test_support_gives_a_license_a_new_key(server: RunningServer, ada_id: int) -> None:
-    make_users(server)
+def test_support_gives_a_license_a_new_key(
+    server: RunningServer, ada_id: int, bob: Visitor, carol: Visitor, stranger: PortalVisitor
+) -> None:
     number = make_license(server, f"{KEY}-AGAIN", ada_id, devices=("Desk",), terms=TERMS)
-    with Visitor(server).sign_in("bob") as bob, Visitor(server).sign_in("carol") as carol:
-        assert f"/licenses/{number}/new-key" in bob.get(f"/licenses/{number}").text
-        assert carol.get(f"/licenses/{number}/new-key").status_code == 403
-        asked_first = bob.get(f"/licenses/{number}/new-key")
-        assert "The old key is refused from now on." in said(asked_first)
-        once = re.findall(r'name="once" value="([^"]+)"', asked_first.text)
-        bob.post(f"/licenses/{number}/new-key", once=once[0])
-        assert "The license has a new key." in said(bob.get(f"/licenses/{number}"))
-    with PortalVisitor(server) as visitor:
-        assert visitor.post("/license", key=f"{KEY}-AGAIN").status_code == 403
+    assert f"/licenses/{number}/new-key" in bob.get(f"/licenses/{number}").text
+    assert carol.get(f"/licenses/{number}/new-key").status_code == 403
+    asked_first = bob.get(f"/licenses/{number}/new-key")
+    assert "The old key is refused from now on." in said(asked_first)
+    once = re.findall(r'name="once" value="([^"]+)"', asked_first.text)
+    bob.post(f"/licenses/{number}/new-key", once=once[0])
+    assert "The license has a new key." in said(bob.get(f"/licenses/{number}"))
+    assert stranger.post("/license", key=f"{KEY}-AGAIN").status_code == 403
     assert server.sql("SELECT times_activated FROM licenses WHERE id = ?", number) == [(1,)]
 
 

@@ -168,11 +168,6 @@ def test_update_of_a_field_that_may_not_be_written_is_refused(
     assert vendor.get(path).body == before
 
 
-@pytest.mark.parametrize("query", ["", "&page=1", "&page=2&per_page=7"])
-def test_list_without_any_license_is_refused(vendor: Client, query: str) -> None:
-    assert_refused(vendor.get(f"licenses?order_id=999999999{query}"), "No License Keys available")
-
-
 # --- what could not be understood -----------------------------------------------------------------
 
 BAD_JSON = [b"{", b'{"status": }', b"{'a': 1}", b'{"a": 1} x', b"nonsense", b'{"a": NaN}', b'{"a": "\xff"}']

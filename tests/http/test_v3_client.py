@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 from msgspec.structs import replace
-from sqlalchemy import insert, select, update
+from sqlalchemy import insert, update
 
-from keywright.db.schema import events, licenses, policies, products
+from keywright.db.schema import licenses, policies, products
 from keywright.identity.model import Permissions
 from keywright.licensing.licenses.model import License, Status
 from keywright.licensing.licenses.store import save_new_licenses
@@ -71,9 +71,7 @@ def without_times(reply: Reply) -> Any:
 
 
 def read_events(app: App) -> list[str]:
-    with app.storage.read() as tx:
-        names = tx.connection.execute(select(events.c.name).order_by(events.c.id)).scalars()
-        return [one for one in names if one.startswith("license.")]
+    return [name for name, _ in app.events("license.")]
 
 
 LICENSE: dict[str, Any] = {
