@@ -24,20 +24,17 @@ def activate(app: App, letter: str, **members: Any) -> Reply:
 
 
 def test_an_activation_is_shown_whole(app: App) -> None:
-    place = activate(app, "a", name="Anna's laptop", platform="macOS", metadata={"room": "7"}).json[
-        "activation"
-    ]
+    said = {"name": "Anna's laptop", "platform": "macOS", "metadata": {"room": "7"}}
+    place = activate(app, "a", **said).json["activation"]
     shown = app.ask("GET", f"{ALL}/1")
     assert shown.json == {
         "id": 1,
         "token": place["token"],
         "fingerprint": "a" * 20,
-        "name": "Anna's laptop",
-        "platform": "macOS",
+        **said,
         "app_version": "4.2",
         "ip_address": "127.0.0.1",
         "user_agent": "Editor/4",
-        "metadata": {"room": "7"},
         "is_active": True,
         "is_counted": True,
         "created_at": place["created_at"],

@@ -31,17 +31,13 @@ EXTREMES = (2**63, -(2**63) - 1, 2**63 - 1, -(2**63), 2**200, -1, 0, 1.5, None, 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     with open_app(tmp_path_factory.mktemp("v3")) as app:
-        terms = {"max_leases": 2}
+        license = {"terms": {"max_leases": 2}, "expires_at": "2030-01-01T00:00:00Z"}
         for name in ("one", "two"):
             app.ask("POST", "/products", {"name": name})
             app.ask("POST", "/policies", {"name": name})
             app.ask("POST", "/customers", {"name": name})
             app.ask("POST", "/webhooks", {"url": f"https://{name}.example", "events": ["license.*"]})
-            app.ask(
-                "POST",
-                "/licenses",
-                {"key": f"KEY-{name}", "terms": terms, "expires_at": "2030-01-01T00:00:00Z"},
-            )
+            app.ask("POST", "/licenses", license | {"key": f"KEY-{name}"})
             device = {"license_key": "KEY-one", "fingerprint": f"fingerprint-{name}"}
             app.ask("POST", "/activate", device, token=None)
             app.ask("POST", "/leases", device | {"holder": name}, token=None)

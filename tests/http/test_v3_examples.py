@@ -41,9 +41,8 @@ def replies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Repl
         for route in sorted(ROUTES, key=lambda one: (ORDER[one.method], len(one.parameters))):
             reply = found[route.operation] = carry_out(app, route, made)
             if reply.status == 201 and not route.parameters and "id" in reply.json:
-                made[f"{str(route.words[0]).removesuffix('s').replace('policie', 'policy')}_id"] = reply.json[
-                    "id"
-                ]
+                noun = str(route.words[0]).removesuffix("s").replace("policie", "policy")
+                made[f"{noun}_id"] = reply.json["id"]
         yield found
 
 

@@ -71,14 +71,6 @@ def test_the_history_has_it_and_undo_takes_it_back(app: App) -> None:
     assert app.ask("GET", "/licenses/1").json["external_id"] is None
 
 
-def test_events_do_not_tell_what_a_customer_is_called(app: App) -> None:
-    app.ask("POST", "/customers", {"id": 8, "external_id": "crm-8"})
-    app.ask("PATCH", "/customers/8", {"external_id": "crm-9"})
-    assert app.events("customer.")[-1] == ("customer.updated", {"number": 8, "external_id": "changed"})
-    app.ask("POST", "/customers/8/erase")
-    assert app.ask("GET", "/customers/8").json["external_id"] is None
-
-
 def test_licenses_are_found_by_when_they_were_changed(app: App) -> None:
     at = [NOW + timedelta(hours=hour) for hour in range(5)]
     app.do(*(create(f"KEY-{number}", now=at[0]) for number in range(1, 5)))

@@ -101,11 +101,6 @@ def test_the_customer_is_found_by_the_address_or_made(app: App) -> None:
     assert (other.code, other.places) == ("already_exists", [("/customer/email", "already_exists")])
 
 
-def test_a_key_is_used_once(app: App) -> None:
-    make(app)
-    assert make(app).code == "already_exists"
-
-
 # --- lists ------------------------------------------------------------------------------------------
 
 

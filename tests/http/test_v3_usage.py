@@ -78,19 +78,17 @@ def test_periods_are_listed_of_one_license_and_of_all(app: App) -> None:
     count(app)
     close(app, "pages")
     month, made = datetime.now(UTC).replace(day=1), NOW
-    pages, exports = (
-        app.ask("GET", "/licenses/1/usage?meter=pages").json["items"][0],
-        {
-            "license_id": 1,
-            "meter": "exports",
-            "period_start": f"{made:%Y-%m-%dT%H:%M:%SZ}",
-            "period_end": None,
-            "used": 1,
-            "limit": 10,
-            "overage": 0,
-            "is_closed": False,
-        },
-    )
+    [pages] = app.ask("GET", "/licenses/1/usage?meter=pages").json["items"]
+    exports = {
+        "license_id": 1,
+        "meter": "exports",
+        "period_start": f"{made:%Y-%m-%dT%H:%M:%SZ}",
+        "period_end": None,
+        "used": 1,
+        "limit": 10,
+        "overage": 0,
+        "is_closed": False,
+    }
     assert pages == exports | {
         "meter": "pages",
         "period_start": f"{month:%Y-%m-%dT00:00:00Z}",
