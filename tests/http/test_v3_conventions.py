@@ -156,11 +156,6 @@ def test_a_value_that_its_parser_refuses_is_told_like_the_others(app: App) -> No
     ]
 
 
-def test_a_list_that_is_too_long_is_told_as_a_whole(app: App) -> None:
-    reply = app.ask("POST", "/things", {**GOOD, "order": {"id": "1", "lines": [1, 2, 3, 4]}})
-    assert reply.places == [("/order/lines", "too_long")]
-
-
 def test_no_more_than_a_hundred_errors_are_told(app: App) -> None:
     reply = app.ask("POST", "/things", {f"unknown{number}": 1 for number in range(2000)})
     assert len(reply.json["errors"]) <= 101

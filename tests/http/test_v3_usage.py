@@ -33,12 +33,6 @@ def count(app: App, meter: str = "exports", **body: Any) -> Reply:
     return app.ask("POST", "/usage", {"license_key": KEY, "meter": meter} | body, token=None, headers=headers)
 
 
-def test_an_amount_is_counted(app: App) -> None:
-    assert count(app).json == {"meter": "exports", "used": 1, "limit": 10, "resets_at": None}
-    reply = count(app, amount=9)
-    assert (reply.status, reply.json["used"]) == (200, 10)
-
-
 def test_a_meter_starts_again_with_the_next_month(app: App) -> None:
     reply = count(app, "pages", amount=1_000_000)
     today = datetime.now(UTC)
@@ -52,7 +46,7 @@ def test_a_meter_starts_again_with_the_next_month(app: App) -> None:
 
 
 def test_what_does_not_fit_is_not_counted(app: App) -> None:
-    count(app, amount=8)
+    assert count(app, amount=8).json == {"meter": "exports", "used": 8, "limit": 10, "resets_at": None}
     reply = count(app, amount=3)
     assert reply.status == 409
     assert reply.json == {
