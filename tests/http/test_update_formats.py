@@ -7,10 +7,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urljoin
+from xml.etree import ElementTree
 
 import httpx
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from keywright.http import update_formats
 from keywright.http.update_formats import list_addresses
@@ -166,6 +168,33 @@ def test_a_feed_and_what_belongs_to_it_are_of_one_release_while_it_is_rolled_out
     assert fetch(app, "open/paint/appcast.xml").body == b"1.0", "nobody is known there"
     app.ask("PATCH", "/releases/2", {"is_critical": True})
     assert fetch(app, "open/paint/appcast.xml").body == b"2.0"
+
+
+def test_a_signed_appcast_and_its_archive_verify_as_sparkle_does_it(app: App) -> None:
+    """Sparkle resolves the address of an enclosure against that of the feed, and verifies the archive's bytes
+    by the attribute `sparkle:edSignature`; a signed feed ends with a comment that signs all before it.
+    """
+    key, archive = Ed25519PrivateKey.generate(), b"an archive" * 50
+    sparkle = "http://www.andymatuschak.org/xml-namespaces/sparkle"
+    signature = base64.b64encode(key.sign(archive)).decode()
+    text = (
+        f'<?xml version="1.0"?>\n<rss version="2.0" xmlns:sparkle="{sparkle}">\n<channel><item>\n'
+        f"  <sparkle:version>200</sparkle:version>\n"
+        f'  <enclosure url="Paint%20200.zip" length="{len(archive)}" sparkle:edSignature="{signature}"/>\n'
+        "</item></channel></rss>\r\n"
+    ).encode()
+    feed = text + b"<!-- sparkle-signatures:\nedSignature: " + base64.b64encode(key.sign(text)) + b"\n-->\n"
+    ship(app, "2.0", {"appcast.xml": feed, "Paint 200.zip": archive})
+    at = f"http://localhost/u/{a_token(app, a_license(app))}/paint/appcast.xml"
+    got = app.ask("GET", "/" + at.removeprefix("http://localhost"), token=None).body
+    assert got == feed
+    enclosure = ElementTree.fromstring(got).find(".//enclosure")  # noqa: S314
+    assert enclosure is not None
+    address = urljoin(at, enclosure.attrib["url"]).removeprefix("http://localhost")
+    content = app.ask("GET", f"/{address}", token=None).body
+    key.public_key().verify(base64.b64decode(enclosure.attrib[f"{{{sparkle}}}edSignature"]), content)
+    before, _, after = got.partition(b"<!-- sparkle-signatures:")
+    key.public_key().verify(base64.b64decode(after.split()[1]), before)
 
 
 def ship_for_tauri(app: App, version: str = "1.1.0", **members: Any) -> bytes:
