@@ -42,15 +42,6 @@ def test_products_are_listed_by_their_numbers(keywright: Keywright) -> None:
     assert "--limit" not in keywright("product", "list")
 
 
-def test_a_product_of_a_license_or_with_a_taken_code_is_refused(keywright: Keywright) -> None:
-    keywright("product", "create", "--name", "Paint", "--id", "17")
-    keywright("license", "create", "--product-id", "17")
-    assert "still in use: licenses name it" in keywright.refused("product", "delete", "17")
-    assert "still in use" in keywright.refused("product", "update", "17", "--code", "other")
-    said = keywright.refused("product", "create", "--name", "Other", "--code", "paint")
-    assert said == "there is a product with this code already."
-
-
 @pytest.mark.parametrize(
     ("option", "value"), [("--code", "17"), ("--url", "paint"), ("--feature", "Not A Code"), ("--name", "")]
 )
