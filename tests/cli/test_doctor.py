@@ -27,12 +27,6 @@ from tests.storage.test_migrations import LATER, NEXT, use_scripts
 DATABASES = ("sqlite",)
 
 
-def miscount(keywright: Keywright) -> None:
-    with closing(sqlite3.connect(keywright.data_dir / "keywright.db")) as connection:
-        connection.execute("UPDATE licenses SET times_activated = 2")
-        connection.commit()
-
-
 def test_a_sound_database_is_reported_as_such(used: Keywright) -> None:
     said = used("doctor")
     assert said.startswith("Looked at 1 license and 1 activation in ")
@@ -61,8 +55,10 @@ def test_a_risky_connection_is_a_warning_and_not_a_fault(keywright: Keywright) -
         ]
 
 
-def test_a_fault_is_reported_with_status_1(used: Keywright) -> None:
-    miscount(used)
+def test_a_fault_is_reported_with_status_1_until_it_is_repaired(used: Keywright) -> None:
+    with closing(sqlite3.connect(used.data_dir / "keywright.db")) as connection:
+        connection.execute("UPDATE licenses SET times_activated = 2")
+        connection.commit()
     done = used.run("doctor", "--data-dir", str(used.data_dir))
     assert done.status == 1
     wrong, summary = done.out.splitlines()
@@ -74,10 +70,6 @@ def test_a_fault_is_reported_with_status_1(used: Keywright) -> None:
     assert done.status == 1
     found = json.loads(done.out)
     assert [(one["code"], one["license_id"]) for one in found["findings"]] == [("counter.wrong", 1)]
-
-
-def test_a_repaired_database_is_sound_again(used: Keywright) -> None:
-    miscount(used)
     repaired, _ = used("doctor", "--repair").splitlines()
     assert repaired == "License 1 counts 2 active places, and has 1 active activations. It is repaired."
     assert used.json("doctor")["is_well"] is True
@@ -97,36 +89,20 @@ def test_everything_is_copied_to_another_database(used: Keywright) -> None:
         assert "already where you want to copy to" in used.refused("copy", url)
 
 
-def test_a_missing_database_cannot_be_copied(keywright: Keywright) -> None:
-    (keywright.data_dir / "keywright.db").unlink()
-    assert keywright.refused("copy", "sqlite:///other.db").startswith("there is nothing to copy in ")
-
-
-def test_the_target_of_a_copy_has_to_be_a_database_url(used: Keywright) -> None:
-    assert used.refused("copy", "mysql://root:pw@host/x").startswith(
-        "the database URL 'mysql://…@host/x' cannot be used"
-    )
-
-
-def test_what_does_not_get_through_is_a_warning_and_not_a_fault(used: Keywright) -> None:
+def test_a_disabled_webhook_is_a_warning_and_a_wrong_clock_until_a_person_says_that_it_is_right(
+    used: Keywright,
+) -> None:
     used("webhook", "add", "https://crm.example.com/secret", "--event", "*")
     with closing(sqlite3.connect(used.data_dir / "keywright.db")) as connection:
+        connection.execute(believing(datetime(2020, 1, 1, tzinfo=UTC)))
         connection.execute("UPDATE webhook_endpoints SET disabled_at = 0, disabled_reason = 'gone'")
         connection.commit()
-    warning, verdict = used("doctor").splitlines()
-    assert warning.startswith("Warning: the webhook 1 (crm.example.com) was disabled at ")
+    webhook, clock, verdict = used("doctor").splitlines()
+    assert webhook.startswith("Warning: the webhook 1 (crm.example.com) was disabled at ")
+    assert "the last moment known to be right was 2020-01-01 00:00:00 UTC" in clock
     assert verdict.endswith(": everything is as it has to be.")
-    assert used.json("doctor")["warnings"] == [warning.removeprefix("Warning: ")]
-
-
-def test_a_clock_that_looks_wrong_is_a_warning_until_a_person_says_that_it_is_right(used: Keywright) -> None:
-    with closing(sqlite3.connect(used.data_dir / "keywright.db")) as connection:
-        connection.execute(believing(datetime(2020, 1, 1, tzinfo=UTC)))
-        connection.commit()
-    warning, _ = used("doctor").splitlines()
-    assert "the last moment known to be right was 2020-01-01 00:00:00 UTC" in warning
     assert used("doctor", "--confirm-clock").startswith("Servers whose clocks show ")
-    assert used.json("doctor")["warnings"] == []
+    assert used.json("doctor")["warnings"] == [webhook.removeprefix("Warning: ")]
 
 
 # --- before an upgrade ----------------------------------------------------------------------------
@@ -170,24 +146,15 @@ def test_before_an_upgrade_it_shows_what_is_pending_and_changes_nothing(
     assert pending in done.err
 
 
-@pytest.fixture
-def upgraded(used: Keywright, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Keywright:
-    """A database for which a migration is pending, with a backup of today."""
+def test_before_an_upgrade_it_names_what_is_better_done_first_and_nothing_else(
+    used: Keywright, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     used("backup", str(tmp_path / "backup.tar"))
     use_scripts(tmp_path / "scripts", NEXT, monkeypatch)
-    return used
-
-
-def test_before_an_upgrade_nothing_is_named_where_nothing_is_to_be_done(upgraded: Keywright) -> None:
-    lines = upgraded("doctor", "--before-upgrade").splitlines()
+    lines = used("doctor", "--before-upgrade").splitlines()
     assert lines[-1] == "Nothing is in the way of the upgrade."
     assert [line for line in lines if line.startswith(("Warning", "In the way"))] == []
-
-
-def test_before_an_upgrade_it_names_what_is_better_done_first(
-    upgraded: Keywright, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with closing(sqlite3.connect(upgraded.data_dir / "keywright.db")) as connection:
+    with closing(sqlite3.connect(used.data_dir / "keywright.db")) as connection:
         connection.execute("UPDATE checkpoints SET last_id = 86400 WHERE name = 'backup_made_at'")
         job = ("export", "running", "{}", 0, 0, 0, 1, 1)
         columns = "kind, state, parameters, done, refused, position, created_at, created_by"
@@ -195,7 +162,7 @@ def test_before_an_upgrade_it_names_what_is_better_done_first(
         connection.commit()
     servers = [("http://127.0.0.1:8000", "0.8.0"), ("http://[::1]:1", None), ("http://new", __version__)]
     monkeypatch.setattr(status, "list_versions", lambda _: servers)
-    found = upgraded.json("doctor", "--before-upgrade")
+    found = used.json("doctor", "--before-upgrade")
     runs = "Stop it before you replace its program: it reads parts when they are needed."
     named = [
         f"a server of version 0.8.0 runs at http://127.0.0.1:8000, which works on the new schema. {runs}",
@@ -209,7 +176,7 @@ def test_before_an_upgrade_it_names_what_is_better_done_first(
     assert (found["unfinished"]["job"], found["obstacles"]) == (1, [])
     # Servers that the new schema would break are in the way.
     monkeypatch.setattr(upgrade, "OLDEST_COMPATIBLE", LATER)
-    done = upgraded.run("doctor", "--before-upgrade", "--json", "--data-dir", str(upgraded.data_dir))
+    done = used.run("doctor", "--before-upgrade", "--json", "--data-dir", str(used.data_dir))
     refused = [one.replace("works on the new", "refuses the new") for one in named]
     assert (done.status, json.loads(done.out)["obstacles"]) == (1, refused)
 

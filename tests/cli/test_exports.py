@@ -2,15 +2,16 @@
 
 import csv
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from keywright.config.installation import open_installation
 from keywright.config.settings import Settings
-from keywright.db import run_read
 from keywright.licensing.activations.store import list_activations
-from keywright.licensing.licenses.model import License, LicenseFilter
+from keywright.licensing.licenses.model import LicenseFilter
 from keywright.licensing.licenses.store import list_licenses
 from tests.cli.conftest import Keywright
 
@@ -58,21 +59,11 @@ def buyer(keywright: Keywright, tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 def stored(keywright: Keywright, *, with_activations: bool) -> list[object]:
     """Everything about all licenses."""
-    storage = open_installation(Settings(data_dir=keywright.data_dir))
-    try:
-        licenses = run_read(storage, lambda tx: list_licenses(tx, LicenseFilter(), limit=1_000))
-        ids = [one.id for one in licenses]
-        activations = run_read(storage, lambda tx: list_activations(tx, ids))
-    finally:
-        storage.close()
-    if with_activations:
-        return [licenses, activations]
-    return [without_places(one) for one in licenses]
-
-
-def without_places(license: License) -> dict[str, object]:
-    counted = ("times_activated", "deactivated_count")
-    return {name: getattr(license, name) for name in License.__struct_fields__ if name not in counted}
+    with closing(open_installation(Settings(data_dir=keywright.data_dir))) as storage, storage.read() as tx:
+        licenses = list_licenses(tx, LicenseFilter(), limit=1_000)
+        if with_activations:
+            return [licenses, list_activations(tx, [one.id for one in licenses])]
+    return [replace(one, times_activated=0, deactivated_count=0) for one in licenses]
 
 
 @pytest.mark.parametrize(("kind", "with_activations"), [("csv", False), ("jsonl", False), ("jsonl", True)])
@@ -100,11 +91,6 @@ def test_a_table_has_no_activations_of_licenses(seller: Keywright) -> None:
     assert "--with-activations is for licenses with --format jsonl" in refused
 
 
-def test_no_cell_is_a_formula(seller: Keywright) -> None:
-    rows = list(csv.DictReader(seller("export", "licenses").removeprefix("\ufeff").splitlines()))
-    assert [row["license_key"] for row in rows][:4] == ["'=1+1", "''=1+1", "a,\"b;'-c", "a;''=1"]
-
-
 def test_activations_events_and_customers_are_tables_too(seller: Keywright) -> None:
     activations = [*csv.DictReader(seller("export", "activations").removeprefix("\ufeff").splitlines())]
     assert [one["label"] for one in activations] == ["'=desk, 1"] * 3 + [""]
@@ -126,15 +112,11 @@ def test_every_page_is_exported_once(seller: Keywright, monkeypatch: pytest.Monk
     assert {what: seller("export", what) for what in whole} == whole
 
 
-def test_a_folder_that_is_missing_is_said(keywright: Keywright, tmp_path: Path) -> None:
-    said = keywright.refused("export", "licenses", "-o", str(tmp_path / "nowhere" / "all.csv"))
-    assert f"{tmp_path / 'nowhere'}: there is no such folder" in said
-
-
 def test_an_export_that_fails_leaves_the_old_file(seller: Keywright, tmp_path: Path) -> None:
     file = tmp_path / "licenses.csv"
     file.write_text("old")
-    seller.refused("export", "licenses", "-o", str(tmp_path / "missing" / "file"))
+    said = seller.refused("export", "licenses", "-o", str(tmp_path / "missing" / "file"))
+    assert f"{tmp_path / 'missing'}: there is no such folder" in said
     assert file.read_text() == "old"
     seller("export", "licenses", "-o", str(file))
     assert file.read_text().startswith("\ufeffid,license_key,status,")

@@ -1,17 +1,11 @@
 """``keywright import lmfwc --url``: a shop moves in over its v2 interface, which has its faults."""
 
-import json
-import ssl
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from keywright.core.errors import SourceUnusable
 from keywright.provisioning.importers.lmfwc_client import Limits, LmfwcClient
@@ -20,6 +14,8 @@ from keywright_converter.web import WebShop
 from tests.cli.conftest import Keywright
 from tests.plugin import CREDENTIALS, Plugin, expected, plugin
 from tests.shop import EXPECTED
+from tests.smtp_server import make_certificate
+from tests.tables import each_row
 
 DATABASES = ("sqlite",)
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -66,11 +62,6 @@ def test_a_shop_is_brought_with_all_that_its_interface_has_and_brought_again(
     assert "everything is as it has to be" in keywright("doctor")
 
 
-def test_a_dry_run_changes_nothing(keywright: Keywright, shop: Plugin) -> None:
-    assert keywright(*options(shop), "--dry-run").startswith("This would be imported:\n  licenses: 22 new\n")
-    assert json.loads(keywright("license", "list", "--json")) == []
-
-
 def test_the_report_names_licenses_by_number_and_shows_no_whole_key(
     keywright: Keywright, shop: Plugin
 ) -> None:
@@ -102,53 +93,40 @@ def test_a_wrong_secret_is_a_sentence(keywright: Keywright, shop: Plugin) -> Non
     assert "refuses the request: Consumer secret is invalid. Make an API key with read permission" in said
 
 
-@pytest.mark.parametrize(
-    ("fault", "sentence"),
+@each_row(
+    ("fault", "sentence", "limits"),
     [
-        ("500", "it answered with status 500"),
-        ("html", "it answered with status 200 and a web page"),
-        ("warning", "it answered with status 200 and a web page"),
-        ("broken off", "it answered with status 200 and no data of the plugin"),
-        ("redirect", "it redirects to https://www.shop.example: give that address"),
-        ("no route", "Look whether the plugin is active there"),
+        ("500", "it answered with status 500", {}),
+        ("html", "it answered with status 200 and a web page", {}),
+        ("warning", "it answered with status 200 and a web page", {}),
+        ("broken off", "it answered with status 200 and no data of the plugin", {}),
+        ("redirect", "it redirects to https://www.shop.example: give that address", {}),
+        ("no route", "Look whether the plugin is active there", {}),
+        ("errors inside", "has no licenses", {}),
+        ("drip", "Nothing was imported", {"idle": 5, "total": 0.2, "delays": ()}),
+        (None, "its answer is too large", {"size": 1_000}),
+        ("silence", "it has not answered for", {"idle": 0.1, "delays": ()}),
     ],
 )
-def test_an_answer_that_is_none_is_a_sentence(shop: Plugin, fault: str, sentence: str) -> None:
-    shop.fault = fault
+def test_an_answer_that_is_none_is_a_sentence(
+    shop: Plugin, fault: str | None, sentence: str, limits: dict[str, Any]
+) -> None:
+    if fault == "silence":
+        shop.may_answer.clear()
+    else:
+        shop.fault = fault
     with pytest.raises(SourceUnusable) as refused:
-        load(shop)
+        load(shop, Limits(**{"delays": (0, 0)} | limits))
     assert sentence in str(refused.value)
     assert "Nothing was imported" in str(refused.value)
 
 
-def test_errors_with_status_200_are_no_list(shop: Plugin) -> None:
-    shop.fault = "errors inside"
-    with pytest.raises(SourceUnusable, match="has no licenses"):
-        load(shop)
-
-
-@pytest.mark.parametrize("fault", ["500", "html", "broken off"])
+@each_row("fault", ["500", "html", "broken off"])
 def test_a_fault_that_passes_costs_another_attempt(shop: Plugin, fault: str) -> None:
     shop.fault, shop.faults_left = fault, 2
+    shop.requests.clear()
     assert load(shop) == 22
     assert len(shop.requests) == 5
-
-
-def test_an_answer_that_never_ends_is_broken_off(shop: Plugin) -> None:
-    shop.fault = "drip"
-    with pytest.raises(SourceUnusable, match="Nothing was imported"):
-        load(shop, Limits(idle=5, total=0.2, delays=()))
-
-
-def test_no_answer_is_waited_for_in_vain(shop: Plugin) -> None:
-    shop.may_answer.clear()
-    with pytest.raises(SourceUnusable, match="it has not answered for"):
-        load(shop, Limits(idle=0.1, delays=()))
-
-
-def test_an_answer_above_the_limit_is_refused(shop: Plugin) -> None:
-    with pytest.raises(SourceUnusable, match="its answer is too large"):
-        load(shop, Limits(size=1_000))
 
 
 def test_generators_that_are_refused_are_in_the_report(keywright: Keywright, shop: Plugin) -> None:
@@ -166,10 +144,7 @@ def test_a_shop_without_generators_is_no_oddity(keywright: Keywright, shop: Plug
 def test_a_certificate_that_nothing_vouches_for_is_refused(
     shop: Plugin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / "certificate.pem"
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    write_certificate(file)
-    context.load_cert_chain(file)
+    file, context = make_certificate(tmp_path)
     shop.secure(context)
     address = shop.url.replace("http://", "https://")
     with pytest.raises(SourceUnusable, match="its certificate cannot be verified"):
@@ -188,23 +163,3 @@ def test_a_file_and_a_shop_do_not_go_together(keywright: Keywright, shop: Plugin
     for given in (["import", "lmfwc"], [*options(shop), "shop.sql"]):
         done = keywright.run(*given, "--data-dir", str(keywright.data_dir))
         assert (done.status, "a shop" in done.err) == (2, True)
-
-
-def write_certificate(file: Path) -> None:
-    """A certificate for 127.0.0.1 that signs itself, and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "shop")])
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(datetime.now(UTC) - timedelta(days=1))
-        .not_valid_after(datetime.now(UTC) + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    encoding = serialization.Encoding.PEM
-    private = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    file.write_bytes(private + certificate.public_bytes(encoding))
