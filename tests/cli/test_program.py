@@ -249,11 +249,6 @@ def test_a_missing_secret_is_said_and_not_replaced(keywright: Keywright) -> None
     assert not (keywright.data_dir / "secret").exists()
 
 
-def test_a_secret_of_another_database_is_said(keywright: Keywright) -> None:
-    (keywright.data_dir / "secret").write_text("0" * 64)
-    assert "was written with another secret" in keywright.refused("license", "list")
-
-
 def test_a_secret_that_others_can_read_is_a_warning(keywright: Keywright) -> None:
     (keywright.data_dir / "secret").chmod(0o644)
     done = keywright.run("license", "list", "--json", "--data-dir", str(keywright.data_dir))

@@ -1,6 +1,9 @@
 """``keywright connection reconcile``: what a shop sold and never told of."""
 
+from collections.abc import Iterator
 from contextlib import closing
+
+import pytest
 
 from keywright.config.installation import open_installation
 from keywright.config.sources import read_settings
@@ -8,66 +11,69 @@ from keywright.provisioning.shops.model import Shop
 from keywright.registry import open_executor
 from tests.cli.conftest import Keywright
 from tests.connections import work
-from tests.shop_apis import API_KEYS, DOWN, running_api
+from tests.shop_apis import API_KEYS, DOWN, ShopApiStub, running_api
 from tests.shop_events import SECRETS
 from tests.shop_scene import EDITOR
 
 SHOP = Shop.WOOCOMMERCE
 
 
-def test_orders_that_did_not_arrive_are_brought_in_once(keywright: Keywright) -> None:
+def connect(keywright: Keywright, stub: ShopApiStub) -> None:
+    site = ("--url", stub.url, "--api-key", API_KEYS[SHOP], "--secret", SECRETS[SHOP])
+    keywright("connection", "add", SHOP.value, "--map", f"{EDITOR[SHOP]}=1", *site)
+
+
+@pytest.fixture
+def stub(keywright: Keywright) -> Iterator[ShopApiStub]:
+    """A shop whose orders did not arrive at connection 1."""
     keywright("policy", "create", "--name", "Editor")
     with running_api(SHOP) as stub:
-        site = ("--url", stub.url, "--api-key", API_KEYS[SHOP], "--secret", SECRETS[SHOP])
-        keywright("connection", "add", SHOP.value, "--map", f"{EDITOR[SHOP]}=1", *site)
-        first = keywright("connection", "reconcile", "1", "--days", "30")
-        assert "3 changes; 3 of them were missing" in first
-        assert keywright.json("connection", "reconcile", "1") == {
-            "found": 3,
-            "missing": 0,
-            "unreadable": [],
-            "different": {},
-        }
-        assert "than are paid: 0" in keywright("connection", "reconcile", "1", "--dry-run")
-        waiting = keywright.json("connection", "events", "1")
-        assert [one["state"] for one in waiting] == ["waiting"] * 3
-        stub.fault = DOWN
-        assert "does not answer" in keywright.refused("connection", "reconcile", "1")
-        keywright("connection", "edit", "1", "--api-key", "another")
-        stub.fault = None
-        said = keywright.refused("connection", "reconcile", "1")
-        assert "declined: 401" in said
-        assert "another" not in said
+        connect(keywright, stub)
+        yield stub
 
 
-def test_what_a_removed_connection_has_sold_is_taken_over_first(keywright: Keywright) -> None:
-    keywright("policy", "create", "--name", "Editor")
-    with running_api(SHOP) as stub:
-        site = ("--url", stub.url, "--api-key", API_KEYS[SHOP], "--secret", SECRETS[SHOP])
-        add = ("connection", "add", SHOP.value, "--map", f"{EDITOR[SHOP]}=1", *site)
-        keywright(*add)
-        keywright("connection", "reconcile", "1", "--days", "30")
-        with closing(open_installation(read_settings({"data_dir": keywright.data_dir}))) as storage:
-            executor = open_executor(storage)
-            for one in keywright.json("connection", "events", "1"):
-                work(executor, one["id"])
-        sold = keywright.json("license", "list")
-        keywright("connection", "remove", "1", "--yes")
-        keywright(*add)
-        said = keywright.refused("connection", "reconcile", "2", status=2)
-        assert "keywright connection take-over 2 1" in said
-        assert keywright.json("connection", "events", "2") == []
-        assert f"taken over: {len(sold)}" in keywright("connection", "take-over", "2", "1")
-        assert "3 of them were missing" in keywright("connection", "reconcile", "2", "--days", "30")
+def test_orders_that_did_not_arrive_are_brought_in_once(keywright: Keywright, stub: ShopApiStub) -> None:
+    first = keywright("connection", "reconcile", "1", "--days", "30")
+    assert "3 changes; 3 of them were missing" in first
+    assert keywright.json("connection", "reconcile", "1") == {
+        "found": 3,
+        "missing": 0,
+        "unreadable": [],
+        "different": {},
+    }
+    assert "than are paid: 0" in keywright("connection", "reconcile", "1", "--dry-run")
+    waiting = keywright.json("connection", "events", "1")
+    assert [one["state"] for one in waiting] == ["waiting"] * 3
+    stub.fault = DOWN
+    assert "does not answer" in keywright.refused("connection", "reconcile", "1")
+    keywright("connection", "edit", "1", "--api-key", "another")
+    stub.fault = None
+    said = keywright.refused("connection", "reconcile", "1")
+    assert "declined: 401" in said
+    assert "another" not in said
 
 
-def test_an_order_that_cannot_be_read_is_named_and_waits(keywright: Keywright) -> None:
-    keywright("policy", "create", "--name", "Editor")
-    with running_api(SHOP) as stub:
-        site = ("--url", stub.url, "--api-key", API_KEYS[SHOP], "--secret", SECRETS[SHOP])
-        keywright("connection", "add", SHOP.value, "--map", f"{EDITOR[SHOP]}=1", *site)
-        stub.spoil_an_order()
-        said = keywright("connection", "reconcile", "1", "--days", "30")
+def test_what_a_removed_connection_has_sold_is_taken_over_first(
+    keywright: Keywright, stub: ShopApiStub
+) -> None:
+    keywright("connection", "reconcile", "1", "--days", "30")
+    with closing(open_installation(read_settings({"data_dir": keywright.data_dir}))) as storage:
+        executor = open_executor(storage)
+        for one in keywright.json("connection", "events", "1"):
+            work(executor, one["id"])
+    sold = keywright.json("license", "list")
+    keywright("connection", "remove", "1", "--yes")
+    connect(keywright, stub)
+    said = keywright.refused("connection", "reconcile", "2", status=2)
+    assert "keywright connection take-over 2 1" in said
+    assert keywright.json("connection", "events", "2") == []
+    assert f"taken over: {len(sold)}" in keywright("connection", "take-over", "2", "1")
+    assert "3 of them were missing" in keywright("connection", "reconcile", "2", "--days", "30")
+
+
+def test_an_order_that_cannot_be_read_is_named_and_waits(keywright: Keywright, stub: ShopApiStub) -> None:
+    stub.spoil_an_order()
+    said = keywright("connection", "reconcile", "1", "--days", "30")
     assert "3 changes; 3 of them were missing" in said
     assert "One cannot be read, and waits in the list of events: " in said
     waiting = keywright.json("connection", "events", "1")

@@ -73,8 +73,3 @@ def test_a_secret_that_is_a_setting_is_taken_from_the_settings(
     assert nowhere.json("license", "show", "A")["licenseKey"] == "A"
     monkeypatch.setenv("KEYWRIGHT_SECRET", OLD)
     assert "written with another secret" in nowhere.refused("license", "show", "A")
-
-
-def test_rotating_needs_an_installation(nowhere: Keywright) -> None:
-    assert nowhere.refused("secret", "rotate").startswith("there is no installation in ")
-    assert not nowhere.data_dir.exists()
