@@ -7,7 +7,7 @@ import pytest
 from keywright.cli.installation import InstallationOptions, open_here
 from keywright.registry import open_executor
 from tests.cli.conftest import Keywright
-from tests.connections import BUYER, a_sale, an_event, store, work
+from tests.connections import a_sale, an_event, store, work
 
 
 @pytest.fixture
@@ -67,19 +67,8 @@ def test_a_mapping_that_cannot_be_read_is_refused(keywright: Keywright, mapped: 
     assert "PRODUCT=POLICY" in said
 
 
-def test_an_event_that_names_an_erased_customer_is_forgotten(connected: Keywright) -> None:
-    options = InstallationOptions(str(connected.data_dir), None, None)
-    with open_here(options, is_made=False) as here:
-        assert store(open_executor(here.storage), an_event(a_sale())) is not None
-    connected("customer", "create", "--id", "8", "--email", BUYER.email)
-    connected("customer", "erase", "8", "--yes")
-    (event,) = connected.json("connection", "events", "1")
-    assert event["reason"] == "forgotten"
-
-
 def test_what_cannot_be_handled_is_listed_and_tried_again(connected: Keywright) -> None:
-    options = InstallationOptions(str(connected.data_dir), None, None)
-    with open_here(options, is_made=False) as here:
+    with open_here(InstallationOptions(str(connected.data_dir), None, None), is_made=False) as here:
         executor = open_executor(here.storage)
         for product in ("pro", "team"):
             row_id = store(executor, an_event(a_sale(product, product=product)))

@@ -46,16 +46,8 @@ def test_a_wrong_filter_is_told(option: str, value: str, keywright: Keywright) -
 
 def test_new_events_are_followed(keywright: Keywright) -> None:
     assert "either" in keywright.refused("events", "--follow", "--limit", "1", status=2)
-    command = [
-        forking.command(),
-        "events",
-        "--follow",
-        "--since",
-        "1h",
-        "--json",
-        "--data-dir",
-        str(keywright.data_dir),
-    ]
+    options = ("--follow", "--since", "1h", "--json", "--data-dir", str(keywright.data_dir))
+    command = [forking.command(), "events", *options]
     own = {name: value for name, value in os.environ.items() if name.startswith("KEYWRIGHT_")}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment() | own) as following:
         assert following.stdout is not None

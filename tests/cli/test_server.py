@@ -161,18 +161,6 @@ def test_the_full_demo_sells_for_a_made_up_vendor_once(nowhere: Keywright) -> No
     assert counts() == made
 
 
-def test_the_demo_adds_nothing_to_data_that_are_there_and_shows_no_other_license(
-    keywright: Keywright,
-) -> None:
-    keywright("license", "create", "--key", "A-CUSTOMER-S-KEY")
-    with serving(keywright.data_dir, "--demo=one") as server:
-        assert "A-CUSTOMER-S-KEY" not in server.said
-        assert "What to type next" in server.said
-        server.stop()
-    assert len(keywright.json("license", "list")) == 1
-    assert keywright.json("apikey", "list") == keywright.json("generator", "list") == []
-
-
 def test_without_demo_nothing_is_added_and_the_next_steps_work(nowhere: Keywright, tmp_path: Path) -> None:
     with serving(nowhere.data_dir) as server:
         assert f"data directory  {nowhere.data_dir}" in server.said
@@ -224,15 +212,21 @@ def test_the_server_prints_a_link_for_the_first_administrator_until_there_is_a_u
         server.stop()
 
 
-def test_commands_and_server_work_on_the_same_data_until_control_c(keywright: Keywright) -> None:
-    with serving(keywright.data_dir) as server:
-        keywright("license", "create", "--key", "SHARED", "--max", "2")
+def test_commands_and_server_work_on_the_same_data_until_control_c_and_a_demo_adds_nothing(
+    keywright: Keywright,
+) -> None:
+    keywright("license", "create", "--key", "SHARED", "--max", "2")
+    with serving(keywright.data_dir, "--demo=one") as server:
+        assert "SHARED" not in server.said
+        assert "What to type next" in server.said
         assert got(f"{server.api_url}/licenses/activate/SHARED")["timesActivated"] == 1
         assert keywright.json("license", "activate", "SHARED")["timesActivated"] == 2
         assert got(f"{server.api_url}/licenses/validate/SHARED")["remainingActivations"] == 0
         events = keywright.json("license", "show", "SHARED")["events"]
         assert [one["actor"].partition(":")[0] for one in events] == ["cli", "program", "cli"]
         assert server.stop(signal.SIGINT)[0] == 0
+    assert len(keywright.json("license", "list")) == 1
+    assert keywright.json("apikey", "list") == keywright.json("generator", "list") == []
 
 
 def test_a_taken_port_is_said_in_one_sentence_and_leaves_no_demo(nowhere: Keywright) -> None:

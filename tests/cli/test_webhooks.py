@@ -37,11 +37,8 @@ def test_a_webhook_is_made_shown_changed_and_removed(keywright: Keywright) -> No
 
 
 def test_what_cannot_be_is_refused(keywright: Keywright) -> None:
-    for url in ("http://127.0.0.1", "https://10.0.0.1/x", "http://localhost:9000"):
-        assert "webhook_networks can allow it" in keywright.refused("webhook", "add", url, status=2)
-    assert "http:// is only for addresses in webhook_networks" in keywright.refused(
-        "webhook", "add", "http://a.example/", status=2
-    )
+    refused = keywright.refused("webhook", "add", "https://10.0.0.1/x", status=2)
+    assert "webhook_networks can allow it" in refused
     assert "event type" in keywright.refused("webhook", "add", URL, "--event", "all", status=2)
     assert "there is no webhook 7" in keywright.refused("webhook", "show", "7")
     keywright("webhook", "add", URL)
