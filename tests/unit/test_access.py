@@ -1,48 +1,44 @@
 """Who is calling, and what each kind of API key allows."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
 from keywright.core import crypto
 from keywright.core.errors import CredentialsInvalid
 from keywright.identity import api_keys
-from keywright.identity.model import Caller, Permissions
+from keywright.identity.model import ApiKey, Caller, Permissions
 from tests.makers import LATER, NOW, an_api_key
+from tests.tables import each_row
 
 CONSUMER_SECRET = "cs_" + "0" * 40
+API_KEY = an_api_key(
+    **{"id": 7, "name": "shop", "permissions": Permissions.CLIENT, "product_id": 3, "expires_at": LATER},
+    secret_hash=crypto.hash_consumer_secret(CONSUMER_SECRET),
+)
 
 
-def test_the_right_secret_makes_the_caller() -> None:
-    api_key = an_api_key(
-        id=7,
-        name="shop",
-        permissions=Permissions.CLIENT,
-        product_id=3,
-        secret_hash=crypto.hash_consumer_secret(CONSUMER_SECRET),
-    )
-    caller = api_keys.caller_of(api_key, CONSUMER_SECRET, NOW)
-    assert caller == Caller(api_key_id=7, name="shop", permissions=Permissions.CLIENT, product_id=3)
+def test_the_right_secret_makes_the_caller_until_the_api_key_expires() -> None:
+    caller = api_keys.caller_of(API_KEY, CONSUMER_SECRET, LATER - timedelta(seconds=1))
+    assert caller == Caller(7, "shop", Permissions.CLIENT, 3, expires_at=LATER)
 
 
-@pytest.mark.parametrize("sent", ["", CONSUMER_SECRET[:-1], CONSUMER_SECRET + "0", CONSUMER_SECRET.upper()])
-def test_another_secret_is_invalid(sent: str) -> None:
-    api_key = an_api_key(secret_hash=crypto.hash_consumer_secret(CONSUMER_SECRET))
+@each_row(
+    ("api_key", "sent", "now"),
+    [
+        *(
+            (API_KEY, one, NOW)
+            for one in ("", CONSUMER_SECRET[:-1], CONSUMER_SECRET + "0", CONSUMER_SECRET.upper())
+        ),
+        (API_KEY, CONSUMER_SECRET, LATER),
+        (None, CONSUMER_SECRET, NOW),
+    ],
+)
+def test_another_secret_is_invalid_as_is_any_of_an_unknown_or_expired_api_key(
+    api_key: ApiKey | None, sent: str, now: datetime
+) -> None:
     with pytest.raises(CredentialsInvalid):
-        api_keys.caller_of(api_key, sent, NOW)
-
-
-def test_an_api_key_is_good_up_to_its_expiry() -> None:
-    secret_hash = crypto.hash_consumer_secret(CONSUMER_SECRET)
-    api_key = an_api_key(secret_hash=secret_hash, expires_at=LATER)
-    assert api_keys.caller_of(api_key, CONSUMER_SECRET, LATER - timedelta(seconds=1)).expires_at == LATER
-    with pytest.raises(CredentialsInvalid):
-        api_keys.caller_of(api_key, CONSUMER_SECRET, LATER)
-
-
-def test_no_secret_fits_an_unknown_api_key() -> None:
-    with pytest.raises(CredentialsInvalid):
-        api_keys.caller_of(None, CONSUMER_SECRET, NOW)
+        api_keys.caller_of(api_key, sent, now)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from keywright.config.sources import (
 from keywright.config.values import web_address
 from keywright.core.errors import ConfigurationError
 from keywright.db import database_path, without_password
+from tests.tables import each_row
 
 LONG = "a secret of thirty-two characters"
 BAD_VALUES = {
@@ -170,32 +171,63 @@ def test_every_setting_says_what_it_is_and_what_is_allowed() -> None:
         assert describe_values(name), name
 
 
-@pytest.mark.parametrize("name", Settings.model_fields)
+@each_row("name", Settings.model_fields)
 def test_a_bad_value_is_refused_in_one_sentence_with_its_source(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     variable = f"KEYWRIGHT_{name.upper()}"
-    monkeypatch.setenv(variable, BAD_VALUES[name])
-    said = complaint()
+    with monkeypatch.context() as patch:
+        patch.setenv(variable, BAD_VALUES[name])
+        said = complaint()
     assert said.startswith(name)
     assert f"(from {variable}) cannot be used: it must be " in said
     assert "\n" not in said
 
 
-@pytest.mark.parametrize("name", Settings.model_fields)
+@each_row("name", Settings.model_fields)
 def test_an_empty_variable_is_a_value_like_any_other(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(f"KEYWRIGHT_{name.upper()}", "")
     names = "trusted_proxies allowed_origins webhook_networks expiry_notice_days".split()
-    if name in (*names, "oidc_administrators", "oidc_support", "oidc_readers"):
-        assert getattr(read_settings(), name) == ()
-    else:
-        assert complaint().startswith(name)
+    with monkeypatch.context() as patch:
+        patch.setenv(f"KEYWRIGHT_{name.upper()}", "")
+        if name in (*names, "oidc_administrators", "oidc_support", "oidc_readers"):
+            assert getattr(read_settings(), name) == ()
+        else:
+            assert complaint().startswith(name)
 
 
-def test_a_bad_port_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KEYWRIGHT_PORT", "99999")
-    expected = "port = 99999 (from KEYWRIGHT_PORT) cannot be used: it must be an integer from 0 to 65535."
-    assert complaint() == expected
+@each_row(
+    ("name", "value"),
+    [
+        *(
+            ("allowed_origins", one)
+            for one in ("*", "https://a.example/", "shop.example", "https://a b", "null")
+        ),
+        *(("api_root", one) for one in ("/", "a b", ".", "a/../b", "ä", "a?b", "a%20b")),
+        *(("admin_address", one) for one in ("", "8001", ":8001", "::1:8001", "host:", "host:65536")),
+        ("admin_address", "http://host:1"),
+        # The paths of others.
+        *(
+            ("v3_root", one)
+            for one in ("wp-json", "wp-json/lmfwc", "wp-json/lmfwc/v2/x", "admin/v3", "problems")
+        ),
+    ],
+)
+def test_what_is_no_origin_path_or_address_is_refused(name: str, value: str) -> None:
+    assert complaint(**{name: value}).startswith(name)
+
+
+@each_row(
+    ("name", "value", "path"),
+    [
+        ("api_root", "/wp-json/", "wp-json"),
+        *(("api_root", one, one) for one in ("a/b", "x.y~z-1_2")),
+        *(("v3_root", one, one) for one in ("v3", "wp-json/ours", "administration")),
+    ],
+)
+def test_a_path_is_free_and_of_plain_characters_and_slashes_around_it_do_not_matter(
+    name: str, value: str, path: str
+) -> None:
+    assert getattr(read_settings({name: value}), name) == path
 
 
 @pytest.mark.parametrize("value", ["true", "80.5", '"http"', "[80]"])
@@ -230,14 +262,12 @@ def test_a_url_is_shown_without_its_password(url: str, shown: str) -> None:
     assert without_password(url) == shown
 
 
-def test_an_unknown_name_in_the_file_is_refused_with_the_nearest() -> None:
+def test_an_unknown_name_is_refused_with_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("keywright.toml").write_text("prot = 80\n")
     said = complaint()
     assert "'prot' in keywright.toml is not a setting" in said
     assert "Did you mean port?" in said
-
-
-def test_an_unknown_variable_is_refused_with_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("keywright.toml").unlink()
     monkeypatch.setenv("KEYWRIGHT_DATADIR", "x")
     said = complaint()
     assert "KEYWRIGHT_DATADIR is not a setting" in said
@@ -286,14 +316,13 @@ def test_another_file_can_be_named_and_then_has_to_exist(monkeypatch: pytest.Mon
         read_settings(config_file=Path("other.toml"))
 
 
-@pytest.mark.parametrize("content", [b"port = \n", b"port", b"\xff\xfe"])
-def test_a_file_that_is_not_toml_is_refused_by_name(content: bytes) -> None:
-    Path("keywright.toml").write_bytes(content)
-    assert complaint().startswith("keywright.toml is not valid TOML: ")
-
-
-def test_a_file_that_cannot_be_read_is_refused() -> None:
-    Path("keywright.toml").mkdir()
+def test_a_file_that_is_not_toml_or_cannot_be_read_is_refused_by_name() -> None:
+    file = Path("keywright.toml")
+    for content in (b"port = \n", b"port", b"\xff\xfe"):
+        file.write_bytes(content)
+        assert complaint().startswith("keywright.toml is not valid TOML: "), content
+    file.unlink()
+    file.mkdir()
     assert complaint().startswith("the settings file keywright.toml cannot be read: ")
 
 
@@ -305,24 +334,6 @@ def test_lists_are_comma_separated_or_toml_arrays(monkeypatch: pytest.MonkeyPatc
     assert settings.allowed_origins == ("https://shop.example", "http://localhost:5173")
     shown = {one.name: one.value for one in list_settings(settings)}
     assert shown["trusted_proxies"] == ["10.0.0.0/8", "::1/128"]
-
-
-@pytest.mark.parametrize("origin", ["*", "https://a.example/", "shop.example", "https://a b", "null"])
-def test_an_origin_is_a_scheme_and_a_host(origin: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KEYWRIGHT_ALLOWED_ORIGINS", origin)
-    assert complaint().startswith("allowed_origins")
-
-
-@pytest.mark.parametrize(
-    ("text", "path"), [("/wp-json/", "wp-json"), ("a/b", "a/b"), ("x.y~z-1_2", "x.y~z-1_2")]
-)
-def test_slashes_around_a_path_do_not_matter(text: str, path: str) -> None:
-    assert read_settings({"api_root": text}).api_root == path
-
-
-@pytest.mark.parametrize("text", ["/", "a b", ".", "a/../b", "ä", "a?b", "a%20b"])
-def test_a_path_is_made_of_plain_characters(text: str) -> None:
-    assert complaint(api_root=text).startswith("api_root")
 
 
 def test_the_home_directory_may_be_a_tilde(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -402,11 +413,6 @@ def test_an_address_for_the_pages_is_a_host_and_a_port(text: str, address: tuple
     assert read_settings({"admin_address": text, "admin": False}).admin_host_and_port is None
 
 
-@pytest.mark.parametrize("text", ["", "8001", ":8001", "::1:8001", "host:", "host:65536", "http://host:1"])
-def test_nothing_else_is_an_address_for_the_pages(text: str) -> None:
-    assert "a host and a port such as 127.0.0.1:8001" in complaint(admin_address=text)
-
-
 @pytest.mark.parametrize(
     ("host", "proxies", "is_told"),
     [
@@ -433,24 +439,3 @@ def test_a_relay_needs_its_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = str(list_settings(read_settings()))
     assert "of-the-shop" not in shown
     assert shown.count("********") == 2
-
-
-@pytest.mark.parametrize(
-    ("root", "is_free"),
-    [
-        ("v3", True),
-        ("wp-json", False),
-        ("wp-json/lmfwc", False),
-        ("wp-json/lmfwc/v2/x", False),
-        ("wp-json/ours", True),
-        ("admin/v3", False),
-        ("problems", False),
-        ("administration", True),
-    ],
-)
-def test_v3_has_paths_of_its_own(root: str, is_free: bool) -> None:
-    if is_free:
-        assert read_settings({"v3_root": root}).v3_root == root
-    else:
-        with pytest.raises(ConfigurationError, match="v3_root"):
-            read_settings({"v3_root": root})

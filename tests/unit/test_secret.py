@@ -88,22 +88,20 @@ def test_a_lost_secret_is_not_replaced() -> None:
     assert has_database(settings)
 
 
-@pytest.mark.parametrize("text", ["", "\n", "short\n"])
-def test_a_secret_that_is_too_short_is_refused(text: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        *((one, "at least 32") for one in (b"", b"\n", b"short\n")),
+        (b"\xff" * 64, "cannot be read: it is no text"),
+    ],
+)
+def test_a_secret_that_is_too_short_or_no_text_is_refused(content: bytes, reason: str) -> None:
     settings = Settings(data_dir=Path("data"))
     settings.data_dir.mkdir()
-    settings.secret_file.write_text(text)
-    with pytest.raises(ConfigurationError, match="at least 32"):
+    settings.secret_file.write_bytes(content)
+    with pytest.raises(ConfigurationError, match=reason):
         load_secret(settings)
-    assert settings.secret_file.read_text() == text
-
-
-def test_a_secret_that_is_no_text_is_refused() -> None:
-    settings = Settings(data_dir=Path("data"))
-    settings.data_dir.mkdir()
-    settings.secret_file.write_bytes(b"\xff" * 64)
-    with pytest.raises(ConfigurationError, match="cannot be read: it is no text"):
-        load_secret(settings)
+    assert settings.secret_file.read_bytes() == content
 
 
 def test_a_secret_that_others_can_read_is_reported(caplog: pytest.LogCaptureFixture) -> None:
