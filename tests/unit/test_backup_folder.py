@@ -12,7 +12,7 @@ from keywright.maintenance.backup.manifest import Backups, read_chunks
 from tests.makers import NOW
 
 
-def test_backups_are_the_files_of_their_names(tmp_path: Path) -> None:
+def test_backups_are_the_files_of_their_names_and_nothing_else(tmp_path: Path) -> None:
     backups = Backups(tmp_path / "backups")
     assert backups.all() == []
     assert backups.size_in_progress() == 0
@@ -29,6 +29,10 @@ def test_backups_are_the_files_of_their_names(tmp_path: Path) -> None:
     assert backups.size_in_progress() == 5
     assert backups.find(path.name) == path
     assert [len(one) for one in read_chunks(path)] == [1 << 20, 1 << 20, 3_000_000 - (2 << 20)]
+    (tmp_path / "secret").write_text("mine")
+    for name in ("", "..", "../secret", "keywright-copy.tar", "keywright-20260101-000000.tar"):
+        with pytest.raises(NoSuchAddress):
+            backups.find(name)
 
 
 def test_of_daily_backups_the_newest_are_kept_and_of_others_all(tmp_path: Path) -> None:
@@ -79,15 +83,3 @@ def test_backups_and_copies_are_listed_by_when_they_were_made(tmp_path: Path) ->
     for name in names:
         (folder / name).touch()
     assert [one.name for one in Backups(folder, tmp_path / "keywright.db").all()] == names
-
-
-@pytest.mark.parametrize(
-    "name", ["", "..", "../secret", "keywright-copy.tar", "keywright-20260101-000000.tar"]
-)
-def test_nothing_else_is_a_backup(tmp_path: Path, name: str) -> None:
-    (tmp_path / "secret").write_text("mine")
-    backups = Backups(tmp_path / "backups")
-    backups.prepare(NOW)
-    (tmp_path / "backups" / "keywright-copy.tar").write_bytes(b"")
-    with pytest.raises(NoSuchAddress):
-        backups.find(name)

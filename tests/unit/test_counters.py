@@ -15,29 +15,18 @@ NOW = datetime(2026, 1, 15, 12, 30, 45, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
 
 
-def test_counts_are_taken_once() -> None:
+def test_counts_are_taken_once_and_those_that_could_not_be_saved_are_added_to_the_new_ones() -> None:
     counters = Counters()
     assert counters.take() is None
-    counters.validations += 2
-    counters.count_refusal("a")
-    counters.count_refusal("a")
-    counters.used_api_keys[7] = NOW
-    counters.count_release(3, "offers")
-    command = counters.take()
-    assert command is not None
-    assert (command.validations, command.refused, command.used_api_keys) == (2, {"a": 2}, {7: NOW})
-    assert command.releases == {(3, "offers"): 1}
-    assert counters.take() is None
-
-
-def test_counts_that_could_not_be_saved_are_added_to_the_new_ones() -> None:
-    counters = Counters()
     counters.validations += 2
     counters.count_refusal("a")
     counters.used_api_keys |= {7: NOW, 8: NOW}
     counters.count_release(3, "offers")
     first = counters.take()
     assert first is not None
+    assert (first.validations, first.refused, first.used_api_keys) == (2, {"a": 1}, {7: NOW, 8: NOW})
+    assert first.releases == {(3, "offers"): 1}
+    assert counters.take() is None
     counters.validations += 3
     counters.count_refusal("a")
     counters.count_refusal("b")

@@ -8,6 +8,7 @@ from queue import Queue
 import pytest
 
 from keywright.maintenance.tasks import State, Task, TaskRunner
+from tests.tables import each_row
 
 _TIMEOUT = 60
 
@@ -45,18 +46,31 @@ def test_the_output_of_a_task_is_kept(tasks: Tasks) -> None:
     assert not tasks.runner.is_busy()
 
 
+@each_row(
+    ("program", "status", "lines", "error_output"),
+    [
+        ("print('x'); sys.exit('the disk is full: \\udcff')", 1, ("x",), "the disk is full: \\udcff"),
+        # Output that is not text does no harm.
+        ("sys.stdout.buffer.write(b'\\xff\\xfe\\n')", 0, ("\ufffd\ufffd",), ""),
+        ("sys.stderr.buffer.write(b'\\xff')", 0, (), "\ufffd"),
+        ("os.kill(os.getpid(), 9)", -9, (), ""),
+        # A task has a low priority.
+        ("\nwhile not os.nice(0): time.sleep(0.001)\nprint(os.nice(0) > 0)", 0, ("True",), ""),
+    ],
+)
+def test_a_task_ends_with_its_status_and_what_it_says(
+    tasks: Tasks, program: str, status: int, lines: tuple[str, ...], error_output: str
+) -> None:
+    task = tasks.run(f"import os, sys, time; {program}")
+    assert (task.state, task.status, task.lines) == (State.ENDED, status, lines)
+    assert task.error_output.strip() == error_output
+
+
 def test_without_a_task_there_is_no_folder(tmp_path: Path) -> None:
     runner = TaskRunner(tmp_path / "tasks")
     assert runner.find("backup") is None
     assert not runner.is_busy()
     assert not (tmp_path / "tasks").exists()
-
-
-def test_the_error_output_is_kept(tasks: Tasks) -> None:
-    task = tasks.run("import sys; print('x'); sys.exit('the disk is full: \\udcff')")
-    assert task.status == 1
-    assert task.error_output.startswith("the disk is full")
-    assert task.lines == ("x",)
 
 
 def test_of_a_long_output_the_first_lines_and_the_last_one_are_kept(tasks: Tasks) -> None:
@@ -67,14 +81,6 @@ def test_of_a_long_output_the_first_lines_and_the_last_one_are_kept(tasks: Tasks
     assert task.last_line == "the end"
     task = tasks.run("import sys; sys.stderr.write('x' * 1_000_000)")
     assert len(task.error_output) == 4_000
-
-
-def test_output_that_is_not_text_does_no_harm(tasks: Tasks) -> None:
-    task = tasks.run(
-        "import sys; sys.stdout.buffer.write(b'\\xff\\xfe\\n'); sys.stderr.buffer.write(b'\\xff')"
-    )
-    assert task.lines == ("\ufffd\ufffd",)
-    assert task.error_output == "\ufffd"
 
 
 def test_one_task_runs_at_a_time(tasks: Tasks, tmp_path: Path) -> None:
@@ -94,20 +100,10 @@ def test_one_task_runs_at_a_time(tasks: Tasks, tmp_path: Path) -> None:
     assert tasks.ended.get(timeout=_TIMEOUT).last_line == "now"
 
 
-def test_a_child_process_that_is_killed_has_ended(tasks: Tasks) -> None:
-    task = tasks.run("import os; os.kill(os.getpid(), 9)")
-    assert (task.state, task.status) == (State.ENDED, -9)
-
-
 def test_a_program_that_does_not_exist_is_reported(tasks: Tasks) -> None:
     assert tasks.runner.start("backup", ("/no/such/program",), {}, tasks.ended.put)
     task = tasks.ended.get(timeout=_TIMEOUT)
     assert (task.status, task.error_output) == (1, "No such file or directory")
-
-
-def test_a_task_has_a_low_priority(tasks: Tasks) -> None:
-    program = "import os, time\nwhile not os.nice(0): time.sleep(0.001)\nprint(os.nice(0) > 0)"
-    assert tasks.run(program).last_line == "True"
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"kind":1}', '{"kind":"backup","state":"odd","started_at":"x"}'])
